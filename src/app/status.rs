@@ -143,7 +143,7 @@ pub struct ObjectStatus {
 pub struct UndecidedStatus {
     /// Their number.
     pub items: u64,
-    /// When they are looked up again, UTC; `None` for the next run or list.
+    /// When they are looked up again, UTC; `None` for the next run, or for a list an hour later.
     #[serde(serialize_with = "instant::utc")]
     pub next_lookup: Option<Instant>,
 }

@@ -75,13 +75,24 @@ fn undecided_removals_and_short_lists_that_wait_are_shown() {
     for part in [
         "\nundecided: 3 items of companies may have been removed",
         "\nundecided: 1 item of team-members",
-        "by the next run",
+        "by a list an hour later",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
-    place.run("sync");
-    let after = place.run("status --json").done().json();
-    assert_eq!((&after["objects"][2]["rows"], &after["objects"][2]["undecided"]), (&json!(team - 1), &json!(null)));
+    let synced = || {
+        place.run("sync");
+        let members = place.run("status --json").done().json()["objects"][2].take();
+        (members["rows"].clone(), members["undecided"]["items"].clone())
+    };
+    assert_eq!(synced(), (json!(team), json!(1)), "two lists of one moment are one piece of evidence");
+    let earlier = |column: &str| {
+        format!("{column} = strftime('%Y-%m-%dT%H:%M:%S', {column}, '-61 minutes') || substr({column}, 20)")
+    };
+    let an_hour_ago =
+        format!("UPDATE doubts SET {}, {} WHERE why = 'unlisted'", earlier("first_seen"), earlier("not_before"));
+    let file = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    assert_eq!(file.execute(&an_hour_ago, []).unwrap(), 1);
+    assert_eq!(synced(), (json!(team - 1), json!(null)));
 }
 
 #[test]

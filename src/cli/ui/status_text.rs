@@ -331,7 +331,9 @@ fn attention(status: &MirrorStatus, now: Instant) -> String {
             );
         } else if let Some(undecided) = object.undecided {
             let items = format::counted(undecided.items, "item", "items");
-            let next = undecided.next_lookup.map_or("by the next run".into(), |at| format::when(at, now));
+            // Short lists have no id filter: two lists an hour apart decide.
+            let untimed = if object.removed.is_some() { "by the next run" } else { "by a list an hour later" };
+            let next = undecided.next_lookup.map_or(untimed.into(), |at| format::when(at, now));
             let _ = writeln!(
                 text,
                 "undecided: {items} of {resource} may have been removed, which no answer has proven yet; looked up again {next}"
