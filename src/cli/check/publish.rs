@@ -31,7 +31,7 @@ pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
         findings.push(Finding::skip("publish.database", "not connected: --offline"));
         return findings;
     }
-    let settings = publish_settings(&facts.config);
+    let settings = publish_settings(facts.config);
     findings.push(match session::runtime().map(|runtime| runtime.block_on(publish::probe(&url, &settings))) {
         Ok(Ok(())) => Finding::ok("publish.database", "it answers, and the schema can be used"),
         Ok(Err(error)) => failed("publish.database", &error),
