@@ -56,13 +56,13 @@ impl BudgetMeter {
         patience: Duration,
         observer: Arc<dyn RunObserver>,
     ) -> Result<BudgetMeter, StoreError> {
-        let (hold, stored) = store.read(|tx| Ok((tx.state(&HOLD)?, stored_ledger(tx)?))).await?;
+        let (found_hold, stored) = store.read(|tx| Ok((tx.state::<Hold>(&HOLD)?, stored_ledger(tx)?))).await?;
         let now = clock.reading();
         let found = later(stored, store.lock().found());
         let (ledger, set_back) = (found.at(now, &limits), found.set_back_by(now));
-        let hold = hold.map(|hold: Hold| hold.by_clock(ledger.steady_time()));
+        let hold = found_hold.map(|hold| hold.by_clock(ledger.steady_time()));
         let (stop, _) = watch::channel(false);
-        Ok(BudgetMeter {
+        let meter = BudgetMeter {
             store,
             clock,
             limits,
@@ -74,7 +74,12 @@ impl BudgetMeter {
             set_back: Mutex::new(set_back),
             hold: Mutex::new(hold),
             stop,
-        })
+        };
+        if hold != found_hold {
+            // Otherwise the day would begin anew with every process.
+            meter.store_hold(hold).await;
+        }
+        Ok(meter)
     }
 
     /// The limits of the budget.
