@@ -32,9 +32,11 @@ fn status_shows_the_contents_and_sends_nothing() {
     let status = place.run("status --json").done().json();
     drop(writer);
     assert!(service.sandbox.log().is_empty());
-    for part in ["contacts", "130", "companies", "team-members", "custom-fields", "just now", "RU  "] {
+    for part in ["contacts", "130", "companies", "team-members", "custom-fields", "RU  "] {
         assert!(text.contains(part), "{part}\n{text}");
     }
+    // A slow machine needs more than a moment between the two commands.
+    assert!(text.contains("just now") || text.contains(" ago"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let contacts = &status["objects"][0];
     assert_eq!(contacts["object"], "contacts");
