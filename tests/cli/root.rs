@@ -20,7 +20,7 @@ const OWNER: u32 = 4242;
 const LONGEST: &str = "60";
 
 /// The arguments of every verb. `HOME` is the folder of the other user, `ID` a contact.
-const VERBS: [(&str, &str); 27] = [
+const VERBS: [(&str, &str); 26] = [
     ("init", "HOME/new.toml --force"),
     ("check", ""),
     ("sync", ""),
