@@ -245,8 +245,9 @@ fn hostile_statements_end_within_time_and_memory_and_every_tool_works_afterwards
     let mut client = McpClient::start(&place, &["mcp", "--timeout", "400ms"]);
     let peak = |client: &McpClient| -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", client.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        // No line while the program replaces itself: the next look sees it.
+        let line = status.lines().find(|line| line.starts_with("VmHWM"));
+        line.map_or(0, |line| line.split_whitespace().nth(1).unwrap().parse().unwrap())
     };
     let statements = hostile_statements();
     assert!(statements.len() >= 200, "{}", statements.len());
