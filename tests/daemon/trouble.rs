@@ -55,9 +55,9 @@ fn manual_jobs_send_nothing_during_a_hold() {
     fixture.service.sandbox.faults().add(Rule::new(held).records().after(25));
     let mut events = daemon.events();
     daemon.post("/sync", &json!({})).with(202);
-    let (holding, _) = events.until(|event| event["event"] == "holding");
+    events.until(|event| event["event"] == "holding");
     // The hold applies at once and is in the file a moment later.
-    socket::until("the hold is reported", || (daemon.status()["hold_until"] == holding["until"]).then_some(()));
+    socket::until("the hold is reported", || daemon.status()["hold_until"].is_string().then_some(()));
     let last = daemon.post("/verify", &json!({})).with(202).json()["job"].clone();
     daemon.post("/push", &json!({})).with(409);
     let (ended, _) = events.finished(&last);

@@ -122,7 +122,7 @@ fn a_hundred_kills_end_in_an_exact_mirror_and_a_correct_ledger() {
     assert!(ledger >= charged, "the ledger has {ledger}, the service charged {charged}");
     assert!(ledger <= charged + kills * WALKERS, "the ledger has {ledger}, the service charged {charged}");
 
-    // A page of the first copy is requested once, and at most twice more for each kill: while it is stored, and when the next one is being fetched.
+    // A page of the first copy is requested once, and for each kill at most twice more: it and the next one.
     let mut asked = BTreeMap::new();
     let (requests, kills) = copied.unwrap();
     assert!(kills > 5, "{kills} kills of the first copy");
