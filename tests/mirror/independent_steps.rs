@@ -121,6 +121,28 @@ async fn record_that_makes_its_page_unreadable_affects_only_itself() {
     }
 }
 
+/// What could not be read is not known, so nothing is claimed as of then. Once it can be read, it is here.
+#[tokio::test]
+async fn changes_are_not_claimed_while_a_changed_record_cannot_be_read() {
+    let bad = "c00069";
+    let (crm, mut mirror) = settled(150, false).await;
+    mirror.tries = 3;
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    let before = claimed(&mirror, crm.clock.now());
+    assert!(before[1].is_some(), "{before:?}");
+    crm.wait(600);
+    crm.sandbox.with_world(|world| world.set_raw(Object::Contact, bad, "position", "NaN"));
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, bad, &json!({ "name": "Bad" })));
+    crm.wait(600);
+    for _ in 0..2 {
+        _ = mirror.run(&crm, &Job::sync()).await;
+        let after = claimed(&mirror, crm.clock.now());
+        assert!(after[1] <= before[1], "{after:?} after {before:?}");
+        crm.wait(600);
+    }
+}
+
 /// Every row was read, and the last page has a cursor all the same: its own.
 #[tokio::test]
 async fn list_whose_last_page_repeats_its_own_cursor_has_ended() {

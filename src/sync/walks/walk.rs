@@ -242,11 +242,12 @@ impl Walk {
         Walk { counted: false, ..self }
     }
 
-    /// Where a walk goes on that cannot read what lies before this instant.
+    /// Where a walk goes on that cannot read what lies before this instant. What it passes over is as a page that proves
+    /// nothing: a count has to show that nothing is missing.
     #[must_use]
     pub fn passing_to(self, at: Instant) -> Walk {
         let frontier = Frontier::At(at);
-        Walk { frontier, reached: self.reached.max(frontier), restarts: 0, page_size: None, ..self }
+        Walk { pages: self.pages + 1, frontier, reached: self.reached.max(frontier), restarts: 0, page_size: None, ..self }
     }
 
     /// This walk, stopping after its next page, although there are more.
