@@ -247,7 +247,14 @@ impl Walk {
     #[must_use]
     pub fn passing_to(self, at: Instant) -> Walk {
         let frontier = Frontier::At(at);
-        Walk { pages: self.pages + 1, frontier, reached: self.reached.max(frontier), restarts: 0, page_size: None, ..self }
+        Walk {
+            pages: self.pages + 1,
+            frontier,
+            reached: self.reached.max(frontier),
+            restarts: 0,
+            page_size: None,
+            ..self
+        }
     }
 
     /// This walk, stopping after its next page, although there are more.
