@@ -2,7 +2,7 @@
 //! same indexes.
 //!
 //! `cargo bench --bench first_copy` shows everything in one run; after `--` come `--rows N` (100,000), `--rounds N` (5),
-//! `--slice-rows N` (20,000) and `--only copy|memory|resync|changes|slices|details|growth|indexes`. Rounds are interleaved, and a
+//! `--slice-rows N` (20,000) and `--only copy|memory|resync|changes|slices|details|growth`. Rounds are interleaved, and a
 //! ratio is the median of the rounds' ratios, so that what else the machine does falls on all sides alike; beside each
 //! ratio of times is the one of processor times, which hold also where the machine is shared. Each run is a process of its
 //! own, and so is the service that they ask. Where cargo only tries whether benches run, everything is small.
@@ -11,7 +11,6 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use crm_mirror::store::MOST_INDEXED;
 use support::child::{self, Service};
 use support::engine::BenchRun;
 use support::report::{at_least, at_most, mib, paired, show};
@@ -38,8 +37,6 @@ const LEAST_DETAILS: f64 = 3.5;
 const DETAILS: usize = 400;
 /// How long every answer takes where slices and details are measured.
 const LATENCY_MS: u64 = 50;
-/// How many custom indexes are kept where their cost is measured; the last is more than there are fields.
-const INDEXED: [&str; 4] = ["0", "4", "8", "30"];
 /// Records of a run of changes.
 const CHANGED: usize = 1000;
 
@@ -67,9 +64,7 @@ fn run(role: &str, base_url: &str, path: &Path, extra: &[&str]) -> Outcome<Measu
     };
     let runtime = builder.enable_all().build()?;
     let walkers = || -> Outcome<u32> { Ok(extra.first().copied().unwrap_or("1").parse()?) };
-    let indexed = extra.get(1).map_or(Ok(MOST_INDEXED), |most| most.parse())?;
-    let engine =
-        |kind| -> Outcome<Measured> { runtime.block_on(engine::run(base_url, path, kind, walkers()?, indexed)) };
+    let engine = |kind| -> Outcome<Measured> { runtime.block_on(engine::run(base_url, path, kind, walkers()?)) };
     let straight = |extent| runtime.block_on(straight_line::run(base_url, path, extent, extra.first().copied()));
     match role {
         "rows-only" => straight(Extent::RowsOnly),
@@ -136,9 +131,6 @@ fn measure(wanted: &Wanted) -> Outcome<()> {
     }
     if wanted.wants("growth") {
         growth(wanted, dir.path())?;
-    }
-    if wanted.wants("indexes") {
-        indexes(wanted, dir.path())?;
     }
     Ok(())
 }
@@ -297,34 +289,6 @@ fn growth(wanted: &Wanted, dir: &Path) -> Outcome<()> {
             [lists, details, resync, changes].iter().map(Measured::peak_mib).fold(0.0, f64::max),
         );
         std::fs::remove_file(&file)?;
-    }
-    Ok(())
-}
-
-/// What custom indexes cost, in a first copy and in a run of changes: each round makes a mirror with each number.
-fn indexes(wanted: &Wanted, dir: &Path) -> Outcome<()> {
-    let service = Service::start(wanted.rows)?;
-    let (mut copies, mut changes) = (vec![Vec::new(); INDEXED.len()], vec![Vec::new(); INDEXED.len()]);
-    for round in 0..wanted.rounds.max(1) {
-        let file = |most| dir.join(format!("indexed{round}-{most}.db"));
-        for (most, runs) in INDEXED.iter().zip(&mut copies) {
-            runs.push(child::run("sync", &service, &file(most), &["1", most])?);
-        }
-        service.touch(CHANGED)?;
-        for (most, runs) in INDEXED.iter().zip(&mut changes) {
-            runs.push(child::run("sync", &service, &file(most), &["1", most])?);
-            std::fs::remove_file(file(most))?;
-        }
-    }
-    println!("\nCustom indexes of {} contacts", wanted.rows);
-    for (n, most) in INDEXED.iter().enumerate() {
-        println!(
-            "  {most:>2} at most  first copy {:>7.3} s ({:.2} of that without)  {CHANGED} changes {:>7.3} s ({:.2} of that without)",
-            median(copies[n].iter().map(|run| run.seconds)),
-            paired(&copies[n], &copies[0]).0,
-            median(changes[n].iter().map(|run| run.seconds)),
-            paired(&changes[n], &changes[0]).0,
-        );
     }
     Ok(())
 }

@@ -3,7 +3,8 @@
 //! `cargo bench --bench queries` shows everything in one run; after `--` come `--rows N` (1,000,000) and `--rounds N` (9).
 //! The mirror is made by the program's own store: a generated workspace is written through it, its rows are multiplied by
 //! SQL, and the store ends the first copy, which builds whatever it builds for readers. The bare table is the view's
-//! result with a primary key and no index more. Both are in one file and warm; medians of interleaved rounds are shown.
+//! result with a primary key and no index more. Both are in one file and warm; medians of interleaved rounds are shown. At the
+//! end, the growth of what an `UPDATE` of the view takes.
 //! Where cargo only tries whether benches run, everything is small.
 
 use std::path::Path;
@@ -13,6 +14,7 @@ use crm_mirror::api::decode;
 use crm_mirror::model::{Instant, Object, RequestStamp, Resource};
 use crm_mirror::sandbox::{World, generate};
 use crm_mirror::store::{Phase, Reader, Store, report};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 /// What went wrong; a measurement only reports it.
@@ -52,7 +54,45 @@ fn main() -> Outcome<()> {
     for question in questions(&conn)? {
         question.measure(&conn, rounds)?;
     }
-    status(&conn, &Reader::open(&path)?, rounds)
+    status(&conn, &Reader::open(&path)?, rounds)?;
+    edits(&path, if full { 100_000 } else { 1_000 })
+}
+
+/// What an `UPDATE` of the view takes by the number of its rows, in an empty outbox and beside finished edits.
+fn edits(path: &Path, most: u32) -> Outcome<()> {
+    let conn = Connection::open(path)?;
+    conn.execute("INSERT OR REPLACE INTO state (name, value) VALUES ('write_back', 'true')", [])?;
+    for finished in [0, most] {
+        if finished > 0 {
+            let program = Connection::open(path)?;
+            program.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+            program.execute_batch(&format!(
+                "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {finished})
+                 INSERT INTO outbox (object_type, record_id, state, source, fields, queued_at, finished_at, tried_at)
+                 SELECT 'contact', 'c' || n, 'applied', 'sql', '{{\"position\":[null,\"x\"]}}', '2026', '2026', '2026' FROM n;
+                 INSERT INTO outbox_events (outbox_id, at, to_state, why) SELECT id, '2026', 'applied', 'x' FROM outbox"
+            ))?;
+        }
+        for rows in [most / 100, most / 10, most] {
+            let began = processor_seconds()?;
+            let set = "UPDATE contacts_full SET position = 'Chief Bench Officer'";
+            let some = format!("id IN (SELECT id FROM contacts LIMIT {rows})");
+            conn.execute_batch(&format!("BEGIN IMMEDIATE; {set} WHERE {some}; ROLLBACK"))?;
+            let took = processor_seconds()? - began;
+            println!(
+                "  UPDATE of {rows:>7} rows beside {finished:>7} finished edits {took:>8.2} s of processor time, {:>6.1} µs a row",
+                took * 1e6 / f64::from(rows.max(1))
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The processor time of this thread.
+fn processor_seconds() -> Outcome<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    let nanoseconds: f64 = text.split(' ').next().unwrap_or_default().parse()?;
+    Ok(nanoseconds / 1e9)
 }
 
 /// What `status` asks about the contacts, held against counting both tables.

@@ -83,8 +83,8 @@ impl Exit {
             | ErrorClass::BadRequest
             | ErrorClass::StopRun => match error {
                 ApiError::NotAdmitted(AdmissionError::Ledger) => Exit::Storage,
-                // A 404 for a whole list means that the address is not that of the service.
-                ApiError::Status(rejection) if rejection.status == 404 => Exit::Unavailable,
+                // Whatever status a service answers, it is no defect of this program.
+                ApiError::Status(_) => Exit::Unavailable,
                 _ => Exit::Internal,
             },
         }
@@ -107,8 +107,9 @@ impl Exit {
             | PublishError::Denied { .. }
             | PublishError::ForeignTable { .. }
             | PublishError::Encoding { .. }
-            | PublishError::Exclude { .. } => Exit::Config,
-            PublishError::Statement { .. } => Exit::Internal,
+            | PublishError::Exclude { .. }
+            | PublishError::RowSecurity { .. }
+            | PublishError::Statement { .. } => Exit::Config,
             PublishError::Busy { .. } | PublishError::Unsettled => Exit::Paused,
             PublishError::Empty | PublishError::Lock { .. } => Exit::Storage,
             PublishError::Store(error) => Exit::of_store(error),
@@ -162,7 +163,7 @@ mod tests {
             (status(429), 75),
             (status(503), 69),
             (status(404), 69),
-            (status(400), 70),
+            (status(400), 69),
             (status(410), 69),
             (status(418), 69),
             (status(501), 69),
@@ -211,7 +212,7 @@ mod tests {
         let resource = Resource::Contacts;
         for (error, code) in [
             (SyncError::NotAdvancing { resource }, 69),
-            (SyncError::NotRecognised { asked: 40, unread: Vec::new() }, 69),
+            (SyncError::NotRecognised { asked: 40, met: 0, unread: Vec::new() }, 69),
             (SyncError::OtherWorkspace { asked: 40, met: 0 }, 78),
             (SyncError::NoScope { scopes: "contacts:read".into() }, 77),
         ] {

@@ -35,6 +35,7 @@ pub mod format;
 pub mod model;
 pub mod outbox;
 pub mod publish;
+pub mod regular_file;
 pub mod sandbox;
 pub mod store;
 pub mod sync;

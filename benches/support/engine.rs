@@ -7,7 +7,7 @@ use std::time::Duration;
 use crm_mirror::api::{ApiKey, Client, ClientSettings};
 use crm_mirror::budget::Limits;
 use crm_mirror::model::{Clock, Resource, Ru, SystemClock};
-use crm_mirror::store::{RunOutcome, Store, StoreOptions};
+use crm_mirror::store::{RunOutcome, Store};
 use crm_mirror::sync::events::{RunEvent, RunObserver, Silent};
 use crm_mirror::sync::{BudgetMeter, Engine, Job, SyncSettings};
 
@@ -40,9 +40,9 @@ pub enum BenchRun {
 }
 
 /// One run on the contacts.
-pub async fn run(base_url: &str, path: &Path, kind: BenchRun, concurrency: u32, indexed: u32) -> Outcome<Measured> {
+pub async fn run(base_url: &str, path: &Path, kind: BenchRun, concurrency: u32) -> Outcome<Measured> {
     let began = std::time::Instant::now();
-    let store = Store::open_with(path, StoreOptions { indexed: Some(indexed), ..StoreOptions::default() })?;
+    let store = Store::open(path)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let limits = Limits { limit: Ru::new(1_000_000), window: Duration::from_secs(86_400), charge_failed: true };
     let patience = Duration::from_secs(60);

@@ -261,7 +261,7 @@ fn converse(stream: &TcpStream, data: &RwLock<Data>, controls: &Controls) -> Out
                 break;
             }
         }
-        let url = url::Url::parse(&format!("http://localhost{target}"))?;
+        let url = reqwest::Url::parse(&format!("http://localhost{target}"))?;
         let query: HashMap<String, String> = url.query_pairs().into_owned().collect();
         let number = |name: &str| query.get(name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
         let (mut status, mut more) = ("200 OK", "");

@@ -258,11 +258,17 @@ CREATE TABLE state (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Records that a running sweep passed over: candidates for removal until the service confirms it by id.
-CREATE TABLE sweep_missing (
+-- Records that need another look, with what was seen of them. Not for queries: its form may change.
+CREATE TABLE doubts (
     object_type TEXT NOT NULL,
-    id TEXT NOT NULL,
-    PRIMARY KEY (object_type, id)
+    record_id TEXT NOT NULL,
+    why TEXT NOT NULL, -- missed, older, gone; of a list that is read whole: unlisted, gone
+    etag TEXT, -- the version that was seen
+    version TEXT, -- its `updatedAt`
+    tries INTEGER NOT NULL DEFAULT 0, -- lookups so far
+    first_seen TEXT, -- the first moment of the same answer; this and the next one by the ledger's steady clock
+    not_before TEXT, -- when the next lookup is due
+    PRIMARY KEY (object_type, record_id, why)
 ) STRICT, WITHOUT ROWID;
 
 -- Which record a row of contact_search or company_search is of. The records' own row numbers may change with a VACUUM;
@@ -367,7 +373,7 @@ CREATE TABLE outbox (
     record_id TEXT NOT NULL,
     state TEXT NOT NULL DEFAULT 'queued', -- queued, held, sending, applied, conflict, rejected, dropped or replaced
     source TEXT NOT NULL, -- sql, edit or socket
-    fields TEXT NOT NULL, -- JSON, {column: [before, after]} as the mirror's columns have them
+    fields TEXT NOT NULL, -- JSON, {column: [before, after]} as the mirror's columns have them; an unknown before is an object
     base_etag TEXT, -- the version of the record that the edit was made on
     body TEXT, -- the request's body, byte for byte; set before it is first sent
     if_match TEXT, -- the version that the request replaces; set with the body
@@ -381,15 +387,19 @@ CREATE TABLE outbox (
     merged_into INTEGER REFERENCES outbox (id), -- the edit of the same record that carries this one along
     queued_at TEXT NOT NULL, -- UTC
     finished_at TEXT, -- UTC; when it was applied, rejected, dropped or replaced
-    tried_at TEXT, -- UTC; when a request with it was first sent, whatever came of it
+    tried_at TEXT, -- when a request with it was first sent, whatever came of it; UTC by a clock that nobody sets
     released_at TEXT, -- UTC; when a person let it pass `write_back.max_edits`
-    undoes INTEGER REFERENCES outbox (id) -- the applied edit that it takes back
+    undoes INTEGER REFERENCES outbox (id), -- the applied edit that it takes back
+    repeats INTEGER REFERENCES outbox (id) -- the finished edit that it tries again
 ) STRICT;
 
 CREATE INDEX outbox_open ON outbox (object_type, record_id, id) WHERE state IN ('queued', 'held', 'sending', 'conflict');
 CREATE INDEX outbox_new ON outbox (id) WHERE state IN ('queued', 'held') AND tried_at IS NULL;
 CREATE INDEX outbox_tried ON outbox (tried_at) WHERE tried_at IS NOT NULL;
 CREATE INDEX outbox_ended ON outbox (state, finished_at) WHERE state IN ('rejected', 'applied', 'dropped', 'replaced');
+CREATE INDEX outbox_merged ON outbox (merged_into) WHERE merged_into IS NOT NULL;
+CREATE INDEX outbox_undoes ON outbox (undoes) WHERE undoes IS NOT NULL;
+CREATE INDEX outbox_repeats ON outbox (repeats) WHERE repeats IS NOT NULL;
 
 -- Every step of every edit: the trail that stays.
 CREATE TABLE outbox_events (
@@ -401,6 +411,8 @@ CREATE TABLE outbox_events (
     why TEXT NOT NULL -- a sentence
 ) STRICT;
 
+CREATE INDEX outbox_events_of ON outbox_events (outbox_id);
+
 -- What waits to reach the service: a row per edited column of every open edit. The views show the service's truth until
 -- an edit is applied there.
 CREATE VIEW pending_edits (
@@ -410,13 +422,16 @@ CREATE VIEW pending_edits (
     name, -- what the record is called
     column_name, -- the column that was edited
     before, -- what the column held when the edit was made
+    before_known, -- 0 if that was unknown: then it replaces nothing but an empty value
     after, -- what it is to hold
     theirs, -- in a conflict, what it holds at the service
     state, -- queued, held, sending or conflict
     since -- when the edit was made, UTC
 ) AS
 SELECT o.id, o.object_type, o.record_id, coalesce(c.name, k.name), f.key,
-    json_extract(f.value, '$[0]'), json_extract(f.value, '$[1]'), json_extract(o.theirs, '$.' || f.key),
+    CASE json_type(f.value, '$[0]') WHEN 'object' THEN json_extract(f.value, '$[0].unfit') ELSE json_extract(f.value, '$[0]') END,
+    json_type(f.value, '$[0].unknown') IS NULL, json_extract(f.value, '$[1]'),
+    coalesce(json_extract(o.theirs, '$.' || f.key || '.unfit'), json_extract(o.theirs, '$.' || f.key)),
     o.state, o.queued_at
 FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
 LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id

@@ -1,9 +1,10 @@
 //! The address of the service, validated once: a key must never be sent unencrypted or to the wrong path.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
-use url::{Host, Url};
+use reqwest::Url;
 
 /// The base URL of the service, without a trailing slash. It ends in `/v1` (reference, *What the service does*, rule 1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,12 +65,7 @@ impl FromStr for BaseUrl {
 
     fn from_str(text: &str) -> Result<BaseUrl, NotABaseUrl> {
         let url = Url::parse(text.trim()).map_err(|_| NotABaseUrl::Malformed)?;
-        let loopback = match url.host() {
-            Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
-            Some(Host::Ipv4(address)) => address.is_loopback(),
-            Some(Host::Ipv6(address)) => address.is_loopback(),
-            None => return Err(NotABaseUrl::Malformed),
-        };
+        let loopback = is_loopback(&url).ok_or(NotABaseUrl::Malformed)?;
         match url.scheme() {
             "https" => {}
             "http" if loopback => {}
@@ -88,6 +84,13 @@ impl FromStr for BaseUrl {
         }
         Ok(BaseUrl { text: text.into(), loopback })
     }
+}
+
+/// Whether an address is on this machine; `None` if it has no host.
+pub(crate) fn is_loopback(url: &Url) -> Option<bool> {
+    let host = url.host_str()?;
+    let address: Result<IpAddr, _> = host.trim_matches(['[', ']']).parse();
+    Some(address.map_or(host == "localhost", |address| address.is_loopback()))
 }
 
 impl fmt::Display for BaseUrl {

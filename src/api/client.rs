@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
+use hyper::body::Bytes;
 use percent_encoding::utf8_percent_encode;
 use reqwest::Method;
 use reqwest::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
@@ -59,6 +59,8 @@ pub struct DetailAnswer {
 /// The confirmation of a PATCH.
 #[derive(Clone, Debug)]
 pub struct PatchAnswer {
+    /// The status, of the class 2xx.
+    pub status: u16,
     /// The compact confirmation; it is not the detail response.
     pub body: Bytes,
     /// The new `ETag` header, its quotes included.
@@ -130,6 +132,11 @@ impl Client {
     /// The fingerprint of the key.
     pub fn key_fingerprint(&self) -> &str {
         &self.0.fingerprint
+    }
+
+    /// How often a request is sent at most.
+    pub fn tries(&self) -> u32 {
+        self.0.settings.tries
     }
 
     /// The number of requests that may be in flight now.
@@ -243,6 +250,7 @@ impl Client {
         let (reply, (), asked) = self.call_noting(&request, Ru::PATCH, Purpose::Outbox, is_json, silence).await?;
         let replayed = reply.headers.get(IDEMPOTENT_REPLAYED);
         Ok(PatchAnswer {
+            status: reply.status,
             etag: etag(&reply),
             replayed: replayed.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true")),
             date: reply.date(),

@@ -15,6 +15,9 @@ pub(super) fn connect_failure(error: &(dyn Error + 'static)) -> Option<ConnectFa
     if causes().any(is_tls) {
         return Some(ConnectFailure::Certificate);
     }
+    if causes().any(|error| error.to_string().contains("proxy authorization required")) {
+        return Some(ConnectFailure::ProxyLogin);
+    }
     // The types are private; only their texts show that a name does not resolve or is invalid.
     let resolving = causes().any(|error| matches!(error.to_string().as_str(), "dns error" | "invalid dns name"));
     let temporary = causes().any(|error| error.to_string().contains("Temporary failure"));
@@ -49,6 +52,7 @@ mod tests {
             (wrapped(io::Error::other(expired)), Some(ConnectFailure::Certificate)),
             (wrapped(io::Error::other(resolver("Name or service not known"))), Some(ConnectFailure::UnknownHost)),
             (wrapped(io::Error::other(resolver("Temporary failure in name resolution"))), None),
+            (wrapped(io::Error::other("proxy authorization required")), Some(ConnectFailure::ProxyLogin)),
             (wrapped(io::Error::from(io::ErrorKind::ConnectionRefused)), None),
         ] {
             assert_eq!(connect_failure(&error), failure, "{error:?}");

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use crate::model::catalogue::{FieldProjection, Resource};
 use crate::model::custom::{Choice, Layout};
-use crate::model::field_value::{self, FieldValue};
+use crate::model::field_value::{self, FieldValue, SqlValue};
 use crate::model::ids::{Cursor, FieldKey, RecordId};
 use crate::model::record::{Extra, Record};
 
@@ -228,7 +228,10 @@ fn record(resource: Resource, projection: AnswerProjection, item: JsonMembers<'_
             }
             Some(WirePlace::Group(inner)) => {
                 if value.get() == "null" {
-                    inner.values().for_each(|index| out.fields[*index] = FieldValue::Null);
+                    // Of the members of a list item nothing is known: only a detail shows them all.
+                    if projection == AnswerProjection::Detail {
+                        inner.values().for_each(|index| out.fields[*index] = FieldValue::Null);
+                    }
                 } else if let Some(members) = members(value) {
                     for (inner_name, inner_value) in members.0 {
                         match inner.get(inner_name.as_ref()) {
@@ -251,6 +254,7 @@ fn record(resource: Resource, projection: AnswerProjection, item: JsonMembers<'_
                 } else {
                     out.inexact += 1;
                     out.extra.keep(&name, value);
+                    inner.values().for_each(|index| out.fields[*index] = FieldValue::Unrepresentable);
                 }
             }
             None if name == "customFields" && resource.object().is_some() => {
@@ -322,15 +326,28 @@ fn custom_values(
 ) {
     const WIRE: &str = "customFields";
     let Some(object) = resource.object() else { return };
+    let fields = layout.of(object);
+    // The values that this projection has.
+    let mut set_all = |unknown: FieldValue<SqlValue>| {
+        for (field, value) in fields.fields().iter().zip(&mut out.custom) {
+            if projection == AnswerProjection::Detail || !field.data_type.detail_only() {
+                *value = unknown.clone();
+            }
+        }
+    };
     if value.get() == "null" {
+        // A list omits values, a detail has them all.
+        if projection == AnswerProjection::Detail {
+            set_all(FieldValue::Null);
+        }
         return;
     }
     let Some(members) = members(value) else {
+        set_all(FieldValue::Unrepresentable);
         out.inexact += 1;
         out.extra.keep(WIRE, value);
         return;
     };
-    let fields = layout.of(object);
     for (key, value) in members.0 {
         let Some((slot, field)) = fields.by_key(&key) else {
             // A null has no value to keep: the key alone is known from the definitions.

@@ -100,6 +100,9 @@ pub enum ApiError {
     },
 }
 
+/// How a proxy is given what it wants.
+const PROXY_LOGIN: &str = "the proxy refuses: set its user and password, `HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT`";
+
 /// A failure to connect that an immediate retry would not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectFailure {
@@ -107,6 +110,8 @@ pub enum ConnectFailure {
     UnknownHost,
     /// The certificate of the server is not accepted.
     Certificate,
+    /// The proxy wants a user and a password.
+    ProxyLogin,
 }
 
 impl ApiError {
@@ -122,6 +127,7 @@ impl ApiError {
             | ApiError::Timeout { .. }
             | ApiError::Broken { .. } => ErrorClass::Retry,
             ApiError::Redirected { status } => classify(*status, false),
+            ApiError::NotConnectable { cause: ConnectFailure::ProxyLogin, .. } => ErrorClass::Configuration,
             ApiError::NotConnectable { .. } => ErrorClass::Unavailable,
             ApiError::Unsendable { .. } => ErrorClass::SkipRecord,
             ApiError::TooLarge { .. } | ApiError::NotUnderstood(_) => ErrorClass::Failed,
@@ -154,6 +160,8 @@ impl ApiError {
     /// A hint that helps to fix the problem, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            ApiError::Status(rejection) if rejection.status == 407 => Some(PROXY_LOGIN),
+            ApiError::NotConnectable { cause: ConnectFailure::ProxyLogin, .. } => Some(PROXY_LOGIN),
             ApiError::Status(rejection) if !rejection.envelope => {
                 Some("the answer does not come from the service: check `api.base_url` and the proxies in between")
             }

@@ -58,6 +58,7 @@ const TABLE: &[(RangeInclusive<u16>, ErrorClass, ErrorClass)] = &[
     (401..=401, ErrorClass::StopAll, ErrorClass::Retry),
     (403..=403, ErrorClass::SkipObject, ErrorClass::Retry),
     (404..=404, ErrorClass::Gone, ErrorClass::Retry),
+    (407..=407, ErrorClass::Configuration, ErrorClass::Configuration),
     (408..=408, ErrorClass::Retry, ErrorClass::Retry),
     (412..=412, ErrorClass::Rebase, ErrorClass::Rebase),
     // The address or the headers are too long for a server in between: a shorter request may pass.
@@ -112,7 +113,7 @@ mod tests {
                 501 | 505 => ErrorClass::Failed,
                 500..=599 => ErrorClass::Retry,
                 429 => ErrorClass::Hold,
-                301 | 308 => ErrorClass::Configuration,
+                301 | 308 | 407 => ErrorClass::Configuration,
                 400 | 414 | 431 => ErrorClass::BadRequest,
                 401 => ErrorClass::StopAll,
                 403 => ErrorClass::SkipObject,

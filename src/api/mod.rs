@@ -27,6 +27,7 @@ mod settings;
 pub(crate) mod transport;
 
 pub use base_url::BaseUrl;
+pub(crate) use base_url::is_loopback;
 pub use client::{Client, DetailAnswer, ListAnswer, PatchAnswer, PatchError};
 pub use error::{ApiError, ConnectFailure, Rejection};
 pub use error_class::ErrorClass;

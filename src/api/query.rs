@@ -86,13 +86,16 @@ pub enum Bound {
 }
 
 impl Bound {
-    fn parts(self) -> (Op, Instant) {
-        match self {
-            Bound::Gt(at) => (Op::Gt, at),
-            Bound::Gte(at) => (Op::Gte, at),
-            Bound::Lt(at) => (Op::Lt, at),
-            Bound::Lte(at) => (Op::Lte, at),
-        }
+    /// The operator, and the instant in milliseconds: common parsers refuse more digits. It is rounded outward, so that no
+    /// row inside the bound is left out.
+    fn parts(self) -> (Op, String) {
+        let (op, at) = match self {
+            Bound::Gt(at) => (Op::Gt, at.millisecond_before()),
+            Bound::Gte(at) => (Op::Gte, at.millisecond_before()),
+            Bound::Lt(at) => (Op::Lt, at.millisecond_after()),
+            Bound::Lte(at) => (Op::Lte, at.millisecond_after()),
+        };
+        (op, at.to_wire())
     }
 }
 
@@ -259,7 +262,7 @@ impl ListQuery {
     /// [`QueryError`] if the resource has no such filter, or the request has too many predicates.
     pub fn updated(self, bound: Bound) -> Result<ListQuery, QueryError> {
         let (op, at) = bound.parts();
-        self.standard("updatedAt", op, at.to_wire())
+        self.standard("updatedAt", op, at)
     }
 
     /// Bounds `createdAt`. Records without one never match.
@@ -268,7 +271,7 @@ impl ListQuery {
     /// [`QueryError`] if the resource has no such filter, or the request has too many predicates.
     pub fn created(self, bound: Bound) -> Result<ListQuery, QueryError> {
         let (op, at) = bound.parts();
-        self.standard("createdAt", op, at.to_wire())
+        self.standard("createdAt", op, at)
     }
 
     /// Only records where a standard field is missing (`true`) or present (`false`). `field` is the filter's name.

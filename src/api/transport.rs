@@ -7,7 +7,7 @@ use std::error::Error;
 use std::sync::Once;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use hyper::body::Bytes;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, Url};
 
@@ -37,6 +37,7 @@ pub(crate) struct HttpRequest {
 
 /// An answer with a success status.
 pub(crate) struct HttpReply {
+    pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
@@ -121,7 +122,7 @@ impl HttpTransport {
             // Some services send a wait with every answer; a wait of zero is none.
             let wait = requested_wait(b"", header, now).filter(|wait| !wait.is_zero());
             let result = self.read(&mut response, self.max_body).await;
-            let result = result.map(|body| HttpReply { headers, body });
+            let result = result.map(|body| HttpReply { status: status.as_u16(), headers, body });
             return HttpAttempt { outcome: AttemptOutcome::Charged, hold: wait.map(RequestedHold::For), result };
         }
         let status = status.as_u16();
@@ -143,14 +144,14 @@ impl HttpTransport {
         if announced > limit as u64 {
             return Err(ApiError::TooLarge { limit });
         }
-        let mut body = BytesMut::with_capacity(announced.min(256 * 1024) as usize);
+        let mut body = Vec::with_capacity(announced.min(256 * 1024) as usize);
         while let Some(piece) = response.chunk().await.map_err(|e| self.broken(&e))? {
             if body.len() + piece.len() > limit {
                 return Err(ApiError::TooLarge { limit });
             }
             body.extend_from_slice(&piece);
         }
-        Ok(body.freeze())
+        Ok(body.into())
     }
 
     fn no_answer(&self, e: &reqwest::Error) -> ApiError {

@@ -238,12 +238,7 @@ impl Mirror {
 /// Opens the file for writing on a blocking thread, because a migration can take long.
 async fn open_store(settings: &MirrorSettings, leaves_no_files: bool) -> Result<Store, StoreError> {
     let path = settings.database.clone();
-    let options = StoreOptions {
-        indexed: Some(settings.custom_indexes),
-        views: Some(settings.views.clone()),
-        leaves_no_files,
-        ..StoreOptions::default()
-    };
+    let options = StoreOptions { views: Some(settings.views.clone()), leaves_no_files, ..StoreOptions::default() };
     let open = move || Store::open_with(&path, options);
     tokio::task::spawn_blocking(open).await.unwrap_or(Err(StoreError::Closed))
 }

@@ -10,6 +10,8 @@
 //!   use is not created again.
 
 mod assembly;
+pub mod due;
+mod edit_budget;
 mod error;
 mod mirror;
 mod schedule_reserve;
@@ -17,6 +19,7 @@ mod settings;
 pub mod status;
 
 pub use assembly::{EngineSettings, assemble_engine};
+pub use edit_budget::{EditBudget, edit_budget};
 pub use error::MirrorError;
 pub use mirror::{Mirror, PATIENCE, RunResult};
 pub use schedule_reserve::RUNS_OF_FORECAST;

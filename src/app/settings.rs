@@ -32,8 +32,6 @@ pub struct MirrorSettings {
     pub api: ApiConfig,
     /// The mirror's file.
     pub database: PathBuf,
-    /// The maximum number of custom fields of each object that have an index.
-    pub custom_indexes: u32,
     /// Settings of the views, indexes and search of the file.
     pub views: ViewOptions,
     /// The budget.
@@ -67,7 +65,6 @@ impl MirrorSettings {
             },
             api,
             database: config.database.clone(),
-            custom_indexes: config.custom_indexes,
             views: config.views.clone(),
             limits: limits(&config.budget),
             definitions: config.sync.definitions_schedule.clone().map(|cron| (cron, config.sync.time_zone.clone())),
@@ -91,7 +88,8 @@ impl MirrorSettings {
     }
 }
 
-/// The limits of the ledger.
+/// The limits of the ledger. The service does not document whether it charges failed requests: that it does is the safe
+/// assumption.
 pub fn limits(budget: &BudgetConfig) -> Limits {
-    Limits { limit: budget.limit, window: budget.window, charge_failed: budget.charge_failed }
+    Limits { limit: budget.limit, window: budget.window, charge_failed: true }
 }

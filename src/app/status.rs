@@ -143,7 +143,7 @@ pub struct ObjectStatus {
 pub struct UndecidedStatus {
     /// Their number.
     pub items: u64,
-    /// When they are looked up again, UTC; `None` for the next run or list.
+    /// When they are looked up again, UTC; `None` for the next run, or for a list an hour later.
     #[serde(serialize_with = "instant::utc")]
     pub next_lookup: Option<Instant>,
 }
@@ -199,8 +199,9 @@ pub struct RuStatus {
 /// # Errors
 /// Returns an error if there is no mirror, or it cannot be read.
 pub fn read(config: &Config, now: impl Into<ClockReading>) -> Result<MirrorStatus, StoreError> {
-    let reader = Reader::open_at_rest(&config.database)?;
-    at_moment(&reader.begin()?, config, now)
+    let reader = Reader::open(&config.database)?;
+    let status = at_moment(&reader.begin()?, config, now)?;
+    reader.unchanged().map(|()| status)
 }
 
 /// Reads the status from a snapshot of an open mirror.
@@ -240,7 +241,7 @@ pub fn at_moment(
         base_url: identity.map(|identity| identity.base_url),
         objects,
         ru: ru(moment, config, pending, &ledger)?,
-        hold_until: hold.and_then(|hold| hold.ends_at(now)),
+        hold_until: hold.and_then(|hold| hold.left(ledger.steady_time())).map(|left| now.plus(left)),
         missing_scopes: missing_scopes(moment)?,
         edits: outbox_report::counts(moment)?,
         publish: queue::lag(moment, now)?,
@@ -304,19 +305,21 @@ const MISSED: usize = 3;
 const FRESH: Duration = Duration::from_secs(300);
 
 impl MirrorStatus {
+    /// The objects that are mirrored: those that are configured and that the key may read.
+    pub fn mirrored<'a>(&'a self, config: &'a Config) -> impl Iterator<Item = &'a ObjectStatus> {
+        self.objects.iter().filter(|object| config.mirrors(object.object) && self.may_read(object.object))
+    }
+
     /// Whether the key has the scope that reads an object.
-    pub fn may_read(&self, object: Resource) -> bool {
-        self.missing_scopes.iter().all(|missing| missing.object != object.as_str())
+    fn may_read(&self, object: Resource) -> bool {
+        let is_about = |missing: &MissingScope| missing.object == object.as_str() && !missing.scope.ends_with(":write");
+        !self.missing_scopes.iter().any(is_about)
     }
 
     /// Whether the mirror can be relied on. Details do not count, and neither do objects that the key may not read.
     pub fn readiness(&self, config: &Config, now: Instant) -> Readiness {
-        let wanted = |object: &&ObjectStatus| {
-            let configured = config.sync.objects.as_deref().is_none_or(|named| named.contains(&object.object));
-            object.removed.is_some() && configured && self.may_read(object.object)
-        };
-        let objects: Vec<&ObjectStatus> = self.objects.iter().filter(wanted).collect();
-        let as_of: Option<Vec<Instant>> = objects.iter().map(|object| object.changes_as_of).collect();
+        let records = self.mirrored(config).filter(|object| object.removed.is_some());
+        let as_of: Option<Vec<Instant>> = records.map(|object| object.changes_as_of).collect();
         let schedule = (&config.sync.schedule, &config.sync.time_zone);
         match as_of {
             Some(as_of) if !as_of.is_empty() => {
@@ -346,7 +349,7 @@ fn undecided_items(
 }
 
 /// The ledger as it was last stored.
-fn ledger(tx: &ReadTx<'_>, config: &Config) -> Result<Ledger, StoreError> {
+pub(super) fn ledger(tx: &ReadTx<'_>, config: &Config) -> Result<Ledger, StoreError> {
     let stored: Option<Ledger> = tx.state(&LEDGER)?;
     let note = lock::note_beside(&config.database);
     Ok(budget_meter::later(stored.unwrap_or_default(), note.as_deref()))

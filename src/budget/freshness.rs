@@ -17,6 +17,9 @@ use crate::model::{Instant, Ru};
 /// The longest interval, unless the budget requires a longer one.
 pub const LONGEST_POLL: Duration = Duration::from_secs(15 * 60);
 
+/// The share of a window's budget for polling. Audits, sweeps, edits and details have the rest.
+pub const POLLING_SHARE: f64 = 0.5;
+
 /// For how long a change counts as recent.
 const RECENT: Duration = Duration::from_secs(5 * 60);
 

@@ -6,9 +6,7 @@
 //! and bridges a restart of the machine. When the wall clock is set, the window moves with it: the spent RU stay spent,
 //! and the rest of the window lasts as long as before.
 //!
-//! # Why the ledger has its own clock
-//! "Within a day" refers to elapsed time, also where it decides what may be removed. The steady clock of the ledger
-//! started at the wall clock's time and advances by the elapsed time; setting the wall clock does not change it.
+//! The ledger holds the [`ElapsedClock`] by which everything else is measured too, since it is stored before every request.
 //!
 //! # Requests under way
 //! The service may count a request that is under way while a window ends in either window, since when it counts is not
@@ -18,10 +16,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ClockReading, Instant, MonotonicReading, Purpose, Ru};
-
-/// If the wall clock and the passed time differ by less than this, the wall clock was not set.
-const SET_CLOCK: Duration = Duration::from_secs(60);
+use crate::model::elapsed_clock::SET_CLOCK;
+use crate::model::{ClockReading, ElapsedClock, Instant, Purpose, Ru};
 
 /// Clocks that were not set differ by less than this: they are read one after the other, and rounded.
 const READ_APART: Duration = Duration::from_millis(1);
@@ -67,15 +63,9 @@ pub struct Ledger {
     /// Spent since the mirror was made.
     pub total: Ru,
     /// Which window this is.
-    #[serde(default)]
     pub window: u32,
-    /// Both clocks at the last update of the ledger: wall microseconds, boot number, and microseconds since boot. The
-    /// form is short because the ledger is written before every request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clock: Option<(i64, Option<(u32, u64)>)>,
-    /// The steady clock in microseconds at the last update of the ledger; `None` before it was started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steady: Option<i64>,
+    /// The clock at the last update of the ledger.
+    pub clock: ElapsedClock,
     /// What the requests cost that are under way; part of `used`. It is not stored: no request outlives its process.
     #[serde(skip)]
     pub under_way: Ru,
@@ -84,26 +74,16 @@ pub struct Ledger {
 impl Default for Ledger {
     fn default() -> Ledger {
         let (since, none) = (Instant::EPOCH, Ru::ZERO);
-        Ledger { since, used: none, total: none, window: 0, clock: None, steady: None, under_way: none }
+        Ledger { since, used: none, total: none, window: 0, clock: ElapsedClock::default(), under_way: none }
     }
 }
 
 impl Ledger {
-    /// Both clocks at the last update of the ledger; a ledger written by an older version has only its window.
-    fn last_reading(&self) -> ClockReading {
-        let (wall, monotonic) = match self.clock {
-            Some((micros, monotonic)) => (Instant::from_micros(micros).unwrap_or(self.since), monotonic),
-            None => (self.since, None),
-        };
-        ClockReading { wall, monotonic: monotonic.map(|(boot, micros)| MonotonicReading { boot, micros }) }
-    }
-
     /// The ledger at `now`: if the window's length has passed, one follows in which only what is under way is spent.
     #[must_use]
     pub fn at(self, now: impl Into<ClockReading>, limits: &Limits) -> Ledger {
-        let (now, before) = (now.into(), self.last_reading());
+        let (now, before) = (now.into(), self.clock.reading());
         let passed = before.wall.plus(now.since(&before));
-        let steady = self.steady_time().plus(now.since(&before));
         let mut ledger = self;
         if passed >= self.since.plus(limits.window()) {
             // Windows follow each other without a gap, also if some were unused.
@@ -114,29 +94,22 @@ impl Ledger {
                 ledger.since = limits.aligned(ledger.since);
             }
         }
-        let (ahead, behind) = (now.wall.since(passed), passed.since(now.wall));
-        let wall = if ahead.max(behind) >= SET_CLOCK {
-            ledger.since = ledger.since.plus(ahead).minus(behind);
-            now.wall
-        } else {
-            passed
-        };
-        ledger.clock = Some((wall.as_micros(), now.monotonic.map(|monotonic| (monotonic.boot, monotonic.micros))));
-        ledger.steady = Some(steady.as_micros());
+        ledger.clock = self.clock.at(now);
+        let wall = ledger.clock.reading().wall;
+        if wall.since(passed).max(passed.since(wall)) >= SET_CLOCK {
+            ledger.since = ledger.since.plus(wall.since(passed)).minus(passed.since(wall));
+        }
         ledger
     }
 
-    /// By how much the wall clock was set back since the last update of the ledger; zero if the monotonic clock was lost
-    /// meanwhile.
+    /// By how much the wall clock was set back since the last update of the ledger.
     pub fn set_back_by(&self, now: ClockReading) -> Duration {
-        let before = self.last_reading();
-        let by = before.wall.plus(now.since(&before)).since(now.wall);
-        if now.is_comparable(&before) && by >= SET_CLOCK { by } else { Duration::ZERO }
+        self.clock.set_back_by(now)
     }
 
-    /// The steady clock at the last update of the ledger.
+    /// The elapsed clock at the last update of the ledger.
     pub fn steady_time(&self) -> Instant {
-        self.steady.and_then(Instant::from_micros).unwrap_or_else(|| self.last_reading().wall)
+        self.clock.time()
     }
 
     /// When the window ends and the budget refills.
@@ -147,18 +120,19 @@ impl Ledger {
     /// The same as a wall clock will show it that shows `wall` at the last update. A clock that was set by less than a
     /// minute does not move the window, so without this a waiting process would try again until the minute is over.
     pub fn refills_at_by(&self, limits: &Limits, wall: Instant) -> Instant {
-        let last = self.last_reading().wall;
+        let last = self.clock.reading().wall;
         if wall.since(last).max(last.since(wall)) < READ_APART {
             return self.refills_at(limits);
         }
         wall.plus(self.refills_at(limits).since(last))
     }
 
-    /// What a purpose may still spend in this window. `reserve` is what later runs will need; sweeps and details do not
-    /// use it.
+    /// What a purpose may still spend in this window. `reserve` is what later runs will need; edits, sweeps and details do
+    /// not use it.
     pub fn left_for(&self, purpose: Purpose, limits: &Limits, reserve: Ru) -> Ru {
         let left = limits.limit.saturating_sub(self.used);
-        if purpose >= Purpose::Sweep { left.saturating_sub(reserve) } else { left }
+        let uses_reserve = (Purpose::Changes..Purpose::Sweep).contains(&purpose);
+        if uses_reserve { left } else { left.saturating_sub(reserve) }
     }
 
     /// Records a request that is about to be sent, and is under way from then on.

@@ -1,13 +1,13 @@
 //! The hold: how long the service asked to wait. It binds every request of this process, and of the next one.
 //!
-//! The rest of a hold is measured by the monotonic clock. After a restart of the machine the wall clock measures it; if
-//! that was set back, the hold lasts no longer than what was left of it.
+//! It ends at an instant of the [`ElapsedClock`](crate::model::ElapsedClock): setting the wall clock neither ends it nor
+//! prolongs it.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ClockReading, Instant, MonotonicReading};
+use crate::model::Instant;
 
 /// The first wait after a 429 without `Retry-After`; doubled after each further one.
 const FIRST: Duration = Duration::from_secs(5);
@@ -19,24 +19,17 @@ const LONGEST_ASKED: Duration = Duration::from_secs(24 * 3600);
 /// A hold, and how often in a row the service asked for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// No request is sent before this time, by the wall clock at the moment when the hold began.
-    pub until: Instant,
+    /// No request is sent before this time of the elapsed clock.
+    until: Instant,
     /// Refusals since the last good answer.
     pub streak: u32,
-    /// The wall clock when the hold began; absent in a hold written by an older version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    from: Option<Instant>,
-    /// The monotonic clock when the hold began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    monotonic: Option<MonotonicReading>,
 }
 
 impl Hold {
-    /// The hold after an answer at `now` that asked for `wait`, or a 429 without a wait. It never ends earlier than the
-    /// previous hold.
+    /// The hold after an answer at `now`, by the elapsed clock, that asked for `wait`, or a 429 without a wait. It never ends
+    /// earlier than the previous hold.
     #[must_use]
-    pub fn after(before: Option<Hold>, now: impl Into<ClockReading>, wait: Option<Duration>) -> Hold {
-        let now = now.into();
+    pub fn after(before: Option<Hold>, now: Instant, wait: Option<Duration>) -> Hold {
         let streak = before.map_or(0, |hold| hold.streak);
         let wait = match wait {
             Some(wait) => wait.min(LONGEST_ASKED),
@@ -44,51 +37,28 @@ impl Hold {
         };
         let left = before.and_then(|hold| hold.left(now)).unwrap_or_default();
         // Never zero: a wait of zero would cause a tight loop of requests.
-        let until = now.wall.plus(wait.max(left).max(Duration::from_secs(1)));
-        Hold { until, streak: streak.saturating_add(1), from: Some(now.wall), monotonic: now.monotonic }
+        let until = now.plus(wait.max(left).max(Duration::from_secs(1)));
+        Hold { until, streak: streak.saturating_add(1) }
     }
 
-    /// How long it still lasts; `None` once it is over.
-    pub fn left(&self, now: impl Into<ClockReading>) -> Option<Duration> {
-        let now = now.into();
-        let left = match self.from {
-            Some(from) => {
-                let passed = now.since(&ClockReading { wall: from, monotonic: self.monotonic });
-                let expected = from.plus(passed);
-                let agree = expected.since(now.wall).max(now.wall.since(expected)) < Duration::from_millis(1);
-                // If the clocks agree, the wall clock is more precise.
-                if agree { self.until.since(now.wall) } else { self.until.since(from).saturating_sub(passed) }
-            }
-            None => self.until.since(now.wall),
-        };
+    /// How long it still lasts at `now`, by the elapsed clock; `None` once it is over.
+    pub fn left(&self, now: Instant) -> Option<Duration> {
+        let left = self.until.since(now);
         (!left.is_zero()).then_some(left.min(LONGEST_ASKED))
     }
 
-    /// This hold measured from now on, if it was measured by the clocks of another boot. A wall clock that was set back
-    /// meanwhile would otherwise show it with the same rest for as long as it was ahead.
+    /// The same hold if it can be one of this clock. If the clock was lost, and began anew at a wall clock that shows an
+    /// earlier time, the hold would last for the difference.
     #[must_use]
-    pub fn measured_from(self, now: impl Into<ClockReading>) -> Hold {
-        let now = now.into();
-        let both = now.monotonic.zip(self.monotonic);
-        let advanced = both.is_some_and(|(now, began)| now.boot == began.boot && now.micros >= began.micros);
-        match self.left(now) {
-            Some(left) if !advanced => {
-                Hold { until: now.wall.plus(left), from: Some(now.wall), monotonic: now.monotonic, ..self }
-            }
-            _ => self,
-        }
-    }
-
-    /// The end of the hold as the wall clock at `now` will show it; `None` once it is over.
-    pub fn ends_at(&self, now: impl Into<ClockReading>) -> Option<Instant> {
-        let now = now.into();
-        self.left(now).map(|left| now.wall.plus(left))
+    pub fn by_clock(self, now: Instant) -> Hold {
+        Hold { until: self.until.min(now.plus(LONGEST_ASKED)), ..self }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{ClockReading, ElapsedClock, MonotonicReading};
 
     fn at(text: &str) -> Instant {
         text.parse().unwrap()
@@ -130,31 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn wall_clock_measures_the_rest_where_both_clocks_agree_within_a_millisecond() {
-        let reading = |hours: u64, wall| ClockReading {
-            wall: at(wall),
-            monotonic: Some(MonotonicReading { boot: 1, micros: hours * 3_600_000_000 }),
-        };
-        let day = Hold::after(None, reading(0, "2026-01-01T10:00:00Z"), Some(Duration::from_secs(86_400)));
-        for (wall, micros) in [
-            ("2026-01-01T14:00:00.0005Z", 72_000_000_000 - 500),
-            ("2026-01-01T13:59:59.9995Z", 72_000_000_000 + 500),
-            ("2026-01-01T14:00:00.001Z", 72_000_000_000),
-            ("2026-01-01T13:59:59.999Z", 72_000_000_000),
-        ] {
-            assert_eq!(day.left(reading(4, wall)), Some(Duration::from_micros(micros)), "{wall}");
-        }
-        assert_eq!(day.measured_from(reading(0, "2025-06-01T00:00:00Z")), day, "the monotonic clock did not go back");
-    }
-
-    #[test]
     fn hold_lasts_as_requested_whatever_the_wall_clock_shows() {
         let reading = |boot, hours: u64, wall| ClockReading {
             wall: at(wall),
             monotonic: Some(MonotonicReading { boot, micros: hours * 3_600_000_000 }),
         };
         let hour = |hours: u64| Some(Duration::from_secs(hours * 3600));
-        let day = Hold::after(None, reading(1, 0, "2026-01-01T10:00:00Z"), Some(Duration::from_secs(86_400)));
+        let clock = ElapsedClock::default().at(reading(1, 0, "2026-01-01T10:00:00Z"));
+        let day = Hold::after(None, clock.time(), Some(Duration::from_secs(86_400)));
         for (now, left) in [
             (reading(1, 0, "2026-01-01T09:59:30Z"), hour(24)),
             (reading(1, 4, "2026-01-01T14:00:00Z"), hour(20)),
@@ -164,22 +117,22 @@ mod tests {
             (reading(2, 0, "2026-01-01T14:00:00Z"), hour(20)),
             (reading(2, 0, "2025-06-01T00:00:00Z"), hour(24)),
         ] {
-            assert_eq!(day.left(now), left, "{now:?}");
-            assert_eq!(day.ends_at(now), left.map(|left| now.wall.plus(left)));
+            assert_eq!(day.left(clock.at(now).time()), left, "{now:?}");
         }
         // After a restart with an earlier time, the rest passes all the same.
-        let restarted = reading(2, 0, "2025-06-01T00:00:00Z");
-        let measured = day.measured_from(restarted);
-        assert_eq!(measured.left(reading(2, 5, "2025-06-01T05:00:00Z")), hour(19));
-        assert_eq!(measured.left(reading(3, 0, "2025-06-02T00:00:00Z")), None);
-        assert_eq!(day.measured_from(reading(1, 4, "2025-06-01T00:00:00Z")), day, "these clocks are comparable");
-        let impossible = Hold { monotonic: Some(MonotonicReading { boot: 2, micros: u64::MAX }), ..day };
-        assert_eq!(impossible.measured_from(restarted).left(reading(2, 25, "2025-06-02T01:00:00Z")), None);
-        let without = ClockReading { wall: at("2025-06-01T00:00:00Z"), monotonic: None };
-        let measured = day.measured_from(without);
-        assert_eq!(measured.left(at("2025-06-01T05:00:00Z")), hour(19), "a machine without a monotonic clock");
-        assert_eq!(measured.measured_from(restarted).left(reading(2, 25, "2025-06-02T01:00:00Z")), None);
-        let older: Hold = serde_json::from_str(r#"{"until":"2026-01-02T10:00:00.000000000Z","streak":1}"#).unwrap();
-        assert_eq!(older.left(at("2026-01-01T09:59:30Z")), hour(24));
+        let restarted = clock.at(reading(2, 0, "2025-06-01T00:00:00Z"));
+        assert_eq!(day.left(restarted.at(reading(2, 5, "2025-06-01T05:00:00Z")).time()), hour(19));
+        assert_eq!(day.left(restarted.at(reading(3, 0, "2025-06-02T00:00:00Z")).time()), None);
+        let without = clock.at(at("2025-06-01T00:00:00Z").into());
+        let later = without.at(at("2025-06-01T05:00:00Z").into());
+        assert_eq!(day.left(later.time()), hour(19), "a machine without a monotonic clock");
+    }
+
+    #[test]
+    fn hold_of_a_lost_clock_lasts_a_day_at_most() {
+        let hold = Hold::after(None, at("2027-01-01T00:00:00Z"), Some(Duration::from_secs(60)));
+        let now = at("2026-01-01T00:00:00Z");
+        assert_eq!(hold.by_clock(now).left(now.plus(Duration::from_secs(86_399))), Some(Duration::from_secs(1)));
+        assert_eq!(hold.by_clock(now).left(now.plus(Duration::from_secs(86_400))), None);
     }
 }

@@ -1,16 +1,19 @@
 //! The options that every verb accepts, and the configuration that they select.
 
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use clap::Args;
 
-use crate::config::{Config, ConfigError, Environment, LogConfig, Sources};
+use super::ui::output;
+use super::{Failure, identity};
+use crate::config::{Config, ConfigError, Environment, LOCAL_FILE, LogConfig, Sources};
 
 /// Options that may precede or follow the verb.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Global {
-    /// The configuration file [default: /etc/crm-mirror/config.toml, if it exists].
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    /// The configuration file [default: ./crm-mirror.toml, else /etc/crm-mirror/config.toml].
+    #[arg(short, long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub config: Option<PathBuf>,
     /// How much is logged: error, warn, info, debug, trace, or a filter.
     #[arg(long, global = true, value_name = "LEVEL", help_heading = "Global options")]
@@ -21,11 +24,11 @@ pub struct Global {
 }
 
 impl Global {
-    /// Reads the configuration, overridden by these options.
+    /// Reads the configuration, overridden by these options, and takes the identity of the mirror's owner.
     ///
     /// # Errors
     /// Returns a [`ConfigError`] that names the key, and the file or the variable that contains it.
-    pub fn load(&self) -> Result<Config, ConfigError> {
+    pub fn load(&self) -> Result<Config, Failure> {
         self.load_with(None)
     }
 
@@ -33,17 +36,43 @@ impl Global {
     ///
     /// # Errors
     /// Returns a [`ConfigError`] that names the key, and the file or the variable that contains it.
-    pub fn load_with(&self, database: Option<&Path>) -> Result<Config, ConfigError> {
+    pub fn load_with(&self, database: Option<&Path>) -> Result<Config, Failure> {
         let mut flags = self.flags();
         if let Some(path) = database {
             flags.push(("database.path", path.to_string_lossy().into_owned()));
         }
-        Config::load(&Sources::of_process(self.config.clone(), flags))
+        let mut config = Config::load(&self.sources_with(flags))?;
+        if let Some(owner) = identity::needed_for(&config.database) {
+            // Their files may be readable for root only.
+            config.hold_secrets();
+            owner.take(&config.database)?;
+        }
+        Ok(config)
+    }
+
+    /// The mirror that a verb reads: the given one, or that of the configuration. Takes the identity of its owner.
+    ///
+    /// # Errors
+    /// Like [`Global::load`].
+    pub fn database(&self, given: Option<&Path>) -> Result<PathBuf, Failure> {
+        match given {
+            None => Ok(self.load()?.database),
+            Some(path) => identity::take(path).map(|()| path.to_path_buf()),
+        }
     }
 
     /// The sources of the configuration, for callers that read it more than once.
     pub fn sources(&self) -> Sources {
-        Sources::of_process(self.config.clone(), self.flags())
+        self.sources_with(self.flags())
+    }
+
+    fn sources_with(&self, flags: Vec<(&'static str, String)>) -> Sources {
+        static REPORTED: Once = Once::new();
+        let sources = Sources::of_process(self.config.clone(), flags);
+        if sources.is_local() {
+            REPORTED.call_once(|| output::note(&format!("configuration: ./{LOCAL_FILE}")));
+        }
+        sources
     }
 
     /// The log settings for verbs that need no configuration: only these options count.

@@ -102,6 +102,10 @@ impl From<SyncError> for Failure {
                 "use the key of the mirrored workspace, or a different `database.path`; `--accept-workspace` mirrors this workspace instead"
                     .into(),
             ),
+            SyncError::NotRecognised { unread, .. } if unread.is_empty() => {
+                let hint = error.hint().unwrap_or_default();
+                Some(format!("{hint}; `--accept-workspace` mirrors this workspace instead"))
+            }
             other => other.hint().map(String::from),
         };
         Failure { hint, ..Failure::new(Exit::of_sync(&error), error) }
@@ -132,7 +136,7 @@ mod tests {
         assert_eq!(
             failure.text(),
             "error: could not read the configuration file /x.toml: entity not found\n\
-             hint: `crm-mirror init` writes a commented file\n"
+             hint: `crm-mirror init FILE` writes one\n"
         );
     }
 

@@ -17,13 +17,13 @@ use std::os::unix::fs::MetadataExt;
 use tracing::field::Field;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_journald::{Priority, PriorityMappings};
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{Targets, filter_fn};
+use tracing_subscriber::fmt as lines;
 use tracing_subscriber::fmt::format::{Format, FormatEvent, FormatFields, Full, Writer, debug_fn};
 use tracing_subscriber::fmt::{FmtContext, MakeWriter};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, fmt as lines};
 
 use crate::cli::ui::progress::ProgressView;
 use crate::config::{LogConfig, LogFormat};
@@ -49,12 +49,14 @@ pub fn start(config: &LogConfig, progress: &ProgressView) {
 
 /// A plain level applies to this program; libraries log only warnings. The line that ends a run is logged only if it is
 /// not shown elsewhere.
-fn filter(level: &str, ends: bool) -> EnvFilter {
-    match level.parse::<Level>() {
-        Ok(Level::INFO) if !ends => EnvFilter::new(format!("warn,crm_mirror=info,{RUN_LINE}=warn")),
-        Ok(level) if level > Level::WARN => EnvFilter::new(format!("warn,crm_mirror={level}")),
-        _ => EnvFilter::new(level),
-    }
+fn filter(level: &str, ends: bool) -> Targets {
+    let targets = match level.parse::<Level>() {
+        Ok(Level::INFO) if !ends => format!("warn,crm_mirror=info,{RUN_LINE}=off"),
+        Ok(level) if level > Level::WARN => format!("warn,crm_mirror={level}"),
+        _ => level.to_string(),
+    };
+    // The configuration accepts no text that does not parse.
+    targets.parse().unwrap_or_default()
 }
 
 /// Whether a library event is safe to log: libraries log what they send and receive at their more verbose levels, so
@@ -200,7 +202,7 @@ mod tests {
     #[test]
     fn end_of_a_run_is_not_logged_if_a_summary_shows_it() {
         let summed_up = filter("info", false).to_string();
-        assert!(summed_up.contains("crm_mirror::sync::run_line=warn"), "{summed_up}");
+        assert!(summed_up.contains("crm_mirror::sync::run_line=off"), "{summed_up}");
         assert!(!filter("info", true).to_string().contains("run_line"));
         assert!(!filter("debug", false).to_string().contains("run_line"));
     }
@@ -229,7 +231,7 @@ mod tests {
         let kept = Kept::default();
         let subscriber = tracing_subscriber::registry()
             .with(layer(kept.clone()))
-            .with(EnvFilter::new(filter))
+            .with(filter.parse::<Targets>().unwrap())
             .with(filter_fn(is_safe_to_log));
         tracing::subscriber::with_default(subscriber, events);
         let bytes = kept.0.lock().unwrap().clone();

@@ -6,7 +6,7 @@
 //! - [`ui`]: tables, progress and texts.
 //! - `program` parses the command line and reports how it ended.
 //! - [`args`]: options of every verb; [`failure`]: errors as text with a hint; [`logging`], [`signals`], [`session`]
-//!   and [`remote`]: helpers of several verbs.
+//!   and [`remote`]: helpers of several verbs. `identity` is whom a process of root acts as.
 //!
 //! # Invariants
 //! - stdout contains the output of the verb and nothing else; progress, logs and errors go to stderr.
@@ -15,6 +15,7 @@
 pub mod args;
 pub mod check;
 pub mod failure;
+mod identity;
 pub mod logging;
 pub mod mcp;
 mod program;

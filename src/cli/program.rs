@@ -1,43 +1,67 @@
 //! The main function: parses the command line, runs the verb, and reports failures.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use clap::Parser;
 use clap::error::ErrorKind;
 
+use super::ui::{commands, output};
 use super::{Cli, Failure, logging};
 use crate::exit::Exit;
 
 /// Runs the program with these arguments, the program's name first.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
-    let cli = match Cli::try_parse_from(args) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(e) => {
             // Help and version go to stdout and are not errors. A closed stdout is ignored.
             let _ = e.print();
+            if let Some(tip) = tip(&args) {
+                output::note(&format!("\n  tip: {tip}"));
+            }
             return match e.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
                 _ => Exit::Usage,
             };
         }
     };
+    commands::repeat(cli.global.config.as_deref());
     // The panic hook has reported the panic; the exit code must still be the documented one.
     let done = catch_unwind(AssertUnwindSafe(|| cli.verb.run(&cli.global)));
     match done.unwrap_or_else(|_| Err(Failure::new(Exit::Internal, "internal error; please report it as a bug"))) {
         Ok(exit) => exit,
         Err(failure) => {
-            // A failure to write to stderr cannot be reported.
-            let _ = std::io::stderr().write_all(logging::as_error(failure.text()).as_bytes());
+            output::error(&logging::as_error(commands::complete(&failure.text())));
             failure.exit()
         }
+    }
+}
+
+/// What was probably meant by a word that other programs know.
+fn tip(args: &[OsString]) -> Option<&'static str> {
+    let has = |word: &str| args.iter().any(|arg| arg == word);
+    match () {
+        () if has("sync") && has("--full") => Some("`crm-mirror resync` reads every record again"),
+        () if has("-v") || has("--verbose") => Some("`--log-level debug` shows more"),
+        () if args.get(1).is_some_and(|arg| arg == "version") => Some("`crm-mirror --version` prints the version"),
+        () => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_other_programs_get_a_tip() {
+        let tip = |line: &str| tip(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert!(tip("crm-mirror sync --full").unwrap().contains("resync"));
+        assert!(tip("crm-mirror version").unwrap().contains("--version"));
+        assert!(tip("crm-mirror -v sync").unwrap().contains("--log-level debug"));
+        assert_eq!(tip("crm-mirror sync --ful"), None);
+    }
 
     #[test]
     fn invalid_command_line_is_a_usage_error() {

@@ -4,8 +4,6 @@
 //! Ctrl-C leaves the job to the daemon and prints how to stop it.
 
 use std::io::ErrorKind;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -26,6 +24,9 @@ use crate::sync::{Findings, Summary};
 
 /// How long to wait for events that are already on their way.
 const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// How long `status` waits for the daemon: monitoring allows a probe a few seconds.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(1500);
 
 /// How often a daemon that is not ready is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(300);
@@ -72,29 +73,36 @@ pub enum DaemonState {
     Unresponsive,
     /// It was killed: its socket exists, and no process listens.
     Killed,
+    /// This user may not access the socket, so nothing is known about it.
+    Inaccessible,
     /// None runs.
     None,
 }
 
-/// The daemon's status, and whether one runs. A daemon that does not answer is reported on stderr; the file's status is
-/// valid anyway.
+/// The daemon's status, and whether one runs, within [`ANSWERS_WITHIN`]. The file's status is valid anyway.
 pub async fn daemon_state(config: &Config) -> (Option<DaemonStatus>, DaemonState) {
-    match daemon(config).await {
-        Ok(Some((_, daemon))) => (Some(daemon), DaemonState::Running),
-        Ok(None) => (None, socket_state(&config.socket)),
-        Err(failure) => {
-            output::note(failure.text().trim_end());
-            (None, DaemonState::Unresponsive)
+    let asked = async {
+        // Not waited for: a daemon that hangs accepts no connections once its queue is full.
+        if let Err(error) = tokio::net::UnixStream::connect(&config.socket).await {
+            let state = match error.kind() {
+                ErrorKind::ConnectionRefused => DaemonState::Killed,
+                ErrorKind::PermissionDenied => DaemonState::Inaccessible,
+                ErrorKind::WouldBlock => DaemonState::Unresponsive,
+                _ => DaemonState::None,
+            };
+            return (None, state);
         }
-    }
-}
-
-fn socket_state(socket: &Path) -> DaemonState {
-    match UnixStream::connect(socket) {
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => DaemonState::Killed,
-        // Another mirror's daemon, or one that this user cannot access.
-        _ => DaemonState::None,
-    }
+        match daemon(config).await {
+            Ok(Some((_, daemon))) => (Some(daemon), DaemonState::Running),
+            // Another mirror's daemon.
+            Ok(None) => (None, DaemonState::None),
+            Err(failure) => {
+                output::note(failure.text().trim_end());
+                (None, DaemonState::Unresponsive)
+            }
+        }
+    };
+    tokio::time::timeout(ANSWERS_WITHIN, asked).await.unwrap_or((None, DaemonState::Unresponsive))
 }
 
 /// Requests a job and watches it until it ends.
@@ -217,7 +225,7 @@ impl From<ClientError> for Failure {
             ClientError::Ended => {
                 Failure::new(Exit::Paused, error).hint("stored data is kept; `crm-mirror status` shows the progress")
             }
-            other => Failure::new(Exit::Internal, other).hint("`systemctl status crm-mirror` may show more"),
+            other => Failure::new(Exit::Internal, other).hint("the log of the daemon may show more"),
         }
     }
 }

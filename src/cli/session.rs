@@ -4,6 +4,9 @@
 //! file. After Ctrl-C or SIGTERM no further request is sent, the page in progress is stored, and the file is closed as
 //! after a complete run; a second signal ends the program at once.
 
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,4 +120,31 @@ pub fn runtime() -> Result<Runtime, Failure> {
         .enable_all()
         .build()
         .map_err(|source| Failure::from(ApiError::Setup { why: source.to_string() }))
+}
+
+/// A temporary directory that only this user can read.
+pub struct ScratchFolder(PathBuf);
+
+impl ScratchFolder {
+    /// Creates it.
+    ///
+    /// # Errors
+    /// Returns an error if the directory for temporary files cannot be written.
+    pub fn make() -> io::Result<ScratchFolder> {
+        let directory = std::env::temp_dir().join(format!("crm-mirror-{:016x}", fastrand::u64(..)));
+        std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
+        Ok(ScratchFolder(directory))
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        // A leftover temporary directory is harmless.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }

@@ -1,6 +1,5 @@
 //! Finds the API key, and reads it when it is needed.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,6 +10,7 @@ use super::error::ConfigError;
 use super::sources::{API_KEY, Environment};
 use super::unit::{self, ServiceUnit, UnitCredential};
 use crate::api::ApiKey;
+use crate::regular_file;
 
 /// The name of the systemd credential.
 const CREDENTIAL: &str = "api-key";
@@ -49,6 +49,8 @@ pub(super) enum KeySource {
     /// The key's location according to the unit that reads this configuration file, if there is such a unit. Looked up
     /// on demand.
     Unit(PathBuf),
+    /// Already read, from this place.
+    Held(ApiKey, KeyPlace),
 }
 
 impl KeySource {
@@ -72,12 +74,21 @@ impl KeySource {
             KeySource::File(path) => KeyPlace::File(path.clone()),
             KeySource::Credential(path) => KeyPlace::Credential(path.clone()),
             KeySource::Unit(file) => unit_with_key(file).map_or(KeyPlace::Nowhere, |(unit, _)| KeyPlace::Unit(unit)),
+            KeySource::Held(_, place) => place.clone(),
+        }
+    }
+
+    /// Reads the key now, if that is possible: later the process may not be allowed to.
+    pub(super) fn hold(&mut self) {
+        if let Ok(key) = self.read() {
+            *self = KeySource::Held(key, self.place());
         }
     }
 
     /// Reads the key and removes white space around it, such as a final newline.
     pub(super) fn read(&self) -> Result<ApiKey, ConfigError> {
         let (text, place) = match self {
+            KeySource::Held(key, _) => return Ok(key.clone()),
             KeySource::Unit(file) => {
                 let (_, credential) = unit_with_key(file).ok_or(ConfigError::NoKey)?;
                 let path = credential.path().to_path_buf();
@@ -116,8 +127,8 @@ fn decrypt(path: &Path) -> io::Result<SecretString> {
     String::from_utf8(output.stdout).map(SecretString::from).map_err(|_| io::Error::other("it is not text"))
 }
 
-pub(super) fn read_file(path: &PathBuf) -> io::Result<SecretString> {
+pub(super) fn read_file(path: &Path) -> io::Result<SecretString> {
     let mut text = String::new();
-    File::open(path)?.take(LONGEST_FILE).read_to_string(&mut text)?;
+    regular_file::open(path)?.take(LONGEST_FILE).read_to_string(&mut text)?;
     Ok(SecretString::from(text))
 }

@@ -1,4 +1,4 @@
-//! Schedules: cron lines with seconds, and their due times.
+//! Schedules: cron lines, and their due times.
 //!
 //! The `croner` crate matches a line against the clock face. Changes of a zone's clocks are handled here, because the
 //! crate's own search runs backwards in the hour that autumn repeats. Between two changes of its offset a zone's clock
@@ -22,8 +22,8 @@ use jiff::tz::TimeZone;
 
 use crate::model::Instant;
 
-/// A valid cron line with seconds.
-#[derive(Clone, Debug, PartialEq)]
+/// A valid cron line, with seconds.
+#[derive(Clone, PartialEq)]
 pub struct Cron {
     line: Box<str>,
     /// Behind an `Arc` because it is large and never changes.
@@ -31,7 +31,7 @@ pub struct Cron {
 }
 
 impl Cron {
-    /// Parses a cron line: six fields, seconds first, or seven with the year.
+    /// Parses a cron line: five fields, six with the seconds first, or seven with the year last.
     ///
     /// # Errors
     /// Returns the reason, in a few words.
@@ -40,6 +40,8 @@ impl Cron {
         if line.split_whitespace().any(|field| field.split(',').any(str::is_empty)) {
             return Err("a list has an empty item".into());
         }
+        // The scheduler requires the seconds.
+        let line = if line.split_whitespace().count() == 5 { &format!("0 {}", line.trim()) } else { line };
         let pattern = parser().parse(line).map_err(|e| e.to_string())?;
         Ok(Cron { line: line.into(), pattern: Arc::new(pattern) })
     }
@@ -107,6 +109,13 @@ fn repeated_until(zone: &TimeZone, start: Timestamp, offset: i64) -> i64 {
     let Ok(before) = Timestamp::from_second(at - 1) else { return i64::MIN };
     let offset_before = i64::from(zone.to_offset(before).seconds());
     if offset_before > offset { at + offset_before } else { i64::MIN }
+}
+
+impl fmt::Debug for Cron {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The pattern has a member for each second, minute and year.
+        fmt::Debug::fmt(&self.line, f)
+    }
 }
 
 impl fmt::Display for Cron {

@@ -16,6 +16,12 @@ pub enum ConfigError {
         /// Why.
         source: io::Error,
     },
+    /// A file of the current directory that belongs to another user, and was not named.
+    #[error("{path} in this directory belongs to another user")]
+    ForeignFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file that is not TOML.
     #[error("{place} is not TOML: {reason}")]
     Syntax {
@@ -97,8 +103,14 @@ impl ConfigError {
     /// A hint that helps to fix the problem.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            ConfigError::File { .. } => Some("`crm-mirror init` writes a commented file"),
-            ConfigError::Unknown { .. } => Some("`crm-mirror init --stdout` prints every key"),
+            ConfigError::File { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                Some("`crm-mirror init FILE` writes one")
+            }
+            ConfigError::File { .. } => Some("check its permissions: it exists, and the current user cannot read it"),
+            ConfigError::ForeignFile { .. } => Some(
+                "if you trust it, name it: `--config crm-mirror.toml`; it decides which addresses and commands are used",
+            ),
+            ConfigError::Unknown { .. } => Some("`crm-mirror init --full --stdout` prints every key"),
             ConfigError::SecretInFile { .. } => {
                 Some("put it in a file of its own, and set the key that ends in `_file` to that file")
             }

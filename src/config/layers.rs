@@ -4,7 +4,7 @@
 //! [`super::values`] can read a number from a text. `figment` quotes the value that it rejects, which may be a
 //! misplaced secret: only the key, the place and the expectation are kept of its errors.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use figment::error::Kind;
 use figment::providers::{Format, Toml};
@@ -20,10 +20,10 @@ use super::sources::{Environment, PREFIX, SECRETS, Sources};
 /// The name of the environment layer; the variable's name follows from the key.
 const ENVIRONMENT: &str = "environment";
 
-/// Merges every source and deserializes the sections.
-pub(super) fn read(sources: &Sources) -> Result<Sections, ConfigError> {
+/// Merges these files with the other sources and deserializes the sections.
+pub(super) fn read(sources: &Sources, files: Vec<(PathBuf, String)>) -> Result<Sections, ConfigError> {
     let mut merged = Figment::new().merge(Layer::of_toml(Metadata::named("in the built-in defaults"), DEFAULT_TOML)?);
-    for (path, text) in sources.files()? {
+    for (path, text) in files {
         merged = merged.merge(Layer::of_file(&path, &text)?);
     }
     merged = merged.merge(Layer::of_environment(&sources.environment)?);

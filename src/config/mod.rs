@@ -1,6 +1,6 @@
 //! The configuration: defaults, files, environment and flags, checked once into plain types.
 //!
-//! - `config/default.toml` is embedded: it contains every default, and it is the manual that `crm-mirror init` prints.
+//! - `config/default.toml` is embedded: it contains every default, and it is the manual that `crm-mirror init --full` prints.
 //! - [`sources`](Sources) lists where values are read from; `layers` merges them (defaults < file < drop-ins <
 //!   environment < flags) and converts errors of `figment` to a [`ConfigError`] with key and place.
 //! - `sections` has a serde type per section, with the bounds of each key; `values` parses single values.
@@ -10,6 +10,8 @@
 //! To add a key, add a field to its section, and a paragraph with its default to `config/default.toml`.
 //!
 //! # Invariants
+//! - The same file means the same mirror, whoever runs the program and wherever: what no setting names follows from the
+//!   file, or from the unit that is installed for it, and not from the current directory or the user.
 //! - Every error names the key and the file or the variable; no error shows a value of `[api]`.
 //! - Secrets pass through no layer, because layers guess types and quote what they reject.
 //! - A relative path in a file is relative to that file.
@@ -21,6 +23,7 @@ mod error;
 mod keys;
 mod layers;
 mod network;
+mod notify;
 mod publish_target;
 mod sections;
 mod settings;
@@ -34,13 +37,14 @@ pub use changes_schedule::ChangesSchedule;
 pub use cron::Cron;
 pub use error::ConfigError;
 pub use network::Network;
+pub use notify::NotifyConfig;
 pub use publish_target::PublishConfig;
 pub use sections::{BudgetConfig, LogConfig, LogFormat, SyncConfig};
 pub use settings::{ApiConfig, Config};
-pub use sources::{Environment, Sources};
+pub use sources::{Environment, LOCAL_FILE, Sources};
 pub use unit::{ServiceUnit, UnitCredential};
 
-/// Every setting with its meaning and default, as `init` prints it.
+/// Every setting with its meaning and default, as `init --full` prints it.
 pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
 
 #[cfg(test)]

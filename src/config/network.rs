@@ -39,11 +39,16 @@ impl FromStr for Network {
         };
         let address: IpAddr = address.parse().map_err(|_| FORM.to_string())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
-        let prefix = match prefix {
+        let prefix: u8 = match prefix {
             Some(prefix) => prefix.parse().ok().filter(|prefix| *prefix <= most).ok_or(FORM)?,
             None => most,
         };
-        Ok(Network { address, prefix })
+        // An IPv4 network in IPv6 form: clients are compared in IPv4 form.
+        match (address.to_canonical(), prefix.checked_sub(96)) {
+            (canonical, _) if canonical.is_ipv4() == address.is_ipv4() => Ok(Network { address, prefix }),
+            (address, Some(prefix)) => Ok(Network { address, prefix }),
+            (_, None) => Err("must be an IPv4 network such as \"10.0.0.0/8\": no client has such an address".into()),
+        }
     }
 }
 
@@ -66,6 +71,8 @@ mod tests {
             ("10.1.2.3", "10.1.2.3", "10.1.2.4"),
             ("fd00::/8", "fd12:3456::1", "fe80::1"),
             ("::/0", "2001:db8::1", "10.0.0.1"),
+            ("::ffff:10.0.0.0/104", "10.255.0.1", "11.0.0.0"),
+            ("::ffff:10.1.2.3", "10.1.2.3", "10.1.2.4"),
         ] {
             let parsed: Network = network.parse().unwrap();
             assert!(parsed.contains(inside.parse().unwrap()), "{network} {inside}");
@@ -75,7 +82,17 @@ mod tests {
 
     #[test]
     fn invalid_networks_are_refused() {
-        for text in ["", "all", "10.0.0.0/33", "fd00::/129", "10.0.0/8", "10.0.0.0/-1", "10.0.0.0/", "localhost"] {
+        for text in [
+            "",
+            "all",
+            "10.0.0.0/33",
+            "fd00::/129",
+            "10.0.0/8",
+            "10.0.0.0/-1",
+            "10.0.0.0/",
+            "localhost",
+            "::ffff:10.0.0.0/8",
+        ] {
             assert!(text.parse::<Network>().is_err(), "{text}");
         }
     }

@@ -29,6 +29,8 @@ pub struct PublishConfig {
 enum UrlSource {
     Variable(SecretString),
     File(PathBuf),
+    /// Already read from the file.
+    Held(SecretString, PathBuf),
     Nowhere,
 }
 
@@ -50,8 +52,15 @@ impl PublishConfig {
     /// The file that the URL is read from.
     pub fn url_file(&self) -> Option<&Path> {
         match &self.url {
-            UrlSource::File(path) => Some(path),
+            UrlSource::File(path) | UrlSource::Held(_, path) => Some(path),
             UrlSource::Variable(_) | UrlSource::Nowhere => None,
+        }
+    }
+
+    /// Reads the URL now, if that is possible.
+    pub(super) fn hold(&mut self) {
+        if let (UrlSource::File(path), Ok(url)) = (&self.url, self.url()) {
+            self.url = UrlSource::Held(url, path.clone());
         }
     }
 
@@ -63,7 +72,7 @@ impl PublishConfig {
     pub fn url(&self) -> Result<SecretString, ConfigError> {
         let text = match &self.url {
             UrlSource::Nowhere => return Err(ConfigError::NoPublishUrl),
-            UrlSource::Variable(text) => text.clone(),
+            UrlSource::Variable(text) | UrlSource::Held(text, _) => text.clone(),
             UrlSource::File(path) => {
                 api_key::read_file(path).map_err(|source| ConfigError::PublishUrlFile { path: path.clone(), source })?
             }

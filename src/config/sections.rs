@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use reqwest::Url;
 use serde::Deserialize;
 
 use super::changes_schedule::ChangesSchedule;
@@ -32,8 +33,8 @@ pub(super) struct Sections {
     pub history: HistorySection,
     pub daemon: DaemonSection,
     pub write_back: WriteBackSection,
-    pub check: CheckSection,
     pub publish: PublishSection,
+    pub notify: NotifySection,
     pub log: LogConfig,
 }
 
@@ -57,8 +58,6 @@ pub(super) struct ApiSection {
 pub(super) struct DatabaseSection {
     #[serde(default, deserialize_with = "values::path")]
     pub path: Option<PathBuf>,
-    #[serde(deserialize_with = "values::whole::<_, _, 0, 30>")]
-    pub custom_indexes: u32,
     #[serde(deserialize_with = "values::indexed_columns")]
     pub indexes: Vec<String>,
     #[serde(default, deserialize_with = "values::path")]
@@ -81,9 +80,6 @@ pub struct BudgetConfig {
     /// The length of a window.
     #[serde(deserialize_with = "values::seconds::<_, 60, YEAR>")]
     pub window: Duration,
-    /// Whether a failed request counts as charged.
-    #[serde(deserialize_with = "values::switch")]
-    pub charge_failed: bool,
 }
 
 /// `[sync]`: what is mirrored, and when.
@@ -99,9 +95,6 @@ pub struct SyncConfig {
     /// The shortest interval between runs where `schedule` is "auto".
     #[serde(deserialize_with = "values::seconds::<_, 5, HOUR>")]
     pub min_interval: Duration,
-    /// The largest part of the budget that runs for changes may spend there, 0 to 1.
-    #[serde(deserialize_with = "values::fraction")]
-    pub auto_share: f64,
     /// When to audit; `None` for never.
     #[serde(deserialize_with = "values::schedule")]
     pub audit_schedule: Option<Cron>,
@@ -114,9 +107,6 @@ pub struct SyncConfig {
     /// The time zone of the schedules.
     #[serde(deserialize_with = "values::time_zone")]
     pub time_zone: TimeZone,
-    /// The maximum delay of a run after its scheduled time.
-    #[serde(deserialize_with = "values::seconds::<_, 0, HOUR>")]
-    pub jitter: Duration,
     /// How far before the last known change a changes walk starts.
     #[serde(deserialize_with = "values::seconds::<_, 0, DAY>")]
     pub overlap: Duration,
@@ -152,14 +142,6 @@ pub(super) struct DaemonSection {
     pub http_allow: Vec<Network>,
 }
 
-/// `[check]`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CheckSection {
-    #[serde(deserialize_with = "values::finding_names")]
-    pub acknowledged: Vec<String>,
-}
-
 /// `[write_back]`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -184,11 +166,21 @@ pub(super) struct PublishSection {
     pub exclude: Vec<String>,
 }
 
+/// `[notify]`: who is told about trouble.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NotifySection {
+    #[serde(default, deserialize_with = "values::command")]
+    pub command: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "values::webhook")]
+    pub webhook: Option<Url>,
+}
+
 /// `[log]`: what is logged, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogConfig {
-    /// A valid filter of `tracing-subscriber`.
+    /// A level, or a list of levels of modules.
     #[serde(deserialize_with = "values::log_filter")]
     pub level: String,
     /// The form of a line.

@@ -1,26 +1,32 @@
 //! The configuration as the program uses it: plain values, with paths completed by systemd's directories.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::api_key::{KeyPlace, KeySource};
 use super::error::ConfigError;
 use super::layers;
 use super::network::Network;
+use super::notify::NotifyConfig;
 use super::publish_target::PublishConfig;
 use super::sections::{BudgetConfig, LogConfig, SyncConfig};
 use super::sources::Sources;
+use super::unit::{self, ServiceUnit};
 use crate::api::{ApiKey, BaseUrl};
+use crate::format::shell_word;
+use crate::model::Resource;
 use crate::store::ViewOptions;
 
 /// The whole configuration. Every part is validated except the address and the key, which [`Config::api`] requires.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// The configuration file, if there is one.
+    pub file: Option<PathBuf>,
+    /// The systemd unit that is installed for the configuration file.
+    pub unit: Option<String>,
     /// `[database] path`: the mirror.
     pub database: PathBuf,
-    /// `[database] custom_indexes`: the maximum number of custom fields of each object that have an index.
-    pub custom_indexes: u32,
     /// `[database]`: the views, indexes and search.
     pub views: ViewOptions,
     /// `[budget]`.
@@ -38,12 +44,12 @@ pub struct Config {
     pub http_allow: Vec<Network>,
     /// `[write_back] enabled`.
     pub write_back: bool,
-    /// `[check] acknowledged`: findings of `check` that are accepted and count as ok.
-    pub acknowledged: Vec<String>,
     /// `[write_back] max_edits`: the maximum number of new edits within an hour that are sent without confirmation.
     pub max_edits: u64,
     /// `[publish]`.
     pub publish: PublishConfig,
+    /// `[notify]`.
+    pub notify: NotifyConfig,
     /// `[log]`.
     pub log: LogConfig,
     base_url: Option<BaseUrl>,
@@ -71,22 +77,38 @@ impl Config {
     /// # Errors
     /// Returns a [`ConfigError`] that names the key, and the file or the variable that contains it.
     pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
-        let sections = layers::read(sources)?;
+        Config::of(sources, sources.files()?)
+    }
+
+    /// The configuration without the contents of its file, for readers of a mirror whose configuration is invalid: the
+    /// mirror is where it is without settings.
+    ///
+    /// # Errors
+    /// As [`Config::load`], for the environment and the flags.
+    pub fn without_file(sources: &Sources) -> Result<Config, ConfigError> {
+        Config::of(sources, Vec::new())
+    }
+
+    fn of(sources: &Sources, files: Vec<(PathBuf, String)>) -> Result<Config, ConfigError> {
+        let sections = layers::read(sources, files)?;
         let env = &sources.environment;
-        let database = sections
-            .database
-            .path
-            .or_else(|| env.directory("STATE_DIRECTORY").map(|dir| dir.join("mirror.db")))
-            .unwrap_or_else(|| PathBuf::from("mirror.db"));
-        let socket = sections
-            .daemon
-            .socket
-            .or_else(|| env.directory("RUNTIME_DIRECTORY").map(|dir| dir.join("control.sock")))
-            .unwrap_or_else(|| {
+        let file = Some(sources.main_file()).filter(|file| file.exists());
+        let unit = file.and_then(unit::of_file);
+        let of_unit =
+            |directory: fn(&ServiceUnit) -> &Option<PathBuf>| unit.as_ref().and_then(|u| directory(u).clone());
+        let database = sections.database.path.unwrap_or_else(|| {
+            let of_unit = of_unit(|unit| &unit.state_directory).or_else(|| env.directory("STATE_DIRECTORY"));
+            let folder = of_unit.or_else(|| file?.parent().map(Path::to_path_buf));
+            folder.unwrap_or_default().join("mirror.db").components().collect()
+        });
+        let socket = sections.daemon.socket.unwrap_or_else(|| {
+            let of_unit = of_unit(|unit| &unit.runtime_directory).or_else(|| env.directory("RUNTIME_DIRECTORY"));
+            of_unit.map(|dir| dir.join("control.sock")).unwrap_or_else(|| {
                 let mut beside = database.clone().into_os_string();
                 beside.push(".sock");
                 PathBuf::from(beside)
-            });
+            })
+        });
         if let Some(address) = sections.daemon.http
             && !address.ip().is_loopback()
             && sections.daemon.http_allow.is_empty()
@@ -94,8 +116,9 @@ impl Config {
             return Err(ConfigError::NotLoopback { address });
         }
         Ok(Config {
+            file: file.and_then(|file| std::path::absolute(file).ok()),
+            unit: unit.map(|unit| unit.name),
             database,
-            custom_indexes: sections.database.custom_indexes,
             views: ViewOptions {
                 keep_archived: sections.database.archived_columns,
                 labels: sections.database.label_columns,
@@ -110,15 +133,41 @@ impl Config {
             http: sections.daemon.http,
             http_allow: sections.daemon.http_allow,
             write_back: sections.write_back.enabled,
-            acknowledged: sections.check.acknowledged,
             max_edits: sections.write_back.max_edits,
             publish: PublishConfig::new(sections.publish, env),
+            notify: NotifyConfig::new(sections.notify)?,
             log: sections.log,
             base_url: sections.api.base_url,
             key: KeySource::find(env, sections.api.key_file, sources.main_file().to_path_buf()),
             concurrency: sections.api.concurrency,
             timeout: sections.api.timeout,
         })
+    }
+
+    /// The name of the workspace among others: that of its configuration file.
+    pub fn workspace(&self) -> String {
+        let stem = self.file.as_deref().and_then(Path::file_stem);
+        stem.map_or_else(|| "default".into(), |stem| stem.to_string_lossy().into_owned())
+    }
+
+    /// A command that acts on this mirror, for a message.
+    pub fn command(&self, verb: &str) -> String {
+        match &self.file {
+            Some(file) => format!("`crm-mirror -c {} {verb}`", shell_word(&file.to_string_lossy())),
+            None => format!("`crm-mirror {verb}`"),
+        }
+    }
+
+    /// Whether an object is mirrored, as far as the configuration decides.
+    pub fn mirrors(&self, object: Resource) -> bool {
+        self.sync.objects.as_deref().is_none_or(|named| named.contains(&object))
+    }
+
+    /// Reads the files of secrets now: later the process may not be allowed to. What cannot be read is read when it is
+    /// needed, with its error.
+    pub fn hold_secrets(&mut self) {
+        self.key.hold();
+        self.publish.hold();
     }
 
     /// The address of the service, if it is configured.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::error::ConfigError;
@@ -9,6 +10,8 @@ use super::error::ConfigError;
 /// The prefix of every variable that is a setting.
 pub(super) const PREFIX: &str = "CRM_MIRROR_";
 const DEFAULT_FILE: &str = "/etc/crm-mirror/config.toml";
+/// The file of the current directory, which precedes [`DEFAULT_FILE`]. `crm-mirror init` writes it.
+pub const LOCAL_FILE: &str = "crm-mirror.toml";
 
 /// A secret setting: it comes from a file of its own or from the environment, and enters no layer.
 #[derive(Debug)]
@@ -85,7 +88,15 @@ pub struct Sources {
 impl Sources {
     /// The sources of this process.
     pub fn of_process(file: Option<PathBuf>, flags: Vec<(&'static str, String)>) -> Sources {
-        Sources { file, default_file: DEFAULT_FILE.into(), environment: Environment::of_process(), flags }
+        // Also a broken link: another file in its place would be another mirror.
+        let is_here = Path::new(LOCAL_FILE).symlink_metadata().is_ok();
+        let default_file = if is_here { LOCAL_FILE } else { DEFAULT_FILE }.into();
+        Sources { file, default_file, environment: Environment::of_process(), flags }
+    }
+
+    /// Whether the file was found in the current directory.
+    pub fn is_local(&self) -> bool {
+        self.file.is_none() && self.default_file == Path::new(LOCAL_FILE)
     }
 
     /// The main configuration file, whether it exists or not.
@@ -99,6 +110,9 @@ impl Sources {
     /// [`ConfigError::File`] if one of them cannot be read.
     pub fn files(&self) -> Result<Vec<(PathBuf, String)>, ConfigError> {
         let main = self.main_file();
+        if self.is_local() {
+            refuse_other_owners(main)?;
+        }
         let mut files = Vec::new();
         match read(main) {
             Err(ConfigError::File { source, .. }) if source.kind() == ErrorKind::NotFound && self.file.is_none() => {}
@@ -109,6 +123,16 @@ impl Sources {
             files.push((path, text));
         }
         Ok(files)
+    }
+}
+
+/// A file that was found and not named could be a trap in a directory of another user: it decides which commands and
+/// addresses are used.
+fn refuse_other_owners(file: &Path) -> Result<(), ConfigError> {
+    let owner = |path: &Path| std::fs::metadata(path).ok().map(|meta| meta.uid());
+    match (owner(file), owner(Path::new("/proc/self"))) {
+        (Some(owner), Some(own)) if owner != own && owner != 0 => Err(ConfigError::ForeignFile { path: file.into() }),
+        _ => Ok(()),
     }
 }
 

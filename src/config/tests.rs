@@ -81,22 +81,19 @@ fn default_file_has_exactly_the_known_keys() {
 fn defaults_are_the_documented_ones() {
     let config = case().load().unwrap();
     assert_eq!(config.database, Path::new("mirror.db"));
-    assert_eq!(config.custom_indexes, crate::store::MOST_INDEXED);
     assert_eq!(config.socket, Path::new("mirror.db.sock"));
     assert_eq!(config.http, None);
     let day = 24 * HOUR;
-    let budget = BudgetConfig { limit: Ru::new(10_000), window: day, charge_failed: true };
+    let budget = BudgetConfig { limit: Ru::new(10_000), window: day };
     assert_eq!(config.budget, budget);
     let sync = SyncConfig {
         objects: None,
         schedule: ChangesSchedule::Cron(Cron::parse("0 */5 * * * *").unwrap()),
         min_interval: Duration::from_secs(15),
-        auto_share: 0.5,
         audit_schedule: Some(Cron::parse("0 0 */6 * * *").unwrap()),
         definitions_schedule: Some(Cron::parse("0 0 */6 * * *").unwrap()),
         sweep_schedule: Some(Cron::parse("0 0 3 * * SUN").unwrap()),
         time_zone: TimeZone::get("UTC").unwrap(),
-        jitter: 10 * SECOND,
         overlap: 60 * SECOND,
         details: true,
         detail_max_age: Some(30 * day),
@@ -149,11 +146,11 @@ fn default_file_is_optional_and_a_named_file_is_required() {
 
 #[test]
 fn drop_ins_are_merged_by_name_after_the_main_file_and_before_the_environment() {
-    let case = case().env("CRM_MIRROR_SYNC__JITTER", "4s");
+    let case = case().env("CRM_MIRROR_SYNC__MIN_INTERVAL", "9s");
     let folder = case.path().join("config.d");
     fs::create_dir(&folder).unwrap();
     let write = |path: &str, text: &str| fs::write(case.path().join(path), text).unwrap();
-    write("config.d/20-b.toml", "[budget]\nlimit = 20\n[sync]\njitter = \"1s\"\n");
+    write("config.d/20-b.toml", "[budget]\nlimit = 20\n[sync]\nmin_interval = \"7s\"\n");
     assert_eq!(case.load().unwrap().budget.limit, Ru::new(20), "without a main file");
     write("config.toml", "[budget]\nlimit = 5\nwindow = \"2d\"\n");
     write("config.d/10-a.toml", "[budget]\nlimit = 10\n[sync]\noverlap = \"2s\"\n");
@@ -161,7 +158,7 @@ fn drop_ins_are_merged_by_name_after_the_main_file_and_before_the_environment() 
     write("config.d/90.toml.dpkg-new", "[budget]\nlimit = 2\n");
     let config = case.load().unwrap();
     assert_eq!((config.budget.limit, config.budget.window), (Ru::new(20), 48 * HOUR));
-    assert_eq!((config.sync.overlap, config.sync.jitter), (2 * SECOND, 4 * SECOND));
+    assert_eq!((config.sync.overlap, config.sync.min_interval), (2 * SECOND, 9 * SECOND));
     write("config.d/30-c.toml", "[budget]\nlimits = 20\n");
     let error = case.error();
     assert!(error.contains("30-c.toml") && error.contains("did you mean `budget.limit`?"), "{error}");
@@ -187,9 +184,39 @@ fn relative_paths_of_a_file_are_relative_to_it() {
     assert_eq!(config.database, case.path().join("data/m.db"));
     assert_eq!(config.socket, Path::new("/run/s"));
     assert_eq!(config.key_place(), KeyPlace::File(case.path().join("key")));
+    let only = Case { dir: tempfile::tempdir().unwrap(), env: Vec::new(), flags: Vec::new(), file: None };
+    let only = only.file("[budget]\nlimit = 5\n");
+    let config = only.load().unwrap();
+    assert_eq!(config.database, only.path().join("mirror.db"), "the default too");
+    assert_eq!(config.socket, only.path().join("mirror.db.sock"));
     let case = case.env("CRM_MIRROR_DATABASE__PATH", "x.db").flag("daemon.socket", "y.sock");
     let config = case.load().unwrap();
     assert_eq!((config.database, config.socket), (PathBuf::from("x.db"), PathBuf::from("y.sock")));
+}
+
+#[test]
+fn webhook_is_never_shown() {
+    let secret = "https://hooks.example.com/T0/secret";
+    let config = case().env("CRM_MIRROR_NOTIFY__WEBHOOK", secret).load().unwrap();
+    assert_eq!(config.notify.webhook().unwrap().as_str(), secret);
+    assert!(!format!("{config:?}").contains("secret"));
+    let both = case().env("CRM_MIRROR_NOTIFY__WEBHOOK", secret).env("CRM_MIRROR_NOTIFY__COMMAND", "mail").error();
+    assert!(both.contains("`notify.command`") && !both.contains("secret"), "{both}");
+}
+
+#[test]
+fn log_levels_are_words_or_lists_of_modules() {
+    for (text, level) in
+        [("WARN", "warn"), ("info, crm_mirror::api=debug", "info,crm_mirror::api=debug"), ("off", "off")]
+    {
+        assert_eq!(case().flag("log.level", text).load().unwrap().log.level, level);
+    }
+}
+
+#[test]
+fn five_fields_are_a_cron_line_with_second_zero() {
+    let schedule = |line: &str| case().flag("sync.schedule", line).load().unwrap().sync.schedule;
+    assert_eq!(schedule("*/10 * * * *"), schedule("0 */10 * * * *"));
 }
 
 #[test]
@@ -262,22 +289,24 @@ fn invalid_values_are_reported_with_place_and_reason() {
         ("[api]\ntimeout = \"2h\"", "must be from 1s to 1h"),
         ("[api]\nbase_url = \"http://crm.example.com/v1\"", "plain http is allowed on loopback only"),
         ("[budget]\nlimit = -1", "must be a whole number"),
-        ("[budget]\ncharge_failed = \"maybe\"", "must be true or false"),
-        ("[sync]\nschedule = \"*/5 * * * *\"", "must be a cron line with seconds"),
+        ("[write_back]\nenabled = \"maybe\"", "must be true or false"),
+        ("[sync]\nschedule = \"*/5 * * *\"", "must be a cron line"),
         ("[sync]\ntime_zone = \"Mars/Olympus\"", "must be a time zone"),
         ("[sync]\ntime_zone = \"localtime\"", "must be a time zone"),
         ("[sync]\ntime_zone = \"Factory\"", "must be a time zone"),
         ("[sync]\ntime_zone = \"Etc/Unknown\"", "must be a time zone"),
-        ("[sync]\nsweep_schedule = \"0 0 0 30 2 *\"", "never due"),
-        ("[sync]\naudit_schedule = \"0 0 0 1 1 * 2020\"", "never due"),
+        ("[sync]\nsweep_schedule = \"0 0 0 30 2 *\"", "never fires again"),
+        ("[sync]\naudit_schedule = \"0 0 0 1 1 * 2020\"", "never fires again"),
         ("[sync]\nobjects = []", "must be \"all\" or a list of contacts, companies"),
         ("[sync]\nobjects = [\"deals\"]", "must be \"all\" or a list of contacts, companies"),
         ("[sync]\ndetails = \"some\"", "must be \"all\" or \"off\""),
         ("[sync]\nmax_removals = 2", "must be a number from 0 to 1"),
         ("[log]\nlevel = \"a=b=c\"", "must be error, warn"),
+        ("[log]\nlevel = \"warning\"", "must be error, warn"),
+        ("[log]\nlevel = \"info,verbose\"", "must be error, warn"),
+        ("[notify]\nwebhook = \"http://example.com/hook\"", "must be an https:// address"),
+        ("[notify]\ncommand = [\"\"]", "must be a list"),
         ("[database]\npath = \"\"", "is empty"),
-        ("[database]\ncustom_indexes = 31", "must be a whole number from 0 to 30"),
-        ("[database]\ncustom_indexes = -1", "must be a whole number from 0 to 30"),
     ] {
         let case = case().file(text);
         let error = case.error();
@@ -378,18 +407,10 @@ fn automatic_schedule_has_an_interval_of_five_seconds_or_more() {
             Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
         Config::load(&sources).map(|config| config.sync)
     };
-    let auto = load(&[("sync.schedule", "auto"), ("sync.min_interval", "5s"), ("sync.auto_share", "0.25")]).unwrap();
-    assert_eq!(
-        (auto.schedule, auto.min_interval, auto.auto_share),
-        (ChangesSchedule::Auto, Duration::from_secs(5), 0.25)
-    );
+    let auto = load(&[("sync.schedule", "auto"), ("sync.min_interval", "5s")]).unwrap();
+    assert_eq!((auto.schedule, auto.min_interval), (ChangesSchedule::Auto, Duration::from_secs(5)));
     assert_eq!(load(&[("sync.schedule", "off")]).unwrap().schedule, ChangesSchedule::Off);
-    for (key, value) in [
-        ("sync.min_interval", "4s"),
-        ("sync.auto_share", "1.5"),
-        ("sync.schedule", "automatic"),
-        ("sync.audit_schedule", "auto"),
-    ] {
+    for (key, value) in [("sync.min_interval", "4s"), ("sync.schedule", "automatic"), ("sync.audit_schedule", "auto")] {
         assert!(load(&[(key, value)]).is_err(), "{key} = {value}");
     }
 }

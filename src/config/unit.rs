@@ -1,17 +1,29 @@
-//! The systemd unit that reads a configuration file: the user that it runs as, and the credential that it loads.
+//! The systemd unit that reads a configuration file: its directories, the user that it runs as, and the credential that
+//! it loads.
 //!
 //! The files of `/etc/crm-mirror` belong to units: `config.toml` to `crm-mirror.service`, `NAME.toml` to
-//! `crm-mirror@NAME.service`. A check by root therefore reports what the unit can access, not what root can access. The
-//! unit is read with `systemctl cat`, including drop-ins; without a running systemd there is no unit.
+//! `crm-mirror@NAME.service`. So every verb finds the unit's mirror, and a check by root reports what the unit can access,
+//! not what root can access. The unit's files and drop-ins are read where systemd reads them: that needs no running
+//! systemd and no permission.
 
-use std::os::unix::fs::MetadataExt;
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// The directory whose files belong to units.
-const FOLDER: &str = "/etc/crm-mirror";
-/// The parent of the state directories.
-const STATE: &str = "/var/lib";
+pub const FOLDER: &str = "/etc/crm-mirror";
+/// The parents of the state and of the runtime directories.
+const PARENTS: [&str; 2] = ["/var/lib", "/run"];
+/// Where systemd looks for units, the first one that has a file wins.
+const SEARCHED: [&str; 7] = [
+    "/etc/systemd/system.control",
+    "/run/systemd/system.control",
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+];
 
 /// An installed unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +36,8 @@ pub struct ServiceUnit {
     pub credential: Option<UnitCredential>,
     /// Its state directory, which systemd creates.
     pub state_directory: Option<PathBuf>,
+    /// Its runtime directory, which systemd creates.
+    pub runtime_directory: Option<PathBuf>,
 }
 
 /// The location of a unit's credential.
@@ -46,39 +60,72 @@ impl UnitCredential {
 
 /// Whether this process can determine what a unit can access.
 pub fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
+    rustix::process::geteuid().is_root()
 }
 
-/// The unit that reads this configuration file, if one is installed. `None` unless the process is root.
+/// The unit that reads this configuration file, if one is installed.
 pub fn of_file(file: &Path) -> Option<ServiceUnit> {
-    let name = name_of(file).filter(|_| is_root())?;
-    let output = Command::new("systemctl").args(["cat", "--no-pager", &name]).stdin(Stdio::null()).output().ok()?;
-    output.status.success().then(|| parse(&name, &String::from_utf8_lossy(&output.stdout)))
+    let name = name_of(file)?;
+    let text = installed(Path::new("/"), &name)?;
+    Some(parse(&name, &text))
 }
 
-/// The name of the unit that a configuration file belongs to.
+/// The name of the unit that a configuration file belongs to, however its folder is spelt.
 pub fn name_of(file: &Path) -> Option<String> {
     let stem = file.file_name()?.to_str()?.strip_suffix(".toml")?;
+    let folder = std::path::absolute(file).ok()?.parent()?.to_path_buf();
+    let is_ours = folder == Path::new(FOLDER) || folder.canonicalize().is_ok_and(|real| real == Path::new(FOLDER));
     match stem {
-        _ if file.parent()? != Path::new(FOLDER) => None,
+        _ if !is_ours => None,
         "config" => Some("crm-mirror.service".into()),
         instance => Some(format!("crm-mirror@{instance}.service")),
     }
 }
 
-/// Parses the output of `systemctl cat`: the unit's file and its drop-ins. A later line overrides an earlier one; an
+/// The unit's file and its drop-ins, as `systemctl cat` shows them. `None` if there is none, or it is masked.
+fn installed(root: &Path, name: &str) -> Option<String> {
+    let template = name.split_once('@').map(|(prefix, _)| format!("{prefix}@.service"));
+    let names: Vec<&str> = std::iter::once(name).chain(template.as_deref()).collect();
+    let folders: Vec<PathBuf> = SEARCHED.iter().map(|folder| root.join(folder.trim_start_matches('/'))).collect();
+    let file = names.iter().find_map(|name| folders.iter().map(|dir| dir.join(name)).find(|file| file.exists()))?;
+    let mut text = fs::read_to_string(file).ok().filter(|text| !text.is_empty())?;
+    // The name of a drop-in decides its order; of those with the same name, the first one found counts.
+    let mut drop_ins = BTreeMap::new();
+    for name in names.iter().copied().chain(["crm-.service", "service"]) {
+        for entry in folders.iter().filter_map(|folder| fs::read_dir(folder.join(format!("{name}.d"))).ok()).flatten() {
+            let Ok(entry) = entry else { continue };
+            if entry.path().extension().is_some_and(|extension| extension == "conf") {
+                drop_ins.entry(entry.file_name()).or_insert(entry.path());
+            }
+        }
+    }
+    for path in drop_ins.into_values() {
+        text.push('\n');
+        text.push_str(&fs::read_to_string(path).unwrap_or_default());
+    }
+    Some(text)
+}
+
+/// Parses the unit's file with its drop-ins. A later line overrides an earlier one; an
 /// empty value clears a list.
 fn parse(name: &str, text: &str) -> ServiceUnit {
     let instance = name.split_once('@').and_then(|(_, rest)| rest.strip_suffix(".service")).unwrap_or_default();
-    let mut unit = ServiceUnit { name: name.into(), user: "root".into(), credential: None, state_directory: None };
+    let mut unit = ServiceUnit {
+        name: name.into(),
+        user: "root".into(),
+        credential: None,
+        state_directory: None,
+        runtime_directory: None,
+    };
+    let [state, run] = PARENTS.map(Path::new);
+    let first = |value: &str, parent: &Path| value.split_whitespace().next().map(|dir| parent.join(dir));
     for line in text.lines() {
         let Some((key, value)) = line.split_once('=') else { continue };
         let value = value.trim().replace("%i", instance).replace("%%", "%");
         match key.trim() {
             "User" if !value.is_empty() => unit.user = value,
-            "StateDirectory" => {
-                unit.state_directory = value.split_whitespace().next().map(|dir| Path::new(STATE).join(dir))
-            }
+            "StateDirectory" => unit.state_directory = first(&value, state),
+            "RuntimeDirectory" => unit.runtime_directory = first(&value, run),
             "LoadCredential" => set_credential(&mut unit, &value, UnitCredential::Plain),
             "LoadCredentialEncrypted" => set_credential(&mut unit, &value, UnitCredential::Encrypted),
             _ => {}
@@ -119,9 +166,34 @@ mod tests {
         let key = UnitCredential::Plain("/etc/crm-mirror/api-key".into());
         assert_eq!((unit.user.as_str(), unit.credential), ("crmmirror", Some(key)));
         assert_eq!(unit.state_directory.as_deref(), Some(Path::new("/var/lib/crm-mirror")));
+        assert_eq!(unit.runtime_directory.as_deref(), Some(Path::new("/run/crm-mirror")));
         let unit = parse("crm-mirror@acme.service", include_str!("../../systemd/crm-mirror@.service"));
         assert_eq!(unit.credential, Some(UnitCredential::Plain("/etc/crm-mirror/acme.key".into())));
         assert_eq!(unit.state_directory.as_deref(), Some(Path::new("/var/lib/crm-mirror/acme")));
+        assert_eq!(unit.runtime_directory.as_deref(), Some(Path::new("/run/crm-mirror/acme")));
+    }
+
+    #[test]
+    fn installed_unit_is_found_with_its_drop_ins() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let state = |name: &str| installed(root.path(), name).map(|text| parse(name, &text).state_directory);
+        assert_eq!(state("crm-mirror.service"), None);
+        write("lib/systemd/system/crm-mirror.service", "[Service]\nStateDirectory=crm-mirror\n");
+        write("lib/systemd/system/crm-mirror@.service", "[Service]\nStateDirectory=crm-mirror/%i\n");
+        assert_eq!(state("crm-mirror.service"), Some(Some("/var/lib/crm-mirror".into())));
+        assert_eq!(state("crm-mirror@acme.service"), Some(Some("/var/lib/crm-mirror/acme".into())));
+        write("etc/systemd/system/crm-mirror@.service.d/10.conf", "[Service]\nStateDirectory=a\n");
+        write("etc/systemd/system/crm-mirror@acme.service.d/20.conf", "[Service]\nStateDirectory=b\n");
+        write("run/systemd/system/crm-mirror@acme.service.d/20.conf", "[Service]\nStateDirectory=hidden\n");
+        assert_eq!(state("crm-mirror@acme.service"), Some(Some("/var/lib/b".into())));
+        assert_eq!(state("crm-mirror@other.service"), Some(Some("/var/lib/a".into())));
+        write("etc/systemd/system/crm-mirror.service", "");
+        assert_eq!(state("crm-mirror.service"), None, "masked");
     }
 
     #[test]

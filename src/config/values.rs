@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use figment::value::magic::RelativePathBuf;
 use jiff::tz::TimeZone;
+use reqwest::Url;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
 use super::changes_schedule::ChangesSchedule;
 use super::cron::{self, Cron};
 use super::network::Network;
-use crate::api::BaseUrl;
+use crate::api::{BaseUrl, is_loopback};
 use crate::model::duration::{duration, spell};
 use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::{LabelColumns, SearchForm};
@@ -148,13 +149,13 @@ pub(super) fn all_or_off<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D:
 
 /// A cron line; `None` for "off".
 pub(super) fn schedule<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Cron>, D::Error> {
-    const EXPECTED: &str = "a cron line with seconds, or \"off\"";
+    const EXPECTED: &str = "a cron line, or \"off\"";
     read(value, EXPECTED, |text| cron_line(text, EXPECTED))
 }
 
 /// As [`schedule`], or "auto".
 pub(super) fn changes_schedule<'de, D: Deserializer<'de>>(value: D) -> Result<ChangesSchedule, D::Error> {
-    const EXPECTED: &str = "a cron line with seconds, \"auto\" or \"off\"";
+    const EXPECTED: &str = "a cron line, \"auto\" or \"off\"";
     read(value, EXPECTED, |text| match text {
         "auto" => Ok(ChangesSchedule::Auto),
         other => cron_line(other, EXPECTED).map(|cron| cron.map_or(ChangesSchedule::Off, ChangesSchedule::Cron)),
@@ -169,7 +170,7 @@ fn cron_line(text: &str, expected: &str) -> Result<Option<Cron>, String> {
     let cron = Cron::parse(text).map_err(|reason| format!("must be {expected}: {reason}"))?;
     match cron.next_after(Instant::system_now(), &TimeZone::UTC) {
         Some(_) => Ok(Some(cron)),
-        None => Err("is a cron line that is never due from now on; \"off\" says so plainly".to_string()),
+        None => Err("never fires again; use \"off\"".to_string()),
     }
 }
 
@@ -200,12 +201,19 @@ pub(super) fn objects<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Vec<
     Ok(Some(objects))
 }
 
-/// A filter of `tracing-subscriber`.
+/// A level, or a list of levels of modules. The parser of `tracing-subscriber` is not asked: for it, any other word is the
+/// name of a module, and switches everything else off.
 pub(super) fn log_filter<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
-    const EXPECTED: &str = "error, warn, info, debug, trace or a filter of them";
-    read(value, EXPECTED, |text| match tracing_subscriber::EnvFilter::try_new(text) {
-        Ok(_) if !text.is_empty() => Ok(text.to_string()),
-        _ => Err(concat_must(EXPECTED)),
+    const EXPECTED: &str = "error, warn, info, debug, trace or off, or a list such as \"info,crm_mirror::api=debug\"";
+    let is_level = |word: &str| ["off", "error", "warn", "info", "debug", "trace"].contains(&word);
+    let is_module = |name: &str| !name.is_empty() && name.split("::").all(is_plain_name);
+    read(value, EXPECTED, |text| {
+        let filter = text.to_ascii_lowercase().replace(' ', "");
+        let fits = filter.split(',').all(|part| match part.split_once('=') {
+            None => is_level(part),
+            Some((module, level)) => is_module(module) && is_level(level),
+        });
+        if fits { Ok(filter) } else { Err(concat_must(EXPECTED)) }
     })
 }
 
@@ -214,6 +222,28 @@ pub(super) fn base_url<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Bas
     read(value, "a text in quotes", |text| {
         BaseUrl::from_str(text).map(Some).map_err(|error| format!("cannot be used: {error}"))
     })
+}
+
+/// The address of a webhook, which no error shows.
+pub(super) fn webhook<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Url>, D::Error> {
+    const EXPECTED: &str = "an https:// address (http:// on this machine only)";
+    read(value, EXPECTED, |text| webhook_url(text).map(Some).ok_or(concat_must(EXPECTED)))
+}
+
+fn webhook_url(text: &str) -> Option<Url> {
+    let url = Url::parse(text).ok()?;
+    let is_here = is_loopback(&url)?;
+    (url.scheme() == "https" || (url.scheme() == "http" && is_here)).then_some(url)
+}
+
+/// A program and its arguments.
+pub(super) fn command<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Vec<String>>, D::Error> {
+    const EXPECTED: &str = "a list of a program and its arguments, such as [\"/usr/local/bin/tell\", \"ops\"]";
+    let words = value.deserialize_any(TextVisitor { expected: EXPECTED, lists: true })?;
+    match words.first().is_some_and(|program| !program.is_empty()) {
+        true => Ok(Some(words)),
+        false => Err(Error::custom(concat_must(EXPECTED))),
+    }
 }
 
 /// A path; a relative path in a file is relative to that file.
@@ -237,17 +267,6 @@ pub(super) fn schema_name<'de, D: Deserializer<'de>>(value: D) -> Result<String,
         let fits = is_plain_name(name) && name.len() <= 63 && !name.starts_with("pg_");
         if fits { Ok(name.to_string()) } else { Err(concat_must(EXPECTED)) }
     })
-}
-
-/// Names of findings as `group.name`. A list in a file, or a text with commas.
-pub(super) fn finding_names<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
-    const EXPECTED: &str = "a list of names that `crm-mirror check` prints, such as [\"readers.sqlite3\"]";
-    let mut names = words(value, EXPECTED)?;
-    names.retain(|name| !name.is_empty());
-    match names.iter().all(|name| name.split_once('.').is_some()) {
-        true => Ok(names),
-        false => Err(Error::custom(concat_must(EXPECTED))),
-    }
 }
 
 /// Columns as `column` or `table.column`. A list in a file, or a text with commas.

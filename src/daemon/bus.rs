@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::Serialize;
 use tokio::sync::broadcast;
@@ -10,6 +11,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::events::Event;
 use super::progress_log::ProgressLog;
+use super::run_durations::RunDurations;
 use crate::model::{Clock, Instant, Resource};
 use crate::sync::events::{RunEvent, RunObserver};
 
@@ -28,7 +30,8 @@ pub(super) struct EventBus {
 struct Known {
     work: Option<CurrentWork>,
     ended: BTreeMap<(&'static str, u8), u64>,
-    reload_failed: bool,
+    durations: BTreeMap<&'static str, RunDurations>,
+    reload_failed: Option<String>,
     log: ProgressLog,
 }
 
@@ -64,7 +67,7 @@ impl EventBus {
     pub(super) fn publish(&self, event: &Event) {
         match event {
             Event::Finished { .. } | Event::Preempted { .. } => self.known().work = None,
-            Event::Reloaded => self.known().reload_failed = false,
+            Event::Reloaded => self.known().reload_failed = None,
             _ => {}
         }
         if self.lines.receiver_count() == 0 {
@@ -86,14 +89,24 @@ impl EventBus {
         self.known().ended.iter().map(|(key, count)| (*key, *count)).collect()
     }
 
-    /// Records that a new configuration is invalid and the old one stays active.
-    pub(super) fn reload_failed(&self) {
-        self.known().reload_failed = true;
+    /// Records how long a run took.
+    pub(super) fn took(&self, kind: &'static str, time: Duration) {
+        self.known().durations.entry(kind).or_default().record(time);
     }
 
-    /// Whether the configuration on disk differs from the active one because it is invalid.
-    pub(super) fn has_invalid_configuration(&self) -> bool {
-        self.known().reload_failed
+    /// How long the runs took, by kind.
+    pub(super) fn durations(&self) -> BTreeMap<&'static str, RunDurations> {
+        self.known().durations.clone()
+    }
+
+    /// Records why a new configuration is invalid; the old one stays active.
+    pub(super) fn reload_failed(&self, reason: String) {
+        self.known().reload_failed = Some(reason);
+    }
+
+    /// Why the configuration on disk is invalid, and the old one active.
+    pub(super) fn invalid_configuration(&self) -> Option<String> {
+        self.known().reload_failed.clone()
     }
 
     /// The work in progress.

@@ -4,7 +4,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -117,7 +116,7 @@ impl DaemonClient {
     /// Every event from now on.
     pub async fn subscribe(&self) -> Result<EventStream, ClientError> {
         let response = self.http.get(url("/events")).send().await.map_err(ClientError::Silent)?;
-        Ok(EventStream { response, read: BytesMut::new() })
+        Ok(EventStream { response, read: Vec::new() })
     }
 }
 
@@ -157,7 +156,7 @@ async fn read<T: DeserializeOwned>(answer: reqwest::Result<reqwest::Response>) -
 #[derive(Debug)]
 pub struct EventStream {
     response: reqwest::Response,
-    read: BytesMut,
+    read: Vec<u8>,
 }
 
 impl EventStream {
@@ -168,8 +167,7 @@ impl EventStream {
     pub async fn next(&mut self) -> Result<Event, ClientError> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
-                let line = self.read.split_to(end);
-                self.read.advance(1);
+                let line: Vec<u8> = self.read.drain(..=end).collect();
                 // A newer daemon may publish unknown events.
                 match serde_json::from_slice(&line) {
                     Ok(event) => return Ok(event),

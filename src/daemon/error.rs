@@ -1,6 +1,7 @@
 //! Errors of starting the daemon and of applying a new configuration.
 
 use std::io;
+use std::path::PathBuf;
 
 use crate::app::MirrorError;
 use crate::config::ConfigError;
@@ -22,6 +23,12 @@ pub enum DaemonError {
         /// The cause.
         why: String,
     },
+    /// The file system of the mirror stays read-only.
+    #[error("the file system of {folder} has been read-only for minutes: ending, so that a new start sees how it is mounted now", folder = folder.display())]
+    ReadOnly {
+        /// The mirror's folder.
+        folder: PathBuf,
+    },
     /// Signals cannot be received.
     #[error("could not receive signals")]
     Signals(#[source] io::Error),
@@ -40,6 +47,8 @@ impl DaemonError {
             DaemonError::Config(_) => Exit::Config,
             DaemonError::Mirror(MirrorError::Store(error)) => Exit::of_store(error),
             DaemonError::Mirror(MirrorError::Api(error)) => Exit::of_api(error),
+            // A code after which systemd starts it again.
+            DaemonError::ReadOnly { .. } => Exit::Paused,
             DaemonError::Scheduler { .. } | DaemonError::Signals(_) => Exit::Internal,
         }
     }
@@ -50,6 +59,7 @@ impl DaemonError {
             DaemonError::Config(error) => error.hint(),
             DaemonError::Mirror(MirrorError::Store(error)) => error.hint(),
             DaemonError::Mirror(MirrorError::Api(error)) => error.hint(),
+            DaemonError::ReadOnly { .. } => Some("`dmesg` shows why; then run `mount -o remount,rw`"),
             DaemonError::Scheduler { .. } | DaemonError::Signals(_) => None,
         }
     }

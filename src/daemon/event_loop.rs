@@ -6,6 +6,7 @@
 //! slept.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
@@ -33,6 +34,7 @@ use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::format;
 use crate::model::{Clock, Instant};
+use crate::store::{Reader, cursor};
 
 /// The maximum time between two readings of the clock.
 const LOOK: Duration = Duration::from_secs(10);
@@ -43,6 +45,9 @@ const LOOK_AT_RUN: Duration = Duration::from_secs(2);
 /// The clock counts as moved if it differs from the elapsed time by more than this.
 const MOVED: Duration = Duration::from_secs(5);
 
+/// A hold, or holds that follow each other, that keep the mirror from being updated for longer than this are a warning.
+const LONG_HOLD: Duration = Duration::from_secs(1800);
+
 /// How long a request in flight may take to finish once the daemon is told to stop. An unfinished one is sent again
 /// later.
 const GRACE: Duration = Duration::from_millis(3300);
@@ -52,7 +57,7 @@ pub(super) struct EventLoop {
     state: StateMachine,
     clock: Arc<dyn Clock>,
     since: Instant,
-    /// The share of `sync.jitter` that this mirror is delayed by.
+    /// This mirror's part of the longest delay of a scheduled run.
     part: f64,
     bus: EventBus,
     scheduler: Scheduler,
@@ -67,6 +72,9 @@ pub(super) struct EventLoop {
     page: Option<PageStatus>,
     status: String,
     hold: Option<DaemonHold>,
+    /// When the first of the holds began between which no run completed.
+    held_since: Option<Instant>,
+    failure: Option<DaemonError>,
     last_look: (Instant, Monotonic),
 }
 
@@ -84,7 +92,8 @@ impl EventLoop {
         control: Control,
         sender: mpsc::Sender<LoopMessage>,
     ) -> Result<EventLoop, (DaemonError, Runner)> {
-        let (config, now, part) = (runner.config(), clock.now(), fastrand::f64());
+        let (config, now) = (runner.config(), clock.now());
+        let part = part_of_mirror(&config.database);
         let timetable = Timetable::new(&config.sync, part);
         let scheduler = async {
             let mut scheduler = Scheduler::start(sender.clone()).await?;
@@ -113,6 +122,8 @@ impl EventLoop {
             page,
             status: String::new(),
             hold: None,
+            held_since: None,
+            failure: None,
             last_look: (now, Monotonic::now()),
         };
         event_loop.watch_edits(&config).await;
@@ -180,7 +191,7 @@ impl EventLoop {
                 _ => {}
             }
         }
-        let EventLoop { scheduler, edits, running, runner, .. } = self;
+        let EventLoop { scheduler, edits, running, runner, failure, .. } = self;
         if let Some(running) = running {
             // The daemon was told to stop and the run did not: it is aborted, as by a kill.
             running.abort();
@@ -190,7 +201,7 @@ impl EventLoop {
             edits.end().await;
         }
         scheduler.end().await;
-        (Ok(()), runner, stopped_at)
+        (failure.map_or(Ok(()), Err), runner, stopped_at)
     }
 
     /// Waits, within the time limit, for the running job to stop at a page boundary. Returns whether to continue.
@@ -231,6 +242,9 @@ impl EventLoop {
             }
             LoopMessage::Ended(ended) => {
                 self.running = None;
+                if let Some((job, since)) = self.state.running() {
+                    self.bus.took(job.job.kind(), self.clock.now().since(since));
+                }
                 let input = Input::Ended(ended.ending.clone());
                 self.log_end(&ended);
                 self.results.take(*ended);
@@ -250,6 +264,10 @@ impl EventLoop {
                 self.page = Some(known);
                 None
             }
+            LoopMessage::Failed(error) => {
+                self.failure = Some(error);
+                Some(Input::Stop)
+            }
         }
     }
 
@@ -265,9 +283,9 @@ impl EventLoop {
                 Some(Timetable::new(&config.sync, self.part))
             }
             Err(error) => {
-                self.bus.reload_failed();
                 let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
                 let error = error_chain(&error);
+                self.bus.reload_failed(error.clone());
                 tracing::error!("The new configuration is invalid and the old one stays active: {error}{hint}");
                 None
             }
@@ -355,6 +373,9 @@ impl EventLoop {
     /// Logs that a run failed, since when runs fail, and that they succeed again. The delays grow, so a service that is
     /// down for a day causes about thirty lines.
     fn log_end(&mut self, ended: &JobRunEnd) {
+        if ended.ending.end == RunEnd::Done && ended.ending.requested {
+            self.held_since = None;
+        }
         let trouble = self.state.trouble().map(|trouble| (trouble.since, trouble.runs));
         match (&ended.ending.end, trouble) {
             (RunEnd::Failed { reason, .. }, None) => {
@@ -375,20 +396,25 @@ impl EventLoop {
         }
     }
 
-    /// Logs the beginning of a hold with its reason, and its end.
+    /// Logs the beginning of a hold with its reason, and its end. A series of holds that keeps the mirror from being
+    /// updated for long is a warning: somebody has to act.
     fn log_hold(&mut self) {
-        let now = self.state.hold(self.clock.now());
-        let before = std::mem::replace(&mut self.hold, now);
-        match (before, now) {
+        let now = self.clock.now();
+        let hold = self.state.hold(now);
+        let before = std::mem::replace(&mut self.hold, hold);
+        match (before, hold) {
             (before, Some(hold)) if before != Some(hold) => {
-                let until = format::moment(hold.until);
-                match hold.reason {
-                    HoldReason::RateLimit => tracing::info!(
-                        "The service set a rate limit (429 or Retry-After): no request is sent until {until}"
-                    ),
-                    HoldReason::Budget => {
-                        tracing::info!("The budget of this window is spent; no request is sent until {until}");
-                    }
+                let since = *self.held_since.get_or_insert(now);
+                let (reason, until) = (hold.reason.as_str(), format::moment(hold.until));
+                let why = match hold.reason {
+                    HoldReason::RateLimit => "The service set a rate limit (429 or Retry-After)",
+                    HoldReason::Budget => "The budget of this window is spent",
+                };
+                if hold.until.since(since) > LONG_HOLD {
+                    let since = format::moment(since);
+                    tracing::warn!(hold = reason, "{why}: no request is sent until {until}; held since {since}");
+                } else {
+                    tracing::info!(hold = reason, "{why}: no request is sent until {until}");
                 }
             }
             (Some(_), None) => tracing::info!("The hold is over; requests are sent again"),
@@ -398,17 +424,28 @@ impl EventLoop {
 
     fn daemon_status(&self) -> DaemonStatus {
         let status = describe::status(&self.state, self.since, self.clock.now());
-        let reload_failed = self.bus.has_invalid_configuration();
+        let reload_failed = self.bus.invalid_configuration().is_some();
         DaemonStatus { page: self.page.clone(), reload_failed, ..status }
     }
 
     /// Publishes the current state: in memory, and to systemd, if it changed.
     fn publish_status(&mut self) {
         self.control.cache().publish(self.daemon_status());
-        let line = describe::line(&self.state, self.bus.current_work(), self.clock.now());
+        let mut line = describe::line(&self.state, self.bus.current_work(), self.clock.now());
+        if let Some(reason) = self.bus.invalid_configuration() {
+            // Shown until it is mended, whatever else happens meanwhile.
+            line = format!("The configuration is invalid and the old one active: {reason}. {line}");
+        }
         if line != self.status {
             notify::status(&line);
             self.status = line;
         }
     }
+}
+
+/// A number from 0 to 1 that stays the same for a mirror: its id, as far as there is one already.
+fn part_of_mirror(database: &Path) -> f64 {
+    let id = Reader::open(database).and_then(|reader| cursor::mirror_id(&reader.begin()?)).unwrap_or_default();
+    let digits = id.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    f64::from(digits.unwrap_or_default()) / f64::from(u32::MAX)
 }

@@ -127,7 +127,7 @@ pub enum RunEnd {
 /// The kind of failure, which determines the delay before the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The key is refused, has no scope, or belongs to a different workspace: the user has to act.
+    /// The key is refused, has no scope, or seems to belong to a different workspace: the user has to act.
     Key,
     /// The service, the disk, or an internal error: it may be temporary.
     Passing,

@@ -12,9 +12,11 @@ use super::error::DaemonError;
 use super::event_loop::EventLoop;
 use super::handler_state::Control;
 use super::loop_message::LoopMessage;
+use super::notification::Notifier;
 use super::notify;
 use super::opening::{Opened, Opening};
 use super::page::PageKeeper;
+use super::read_only_watch::ReadOnlyWatch;
 use super::runner::Runner;
 use super::signals::DaemonSignals;
 use super::socket::ControlSocket;
@@ -34,8 +36,11 @@ const INBOX: usize = 64;
 ///
 /// # Errors
 /// Returns the error that prevents the start, or that ends the daemon.
-pub(super) async fn run(sources: Sources, clock: Arc<dyn Clock>) -> Result<(), DaemonError> {
-    let mut signals = DaemonSignals::listen().map_err(DaemonError::Signals)?;
+pub(super) async fn run(
+    sources: Sources,
+    clock: Arc<dyn Clock>,
+    mut signals: DaemonSignals,
+) -> Result<(), DaemonError> {
     let mut config = Config::load(&sources)?;
     // Checked before any file is touched.
     let mut settings = MirrorSettings::from_config(&config)?;
@@ -57,6 +62,7 @@ pub(super) async fn run(sources: Sources, clock: Arc<dyn Clock>) -> Result<(), D
     };
     let bus = EventBus::new(clock.clone());
     let (sender, inbox) = mpsc::channel(INBOX);
+    let _watch = ReadOnlyWatch::start(&config.database, sender.clone());
     let control = Control::new(sender.clone(), bus.clone(), Arc::new(config.clone()), clock.clone());
     let server = ControlServer::start(control.clone(), listener);
     let page = PageKeeper::start(&config, control.clone(), sender.clone()).await;
@@ -112,11 +118,13 @@ async fn live(
     // From now on a status is known, however slow the file is.
     let _ = control.cache().mirror(control.config(), control.reading(), PATIENT).await;
     let runner = Runner::new(mirror, sources, config, sender.clone(), control.cache().clone());
+    let notifier = Notifier::start(control.clone(), runner.mirror());
     let begun = EventLoop::begin(runner, past, page, clock, bus, control, sender).await;
     let (ended, runner, stopped_at) = match begun {
         Ok(event_loop) => event_loop.live(&mut inbox, &mut signals, &mut surface.page).await,
         Err((error, runner)) => (Err(error), runner, Monotonic::now()),
     };
+    notifier.end().await;
     surface.end().await;
     runner.close(END_WITHIN.saturating_sub(stopped_at.elapsed()).max(Duration::from_millis(300))).await;
     ended

@@ -36,6 +36,8 @@ pub(super) enum LoopMessage {
     KeyChanged,
     /// Where the status page is, or why it is not served.
     Page(PageStatus),
+    /// The daemon cannot go on.
+    Failed(DaemonError),
 }
 
 /// The result of a run.

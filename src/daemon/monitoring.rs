@@ -6,7 +6,7 @@ use axum::response::Response;
 use serde_json::json;
 
 use super::handler_state::Control;
-use super::metrics;
+use super::metrics::{self, JobMetrics};
 use super::reply::{answer, problem, with_type};
 use crate::app::status::Readiness;
 
@@ -15,7 +15,8 @@ pub(super) async fn metrics(control: &Control) -> Response {
     match control.status().await {
         Ok(status) => {
             let bus = control.bus();
-            let text = metrics::text(&status, &bus.counted(), bus.current_work(), control.now());
+            let jobs = JobMetrics { ended: bus.counted(), durations: bus.durations(), work: bus.current_work() };
+            let text = metrics::text(&status, &control.config(), &jobs, control.now());
             with_type("text/plain; version=0.0.4; charset=utf-8", Body::from(text))
         }
         // The daemon may be waiting for its mirror: an alert on missing metrics is then correct.

@@ -1,11 +1,21 @@
 //! Notifications to systemd: ready, status, watchdog, reloading, stopping. Without systemd they have no effect.
+//!
+//! The protocol is one datagram of `NAME=VALUE` lines to the socket that `NOTIFY_SOCKET` names, see `sd_notify(3)`.
 
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-use sd_notify::NotifyState;
+use rustix::time::{ClockId, clock_gettime};
 
-fn tell(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
+fn tell(lines: &str) {
+    let Ok(socket) = std::env::var("NOTIFY_SOCKET") else { return };
+    let address = match socket.strip_prefix('@') {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(&socket),
+    };
+    let sent = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(lines.as_bytes(), &address));
+    if let Err(error) = sent {
         // Nothing depends on notifications.
         tracing::debug!(%error, "systemd was not notified: {error}");
     }
@@ -13,39 +23,39 @@ fn tell(states: &[NotifyState<'_>]) {
 
 /// The daemon answers on its socket, and has opened the mirror or waits for it.
 pub(super) fn ready() {
-    tell(&[NotifyState::Ready]);
+    tell("READY=1");
 }
 
 /// One line for `systemctl status`.
 pub(super) fn status(line: &str) {
-    tell(&[NotifyState::Status(line)]);
+    tell(&format!("STATUS={line}"));
 }
 
 /// The loop is running.
 pub(super) fn alive() {
-    tell(&[NotifyState::Watchdog]);
+    tell("WATCHDOG=1");
 }
 
 /// The configuration is being reloaded; [`ready`] ends this state.
 pub(super) fn reloading() {
     // systemd 253 and newer require the time.
-    match NotifyState::monotonic_usec_now() {
-        Ok(at) => tell(&[NotifyState::Reloading, at]),
-        Err(_) => tell(&[NotifyState::Reloading]),
-    }
+    let now = clock_gettime(ClockId::Monotonic);
+    tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1_000));
 }
 
 /// A migration takes longer than usual: extends the start timeout by this time from now on.
 pub(super) fn extend_start(by: Duration) {
-    tell(&[NotifyState::ExtendTimeoutUsec(u32::try_from(by.as_micros()).unwrap_or(u32::MAX))]);
+    tell(&format!("EXTEND_TIMEOUT_USEC={}", by.as_micros()));
 }
 
 /// The daemon is stopping.
 pub(super) fn stopping() {
-    tell(&[NotifyState::Stopping]);
+    tell("STOPPING=1");
 }
 
-/// The interval for [`alive`], if the unit has a watchdog: half of its timeout.
+/// The interval for [`alive`], if the unit has a watchdog for this process: half of its timeout.
 pub(super) fn heartbeat() -> Option<Duration> {
-    sd_notify::watchdog_enabled().map(|allowed| allowed / 2)
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    let is_ours = number("WATCHDOG_PID").is_none_or(|process| process == u64::from(std::process::id()));
+    number("WATCHDOG_USEC").filter(|_| is_ours).map(|allowed| Duration::from_micros(allowed) / 2)
 }

@@ -59,6 +59,7 @@ enum Woken {
     Stop,
     Reload,
     Passed,
+    Failed(DaemonError),
 }
 
 impl Opening {
@@ -108,6 +109,7 @@ impl Opening {
                     // A migration cannot be interrupted; uncommitted work is done again.
                     woken = self.attend(inbox, signals, PATIENCE.0) => match woken {
                         Woken::Stop => return Ok(Opened::Stop),
+                        Woken::Failed(error) => return Err(error),
                         Woken::Reload => self.reload(page),
                         Woken::Passed if is_ready => notify::alive(),
                         Woken::Passed => notify::extend_start(PATIENCE.1),
@@ -141,6 +143,7 @@ impl Opening {
             }
             match self.wait_until(inbox, signals, next).await {
                 Woken::Stop => return Ok(Opened::Stop),
+                Woken::Failed(error) => return Err(error),
                 Woken::Reload => self.reload(page),
                 Woken::Passed => {}
             }
@@ -178,7 +181,10 @@ impl Opening {
             tokio::select! {
                 biased;
                 ends = signals.ends() => return if ends { Woken::Stop } else { Woken::Reload },
-                Some(message) = inbox.recv() => self.answer(message),
+                Some(message) = inbox.recv() => match message {
+                    LoopMessage::Failed(error) => return Woken::Failed(error),
+                    message => self.answer(message),
+                },
                 () = tokio::time::sleep_until(until) => return Woken::Passed,
             }
         }
@@ -213,7 +219,7 @@ impl Opening {
             next: Vec::new(),
             time_zone: self.config.sync.time_zone.iana_name().unwrap_or("UTC").to_string(),
             page: self.page.clone(),
-            reload_failed: self.bus.has_invalid_configuration(),
+            reload_failed: self.bus.invalid_configuration().is_some(),
         }
     }
 
@@ -246,7 +252,7 @@ impl Opening {
                 tracing::info!("Configuration reloaded");
             }
             Err(error) => {
-                self.bus.reload_failed();
+                self.bus.reload_failed(error_chain(&error));
                 tracing::error!("The new configuration is invalid and the old one stays active: {error}");
             }
         }

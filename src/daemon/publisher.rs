@@ -1,8 +1,9 @@
 //! Runs the daemon together with publishing: a separate task sends changes to PostgreSQL.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::DaemonError;
+use super::signals::DaemonSignals;
 use crate::app::publish_settings;
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
@@ -13,25 +14,31 @@ use crate::publish::{PublishKeeper, PublishPlan, PublishUrl};
 ///
 /// # Errors
 /// Returns the error that prevents the start, or that ends the daemon. Publishing never ends it.
-pub async fn run(sources: Sources, clock: Arc<dyn Clock>) -> Result<(), DaemonError> {
+pub async fn run(sources: Sources, clock: Arc<dyn Clock>, signals: DaemonSignals) -> Result<(), DaemonError> {
     let keeper = Config::load(&sources).ok().map(|config| {
-        let again = sources.clone();
-        PublishKeeper::start(&config.database, move || plan(&again), clock.clone())
+        let (again, database) = (sources.clone(), config.database.clone());
+        let last = Mutex::new(config);
+        PublishKeeper::start(&database, move || plan(&again, &last), clock.clone())
     });
-    let ended = super::lifetime::run(sources, clock).await;
+    let ended = super::lifetime::run(sources, clock, signals).await;
     if let Some(keeper) = keeper {
         keeper.end().await;
     }
     ended
 }
 
-/// Reads the current settings: a changed password needs no restart.
-fn plan(sources: &Sources) -> Result<PublishPlan, String> {
-    let config = Config::load(sources).map_err(|error| error_chain(&error))?;
+/// Reads the current settings: a changed password needs no restart. While the configuration is invalid, the last valid
+/// one counts, as for the runs; the reload reports it.
+fn plan(sources: &Sources, last: &Mutex<Config>) -> Result<PublishPlan, String> {
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Ok(config) = Config::load(sources) {
+        *last = config;
+    }
+    let config = &*last;
     if !config.publish.is_on() {
         return Ok(None);
     }
     let url = config.publish.url().map_err(|error| error_chain(&error))?;
     let url = PublishUrl::new(&url).map_err(|error| error_chain(&error))?;
-    Ok(Some((url, publish_settings(&config))))
+    Ok(Some((url, publish_settings(config))))
 }

@@ -73,6 +73,11 @@ impl Runner {
         self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The open mirror.
+    pub(super) fn mirror(&self) -> &Arc<Mirror> {
+        &self.mirror
+    }
+
     /// Stops the running job at a page boundary.
     pub(super) fn stop(&self) {
         self.mirror.stop();
@@ -253,10 +258,12 @@ fn within(job: Job, configured: Option<&[Resource]>) -> Job {
     job.clone().within(configured).unwrap_or_else(|_| job.about(all()))
 }
 
-/// The kind of failure. For a different workspace the user has to change the key; nothing was written.
+/// The kind of failure. For what looks like a different workspace the user has to change the key; nothing was written.
 async fn kind(mirror: &Mirror, job: &Job, error: &SyncError) -> FailureKind {
     match error {
-        SyncError::OtherWorkspace { .. } | SyncError::NoScope { .. } => FailureKind::Key,
+        SyncError::OtherWorkspace { .. } | SyncError::NotRecognised { .. } | SyncError::NoScope { .. } => {
+            FailureKind::Key
+        }
         other if other.class() == Some(ErrorClass::StopAll) => FailureKind::Key,
         other if *job != Job::Push && other.concerns_one_resource() => {
             let next_try = mirror.next_attempt_of_failed_steps().await;

@@ -2,20 +2,28 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::error::DaemonError;
+
 /// The signals that stop the daemon or reload its configuration.
-pub(super) struct DaemonSignals {
+#[derive(Debug)]
+pub struct DaemonSignals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
 }
 
 impl DaemonSignals {
-    /// Starts to listen; from now on none of the signals ends the program by itself.
-    pub(super) fn listen() -> std::io::Result<DaemonSignals> {
+    /// Starts to listen, in a runtime; from now on none of the signals ends the program by itself. What arrives is
+    /// delivered by whichever runtime runs then.
+    ///
+    /// # Errors
+    /// [`DaemonError::Signals`] if the system refuses.
+    pub fn listen() -> Result<DaemonSignals, DaemonError> {
+        let listen = |kind| signal(kind).map_err(DaemonError::Signals);
         Ok(DaemonSignals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hangup: listen(SignalKind::hangup())?,
         })
     }
 

@@ -1,15 +1,18 @@
 //! The control socket: its permissions, and sockets that killed daemons left.
 //!
-//! It is created in a directory that only its owner can enter, and then moved to its path: at no time can others
-//! connect, whatever the umask. A socket without a listener was left by a killed daemon, and is replaced. A socket that
+//! It is created in a new directory that only its owner can enter, and then moved to its path: at no time can others
+//! connect, whatever the umask. The directory is addressed by its descriptor, so that nobody who can write the folder
+//! around it can put another one in its place. A socket without a listener was left by a killed daemon, and is replaced. A socket that
 //! cannot be opened is waited for, like the mirror: see `socket_wait`.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use tokio::net::UnixListener;
 
 /// Why the control socket cannot be opened now.
@@ -42,10 +45,10 @@ impl SocketError {
 }
 
 /// Only the daemon's user, and root, can connect.
-const MODE: u32 = 0o600;
+const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// The mode of the directory in which it is created.
-const PRIVATE: u32 = 0o700;
+const PRIVATE: Mode = Mode::RWXU;
 
 /// Its name in that directory.
 const FRESH: &str = "s";
@@ -75,29 +78,39 @@ impl ControlSocket {
             }
             Ok(_) => {}
         }
-        let private = path.with_file_name(format!(".crm-mirror-{}", std::process::id()));
-        let made = make(&private, path);
-        let _ = fs::remove_file(private.join(FRESH));
-        let _ = fs::remove_dir(&private);
-        let (inode, listener) = made.map_err(failed)?;
+        let (inode, listener) = make(path).map_err(failed)?;
         Ok((ControlSocket { path: path.to_path_buf(), inode }, listener))
     }
 }
 
 /// Creates the socket in a directory that only its owner can enter, and moves it to its path with its final mode.
-fn make(private: &Path, path: &Path) -> io::Result<(u64, UnixListener)> {
-    // Left by a process that was killed.
-    let _ = fs::remove_file(private.join(FRESH));
-    match DirBuilder::new().mode(PRIVATE).create(private) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-        _ => fs::set_permissions(private, Permissions::from_mode(PRIVATE))?,
+fn make(path: &Path) -> io::Result<(u64, UnixListener)> {
+    let private = path.with_file_name(format!(".crm-mirror-{:032x}", fastrand::u128(..)));
+    // Fails if there is anything of this name.
+    rustix::fs::mkdirat(CWD, &private, PRIVATE)?;
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+    let made = rustix::fs::openat(CWD, &private, flags, Mode::empty())
+        .map_err(io::Error::from)
+        .and_then(|folder| make_in(folder.as_fd(), path));
+    let _ = fs::remove_dir(&private);
+    made
+}
+
+fn make_in(folder: BorrowedFd<'_>, path: &Path) -> io::Result<(u64, UnixListener)> {
+    let meta = rustix::fs::fstat(folder)?;
+    let is_private = !Mode::from_raw_mode(meta.st_mode).intersects(Mode::RWXG | Mode::RWXO);
+    let is_ours = is_private && meta.st_uid == rustix::process::geteuid().as_raw();
+    if !is_ours {
+        return Err(io::Error::other("its directory was replaced while it was being created"));
     }
-    let fresh = private.join(FRESH);
-    let listener = UnixListener::bind(&fresh)?;
-    fs::set_permissions(&fresh, Permissions::from_mode(MODE))?;
-    let inode = fs::metadata(&fresh)?.ino();
-    fs::rename(&fresh, path)?;
-    Ok((inode, listener))
+    let listener = UnixListener::bind(format!("/proc/self/fd/{}/{FRESH}", folder.as_raw_fd()))?;
+    let moved = rustix::fs::chmodat(folder, FRESH, MODE, AtFlags::empty())
+        .and_then(|()| rustix::fs::statat(folder, FRESH, AtFlags::SYMLINK_NOFOLLOW))
+        .and_then(|meta| rustix::fs::renameat(folder, FRESH, CWD, path).map(|()| meta.st_ino));
+    if moved.is_err() {
+        let _ = rustix::fs::unlinkat(folder, FRESH, AtFlags::empty());
+    }
+    Ok((moved?, listener))
 }
 
 impl Drop for ControlSocket {
@@ -112,6 +125,7 @@ impl Drop for ControlSocket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[tokio::test]
     async fn socket_without_a_listener_is_replaced_and_a_live_one_is_not() {

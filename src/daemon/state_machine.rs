@@ -215,7 +215,11 @@ impl StateMachine {
             }
             Input::Maintained => self.maintenance = self.maintenance.saturating_sub(1),
             Input::NewKey => {
-                self.trouble.take_if(|trouble| trouble.kind == FailureKind::Key);
+                let was_refused = self.trouble.take_if(|trouble| trouble.kind == FailureKind::Key).is_some();
+                // A manual job that failed is not queued again, and the next scheduled one may be hours away.
+                if was_refused && self.running.is_none() && self.paused_since.is_none() {
+                    self.enqueue(Job::sync(), Trigger::Schedule, &mut effects);
+                }
             }
             Input::Stop => {
                 self.stopping = true;

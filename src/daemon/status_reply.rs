@@ -44,7 +44,7 @@ impl StatusReply {
 }
 
 /// Replaces texts that may come from the service on the page.
-pub const HIDDEN: &str = "`crm-mirror status` shows the reason";
+pub const HIDDEN: &str = "crm-mirror status shows the reason";
 
 /// The kind of failure of an exit code.
 pub fn public_reason(exit: u8) -> &'static str {

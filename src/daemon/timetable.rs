@@ -11,6 +11,9 @@ use crate::budget::{PollDecision, PollReason};
 use crate::config::{ChangesSchedule, Cron, SyncConfig};
 use crate::model::Instant;
 
+/// The longest delay of a run after its scheduled time.
+const LONGEST_DELAY: Duration = Duration::from_secs(10);
+
 /// The kinds of scheduled runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ScheduleKind {
@@ -47,14 +50,12 @@ pub struct Timetable {
     poll: PollDecision,
     /// The shortest interval there.
     pub min_interval: Duration,
-    /// The largest part of the budget that runs for changes may spend there.
-    pub auto_share: f64,
     /// Added to every tick: mirrors with the same schedule do not all send requests in the same second.
     pub delay: Duration,
 }
 
 impl Timetable {
-    /// The timetable of a configuration. `part`, from 0 to 1, is this mirror's share of `sync.jitter`.
+    /// The timetable of a configuration. `part`, from 0 to 1, is this mirror's part of the longest delay.
     pub fn new(sync: &SyncConfig, part: f64) -> Timetable {
         Timetable {
             changes: sync.schedule.clone(),
@@ -63,8 +64,7 @@ impl Timetable {
             zone: sync.time_zone.clone(),
             poll: PollDecision { interval: sync.min_interval, reason: PollReason::MinInterval },
             min_interval: sync.min_interval,
-            auto_share: sync.auto_share,
-            delay: sync.jitter.mul_f64(part.clamp(0.0, 1.0)),
+            delay: LONGEST_DELAY.mul_f64(part.clamp(0.0, 1.0)),
         }
     }
 
@@ -114,11 +114,7 @@ mod tests {
     use crate::config::{Config, Environment, Sources};
 
     fn timetable(zone: &str, part: f64) -> Timetable {
-        let flags = vec![
-            ("sync.time_zone", zone.into()),
-            ("sync.sweep_schedule", "0 30 2 * * *".into()),
-            ("sync.jitter", "10s".into()),
-        ];
+        let flags = vec![("sync.time_zone", zone.into()), ("sync.sweep_schedule", "0 30 2 * * *".into())];
         let sources =
             Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
         Timetable::new(&Config::load(&sources).unwrap().sync, part)

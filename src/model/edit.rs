@@ -1,6 +1,6 @@
 //! A local edit of one record, as stored in the mirror's `outbox`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use strum::{EnumString, IntoStaticStr};
@@ -55,21 +55,52 @@ impl EditState {
     }
 
     /// Whether an edit may go from this state to another. Final states never change; an edit that was sent is never
-    /// held or replaced.
+    /// replaced, and held only in a copy of the mirror, with its request.
     pub const fn may_become(self, next: EditState) -> bool {
         use EditState::{Applied, Conflict, Dropped, Held, Queued, Rejected, Replaced, Sending};
         match self {
             Queued => matches!(next, Held | Sending | Applied | Conflict | Rejected | Dropped | Replaced),
-            Held => matches!(next, Queued | Rejected | Dropped | Replaced),
-            Sending => matches!(next, Sending | Queued | Applied | Conflict | Rejected | Dropped),
+            Held => matches!(next, Queued | Sending | Rejected | Dropped | Replaced),
+            Sending => matches!(next, Sending | Held | Queued | Applied | Conflict | Rejected | Dropped),
             Conflict => matches!(next, Queued | Applied | Rejected | Dropped),
             Applied | Rejected | Dropped | Replaced => false,
         }
     }
 }
 
-/// What an edit does to its columns: the value before the edit, and the value wanted.
+/// What a person can do about held edits. Every notice of some names all of it: often the edits are an accident.
+pub const HELD_COMMANDS: &str = "`crm-mirror outbox list` shows them, `crm-mirror outbox drop --all` discards them, \
+     `crm-mirror outbox release --all` sends them";
+
+/// What an edit does to its columns: the value before the edit, as its author saw it, and the value wanted.
+///
+/// A column holds no objects: an object stands for a value that the mirror does not have in the column, see
+/// [`unknown_value`] and [`unfit_value`].
 pub type EditedFields = BTreeMap<String, (Value, Value)>;
+
+/// The member that marks a value that does not fit its column.
+const UNFIT: &str = "unfit";
+
+/// The value before an edit whose author did not see it: it was not read, or does not fit the column. Such an edit
+/// replaces nothing but an empty value.
+pub fn unknown_value() -> Value {
+    serde_json::json!({ "unknown": true })
+}
+
+/// The service's value of a column that cannot hold it, by its source text.
+pub fn unfit_value(source: &str) -> Value {
+    serde_json::json!({ UNFIT: source })
+}
+
+/// Whether an edit's author did not see this value.
+pub fn is_unknown(value: &Value) -> bool {
+    value.is_object() && value.get(UNFIT).is_none()
+}
+
+/// The source text of a value that does not fit its column.
+pub fn unfit_source(value: &Value) -> Option<&str> {
+    value.get(UNFIT)?.as_str()
+}
 
 /// An edit that is not finished.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,14 +164,35 @@ pub struct RetryDelay {
 }
 
 /// What the mirror holds of a record.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct MirroredRecord {
     /// The version of the record.
     pub etag: Option<Etag>,
     /// Whether the detail has that version too.
     pub details_current: bool,
-    /// The requested columns that exist.
+    /// The requested columns that exist; one that cannot hold the service's value has an [`unfit_value`].
     pub values: BTreeMap<String, Value>,
+    /// Those of them that are NULL because no answer with them was read.
+    pub unread: BTreeSet<String>,
+    /// Those of them whose value may be of another version than the record: a request needs a read first.
+    pub unproven: BTreeSet<String>,
+}
+
+impl MirroredRecord {
+    /// What a person sees in a column, for the "before" of an edit.
+    pub fn shown(&self, column: &str) -> Value {
+        match self.values.get(column) {
+            Some(value) if value.is_object() || self.unread.contains(column) => unknown_value(),
+            Some(value) => value.clone(),
+            None => Value::Null,
+        }
+    }
+
+    /// Whether a column has the service's value at the record's version. `just_read`: the detail was read a moment ago,
+    /// with every column that there is now.
+    pub fn proves(&self, column: &str, just_read: bool) -> bool {
+        !self.unproven.contains(column) || just_read && self.details_current
+    }
 }
 
 #[cfg(test)]
@@ -152,8 +204,8 @@ mod tests {
         use EditState::{Applied, Conflict, Dropped, Held, Queued, Rejected, Replaced, Sending};
         let allowed = [
             (Queued, vec![Held, Sending, Applied, Conflict, Rejected, Dropped, Replaced]),
-            (Held, vec![Queued, Rejected, Dropped, Replaced]),
-            (Sending, vec![Queued, Sending, Applied, Conflict, Rejected, Dropped]),
+            (Held, vec![Queued, Sending, Rejected, Dropped, Replaced]),
+            (Sending, vec![Queued, Held, Sending, Applied, Conflict, Rejected, Dropped]),
             (Conflict, vec![Queued, Applied, Rejected, Dropped]),
             (Applied, vec![]),
             (Rejected, vec![]),

@@ -24,7 +24,7 @@ const CANONICAL_LENGTH: usize = 27;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(DateTime);
 
-/// A text that is not an ISO 8601 timestamp with a time zone.
+/// A text that is not an ISO 8601 timestamp, or lacks the time zone where one is required.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an ISO 8601 timestamp with a time zone")]
 pub struct NotAnInstant(pub String);
@@ -60,15 +60,13 @@ impl Instant {
         self.0.checked_add(by).ok().map(Instant).filter(|instant| *instant >= Instant::MIN)
     }
 
-    /// Parses a timestamp as the service writes it: `2026-01-02T03:04:05[.fraction](Z|±hh:mm)`.
+    /// Parses a timestamp as the service writes it: `2026-01-02T03:04:05[.fraction][Z|±hh:mm]`. All of its timestamps are
+    /// UTC (reference, *Resources and their fields*), so one without a time zone is, too.
     ///
     /// # Errors
-    /// [`NotAnInstant`] for anything else, including a text without a time zone.
+    /// [`NotAnInstant`] for anything else.
     pub fn read(text: &str) -> Result<ReadInstant, NotAnInstant> {
-        let read = IsoText::split(text).and_then(|parts| {
-            Some(ReadInstant { instant: parts.local()?.shifted(-parts.offset)?, exact: parts.is_exact() })
-        });
-        read.ok_or_else(|| NotAnInstant(text.chars().take(64).collect()))
+        IsoText::split(text).and_then(|parts| parts.instant()).ok_or_else(|| NotAnInstant::of(text))
     }
 
     /// The canonical form of a timestamp as the service writes it, and whether that form is equivalent to the text.
@@ -138,7 +136,26 @@ impl Instant {
         self.0.with().subsec_nanosecond(0).build().map_or(self, Instant)
     }
 
-    /// The text for a filter of the service: at least milliseconds, and as many digits as the instant needs.
+    /// This instant, rounded down to a whole millisecond.
+    #[must_use]
+    pub fn millisecond_before(self) -> Instant {
+        let nanos = self.0.subsec_nanosecond();
+        self.0.with().subsec_nanosecond(nanos - nanos % 1_000_000).build().map_or(self, Instant)
+    }
+
+    /// This instant, rounded up to a whole millisecond; the latest instant stays as it is.
+    #[must_use]
+    pub fn millisecond_after(self) -> Instant {
+        let before = self.millisecond_before();
+        let rest = Duration::from_millis(1) - self.since(before);
+        if before == self {
+            self
+        } else {
+            self.shifted(SignedDuration::try_from(rest).unwrap_or_default()).unwrap_or(before)
+        }
+    }
+
+    /// The text in the service's form: at least milliseconds, and as many digits as the instant needs.
     pub fn to_wire(self) -> String {
         let nanos = self.0.subsec_nanosecond();
         if nanos % 1_000_000 == 0 {
@@ -152,8 +169,8 @@ impl Instant {
 
     /// Parses an HTTP date in any of the three forms that a recipient must accept (RFC 9110, 5.6.7).
     pub fn from_http_date(text: &str) -> Option<Instant> {
-        let since_epoch = httpdate::parse_http_date(text).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-        Some(Instant::EPOCH.plus(since_epoch))
+        const FORMS: [&str; 3] = ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
+        FORMS.iter().find_map(|form| DateTime::strptime(form, text).ok()).map(Instant)
     }
 
     /// This instant as an HTTP `Date` header, in whole seconds.
@@ -173,27 +190,34 @@ impl Instant {
     }
 }
 
+impl NotAnInstant {
+    fn of(text: &str) -> NotAnInstant {
+        NotAnInstant(text.chars().take(64).collect())
+    }
+}
+
 /// The parts of a timestamp's text.
 struct IsoText<'a> {
     date: (i16, i8, i8),
     time: (i8, i8, i8),
     fraction: &'a str,
-    offset: SignedDuration,
+    /// How far its time zone is ahead of UTC; `None` if it names none.
+    offset: Option<SignedDuration>,
 }
 
 impl<'a> IsoText<'a> {
-    /// Splits `YYYY-MM-DDTHH:MM:SS[.fraction](Z|±hh[[:]mm])`; `None` for a text of another shape.
+    /// Splits `YYYY-MM-DDTHH:MM:SS[.fraction][Z|±hh[[:]mm]]`; `None` for a text of another shape.
     fn split(text: &'a str) -> Option<IsoText<'a>> {
         let bytes = text.as_bytes();
         let marks = [(4, b"-"), (7, b"-"), (13, b":"), (16, b":")];
-        if bytes.len() < 20 || marks.iter().any(|(at, mark)| bytes[*at] != mark[0]) || !matches!(bytes[10], b'T' | b't')
+        if bytes.len() < 19 || marks.iter().any(|(at, mark)| bytes[*at] != mark[0]) || !matches!(bytes[10], b'T' | b't')
         {
             return None;
         }
         let rest = text.get(19..)?;
         let (fraction, zone) = match rest.strip_prefix(['.', ',']) {
             Some(rest) => {
-                let (fraction, zone) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+                let (fraction, zone) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
                 (Some(fraction).filter(|digits| !digits.is_empty())?, zone)
             }
             None => ("", rest),
@@ -203,8 +227,14 @@ impl<'a> IsoText<'a> {
             date: (i16::try_from(number(&bytes[..4])?).ok()?, pair(5)?, pair(8)?),
             time: (pair(11)?, pair(14)?, pair(17)?),
             fraction,
-            offset: offset(zone)?,
+            offset: if zone.is_empty() { None } else { Some(offset(zone)?) },
         })
+    }
+
+    /// The instant, taken as UTC without a time zone.
+    fn instant(&self) -> Option<ReadInstant> {
+        let instant = self.local()?.shifted(-self.offset.unwrap_or_default())?;
+        Some(ReadInstant { instant, exact: self.is_exact() })
     }
 
     /// The date and the time of day as written; a leap second becomes the second before it. `None` for a date or time
@@ -219,7 +249,7 @@ impl<'a> IsoText<'a> {
 
     /// Whether the canonical form begins with the text, without its zone.
     fn is_plain_utc(&self) -> bool {
-        self.offset.is_zero() && self.time.2 != 60 && self.fraction.len() <= 6
+        self.offset.is_none_or(|offset| offset.is_zero()) && self.time.2 != 60 && self.fraction.len() <= 6
     }
 
     /// Whether the canonical form is equivalent to the text.
@@ -262,8 +292,10 @@ impl fmt::Display for Instant {
 
 impl FromStr for Instant {
     type Err = NotAnInstant;
+    /// Parses a timestamp with a time zone: what people write and what is stored has one.
     fn from_str(s: &str) -> Result<Instant, NotAnInstant> {
-        Instant::read(s).map(|read| read.instant)
+        let zoned = IsoText::split(s).filter(|parts| parts.offset.is_some());
+        zoned.and_then(|parts| parts.instant()).map(|read| read.instant).ok_or_else(|| NotAnInstant::of(s))
     }
 }
 
@@ -318,6 +350,9 @@ mod tests {
             ("2026-01-02T03:04:05.123456999999999Z", "2026-01-02T03:04:05.123456Z", false),
             ("2026-01-02T03:04:05.1234560000000Z", "2026-01-02T03:04:05.123456Z", true),
             ("1969-12-31T23:59:59.9999995Z", "1969-12-31T23:59:59.999999Z", false),
+            ("2026-01-02T03:04:05", "2026-01-02T03:04:05.000000Z", true),
+            ("2026-01-02T03:04:05.123", "2026-01-02T03:04:05.123000Z", true),
+            ("2026-01-02T03:04:05.1234567", "2026-01-02T03:04:05.123456Z", false),
             ("2026-01-02t03:04:05,5z", "2026-01-02T03:04:05.500000Z", true),
             ("2026-01-02T03:04:05-0130", "2026-01-02T04:34:05.000000Z", true),
             ("2026-01-02T03:04:05+05", "2026-01-01T22:04:05.000000Z", true),
@@ -374,15 +409,16 @@ mod tests {
     }
 
     #[test]
-    fn texts_without_a_zone_or_a_real_date_are_refused() {
+    fn texts_without_a_real_date_are_refused() {
         for text in [
-            "2026-01-02T03:04:05",
             "2026-02-30T03:04:05Z",
             "2026-01-02",
             "",
             "soon",
             "2026-01-02T25:00:00Z",
             "2026-01-02T03:04:05.Z",
+            "2026-01-02T03:04:05.",
+            "2026-01-02T03:04",
             "2026-01-02T03:04:05+1:00",
             "2026-01-02T03:04:05+24:00",
             "2026-01-02T03:04:05Z[UTC]",
@@ -394,7 +430,31 @@ mod tests {
     }
 
     #[test]
-    fn filter_text_keeps_every_digit() {
+    fn only_answers_may_leave_the_zone_out() {
+        for text in ["2026-01-02T03:04:05", "2026-01-02T03:04:05.123"] {
+            assert!(text.parse::<Instant>().is_err(), "{text}");
+            assert!(format!("{text}Z").parse::<Instant>().is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn instants_are_rounded_to_the_milliseconds_around_them() {
+        for (text, before, after) in [
+            ("2026-01-02T03:04:05.123Z", "2026-01-02T03:04:05.123Z", "2026-01-02T03:04:05.123Z"),
+            ("2026-01-02T03:04:05.123000001Z", "2026-01-02T03:04:05.123Z", "2026-01-02T03:04:05.124Z"),
+            ("2026-12-31T23:59:59.999999Z", "2026-12-31T23:59:59.999Z", "2027-01-01T00:00:00.000Z"),
+            ("9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999Z"),
+        ] {
+            let at: Instant = text.parse().unwrap();
+            assert_eq!(
+                (at.millisecond_before().to_wire(), at.millisecond_after().to_wire()),
+                (before.into(), after.into())
+            );
+        }
+    }
+
+    #[test]
+    fn text_keeps_every_digit() {
         for text in ["2026-01-02T03:04:05.000Z", "2026-01-02T03:04:05.123456Z", "2026-01-02T03:04:05.123456789Z"] {
             assert_eq!(text.parse::<Instant>().unwrap().to_wire(), text);
         }

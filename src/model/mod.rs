@@ -4,14 +4,17 @@
 //! once; [`field_value`] converts one JSON value to one column's value without loss; the newtypes keep texts of
 //! different meaning apart.
 
+pub mod answer_time;
 pub mod catalogue;
 pub mod clock;
 pub mod column_name;
 pub mod custom;
 pub mod decimal;
+pub mod decimal_sum;
 pub mod duration;
 pub mod edit;
 pub mod editable;
+pub mod elapsed_clock;
 pub mod field_value;
 pub mod ids;
 pub mod instant;
@@ -21,15 +24,19 @@ pub mod request_order;
 pub mod ru;
 pub mod service_time;
 pub mod time_range;
-pub mod wide_decimal;
 
+pub use answer_time::AnswerTime;
 pub use catalogue::{Field, FieldKind, FieldProjection, Object, Op, Ops, Resource};
 pub use clock::{Clock, ClockReading, ManualClock, MonotonicReading, SystemClock};
 pub use column_name::ColumnName;
 pub use custom::{Choice, CustomField, CustomFields, DataType, Definition, Layout};
 pub use duration::duration;
-pub use edit::{DelayScope, Edit, EditState, EditedFields, MirroredRecord, RetryDelay};
+pub use edit::{
+    DelayScope, Edit, EditState, EditedFields, HELD_COMMANDS, MirroredRecord, RetryDelay, is_unknown, unfit_source,
+    unfit_value, unknown_value,
+};
 pub use editable::{CustomTarget, EditTarget, Editable};
+pub use elapsed_clock::ElapsedClock;
 pub use field_value::{FieldValue, SqlValue};
 pub use ids::{Cursor, Etag, FieldKey, RecordId};
 pub use instant::Instant;

@@ -43,6 +43,15 @@ pub struct Extra {
 }
 
 impl Record {
+    /// The version of the record, if the answer shows it.
+    pub fn version(&self, object: Object) -> Option<&str> {
+        let place = object.fields().iter().position(|field| field.kind == FieldKind::Etag)?;
+        match self.fields.get(place)? {
+            FieldValue::Exact(value) => value.as_text(),
+            _ => None,
+        }
+    }
+
     /// Takes the etag from the header, which has the same value, where the body lacks it (*GET /contacts/{id}*). Where the
     /// body has null, lists have it too: with the header's value, the detail would differ from each of them.
     pub fn take_header_etag(&mut self, object: Object, etag: &str) {
@@ -51,6 +60,18 @@ impl Record {
                 *value = FieldValue::Exact(SqlValue::from(etag));
             }
         }
+    }
+}
+
+impl Record {
+    /// This record with another value of a standard field.
+    #[must_use]
+    pub fn with_field(&self, object: Object, wire: &str, value: FieldValue<SqlValue>) -> Record {
+        let mut record = self.clone();
+        if let Some(place) = object.fields().iter().position(|field| field.wire == wire) {
+            record.fields[place] = value;
+        }
+        record
     }
 }
 

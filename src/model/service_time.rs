@@ -22,6 +22,9 @@ const AGREEMENT: Duration = Duration::from_secs(120);
 /// How far ahead of all clocks an `updatedAt` may be and still be plausible.
 const PLAUSIBLY_AHEAD: Duration = Duration::from_secs(86_400);
 
+/// By how much clocks that are right may differ; a `Date` is in whole seconds.
+const MOMENT: Duration = Duration::from_secs(2);
+
 /// What is known about the service's time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceTime {
@@ -87,6 +90,17 @@ impl ServiceTime {
     pub fn is_plausible(&self, updated_at: Instant) -> Option<bool> {
         let latest = self.wall.max(self.date).max(self.at_least)?;
         Some(updated_at <= latest.plus(PLAUSIBLY_AHEAD))
+    }
+
+    /// Whether a time has passed, as far as is known: one that an answer shows says how new the answer is. App servers and
+    /// the clocks here differ by a moment.
+    pub fn is_past(&self, at: Instant) -> bool {
+        self.latest().is_some_and(|latest| at <= latest)
+    }
+
+    /// The latest time that counts as past.
+    pub fn latest(&self) -> Option<Instant> {
+        Some(self.wall.max(self.date).max(self.at_least)?.plus(MOMENT))
     }
 
     /// The time since the last reading, where it is certain.

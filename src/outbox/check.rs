@@ -6,6 +6,8 @@
 //! Input values have the form of the mirror's columns: booleans as 0 and 1, decimals as text, a multi-select as the
 //! text of its JSON array, a cleared value as null. Output values have the form of a request's body.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use crate::model::catalogue::Object;
@@ -56,6 +58,9 @@ pub enum Accepts {
         /// The length of the given text.
         are: usize,
     },
+    /// It takes no text with U+0000.
+    #[error("takes no text with the character U+0000")]
+    Nul,
     /// It takes an integer.
     #[error("takes a whole number of 64 bits")]
     Integer,
@@ -66,10 +71,10 @@ pub enum Accepts {
     #[error("takes 1 (true) or 0 (false)")]
     Boolean,
     /// It takes a date.
-    #[error("takes a real date, YYYY-MM-DD")]
+    #[error("takes a real date, YYYY-MM-DD, of the years 0001 to 9999")]
     Date,
     /// It takes a timestamp.
-    #[error("takes a timestamp with a time zone, such as 2026-01-02T03:04:05Z")]
+    #[error("takes a timestamp with a time zone, such as 2026-01-02T03:04:05Z, of the years 0001 to 9999")]
     DateTime,
     /// It takes one of its options.
     #[error("takes one of its options: {}", list(.0))]
@@ -80,6 +85,9 @@ pub enum Accepts {
     /// It accepts a maximum number of options.
     #[error("takes at most {MULTI_SELECT} options at once, not {0}")]
     TooMany(usize),
+    /// It takes each option once.
+    #[error("takes each option once")]
+    Twice,
     /// Its definition requires a value.
     #[error("cannot be cleared: its definition requires a value")]
     Required,
@@ -105,6 +113,7 @@ fn list(options: &[String]) -> String {
 /// Returns [`EditRefusal::Value`], which says what the field accepts.
 pub fn field(field: &Editable, value: &Value) -> Result<Value, EditRefusal> {
     let wire = match &field.target {
+        _ if value.as_str().is_some_and(|text| text.contains('\0')) => Err(Accepts::Nul),
         EditTarget::Standard(_) => match value {
             Value::Null | Value::String(_) => Ok(value.clone()),
             _ => Err(Accepts::Text),
@@ -132,9 +141,15 @@ fn custom(custom: &CustomTarget, value: &Value) -> Result<Value, Accepts> {
             Some(1) => Ok(Value::Bool(true)),
             _ => Err(Accepts::Boolean),
         },
-        (DataType::Date, Value::String(text)) if field_value::is_date(text) => Ok(value.clone()),
+        (DataType::Date, Value::String(text)) if field_value::is_date(text) && !text.starts_with("0000") => {
+            Ok(value.clone())
+        }
         (DataType::Date, _) => Err(Accepts::Date),
-        (DataType::DateTime, Value::String(text)) if Instant::read(text).is_ok() => Ok(value.clone()),
+        (DataType::DateTime, Value::String(text))
+            if text.parse::<Instant>().is_ok_and(|instant| instant >= Instant::MIN) =>
+        {
+            Ok(value.clone())
+        }
         (DataType::DateTime, _) => Err(Accepts::DateTime),
         (DataType::SingleSelect, Value::String(text)) if text.is_empty() => Ok(Value::Null),
         (DataType::SingleSelect, Value::String(text)) if known(text) => Ok(value.clone()),
@@ -142,6 +157,7 @@ fn custom(custom: &CustomTarget, value: &Value) -> Result<Value, Accepts> {
         (DataType::MultiSelect, Value::String(text)) => match field_value::multi_values(text) {
             Some(items) if items.is_empty() => Ok(Value::Null),
             Some(items) if items.len() > MULTI_SELECT => Err(Accepts::TooMany(items.len())),
+            Some(items) if items.iter().collect::<BTreeSet<_>>().len() < items.len() => Err(Accepts::Twice),
             Some(items) if items.iter().all(|item| known(item)) => Ok(Value::from(items)),
             _ => Err(Accepts::Options(options())),
         },

@@ -72,6 +72,13 @@ fn custom_field_takes_the_values_of_its_type() {
         (MultiSelect, json!("[\"a\", \"b\"]"), Ok(json!(["a", "b"]))),
         (MultiSelect, json!("[\"a\", \"c\"]"), Err(Accepts::Options(options()))),
         (MultiSelect, json!("a"), Err(Accepts::Options(options()))),
+        (MultiSelect, json!("[\"a\", \"b\", \"a\"]"), Err(Accepts::Twice)),
+        (MultiSelect, json!("[]\0"), Err(Accepts::Nul)),
+        (Date, json!("0000-01-01"), Err(Accepts::Date)),
+        (Date, json!("0001-01-01"), Ok(json!("0001-01-01"))),
+        (DateTime, json!("0000-01-01T00:00:00Z"), Err(Accepts::DateTime)),
+        (DateTime, json!("0001-01-01T00:00:00+01:00"), Err(Accepts::DateTime)),
+        (DateTime, json!("2026-01-02T03:04:05Z\0"), Err(Accepts::Nul)),
     ] {
         assert_eq!(accepted(&custom_field(data_type), &value), expected, "{data_type:?} {value}");
     }
@@ -85,9 +92,13 @@ fn limits_of_custom_values_are_those_of_the_reference() {
         let (most, are) = (most, most + 1);
         assert_eq!(accepted(&custom_field(data_type), &text(are)), Err(Accepts::Length { most, are }));
     }
-    let several = |count: usize| json!(json!(vec!["a"; count]).to_string());
-    let field = custom_field(DataType::MultiSelect);
-    assert_eq!(accepted(&field, &several(MULTI_SELECT)), Ok(json!(vec!["a"; MULTI_SELECT])));
+    let names: Vec<String> = (0..MULTI_SELECT + 2).map(|n| n.to_string()).collect();
+    let several = |count: usize| json!(json!(names[..count]).to_string());
+    let mut field = custom_field(DataType::MultiSelect);
+    if let EditTarget::Custom(custom) = &mut field.target {
+        custom.options.clone_from(&names);
+    }
+    assert_eq!(accepted(&field, &several(MULTI_SELECT)), Ok(json!(names[..MULTI_SELECT])));
     for count in [MULTI_SELECT + 1, MULTI_SELECT + 2] {
         assert_eq!(accepted(&field, &several(count)), Err(Accepts::TooMany(count)));
     }

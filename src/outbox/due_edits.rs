@@ -79,6 +79,7 @@ impl EditWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outbox::edit_bench::unguarded;
     use crate::store::Store;
 
     fn at(seconds: u64) -> Instant {
@@ -104,7 +105,7 @@ mod tests {
     }
 
     fn sql(path: &Path, sql: &str) {
-        rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap();
+        unguarded(path).execute_batch(sql).unwrap();
     }
 
     #[tokio::test]

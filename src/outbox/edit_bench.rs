@@ -29,7 +29,7 @@ pub(super) fn contact() -> RecordId {
 }
 
 pub(super) fn rules(max_edits: u64) -> PushRules {
-    PushRules { max_edits, api_key: KEY.into() }
+    PushRules { max_edits, api_key: KEY.into(), steady: now() }
 }
 
 /// A mirror with a contact, as its detail shows it.
@@ -66,6 +66,13 @@ pub(super) fn list(tx: &MirrorTx<'_>, etag: &str, position: &str) {
     tx.apply_list(CONTACT, &page.records[0], &stamp(), tx.phase(CONTACT).unwrap()).unwrap();
 }
 
+/// A connection that may write the program's tables, as the program's own.
+pub(super) fn unguarded(mirror: &std::path::Path) -> rusqlite::Connection {
+    let conn = rusqlite::Connection::open(mirror).unwrap();
+    conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+    conn
+}
+
 pub(super) fn stamp() -> RequestStamp {
     RequestStamp::new(now(), RequestRegister::default().begin())
 }
@@ -83,6 +90,7 @@ pub(super) fn queue_edit(tx: &MirrorTx<'_>, columns: &[(&str, &str)], base: Opti
         fields: &fields,
         base_etag: base.as_ref(),
         undoes: None,
+        repeats: None,
     };
     queue::insert(tx, &edit, "a test", now()).unwrap().unwrap()
 }
@@ -98,7 +106,7 @@ pub(super) fn step(tx: &MirrorTx<'_>, edit: i64, from: EditState, to: EditState)
 
 /// Stores a request of these edits as sent.
 pub(super) fn send_now(tx: &MirrorTx<'_>, edits: &[i64], body: &str) {
-    tx.fix_request(edits, body, &Etag::new("\"v1\""), "00ff", now()).unwrap();
+    tx.fix_request(edits, body, &Etag::new("\"v1\""), "00ff", (now(), now())).unwrap();
 }
 
 /// The open edits of the contact.

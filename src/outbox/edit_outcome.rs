@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::delay;
 use super::edit_tx::{EditTx, StoredRequest, group};
-use super::patch_answer::{self, AfterAnswer};
+use super::patch_answer::{self, AfterAnswer, ShownUpdate};
 use super::patch_request::{self, RecordStep};
-use super::rebase::{self, FieldState, SendEvidence, Verdict};
+use super::rebase::{self, DoubtEvidence, DoubtVerdict, DoubtfulRequest, FieldState, Verdict};
 use super::trail;
-use crate::model::{DelayScope, Edit, EditState, Editable, EditedFields, Etag, Record, RequestStamp};
+use crate::model::{DelayScope, Edit, EditState, Editable, EditedFields, Etag, MirroredRecord, Record, RequestStamp};
 use crate::store::{Applied, EditStep, StoreError, record_removed};
 
 /// The next action after a record was read back.
@@ -58,7 +58,11 @@ impl EditTx<'_, '_> {
             self.end_delay(DelayScope::Object)?;
         }
         match next {
-            AfterAnswer::Applied => {}
+            AfterAnswer::ReadBack => {
+                let shown = if status == Some(412) { trail::OTHER_VERSION } else { trail::UNCONFIRMED };
+                self.all(&edits, EditState::Sending, &step(shown))?;
+                self.follow(|delay, now| delay::after_progress(delay, 2, now))?;
+            }
             AfterAnswer::Read => {
                 // Read at once if a read and another request still fit into the hour; else the record is read first,
                 // later.
@@ -72,12 +76,7 @@ impl EditTx<'_, '_> {
                 self.all(&edits, to, &step(trail::NOT_FOUND))?;
                 self.not_found(status, answer_json)?;
             }
-            AfterAnswer::Rejected => {
-                let repeated =
-                    edits.iter().try_fold(false, |any, edit| Ok(any || self.tx.had_step(edit.id, trail::NOT_DONE)?));
-                let why = if repeated? { trail::REFUSED_AGAIN } else { trail::REFUSED };
-                self.all(&edits, EditState::Rejected, &step(why))?;
-            }
+            AfterAnswer::Rejected => self.all(&edits, EditState::Rejected, &step(trail::REFUSED))?,
             AfterAnswer::Alone => {
                 self.all(&edits, EditState::Queued, &step(trail::ALONE))?;
                 self.follow(|delay, now| delay::after_progress(delay, 1, now))?;
@@ -96,7 +95,8 @@ impl EditTx<'_, '_> {
             self.follow(delay::without_request)?;
             self.give_back(DelayScope::Object)?;
         }
-        let says_nothing = matches!(next, AfterAnswer::NotFound | AfterAnswer::Read | AfterAnswer::Alone);
+        let says_nothing =
+            matches!(next, AfterAnswer::NotFound | AfterAnswer::Read | AfterAnswer::ReadBack | AfterAnswer::Alone);
         if request.custom && (says_nothing || !admitted) {
             // The edits of another record may test whether custom fields are refused.
             self.give_back(DelayScope::CustomFields)?;
@@ -135,6 +135,31 @@ impl EditTx<'_, '_> {
         Ok(())
     }
 
+    /// Whether a success shows that the request was carried out.
+    pub(super) fn shows(
+        &self,
+        request: &StoredRequest,
+        record: Option<&Record>,
+        status: u16,
+    ) -> Result<bool, StoreError> {
+        let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
+        let fields = patch_request::union(&group(&self.edits()?, request.carrier));
+        let etag = record.and_then(|record| record.version(self.object)).map(Etag::from);
+        let has_value = |(column, (_, after)): (&String, &(Value, Value))| {
+            let Some(field) = self.editable.get(column) else { return false };
+            let members = if field.key().is_some() { &body["customFields"] } else { &body };
+            if members.get(field.wire()).is_none() {
+                // The record had this value already.
+                return true;
+            }
+            let shown = record.and_then(|record| self.tx.shown_value(self.object, record, column));
+            shown.is_some_and(|shown| rebase::same(Some(field), &shown, after))
+        };
+        let has_values = fields.iter().all(has_value);
+        let shown = ShownUpdate { status, etag: etag.as_ref(), if_match: &request.if_match, has_values };
+        Ok(patch_answer::is_confirmed(shown))
+    }
+
     /// The update is applied: the mirror stores the answer, and later edits are rebased on the record as it is now.
     /// Returns how the row changed.
     pub(super) fn confirmed(
@@ -160,12 +185,12 @@ impl EditTx<'_, '_> {
         let why = if replayed { trail::REPLAYED } else { trail::CONFIRMED };
         let step = EditStep::new(EditState::Sending, EditState::Applied, why).answered(Some(200), None);
         self.all(&sent, EditState::Applied, &step)?;
-        let mirrored = match applied {
-            Some(_) => self.mirrored(&edits)?,
+        let etag = match applied {
+            Some(_) => self.mirrored(&[])?.and_then(|record| record.etag),
             None => None,
         };
         let ids: Vec<i64> = sent.iter().map(|edit| edit.id).collect();
-        self.settle_later(&edits, &ids, mirrored.as_ref())?;
+        self.settle_later(&edits, &ids, etag.as_ref())?;
         Ok(applied)
     }
 
@@ -179,7 +204,7 @@ impl EditTx<'_, '_> {
         let edits = self.edits()?;
         let record = self.mirrored(&edits)?;
         // Whether custom values can be written is decided after that.
-        let next = patch_request::next(self.object, &edits, record.as_ref(), &self.editable, true);
+        let next = patch_request::next(self.object, &edits, record.as_ref(), &self.editable, (true, true));
         Ok(next == RecordStep::Read)
     }
 
@@ -201,51 +226,55 @@ impl EditTx<'_, '_> {
             return Ok(AfterReadBack::Wait);
         }
         self.was_read()?;
-        // The edits of a request have the same time; without one, the request was never applied.
-        let doubt = sent.iter().any(|edit| edit.first_sent_at.is_some());
-        let replaced = sent.iter().find_map(|edit| edit.if_match.as_ref()).filter(|_| doubt);
-        let seen = replaced.map(|version| self.saw(version, &fields)).transpose()?.unwrap_or_default();
-        // While the service keeps the key, repeating the request shows its outcome; what refused it then has not applied it.
-        let first_sent_at = sent.iter().find_map(|edit| edit.first_sent_at);
-        let superseded = !patch_answer::may_repeat(first_sent_at, self.now) && replaced != record.etag.as_ref();
         let states = rebase::field_states(&fields, &self.editable, &record.values);
-        let step = |why| EditStep::new(EditState::Sending, EditState::Queued, why);
-        match rebase::verdict(&states, SendEvidence { doubt, seen, superseded }) {
-            Verdict::Applied => {
-                let why = if doubt { trail::FOUND } else { trail::SHOWN };
-                self.all(&sent, EditState::Applied, &step(why))?;
-                let ids: Vec<i64> = sent.iter().map(|edit| edit.id).collect();
-                self.settle_later(&edits, &ids, Some(&record))?;
+        // The edits of a request have the same time; without one, the request was never applied.
+        if sent.iter().all(|edit| edit.first_sent_at.is_none()) {
+            if rebase::verdict(&states) == Verdict::Applied {
+                self.settle(&edits, &sent, trail::SHOWN, &record)?;
+            } else {
+                // Each edit is compared with the record separately.
+                let step = EditStep::new(EditState::Sending, EditState::Queued, trail::REBASED);
+                self.all(&sent, EditState::Queued, &step)?;
             }
-            verdict => {
-                if let Some(request) = self.repeat(&edits, carrier)? {
-                    return Ok(AfterReadBack::Repeat(request));
-                }
-                if doubt && fields.keys().any(|column| !self.editable.contains_key(column)) {
-                    self.all(&sent, EditState::Rejected, &step(trail::NOT_SHOWN))?;
-                } else if doubt && verdict == Verdict::Conflict {
-                    let none_is_ours = !states.contains(&FieldState::Ours);
-                    for edit in &sent {
-                        let own = rebase::field_states(&edit.fields, &self.editable, &record.values);
-                        let unchanged = own.iter().all(|state| *state == FieldState::Unchanged);
-                        // If nothing of the request is there, an edit of fields that nobody changed is no conflict, as long
-                        // as nobody can have set them back.
-                        if none_is_ours && unchanged && !superseded {
-                            self.end(edit.id, &step(trail::NOT_DONE))?;
-                            continue;
-                        }
-                        let theirs = rebase::theirs(&edit.fields, &record.values);
-                        let step = step(trail::UNCERTAIN).theirs(&theirs);
-                        self.end(edit.id, &EditStep { to: EditState::Conflict, ..step })?;
-                    }
-                } else {
-                    // Nothing was applied: each edit is compared with the record separately.
-                    let why = if doubt { trail::NOT_DONE } else { trail::REBASED };
-                    self.all(&sent, EditState::Queued, &step(why))?;
+            return Ok(AfterReadBack::Continue);
+        }
+        let replaced = sent.iter().find_map(|edit| edit.if_match.as_ref());
+        let seen = replaced.map(|version| self.saw(version, &fields)).transpose()?.unwrap_or_default();
+        let request = self.stored_request(&edits, carrier);
+        let evidence = DoubtEvidence {
+            ours: seen || states.iter().all(|state| *state == FieldState::Ours),
+            unchanged: replaced.is_some()
+                && replaced == record.etag.as_ref()
+                && states.iter().all(|state| *state == FieldState::Unchanged),
+            request: left_of(request.is_some(), sent.first().and_then(|edit| edit.status)),
+        };
+        let step = |why| EditStep::new(EditState::Sending, EditState::Rejected, why);
+        match (rebase::after_doubt(evidence), request) {
+            (DoubtVerdict::Applied, _) => self.settle(&edits, &sent, trail::FOUND, &record)?,
+            (DoubtVerdict::Repeat, Some(request)) => return self.repeat(request).map(AfterReadBack::Repeat),
+            (DoubtVerdict::Rejected, _) => self.all(&sent, EditState::Rejected, &step(trail::REFUSED_AGAIN))?,
+            (DoubtVerdict::Queued, _) => {
+                self.all(&sent, EditState::Queued, &step(trail::NOT_DONE))?;
+            }
+            _ if fields.keys().any(|column| !self.editable.contains_key(column)) => {
+                self.all(&sent, EditState::Rejected, &step(trail::NOT_SHOWN))?;
+            }
+            _ => {
+                for edit in &sent {
+                    let theirs = rebase::theirs(&edit.fields, &record.values);
+                    let step = step(trail::UNCERTAIN).theirs(&theirs);
+                    self.end(edit.id, &EditStep { to: EditState::Conflict, ..step })?;
                 }
             }
         }
         Ok(AfterReadBack::Continue)
+    }
+
+    /// The record has the values of a request.
+    fn settle(&mut self, edits: &[Edit], sent: &[Edit], why: &str, record: &MirroredRecord) -> Result<(), StoreError> {
+        self.all(sent, EditState::Applied, &EditStep::new(EditState::Sending, EditState::Applied, why))?;
+        let ids: Vec<i64> = sent.iter().map(|edit| edit.id).collect();
+        self.settle_later(edits, &ids, record.etag.as_ref())
     }
 
     /// Whether the mirror's history contains our values since the version that the request replaces.
@@ -257,6 +286,18 @@ impl EditTx<'_, '_> {
     }
 }
 
+/// What is left of a request in doubt, by the status of its last answer.
+const fn left_of(is_stored: bool, status: Option<u16>) -> DoubtfulRequest {
+    match (is_stored, status) {
+        (true, Some(200..=299 | 412)) => DoubtfulRequest::Unconfirmed,
+        (true, _) => DoubtfulRequest::Unanswered,
+        (false, Some(status)) if status == 409 || patch_answer::is_refusal_of_content(status) => {
+            DoubtfulRequest::Refused
+        }
+        (false, _) => DoubtfulRequest::Discarded,
+    }
+}
+
 /// Whether a status shows that the service accepts updates of this object, even if it refuses this one.
 const fn answers_for_updates(status: u16) -> bool {
     !matches!(status, 0..=399 | 401 | 403 | 408 | 425 | 429 | 500..)
@@ -265,3 +306,7 @@ const fn answers_for_updates(status: u16) -> bool {
 #[cfg(test)]
 #[path = "edit_outcome_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "edit_evidence_tests.rs"]
+mod evidence_tests;

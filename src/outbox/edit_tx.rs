@@ -10,7 +10,6 @@ use serde_json::Value;
 use super::delay;
 use super::idempotency_key::IdempotencyKeys;
 use super::new_edit_limit;
-use super::patch_answer;
 use super::patch_request::{self, PatchRequest, RecordStep};
 use super::rebase;
 use super::trail;
@@ -42,6 +41,8 @@ pub(super) struct StoredRequest {
     /// The status of the last answer, to an earlier request.
     pub last_status: Option<u16>,
     pub custom: bool,
+    /// The step of its edits that was stored last.
+    pub step: i64,
 }
 
 /// The next action outside the transaction.
@@ -64,6 +65,8 @@ pub(super) struct PushRules {
     pub max_edits: u64,
     /// The fingerprint of the API key: delays that a different key caused are over.
     pub api_key: String,
+    /// The time by the steady clock, which nobody sets: the hour of new edits has elapsed by it.
+    pub steady: Instant,
 }
 
 /// A record's edits, in one transaction.
@@ -121,7 +124,8 @@ impl<'a, 'b> EditTx<'a, 'b> {
     }
 
     /// Takes every step that needs no request, then claims and stores the next request.
-    pub(super) fn next_request(&mut self, keys: &IdempotencyKeys) -> Result<NextRequest, StoreError> {
+    /// `just_read`: the record was read for this decision.
+    pub(super) fn next_request(&mut self, keys: &IdempotencyKeys, just_read: bool) -> Result<NextRequest, StoreError> {
         if !self.is_due(DelayScope::Record)? || !self.is_due(DelayScope::Object)? {
             return Ok(NextRequest::Nothing);
         }
@@ -129,11 +133,8 @@ impl<'a, 'b> EditTx<'a, 'b> {
         loop {
             let edits = self.edits()?;
             let record = self.mirrored(&edits)?;
-            if self.adopt_first_read(&edits, record.as_ref())? {
-                continue;
-            }
             let queued = |to, why| EditStep::new(EditState::Queued, to, why);
-            match patch_request::next(self.object, &edits, record.as_ref(), &self.editable, custom) {
+            match patch_request::next(self.object, &edits, record.as_ref(), &self.editable, (custom, just_read)) {
                 RecordStep::Nothing => return Ok(NextRequest::Nothing),
                 RecordStep::Read => {
                     self.claim_read()?;
@@ -142,7 +143,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
                 RecordStep::Resume(id) => return self.resume(&edits, id, custom),
                 RecordStep::Settled(id) => {
                     self.end(id, &queued(EditState::Applied, trail::SHOWN))?;
-                    self.settle_later(&edits, &[id], record.as_ref())?;
+                    self.settle_later(&edits, &[id], record.and_then(|record| record.etag).as_ref())?;
                 }
                 RecordStep::Refuse(id, why) => {
                     let answer = trail::of_text(&why);
@@ -165,32 +166,13 @@ impl<'a, 'b> EditTx<'a, 'b> {
         }
     }
 
-    /// An edit of values that were never read has no base: the first reading becomes its base.
-    fn adopt_first_read(&self, edits: &[Edit], record: Option<&MirroredRecord>) -> Result<bool, StoreError> {
-        let Some(record) = record.filter(|record| record.details_current && record.etag.is_some()) else {
-            return Ok(false);
-        };
-        let mut adopted = false;
-        for edit in edits.iter().filter(|edit| edit.state == EditState::Queued && edit.base_etag.is_none()) {
-            let mut fields = edit.fields.clone();
-            for (column, (before, _)) in &mut fields {
-                if self.editable.get(column).is_some_and(Editable::detail_only) {
-                    before.clone_from(record.values.get(column).unwrap_or(&Value::Null));
-                }
-            }
-            self.tx.set_edited_fields(edit.id, &fields, record.etag.as_ref())?;
-            adopted = true;
-        }
-        Ok(adopted)
-    }
-
     /// Holds new edits if there are too many, or if their rows may be of another workspace. Returns whether it held any.
     fn is_held(&mut self, edits: &[i64]) -> Result<bool, StoreError> {
         if !self.tx.any_unreleased(edits)? {
             return Ok(false);
         }
-        let former = self.tx.hold_edits_of_former_rows(self.object, self.now)?;
-        let held = new_edit_limit::apply(self.tx, self.rules.max_edits, self.now)?;
+        let former = self.tx.hold_edits_of_former_rows(self.object, Some(self.record), self.now)?;
+        let held = new_edit_limit::apply(self.tx, self.rules.max_edits, self.rules.steady, self.now)?;
         self.former += former;
         self.held += held;
         Ok(former + held > 0)
@@ -200,7 +182,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         let key = keys.make();
         let custom = has_custom(&request.body);
         self.claim_update(custom)?;
-        self.tx.fix_request(&request.edits, &request.body, &request.if_match, &key, self.now)?;
+        self.tx.fix_request(&request.edits, &request.body, &request.if_match, &key, (self.now, self.rules.steady))?;
         let carrier = request.edits.first().copied().unwrap_or_default();
         let last_status = edits.iter().find(|edit| edit.id == carrier).and_then(|edit| edit.status);
         Ok(NextRequest::Send(StoredRequest {
@@ -212,6 +194,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
             doubt: false,
             last_status,
             custom,
+            step: self.tx.newest_step()?,
         }))
     }
 
@@ -239,19 +222,15 @@ impl<'a, 'b> EditTx<'a, 'b> {
             key,
             doubt: true,
             last_status: first.status,
+            step: 0,
         })
     }
 
-    /// The same request again, while the service keeps its key; `None` if it must not be repeated.
-    pub(super) fn repeat(&self, edits: &[Edit], carrier: i64) -> Result<Option<StoredRequest>, StoreError> {
-        let first_sent_at = edits.iter().find(|edit| edit.id == carrier).and_then(|edit| edit.first_sent_at);
-        let Some(request) = self.stored_request(edits, carrier) else { return Ok(None) };
-        if !patch_answer::may_repeat(first_sent_at, self.now) {
-            return Ok(None);
-        }
+    /// Claims the same request again.
+    pub(super) fn repeat(&self, request: StoredRequest) -> Result<StoredRequest, StoreError> {
         self.claim_update(request.custom)?;
-        self.tx.send_again(carrier, self.now)?;
-        Ok(Some(request))
+        self.tx.send_again(request.carrier, self.now)?;
+        Ok(StoredRequest { step: self.tx.newest_step()?, ..request })
     }
 
     fn is_due(&self, scope: DelayScope) -> Result<bool, StoreError> {
@@ -328,13 +307,8 @@ impl<'a, 'b> EditTx<'a, 'b> {
     }
 
     /// Later edits of the record were made on the values before these edits, so the values of these edits do not count
-    /// as changes by somebody else.
-    pub(super) fn settle_later(
-        &self,
-        edits: &[Edit],
-        ended: &[i64],
-        record: Option<&MirroredRecord>,
-    ) -> Result<(), StoreError> {
+    /// as changes by somebody else. What the record has by now may be one, so it is not taken for a value that was seen.
+    pub(super) fn settle_later(&self, edits: &[Edit], ended: &[i64], etag: Option<&Etag>) -> Result<(), StoreError> {
         let fields = patch_request::union(edits.iter().filter(|edit| ended.contains(&edit.id)));
         let waits = |edit: &&Edit| matches!(edit.state, EditState::Queued | EditState::Held);
         for edit in edits.iter().filter(waits).filter(|edit| !ended.contains(&edit.id)) {
@@ -345,12 +319,10 @@ impl<'a, 'b> EditTx<'a, 'b> {
                 };
                 let field = self.editable.get(column);
                 if rebase::same(field, before, first) || rebase::same(field, before, last) {
-                    let now = record.and_then(|record| record.values.get(column));
-                    before.clone_from(now.unwrap_or(last));
+                    before.clone_from(last);
                 }
             }
             if settled != edit.fields {
-                let etag = record.and_then(|record| record.etag.as_ref());
                 self.tx.set_edited_fields(edit.id, &settled, etag)?;
             }
         }

@@ -5,12 +5,13 @@ use serde_json::json;
 use super::*;
 use crate::outbox::edit_bench::{
     CONTACT, after, contact, delayed, edit_of, ended, list, mirror, now, on_mirror, open, open_edit, queue_edit,
-    requests, rules, send_now, show, step, with_edits,
+    requests, rules, send_now, show, step, unguarded, with_edits,
 };
+use crate::store::queue::{NewEdit, insert};
 use EditState::{Applied, Conflict, Held, Queued, Rejected, Sending};
 
 fn next(edits: &mut EditTx<'_, '_>) -> NextRequest {
-    edits.next_request(&IdempotencyKeys::from_source(|| 7)).unwrap()
+    edits.next_request(&IdempotencyKeys::from_source(|| 7), false).unwrap()
 }
 
 /// The edits that are sent next, if a request is sent.
@@ -51,17 +52,16 @@ async fn released_edits_are_sent_whatever_the_limit() {
 
 #[tokio::test]
 async fn edits_sent_within_the_hour_count_as_new() {
-    // The clock may have been set back since.
-    for (sent_at, seconds, state) in
-        [(0, 0, Held), (0, 3599, Held), (0, 3600, Held), (0, 3601, Sending), (3600, 0, Held), (3601, 0, Sending)]
-    {
+    for (sent_at, seconds, state) in [(0, 0, Held), (0, 3599, Held), (0, 3600, Held), (0, 3601, Sending)] {
         let became = on_mirror(move |tx| {
             let first = edit_of(tx, "position", "B");
-            tx.fix_request(&[first], "{}", &Etag::new("\"v1\""), "00ff", after(sent_at)).unwrap();
+            // Whatever the wall clock shows.
+            let wall = after(900_000);
+            tx.fix_request(&[first], "{}", &Etag::new("\"v1\""), "00ff", (wall, after(sent_at))).unwrap();
             step(tx, first, Sending, Applied);
             let second = edit_of(tx, "language", "B");
-            let (record, rules) = (contact(), rules(1));
-            next(&mut EditTx::open(tx, CONTACT, &record, &rules, after(seconds)).unwrap());
+            let (record, rules) = (contact(), PushRules { steady: after(seconds), ..rules(1) });
+            next(&mut EditTx::open(tx, CONTACT, &record, &rules, now()).unwrap());
             ended(tx, second).0
         });
         assert_eq!(became.await, state, "sent after {sent_at} seconds, {seconds} seconds later");
@@ -71,8 +71,7 @@ async fn edits_sent_within_the_hour_count_as_new() {
 #[tokio::test]
 async fn a_row_that_is_no_edit_ends_with_its_reason() {
     let (dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A" })).await;
-    rusqlite::Connection::open(dir.path().join("mirror.db"))
-        .unwrap()
+    unguarded(&dir.path().join("mirror.db"))
         .execute_batch(
             "INSERT INTO outbox (object_type, record_id, source, fields, queued_at)
              VALUES ('contact', 'c', 'sql', '{}', '2026-03-01T12:00:00.000000Z')",
@@ -96,8 +95,7 @@ async fn others_of_a_request_with_a_row_that_is_no_edit_are_read_back() {
             Ok(())
         });
         sent.await.unwrap();
-        rusqlite::Connection::open(dir.path().join("mirror.db"))
-            .unwrap()
+        unguarded(&dir.path().join("mirror.db"))
             .execute("UPDATE outbox SET fields = '{}' WHERE id = ?1", [unreadable])
             .unwrap();
         let written = store.write(move |tx| Ok((with_edits(tx, 100, next), ended(tx, unreadable).0, open(tx))));
@@ -140,8 +138,8 @@ async fn later_edits_are_rebased_on_the_values_of_one_that_ended() {
 async fn values_that_edits_of_a_request_leave_are_no_change_by_others() {
     // The column, value before and value after of a later edit, and its value before once the earlier ones applied.
     for (column, before, settled) in [
-        ("position", "A", "shown"),
-        ("position", "C", "shown"),
+        ("position", "A", "C"),
+        ("position", "C", "C"),
         ("position", "X", "X"),
         ("notes", "A", "A"),
         ("language", "A", "B"),
@@ -155,14 +153,10 @@ async fn values_that_edits_of_a_request_leave_are_no_change_by_others() {
             let later = edit_of(tx, column, "D");
             let fields = [(column.to_string(), (json!(before), json!("D")))].into();
             tx.set_edited_fields(later, &fields, None).unwrap();
-            let shown = MirroredRecord {
-                etag: Some(Etag::new("\"v2\"")),
-                details_current: true,
-                values: [("position".to_string(), json!("shown"))].into(),
-            };
-            with_edits(tx, 100, |edits| edits.settle_later(&open(tx), &sent, Some(&shown))).unwrap();
+            let etag = Etag::new("\"v2\"");
+            with_edits(tx, 100, |edits| edits.settle_later(&open(tx), &sent, Some(&etag))).unwrap();
             for edit in sent {
-                assert_ne!(open_edit(tx, edit).fields.values().next().unwrap().0, json!("shown"), "{edit} was sent");
+                assert_eq!(open_edit(tx, edit).base_etag, Some(Etag::new("\"v1\"")), "{edit} was sent");
             }
             let later = open_edit(tx, later);
             let etag = if before == settled { "\"v1\"" } else { "\"v2\"" };
@@ -195,25 +189,32 @@ async fn a_conflict_and_a_last_status_are_those_of_the_edit_itself() {
     assert_eq!((theirs, last_status), ([("position".to_string(), json!("X"))].into(), Some(409)));
 }
 
+/// Whatever is read later, the value before an edit is the one that its author saw.
 #[tokio::test]
-async fn the_first_reading_is_the_base_of_waiting_edits_of_values_that_were_never_read() {
-    let (queued, held) = on_mirror(|tx| {
-        show(tx, &json!({ "id": "c", "etag": "\"v2\"", "position": "X", "language": "read", "notes": "read" }));
-        let held = queue_edit(tx, &[("language", "H")], None);
-        step(tx, held, Queued, Held);
-        let queued = queue_edit(tx, &[("notes", "B"), ("position", "B"), ("cf_gone", "B")], None);
-        with_edits(tx, 100, |edits| edits.adopt_first_read(&open(tx), edits.mirrored(&open(tx))?.as_ref())).unwrap();
-        (open_edit(tx, queued), open_edit(tx, held))
-    })
-    .await;
-    let before = |column: &str| queued.fields[column].0.clone();
-    assert_eq!([before("notes"), before("position"), before("cf_gone")], [json!("read"), json!("A"), json!("A")]);
-    assert_eq!(queued.base_etag, Some(Etag::new("\"v2\"")));
-    assert_eq!(
-        (held.fields["language"].0.clone(), held.base_etag),
-        (json!("A"), None),
-        "a held edit is compared later"
-    );
+async fn value_that_was_not_read_is_compared_and_never_adopted() {
+    for (notes, expected) in [(json!("read"), Conflict), (json!(null), Sending), (json!("B"), Applied)] {
+        let ended = on_mirror(move |tx| {
+            let fields = [("notes".to_string(), (crate::model::unknown_value(), json!("B")))].into();
+            let record = contact();
+            let edit = NewEdit {
+                object: CONTACT,
+                record: &record,
+                source: "edit",
+                fields: &fields,
+                base_etag: None,
+                undoes: None,
+                repeats: None,
+            };
+            let edit = insert(tx, &edit, "a test", now()).unwrap().unwrap();
+            list(tx, "\"v2\"", "A");
+            assert_eq!(with_edits(tx, 100, next), NextRequest::Read);
+            tx.end_delay(CONTACT, DelayScope::Record, &record).unwrap();
+            show(tx, &json!({ "id": "c", "etag": "\"v2\"", "position": "A", "notes": notes }));
+            with_edits(tx, 100, next);
+            ended(tx, edit).0
+        });
+        assert_eq!(ended.await, expected);
+    }
 }
 
 #[tokio::test]
@@ -265,13 +266,16 @@ async fn a_repeated_request_is_claimed_like_the_first() {
             for scope in [DelayScope::Record, DelayScope::Object, DelayScope::CustomFields] {
                 delayed(tx, scope, 1, -1);
             }
-            let repeated = with_edits(tx, 100, |edits| edits.repeat(&open(tx), edit)).unwrap();
+            let repeated = with_edits(tx, 100, |edits| {
+                let request = edits.stored_request(&open(tx), edit).unwrap();
+                edits.repeat(request).unwrap()
+            });
             let delays = [DelayScope::Record, DelayScope::Object, DelayScope::CustomFields];
             let (line, _) = crate::store::outbox_report::edit(tx, edit).unwrap().unwrap();
             (repeated, delays.map(|scope| requests(tx, scope)), line.attempts)
         })
         .await;
-        assert_eq!(repeated.map(|request| (request.carrier, request.body)), Some((2, body.to_string())));
+        assert_eq!((repeated.carrier, repeated.body.as_str()), (2, body));
         assert_eq!((delays, attempts), ([Some(2), Some(2), custom], 2), "{body}");
     }
 }

@@ -1,7 +1,9 @@
-//! Idempotency keys: 128 random bits each, so that two updates of a workspace never share one.
+//! Idempotency keys: 122 random bits each, so that two updates of a workspace never share one.
 
 use std::fmt;
 use std::sync::Arc;
+
+use uuid::Uuid;
 
 /// The source of keys: the system's randomness, or a test's numbers.
 #[derive(Clone)]
@@ -10,14 +12,7 @@ pub struct IdempotencyKeys(Arc<dyn Fn() -> u128 + Send + Sync>);
 impl IdempotencyKeys {
     /// Keys from the system's randomness.
     pub fn system() -> IdempotencyKeys {
-        IdempotencyKeys::from_source(|| {
-            let mut bytes = [0; 16];
-            match getrandom::fill(&mut bytes) {
-                Ok(()) => u128::from_be_bytes(bytes),
-                // Without a system source of randomness, a pseudo-random generator is used.
-                Err(_) => fastrand::u128(..),
-            }
-        })
+        IdempotencyKeys::from_source(|| Uuid::new_v4().as_u128())
     }
 
     /// Keys from a given source.

@@ -13,11 +13,10 @@ pub const fn holds(new_edits: u64, max_edits: u64) -> bool {
     new_edits > max_edits
 }
 
-/// Holds all edits that were never sent and not released, if there are too many new ones. Returns how many it held.
-pub fn apply(tx: &MirrorTx<'_>, max_edits: u64, now: Instant) -> Result<u64, StoreError> {
-    // What was sent later than that was sent under a different clock.
-    let latest = now.plus(WINDOW);
-    if !holds(tx.new_edits(now.minus(WINDOW), latest, max_edits)?, max_edits) {
+/// Holds all edits that were never sent and not released, if there are too many new ones. Returns how many it held. The
+/// hour has elapsed by the steady clock.
+pub fn apply(tx: &MirrorTx<'_>, max_edits: u64, steady: Instant, now: Instant) -> Result<u64, StoreError> {
+    if !holds(tx.new_edits(steady.minus(WINDOW), max_edits)?, max_edits) {
         return Ok(0);
     }
     let why = format!("more than {max_edits} new edits within an hour: a person must release it");

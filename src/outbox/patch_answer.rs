@@ -1,33 +1,26 @@
 //! The effect of an answer on the edits of its request: one table.
 //!
 //! # Why an update is never applied twice
-//! - Body, `If-Match` and `Idempotency-Key` are stored before the first byte is sent, and a retry repeats all three.
-//!   The service keeps its answer for 24 hours, so a retry within that time returns the outcome of the first attempt.
-//! - If a request may have been applied, the record is read back first. If the record does not show the outcome and the
-//!   service still keeps the key, the same request is repeated; after that the record alone decides. A request names
-//!   the version that it replaces: an update that was applied changed it, so the same request cannot be applied twice.
-//! - A new key is made only once it is known that the old request was not applied, or that it no longer can be.
+//! - Body, `If-Match` and `Idempotency-Key` are stored before the first byte is sent, and a retry repeats all three. A
+//!   request names the version that it replaces: an update that was applied changed it, so the same request cannot be
+//!   applied twice, whether the service still keeps its answer or not.
+//! - A new key is made only once an answer shows that the old request was not applied, never because time has passed.
+//!
+//! # Confirmation
+//! A status of the class 2xx confirms nothing by itself: see [`is_confirmed`].
 //!
 //! # Doubt
-//! A request is in doubt if one of its attempts had no answer, or an inconclusive one (408, 5xx). A refused retry does
-//! not clear the doubt: the reference does not say when a service looks up a stored answer, and 401, 403 and 429 may
-//! come before that. So a request in doubt is repeated, or the record is read.
+//! A request is in doubt if one of its attempts had no answer, or an inconclusive one (408, 5xx, a success that does not
+//! show the update). A refused retry does not clear the doubt: the reference does not say when a service looks up a
+//! stored answer, and 401, 403 and 429 may come before that. So a request in doubt is repeated, or the record is read.
 
-use std::time::Duration;
-
-use crate::model::Instant;
-
-/// How long the service keeps the answer of a key (reference, *Limits*).
-pub const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// How much earlier a key counts as expired: the last attempt takes time, and two clocks differ.
-pub const MARGIN: Duration = Duration::from_secs(10 * 60);
+use crate::model::Etag;
 
 /// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchOutcome {
-    /// The update is applied, now or by an earlier attempt.
-    Done,
+    /// A success that does not show the update.
+    Unconfirmed,
     /// An error status.
     Refused(u16),
     /// No answer, or a broken one.
@@ -50,10 +43,10 @@ pub struct SentRequest {
 /// What happens to the edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterAnswer {
-    /// The service applied them.
-    Applied,
-    /// The record is read, and its values decide.
+    /// The request is discarded: the record is read, and its values decide.
     Read,
+    /// The request is kept: the record is read back at once.
+    ReadBack,
     /// The service refuses the edit.
     Rejected,
     /// The service answered that the record does not exist. One answer proves nothing: the edits wait until the removal is
@@ -71,11 +64,12 @@ pub enum AfterAnswer {
 pub fn after(answered: PatchOutcome, sent: SentRequest) -> AfterAnswer {
     let again_or_back = if sent.doubt { AfterAnswer::Again } else { AfterAnswer::Back };
     match answered {
-        PatchOutcome::Done => AfterAnswer::Applied,
+        PatchOutcome::Unconfirmed => AfterAnswer::ReadBack,
         PatchOutcome::Silence => AfterAnswer::Again,
         PatchOutcome::NotSent => again_or_back,
         PatchOutcome::Refused(status) => match status {
             404 => AfterAnswer::NotFound,
+            412 if sent.doubt => AfterAnswer::ReadBack,
             412 => AfterAnswer::Read,
             // The key was used with a different request (reference, *Errors*). With a key of 128 random bits that is
             // not a coincidence, but a request that was altered in transit may have been applied: read the record
@@ -102,9 +96,22 @@ pub const fn is_refusal_of_content(status: u16) -> bool {
     !matches!(status, 0..=399 | 401 | 403 | 404 | 408 | 409 | 412 | 425 | 429 | 500..)
 }
 
-/// Whether the same request may be repeated; else the record has to be read first.
-pub fn may_repeat(first_sent_at: Option<Instant>, now: Instant) -> bool {
-    first_sent_at.is_some_and(|first| now.since(first) < RETENTION.saturating_sub(MARGIN))
+/// What a success shows of the update that it answers.
+#[derive(Clone, Copy, Debug)]
+pub struct ShownUpdate<'a> {
+    /// The status.
+    pub status: u16,
+    /// The version of the record in the answer; `None` if it shows another record, or none.
+    pub etag: Option<&'a Etag>,
+    /// The version that the request replaces.
+    pub if_match: &'a Etag,
+    /// Whether every submitted field has the value that was sent.
+    pub has_values: bool,
+}
+
+/// Whether an answer shows that the update was carried out: 200, this record in a new version, with what was sent.
+pub fn is_confirmed(shown: ShownUpdate<'_>) -> bool {
+    shown.status == 200 && shown.etag.is_some_and(|etag| etag != shown.if_match) && shown.has_values
 }
 
 #[cfg(test)]
@@ -119,7 +126,7 @@ mod tests {
     fn answers_have_the_documented_effect() {
         let (sure, doubtful) = (sent(false, 1, None), sent(true, 1, None));
         for (answered, when_sure, in_doubt) in [
-            (PatchOutcome::Done, AfterAnswer::Applied, AfterAnswer::Applied),
+            (PatchOutcome::Unconfirmed, AfterAnswer::ReadBack, AfterAnswer::ReadBack),
             (PatchOutcome::Silence, AfterAnswer::Again, AfterAnswer::Again),
             (PatchOutcome::NotSent, AfterAnswer::Back, AfterAnswer::Again),
             (PatchOutcome::Refused(400), AfterAnswer::Rejected, AfterAnswer::Read),
@@ -131,7 +138,7 @@ mod tests {
             (PatchOutcome::Refused(403), AfterAnswer::Back, AfterAnswer::Again),
             (PatchOutcome::Refused(404), AfterAnswer::NotFound, AfterAnswer::NotFound),
             (PatchOutcome::Refused(409), AfterAnswer::Read, AfterAnswer::Read),
-            (PatchOutcome::Refused(412), AfterAnswer::Read, AfterAnswer::Read),
+            (PatchOutcome::Refused(412), AfterAnswer::Read, AfterAnswer::ReadBack),
             (PatchOutcome::Refused(429), AfterAnswer::Back, AfterAnswer::Again),
             (PatchOutcome::Refused(500), AfterAnswer::Again, AfterAnswer::Again),
             (PatchOutcome::Refused(408), AfterAnswer::Again, AfterAnswer::Again),
@@ -169,14 +176,18 @@ mod tests {
     }
 
     #[test]
-    fn key_is_reused_only_while_the_service_keeps_it() {
-        let first = Instant::EPOCH.plus(Duration::from_secs(1_000_000));
-        let kept = (23 * 60 + 50) * 60;
-        for (seconds, may) in [(0, true), (3600, true), (kept - 1, true), (kept, false), (2 * kept, false)] {
-            let now = first.plus(Duration::from_secs(seconds));
-            assert_eq!(may_repeat(Some(first), now), may, "{seconds} seconds");
+    fn success_confirms_only_what_it_shows() {
+        let (old, new) = (Etag::new("v1"), Etag::new("v2"));
+        let shown = ShownUpdate { status: 200, etag: Some(&new), if_match: &old, has_values: true };
+        assert!(is_confirmed(shown));
+        for unconfirmed in [
+            ShownUpdate { status: 202, ..shown },
+            ShownUpdate { status: 204, ..shown },
+            ShownUpdate { etag: None, ..shown },
+            ShownUpdate { etag: Some(&old), ..shown },
+            ShownUpdate { has_values: false, ..shown },
+        ] {
+            assert!(!is_confirmed(unconfirmed), "{unconfirmed:?}");
         }
-        assert!(may_repeat(Some(first), first.minus(Duration::from_secs(5))), "a clock that was set back");
-        assert!(!may_repeat(None, first), "the time is unknown");
     }
 }

@@ -50,14 +50,17 @@ pub struct PatchRequest {
 }
 
 /// Decides on the next action, from the record's open edits in order. `custom` says whether custom values can be
-/// written, as far as known.
+/// written, as far as known; `just_read` whether the record was read for this decision.
 pub fn next(
     object: Object,
     edits: &[Edit],
     held: Option<&MirroredRecord>,
     editable: &BTreeMap<String, Editable>,
-    custom: bool,
+    (custom, just_read): (bool, bool),
 ) -> RecordStep {
+    let is_proven = |edit: &Edit, held: &MirroredRecord| {
+        edit.fields.keys().filter(|column| editable.contains_key(*column)).all(|column| held.proves(column, just_read))
+    };
     let mut edits = edits.iter().filter(|edit| edit.merged_into.is_none() && edit.state != EditState::Held);
     let Some(first) = edits.next() else { return RecordStep::Nothing };
     match first.state {
@@ -66,14 +69,14 @@ pub fn next(
         _ => return RecordStep::Nothing,
     }
     let Some(held) = held else { return RecordStep::Gone(first.id) };
-    if held.etag.is_none() || !held.details_current && needs_detail(first, editable) {
+    if held.etag.is_none() || !is_proven(first, held) {
         return RecordStep::Read;
     }
     if let Err(why) = sendable(object, &first.fields, editable) {
         return RecordStep::Refuse(first.id, why);
     }
     let states = rebase::field_states(&first.fields, editable, &held.values);
-    match rebase::verdict(&states, rebase::SendEvidence::default()) {
+    match rebase::verdict(&states) {
         Verdict::Applied => return RecordStep::Settled(first.id),
         Verdict::Conflict => return RecordStep::Conflict(first.id),
         Verdict::Send => {}
@@ -88,7 +91,7 @@ pub fn next(
         for edit in edits {
             let fits = edit.state == EditState::Queued
                 && !alone(edit)
-                && (held.details_current || !needs_detail(edit, editable))
+                && is_proven(edit, held)
                 && (custom || !has_custom(&edit.fields, editable))
                 && sendable(object, &edit.fields, editable).is_ok();
             let Some(together) = fits.then(|| joined(&wanted, &edit.fields, editable, held)).flatten() else {
@@ -109,7 +112,7 @@ pub fn next(
     match (body(object, submitted, editable), &held.etag) {
         (Ok(body), Some(etag)) => RecordStep::Send(PatchRequest { edits: group, body, if_match: etag.clone() }),
         // Together they cancel each other: the first is sent alone.
-        _ if group.len() > 1 => next(object, std::slice::from_ref(first), Some(held), editable, custom),
+        _ if group.len() > 1 => next(object, std::slice::from_ref(first), Some(held), editable, (custom, just_read)),
         (Err(why), _) => RecordStep::Refuse(first.id, why),
         (Ok(_), None) => RecordStep::Read,
     }
@@ -154,10 +157,6 @@ pub fn union<'a>(edits: impl IntoIterator<Item = &'a Edit>) -> EditedFields {
             .or_insert_with(|| (before.clone(), after.clone()));
     }
     fields
-}
-
-fn needs_detail(edit: &Edit, editable: &BTreeMap<String, Editable>) -> bool {
-    edit.fields.keys().any(|column| editable.get(column).is_some_and(Editable::detail_only))
 }
 
 fn has_custom(fields: &EditedFields, editable: &BTreeMap<String, Editable>) -> bool {

@@ -33,7 +33,12 @@ fn held(values: &[(&str, Value)]) -> MirroredRecord {
     MirroredRecord {
         etag: Some(Etag::new("\"v1\"")),
         details_current: true,
-        values: values.iter().map(|(column, value)| (column.to_string(), value.clone())).collect(),
+        values: editable()
+            .into_keys()
+            .map(|column| (column, Value::Null))
+            .chain(values.iter().map(|(column, value)| (column.to_string(), value.clone())))
+            .collect(),
+        ..MirroredRecord::default()
     }
 }
 
@@ -65,7 +70,7 @@ fn held_edit_does_not_block_later_edits() {
     (merged.state, merged.merged_into) = (EditState::Sending, Some(9));
     let second = edit(3, &[("language", json!("en"), json!("de"))]);
     let record = held(&[("position", json!("A")), ("language", json!("en"))]);
-    match next(CONTACT, &[first, merged, second], Some(&record), &editable(), true) {
+    match next(CONTACT, &[first, merged, second], Some(&record), &editable(), (true, false)) {
         RecordStep::Send(request) => assert_eq!(request.edits, [3]),
         other => panic!("{other:?}"),
     }
@@ -76,7 +81,7 @@ fn position(id: i64, before: &str, after: &str) -> Edit {
 }
 
 fn step(edits: &[Edit], held: &MirroredRecord) -> RecordStep {
-    next(CONTACT, edits, Some(held), &editable(), true)
+    next(CONTACT, edits, Some(held), &editable(), (true, false))
 }
 
 #[track_caller]
@@ -145,7 +150,7 @@ fn edit_is_compared_with_the_current_record() {
         let now = held(&[("position", now)]);
         assert_eq!(step(&[position(1, "A", "B")], &now), expected, "{name}");
     }
-    assert_eq!(next(CONTACT, &[position(1, "A", "B")], None, &editable(), true), RecordStep::Gone(1));
+    assert_eq!(next(CONTACT, &[position(1, "A", "B")], None, &editable(), (true, false)), RecordStep::Gone(1));
 }
 
 #[test]
@@ -215,7 +220,7 @@ fn request_holds_a_hundred_custom_keys() {
 #[test]
 fn unknown_values_are_read_first() {
     let mut now = held(&[("position", json!("A")), ("notes", json!("x"))]);
-    now.details_current = false;
+    (now.details_current, now.unproven) = (false, ["notes".to_string()].into());
     let notes = edit(1, &[("notes", json!("x"), json!("y"))]);
     assert_eq!(step(std::slice::from_ref(&notes), &now), RecordStep::Read);
     let mut second = notes;
@@ -228,7 +233,13 @@ fn unknown_values_are_read_first() {
     sends(step(&[position(1, "A", "B"), tier], &now), &[1, 2], merged);
     let archived = edit(1, &[("cf_gone", json!(null), json!("x"))]);
     assert!(matches!(step(&[archived], &now), RecordStep::Refuse(1, _)), "no reading helps");
+    let read = |just_read, now: &MirroredRecord| {
+        let notes = edit(1, &[("notes", json!("x"), json!("y"))]);
+        next(CONTACT, &[notes], Some(now), &editable(), (true, just_read)) == RecordStep::Read
+    };
+    assert!(read(true, &now), "what was read has another version");
     now.details_current = true;
+    assert!(read(false, &now) && !read(true, &now));
     now.etag = None;
     for before in ["A", "X"] {
         assert_eq!(step(&[position(1, before, "B")], &now), RecordStep::Read, "{before}");
@@ -239,7 +250,7 @@ fn unknown_values_are_read_first() {
 fn custom_values_that_cannot_be_written_wait_and_block_later_edits() {
     let now = held(&[("position", json!("A"))]);
     let custom = |id| edit(id, &[("cf_tier", json!(null), json!("gold"))]);
-    let plain = |edits: &[Edit]| next(CONTACT, edits, Some(&now), &editable(), false);
+    let plain = |edits: &[Edit]| next(CONTACT, edits, Some(&now), &editable(), (false, false));
     sends(plain(&[position(1, "A", "B"), custom(2)]), &[1], json!({"position": "B"}));
     assert_eq!(plain(&[custom(1), position(2, "A", "B")]), RecordStep::Nothing);
     let both = edit(1, &[("cf_tier", json!(null), json!("gold")), ("position", json!("A"), json!("B"))]);
@@ -266,6 +277,6 @@ fn edit_of_which_only_blank_texts_are_left_is_refused() {
     let changes = [("industry", json!("Food"), json!("Tools")), ("name", json!("Acme"), json!(" "))];
     let edit = Edit { object, ..edit(1, &changes) };
     let shown = held(&[("industry", json!("Tools")), ("name", json!("Acme"))]);
-    let step = next(object, &[edit], Some(&shown), &company, true);
+    let step = next(object, &[edit], Some(&shown), &company, (true, false));
     assert!(matches!(&step, RecordStep::Refuse(1, why) if why.contains("white space")), "{step:?}");
 }

@@ -40,9 +40,9 @@ pub fn propose(
     if !waiting.is_empty() || !unreadable.is_empty() {
         return Err(ProposeError::Waiting { object: request.object, record: request.record.clone() });
     }
-    let (id, prepared) = queue_as(tx, request, "assistant", "proposed by an assistant", now)?;
+    let (id, prepared) = queue_as(tx, request, "assistant", None, "proposed by an assistant", now)?;
     if let Some(id) = id {
-        let why = "held until a person releases it: `crm-mirror outbox release`";
+        let why = "held until a person releases it: `crm-mirror outbox release`, or drops it: `crm-mirror outbox drop`";
         tx.take_step(id, &EditStep::new(EditState::Queued, EditState::Held, why), now)?;
     }
     Ok((id, prepared))
@@ -51,7 +51,9 @@ pub fn propose(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outbox::edit_bench::{CONTACT, contact, edit_of, ended, mirror, now, on_mirror, open, show, step};
+    use crate::outbox::edit_bench::{
+        CONTACT, contact, edit_of, ended, mirror, now, on_mirror, open, show, step, unguarded,
+    };
     use crate::outbox::typed_values::Given;
     use serde_json::json;
 
@@ -96,8 +98,7 @@ mod tests {
     #[tokio::test]
     async fn proposal_waits_for_a_row_that_is_no_edit() {
         let (dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A" })).await;
-        rusqlite::Connection::open(dir.path().join("mirror.db"))
-            .unwrap()
+        unguarded(&dir.path().join("mirror.db"))
             .execute_batch(
                 "INSERT INTO outbox (object_type, record_id, source, fields, queued_at)
                  VALUES ('contact', 'c', 'sql', '{}', '2026-03-01T12:00:00.000000Z')",

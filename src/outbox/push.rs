@@ -60,16 +60,21 @@ impl Pusher {
 
     /// Sends a record's edits, one request after the other, as long as its delay allows.
     async fn record(&self, pass: &PushPass, object: Object, id: &RecordId) -> Result<(), OutboxError> {
+        let mut just_read = false;
         loop {
             let keys = self.keys.clone();
-            let next = self.edit(pass, object, id, move |edits| edits.next_request(&keys)).await?;
+            let next = self.edit(pass, object, id, move |edits| edits.next_request(&keys, just_read)).await?;
+            just_read = matches!(next, NextRequest::Read | NextRequest::ReadBack(_));
             let follows = match next {
                 NextRequest::Nothing => false,
                 NextRequest::Read => self.read_back(pass, object, id, None).await? == AfterReadBack::Continue,
                 NextRequest::ReadBack(carrier) => match self.read_back(pass, object, id, Some(carrier)).await? {
                     AfterReadBack::Wait => false,
                     AfterReadBack::Continue => true,
-                    AfterReadBack::Repeat(request) => self.send(pass, object, id, request).await?,
+                    AfterReadBack::Repeat(request) => {
+                        just_read = false;
+                        self.send(pass, object, id, request).await?
+                    }
                 },
                 NextRequest::Send(request) => self.send(pass, object, id, request).await?,
             };

@@ -8,7 +8,7 @@ use super::idempotency_key::IdempotencyKeys;
 use super::push_progress::{PushPass, lock};
 use crate::api::admission::AdmissionError;
 use crate::api::{ApiError, Client, ErrorClass};
-use crate::model::{Clock, DelayScope, Object, RecordId};
+use crate::model::{Clock, DelayScope, Instant, Object, RecordId};
 use crate::store::{MirrorTx, Store, StoreError};
 
 /// Writes the ledger in a transaction.
@@ -22,6 +22,8 @@ pub struct Pusher {
     pub store: Store,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// The time by the steady clock.
+    pub steady: Arc<dyn Fn() -> Instant + Send + Sync>,
     /// The source of idempotency keys.
     pub keys: IdempotencyKeys,
     /// Writes the ledger with every transaction.
@@ -40,7 +42,8 @@ impl std::fmt::Debug for Pusher {
 
 impl Pusher {
     pub(super) fn rules(&self) -> PushRules {
-        PushRules { max_edits: self.max_edits, api_key: self.client.key_fingerprint().to_string() }
+        let api_key = self.client.key_fingerprint().to_string();
+        PushRules { max_edits: self.max_edits, api_key, steady: (self.steady)() }
     }
 
     /// Processes a record's edits in one transaction, which is durable when this returns.

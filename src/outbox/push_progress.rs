@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::edit_tx::EndedEdit;
-use crate::model::{EditState, Object, RecordId, Ru};
+use crate::model::{EditState, HELD_COMMANDS, Object, RecordId, Ru};
 use crate::store::Tally;
 
 /// Consecutive records of one object that the service fails to answer for, after which the whole object waits.
@@ -122,8 +122,7 @@ impl PushPass {
     pub(super) fn held(&self, held: u64, max_edits: u64) {
         if held > 0 {
             self.warn(format!(
-                "{} held, because there are more than {max_edits} new edits within an hour: `crm-mirror outbox list` shows \
-                 them, `crm-mirror outbox release --all` sends them",
+                "{} held, because there are more than {max_edits} new edits within an hour: {HELD_COMMANDS}",
                 crate::format::counted(held, "edit is", "edits are")
             ));
         }
@@ -169,7 +168,7 @@ impl PushPass {
 /// The warning about edits that are held because rows were of the workspace before an accepted one when they were made.
 pub fn former_edits(object: Object, held: u64) -> String {
     format!(
-        "{}: {} held, because not every row of the accepted workspace had been read; `crm-mirror outbox` shows them",
+        "{}: {} held, because not every row of the accepted workspace had been read: {HELD_COMMANDS}",
         object.resource(),
         crate::format::counted(held, "edit is", "edits are")
     )

@@ -60,7 +60,7 @@ pub struct Prepared {
     pub taken_back: EditedFields,
     /// The body of the request that sends it.
     pub body: Map<String, Value>,
-    /// The version that it is made on; `None` if it touches values that were never read.
+    /// The version that it is made on; `None` if the record must be read before it is sent.
     pub base_etag: Option<Etag>,
 }
 
@@ -139,7 +139,7 @@ pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, Queue
     let (mut changes, mut taken_back) = (EditedFields::new(), EditedFields::new());
     let mut changed: Vec<(&Editable, Value)> = Vec::new();
     for (field, value) in values {
-        let before = seen.values.get(&*field.column).cloned().unwrap_or_default();
+        let before = seen.shown(&field.column);
         if !check::same(field, &before, &value) {
             let after = check::settled(field, &value);
             changes.insert(field.column.to_string(), (before, after.clone()));
@@ -152,9 +152,8 @@ pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, Queue
         true => Map::new(),
         false => check::request(object, changed.iter().map(|(field, after)| (*field, after)))?,
     };
-    // Values that only details contain were seen in the version of the detail.
-    let of_detail = changed.iter().any(|(field, _)| field.detail_only());
-    Ok(Prepared { fields: changes, taken_back, body, base_etag: if of_detail { seen.detail_etag } else { seen.etag } })
+    let is_proven = changed.iter().all(|(field, _)| seen.proves(&field.column, false));
+    Ok(Prepared { fields: changes, taken_back, body, base_etag: seen.etag.filter(|_| is_proven) })
 }
 
 /// Validates an edit and queues it, in the caller's transaction. Returns its id; `None` if it changes nothing.
@@ -167,14 +166,15 @@ pub fn queue(
     source: EditSource,
     now: Instant,
 ) -> Result<(Option<i64>, Prepared), QueueError> {
-    queue_as(tx, request, source.as_str(), source.why(), now)
+    queue_as(tx, request, source.as_str(), None, source.why(), now)
 }
 
-/// Like [`queue()`], with a different source and reason.
+/// Like [`queue()`], with a different source and reason, and the finished edit that it repeats.
 pub(super) fn queue_as(
     tx: &MirrorTx<'_>,
     request: &EditRequest,
     source: &str,
+    repeats: Option<i64>,
     why: &str,
     now: Instant,
 ) -> Result<(Option<i64>, Prepared), QueueError> {
@@ -191,6 +191,7 @@ pub(super) fn queue_as(
         fields: &fields,
         base_etag: prepared.base_etag.as_ref(),
         undoes: None,
+        repeats,
     };
     let id = stored::insert(tx, &edit, why, now)?;
     Ok((id, prepared))

@@ -4,30 +4,23 @@
 //! precision.
 //!
 //! # Cases
-//! - 412 on a first attempt: somebody else changed the record. If the edited fields are unchanged, the edit is sent
-//!   again, on the new version and with a new key; a field that already has our value needs nothing; else it is a
-//!   conflict.
-//! - 412 on a retry: the service looks for a stored answer first, so the first attempt was never applied. If a service
-//!   checked the version first, our own update would have changed it: then the record has our values, and the edit is
-//!   applied.
-//! - An answer was lost, and the key has expired: if all values are ours, the edit is applied; if the record has the
-//!   version that the request was to replace, it was not applied and is sent again; else it is a conflict. Fields that
-//!   have their previous values prove nothing then: the update may have been applied, and somebody set them back, which
-//!   sending it again would undo.
-//!   If the mirror saw our values in between, they are in its history, and the edit counts as applied: see
-//!   [`SendEvidence::seen`]. Only entries that follow the version that the request replaces count, because the clock may
-//!   have been set back.
+//! - A request that was surely not carried out, because its version was refused: if the edited fields are unchanged, the
+//!   edit is sent again, on the new version and with a new key; a field that already has our value needs nothing; else
+//!   it is a conflict.
+//! - A request in doubt, because its answer was lost or did not show the update: see [`after_doubt`]. It is never
+//!   carried out anew: neither a clock nor fields with their previous values prove that it was not applied, since
+//!   somebody may have set them back.
 //!
-//! # What cannot be detected
-//! That somebody set the fields back, if an edit of the same request was dropped within the day, or if a lagging replica
-//! shows the version that the request was to replace after the key has expired: then the edit is sent again.
+//! # Values
+//! The value before an edit is what its author saw. An unknown one equals an empty value only, and a value that does
+//! not fit its column equals nothing but itself, by its source text.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::check;
-use crate::model::{Editable, EditedFields};
+use crate::model::{Editable, EditedFields, is_unknown};
 
 /// The state of one edited field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +43,7 @@ pub fn same(field: Option<&Editable>, a: &Value, b: &Value) -> bool {
 
 /// The state of a field, given the record's current value.
 pub fn field_state(field: Option<&Editable>, (before, after): (&Value, &Value), now: &Value) -> FieldState {
+    let before = if is_unknown(before) { &Value::Null } else { before };
     if same(field, now, after) {
         FieldState::Ours
     } else if same(field, now, before) {
@@ -59,18 +53,7 @@ pub fn field_state(field: Option<&Editable>, (before, after): (&Value, &Value), 
     }
 }
 
-/// Evidence in addition to the record itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SendEvidence {
-    /// Whether the request may have been applied.
-    pub doubt: bool,
-    /// Whether the mirror saw our values since the version that the request replaces.
-    pub seen: bool,
-    /// Whether the key has expired, and the record has another version than the one that the request replaces.
-    pub superseded: bool,
-}
-
-/// The verdict on an edit.
+/// The verdict on an edit that was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is applied.
@@ -82,18 +65,70 @@ pub enum Verdict {
 }
 
 /// Decides, from the state of each of its fields.
-pub fn verdict(states: &[FieldState], evidence: SendEvidence) -> Verdict {
+pub fn verdict(states: &[FieldState]) -> Verdict {
     let has = |state| states.contains(&state);
-    if evidence.doubt && evidence.seen || !has(FieldState::Unchanged) && !has(FieldState::Theirs) {
-        return Verdict::Applied;
+    match (has(FieldState::Theirs), has(FieldState::Unchanged)) {
+        (false, false) => Verdict::Applied,
+        (false, true) => Verdict::Send,
+        (true, _) => Verdict::Conflict,
     }
-    if has(FieldState::Theirs) || evidence.doubt && (has(FieldState::Ours) || evidence.superseded) {
-        return Verdict::Conflict;
-    }
-    Verdict::Send
 }
 
-/// The state of each field of an edit; a column that the record does not have counts as null.
+/// What is known of a request in doubt, besides the values of the record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DoubtEvidence {
+    /// Whether the record, or the mirror's history since the version that the request replaces, has all its values.
+    pub ours: bool,
+    /// Whether the record still has the version that the request replaces, with the values from before it.
+    pub unchanged: bool,
+    /// What is left of the request.
+    pub request: DoubtfulRequest,
+}
+
+/// What is left of a request in doubt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DoubtfulRequest {
+    /// It may be repeated: its answer was lost.
+    #[default]
+    Unanswered,
+    /// It was repeated, or answered at once, and the answer does not show that it was carried out.
+    Unconfirmed,
+    /// The service refuses it for good.
+    Refused,
+    /// A part of it was discarded, so it cannot be repeated.
+    Discarded,
+}
+
+/// The verdict on a request in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DoubtVerdict {
+    /// It was carried out.
+    Applied,
+    /// The same request is sent again: if it was carried out, the service says so, or refuses its version.
+    Repeat,
+    /// It was not carried out: its edits are sent in another request.
+    Queued,
+    /// It was not carried out, and never will be.
+    Rejected,
+    /// It may have been carried out: a person decides.
+    Conflict,
+}
+
+/// Decides on a request in doubt whose record was read back. No clock is asked: whether the service still keeps the
+/// answer of the first attempt, only its answer to the same request shows.
+pub const fn after_doubt(evidence: DoubtEvidence) -> DoubtVerdict {
+    use DoubtfulRequest::{Discarded, Refused, Unanswered, Unconfirmed};
+    match (evidence.ours, evidence.request, evidence.unchanged) {
+        (true, ..) => DoubtVerdict::Applied,
+        (false, Unanswered, _) | (false, Unconfirmed, true) => DoubtVerdict::Repeat,
+        (false, Refused, true) => DoubtVerdict::Rejected,
+        (false, Discarded, true) => DoubtVerdict::Queued,
+        (false, Unconfirmed | Refused | Discarded, false) => DoubtVerdict::Conflict,
+    }
+}
+
+/// The state of each field of an edit. What a column holds that the record does not have is unknown, so it counts as
+/// changed.
 pub fn field_states(
     fields: &EditedFields,
     editable: &BTreeMap<String, Editable>,
@@ -102,8 +137,8 @@ pub fn field_states(
     fields
         .iter()
         .map(|(column, (before, after))| {
-            let now = now.get(column).unwrap_or(&Value::Null);
-            field_state(editable.get(column), (before, after), now)
+            let state = |now| field_state(editable.get(column), (before, after), now);
+            now.get(column).map_or(FieldState::Theirs, state)
         })
         .collect()
 }
@@ -125,42 +160,67 @@ mod tests {
         let now: BTreeMap<String, Value> = serde_json::from_str(r#"{"a":7,"c":8}"#).unwrap();
         assert_eq!(theirs(&fields, &now), r#"{"a":7,"b":null}"#);
     }
-    use crate::model::{CustomTarget, DataType, EditTarget, FieldKey, Object};
+    use crate::model::{CustomTarget, DataType, EditTarget, FieldKey, Object, unfit_value, unknown_value};
     use FieldState::{Ours, Theirs, Unchanged};
     use serde_json::json;
 
     #[test]
     fn every_combination_has_a_verdict() {
-        let sure = SendEvidence::default();
-        let doubt = SendEvidence { doubt: true, ..sure };
-        let superseded = SendEvidence { superseded: true, ..doubt };
-        for (states, when_sure, in_doubt) in [
-            (vec![Ours], Verdict::Applied, Verdict::Applied),
-            (vec![Ours, Ours], Verdict::Applied, Verdict::Applied),
-            (vec![Unchanged], Verdict::Send, Verdict::Send),
-            (vec![Unchanged, Unchanged], Verdict::Send, Verdict::Send),
-            (vec![Ours, Unchanged], Verdict::Send, Verdict::Conflict),
-            (vec![Theirs], Verdict::Conflict, Verdict::Conflict),
-            (vec![Ours, Theirs], Verdict::Conflict, Verdict::Conflict),
-            (vec![Unchanged, Theirs], Verdict::Conflict, Verdict::Conflict),
-            (vec![], Verdict::Applied, Verdict::Applied),
+        for (states, expected) in [
+            (vec![Ours], Verdict::Applied),
+            (vec![Ours, Ours], Verdict::Applied),
+            (vec![Unchanged], Verdict::Send),
+            (vec![Unchanged, Unchanged], Verdict::Send),
+            (vec![Ours, Unchanged], Verdict::Send),
+            (vec![Theirs], Verdict::Conflict),
+            (vec![Ours, Theirs], Verdict::Conflict),
+            (vec![Unchanged, Theirs], Verdict::Conflict),
+            (vec![], Verdict::Applied),
         ] {
-            assert_eq!(verdict(&states, sure), when_sure, "{states:?}");
-            assert_eq!(verdict(&states, doubt), in_doubt, "{states:?} in doubt");
-            let unless_sent = if in_doubt == Verdict::Send { Verdict::Conflict } else { in_doubt };
-            assert_eq!(verdict(&states, superseded), unless_sent, "{states:?} in doubt, and of another version");
-            let known = SendEvidence { superseded: true, ..sure };
-            assert_eq!(verdict(&states, known), when_sure, "{states:?} of another version");
+            assert_eq!(verdict(&states), expected, "{states:?}");
         }
     }
 
     #[test]
-    fn seen_values_settle_only_a_doubt() {
-        let seen = |doubt| SendEvidence { doubt, seen: true, superseded: true };
-        for states in [[Unchanged], [Theirs]] {
-            assert_eq!(verdict(&states, seen(true)), Verdict::Applied);
+    fn every_doubt_has_a_verdict_and_none_is_to_begin_anew() {
+        use DoubtVerdict::{Applied, Conflict, Queued, Rejected, Repeat};
+        use DoubtfulRequest::{Discarded, Refused, Unanswered, Unconfirmed};
+        for (request, unchanged, changed) in [
+            (Unanswered, Repeat, Repeat),
+            (Unconfirmed, Repeat, Conflict),
+            (Refused, Rejected, Conflict),
+            (Discarded, Queued, Conflict),
+        ] {
+            for (unchanged, expected) in [(true, unchanged), (false, changed)] {
+                let evidence = DoubtEvidence { ours: false, unchanged, request };
+                assert_eq!(after_doubt(evidence), expected, "{evidence:?}");
+                assert_eq!(after_doubt(DoubtEvidence { ours: true, ..evidence }), Applied, "{evidence:?}");
+            }
         }
-        assert_eq!(verdict(&[Unchanged], seen(false)), Verdict::Send);
+    }
+
+    #[test]
+    fn unknown_value_equals_an_empty_one_only() {
+        let position = Editable::standard(Object::Contact, "position").unwrap();
+        for (now, is) in [
+            (json!(null), Unchanged),
+            (json!(""), Unchanged),
+            (json!("x"), Theirs),
+            (json!("new"), Ours),
+            (unfit_value("7"), Theirs),
+        ] {
+            assert_eq!(field_state(Some(&position), (&unknown_value(), &json!("new")), &now), is, "{now}");
+        }
+        let seen = unfit_value("7");
+        for (now, is) in [(unfit_value("7"), Unchanged), (unfit_value("8"), Theirs), (json!(null), Theirs)] {
+            assert_eq!(field_state(Some(&position), (&seen, &json!("new")), &now), is, "{now}");
+        }
+    }
+
+    #[test]
+    fn column_that_the_record_does_not_have_is_not_empty() {
+        let fields: EditedFields = serde_json::from_str(r#"{"a":[1,null]}"#).unwrap();
+        assert_eq!(field_states(&fields, &BTreeMap::new(), &BTreeMap::new()), [Theirs]);
     }
 
     #[test]

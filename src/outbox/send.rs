@@ -23,16 +23,11 @@ impl Pusher {
         id: &RecordId,
         request: StoredRequest,
     ) -> Result<bool, OutboxError> {
+        self.store.note_step(request.step)?;
         match self.client.patch(object, id, &request.body, &request.if_match, &request.key).await {
             Ok(answer) => {
-                {
-                    let mut pushed = lock(&pass.pushed);
-                    pushed.push.sent += 1;
-                    pushed.written.insert(object);
-                }
-                pass.answered(object);
-                self.confirm(pass, object, id, request, answer).await?;
-                Ok(true)
+                lock(&pass.pushed).push.sent += 1;
+                self.confirm(pass, object, id, request, answer).await
             }
             Err(failed) => self.refuse(pass, object, id, request, failed).await,
         }
@@ -83,7 +78,8 @@ impl Pusher {
         Ok(follows)
     }
 
-    /// Finishes the edits of an applied request, and stores the answer in the mirror.
+    /// Finishes the edits of an applied request, and stores the answer in the mirror. An answer that does not show the
+    /// update finishes nothing. Returns whether the record's next request may follow.
     async fn confirm(
         &self,
         pass: &PushPass,
@@ -91,26 +87,40 @@ impl Pusher {
         id: &RecordId,
         request: StoredRequest,
         answer: PatchAnswer,
-    ) -> Result<(), OutboxError> {
+    ) -> Result<bool, OutboxError> {
         let layout = self.store.layout();
         let record = decoded(object, id, &answer.body, answer.etag.as_ref(), &layout);
-        if record.is_none() {
-            // The update is applied anyway; the next changes walk reads the resulting record.
-            pass.warn(format!("the answer to an update of a {object} could not be decoded"));
-        }
-        let (request, its_id, version) = (request.clone(), id.clone(), layout.version);
+        let (its_id, version, status) = (id.clone(), layout.version, answer.status);
         let done = self.edit(pass, object, id, move |edits| {
             let decode = |layout: &Layout| Some(decoded(object, &its_id, &answer.body, answer.etag.as_ref(), layout));
             let record = edits.tx.with_current_layout(record, version, decode)?;
+            if !edits.shows(&request, record.as_ref(), status)? {
+                let facts = SentRequest { doubt: true, edits: request.edits, last_status: None };
+                let next = patch_answer::after(PatchOutcome::Unconfirmed, facts);
+                let answer_json = trail::of_text(&format!("status {status}, without the updated record"));
+                let answer =
+                    RefusedAnswer { status: Some(status), answer_json: &answer_json, sent: true, admitted: true };
+                edits.refused(&request, next, answer)?;
+                return Ok(None);
+            }
             let unknown_keys = record.as_ref().is_some_and(|record| !record.unknown_keys.is_empty());
             let applied = edits.confirmed(&request, record.as_ref(), answer.replayed, &answer.asked)?;
-            Ok((applied, unknown_keys))
+            Ok(Some((applied, unknown_keys)))
         });
-        let (applied, unknown_keys) = done.await?;
+        let Some((applied, unknown_keys)) = done.await? else {
+            pass.warn(format!(
+                "the answer to an update of a {object} did not show the update: the record is read back"
+            ));
+            let why = "the answer to the update does not show it".into();
+            self.failing(pass, "update", object, id, ApiError::Broken { tries: 1, why }).await?;
+            return Ok(true);
+        };
+        pass.answered(object);
         let mut pushed = lock(&pass.pushed);
+        pushed.written.insert(object);
         pushed.unknown_keys |= unknown_keys;
         pushed.mirror.updated += u64::from(applied == Some(Applied::Updated));
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -9,11 +9,15 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::check;
-use super::edit_tx::group;
+use super::idempotency_key::IdempotencyKeys;
+use super::patch_request;
 use super::queue::{self, EditRequest, QueueError};
+use super::rebase::{self, FieldState, Verdict};
 use super::typed_values::Given;
-use crate::model::{EditState, EditedFields, Instant, Object, RecordId};
+use crate::model::{Edit, EditState, EditedFields, Instant, Object, RecordId, is_unknown};
 use crate::store::outbox_report::{self, EditLine};
 use crate::store::queue::{self as stored, NewEdit};
 use crate::store::{EditStep, MirrorTx, StoreError};
@@ -78,7 +82,7 @@ pub enum DecideError {
 /// # Errors
 /// Returns a [`DecideError`] that says why the decision is not possible.
 pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) -> Result<Decided, DecideError> {
-    let (line, _) = outbox_report::edit(tx, edit)?.ok_or(DecideError::NoEdit(edit))?;
+    let line = outbox_report::edit_line(tx, edit)?.ok_or(DecideError::NoEdit(edit))?;
     let wrong = |why| Err(DecideError::Wrong { edit, why });
     use EditState::{Applied, Conflict, Dropped, Held, Queued, Rejected, Replaced, Sending};
     match (decision, line.state) {
@@ -88,21 +92,17 @@ pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) ->
             tx.shorten_delay(line.object, &RecordId::new(line.record.as_str()), now)?;
             Ok(Decided { edit, state: line.state, replacement: None, fields: line.fields })
         }
-        (Decision::Drop, Queued | Held | Conflict) => {
-            step(tx, &line, Dropped, "dropped by a person", EditedFields::new(), now)
-        }
-        (Decision::Drop, Sending) => give_up(tx, &line, now),
-        (Decision::Release, Held) => {
-            tx.note_released(edit, now)?;
-            step(tx, &line, Queued, "released by a person", line.fields.clone(), now)
-        }
+        (Decision::Drop, Queued | Held | Sending | Conflict) => discard(tx, &line, now),
+        (Decision::Release, Held) => release(tx, &line, now),
+        // It was released with another edit of its request.
+        (Decision::Release, Sending) => Ok(Decided { edit, state: Sending, replacement: None, fields: line.fields }),
         (Decision::Theirs, Conflict) => {
             let why = "resolved by a person: the service's value is kept";
             step(tx, &line, Dropped, why, EditedFields::new(), now)
         }
         (Decision::Mine, Conflict) => mine(tx, &line, now),
         (Decision::Retry | Decision::Drop, Applied) => wrong("is already applied"),
-        (Decision::Retry, Held) => wrong("is held: use `crm-mirror outbox release`"),
+        (Decision::Retry, Held) => wrong("is held: use `crm-mirror outbox release` or `drop`"),
         (Decision::Drop, Rejected | Dropped | Replaced) => wrong("is already finished"),
         (Decision::Release, _) => wrong("is not held"),
         (Decision::Mine | Decision::Theirs, _) => wrong("is not in conflict"),
@@ -122,16 +122,65 @@ fn step(
     Ok(Decided { edit: line.id, state: to, replacement: None, fields })
 }
 
-/// Drops an edit whose request was sent. The outcome of the request's other edits is determined by reading the record.
-fn give_up(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, DecideError> {
-    let record = RecordId::new(line.record.as_str());
+/// The edits of an edit's request, if it was sent: they are being sent, or held in a copy.
+fn request_of(tx: &MirrorTx<'_>, line: &EditLine) -> Result<Vec<Edit>, StoreError> {
     let carrier = line.merged_into.unwrap_or(line.id);
-    let (edits, _) = tx.edits_of(line.object, &record)?;
-    let request = group(&edits, carrier);
+    let (mut edits, _) = tx.edits_of(line.object, &RecordId::new(line.record.as_str()))?;
+    edits.retain(|edit| {
+        edit.state == line.state
+            && (edit.state == EditState::Sending || edit.first_sent_at.is_some())
+            && (edit.id == carrier || edit.merged_into == Some(carrier))
+    });
+    Ok(edits)
+}
+
+/// Drops an edit. If its request was sent, the outcome of the request's other edits is determined by reading the record.
+fn discard(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, DecideError> {
+    let is_sent = matches!(line.state, EditState::Sending | EditState::Held);
+    let request = if is_sent { request_of(tx, line)? } else { Vec::new() };
     let others: Vec<i64> = request.iter().map(|edit| edit.id).filter(|id| *id != line.id).collect();
     tx.give_up_request(&others, true)?;
-    let why = "dropped by a person: it may have been applied";
+    let why = match request.is_empty() && line.state != EditState::Sending {
+        true => "dropped by a person",
+        false => "dropped by a person: it may have been applied",
+    };
     step(tx, line, EditState::Dropped, why, EditedFields::new(), now)
+}
+
+/// Releases an edit. One that the original of this copy sent, or may send, resumes with all of its request: it never
+/// begins anew.
+fn release(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, DecideError> {
+    let request = request_of(tx, line)?;
+    for edit in &request {
+        if let (None, None, Some(body)) = (&edit.body, edit.merged_into, body_in_a_copy(tx, edit)?) {
+            tx.fix_doubtful_request(edit.id, &body, &IdempotencyKeys::system().make())?;
+        }
+        tx.note_released(edit.id, now)?;
+        let why = "released by a person: the record is read back, then the same request is sent";
+        tx.take_step(edit.id, &EditStep::new(EditState::Held, EditState::Sending, why), now)?;
+    }
+    if !request.is_empty() {
+        let fields = line.fields.clone();
+        return Ok(Decided { edit: line.id, state: EditState::Sending, replacement: None, fields });
+    }
+    tx.note_released(line.id, now)?;
+    step(tx, line, EditState::Queued, "released by a person", line.fields.clone(), now)
+}
+
+/// The body of an edit of a copy that was not sent here: a request that replaces the version that the record had when the
+/// file was copied cannot be carried out if the original's was. `None` if the record is not known well enough: then it is
+/// read, and the edit ends in conflict if it has another version.
+fn body_in_a_copy(tx: &MirrorTx<'_>, edit: &Edit) -> Result<Option<String>, StoreError> {
+    let columns: Vec<&str> = edit.fields.keys().map(String::as_str).collect();
+    let Some(record) = tx.mirrored(edit.object, &edit.record, &columns)? else { return Ok(None) };
+    let editable = tx.editable(edit.object)?;
+    let is_proven = columns.iter().all(|column| record.proves(column, false));
+    let states = rebase::field_states(&edit.fields, &editable, &record.values);
+    if record.etag != edit.if_match || !is_proven || rebase::verdict(&states) != Verdict::Send {
+        return Ok(None);
+    }
+    let values = edit.fields.iter().map(|(column, (_, after))| (column.as_str(), after));
+    Ok(patch_request::body(edit.object, values, &editable).ok())
 }
 
 /// Rebases the edit on the service's values that the person saw.
@@ -171,9 +220,9 @@ fn again(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, De
         changes: changes.collect(),
         if_match: None,
     };
-    let why = outbox_report::retry_reason(line.id);
+    let why = format!("edit {} retried by a person", line.id);
     let (replacement, prepared) =
-        queue::queue_as(tx, &request, &line.source, &why, now).map_err(|error| match error {
+        queue::queue_as(tx, &request, &line.source, Some(line.id), &why, now).map_err(|error| match error {
             QueueError::Store(error) => DecideError::Store(error),
             source => DecideError::NotAgain { edit: line.id, source },
         })?;
@@ -193,6 +242,8 @@ pub struct UndoEdit {
     pub record: RecordId,
     /// Its changes: from the values of the edits to the values before them.
     pub fields: EditedFields,
+    /// The columns that have another value by now, as far as the mirror knows: with one, the undo ends in conflict.
+    pub changed: Vec<String>,
 }
 
 /// Plans an undo: one edit per record, from the values of the last edit to the values before the first. Nothing is
@@ -206,7 +257,7 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
     ids.dedup();
     let mut undo: BTreeMap<(Object, RecordId), UndoEdit> = BTreeMap::new();
     for id in ids {
-        let (line, _) = outbox_report::edit(tx, id)?.ok_or(DecideError::NoEdit(id))?;
+        let line = outbox_report::edit_line(tx, id)?.ok_or(DecideError::NoEdit(id))?;
         if line.state != EditState::Applied {
             return Err(DecideError::Wrong { edit: id, why: "was not applied: there is nothing to undo" });
         }
@@ -221,6 +272,7 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
             object: line.object,
             record,
             fields: EditedFields::new(),
+            changed: Vec::new(),
         });
         of_record.undoes.push(id);
         for (column, (before, after)) in line.fields {
@@ -228,10 +280,24 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
                 .fields
                 .entry(column)
                 .and_modify(|(written, _)| written.clone_from(&after))
-                .or_insert((after, before));
+                .or_insert_with(|| (after, if is_unknown(&before) { Value::Null } else { before }));
         }
     }
-    Ok(undo.into_values().collect())
+    let mut undo: Vec<UndoEdit> = undo.into_values().collect();
+    for of_record in &mut undo {
+        of_record.changed = changed(tx, of_record)?;
+    }
+    Ok(undo)
+}
+
+/// The columns of an undo whose values were changed since.
+fn changed(tx: &MirrorTx<'_>, undo: &UndoEdit) -> Result<Vec<String>, StoreError> {
+    let editable = tx.editable(undo.object)?;
+    let columns: Vec<&str> = undo.fields.keys().map(String::as_str).collect();
+    let now = tx.mirrored(undo.object, &undo.record, &columns)?.map(|record| record.values).unwrap_or_default();
+    let states = rebase::field_states(&undo.fields, &editable, &now);
+    let theirs = undo.fields.keys().zip(states).filter(|(_, state)| *state == FieldState::Theirs);
+    Ok(theirs.map(|(column, _)| column.clone()).collect())
 }
 
 /// Queues the undo of applied edits. A person requested exactly these, so the limit on new edits does not apply.
@@ -250,6 +316,7 @@ pub fn undo(tx: &MirrorTx<'_>, edits: &[i64], now: Instant) -> Result<Vec<UndoEd
             fields: &of_record.fields,
             base_etag: etag.as_ref(),
             undoes: of_record.undoes.last().copied(),
+            repeats: None,
         };
         let why = match of_record.undoes.as_slice() {
             [only] => format!("reverts edit {only}"),

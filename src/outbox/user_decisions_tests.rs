@@ -110,6 +110,7 @@ async fn undo_is_one_edit_from_the_last_values_to_the_first() {
         object: CONTACT,
         record: contact(),
         fields: fields(&[("position", json!("C"), json!("A"))]),
+        changed: Vec::new(),
     };
     assert_eq!((undone, undoes, base), (vec![expected], Some(2), Some(Etag::new("\"v1\""))));
     assert!(!unreleased, "the limit on new edits does not hold it");

@@ -94,15 +94,18 @@ fn report(ended: Result<super::PublishReport, PublishError>, url: &PublishUrl, f
             for row in &report.refused_rows {
                 tracing::warn!("The published database refuses {} {}: {}", row.table, row.name, row.reason);
             }
-            if let Some(found) = report.comparison.filter(|found| found.left() > 0) {
+            if let Some(found) = report.comparison.as_ref().filter(|found| found.left() > 0) {
                 let differing = found.differing.first().map(|first| format!(", {first} first")).unwrap_or_default();
                 tracing::warn!(
                     "The published copy differs from the mirror in {}{differing}: `crm-mirror publish --verify --repair` repairs it",
                     crate::format::counted(found.left(), "value", "values")
                 );
             }
-            for left in report.left_behind {
-                tracing::warn!("Not dropped in the published schema: {left}");
+            for left in report.left_behind.iter().filter(|_| report.reloaded.is_some()) {
+                tracing::warn!("Left behind in the published schema: {left}");
+            }
+            for blocked in report.blocked.iter().filter(|_| failures == 0) {
+                tracing::warn!("{} is not published, and will be tried again: {}", blocked.table, blocked.reason);
             }
         }
         // `crm-mirror publish` is running.

@@ -12,7 +12,7 @@ use tokio_postgres::types::{ToSql, Type};
 use super::database::{Database, Param};
 use super::error::PublishError;
 use super::follow;
-use super::load::{self, RowFilter};
+use super::load::RowFilter;
 use super::mirror::PublishedMirror;
 use super::row::{Converter, PgRow};
 use super::rows::RowStatement;
@@ -75,8 +75,8 @@ pub(super) async fn compare(
     repairs: bool,
 ) -> Result<Comparison, PublishError> {
     let mut found = Comparison::default();
-    for table in &publication.tables {
-        if !load::is_loaded(table, state) {
+    for table in publication.open_tables() {
+        if !state.is_loaded(table) {
             continue;
         }
         let compared: Vec<usize> =

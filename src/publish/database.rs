@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
 use futures_util::SinkExt;
+use hyper::body::Bytes;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, CopyInSink};
 
-use super::ddl::ExistingColumn;
+use super::ddl::ExistingTable;
 use super::error::PublishError;
 use super::row::PgRow;
 use super::sql::{self, REFUSED_TABLE, STATE_TABLE};
-use super::state::{APPEARANCE, TargetState};
+use super::state::TargetState;
 use super::tables::PublishedTable;
-use super::target::PublishUrl;
+use super::target::{Connected, PublishUrl};
 
 /// A parameter and its type: statements are sent unnamed, so that a connection pooler can be used.
 pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -42,22 +42,15 @@ impl Drop for Database {
 impl Database {
     /// Connects, and checks that the database can store a mirror.
     pub(super) async fn connect(url: &PublishUrl, schema: &str) -> Result<Database, PublishError> {
-        let (client, connection) = url.connect().await?;
+        let Connected { client, driver, place } = url.connect().await?;
         let database = Database {
             client,
-            connection,
-            place: url.place().into(),
+            connection: driver,
+            place,
             schema: schema.into(),
             has_refused: AtomicBool::new(true),
             checks_at_once: AtomicBool::new(false),
         };
-        // A lock timeout keeps readers from queueing behind this connection.
-        database
-            .run(
-                "set up the connection",
-                "SET standard_conforming_strings = on; SET lock_timeout = '20s'; SET statement_timeout = '30min'",
-            )
-            .await?;
         let encoding = database.texts("read the encoding", "SHOW server_encoding", &[]).await?;
         match encoding.first() {
             Some(encoding) if !["UTF8", "UTF-8"].contains(&encoding.to_uppercase().as_str()) => {
@@ -68,7 +61,7 @@ impl Database {
     }
 
     fn failed(&self, doing: &'static str) -> impl Fn(tokio_postgres::Error) -> PublishError + '_ {
-        move |error| PublishError::of(doing, &self.place, error)
+        move |error| PublishError::of(doing, &self.place, &error)
     }
 
     /// Executes statements without parameters.
@@ -126,15 +119,15 @@ impl Database {
             )
             .await?;
         if there.is_empty() {
-            self.run(doing, &format!("CREATE SCHEMA IF NOT EXISTS {}", sql::ident(&self.schema))).await?;
+            self.transaction(doing, &format!("CREATE SCHEMA IF NOT EXISTS {}", sql::ident(&self.schema))).await?;
         }
-        let columns = self.columns().await?;
+        let columns = self.tables().await?;
         self.check_tables(&columns, tables)?;
         for (name, statement) in
             [(STATE_TABLE, sql::create_state(&self.schema)), (REFUSED_TABLE, sql::create_refused(&self.schema))]
         {
             if !columns.contains_key(name) {
-                self.run(doing, &statement).await?;
+                self.transaction(doing, &statement).await?;
             }
         }
         self.has_refused.store(!self.is_empty(REFUSED_TABLE).await?, Ordering::Relaxed);
@@ -143,12 +136,12 @@ impl Database {
 
     /// Whether the private table exists. Tables of these names without it belong to another program.
     pub(super) async fn is_ours(&self, tables: &BTreeSet<&str>) -> Result<bool, PublishError> {
-        self.check_tables(&self.columns().await?, tables)
+        self.check_tables(&self.tables().await?, tables)
     }
 
     fn check_tables(
         &self,
-        columns: &BTreeMap<String, Vec<ExistingColumn>>,
+        columns: &BTreeMap<String, ExistingTable>,
         tables: &BTreeSet<&str>,
     ) -> Result<bool, PublishError> {
         if columns.contains_key(STATE_TABLE) {
@@ -158,26 +151,6 @@ impl Database {
             Some(table) => Err(PublishError::ForeignTable { schema: self.schema.clone(), table: table.clone() }),
             None => Ok(false),
         }
-    }
-
-    /// The tables and views of the schema with their columns.
-    pub(super) async fn columns(&self) -> Result<BTreeMap<String, Vec<ExistingColumn>>, PublishError> {
-        let doing = "read the catalogue";
-        let rows = self
-            .client
-            .query_typed(
-                "SELECT table_name::text, column_name::text, data_type::text FROM information_schema.columns
-                 WHERE table_schema = $1 ORDER BY table_name, ordinal_position",
-                &[(&self.schema, Type::TEXT)],
-            )
-            .await
-            .map_err(self.failed(doing))?;
-        let mut tables: BTreeMap<String, Vec<ExistingColumn>> = BTreeMap::new();
-        for row in rows {
-            let text = |place: usize| row.try_get::<_, String>(place).map_err(self.failed(doing));
-            tables.entry(text(0)?).or_default().push(ExistingColumn { name: text(1)?, data_type: text(2)? });
-        }
-        Ok(tables)
     }
 
     /// The database's position in the feed.
@@ -195,7 +168,7 @@ impl Database {
     /// waits for the end of this transaction.
     pub(super) async fn begin(&self, state: &TargetState) -> Result<(), PublishError> {
         let doing = "move the cursor";
-        self.run(doing, "BEGIN").await?;
+        self.start(doing).await?;
         if self.checks_at_once.load(Ordering::Relaxed) {
             self.run(doing, "SET CONSTRAINTS ALL IMMEDIATE").await?;
         }
@@ -213,23 +186,31 @@ impl Database {
         if moved == 1 { Ok(()) } else { Err(PublishError::Busy { schema: self.schema.clone() }) }
     }
 
-    /// Records that a table is about to be created: until everything is loaded, every publisher loads everything, and
-    /// the indexes and comments are written again.
-    pub(super) async fn owe_load(&self, state: &mut TargetState) -> Result<(), PublishError> {
-        state.cursor = None;
-        state.details.digests.remove(APPEARANCE);
-        let params: [Param<'_>; 2] = [(&state.details_text(), Type::TEXT), (&state.generation, Type::INT8)];
-        if self.execute("empty the cursor", &sql::empty_cursor(&self.schema), &params).await? != 1 {
-            return Err(PublishError::Busy { schema: self.schema.clone() });
+    /// Begins a transaction. A lock that somebody holds is waited for two seconds, so that readers do not queue behind
+    /// this connection; the setting ends with the transaction, because a pooler gives the connection to others.
+    pub(super) async fn start(&self, doing: &'static str) -> Result<(), PublishError> {
+        self.run(doing, "BEGIN; SET LOCAL lock_timeout = '2s'").await
+    }
+
+    /// Executes statements in a transaction of their own.
+    pub(super) async fn transaction(&self, doing: &'static str, statements: &str) -> Result<(), PublishError> {
+        self.start(doing).await?;
+        if let Err(error) = self.run(doing, statements).await {
+            self.roll_back().await?;
+            return Err(error);
         }
-        state.generation += 1;
-        Ok(())
+        self.commit().await
+    }
+
+    /// Ends a transaction without its changes.
+    pub(super) async fn roll_back(&self) -> Result<(), PublishError> {
+        self.run("end a transaction", "ROLLBACK").await
     }
 
     /// Ends a transaction that failed because of a row, and makes the next one check deferred constraints at once.
     /// Returns whether that is new.
     pub(super) async fn retry_checking_at_once(&self) -> Result<bool, PublishError> {
-        self.run("end a transaction", "ROLLBACK").await?;
+        self.roll_back().await?;
         Ok(!self.checks_at_once.swap(true, Ordering::Relaxed))
     }
 
@@ -262,11 +243,11 @@ impl RowSink<'_> {
     /// Sends lines in the text form of COPY; waits if the server is slow to accept them.
     pub(super) async fn send(&mut self, lines: String) -> Result<(), PublishError> {
         let sent = self.sink.send(Bytes::from(lines)).await;
-        sent.map_err(|error| PublishError::of("copy rows", self.place, error))
+        sent.map_err(|error| PublishError::of("copy rows", self.place, &error))
     }
 
     /// Ends the copy, and returns the number of rows.
     pub(super) async fn finish(mut self) -> Result<u64, PublishError> {
-        self.sink.as_mut().finish().await.map_err(|error| PublishError::of("copy rows", self.place, error))
+        self.sink.as_mut().finish().await.map_err(|error| PublishError::of("copy rows", self.place, &error))
     }
 }

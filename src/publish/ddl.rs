@@ -8,19 +8,56 @@ use std::collections::BTreeMap;
 use super::exclude::Exclusions;
 use super::tables::{PgType, PublishedColumn, PublishedTable, archived_name};
 
+/// The beginning of the comment on what is kept only because somebody's view uses it.
+pub(super) const LEFT_BEHIND: &str = "left behind by crm-mirror: ";
+
 /// An existing column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ExistingColumn {
     pub(super) name: String,
-    /// The name in `information_schema.columns`.
+    /// The type, as a statement names it.
     pub(super) data_type: String,
+    /// The published type that it is, if it is one.
+    pub(super) pg_type: Option<PgType>,
+    /// Whether it is kept only for the views that use it.
+    pub(super) is_left_behind: bool,
 }
+
+/// An existing table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ExistingTable {
+    /// Whether it is a table, and not a view or a partitioned or foreign table.
+    pub(super) is_plain: bool,
+    /// Whether it is kept only for the views that use it.
+    pub(super) is_left_behind: bool,
+    /// The column numbers in use, those of dropped columns included.
+    pub(super) used: usize,
+    pub(super) columns: Vec<ExistingColumn>,
+    /// The columns of the primary key.
+    pub(super) key: Vec<String>,
+}
+
+impl ExistingTable {
+    fn column(&self, name: &str) -> Option<&ExistingColumn> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+}
+
+/// A column that a new table takes over from the one that it replaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CarriedColumn {
+    pub(super) from: String,
+    pub(super) name: String,
+    pub(super) data_type: String,
+    pub(super) is_left_behind: bool,
+}
+
+/// The number of columns that a table of PostgreSQL can have in its life.
+const MOST_NUMBERS: usize = 1_600;
 
 /// A step towards the wanted columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SchemaStep {
-    /// Create the table.
-    Create,
     /// Add a column.
     Add(PublishedColumn),
     /// Rename a column: its field was archived, or restored.
@@ -29,6 +66,8 @@ pub(super) enum SchemaStep {
     Drop { name: String, aside: String },
     /// Drop a column that must not be published. If views depend on it, its values are cleared instead.
     Withdraw { name: String },
+    /// Drop a column that was kept for views, none of which uses it any more.
+    Forget { name: String },
 }
 
 /// The records to publish again for a column.
@@ -45,31 +84,35 @@ pub(super) enum Refill {
 pub(super) struct SchemaPlan {
     pub(super) steps: Vec<SchemaStep>,
     pub(super) refills: Vec<Refill>,
+    /// Why the table cannot be brought to its columns step by step: it is replaced by a new one.
+    pub(super) replace: Option<String>,
 }
 
 /// Plans one table. `existing` is `None` if it does not exist; `meanings` are those of the values published so far.
 pub(super) fn plan(
     table: &PublishedTable,
-    existing: Option<&[ExistingColumn]>,
+    existing: Option<&ExistingTable>,
     exclusions: &Exclusions,
     meanings: &BTreeMap<String, String>,
 ) -> SchemaPlan {
     let Some(existing) = existing else {
-        return SchemaPlan { steps: vec![SchemaStep::Create], refills: Vec::new() };
+        return SchemaPlan { replace: Some("it was missing".into()), ..SchemaPlan::default() };
     };
     let mut plan = SchemaPlan::default();
-    let mut names: Vec<String> = existing.iter().map(|column| column.name.clone()).collect();
-    for old in existing {
+    let mut names: Vec<String> = existing.columns.iter().map(|column| column.name.clone()).collect();
+    for old in &existing.columns {
         let is_wanted = table.columns.iter().any(|column| column.name == old.name);
         if exclusions.hides(table.name, &old.name) {
             plan.steps.push(SchemaStep::Withdraw { name: old.name.clone() });
-        } else if !is_wanted && old.name.starts_with("cf_") {
+        } else if old.is_left_behind {
+            plan.steps.push(SchemaStep::Forget { name: old.name.clone() });
+        } else if !is_wanted && PublishedTable::is_custom(&old.name) {
             plan.set_aside(&old.name, &mut names);
         }
     }
     for column in &table.columns {
-        match existing.iter().find(|old| old.name == column.name) {
-            Some(old) if PgType::of_catalogue(&old.data_type) == Some(column.pg_type) => {
+        match existing.column(&column.name) {
+            Some(old) if old.pg_type == Some(column.pg_type) => {
                 let meaning = meanings.get(&key(table, column));
                 if meaning.is_some_and(|meaning| *meaning != column.meaning) {
                     plan.refills.push(Refill::All);
@@ -84,7 +127,45 @@ pub(super) fn plan(
             None => plan.restore_or_add(column, existing),
         }
     }
+    plan.replace = unfit(table, existing, &plan);
     plan
+}
+
+/// Why no steps lead from the existing table to the wanted one.
+fn unfit(table: &PublishedTable, existing: &ExistingTable, plan: &SchemaPlan) -> Option<String> {
+    if existing.key != table.key {
+        return Some("its primary key was changed".into());
+    }
+    let changed = table
+        .columns
+        .iter()
+        .filter(|column| !column.is_custom())
+        .find(|column| existing.column(&column.name).is_some_and(|old| old.pg_type != Some(column.pg_type)));
+    if let Some(column) = changed {
+        return Some(format!("the type of {} was changed", column.name));
+    }
+    let added = plan.steps.iter().filter(|step| matches!(step, SchemaStep::Add(_))).count();
+    (existing.used + added > MOST_NUMBERS).then(|| "its column numbers are used up".into())
+}
+
+/// The columns that a new table takes over: those of archived fields with their last values, those that views use, and a
+/// person's own; as many as there is room for. Nothing without the columns of the key.
+pub(super) fn carried(table: &PublishedTable, existing: &ExistingTable) -> Vec<CarriedColumn> {
+    if table.key.iter().any(|key| existing.column(key).is_none()) {
+        return Vec::new();
+    }
+    let mut names: Vec<String> = existing.columns.iter().map(|column| column.name.clone()).collect();
+    let unwanted = existing.columns.iter().filter(|old| table.columns.iter().all(|column| column.name != old.name));
+    let carried = unwanted.map(|old| {
+        let name = match PublishedTable::is_custom(&old.name) {
+            true => free_name(&archived_name(&old.name), &names),
+            false => old.name.clone(),
+        };
+        names.push(name.clone());
+        let (from, data_type) = (old.name.clone(), old.data_type.clone());
+        CarriedColumn { from, name, data_type, is_left_behind: old.is_left_behind }
+    });
+    carried.take(MOST_NUMBERS.saturating_sub(table.columns.len())).collect()
 }
 
 /// The key of a column in the meanings.
@@ -118,10 +199,10 @@ impl SchemaPlan {
     }
 
     /// If the archived column has the same type, it is renamed back, for the views that use it; its values may be old.
-    fn restore_or_add(&mut self, column: &PublishedColumn, existing: &[ExistingColumn]) {
+    fn restore_or_add(&mut self, column: &PublishedColumn, existing: &ExistingTable) {
         let archived = archived_name(&column.name);
-        let old = existing.iter().find(|old| old.name == archived);
-        if old.is_some_and(|old| PgType::of_catalogue(&old.data_type) == Some(column.pg_type)) {
+        let old = existing.column(&archived).filter(|old| !old.is_left_behind);
+        if old.is_some_and(|old| old.pg_type == Some(column.pg_type)) {
             self.steps.push(SchemaStep::Rename { from: archived, to: column.name.clone() });
             self.refills.push(Refill::All);
         } else {
@@ -152,18 +233,51 @@ mod tests {
         PublishedTable { name: "contacts", source: "contacts_full", key: &["id"], columns, indexes: vec![], about: "" }
     }
 
-    fn existing(columns: &[(&str, &str)]) -> Vec<ExistingColumn> {
-        columns.iter().map(|(name, t)| ExistingColumn { name: (*name).into(), data_type: (*t).into() }).collect()
+    fn existing(columns: &[(&str, &str)]) -> ExistingTable {
+        let column = |(name, of_type): &(&str, &str)| ExistingColumn {
+            name: (*name).into(),
+            data_type: (*of_type).into(),
+            pg_type: PgType::of_catalogue(of_type, "-1"),
+            is_left_behind: false,
+        };
+        let columns: Vec<ExistingColumn> = columns.iter().map(column).collect();
+        ExistingTable { is_plain: true, used: columns.len(), columns, key: vec!["id".into()], ..Default::default() }
     }
 
+    /// With the key's column, which every table has.
     fn planned(wanted: &[(&str, PgType)], there: &[(&str, &str)]) -> SchemaPlan {
         plan(&table(wanted), Some(&existing(there)), &Exclusions::default(), &BTreeMap::new())
     }
 
     #[test]
     fn correct_columns_need_no_step() {
-        let there = [("id", "text"), ("archived_cf_old", "text"), ("peoples_own", "text")];
+        let there = [("id", "varchar"), ("archived_cf_old", "text"), ("peoples_own", "text")];
         assert_eq!(planned(&[("id", PgType::Text)], &there), SchemaPlan::default());
+    }
+
+    #[test]
+    fn table_that_no_step_leads_to_is_replaced_and_keeps_what_is_not_published() {
+        let wanted = [("id", PgType::Text), ("score", PgType::Bigint), ("cf_fee", PgType::Numeric)];
+        let there = [("id", "text"), ("score", "int8"), ("cf_fee", "numeric"), ("cf_old", "text"), ("own", "int4")];
+        let why = |there: &ExistingTable| {
+            plan(&table(&wanted), Some(there), &Exclusions::default(), &BTreeMap::new()).replace.unwrap_or_default()
+        };
+        let fits = existing(&there);
+        assert_eq!(why(&fits), "");
+        assert!(why(&ExistingTable { key: Vec::new(), ..fits.clone() }).contains("primary key"));
+        let widened = existing(&[("id", "text"), ("score", "numeric"), ("cf_fee", "numeric")]);
+        assert_eq!(why(&widened), "the type of score was changed");
+        let retyped = existing(&[("id", "text"), ("score", "int8"), ("cf_fee", "text")]);
+        assert_eq!(why(&retyped), "");
+        assert!(why(&ExistingTable { used: 1_600, ..retyped }).contains("used up"));
+        assert_eq!(why(&ExistingTable { used: 1_600, ..fits.clone() }), "");
+        assert!(planned_missing().contains("missing"));
+        let names: Vec<String> = carried(&table(&wanted), &fits).into_iter().map(|column| column.name).collect();
+        assert_eq!(names, ["archived_cf_old", "own"]);
+    }
+
+    fn planned_missing() -> String {
+        plan(&table(&[]), None, &Exclusions::default(), &BTreeMap::new()).replace.unwrap_or_default()
     }
 
     #[test]
@@ -176,7 +290,7 @@ mod tests {
         assert_eq!(restored.steps, [rename("archived_cf_tier", "cf_tier")]);
         assert_eq!(restored.refills, [Refill::All]);
         // With a different type, the old values stay in the archived column.
-        let retyped = planned(&wanted, &[("id", "text"), ("archived_cf_tier", "bigint")]);
+        let retyped = planned(&wanted, &[("id", "text"), ("archived_cf_tier", "int8")]);
         assert_eq!(retyped.steps, [SchemaStep::Add(column("cf_tier", PgType::Text))]);
     }
 
@@ -195,9 +309,10 @@ mod tests {
     #[test]
     fn excluded_column_is_withdrawn_even_if_it_is_archived() {
         let exclusions = Exclusions::new(&["cf_pay".into()], Default::default());
-        let there = existing(&[("cf_pay", "numeric"), ("cf_pay_num", "double precision"), ("archived_cf_pay", "text")]);
+        let there = existing(&[("cf_pay", "numeric"), ("cf_pay_num", "float8"), ("archived_cf_pay", "text")]);
         let plan = plan(&table(&[]), Some(&there), &exclusions, &BTreeMap::new());
-        let names: Vec<SchemaStep> = there.iter().map(|old| SchemaStep::Withdraw { name: old.name.clone() }).collect();
+        let names: Vec<SchemaStep> =
+            there.columns.iter().map(|old| SchemaStep::Withdraw { name: old.name.clone() }).collect();
         assert_eq!(plan.steps, names);
     }
 }

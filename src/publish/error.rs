@@ -4,7 +4,42 @@ use std::path::PathBuf;
 
 use tokio_postgres::error::SqlState;
 
+use crate::error_chain::error_chain;
+use crate::format;
 use crate::store::StoreError;
+
+/// The longest text of a database that is shown, in characters.
+const LONGEST_TEXT: usize = 500;
+
+/// What went wrong at the database. Its texts are cut, and cleaned of what could control a terminal.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct DatabaseError {
+    text: String,
+    /// The server's own message, if it answered.
+    message: Option<String>,
+    code: Option<SqlState>,
+}
+
+impl DatabaseError {
+    fn of(error: &tokio_postgres::Error) -> DatabaseError {
+        let answer = error.as_db_error();
+        DatabaseError {
+            text: shown(&error_chain(error)),
+            message: answer.map(|answer| shown(answer.message())),
+            code: error.code().cloned(),
+        }
+    }
+}
+
+fn shown(text: &str) -> String {
+    let mut shown = format::plain(text);
+    if let Some((at, _)) = shown.char_indices().nth(LONGEST_TEXT) {
+        shown.truncate(at);
+        shown.push('…');
+    }
+    shown
+}
 
 /// A failure to publish.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +66,7 @@ pub enum PublishError {
         /// Host, port and database.
         place: String,
         /// Why.
-        source: Box<tokio_postgres::Error>,
+        source: Box<DatabaseError>,
     },
     /// The database refuses the user.
     #[error("could not {doing} at {place}")]
@@ -41,7 +76,7 @@ pub enum PublishError {
         /// Host, port and database.
         place: String,
         /// Why.
-        source: Box<tokio_postgres::Error>,
+        source: Box<DatabaseError>,
     },
     /// The database refuses a statement.
     #[error("could not {doing} at {place}")]
@@ -51,11 +86,19 @@ pub enum PublishError {
         /// Host, port and database.
         place: String,
         /// Why.
-        source: Box<tokio_postgres::Error>,
+        source: Box<DatabaseError>,
     },
     /// The schema has a table of that name that this program did not create.
     #[error("the schema `{schema}` has a table `{table}` that crm-mirror did not create")]
     ForeignTable {
+        /// The schema.
+        schema: String,
+        /// The table.
+        table: String,
+    },
+    /// A table has row-level security, which the table that replaces it would not have.
+    #[error("the table `{table}` of the schema `{schema}` has row-level security and cannot be replaced by a new one")]
+    RowSecurity {
         /// The schema.
         schema: String,
         /// The table.
@@ -105,9 +148,9 @@ pub enum PublishError {
 
 impl PublishError {
     /// The error of a statement, with what was being done.
-    pub(super) fn of(doing: &'static str, place: &str, error: tokio_postgres::Error) -> PublishError {
-        let (place, source) = (place.to_string(), Box::new(error));
-        match source.code() {
+    pub(super) fn of(doing: &'static str, place: &str, error: &tokio_postgres::Error) -> PublishError {
+        let (place, source) = (place.to_string(), Box::new(DatabaseError::of(error)));
+        match &source.code {
             None => PublishError::Unavailable { doing, place, source },
             Some(code) => match &code.code()[..2] {
                 // Connections, transactions, resources, locks, operators, the system; and a standby is read-only.
@@ -121,20 +164,47 @@ impl PublishError {
         }
     }
 
+    /// Why there is no connection.
+    pub(super) fn not_connected(place: &str, reason: &str) -> PublishError {
+        let source = Box::new(DatabaseError { text: shown(reason), message: None, code: None });
+        PublishError::Unavailable { doing: "connect", place: place.into(), source }
+    }
+
     /// Whether the database refused the values of rows: too large, out of range, or against a constraint or trigger of its
     /// owner. Repeating the statement does not help, but the other rows can be written.
     pub(super) fn is_of_rows(&self) -> bool {
         let PublishError::Statement { source, .. } = self else { return false };
-        source.code().is_some_and(|code| {
+        source.code.as_ref().is_some_and(|code| {
             ["09", "21", "22", "23", "27", "38", "39", "44", "54", "P0"].contains(&&code.code()[..2])
         })
+    }
+
+    /// Whether the database refuses what was wanted of one table. The others can be published.
+    pub(super) const fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            PublishError::Statement { .. }
+                | PublishError::Denied { .. }
+                | PublishError::ForeignTable { .. }
+                | PublishError::RowSecurity { .. }
+        )
+    }
+
+    /// The server's code; `None` if it did not answer.
+    pub(super) fn code(&self) -> Option<&SqlState> {
+        match self {
+            PublishError::Unavailable { source, .. }
+            | PublishError::Denied { source, .. }
+            | PublishError::Statement { source, .. } => source.code.as_ref(),
+            _ => None,
+        }
     }
 
     /// The server's message.
     pub(super) fn server_message(&self) -> String {
         match self {
-            PublishError::Statement { source, .. } => {
-                source.as_db_error().map_or_else(|| source.to_string(), |error| error.message().to_string())
+            PublishError::Statement { source, .. } | PublishError::Denied { source, .. } => {
+                source.message.clone().unwrap_or_else(|| source.to_string())
             }
             other => other.to_string(),
         }
@@ -162,7 +232,11 @@ impl PublishError {
             PublishError::Unsettled => Some("run the command again"),
             PublishError::Empty => Some("run `crm-mirror sync` to make the first copy"),
             PublishError::Store(error) => error.hint(),
-            PublishError::Statement { .. } | PublishError::Lock { .. } => None,
+            PublishError::Statement { .. } => {
+                Some("undo what was changed in the schema, or drop the table: the next publish loads it again")
+            }
+            PublishError::RowSecurity { .. } => Some("drop its policies, and protect a view of your own instead"),
+            PublishError::Lock { .. } => None,
         }
     }
 }

@@ -82,14 +82,14 @@ async fn send_batch(
     next.details.meanings = super::state::meanings(publication);
 
     database.begin(&next).await?;
-    for table in &publication.tables {
+    for table in publication.open_tables() {
         if let Some((rows, _)) = batch.small.get(table.name) {
             replace_small(database, publication, table, rows).await?;
         }
     }
     for object in &publication.objects {
         send_records(database, publication, &batch, *object).await?;
-        if multi_changed {
+        if multi_changed && publication.table("custom_multi_values").is_some() {
             drop_other_multi_values(database, publication, *object).await?;
         }
     }
@@ -224,7 +224,7 @@ type SmallTables = BTreeMap<&'static str, (Vec<SourceRow>, String)>;
 
 fn read_small(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> Result<SmallTables, StoreError> {
     let mut out = BTreeMap::new();
-    for table in publication.tables.iter().filter(|table| table.is_small()) {
+    for table in publication.open_tables().filter(|table| table.is_small()) {
         let query = table.query();
         let rows = moment.page(&query, None, u32::MAX)?;
         let digest = value::digest(format!("{:?} {rows:?}", query.columns).as_bytes());
@@ -278,23 +278,27 @@ async fn send_records(
     object: Object,
 ) -> Result<(), PublishError> {
     let records: Vec<&ChangedRecord> = batch.records.iter().filter(|record| record.object == object).collect();
-    let Some(table) = publication.table(object.table()).filter(|_| !records.is_empty()) else { return Ok(()) };
+    if records.is_empty() {
+        return Ok(());
+    }
     let ids: Vec<String> = records.iter().map(|record| value::key(&record.id).into_owned()).collect();
-    let none = Vec::new();
-    let rows = converted(publication, table, batch.rows.get(table.name).unwrap_or(&none));
-    let kept = keys(&rows, table.place("id").unwrap_or(0));
-    let gone: Vec<&str> = ids.iter().filter(|id| !kept.contains(id)).map(String::as_str).collect();
-    database.upsert(table, &rows).await?;
     let schema = database.schema.as_str();
-    let delete = RowStatement {
-        doing: DELETING,
-        statement: sql::delete_records(schema, table.name, "id", false),
-        table: table.name,
-        names: gone.iter().map(ToString::to_string).collect(),
-        arrays: vec![gone.into_iter().map(Some).collect()],
-        fixed: Vec::new(),
-    };
-    database.write(&delete).await?;
+    if let Some(table) = publication.table(object.table()) {
+        let none = Vec::new();
+        let rows = converted(publication, table, batch.rows.get(table.name).unwrap_or(&none));
+        let kept = keys(&rows, table.place("id").unwrap_or(0));
+        let gone: Vec<&str> = ids.iter().filter(|id| !kept.contains(id)).map(String::as_str).collect();
+        database.upsert(table, &rows).await?;
+        let delete = RowStatement {
+            doing: DELETING,
+            statement: sql::delete_records(schema, table.name, "id", false),
+            table: table.name,
+            names: gone.iter().map(ToString::to_string).collect(),
+            arrays: vec![gone.into_iter().map(Some).collect()],
+            fixed: Vec::new(),
+        };
+        database.write(&delete).await?;
+    }
     let of_object = |name: &str| {
         let place = publication.table(name)?.place("object_type")?;
         let rows = batch.rows.get(name)?.iter().filter(|row| row[place].as_text() == Some(object.as_str()));
@@ -315,7 +319,8 @@ async fn send_records(
         let rows = converted(publication, table, &of_object(name).unwrap_or_default());
         database.upsert(table, &rows).await?;
     }
-    for record in records.iter().filter(|record| record.erase > 0) {
+    let erased = records.iter().filter(|record| record.erase > 0 && publication.table("changes").is_some());
+    for record in erased {
         let statement = format!(
             "DELETE FROM {} WHERE object_type = $1 AND record_id = $2 AND seq <= $3",
             sql::qualified(schema, "changes")
@@ -407,7 +412,7 @@ async fn send_owner_names(
         owners.iter().map(|row| value::key(row[0].as_text().unwrap_or_default()).into_owned()).collect();
     let names: Vec<Option<&str>> =
         owners.iter().map(|row| row[1].as_text().filter(|name| !name.contains('\0'))).collect();
-    for table in publication.tables.iter().filter(|table| table.object().is_some()) {
+    for table in publication.open_tables().filter(|table| table.object().is_some()) {
         if table.place("owner_name").is_none() || table.place("owner_id").is_none() {
             continue;
         }

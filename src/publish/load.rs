@@ -1,9 +1,7 @@
-//! Loads everything: every table by COPY, directly into empty tables, else into shadow tables that are merged in the
-//! same transaction.
+//! Loads tables: every one by COPY into a new table, which takes the place of the old one in the same transaction.
 //!
 //! The pages are read one after the other, each in a snapshot of its own; changes made meanwhile are in
-//! `changed_records`, and are sent next. The tables are not recreated, so grants, comments and users' views are kept,
-//! and readers see the old rows until the new ones are committed. A merge changes only rows that differ.
+//! `changed_records`, and are sent next. Readers see the old tables until the new ones are committed.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +9,7 @@ use super::database::Database;
 use super::error::PublishError;
 use super::mirror::PublishedMirror;
 use super::row::{Converter, PgRow, copy_line};
-use super::rows::RowStatement;
+use super::schema::SchemaOutcome;
 use super::sql;
 use super::state::TargetState;
 use super::tables::{self, Publication, PublishedTable};
@@ -22,25 +20,51 @@ use crate::store::publishing::source::SourceRow;
 /// The number of rows of one page.
 const PAGE: u32 = 1_000;
 
-/// The number of rows loaded into each table.
-pub(super) type LoadedRows = BTreeMap<&'static str, u64>;
+/// The outcome of a load.
+#[derive(Debug, Default)]
+pub(super) struct Loaded {
+    /// The number of rows loaded into each table.
+    pub(super) rows: BTreeMap<&'static str, u64>,
+    /// What could not follow its table, one sentence each.
+    pub(super) left_behind: Vec<String>,
+}
 
-/// Loads every table. `state` is the database's state afterwards; its sequence number bounds the feed.
+/// Loads the tables that must be replaced; with `whole`, everything is loaded, and tables that are not published any more
+/// are emptied. `state` is the database's state afterwards; its sequence number bounds the feed.
 ///
-/// COPY and the merge take all rows or none. If the database refuses a row, everything is loaded once more with
-/// statements that leave it out.
+/// COPY takes all rows or none: if the database refuses a row, everything is loaded once more with statements that leave
+/// it out. A table that the database does not let be replaced is left as it is, and the others are loaded.
 pub(super) async fn load(
     database: &Database,
     mirror: &PublishedMirror,
-    publication: &Publication,
+    publication: &mut Publication,
+    outcome: &mut SchemaOutcome,
     state: &mut TargetState,
-) -> Result<LoadedRows, PublishError> {
-    match load_by(database, mirror, publication, state, LoadMethod::Copy).await {
-        Err(error) if error.is_of_rows() => {
-            database.retry_checking_at_once().await?;
-            load_by(database, mirror, publication, state, LoadMethod::Statements).await
+    whole: bool,
+) -> Result<Loaded, PublishError> {
+    let mut method = LoadMethod::Copy;
+    loop {
+        for (name, _) in &outcome.refused {
+            publication.blocked.insert(name);
+            outcome.replaced.remove(name);
         }
-        loaded => loaded,
+        state.details.owed.extend(publication.blocked.iter().map(ToString::to_string));
+        for name in outcome.replaced.keys() {
+            state.details.owed.remove(*name);
+            state.details.digests.remove(*name);
+        }
+        let mut at = None;
+        match load_by(database, mirror, publication, outcome, state, (method, whole), &mut at).await {
+            Err(error) if error.is_of_rows() && method == LoadMethod::Copy => {
+                database.retry_checking_at_once().await?;
+                method = LoadMethod::Statements;
+            }
+            Err(error) if error.is_refusal() && at.is_some() => {
+                database.roll_back().await?;
+                outcome.refused.extend(at.map(|table| (table, error)));
+            }
+            loaded => return loaded,
+        }
     }
 }
 
@@ -53,66 +77,65 @@ enum LoadMethod {
     Statements,
 }
 
+/// One attempt. `at` is the table that it was at.
 async fn load_by(
     database: &Database,
     mirror: &PublishedMirror,
     publication: &Publication,
+    outcome: &SchemaOutcome,
     state: &mut TargetState,
-    method: LoadMethod,
-) -> Result<LoadedRows, PublishError> {
-    let mut shadows = Vec::new();
-    for table in &publication.tables {
-        if !is_loaded(table, state) {
-            continue;
-        }
-        let shadow = if database.is_empty(table.name).await? { None } else { Some(sql::shadow_name(table.name)) };
-        if let Some(shadow) = &shadow {
-            let statement = sql::create_table(&database.schema, table, shadow);
-            database.run("create a table for the reload", &statement).await?;
-        }
-        shadows.push((table, shadow));
-    }
-    let existing = database.columns().await?;
+    (method, whole): (LoadMethod, bool),
+    at: &mut Option<&'static str>,
+) -> Result<Loaded, PublishError> {
     database.begin(state).await?;
-    // Tables that are no longer published are emptied.
-    for name in tables::names().into_iter().filter(|name| publication.table(name).is_none()) {
-        if existing.contains_key(name) {
+    if whole {
+        empty_others(database, publication, outcome).await?;
+    }
+    let replaced: Vec<&PublishedTable> =
+        publication.open_tables().filter(|table| outcome.replaced.contains_key(table.name)).collect();
+    let mut loaded = Loaded::default();
+    for table in &replaced {
+        *at = Some(table.name);
+        let shadow = database.create_shadow(table).await?;
+        database.forget_refused(table.name).await?;
+        let rows = match state.is_loaded(table) {
+            true => copy(database, mirror, publication, table, (&shadow, method), state).await?,
+            false => 0,
+        };
+        loaded.rows.insert(table.name, rows);
+        database.fill_shadow(table, &shadow, outcome.existing.get(table.name)).await?;
+    }
+    *at = None;
+    let is_there = |table: &&&PublishedTable| outcome.existing.contains_key(table.name);
+    let locked: Vec<&str> = replaced.iter().filter(is_there).map(|table| table.name).collect();
+    database.lock_tables(&locked).await?;
+    for table in &replaced {
+        *at = Some(table.name);
+        let is_new = !outcome.existing.contains_key(table.name);
+        let hides = !publication.exclusions.is_empty();
+        loaded.left_behind.extend(database.swap(table, is_new, hides).await?);
+    }
+    *at = None;
+    database.commit().await?;
+    state.generation += 1;
+    Ok(loaded)
+}
+
+/// Empties the tables that are no longer published.
+async fn empty_others(
+    database: &Database,
+    publication: &Publication,
+    outcome: &SchemaOutcome,
+) -> Result<(), PublishError> {
+    let is_published = |name: &str| publication.tables.iter().any(|table| table.name == name);
+    for name in tables::names().into_iter().filter(|name| !is_published(name)) {
+        if outcome.existing.contains_key(name) {
             let statement = format!("DELETE FROM {}", sql::qualified(&database.schema, name));
             database.run("empty a table", &statement).await?;
         }
         database.forget_refused(name).await?;
     }
-    let mut loaded = LoadedRows::new();
-    for (table, shadow) in &shadows {
-        let name = shadow.as_deref().unwrap_or(table.name);
-        database.forget_refused(table.name).await?;
-        loaded.insert(table.name, copy(database, mirror, publication, table, (name, method), state).await?);
-    }
-    for (table, shadow) in &shadows {
-        match shadow {
-            Some(shadow) if method == LoadMethod::Copy => {
-                for statement in sql::merge(&database.schema, table, shadow) {
-                    database.run("replace the rows", &statement).await?;
-                }
-            }
-            Some(shadow) => merge_by_pages(database, table, shadow).await?,
-            None => {}
-        }
-    }
-    database.commit().await?;
-    state.generation += 1;
-    for (_, shadow) in shadows {
-        if let Some(shadow) = shadow {
-            let statement = format!("DROP TABLE IF EXISTS {}", sql::qualified(&database.schema, &shadow));
-            database.run("drop a table of the reload", &statement).await?;
-        }
-    }
-    Ok(loaded)
-}
-
-/// Whether a table can be loaded: records are loaded only once their first copy is finished.
-pub(super) fn is_loaded(table: &PublishedTable, state: &TargetState) -> bool {
-    table.object().is_none_or(|object| state.details.loaded.contains(&object))
+    Ok(())
 }
 
 /// Copies a table page by page, and returns the number of rows.
@@ -165,48 +188,6 @@ async fn copy(
         Some(sink) => sink.finish().await,
         None => Ok(written),
     }
-}
-
-/// Brings a table to the contents of its shadow, except for the rows that the database refuses.
-async fn merge_by_pages(database: &Database, table: &PublishedTable, shadow: &str) -> Result<(), PublishError> {
-    let (schema, most) = (database.schema.as_str(), PAGE as usize);
-    let places: Vec<usize> = table.key.iter().filter_map(|column| table.place(column)).collect();
-    let mut after: Option<Vec<String>> = None;
-    loop {
-        let statement = sql::page_of_others(schema, table, shadow, after.is_some(), most);
-        let keys = database.page(&statement, &texts(after.as_deref())).await?;
-        let delete = RowStatement {
-            doing: "delete rows",
-            statement: sql::delete_keys(schema, table),
-            table: table.name,
-            names: keys.iter().map(|key| format!("deletion of {}", key_texts(key).join(" "))).collect(),
-            arrays: (0..places.len()).map(|place| keys.iter().map(|key| key[place].as_deref()).collect()).collect(),
-            fixed: Vec::new(),
-        };
-        database.write(&delete).await?;
-        after = keys.last().filter(|_| keys.len() == most).map(key_texts);
-        if after.is_none() {
-            break;
-        }
-    }
-    loop {
-        let statement = sql::page(schema, table, shadow, after.is_some(), most);
-        let rows = database.page(&statement, &texts(after.as_deref())).await?;
-        database.upsert(table, &rows).await?;
-        let key = |row: &PgRow| places.iter().filter_map(|place| row[*place].clone()).collect();
-        after = rows.last().filter(|_| rows.len() == most).map(key);
-        if after.is_none() {
-            return Ok(());
-        }
-    }
-}
-
-fn key_texts(key: &PgRow) -> Vec<String> {
-    key.iter().flatten().cloned().collect()
-}
-
-fn texts(after: Option<&[String]>) -> Vec<&str> {
-    after.unwrap_or_default().iter().map(String::as_str).collect()
 }
 
 /// Selects the rows of a table that are published.

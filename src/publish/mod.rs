@@ -1,4 +1,4 @@
-//! Publishes the mirror to PostgreSQL, or to an engine that speaks its protocol.
+//! Publishes the mirror to PostgreSQL.
 //!
 //! [`publish`] runs once: it brings the tables of a schema in line with the mirror's columns, loads new tables, and
 //! otherwise sends the records that changed, the feed's new entries, and whole small tables. It is state-based: it
@@ -11,8 +11,9 @@
 //! | `ddl`, `sql` | the steps from the existing columns to the wanted ones, and statements (pure) |
 //! | `state` | the state that the target database stores: the cursor, and what it was made from (pure) |
 //! | `target`, `database` | the URL, TLS, the connection, and its statements |
-//! | `mirror`, `schema` | access to the mirror on blocking threads; execution of the planned steps |
-//! | `stream` | the same as JSON lines, for any kind of follower |
+//! | `catalogue` | what the database has |
+//! | `mirror`, `schema`, `swap` | access to the mirror on blocking threads; execution of the planned steps; new tables in the place of old ones |
+//! | `stream`, `stream_lines` | the same as JSON lines, for any kind of follower |
 //! | `keeper` | the daemon's task that publishes changes |
 //! | `rows` | writing rows, and the list of those that the database refuses |
 //! | `compare` | proof that both sides are equal, and repair |
@@ -24,10 +25,14 @@
 //! - A row that the database refuses is left out and listed in the same transaction, and stops no other row.
 //! - Columns precede their rows: DDL is idempotent and computed from the existing columns, and the records whose values
 //!   a new column needs are entered into `changed_records` before it is created.
-//! - The SQL is limited to what CockroachDB, YugabyteDB and Citus accept too: no triggers, no extensions, no own types.
+//! - The DDL of a table is one transaction. A table that no steps lead to is replaced by a new one in the transaction of its
+//!   load, so readers see the old table or the new one. What the database refuses of one table stops no other.
+//! - Settings are changed for a transaction only, and a lock is waited for two seconds.
 //! - The mirror is read in short snapshots, and nothing is awaited while one is open.
 
 mod background_task;
+mod bounded_stream;
+mod catalogue;
 mod compare;
 mod database;
 mod ddl;
@@ -44,6 +49,8 @@ mod schema;
 mod sql;
 mod state;
 mod stream;
+mod stream_lines;
+mod swap;
 mod tables;
 mod target;
 mod value;
@@ -51,6 +58,6 @@ mod value;
 pub use background_task::{PublishKeeper, PublishPlan};
 pub use compare::Comparison;
 pub use error::PublishError;
-pub use run::{Check, PublishReport, PublishSettings, probe, publish};
+pub use run::{BlockedTable, Check, PublishReport, PublishSettings, probe, publish};
 pub use stream::{MirrorStream, StreamCursor, StreamError};
 pub use target::PublishUrl;

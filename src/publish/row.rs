@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::exclude::Exclusions;
 use super::json::{self, ESCAPED};
-use super::tables::{PgType, Publication, PublishedTable};
+use super::tables::{PgType, Publication, PublishedColumn, PublishedTable};
 use super::value::{self, PgValue};
 use crate::model::Object;
 use crate::model::field_value::SqlValue;
@@ -55,15 +55,41 @@ impl<'a> Converter<'a> {
                 PgValue::Null => None,
                 PgValue::Text(text) => Some(text.into_owned()),
                 PgValue::Unfit => {
-                    escapes.extend(column.wire.as_deref().map(|wire| (wire, value::source(&value))));
+                    // A joined name is kept with the record that has it.
+                    if !is_joined(&column.source) {
+                        escapes.push((column.wire.as_deref().unwrap_or(&column.source), value::source(&value)));
+                    }
                     None
                 }
             });
+        }
+        if self.extra.is_some() {
+            self.shed(row, &mut out, &mut escapes);
         }
         if let Some(extra) = self.extra.filter(|_| !escapes.is_empty()) {
             out[extra] = Some(with_escapes(out[extra].as_deref(), &escapes));
         }
         out
+    }
+
+    /// Moves the last values of custom fields to `extra` until the row fits on a page of the database.
+    fn shed<'t>(&'t self, row: &[SqlValue], out: &mut PgRow, escapes: &mut Vec<(&'t str, String)>) {
+        let columns = &self.table.columns;
+        if columns.len() * value::LONGEST_STORED <= ROOM {
+            return;
+        }
+        let is_custom = |place: &usize| columns[*place].is_custom();
+        let mut bytes = stored_bytes(columns, out);
+        for place in (0..columns.len()).rev().filter(is_custom) {
+            if bytes <= ROOM {
+                return;
+            }
+            if out[place].take().is_some() {
+                let wire = columns[place].wire.as_deref();
+                escapes.extend(wire.map(|wire| (wire, value::source(&row[place]))));
+                bytes = stored_bytes(columns, out);
+            }
+        }
     }
 
     /// A row without excluded values.
@@ -132,6 +158,26 @@ impl<'a> Converter<'a> {
     }
 }
 
+/// The bytes that the values of a row may have: a row must fit on a page of 8 KiB, with a header that has a bit for each of up
+/// to 1,600 columns, and with columns that a person added.
+const ROOM: usize = 7_700;
+
+/// The bytes of a row's values on its page, each at the boundary that its type needs.
+fn stored_bytes(columns: &[PublishedColumn], row: &PgRow) -> usize {
+    columns.iter().zip(row).fold(0, |at, (column, value)| match value {
+        Some(text) => {
+            let (bytes, boundary) = value::stored_bytes(text, column.pg_type);
+            at.next_multiple_of(boundary) + bytes
+        }
+        None => at,
+    })
+}
+
+/// Whether a column is the name of another record.
+pub(super) fn is_joined(column: &str) -> bool {
+    ["owner_name", "company_name"].contains(&column)
+}
+
 /// Whether a column contains the key of another row, and so must have the same form as that key.
 fn is_pointer(column: &str) -> bool {
     ["owner_id", "company_id"].contains(&column)
@@ -176,7 +222,6 @@ pub(super) fn copy_line(row: &PgRow, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tables::PublishedColumn;
     use super::*;
 
     fn column(name: &str, pg_type: PgType, wire: Option<&str>) -> PublishedColumn {
@@ -218,6 +263,27 @@ mod tests {
         let kept = convert("0000-01-01", SqlValue::Null);
         assert_eq!(kept[2].as_deref().unwrap(), r#"{"crm_mirror_escaped":{"customFields.day":"\"0000-01-01\""}}"#);
         assert_eq!(convert("2026-01-01", SqlValue::Null), [Some("a".into()), Some("2026-01-01".into()), None]);
+    }
+
+    #[test]
+    fn row_that_is_too_wide_keeps_its_last_values_in_extra() {
+        let mut table = contacts();
+        let wires: Vec<String> = (0..500).map(|n| format!("customFields.f{n}")).collect();
+        table.columns.extend((0..500).map(|n| column(&format!("cf_f{n}"), PgType::Text, Some(&wires[n]))));
+        let none = Exclusions::default();
+        let converter = Converter::new(&table, &none, &[]);
+        let row = |text: &str| -> Vec<SqlValue> {
+            let standard = ["a".into(), SqlValue::Null, SqlValue::Null].into_iter();
+            standard.chain((0..500).map(|_| SqlValue::from(text))).collect()
+        };
+        let narrow = converter.convert(&row("ten bytes."));
+        assert!(narrow[2].is_none() && narrow[502].is_some());
+        let wide = converter.convert(&row(&"x".repeat(100)));
+        let kept = wide[3..].iter().take_while(|value| value.is_some()).count();
+        assert!((300..330).contains(&kept) && wide[3 + kept..].iter().all(Option::is_none), "{kept}");
+        let extra = wide[2].as_deref().unwrap();
+        assert_eq!(extra.matches("customFields.f").count(), 500 - kept);
+        assert!(extra.contains("customFields.f499"));
     }
 
     #[test]

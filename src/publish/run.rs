@@ -16,6 +16,7 @@ use super::target::PublishUrl;
 use super::{compare, follow, load, schema};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
+use crate::regular_file;
 use crate::store::publishing::queue::{CopyProof, PublishProgress, RefusedRow};
 
 /// How often the columns of the mirror may change while one run sends its rows.
@@ -68,14 +69,35 @@ pub struct PublishReport {
     pub changes: u64,
     /// Lists that are not published yet: their first copy is not finished.
     pub not_copied: Vec<Resource>,
-    /// What could not be dropped because views use it, one sentence each.
+    /// What could not follow, and what is kept only because views use it, one sentence each.
     pub left_behind: Vec<String>,
+    /// The tables that the database does not let be brought to shape: nothing is sent to them.
+    pub blocked: Vec<BlockedTable>,
     /// The number of rows that the database refuses.
     pub refused: u64,
     /// The first of them.
     pub refused_rows: Vec<RefusedRow>,
     /// The comparison of both sides, if it was wanted.
     pub comparison: Option<Comparison>,
+}
+
+/// A table that the database does not let be brought to shape.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BlockedTable {
+    /// The published table.
+    pub table: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+impl PublishReport {
+    /// The tables that are not published, as one sentence.
+    fn blocked_sentence(&self) -> Option<String> {
+        let first = self.blocked.first()?;
+        let others = self.blocked.len() - 1;
+        let more = if others == 0 { String::new() } else { format!(", and {others} more tables") };
+        Some(format!("{} is not published: {}{more}", first.table, first.reason))
+    }
 }
 
 /// Publishes the mirror once, and records in the mirror how far it came or why it failed.
@@ -94,19 +116,24 @@ pub async fn publish(
     }
     let ended = Publisher { url, settings, mirror: &mirror, now }.run().await;
     let reached = ended.as_ref().ok().map(|(_, reached)| reached.clone());
-    let refused = ended.as_ref().map(|(report, _)| (report.refused, report.refused_rows.clone())).unwrap_or_default();
+    let sent = ended.as_ref().ok().map(|(report, _)| report.clone());
     let error = ended.as_ref().err().map(error_chain);
     let noted = mirror.note(move |tx| {
         let before = tx.publish_progress()?;
+        let blocked = sent.as_ref().and_then(PublishReport::blocked_sentence);
+        let sent = sent.unwrap_or_default();
         tx.set_publish_progress(&match error {
             None => PublishProgress {
                 seq: reached.as_ref().and_then(|state| Some(state.cursor.as_ref()?.1)),
                 changed: reached.as_ref().map_or(0, |state| state.details.changed),
                 published_at: Some(now),
-                refused: refused.0,
-                refused_rows: refused.1,
+                failed_at: blocked.as_ref().map(|_| now),
+                failures: blocked.as_ref().map_or(0, |_| before.failures.saturating_add(1)),
+                last_error: blocked,
+                refused: sent.refused,
+                refused_rows: sent.refused_rows,
+                left_behind: sent.left_behind,
                 proof: reached.map(|state| state.details.proof).unwrap_or_default(),
-                ..PublishProgress::default()
             },
             Some(error) => PublishProgress {
                 last_error: Some(error),
@@ -144,7 +171,7 @@ impl PublishLock {
         }
         let path = lock_path(&settings.mirror);
         let failed = |source| PublishError::Lock { path: path.clone(), source };
-        let file = File::options().create(true).write(true).truncate(false).open(&path).map_err(failed)?;
+        let file = regular_file::open_or_create_own(&path, 0o600).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(PublishLock { _file: file }),
             Err(TryLockError::WouldBlock) => Err(PublishError::Busy { schema: settings.schema.clone() }),
@@ -194,7 +221,7 @@ impl Publisher<'_> {
                 Err(error) => return Err(error),
             }
             // A load that was interrupted by new columns leaves its transaction open.
-            database.run("end a transaction", "ROLLBACK").await?;
+            database.roll_back().await?;
         }
         Err(PublishError::Unsettled)
     }
@@ -214,31 +241,36 @@ impl Publisher<'_> {
         } else {
             state.why_reload(&round.mirror_id, round.feed, &round.publication, &round.copied)
         };
-        let outcome =
-            schema::reconcile(database, self.mirror, &round.publication, &mut state, &round.refilled, why.is_some())
-                .await?;
-        report.left_behind.extend(outcome.left_behind);
-        report.left_behind.extend(round.publication.left_out.iter().cloned());
-        report.not_copied = round
-            .publication
-            .objects
-            .iter()
-            .filter(|object| !round.copied.contains(object))
-            .map(|o| o.resource())
-            .collect();
-        if let Some(why) = why.or(outcome.created.then_some("a table was missing")) {
-            state = state.loaded(&round.mirror_id, round.feed, &round.publication, &round.copied);
-            report.loaded = load::load(database, self.mirror, &round.publication, &mut state).await?;
-            report.reloaded = Some(why.into());
+        let mut publication = round.publication;
+        if why.is_some() {
+            state = state.loaded(&round.mirror_id, round.feed, &publication, &round.copied);
+        }
+        let mut outcome = schema::reconcile(database, self.mirror, &publication, &state, &round.refilled, why).await?;
+        let objects = publication.objects.iter().filter(|object| !round.copied.contains(object));
+        report.not_copied = objects.map(|object| object.resource()).collect();
+        publication.blocked.extend(outcome.refused.iter().map(|(table, _)| *table));
+        state.details.owed.extend(publication.blocked.iter().map(ToString::to_string));
+        let mut left_behind = publication.left_out.clone();
+        if why.is_some() || !outcome.replaced.is_empty() {
+            let whole = why.is_some();
+            let loaded = load::load(database, self.mirror, &mut publication, &mut outcome, &mut state, whole).await?;
+            let reasons: Vec<String> = outcome.replaced.iter().map(|(table, why)| format!("{table}: {why}")).collect();
+            report.reloaded = Some(why.map_or_else(|| reasons.join("; "), String::from));
+            report.loaded = loaded.rows;
+            left_behind.extend(loaded.left_behind);
             *full = false;
         }
-        schema::finish(database, &round.publication, &mut state).await?;
-        let sent = follow::send_all(database, self.mirror, &round.publication, &mut state).await?;
+        outcome.refused.extend(schema::finish(database, &publication, &mut state).await?);
+        report.blocked =
+            outcome.refused.iter().map(|(table, error)| BlockedTable { table, reason: error_chain(error) }).collect();
+        let sent = follow::send_all(database, self.mirror, &publication, &mut state).await?;
         report.records += sent.records;
         report.changes += sent.changes;
         if self.settings.check != Check::None {
-            report.comparison = Some(self.compare(database, &round.publication, &mut state).await?);
+            report.comparison = Some(self.compare(database, &publication, &mut state).await?);
         }
+        left_behind.extend(schema::left_behind(database).await?);
+        report.left_behind = left_behind;
         report.cursor = state.cursor_text();
         Ok(state)
     }

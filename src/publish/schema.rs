@@ -1,11 +1,12 @@
-//! Executes the steps from the existing columns to the wanted ones.
+//! Brings the existing tables to the wanted columns: step by step where that is possible, each table in a transaction of
+//! its own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio_postgres::error::SqlState;
 
 use super::database::Database;
-use super::ddl::{self, Refill, SchemaPlan, SchemaStep};
+use super::ddl::{self, ExistingTable, LEFT_BEHIND, Refill, SchemaPlan, SchemaStep};
 use super::error::PublishError;
 use super::mirror::PublishedMirror;
 use super::sql;
@@ -17,44 +18,59 @@ const DOING: &str = "change the columns";
 /// The outcome for the schema.
 #[derive(Debug, Default)]
 pub(super) struct SchemaOutcome {
-    /// Whether a table was created: its rows are still missing.
-    pub(super) created: bool,
-    /// What could not be dropped because views use it, one sentence each.
-    pub(super) left_behind: Vec<String>,
+    /// The tables that must be replaced by new ones, and why.
+    pub(super) replaced: BTreeMap<&'static str, String>,
+    /// What the database refuses, by table.
+    pub(super) refused: Vec<(&'static str, PublishError)>,
+    /// The tables of the schema before.
+    pub(super) existing: BTreeMap<String, ExistingTable>,
 }
 
-/// Brings every table to its columns. The records whose values a column needs are first entered into `changed_records`,
-/// unless everything is about to be loaded. Before a table is created, the database's state is that a load is owed: the
-/// load may be interrupted, and the next run cannot tell the table from one whose rows were deleted.
+/// Brings every table to its columns that steps lead to. The records whose values a column needs are first entered into
+/// `changed_records`. With `why`, everything is about to be loaded into new tables.
 pub(super) async fn reconcile(
     database: &Database,
     mirror: &PublishedMirror,
     publication: &Publication,
-    state: &mut TargetState,
+    state: &TargetState,
     refilled: &BTreeSet<(String, String)>,
-    will_load: bool,
+    why: Option<&str>,
 ) -> Result<SchemaOutcome, PublishError> {
-    let existing = database.columns().await?;
-    let created = publication.tables.iter().any(|table| !existing.contains_key(table.name));
-    let mut outcome = SchemaOutcome { created, ..SchemaOutcome::default() };
-    if created {
-        database.owe_load(state).await?;
-    }
-    for name in existing.keys().filter(|name| name.ends_with("__reload")) {
-        database.run(DOING, &format!("DROP TABLE IF EXISTS {}", sql::qualified(&database.schema, name))).await?;
+    let mut outcome = SchemaOutcome { existing: database.tables().await?, ..SchemaOutcome::default() };
+    for (name, _) in outcome.existing.iter().filter(|(_, table)| table.is_left_behind) {
+        if database.users(name).await?.is_empty() {
+            database.transaction(DOING, &format!("DROP TABLE {}", sql::qualified(&database.schema, name))).await?;
+        }
     }
     for table in &publication.tables {
-        let there = existing.get(table.name).map(Vec::as_slice);
-        let mut plan = ddl::plan(table, there, &publication.exclusions, &state.details.meanings);
-        let is_refilled = |column: &str| refilled.contains(&(table.name.to_string(), column.to_string()));
-        if table.columns.iter().any(|column| is_refilled(&column.source)) {
-            plan.refills.push(Refill::All);
+        let there = outcome.existing.get(table.name);
+        if there.is_some_and(|there| !there.is_plain) {
+            let (schema, table_name) = (database.schema.clone(), table.name.to_string());
+            outcome.refused.push((table.name, PublishError::ForeignTable { schema, table: table_name }));
+            continue;
         }
-        if !will_load {
+        let mut plan = ddl::plan(table, there, &publication.exclusions, &state.details.meanings);
+        if state.details.owed.contains(table.name) {
+            plan.replace.get_or_insert("it could not be brought to its columns before".into());
+        }
+        if let Some(why) = why.filter(|_| state.is_loaded(table)) {
+            plan.replace.get_or_insert(why.into());
+        }
+        if plan.replace.is_some() {
+            plan.steps.retain(|step| matches!(step, SchemaStep::Withdraw { .. }));
+        } else if why.is_none() {
+            let is_refilled = |column: &str| refilled.contains(&(table.name.to_string(), column.to_string()));
+            if table.columns.iter().any(|column| is_refilled(&column.source)) {
+                plan.refills.push(Refill::All);
+            }
             requeue(mirror, table, &plan).await?;
         }
-        for step in plan.steps {
-            outcome.left_behind.extend(carry_out(database, table, step).await?);
+        match carry_out(database, table, &plan).await {
+            Err(error) if error.is_refusal() => outcome.refused.push((table.name, error)),
+            done => {
+                done?;
+                outcome.replaced.extend(plan.replace.map(|why| (table.name, why)));
+            }
         }
     }
     Ok(outcome)
@@ -73,66 +89,110 @@ async fn requeue(mirror: &PublishedMirror, table: &PublishedTable, plan: &Schema
     Ok(())
 }
 
-/// Executes a step. Returns a sentence if something could not be dropped.
-async fn carry_out(
-    database: &Database,
-    table: &PublishedTable,
-    step: SchemaStep,
-) -> Result<Option<String>, PublishError> {
-    let (schema, name) = (database.schema.as_str(), table.name);
-    match step {
-        SchemaStep::Create => database.run(DOING, &sql::create_table(schema, table, name)).await.map(|()| None),
-        SchemaStep::Add(column) => database.run(DOING, &sql::add_column(schema, name, &column)).await.map(|()| None),
-        SchemaStep::Rename { from, to } => {
-            database.run(DOING, &sql::rename_column(schema, name, &from, &to)).await.map(|()| None)
+/// Executes the steps of a table in one transaction.
+async fn carry_out(database: &Database, table: &PublishedTable, plan: &SchemaPlan) -> Result<(), PublishError> {
+    let mut steps = plan.steps.clone();
+    if steps.iter().any(|step| matches!(step, SchemaStep::Forget { .. })) {
+        let users = database.users(table.name).await?;
+        steps.retain(|step| !matches!(step, SchemaStep::Forget { name } if users.contains_key(name)));
+    }
+    if steps.is_empty() {
+        return Ok(());
+    }
+    database.start(DOING).await?;
+    for step in &steps {
+        if let Err(error) = take(database, table, step).await {
+            database.roll_back().await?;
+            return Err(error);
         }
+    }
+    database.commit().await
+}
+
+async fn take(database: &Database, table: &PublishedTable, step: &SchemaStep) -> Result<(), PublishError> {
+    let (schema, name) = (database.schema.as_str(), table.name);
+    let keep = async |column: &str, about: &str| {
+        let about = sql::literal(&format!("{LEFT_BEHIND}{about}"));
+        database.run(DOING, &sql::comment_on(schema, name, column, &about)).await
+    };
+    match step {
+        SchemaStep::Add(column) => database.run(DOING, &sql::add_column(schema, name, column)).await,
+        SchemaStep::Rename { from, to } => database.run(DOING, &sql::rename_column(schema, name, from, to)).await,
+        SchemaStep::Forget { name: column } => drop_column(database, name, column).await.map(drop),
         SchemaStep::Drop { name: column, aside } => {
-            let Some(views) = drop_column(database, name, &column).await? else { return Ok(None) };
-            database.run(DOING, &sql::rename_column(schema, name, &column, &aside)).await?;
-            Ok(Some(format!(
-                "{name}.{column} changed its type; its old values stay in {aside}, which is still used: {views}"
-            )))
+            if drop_column(database, name, column).await? {
+                return Ok(());
+            }
+            database.run(DOING, &sql::rename_column(schema, name, column, aside)).await?;
+            keep(aside, &format!("the values of {column} before its type changed")).await
         }
         SchemaStep::Withdraw { name: column } => {
-            let Some(views) = drop_column(database, name, &column).await? else { return Ok(None) };
-            database.run(DOING, &sql::clear_column(schema, name, &column)).await?;
-            Ok(Some(format!(
-                "{name}.{column} is excluded and was emptied; it could not be dropped, since it is still used: {views}"
-            )))
+            if drop_column(database, name, column).await? {
+                return Ok(());
+            }
+            database.run(DOING, &sql::clear_column(schema, name, column)).await?;
+            keep(column, "excluded, and emptied").await
         }
     }
 }
 
-/// Drops a column. If something depends on it, it is kept and the dependencies are returned.
-async fn drop_column(database: &Database, table: &str, column: &str) -> Result<Option<String>, PublishError> {
-    match database.run(DOING, &sql::drop_column(&database.schema, table, column)).await {
-        Ok(()) => Ok(None),
-        Err(PublishError::Statement { source, .. })
-            if source.code() == Some(&SqlState::DEPENDENT_OBJECTS_STILL_EXIST) =>
-        {
-            let detail = source.as_db_error().and_then(|error| error.detail()).unwrap_or("views depend on it");
-            Ok(Some(detail.replace('\n', "; ")))
-        }
+/// Drops a column. Returns whether it is gone: it is kept if something depends on it.
+async fn drop_column(database: &Database, table: &str, column: &str) -> Result<bool, PublishError> {
+    match database.attempt(DOING, &sql::drop_column(&database.schema, table, column)).await? {
+        Ok(()) => Ok(true),
+        Err(error) if error.code() == Some(&SqlState::DEPENDENT_OBJECTS_STILL_EXIST) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// Updates indexes and comments that are out of date.
+/// What is kept only because views of people use it, one sentence each.
+pub(super) async fn left_behind(database: &Database) -> Result<Vec<String>, PublishError> {
+    let mut out = Vec::new();
+    for (name, table) in database.tables().await? {
+        let columns: Vec<&str> =
+            table.columns.iter().filter(|column| column.is_left_behind).map(|column| column.name.as_str()).collect();
+        if columns.is_empty() && !table.is_left_behind {
+            continue;
+        }
+        let users = database.users(&name).await?;
+        let named = |views: BTreeSet<&str>| match views.is_empty() {
+            true => "something that is not a view".to_string(),
+            false => views.into_iter().collect::<Vec<_>>().join(", "),
+        };
+        if table.is_left_behind {
+            let views = users.values().flatten().map(String::as_str).collect();
+            out.push(format!("{name} is not updated any more and still used by {}", named(views)));
+            continue;
+        }
+        for column in columns {
+            let views = users.get(column).into_iter().flatten().map(String::as_str).collect();
+            out.push(format!("{name}.{column} is not updated any more and still used by {}", named(views)));
+        }
+    }
+    Ok(out)
+}
+
+/// Updates indexes and comments that are out of date. Returns what the database refuses.
 pub(super) async fn finish(
     database: &Database,
     publication: &Publication,
     state: &mut TargetState,
-) -> Result<(), PublishError> {
+) -> Result<Vec<(&'static str, PublishError)>, PublishError> {
     let appearance = state::appearance(publication);
+    let mut refused = Vec::new();
     if state.details.digests.get(APPEARANCE) == Some(&appearance) {
-        return Ok(());
+        return Ok(refused);
     }
-    for table in &publication.tables {
-        for index in sql::create_indexes(&database.schema, table) {
-            database.run("create an index", &index).await?;
+    for table in publication.open_tables() {
+        let mut statements = sql::create_indexes(&database.schema, table, table.name);
+        statements.push(sql::comments(&database.schema, table, table.name));
+        match database.transaction("make indexes and comments", &statements.join(";\n")).await {
+            Err(error) if error.is_refusal() => refused.push((table.name, error)),
+            done => done?,
         }
-        database.run("write the comments", &sql::comments(&database.schema, table)).await?;
     }
-    state.details.digests.insert(APPEARANCE.into(), appearance);
-    Ok(())
+    if refused.is_empty() {
+        state.details.digests.insert(APPEARANCE.into(), appearance);
+    }
+    Ok(refused)
 }

@@ -1,5 +1,6 @@
-//! The statements, in SQL that PostgreSQL, CockroachDB, YugabyteDB and Citus accept.
+//! The statements.
 
+use super::ddl::{CarriedColumn, LEFT_BEHIND};
 use super::tables::{PgType, PublishedColumn, PublishedTable, pg_name};
 
 /// The private table with the cursor.
@@ -13,9 +14,10 @@ pub(super) fn ident(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Quotes a text.
+/// Quotes a text, for any value of `standard_conforming_strings`.
 pub(super) fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
+    let quoted = text.replace('\'', "''");
+    if quoted.contains('\\') { format!("E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
 }
 
 /// The qualified name of a table.
@@ -26,6 +28,11 @@ pub(super) fn qualified(schema: &str, table: &str) -> String {
 /// The name of the table that a reload is written to before it replaces the contents of `table`.
 pub(super) fn shadow_name(table: &str) -> String {
     format!("{table}__reload")
+}
+
+/// The name of a table while another takes its place.
+pub(super) fn old_name(table: &str) -> String {
+    format!("{table}__replaced")
 }
 
 fn names<'a>(columns: impl IntoIterator<Item = &'a PublishedColumn>) -> String {
@@ -44,8 +51,9 @@ fn key(table: &PublishedTable) -> String {
 /// Creates a table, under its own name or a shadow's.
 pub(super) fn create_table(schema: &str, table: &PublishedTable, name: &str) -> String {
     let columns: Vec<String> = table.columns.iter().map(definition).collect();
+    let constraint = ident(&key_name(name));
     let (name, key) = (qualified(schema, name), key(table));
-    format!("CREATE TABLE IF NOT EXISTS {name} ({}, PRIMARY KEY ({key}))", columns.join(", "))
+    format!("CREATE TABLE {name} ({}, CONSTRAINT {constraint} PRIMARY KEY ({key}))", columns.join(", "))
 }
 
 pub(super) fn create_state(schema: &str) -> String {
@@ -106,27 +114,88 @@ pub(super) fn clear_column(schema: &str, table: &str, name: &str) -> String {
     format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL")
 }
 
-/// Creates the missing indexes of a table.
-pub(super) fn create_indexes(schema: &str, table: &PublishedTable) -> Vec<String> {
-    table
-        .indexes
+/// The name of a table's primary key.
+pub(super) fn key_name(table: &str) -> String {
+    pg_name(&format!("{table}_pkey"))
+}
+
+/// The names of a table's indexes.
+pub(super) fn index_names(table: &PublishedTable) -> Vec<String> {
+    table.indexes.iter().map(|index| pg_name(&format!("{}_{}_idx", table.name, index.join("_")))).collect()
+}
+
+/// The name of an index of a shadow.
+fn shadow_index(name: &str) -> String {
+    pg_name(&format!("{name}__reload"))
+}
+
+/// Creates the missing indexes of a table, or those of its shadow.
+pub(super) fn create_indexes(schema: &str, table: &PublishedTable, on: &str) -> Vec<String> {
+    index_names(table)
         .iter()
-        .map(|index| {
-            let name = ident(&pg_name(&format!("{}_{}_idx", table.name, index.join("_"))));
+        .zip(&table.indexes)
+        .map(|(name, index)| {
+            let name = ident(&if on == table.name { name.clone() } else { shadow_index(name) });
             let columns = index.iter().map(|column| ident(column)).collect::<Vec<_>>().join(", ");
-            format!("CREATE INDEX IF NOT EXISTS {name} ON {} ({columns})", qualified(schema, table.name))
+            format!("CREATE INDEX IF NOT EXISTS {name} ON {} ({columns})", qualified(schema, on))
         })
         .collect()
 }
 
-/// The comments on the table and its columns, as one text of statements.
-pub(super) fn comments(schema: &str, table: &PublishedTable) -> String {
-    let name = qualified(schema, table.name);
+/// Drops the indexes of a table and renames that of its key, so that those of its shadow can have their names.
+pub(super) fn drop_indexes(schema: &str, table: &PublishedTable) -> String {
+    let (key, aside) = (key_name(table.name), key_name(&old_name(table.name)));
+    let mut out = vec![format!("ALTER INDEX IF EXISTS {} RENAME TO {}", qualified(schema, &key), ident(&aside))];
+    out.extend(index_names(table).iter().map(|name| format!("DROP INDEX IF EXISTS {}", qualified(schema, name))));
+    out.join("; ")
+}
+
+/// Gives the indexes of a shadow the names of the table's.
+pub(super) fn rename_indexes(schema: &str, table: &PublishedTable) -> String {
+    let rename =
+        |name: &String| format!("ALTER INDEX {} RENAME TO {}", qualified(schema, &shadow_index(name)), ident(name));
+    let key = qualified(schema, &key_name(&shadow_name(table.name)));
+    let mut out = vec![format!("ALTER INDEX {key} RENAME TO {}", ident(&key_name(table.name)))];
+    out.extend(index_names(table).iter().map(rename));
+    out.join("; ")
+}
+
+/// The comments on the table, or on its shadow, and its columns, as one text of statements.
+pub(super) fn comments(schema: &str, table: &PublishedTable, on: &str) -> String {
+    let name = qualified(schema, on);
     let mut out = format!("COMMENT ON TABLE {name} IS {};\n", literal(table.about));
     for column in &table.columns {
         let comment = column.comment.as_deref().map_or("NULL".into(), literal);
-        out.push_str(&format!("COMMENT ON COLUMN {name}.{} IS {comment};\n", ident(&column.name)));
+        out.push_str(&comment_on(schema, on, &column.name, &comment));
     }
+    out
+}
+
+/// Sets the comment on a column; `comment` is quoted.
+pub(super) fn comment_on(schema: &str, table: &str, column: &str, comment: &str) -> String {
+    format!("COMMENT ON COLUMN {}.{} IS {comment};\n", qualified(schema, table), ident(column))
+}
+
+/// Adds columns that a new table carries over from the old one, and copies their values by key.
+pub(super) fn carry(schema: &str, table: &PublishedTable, shadow: &str, carried: &[CarriedColumn]) -> String {
+    let (new, old) = (qualified(schema, shadow), qualified(schema, table.name));
+    let mut out = String::new();
+    for column in carried {
+        out.push_str(&format!("ALTER TABLE {new} ADD COLUMN {} {};\n", ident(&column.name), column.data_type));
+        if column.is_left_behind {
+            let about = literal(&format!("{LEFT_BEHIND}no longer published"));
+            out.push_str(&comment_on(schema, shadow, &column.name, &about));
+        }
+    }
+    let sets: Vec<String> = carried.iter().map(|c| format!("{} = o.{}", ident(&c.name), ident(&c.from))).collect();
+    let filled: Vec<String> = carried.iter().map(|c| format!("o.{} IS NOT NULL", ident(&c.from))).collect();
+    let same: Vec<String> = table.key.iter().map(|key| format!("n.{0}::text = o.{0}::text", ident(key))).collect();
+    out.push_str(&format!(
+        "UPDATE {new} AS n SET {} FROM {old} AS o WHERE {} AND ({});\n",
+        sets.join(", "),
+        same.join(" AND "),
+        filled.join(" OR ")
+    ));
     out
 }
 
@@ -146,7 +215,11 @@ pub(super) fn upsert(schema: &str, table: &PublishedTable, name: &str) -> String
         .map(|(column, place)| format!("u.{place}::{}", column.pg_type.as_sql()))
         .collect();
     let source = format!("SELECT {} FROM unnest({}) AS u({})", values.join(", "), arrays.join(", "), places.join(", "));
-    insert(schema, table, name, &source, false)
+    let others: Vec<&PublishedColumn> = table.columns.iter().filter(|column| !column.is_key).collect();
+    let sets: Vec<String> = others.iter().map(|c| format!("{0} = excluded.{0}", ident(&c.name))).collect();
+    let conflict = if sets.is_empty() { "NOTHING".into() } else { format!("UPDATE SET {}", sets.join(", ")) };
+    let (name, columns) = (qualified(schema, name), names(&table.columns));
+    format!("INSERT INTO {name} AS t ({columns}) {source} ON CONFLICT ({}) DO {conflict}", key(table))
 }
 
 /// Compares rows, which are passed as one array of texts for each column, with those of the table. Returns the place of
@@ -199,7 +272,7 @@ fn differs(column: &PublishedColumn, text: &str) -> String {
 /// Reads up to `most` keys of a table in their order; with `after`, those after `$1, …`.
 pub(super) fn page_of_keys(schema: &str, table: &PublishedTable, after: bool, most: usize) -> String {
     let columns: Vec<String> = table.key.iter().map(|column| format!("{}::text", ident(column))).collect();
-    let (name, condition) = (qualified(schema, table.name), if after { beyond(table, "") } else { "true".into() });
+    let (name, condition) = (qualified(schema, table.name), if after { beyond(table) } else { "true".into() });
     format!("SELECT {} FROM {name} WHERE {condition} ORDER BY {} LIMIT {most}", columns.join(", "), key(table))
 }
 
@@ -211,42 +284,9 @@ pub(super) fn present_keys(schema: &str, table: &PublishedTable) -> String {
     format!("SELECT {columns} FROM {name} AS t JOIN unnest({arrays}) AS u({places}) ON {same}")
 }
 
-/// Brings a table to the contents of its shadow, changing only the rows that differ.
-pub(super) fn merge(schema: &str, table: &PublishedTable, shadow: &str) -> [String; 2] {
-    let (name, shadow) = (qualified(schema, table.name), qualified(schema, shadow));
-    let same: Vec<String> = table.key.iter().map(|column| format!("n.{0} = t.{0}", ident(column))).collect();
-    let delete =
-        format!("DELETE FROM {name} AS t WHERE NOT EXISTS (SELECT 1 FROM {shadow} AS n WHERE {})", same.join(" AND "));
-    let source = format!("SELECT {} FROM {shadow}", names(&table.columns));
-    [delete, insert(schema, table, table.name, &source, true)]
-}
-
-/// Reads up to `most` rows of a shadow in the order of the key, all columns as text; with `after`, those after `$1, …`.
-pub(super) fn page(schema: &str, table: &PublishedTable, shadow: &str, after: bool, most: usize) -> String {
-    let columns: Vec<String> = table.columns.iter().map(|column| format!("{}::text", ident(&column.name))).collect();
-    let (name, condition) = (qualified(schema, shadow), if after { beyond(table, "") } else { "true".into() });
-    format!("SELECT {} FROM {name} WHERE {condition} ORDER BY {} LIMIT {most}", columns.join(", "), key(table))
-}
-
-/// Reads the keys of up to `most` rows that the shadow does not have, as [`page`] does.
-pub(super) fn page_of_others(schema: &str, table: &PublishedTable, shadow: &str, after: bool, most: usize) -> String {
-    let (name, shadow) = (qualified(schema, table.name), qualified(schema, shadow));
-    let same: Vec<String> = table.key.iter().map(|column| format!("n.{0} = t.{0}", ident(column))).collect();
-    let columns: Vec<String> = table.key.iter().map(|column| format!("t.{}::text", ident(column))).collect();
-    let order: Vec<String> = table.key.iter().map(|column| format!("t.{}", ident(column))).collect();
-    let condition = if after { beyond(table, "t.") } else { "true".into() };
-    format!(
-        "SELECT {} FROM {name} AS t WHERE {condition} AND NOT EXISTS (SELECT 1 FROM {shadow} AS n WHERE {}) \
-         ORDER BY {} LIMIT {most}",
-        columns.join(", "),
-        same.join(" AND "),
-        order.join(", ")
-    )
-}
-
 /// Whether the key of a row is greater than `$1, …`.
-fn beyond(table: &PublishedTable, of: &str) -> String {
-    let columns: Vec<String> = table.key.iter().map(|column| format!("{of}{}", ident(column))).collect();
+fn beyond(table: &PublishedTable) -> String {
+    let columns: Vec<String> = table.key.iter().map(|column| ident(column)).collect();
     format!("({}) > ({})", columns.join(", "), key_values(table).join(", "))
 }
 
@@ -277,21 +317,6 @@ fn keys_as_arrays(table: &PublishedTable) -> (String, String, String) {
         })
         .collect();
     (arrays.join(", "), places.join(", "), same.join(" AND "))
-}
-
-fn insert(schema: &str, table: &PublishedTable, name: &str, source: &str, only_changed: bool) -> String {
-    let others: Vec<&PublishedColumn> = table.columns.iter().filter(|column| !column.is_key).collect();
-    let name = qualified(schema, name);
-    let conflict = if others.is_empty() {
-        "NOTHING".to_string()
-    } else {
-        let sets: Vec<String> = others.iter().map(|c| format!("{0} = excluded.{0}", ident(&c.name))).collect();
-        let differs: Vec<String> =
-            others.iter().map(|c| format!("t.{0} IS DISTINCT FROM excluded.{0}", ident(&c.name))).collect();
-        let condition = if only_changed { format!(" WHERE {}", differs.join(" OR ")) } else { String::new() };
-        format!("UPDATE SET {}{condition}", sets.join(", "))
-    };
-    format!("INSERT INTO {name} AS t ({}) {source} ON CONFLICT ({}) DO {conflict}", names(&table.columns), key(table))
 }
 
 /// Deletes the rows of these records.
@@ -325,14 +350,6 @@ pub(super) fn advance(schema: &str) -> String {
     format!(
         "UPDATE {} SET \"cursor\" = $1, details = $2, generation = generation + 1, published_at = now() \
          WHERE id = 1 AND generation = $3",
-        qualified(schema, STATE_TABLE)
-    )
-}
-
-/// Empties the cursor: `$1` details, `$2` the generation that this publisher has seen.
-pub(super) fn empty_cursor(schema: &str) -> String {
-    format!(
-        "UPDATE {} SET \"cursor\" = '', details = $1, generation = generation + 1 WHERE id = 1 AND generation = $2",
         qualified(schema, STATE_TABLE)
     )
 }

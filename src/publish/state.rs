@@ -1,10 +1,10 @@
 //! The state that the target database stores, in the row that every transaction updates.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::tables::Publication;
+use super::tables::{Publication, PublishedTable};
 use super::value;
 use super::{ddl, sql};
 use crate::model::Object;
@@ -32,6 +32,8 @@ pub(super) struct TargetDetails {
     pub(super) meanings: BTreeMap<String, String>,
     /// Digests of the small tables, and of the input for comments and indexes.
     pub(super) digests: BTreeMap<String, String>,
+    /// The tables that the database did not let be brought to shape: changes were not sent to them.
+    pub(super) owed: BTreeSet<String>,
     /// What the last comparison proved. It is stored with what it is about: a database that is restored from a backup has
     /// the proof of that time.
     pub(super) proof: CopyProof,
@@ -61,6 +63,11 @@ impl TargetState {
         TargetState { cursor, generation, details: serde_json::from_str(details).unwrap_or_default() }
     }
 
+    /// Whether a table can be loaded: records are loaded only once their first copy is finished.
+    pub(super) fn is_loaded(&self, table: &PublishedTable) -> bool {
+        table.object().is_none_or(|object| self.details.loaded.contains(&object))
+    }
+
     /// The cursor as text.
     pub(super) fn cursor_text(&self) -> String {
         self.cursor.as_ref().map(|(mirror, seq)| format!("{mirror}:{seq}")).unwrap_or_default()
@@ -81,7 +88,7 @@ impl TargetState {
     ) -> Option<&'static str> {
         let FeedEnd { span, changed } = feed;
         let Some((published, seq)) = &self.cursor else {
-            return Some("nothing was published yet, or a table was missing");
+            return Some("nothing was published yet");
         };
         if published != mirror {
             return Some("the published tables came from a different mirror");
@@ -119,6 +126,7 @@ impl TargetState {
                 loaded: copied.to_vec(),
                 meanings: meanings(publication),
                 digests: self.details.digests.clone(),
+                owed: BTreeSet::new(),
                 proof: CopyProof::default(),
             },
         }
@@ -142,8 +150,8 @@ fn settings(publication: &Publication) -> String {
 pub(super) fn appearance(publication: &Publication) -> String {
     let mut text = String::new();
     for table in &publication.tables {
-        text.push_str(&sql::comments("", table));
-        text.push_str(&sql::create_indexes("", table).join(";"));
+        text.push_str(&sql::comments("", table, table.name));
+        text.push_str(&sql::create_indexes("", table, table.name).join(";"));
     }
     value::digest(text.as_bytes())
 }
@@ -156,6 +164,7 @@ mod tests {
     fn publication(exclude: &str) -> Publication {
         Publication {
             left_out: Vec::new(),
+            blocked: BTreeSet::new(),
             layout: 1,
             tables: Vec::new(),
             objects: Object::ALL.to_vec(),

@@ -1,10 +1,11 @@
 //! The mirror as one stream of JSON lines: a snapshot, and what changed after a cursor.
 //!
 //! A record is sent whole whenever anything in it changes, so lines may be repeated, and applying them again is
-//! harmless. The cursor contains the position in the feed, the number of the newest changed record, and a digest of the
-//! columns: if the columns differ, everything is sent again, marked as complete.
+//! harmless. The cursor contains the position in the feed, the number of the newest changed record, and digests of the
+//! columns: if those of an object differ, its columns that the feed names are sent again, else its rows. The names of
+//! owners and companies, which change with other records, are left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
@@ -13,13 +14,14 @@ use std::str::FromStr;
 use super::error::PublishError;
 use super::json;
 use super::load::RowFilter;
-use super::row::Converter;
+use super::row::{self, Converter};
 use super::state::{FeedEnd, TargetState};
-use super::tables::{self, PgType, Publication, PublishedTable};
+use super::stream_lines::{Lines, tables_of_record};
+use super::tables::{self, Publication, PublishedTable};
 use super::value;
 use crate::model::field_value::SqlValue;
 use crate::model::{Object, Resource};
-use crate::store::publishing::source::{ChangedRecord, Moment, PublishSource, SourceRow};
+use crate::store::publishing::source::{ChangedRecord, ColumnEvent, Moment, PublishSource, SourceRow};
 use crate::store::{StoreError, write_beside};
 
 /// The number of rows that are read in one snapshot.
@@ -31,12 +33,27 @@ pub struct StreamCursor {
     mirror: String,
     seq: i64,
     changed: i64,
+    columns: StreamColumns,
+}
+
+/// Digests of what is sent, and of the columns of each object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct StreamColumns {
+    settings: String,
+    objects: [ObjectDigest; 2],
+}
+
+/// Digests of an object's columns, and of its multi-selects; empty until its first copy is finished.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct ObjectDigest {
     columns: String,
+    multi_selects: String,
 }
 
 impl fmt::Display for StreamCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}:{}", self.mirror, self.seq, self.changed, self.columns)
+        write!(f, "{}:{}:{}:{}", self.mirror, self.seq, self.changed, self.columns.settings)?;
+        self.columns.objects.iter().try_for_each(|of| write!(f, "-{}-{}", of.columns, of.multi_selects))
     }
 }
 
@@ -46,14 +63,13 @@ impl FromStr for StreamCursor {
     fn from_str(text: &str) -> Result<StreamCursor, &'static str> {
         const WRONG: &str = "is not a cursor of a stream: copy one from a line {\"cursor\": …}";
         let parts: Vec<&str> = text.split(':').collect();
-        let [mirror, seq, changed, columns] = parts[..] else { return Err(WRONG) };
+        let [mirror, seq, changed, digests] = parts[..] else { return Err(WRONG) };
         let number = |text: &str| text.parse().map_err(|_| WRONG);
-        Ok(StreamCursor {
-            mirror: mirror.into(),
-            seq: number(seq)?,
-            changed: number(changed)?,
-            columns: columns.into(),
-        })
+        let digests: Vec<String> = digests.split('-').map(String::from).collect();
+        let Ok([settings, one, of_one, other, of_other]) = <[String; 5]>::try_from(digests) else { return Err(WRONG) };
+        let digest = |columns, multi_selects| ObjectDigest { columns, multi_selects };
+        let columns = StreamColumns { settings, objects: [digest(one, of_one), digest(other, of_other)] };
+        Ok(StreamCursor { mirror: mirror.into(), seq: number(seq)?, changed: number(changed)?, columns })
     }
 }
 
@@ -86,6 +102,8 @@ pub struct MirrorStream {
     cursor: Option<StreamCursor>,
     /// Digests of the small tables as they were last sent.
     small: BTreeMap<&'static str, String>,
+    /// The tables whose columns were sent.
+    announced: BTreeSet<&'static str>,
 }
 
 /// One snapshot of the mirror, with what every step needs.
@@ -94,7 +112,7 @@ struct Scene {
     state: TargetState,
     end: FeedEnd,
     mirror: String,
-    columns: String,
+    columns: StreamColumns,
 }
 
 impl MirrorStream {
@@ -111,7 +129,14 @@ impl MirrorStream {
         if !source.moment(|moment| moment.is_recording())? {
             write_beside::<_, StoreError>(path, |tx| tx.begin_recording())?;
         }
-        Ok(MirrorStream { source, resources, exclude, cursor: None, small: BTreeMap::new() })
+        Ok(MirrorStream {
+            source,
+            resources,
+            exclude,
+            cursor: None,
+            small: BTreeMap::new(),
+            announced: BTreeSet::new(),
+        })
     }
 
     /// Continues after a cursor. The small tables are sent again, completely.
@@ -140,10 +165,11 @@ impl MirrorStream {
     /// Returns an error if the mirror cannot be read, or the output cannot be written.
     pub fn step(&mut self, out: &mut impl Write) -> Result<bool, StreamError> {
         let scene = self.source.moment(|moment| self.scene(moment))??;
-        match &self.cursor {
-            Some(cursor) if cursor.columns == scene.columns => {
-                let cursor = cursor.clone();
-                self.changes(&scene, &cursor, out)
+        match self.cursor.clone() {
+            Some(cursor) if cursor.columns == scene.columns => self.changes(&scene, &cursor, out),
+            Some(cursor) if cursor.columns.settings == scene.columns.settings => {
+                self.changed_columns(&scene, &cursor, out)?;
+                Ok(true)
             }
             _ => {
                 self.everything(&scene, out)?;
@@ -158,10 +184,13 @@ impl MirrorStream {
     }
 
     fn scene(&self, moment: &Moment<'_>) -> Result<Result<Scene, PublishError>, StoreError> {
-        let publication = match tables::publication(moment, self.resources.as_deref(), &self.exclude)? {
+        let mut publication = match tables::publication(moment, self.resources.as_deref(), &self.exclude)? {
             Ok(publication) => publication,
             Err(error) => return Ok(Err(error)),
         };
+        for table in &mut publication.tables {
+            table.columns.retain(|column| !row::is_joined(&column.source));
+        }
         let end = FeedEnd { span: moment.span()?, changed: moment.newest_changed()? };
         let mut copied = Vec::new();
         for object in &publication.objects {
@@ -171,16 +200,19 @@ impl MirrorStream {
         }
         let mirror = moment.mirror_id()?.unwrap_or_default();
         let state = TargetState::default().loaded(&mirror, end, &publication, &copied);
-        let columns: Vec<String> = publication
-            .tables
-            .iter()
-            .filter(|table| !table.is_small())
-            .flat_map(|table| {
-                table.columns.iter().map(move |column| format!("{} {} {}", table.name, column.source, column.meaning))
-            })
-            .collect();
-        let columns = format!("{columns:?} {:?} {:?} {copied:?}", publication.exclusions, publication.multi_selects);
-        let columns = value::digest(columns.as_bytes())[..16].to_string();
+        let others = publication.tables.iter().filter(|table| !table.is_small());
+        let others =
+            others.map(|table| (table.name, table.object().map_or_else(|| columns(table), |_| Columns::new())));
+        let settings = format!("{:?} {:?}", others.collect::<Vec<_>>(), publication.exclusions);
+        let digest_of = |object: Object| {
+            let Some(table) = publication.table(object.table()).filter(|_| copied.contains(&object)) else {
+                return ObjectDigest::default();
+            };
+            let keys = publication.multi_selects.iter().filter(|(of, _)| *of == object);
+            let keys: BTreeSet<&str> = keys.map(|(_, key)| key.as_str()).collect();
+            ObjectDigest { columns: digest(&columns(table)), multi_selects: short_digest(&format!("{keys:?}")) }
+        };
+        let columns = StreamColumns { settings: short_digest(&settings), objects: Object::ALL.map(digest_of) };
         Ok(Ok(Scene { publication, state, end, mirror, columns }))
     }
 
@@ -192,32 +224,85 @@ impl MirrorStream {
             if table.is_small() || !is_copied {
                 continue;
             }
-            schema_line(table, true, out)?;
-            let converter = Converter::of(&scene.publication, table);
-            let filter = RowFilter::new(table, &scene.publication, &scene.state);
-            let (query, layout) = (table.query(), scene.publication.layout);
-            let mut after: Option<Vec<SqlValue>> = None;
-            loop {
-                let page = self.source.moment(|moment| {
-                    let is_current = moment.layout()? == layout;
-                    Ok(if is_current { Some(moment.page(&query, after.as_deref(), PAGE)?) } else { None })
-                })?;
+            Lines { out, announced: &mut self.announced }.schema(table, true)?;
+            if !self.rows(scene, table, &[], None, out)? {
                 // The columns changed: the next step starts again.
-                let Some(page) = page else { return Ok(()) };
-                for row in page.iter().filter(|row| filter.keeps(row)) {
-                    row_line(table, &converter, row, out)?;
-                }
-                match page.last() {
-                    Some(last) if page.len() == PAGE as usize && !filter.is_beyond(last) => {
-                        after =
-                            Some(table.key.iter().filter_map(|key| Some(last[table.place(key)?].clone())).collect());
-                    }
-                    _ => break,
-                }
+                return Ok(());
             }
         }
         self.small.clear();
         self.finish(scene, scene.end.span.newest, scene.end.changed, out)
+    }
+
+    /// Writes what the new columns of objects concern: the columns that the feed names since the cursor, or, where it does
+    /// not explain the difference, all rows of the object. The history is not written again.
+    fn changed_columns(
+        &mut self,
+        scene: &Scene,
+        cursor: &StreamCursor,
+        out: &mut impl Write,
+    ) -> Result<(), StreamError> {
+        for (place, object) in Object::ALL.into_iter().enumerate() {
+            let (before, now) = (&cursor.columns.objects[place], &scene.columns.objects[place]);
+            let Some(table) = scene.publication.table(object.table()) else { continue };
+            if before.columns != now.columns {
+                let events = self.source.moment(|moment| moment.column_events(object, cursor.seq))?;
+                let filled = filled_since(table, &scene.publication, events, &before.columns);
+                Lines { out, announced: &mut self.announced }.schema(table, filled.is_none())?;
+                let filled = filled.as_deref();
+                if filled.is_none_or(|columns| !columns.is_empty())
+                    && !self.rows(scene, table, filled.unwrap_or_default(), None, out)?
+                {
+                    return Ok(());
+                }
+            }
+            let multi_values = scene.publication.table("custom_multi_values");
+            if let Some(table) = multi_values.filter(|_| before.multi_selects != now.multi_selects) {
+                let mut lines = Lines { out, announced: &mut self.announced };
+                lines.remove(table, &[("object_type", object.as_str())])?;
+                if !self.rows(scene, table, &[], Some(object), out)? {
+                    return Ok(());
+                }
+            }
+        }
+        self.finish(scene, cursor.seq, cursor.changed, out)
+    }
+
+    /// Writes the rows of a table: those with a value in one of these columns, or all; with an object, its rows. Returns
+    /// whether the columns stayed the same meanwhile.
+    fn rows(
+        &mut self,
+        scene: &Scene,
+        table: &PublishedTable,
+        filled: &[String],
+        object: Option<Object>,
+        out: &mut impl Write,
+    ) -> Result<bool, StreamError> {
+        let converter = Converter::of(&scene.publication, table);
+        let filter = RowFilter::new(table, &scene.publication, &scene.state);
+        let is_of = |row: &SourceRow| {
+            let of = table.place("object_type").and_then(|place| row[place].as_text());
+            object.is_none_or(|object| of == Some(object.as_str()))
+        };
+        let (query, layout) = (table.query(), scene.publication.layout);
+        let mut after: Option<Vec<SqlValue>> = None;
+        loop {
+            let page = self.source.moment(|moment| {
+                let is_current = moment.layout()? == layout;
+                Ok(if is_current { Some(moment.filled_page(&query, filled, after.as_deref(), PAGE)?) } else { None })
+            })?;
+            let Some(page) = page else { return Ok(false) };
+            let mut lines = Lines { out, announced: &mut self.announced };
+            page.iter()
+                .filter(|row| filter.keeps(row) && is_of(row))
+                .try_for_each(|row| lines.row(table, &converter, row))?;
+            match page.last() {
+                Some(last) if page.len() == PAGE as usize && !filter.is_beyond(last) => {
+                    after = Some(table.key.iter().filter_map(|key| Some(last[table.place(key)?].clone())).collect());
+                }
+                _ => return Ok(true),
+            }
+        }
     }
 
     fn changes(&mut self, scene: &Scene, cursor: &StreamCursor, out: &mut impl Write) -> Result<bool, StreamError> {
@@ -227,23 +312,24 @@ impl MirrorStream {
         }
         let group = self.source.moment(|moment| Group::read(moment, publication, &scene.state, cursor))?;
         let Some(group) = group else { return Ok(true) };
+        let mut lines = Lines { out, announced: &mut self.announced };
         let mut wrote = false;
         for (table, rows, digest) in &group.small {
             if self.small.get(table.name) != Some(digest) {
                 wrote = true;
-                schema_line(table, true, out)?;
+                lines.schema(table, true)?;
                 let converter = Converter::of(publication, table);
-                rows.iter().try_for_each(|row| row_line(table, &converter, row, out))?;
+                rows.iter().try_for_each(|row| lines.row(table, &converter, row))?;
                 self.small.insert(table.name, digest.clone());
             }
         }
         wrote |= !group.records.is_empty() || !group.changes.is_empty();
         for record in &group.records {
-            record_lines(publication, record, &group.rows, out)?;
+            lines.record(publication, record, &group.rows)?;
         }
         if let Some(table) = publication.table("changes") {
             let converter = Converter::of(publication, table);
-            group.changes.iter().try_for_each(|row| row_line(table, &converter, row, out))?;
+            group.changes.iter().try_for_each(|row| lines.row(table, &converter, row))?;
         }
         let moved = group.seq != cursor.seq || group.changed != cursor.changed;
         if wrote || moved {
@@ -319,94 +405,51 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The tables with rows of a record, the column with its id, and whether they contain both objects.
-const fn tables_of_record(object: Object) -> [(&'static str, &'static str, bool); 3] {
-    [(object.table(), "id", false), ("custom_multi_values", "record_id", true), ("removed_records", "id", true)]
+/// The columns of a table: name and type.
+type Columns = BTreeMap<String, String>;
+
+fn columns(table: &PublishedTable) -> Columns {
+    let of_type = |meaning: &str| meaning.split_once(' ').map_or(meaning, |(of_type, _)| of_type).to_string();
+    table.columns.iter().map(|column| (column.source.clone(), of_type(&column.meaning))).collect()
 }
 
-fn schema_line(table: &PublishedTable, is_complete: bool, out: &mut impl Write) -> Result<(), StreamError> {
-    let columns: Vec<String> = table
-        .columns
-        .iter()
-        .map(|column| {
-            let comment = column.comment.as_deref().map_or("null".into(), json::quoted);
-            let (name, pg_type) = (json::quoted(&column.source), column.pg_type.as_sql());
-            format!("{{\"name\":{name},\"type\":\"{pg_type}\",\"comment\":{comment}}}")
-        })
-        .collect();
-    let key: Vec<String> = table.key.iter().map(|column| json::quoted(column)).collect();
-    writeln!(
-        out,
-        "{{\"schema\":\"{}\",\"complete\":{is_complete},\"key\":[{}],\"columns\":[{}]}}",
-        table.name,
-        key.join(","),
-        columns.join(",")
-    )?;
-    Ok(())
+fn digest(columns: &Columns) -> String {
+    short_digest(&format!("{columns:?}"))
 }
 
-fn row_line(
+fn short_digest(text: &str) -> String {
+    value::digest(text.as_bytes())[..12].to_string()
+}
+
+/// The columns with values that a follower does not have, if the entries of the feed lead from the columns with the digest
+/// `before` to those of the table. `None` if they do not, or if a column got another type and its own again.
+fn filled_since(
     table: &PublishedTable,
-    converter: &Converter<'_>,
-    row: &SourceRow,
-    out: &mut impl Write,
-) -> Result<(), StreamError> {
-    let members: Vec<String> = table
-        .columns
-        .iter()
-        .zip(converter.visible(row))
-        .map(|(column, value)| format!("{}:{}", json::quoted(&column.source), json_value(&value, column.pg_type)))
-        .collect();
-    writeln!(out, "{{\"upsert\":\"{}\",\"row\":{{{}}}}}", table.name, members.join(","))?;
-    Ok(())
-}
-
-/// A value as JSON: an exact decimal is a string, as in the mirror; a document is embedded.
-fn json_value(value: &SqlValue, pg_type: PgType) -> String {
-    match (pg_type, value) {
-        (_, SqlValue::Null) => "null".into(),
-        (PgType::Boolean, SqlValue::Int(i @ 0..=1)) => (*i == 1).to_string(),
-        (_, SqlValue::Int(i)) => i.to_string(),
-        (_, SqlValue::Real(r)) if r.is_finite() => serde_json::Value::from(*r).to_string(),
-        (_, SqlValue::Real(_)) => "null".into(),
-        (PgType::Jsonb, SqlValue::Text(text)) => json::on_one_line(text).unwrap_or_else(|| json::quoted(text)),
-        (_, SqlValue::Text(text)) => json::quoted(text),
-    }
-}
-
-/// The current rows of one record. If a table can have several rows of it, they are removed first.
-fn record_lines(
     publication: &Publication,
-    record: &ChangedRecord,
-    rows: &BTreeMap<&'static str, Vec<SourceRow>>,
-    out: &mut impl Write,
-) -> Result<(), StreamError> {
-    let id = json::quoted(&record.id);
-    if record.erase > 0 && publication.table("changes").is_some() {
-        let object = record.object;
-        writeln!(out, "{{\"remove\":\"changes\",\"key\":{{\"object_type\":\"{object}\",\"record_id\":{id}}}}}")?;
-    }
-    for (name, key, of_object) in tables_of_record(record.object) {
-        let Some(table) = publication.table(name) else { continue };
-        let (Some(id_place), object_place) = (table.place(key), table.place("object_type")) else { continue };
-        let found: Vec<&SourceRow> = rows
-            .get(name)
-            .into_iter()
-            .flatten()
-            .filter(|row| {
-                row[id_place].as_text() == Some(&record.id)
-                    && (!of_object
-                        || object_place.and_then(|place| row[place].as_text()) == Some(record.object.as_str()))
-            })
-            .collect();
-        if of_object {
-            let object = record.object;
-            writeln!(out, "{{\"remove\":\"{name}\",\"key\":{{\"object_type\":\"{object}\",\"{key}\":{id}}}}}")?;
-        } else if found.is_empty() {
-            writeln!(out, "{{\"remove\":\"{name}\",\"key\":{{\"{key}\":{id}}}}}")?;
+    events: Vec<ColumnEvent>,
+    before: &str,
+) -> Option<Vec<String>> {
+    let now = columns(table);
+    let (mut then, mut filled, mut retyped) = (now.clone(), BTreeSet::new(), BTreeSet::new());
+    let is_shown = |event: &ColumnEvent| !publication.exclusions.hides(table.name, &event.column);
+    for event in events.into_iter().rev().filter(is_shown) {
+        match event.op.as_str() {
+            "added" | "restored" => {
+                then.remove(&event.column);
+                filled.insert(event.column);
+            }
+            op => {
+                then.insert(event.column.clone(), event.from.unwrap_or_default());
+                if op == "retyped" {
+                    filled.insert(event.column.clone());
+                    retyped.insert(event.column);
+                }
+            }
         }
-        let converter = Converter::of(publication, table);
-        found.into_iter().try_for_each(|row| row_line(table, &converter, row, out))?;
     }
-    Ok(())
+    let is_same = |column: &String| now.contains_key(column) && now.get(column) == then.get(column);
+    if digest(&then) != before || retyped.iter().any(is_same) {
+        return None;
+    }
+    Some(filled.into_iter().filter(|column| now.contains_key(column)).collect())
 }

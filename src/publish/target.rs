@@ -2,9 +2,12 @@
 //!
 //! # Invariants
 //! - No message shows the URL or a part of it that may be secret: only host, port and database.
+//! - A server that is silent or sends too much costs bounded time and memory: see `bounded_stream`.
 //! - Without `sslmode`, the connection is encrypted and the server's certificate is checked, except on loopback and
 //!   Unix sockets.
 
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -14,17 +17,21 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use secrecy::{ExposeSecret, SecretString};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
-use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::bounded_stream::{BoundedStream, BoundedTls, Expected, Socket, StreamLimits};
 use super::error::PublishError;
 
-/// The connection timeout, unless the URL sets one.
-const CONNECT: Duration = Duration::from_secs(10);
-/// How long a connection may be silent before the server is probed, and how long sent data may stay unacknowledged.
-const SILENT: Duration = Duration::from_secs(30);
+/// How long connecting to a server may take, with TLS and log-in, unless the URL sets `connect_timeout`.
+const CONNECT: Duration = Duration::from_secs(60);
+
+/// How long a server may take to accept a connection, so that another one is tried soon.
+const REACH: Duration = Duration::from_secs(10);
 
 /// The validated target of publishing. `Debug` shows no password.
 #[derive(Clone, PartialEq, Eq)]
@@ -71,15 +78,13 @@ impl PublishUrl {
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(wrong("it has no host".into()));
         }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT);
-        }
         if config.get_application_name().is_none() {
             config.application_name("crm-mirror");
         }
-        config.keepalives_idle(SILENT).tcp_user_timeout(SILENT * 2);
-        let place = place(&config);
-        Ok(PublishUrl { config, authority, place })
+        let mut url = PublishUrl { config, authority, place: String::new() };
+        let servers: Vec<String> = url.servers().into_iter().map(|server| server.place).collect();
+        url.place = servers.join(" or ");
+        Ok(url)
     }
 
     /// Host, port and database.
@@ -87,17 +92,114 @@ impl PublishUrl {
         &self.place
     }
 
-    /// Connects. The returned task drives the connection, and ends with the client.
-    pub(super) async fn connect(&self) -> Result<(Client, JoinHandle<()>), PublishError> {
-        let failed = |error| PublishError::of("connect", &self.place, error);
-        // An error of the connection is reported by the statement that needed it.
-        if self.config.get_ssl_mode() == SslMode::Disable {
-            let (client, connection) = self.config.connect(NoTls).await.map_err(failed)?;
-            return Ok((client, tokio::spawn(async { drop(connection.await) })));
+    /// Connects to the first server that can be used.
+    pub(super) async fn connect(&self) -> Result<Connected, PublishError> {
+        let mut servers = self.servers();
+        if self.config.get_load_balance_hosts() == LoadBalanceHosts::Random {
+            fastrand::shuffle(&mut servers);
         }
-        let tls = MakeRustlsConnect::new(self.tls()?);
-        let (client, connection) = self.config.connect(tls).await.map_err(failed)?;
-        Ok((client, tokio::spawn(async { drop(connection.await) })))
+        let limit = self.config.get_connect_timeout().copied().unwrap_or(CONNECT);
+        let mut last = PublishError::not_connected(&self.place, "the URL names no server");
+        for server in servers {
+            last = match tokio::time::timeout(limit, self.connect_to(&server)).await {
+                Ok(Ok(connected)) => return Ok(connected),
+                Ok(Err(error)) => error,
+                Err(_) => {
+                    PublishError::not_connected(&server.place, &format!("no answer within {} s", limit.as_secs()))
+                }
+            };
+        }
+        Err(last)
+    }
+
+    /// The servers of the URL.
+    fn servers(&self) -> Vec<Server> {
+        let (hosts, addresses, ports) = (self.config.get_hosts(), self.config.get_hostaddrs(), self.config.get_ports());
+        (0..hosts.len().max(addresses.len()))
+            .map(|place| {
+                let port = ports.get(place).or(ports.first()).copied().unwrap_or(5432);
+                let (host, address) = (hosts.get(place).cloned(), addresses.get(place).copied());
+                let name = match (&host, address) {
+                    (Some(Host::Tcp(name)), _) => name.clone(),
+                    (Some(Host::Unix(path)), _) => path.display().to_string(),
+                    (None, address) => address.map(|address| address.to_string()).unwrap_or_default(),
+                };
+                let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
+                Server { host, address, port, place: format!("{name}:{port}/{database}") }
+            })
+            .collect()
+    }
+
+    async fn connect_to(&self, server: &Server) -> Result<Connected, PublishError> {
+        let failed = |error: std::io::Error| PublishError::not_connected(&server.place, &error.to_string());
+        let mut addresses = Vec::new();
+        match (&server.host, server.address) {
+            (_, Some(address)) => addresses.push(SocketAddr::new(address, server.port)),
+            (Some(Host::Tcp(name)), None) => {
+                addresses.extend(tokio::net::lookup_host((name.as_str(), server.port)).await.map_err(failed)?);
+            }
+            (Some(Host::Unix(folder)), None) => {
+                let path = folder.join(format!(".s.PGSQL.{}", server.port));
+                let socket = UnixStream::connect(path).await.map_err(failed)?;
+                return self.begin(Socket::Unix(socket), server).await;
+            }
+            (None, None) => {}
+        }
+        let mut last = PublishError::not_connected(&server.place, "its name has no address");
+        for address in addresses {
+            match self.reach(address, server).await {
+                Ok(connected) => return Ok(connected),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn reach(&self, address: SocketAddr, server: &Server) -> Result<Connected, PublishError> {
+        let failed = |error: std::io::Error| PublishError::not_connected(&server.place, &error.to_string());
+        let reached = tokio::time::timeout(REACH, TcpStream::connect(address)).await;
+        let socket = reached.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).map_err(failed)?;
+        socket.set_nodelay(true).map_err(failed)?;
+        self.begin(Socket::Tcp(socket), server).await
+    }
+
+    /// Begins a session on a connection.
+    async fn begin(&self, socket: Socket, server: &Server) -> Result<Connected, PublishError> {
+        let failed = |error| PublishError::of("connect", &server.place, &error);
+        let limits = StreamLimits::default();
+        let mode = self.config.get_ssl_mode();
+        let (client, driver) = if mode == SslMode::Disable {
+            let stream = BoundedStream::new(socket, Expected::MESSAGE, limits);
+            let (client, connection) = self.config.connect_raw(stream, NoTls).await.map_err(failed)?;
+            (client, tokio::spawn(async { drop(connection.await) }))
+        } else {
+            let is_sure = mode == SslMode::Require;
+            let stream =
+                BoundedStream::new(socket, if is_sure { Expected::Cipher } else { Expected::TlsOrNot }, limits);
+            let name = match &server.host {
+                Some(Host::Tcp(name)) => name.as_str(),
+                _ => "",
+            };
+            let mut tls = MakeRustlsConnect::new(self.tls()?);
+            let tls = MakeTlsConnect::<BoundedStream<Socket>>::make_tls_connect(&mut tls, name);
+            let tls = tls.map_err(|error| PublishError::not_connected(&server.place, &error.to_string()))?;
+            let (client, connection) =
+                self.config.connect_raw(stream, BoundedTls(tls, limits)).await.map_err(failed)?;
+            // An error of the connection is reported by the statement that needed it.
+            (client, tokio::spawn(async { drop(connection.await) }))
+        };
+        let connected = Connected { client, driver, place: server.place.clone() };
+        let (wanted, why) = match self.config.get_target_session_attrs() {
+            TargetSessionAttrs::ReadWrite => ("off", "it does not allow writes"),
+            TargetSessionAttrs::ReadOnly => ("on", "it is not read-only"),
+            _ => return Ok(connected),
+        };
+        let answer = connected.client.simple_query("SHOW transaction_read_only").await.map_err(failed)?;
+        let is_wanted = answer.iter().any(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0) == Some(wanted),
+            _ => false,
+        });
+        if is_wanted { Ok(connected) } else { Err(PublishError::not_connected(&server.place, why)) }
     }
 
     fn tls(&self) -> Result<ClientConfig, PublishError> {
@@ -120,6 +222,23 @@ impl PublishUrl {
         let builder = builder.map_err(|error| PublishError::Url { reason: error.to_string() })?;
         Ok(builder.with_root_certificates(roots).with_no_client_auth())
     }
+}
+
+/// A server of the URL.
+struct Server {
+    host: Option<Host>,
+    address: Option<IpAddr>,
+    port: u16,
+    /// Its name, port and database.
+    place: String,
+}
+
+/// A session. The driver ends with the client.
+pub(super) struct Connected {
+    pub client: Client,
+    pub driver: JoinHandle<()>,
+    /// The server that was reached.
+    pub place: String,
 }
 
 fn is_local(host: &Host) -> bool {
@@ -154,16 +273,6 @@ fn without_tls_options(url: &str) -> Result<(String, Option<SslMode>, Option<Pat
     }
     let url = if kept.is_empty() { base.to_string() } else { format!("{base}?{}", kept.join("&")) };
     Ok((url, mode, authority))
-}
-
-fn place(config: &Config) -> String {
-    let host = match config.get_hosts().first() {
-        Some(Host::Tcp(name)) => name.clone(),
-        Some(Host::Unix(path)) => path.display().to_string(),
-        None => config.get_hostaddrs().first().map(ToString::to_string).unwrap_or_default(),
-    };
-    let port = config.get_ports().first().copied().unwrap_or(5432);
-    format!("{host}:{port}/{}", config.get_dbname().or(config.get_user()).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -66,6 +66,22 @@ pub(super) fn key(text: &str) -> Cow<'_, str> {
     format!("{}…{}", &plain[..cut], digest(text.as_bytes())).into()
 }
 
+/// The longest value that stays in its row, in bytes: a value that cannot be compressed to this is stored elsewhere, and the
+/// row has a pointer, which is shorter.
+pub(super) const LONGEST_STORED: usize = 24;
+
+/// The bytes that a value has in its row if the row is full, and the boundary that it begins at.
+pub(super) fn stored_bytes(text: &str, pg_type: PgType) -> (usize, usize) {
+    match pg_type {
+        PgType::Bigint | PgType::DoublePrecision | PgType::Timestamptz => (8, 8),
+        PgType::Date => (4, 4),
+        PgType::Boolean => (1, 1),
+        PgType::Text if text.len() < LONGEST_STORED => (text.len() + 1, 1),
+        PgType::Numeric if text.len() < LONGEST_STORED => (7 + text.len() / 2, 1),
+        PgType::Text | PgType::Numeric | PgType::Jsonb => (LONGEST_STORED, 4),
+    }
+}
+
 /// Whether a published key may be one that was cut.
 pub(super) fn is_cut(text: &str) -> bool {
     text.len() > LONGEST_KEY - 100 && text.contains('…')

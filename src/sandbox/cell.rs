@@ -73,7 +73,13 @@ impl Cell {
         match self {
             Cell::Int(integer) => Some(Cow::Owned(integer.to_string())),
             Cell::Real(real) => Some(Cow::Owned(real.to_string())),
-            Cell::Text(text) | Cell::Source(text) if decimal::compare(text, "0").is_some() => Some(Cow::Borrowed(text)),
+            Cell::Text(_) | Cell::Word(_) | Cell::Source(_) => {
+                let text = match self {
+                    Cell::Source(text) => Cow::Borrowed(&**text),
+                    other => other.text()?,
+                };
+                decimal::compare(&text, "0").map(|_| text)
+            }
             _ => None,
         }
     }
@@ -151,5 +157,21 @@ impl SortKey {
             _ => Ordering::Equal,
         };
         if descending { order.reverse() } else { order }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_of_thirty_digits_are_numbers_whatever_holds_them() {
+        let text = "99999999999999999999.9999999999";
+        let below = SortKey::Number("99999999999999999999.9999999998".into());
+        for cell in [Cell::Word(text), Cell::Text(text.into())] {
+            assert_eq!(cell.number().as_deref(), Some(text));
+            assert_eq!(SortKey::of(Some(&cell), false, true).compare(&below, false), Ordering::Greater);
+        }
+        assert_eq!(Cell::Word("no number").number(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! A realistic workspace from a seed: the same seed gives the same workspace, byte for byte.
+//! A nasty workspace from a seed: the same seed gives the same workspace, byte for byte.
 //!
 //! It contains the edge cases of real workspaces: imports that share one `updatedAt`, missing timestamps, names in
 //! every script, texts of ten thousand characters, decimals beyond a double, dangling owners and companies, archived
@@ -85,7 +85,7 @@ impl Maker {
     fn team(&mut self, members: usize) {
         self.slots = slots(Resource::TeamMembers.fields());
         for n in 0..members {
-            let (first, last, _) = self.one(words::PEOPLE);
+            let [first, last, _] = self.one(&words::PEOPLE);
             let id: Id = self.world.new_id(Resource::TeamMembers).into();
             let mut member = WorldRecord::new(id.clone());
             self.text(&mut member, "id", id.as_ref());
@@ -148,11 +148,11 @@ impl Maker {
         let id: Id = self.world.new_id(Resource::Companies).into();
         let mut record = WorldRecord::new(id.clone());
         let updated = self.dates(&mut record, n);
-        let (kind, industry) = self.one(words::COMPANY_KINDS);
-        let name = format!("{} {kind} {n}", self.one(words::COMPANIES));
+        let [kind, industry] = self.one(&words::COMPANY_KINDS);
+        let name = format!("{} {kind} {n}", self.one(&words::COMPANIES));
         let host: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
         self.text(&mut record, "name", name.as_str());
-        let legal = self.one(words::LEGAL);
+        let legal = self.one(&words::LEGAL);
         self.text(&mut record, "registeredName", format!("{name} {legal}"));
         self.put(&mut record, "industry", Cell::Word(industry));
         if self.chance(60) {
@@ -174,7 +174,7 @@ impl Maker {
         if let Some(revenue) = revenue {
             self.put(&mut record, "revenue", revenue);
         }
-        let (country, _, _) = self.one(words::CITIES);
+        let [country, _, _] = self.one(&words::CITIES);
         self.put(&mut record, "hqCountry", Cell::Word(country));
         if self.chance(85) {
             let year = self.rng.i64(1850..2026);
@@ -193,7 +193,7 @@ impl Maker {
         if self.chance(60) {
             let score = f64::from(self.rng.u32(..1000)) / 1000.0;
             self.put(&mut record, "customerFitScore", Cell::Real(score));
-            let reason = self.one(words::SENTENCES);
+            let reason = self.one(&words::SENTENCES);
             self.put(&mut record, "customerFitScoreReason", Cell::Word(reason));
         }
         if self.chance(90) {
@@ -208,7 +208,7 @@ impl Maker {
     }
 
     fn enrichment(&mut self, record: &mut WorldRecord, updated: Instant) {
-        let status = self.one(words::ENRICHMENT);
+        let status = self.one(&words::ENRICHMENT);
         self.put(record, "enrichmentStatus", Cell::Word(status));
         if status == "completed" {
             self.put(record, "enrichmentAt", Cell::Time(updated));
@@ -226,7 +226,7 @@ impl Maker {
     fn contact(&mut self, n: usize) {
         let mut record = WorldRecord::new(self.world.new_id(Resource::Contacts).into());
         let updated = self.dates(&mut record, n);
-        let (first, last, country) = self.one(words::PEOPLE);
+        let [first, last, country] = self.one(&words::PEOPLE);
         self.text(&mut record, "name", format!("{first} {last}"));
         self.put(&mut record, "firstName", Cell::Word(first));
         self.put(&mut record, "lastName", Cell::Word(last));
@@ -242,7 +242,7 @@ impl Maker {
             self.text(&mut record, "mobile", format!("+{}", 440_000_000_000 + n as u64 * 37));
         }
         if self.chance(85) {
-            let position = self.one(words::POSITIONS);
+            let position = self.one(&words::POSITIONS);
             self.put(&mut record, "position", Cell::Word(position));
         }
         if self.chance(70) && !self.companies.is_empty() {
@@ -256,7 +256,7 @@ impl Maker {
             self.put(&mut record, "qualification", Cell::Bool(qualified));
         }
         if self.chance(50) {
-            let (intent, level) = (self.one(words::INTENTS), self.one(words::LEVELS));
+            let (intent, level) = (self.one(&words::INTENTS), self.one(&words::LEVELS));
             self.put(&mut record, "intentType", Cell::Word(intent));
             self.put(&mut record, "intentLevel", Cell::Word(level));
             self.put(&mut record, "intentInferredAt", Cell::Time(updated));
@@ -267,7 +267,7 @@ impl Maker {
             self.put(&mut record, "lastMessageReceivedAt", Cell::Time(last));
         }
         self.enrichment(&mut record, updated);
-        let (_, region, city) = self.one(words::CITIES);
+        let [_, region, city] = self.one(&words::CITIES);
         self.put(&mut record, "location.country", Cell::Word(country));
         if self.chance(80) {
             self.put(&mut record, "location.region", Cell::Word(region));
@@ -279,22 +279,23 @@ impl Maker {
     }
 
     fn contact_detail(&mut self, record: &mut WorldRecord, updated: Instant) {
-        let (_, industry) = self.one(words::COMPANY_KINDS);
+        let [_, industry] = self.one(&words::COMPANY_KINDS);
         self.put(record, "industry", Cell::Word(industry));
-        let (language, zone, source) = (self.one(words::LANGUAGES), self.one(words::ZONES), self.one(words::SOURCES));
+        let (language, zone, source) =
+            (self.one(&words::LANGUAGES), self.one(&words::ZONES), self.one(&words::SOURCES));
         self.put(record, "language", Cell::Word(language));
         self.put(record, "timezone", Cell::Word(zone));
         self.put(record, "recordSource", Cell::Word(source));
         self.notes(record, updated);
         if self.chance(20) {
-            let (score, reasoning) = (self.rng.i64(0..101), self.one(words::SENTENCES));
+            let (score, reasoning) = (self.rng.i64(0..101), self.one(&words::SENTENCES));
             self.put(record, "score", Cell::Int(score));
             self.put(record, "reasoning", Cell::Word(reasoning));
             let confidence = f64::from(self.rng.u32(..100)) / 100.0;
             self.put(record, "qualificationConfidence", Cell::Real(confidence));
         }
         if self.chance(30) {
-            let (discussed, requests) = (self.one(words::SENTENCES), self.one(words::SENTENCES));
+            let (discussed, requests) = (self.one(&words::SENTENCES), self.one(&words::SENTENCES));
             self.put(record, "sessionSummaryDiscussed", Cell::Word(discussed));
             self.put(record, "sessionSummaryRequests", Cell::List([requests.into()].into()));
             self.put(record, "sessionSummaryAt", Cell::Time(updated));
@@ -305,7 +306,7 @@ impl Maker {
             self.put(record, "doNotContactAt", Cell::Time(updated));
             self.put(record, "doNotContactReason", Cell::Word("asked not to be contacted"));
         }
-        let (email, whatsapp) = (self.one(words::CONSENT), self.one(words::CONSENT));
+        let (email, whatsapp) = (self.one(&words::CONSENT), self.one(&words::CONSENT));
         self.put(record, "emailMarketingConsentStatus", Cell::Word(email));
         self.put(record, "emailMarketingConsentUpdatedAt", Cell::Time(updated));
         self.put(record, "whatsappMarketingConsentStatus", Cell::Word(whatsapp));
@@ -314,7 +315,7 @@ impl Maker {
             words::CHANNELS.iter().filter(|_| self.rng.bool()).map(|channel| Box::from(*channel)).collect();
         self.put(record, "contactable", Cell::Bool(!channels.is_empty()));
         self.put(record, "contactableChannels", Cell::List(channels.into()));
-        let reach = self.one(words::REACHABILITY);
+        let reach = self.one(&words::REACHABILITY);
         self.put(record, "emailReachabilityStatus", Cell::Word(reach));
         self.put(record, "contactabilityUpdatedAt", Cell::Time(updated));
     }

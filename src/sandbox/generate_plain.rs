@@ -1,7 +1,8 @@
 //! A plain workspace from a seed, for demonstrations and the tests of applications.
 //!
-//! Names are common, places and languages match the country, companies have a fitting industry, amounts are realistic,
-//! and every reference leads to a record. The other generator makes edge cases on purpose.
+//! Names are common, places and languages match the country, companies have a fitting industry, and amounts are
+//! realistic. As everywhere, some records have no owner, some people left or do not want to be contacted, and some
+//! companies have a name only. The other generator makes edge cases on purpose.
 
 use std::time::Duration;
 
@@ -11,7 +12,9 @@ use serde_json::{Value, json};
 use crate::model::{DataType, Instant, Object};
 
 use super::definition::NewField;
-use super::generate_plain_words::{COUNTRIES, Country, INDUSTRIES, NOTES, POSITIONS, STEMS};
+use super::words::{
+    COUNTRIES, Country, ENRICHMENT, INDUSTRIES, INTENTS, LEVELS, NOTES, PLAIN_POSITIONS, SOURCES, STEMS,
+};
 use super::world::World;
 
 const DAY: u64 = 86_400;
@@ -31,6 +34,8 @@ struct PlainMaker {
     base: Instant,
     owners: Vec<String>,
     employers: Vec<Employer>,
+    /// The address of a person who is entered again.
+    twice: String,
 }
 
 /// Makes a workspace whose latest change is not after `base_time`.
@@ -41,6 +46,7 @@ pub(crate) fn generate(seed: u64, contacts: usize, companies: usize, base_time: 
         base: base_time.whole_second(),
         owners: Vec::new(),
         employers: Vec::new(),
+        twice: String::new(),
     };
     maker.fields();
     for n in 0..6 {
@@ -80,6 +86,9 @@ impl PlainMaker {
     }
 
     fn owner(&mut self) -> Value {
+        if self.chance(8) {
+            return Value::Null;
+        }
         let owner = self.rng.usize(..self.owners.len());
         self.owners[owner].as_str().into()
     }
@@ -88,15 +97,18 @@ impl PlainMaker {
         use DataType::{Boolean, Date, Decimal, Integer, LongText, MultiSelect, ShortText, SingleSelect};
         let at = self.base.minus(Duration::from_secs(800 * DAY));
         let tiers = ["gold=Gold", "silver=Silver", "bronze=Bronze"];
-        let topics = ["pricing=Pricing", "integration=Integration", "support=Support"];
+        let topics = ["pricing=Pricing", "api=API", "support=Support"];
+        let regions = ["emea=EMEA", "apac=APAC", "amer=Americas"];
         for (object, key, label, data_type, options) in [
             (Object::Contact, "tier", "Tier", SingleSelect, tiers.as_slice()),
             (Object::Contact, "topics", "Topics", MultiSelect, &topics),
             (Object::Contact, "lifetime_value", "Lifetime value", Decimal, &[]),
             (Object::Contact, "newsletter", "Newsletter", Boolean, &[]),
             (Object::Contact, "customer_since", "Customer since", Date, &[]),
+            (Object::Contact, "birthday", "Birthday", Date, &[]),
             (Object::Contact, "background", "Background", LongText, &[]),
             (Object::Company, "account_code", "Account code", ShortText, &[]),
+            (Object::Company, "region", "Region", SingleSelect, &regions),
             (Object::Company, "offices", "Offices", Integer, &[]),
             (Object::Company, "credit_limit", "Credit limit", Decimal, &[]),
             (Object::Company, "contract_end", "End of contract", Date, &[]),
@@ -109,10 +121,10 @@ impl PlainMaker {
 
     fn member(&mut self, n: usize) {
         let country = &COUNTRIES[0];
-        let (first, last) = (country.first[n % country.first.len()], self.one(country.last));
+        let (first, last) = (country.first[n % country.first.len()], self.one(&country.last));
         let mut member = json!({
             "firstName": first, "lastName": last, "username": format!("{}.{}", plain(first), plain(last)),
-            "email": format!("{}.{}@crm.example", plain(first), plain(last)), "status": "ACTIVE",
+            "email": format!("{}.{}@crm.example", plain(first), plain(last)), "status": if n == 5 { "INACTIVE" } else { "ACTIVE" },
         });
         self.dates(&mut member);
         let id = self.world.add_team_member(&member);
@@ -122,7 +134,8 @@ impl PlainMaker {
     fn company(&mut self, n: usize) {
         let place = self.rng.usize(..COUNTRIES.len());
         let country: &Country = &COUNTRIES[place];
-        let (kind, industry, revenue) = self.one(INDUSTRIES);
+        let [kind, industry, revenue] = self.one(&INDUSTRIES);
+        let revenue = revenue.parse().unwrap_or(100_000);
         // The combinations of stems and kinds are limited; after that a number makes names unique.
         let (stem, round) = (STEMS[n % STEMS.len()], n / STEMS.len());
         let name = if round == 0 { format!("{stem} {kind}") } else { format!("{stem} {kind} {}", round + 1) };
@@ -132,10 +145,11 @@ impl PlainMaker {
             "name": name, "registeredName": format!("{name} {}", country.legal), "industry": industry,
             "employeeCount": employees, "revenue": employees * revenue, "hqCountry": country.code,
             "yearFounded": self.rng.i64(1965..2022), "websiteUrl": format!("https://www.{domain}/"), "domain": domain,
-            "logo": format!("https://{domain}/logo.png"), "enrichmentStatus": "completed",
+            "logo": format!("https://{domain}/logo.png"), "enrichmentStatus": self.one(&ENRICHMENT),
             "customerFitScore": self.rng.i64(20..100),
             "customFields": {
                 "account_code": format!("AC-{:05}", n + 1), "offices": 1 + employees / 120,
+                "region": if ["US", "BR"].contains(&country.code) { "amer" } else { "emea" },
                 "credit_limit": format!("{}.00", (employees * 50).clamp(1_000, 25_000)),
                 "contract_end": self.base.plus(Duration::from_secs(self.rng.u64(30..700) * DAY)).to_wire()[..10],
             },
@@ -145,7 +159,7 @@ impl PlainMaker {
         record["enrichmentAt"] = updated.to_wire().into();
         record["lastInteractionAt"] = updated.to_wire().into();
         if self.chance(50) {
-            record["notes"] = self.one(NOTES).into();
+            record["notes"] = self.one(&NOTES).into();
             record["notesAt"] = updated.to_wire().into();
         }
         let id = self.world.create(Object::Company, &record).as_str().to_string();
@@ -153,14 +167,17 @@ impl PlainMaker {
     }
 
     fn contact(&mut self, n: usize) {
-        let employer = (!self.employers.is_empty()).then(|| self.rng.usize(..self.employers.len()));
+        // The first companies have more people than the last, and some people have none.
+        let companies = self.employers.len();
+        let employer = (companies > 0).then(|| self.rng.usize(..companies).min(self.rng.usize(..companies)));
+        let is_linked = !self.chance(5);
         let place = match employer {
             Some(employer) => self.employers[employer].country,
             None => self.rng.usize(..COUNTRIES.len()),
         };
         let country: &Country = &COUNTRIES[place];
-        let (first, last) = (self.one(country.first), self.one(country.last));
-        let (region, city) = self.one(country.cities);
+        let (first, last) = (self.one(&country.first), self.one(&country.last));
+        let (region, city) = self.one(&country.cities);
         let tier = self.one(&["gold", "silver", "bronze"]);
         let value = match tier {
             "gold" => self.rng.u32(20_000..80_000),
@@ -170,14 +187,15 @@ impl PlainMaker {
         let mut record = json!({
             "name": format!("{first} {last}"), "firstName": first, "lastName": last,
             "email": format!("{}.{}{}@mail.example", plain(first), plain(last), n + 1),
-            "mobile": format!("{}{}", country.dialling, 20_000_000 + n * 37 % 70_000_000), "position": self.one(POSITIONS),
+            "mobile": format!("{}{}", country.dialling, 20_000_000 + n * 37 % 70_000_000), "position": self.one(&PLAIN_POSITIONS),
             "qualification": tier != "bronze", "location": {"country": country.code, "region": region, "city": city},
-            "language": country.language, "timezone": country.zone, "recordSource": "import",
-            "enrichmentStatus": "completed", "doNotContact": false, "contactable": true, "contactableChannels": ["email"],
-            "emailMarketingConsentStatus": "GRANTED", "emailReachabilityStatus": "REACHABLE",
+            "language": country.language, "timezone": country.zone, "recordSource": self.one(&SOURCES),
+            "enrichmentStatus": self.one(&ENRICHMENT), "doNotContact": false, "contactable": true,
+            "contactableChannels": ["email"], "emailMarketingConsentStatus": self.one(&["GRANTED", "GRANTED", "UNKNOWN"]), "emailReachabilityStatus": "REACHABLE",
             "customFields": {
                 "tier": tier, "lifetime_value": format!("{value}.{:02}", self.rng.u32(..100)),
-                "newsletter": self.rng.bool(), "topics": [self.one(&["pricing", "integration", "support"])],
+                "newsletter": self.rng.bool(), "topics": self.one(&[["pricing", "api"].as_slice(), &["support"], &["api"]]),
+                "birthday": format!("19{}-{:02}-{:02}", self.rng.u32(60..100), self.rng.u32(1..13), self.rng.u32(1..29)),
             },
         });
         record["ownerId"] = self.owner();
@@ -188,16 +206,34 @@ impl PlainMaker {
         if let Some(employer) = employer {
             let employer = &self.employers[employer];
             record["company"] = employer.name.as_str().into();
-            record["companyId"] = employer.id.as_str().into();
             record["industry"] = employer.industry.into();
             record["email"] = format!("{}.{}{}@{}", plain(first), plain(last), n + 1, employer.domain).into();
+            if is_linked {
+                record["companyId"] = employer.id.as_str().into();
+            }
+        }
+        if self.chance(4) {
+            record["doNotContact"] = true.into();
+            record["doNotContactReason"] = "asked not to be contacted".into();
+            record["doNotContactAt"] = updated.to_wire().into();
+        }
+        if self.chance(30) {
+            record["intentType"] = self.one(&INTENTS).into();
+            record["intentLevel"] = self.one(&LEVELS).into();
+            record["lastMessageReceivedAt"] = updated.to_wire().into();
+        }
+        // Somebody was entered twice, once in capitals.
+        match record["email"].as_str() {
+            Some(email) if n % 150 == 148 => self.twice = email.to_uppercase(),
+            _ if n % 150 == 149 => record["email"] = std::mem::take(&mut self.twice).into(),
+            _ => {}
         }
         if self.chance(40) {
-            record["notes"] = self.one(NOTES).into();
+            record["notes"] = self.one(&NOTES).into();
             record["notesAt"] = updated.to_wire().into();
         }
         if self.chance(20) {
-            record["customFields"]["background"] = self.one(NOTES).into();
+            record["customFields"]["background"] = self.one(&NOTES).into();
         }
         self.world.create(Object::Contact, &record);
     }
@@ -227,9 +263,11 @@ mod tests {
             let country = COUNTRIES.iter().find(|country| contact["location"]["country"] == country.code).unwrap();
             assert!(country.cities.iter().any(|(_, city)| contact["location"]["city"] == *city), "{contact}");
             assert_eq!(contact["timezone"], country.zone);
-            let employer = world.detail_json(Object::Company, contact["companyId"].as_str().unwrap()).unwrap();
-            assert_eq!(employer["name"], contact["company"]);
-            assert_eq!(employer["hqCountry"], contact["location"]["country"]);
+            if let Some(employer) = contact["companyId"].as_str() {
+                let employer = world.detail_json(Object::Company, employer).unwrap();
+                assert_eq!(employer["name"], contact["company"]);
+                assert_eq!(employer["hqCountry"], contact["location"]["country"]);
+            }
             let value: f64 = contact["customFields"]["lifetime_value"].as_str().unwrap().parse().unwrap();
             assert!((200.0..80_001.0).contains(&value), "{contact}");
             assert!(contact["etag"].as_str().unwrap().contains(contact["updatedAt"].as_str().unwrap()));

@@ -33,7 +33,6 @@ mod fixture;
 mod generate;
 mod generate_fields;
 mod generate_plain;
-mod generate_plain_words;
 mod handle;
 mod http;
 mod include;

@@ -21,8 +21,8 @@ pub enum WorldOrigin {
         contacts: usize,
         /// How many companies.
         companies: usize,
-        /// Realistic data without edge cases.
-        plain: bool,
+        /// Data full of edge cases instead of realistic data.
+        nasty: bool,
     },
     /// The text of a fixture.
     Fixture(String),
@@ -68,10 +68,10 @@ impl Origin {
     /// The initial world.
     pub(crate) fn world(&self) -> Result<World, FixtureError> {
         match &self.development.origin {
-            WorldOrigin::Generated { contacts, companies, plain: false } => {
+            WorldOrigin::Generated { contacts, companies, nasty: true } => {
                 Ok(generate(self.development.seed, *contacts, *companies, self.base))
             }
-            WorldOrigin::Generated { contacts, companies, plain: true } => {
+            WorldOrigin::Generated { contacts, companies, nasty: false } => {
                 Ok(generate_plain::generate(self.development.seed, *contacts, *companies, self.base))
             }
             WorldOrigin::Fixture(text) => World::from_fixture(text, self.base),

@@ -232,6 +232,7 @@ fn standard(object: Object, body: &Map<String, Value>) -> Result<Vec<(String, Op
         match value {
             _ if !writable => wrong.add(wire, "cannot be updated"),
             Value::Null => changes.push((wire.clone(), None)),
+            Value::String(text) if text.contains('\0') => wrong.add(wire, "must not contain U+0000"),
             Value::String(text) => changes.push((wire.clone(), Some(Cell::Text(text.as_str().into())))),
             _ => wrong.add(wire, "must be a string or null"),
         }

@@ -46,6 +46,7 @@ pub(crate) fn cell(definition: &CustomDefinition, value: &Value) -> Result<Optio
     let text = |text: &str| Ok(Some(Cell::Text(text.into())));
     match (data_type, value) {
         (_, Value::Null) => Ok(None),
+        (_, Value::String(t)) if t.contains('\0') => Err("must not contain U+0000".to_string()),
         // Empty text and an empty multi-select are stored as cleared values (rule 6).
         (DataType::ShortText | DataType::LongText, Value::String(t)) if t.is_empty() => Ok(None),
         (DataType::ShortText, Value::String(t)) => within(t, SHORT_TEXT).and_then(text),
@@ -58,7 +59,7 @@ pub(crate) fn cell(definition: &CustomDefinition, value: &Value) -> Result<Optio
         }
         (DataType::Boolean, Value::Bool(flag)) => Ok(Some(Cell::Bool(*flag))),
         (DataType::Boolean, _) => Err("must be true or false".to_string()),
-        (DataType::Date, Value::String(t)) if field_value::is_date(t) => text(t),
+        (DataType::Date, Value::String(t)) if field_value::is_date(t) && !t.starts_with("0000") => text(t),
         (DataType::Date, _) => Err("must be a real date, YYYY-MM-DD".to_string()),
         (DataType::DateTime, Value::String(t)) if t.parse::<crate::model::Instant>().is_ok() => {
             Ok(Cell::from_json(value, true))
@@ -70,6 +71,11 @@ pub(crate) fn cell(definition: &CustomDefinition, value: &Value) -> Result<Optio
         (DataType::MultiSelect, Value::Array(items)) if items.is_empty() => Ok(None),
         (DataType::MultiSelect, Value::Array(items)) if items.len() > MULTI_SELECT => {
             Err("has more than 100 items".to_string())
+        }
+        (DataType::MultiSelect, Value::Array(items))
+            if items.iter().enumerate().any(|(place, item)| items[..place].contains(item)) =>
+        {
+            Err("has an item twice".to_string())
         }
         (DataType::MultiSelect, Value::Array(items)) if items.iter().all(|item| item.as_str().is_some_and(known)) => {
             Ok(Cell::from_json(value, false))

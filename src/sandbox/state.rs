@@ -1,21 +1,17 @@
-//! A world that survives restarts and kills: its file, written with every request that changes something.
+//! A world that survives restarts and kills: an SQLite file, written with every request that changes something.
 //!
-//! The file is a journal with one JSON object per line. The first line has the format and the seed; the others contain
-//! records, definitions, stored PATCH answers and the clock's advance, and later lines replace earlier ones. The
-//! changes of one request are one line, written before the request is answered, so a kill keeps either all of them or
-//! none: a last line without its line break is dropped. When the journal has grown to a multiple of the world, it is
-//! rewritten to a new file, which is renamed over the old one.
+//! The changes of one request are one transaction, committed before the request is answered, so a kill keeps either all
+//! of them or none. Records, definitions and stored PATCH answers are JSON.
 //!
 //! # Invariants
-//! - Two processes cannot use the same file: `FILE.lock` is locked until the process ends.
+//! - Two processes cannot use the same file: SQLite's exclusive lock is held until the process ends.
 //! - Every value is restored byte for byte, including source text that no JSON value in memory can represent.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::{Connection, ErrorCode, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -25,65 +21,40 @@ use super::cell::Cell;
 use super::definition::CustomDefinition;
 use super::patch::{Replays, StoredReplay};
 use super::table::WorldRecord;
-use super::world::{Touched, World};
+use super::world::World;
 
-/// The format of this version.
-const FORMAT: u32 = 1;
-/// A smaller journal is not rewritten.
-const SMALL: u64 = 16 << 20;
+/// Marks the file as a state file (`CRMS`).
+const APPLICATION_ID: i32 = 0x4352_4D53;
+
+const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS world (seed TEXT, born TEXT, advanced TEXT, definitions TEXT);
+    CREATE TABLE IF NOT EXISTS records (list TEXT, id TEXT, record TEXT, PRIMARY KEY (list, id)) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS replays (key TEXT PRIMARY KEY, answer TEXT) WITHOUT ROWID;";
 
 /// Why a state file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// An error of the file system.
-    #[error("{what} the state file {path}")]
-    Io {
+    /// SQLite returned an error.
+    #[error("could not {what} the state file {path}")]
+    Sqlite {
         /// The operation.
         what: &'static str,
         /// The file.
         path: PathBuf,
         /// The cause.
-        source: io::Error,
+        source: rusqlite::Error,
     },
     /// Another process uses it.
     #[error("the state file {0} is in use by another process")]
     InUse(PathBuf),
-    /// It is not a state file, or was written by a newer version.
-    #[error("{path} is not a state file of this sandbox: line {line}: {why}")]
+    /// It is something else, or was written by a newer version.
+    #[error("{path} is not a state file of this sandbox{why}")]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The line, from 1.
-        line: usize,
         /// What is wrong with it.
         why: String,
     },
-}
-
-#[derive(Serialize, Deserialize)]
-struct StateHeader {
-    crm_mirror_sandbox: u32,
-    seed: u64,
-}
-
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct StateLine {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    put: Vec<StoredRecord>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    removed: Vec<(String, String)>,
-    /// All definitions, if one of them changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    definitions: Option<Vec<StoredDefinition>>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    replays: BTreeMap<String, StoredReplay>,
-    /// The number of identifiers created.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    born: Option<u64>,
-    /// The clock's advance.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    advanced: Option<Duration>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -95,8 +66,6 @@ struct StoredDefinition {
 
 #[derive(Serialize, Deserialize)]
 struct StoredRecord {
-    of: String,
-    id: String,
     cells: BTreeMap<String, StoredCell>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     custom: Vec<(u32, StoredCell)>,
@@ -152,7 +121,7 @@ impl From<StoredCell> for Cell {
 pub(crate) struct StoredState {
     /// The world.
     pub world: World,
-    /// The seed of the file's first line.
+    /// The seed that it was made from.
     pub seed: u64,
     /// The clock's advance.
     pub advanced: Duration,
@@ -164,11 +133,7 @@ pub(crate) struct StoredState {
 pub(crate) struct StateFile {
     path: PathBuf,
     seed: u64,
-    journal: File,
-    appended: u64,
-    base: u64,
-    /// Held until the process ends.
-    _lock: File,
+    conn: Connection,
 }
 
 impl StateFile {
@@ -177,25 +142,22 @@ impl StateFile {
     /// # Errors
     /// Returns a [`StateError`] if the file is in use, cannot be read, or is not a state file.
     pub(crate) fn open(path: &Path, seed: u64, empty: World) -> Result<(StateFile, Option<StoredState>), StateError> {
-        let failed = |what| move |source| StateError::Io { what, path: path.to_path_buf(), source };
-        let mut lock_path = path.as_os_str().to_owned();
-        lock_path.push(".lock");
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
-        let lock = lock.map_err(failed("could not lock"))?;
-        if lock.try_lock().is_err() {
-            return Err(StateError::InUse(path.to_path_buf()));
+        let failed = |source: rusqlite::Error| match source.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StateError::InUse(path.to_path_buf()),
+            Some(ErrorCode::NotADatabase) => StateError::Unreadable { path: path.to_path_buf(), why: String::new() },
+            _ => StateError::Sqlite { what: "open", path: path.to_path_buf(), source },
+        };
+        let unreadable = |why: String| StateError::Unreadable { path: path.to_path_buf(), why: format!(": {why}") };
+        let (conn, is_ours) = connect(path).map_err(failed)?;
+        if !is_ours {
+            return Err(unreadable("it is a database of another program".into()));
         }
-        let journal = OpenOptions::new().read(true).create(true).append(true).open(path);
-        let journal = journal.map_err(failed("could not open"))?;
-        let (stored, whole) = read(path, BufReader::new(&journal), empty)?;
-        // An incomplete last line is removed, so that the next line does not continue it.
-        journal.set_len(whole).map_err(failed("could not repair"))?;
+        let stored = read(&conn, empty).map_err(failed)?.transpose().map_err(unreadable)?;
         let seed = stored.as_ref().map_or(seed, |stored| stored.seed);
-        let file = StateFile { path: path.to_path_buf(), seed, journal, appended: 0, base: whole, _lock: lock };
-        Ok((file, stored))
+        Ok((StateFile { path: path.to_path_buf(), seed, conn }, stored))
     }
 
-    /// Appends the changes since the last call. If writing fails, they are written with the next change.
+    /// Writes the changes since the last call. If writing fails, they are written with the next change.
     pub(crate) fn append(
         &mut self,
         world: &mut World,
@@ -208,83 +170,103 @@ impl StateFile {
         self.note(world, replays, advanced)
     }
 
-    /// Appends a line even if no record changed.
+    /// Writes the changes and the clock, even if no record changed.
     pub(crate) fn note(
         &mut self,
         world: &mut World,
         replays: &mut Replays,
         advanced: Duration,
     ) -> Result<(), StateError> {
-        if self.appended > SMALL.max(self.base) {
-            return self.rewrite(world, replays, advanced);
-        }
-        let line = changes(world, world.touched(), replays.new_ones(), advanced);
-        let text = text(&line);
-        let failed = |source| StateError::Io { what: "could not write to", path: self.path.clone(), source };
-        self.journal.write_all(&text).map_err(failed)?;
-        self.appended += text.len() as u64;
-        world.forget_touched();
-        replays.forget_new();
-        Ok(())
+        let touched: Vec<_> = world.touched().iter().map(|(resource, id)| (resource, id.to_string())).collect();
+        let new = replays.new_ones();
+        self.write(world, replays, advanced, |conn, world| {
+            for (resource, id) in &touched {
+                put(conn, world, *resource, id)?;
+            }
+            put_replays(conn, &new)
+        })
     }
 
-    /// Writes the whole world to a new file and renames it over this one.
+    /// Writes the whole world in place of the stored one.
     pub(crate) fn rewrite(
         &mut self,
         world: &mut World,
         replays: &mut Replays,
         advanced: Duration,
     ) -> Result<(), StateError> {
-        let written = self.write_beside(world, replays, advanced);
-        let (journal, bytes) =
-            written.map_err(|source| StateError::Io { what: "could not write", path: self.path.clone(), source })?;
-        (self.journal, self.base, self.appended) = (journal, bytes, 0);
+        let all = replays.all();
+        self.write(world, replays, advanced, |conn, world| {
+            conn.execute_batch("DELETE FROM records; DELETE FROM replays")?;
+            for resource in Resource::ALL {
+                for id in world.ids(resource) {
+                    put(conn, world, resource, id.as_str())?;
+                }
+            }
+            put_replays(conn, &all)
+        })
+    }
+
+    fn write(
+        &mut self,
+        world: &mut World,
+        replays: &mut Replays,
+        advanced: Duration,
+        write: impl FnOnce(&Connection, &World) -> rusqlite::Result<()>,
+    ) -> Result<(), StateError> {
+        let seed = self.seed.to_string();
+        let stored = self.conn.transaction().and_then(|tx| {
+            write(&tx, world)?;
+            tx.execute("DELETE FROM world", [])?;
+            let values = params![seed, text(&world.born()), text(&advanced), text(&definitions(world))];
+            tx.execute("INSERT INTO world VALUES (?1, ?2, ?3, ?4)", values)?;
+            tx.commit()
+        });
+        stored.map_err(|source| StateError::Sqlite { what: "write", path: self.path.clone(), source })?;
         world.forget_touched();
         replays.forget_new();
         Ok(())
     }
-
-    fn write_beside(&self, world: &World, replays: &Replays, advanced: Duration) -> io::Result<(File, u64)> {
-        let mut beside = self.path.as_os_str().to_owned();
-        beside.push(".new");
-        let mut out = BufWriter::new(File::create(&beside)?);
-        out.write_all(&text(&StateHeader { crm_mirror_sandbox: FORMAT, seed: self.seed }))?;
-        let mut first = changes(world, &Touched::default(), replays.all(), advanced);
-        first.definitions = Some(definitions(world));
-        out.write_all(&text(&first))?;
-        for resource in Resource::ALL.into_iter().filter(|resource| *resource != Resource::CustomFields) {
-            for record in world.table(resource).iter() {
-                let put = vec![stored_record(world, resource, record)];
-                out.write_all(&text(&StateLine { put, ..StateLine::default() }))?;
-            }
-        }
-        let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
-        std::fs::rename(&beside, &self.path)?;
-        if let Some(directory) = self.path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-            File::open(directory)?.sync_all()?;
-        }
-        let bytes = file.metadata()?.len();
-        Ok((OpenOptions::new().append(true).open(&self.path)?, bytes))
-    }
 }
 
-fn text(line: &impl Serialize) -> Vec<u8> {
-    let mut text = serde_json::to_vec(line).unwrap_or_default();
-    text.push(b'\n');
-    text
+/// Opens the file, and takes its lock. Also returns whether it is new or a state file: no other file is changed.
+fn connect(path: &Path) -> rusqlite::Result<(Connection, bool)> {
+    let conn = Connection::open(path)?;
+    conn.busy_timeout(Duration::ZERO)?;
+    conn.pragma_update(None, "locking_mode", "exclusive")?;
+    let id: i32 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let is_empty: bool = conn.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?;
+    if !is_empty && id != APPLICATION_ID {
+        return Ok((conn, false));
+    }
+    // A kill of the process loses nothing that was committed; the file need not survive one of the machine.
+    conn.execute_batch("PRAGMA journal_mode = wal; PRAGMA synchronous = off")?;
+    conn.pragma_update(None, "application_id", APPLICATION_ID)?;
+    conn.execute_batch(TABLES)?;
+    Ok((conn, true))
 }
 
-fn changes(world: &World, touched: &Touched, replays: BTreeMap<String, StoredReplay>, advanced: Duration) -> StateLine {
-    let mut line = StateLine { replays, born: Some(world.born()), advanced: Some(advanced), ..StateLine::default() };
-    for (resource, id) in touched.iter() {
-        match world.table(resource).get(id) {
-            _ if resource == Resource::CustomFields => line.definitions = Some(definitions(world)),
-            Some(record) => line.put.push(stored_record(world, resource, record)),
-            None => line.removed.push((resource.path().to_string(), id.to_string())),
-        }
+fn text(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// Stores a record as it is now, or that it is gone. Definitions are stored with the world.
+fn put(conn: &Connection, world: &World, resource: Resource, id: &str) -> rusqlite::Result<()> {
+    let list = resource.path();
+    match world.table(resource).get(id) {
+        _ if resource == Resource::CustomFields => Ok(0),
+        Some(record) => conn.prepare_cached("INSERT OR REPLACE INTO records VALUES (?1, ?2, ?3)")?.execute(params![
+            list,
+            id,
+            text(&stored_record(world, resource, record))
+        ]),
+        None => conn.execute("DELETE FROM records WHERE list = ?1 AND id = ?2", [list, id]),
     }
-    line
+    .map(drop)
+}
+
+fn put_replays(conn: &Connection, replays: &BTreeMap<String, StoredReplay>) -> rusqlite::Result<()> {
+    let mut stmt = conn.prepare_cached("INSERT OR REPLACE INTO replays VALUES (?1, ?2)")?;
+    replays.iter().try_for_each(|(key, answer)| stmt.execute([key, &text(answer)]).map(drop))
 }
 
 fn definitions(world: &World) -> Vec<StoredDefinition> {
@@ -297,82 +279,59 @@ fn stored_record(world: &World, resource: Resource, record: &WorldRecord) -> Sto
     let fields = world.table(resource).fields;
     let name = |slot: &u8| fields.get(usize::from(*slot)).map_or_else(String::new, |field| field.wire.to_string());
     StoredRecord {
-        of: resource.path().to_string(),
-        id: record.id.to_string(),
         cells: record.cells.iter().map(|(slot, cell)| (name(slot), StoredCell::from(cell))).collect(),
         custom: record.custom.iter().map(|(place, cell)| (*place, StoredCell::from(cell))).collect(),
         raw: record.raw.clone(),
     }
 }
 
-/// Reads a journal; also returns how many of its bytes are complete lines.
-fn read(path: &Path, mut from: impl BufRead, mut world: World) -> Result<(Option<StoredState>, u64), StateError> {
-    let unreadable = |line, why: String| StateError::Unreadable { path: path.to_path_buf(), line, why };
-    let (mut header, mut replays, mut advanced) = (None, Replays::default(), Duration::ZERO);
-    let (mut whole, mut number) = (0_u64, 0);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let bytes = from.read_until(b'\n', &mut line);
-        let bytes =
-            bytes.map_err(|source| StateError::Io { what: "could not read", path: path.to_path_buf(), source })?;
-        if bytes == 0 || line.last() != Some(&b'\n') {
-            break;
-        }
-        number += 1;
-        if header.is_none() {
-            let read: StateHeader = serde_json::from_slice(&line).map_err(|e| unreadable(number, e.to_string()))?;
-            if read.crm_mirror_sandbox != FORMAT {
-                return Err(unreadable(number, format!("format {} is unknown", read.crm_mirror_sandbox)));
-            }
-            header = Some(read);
-        } else {
-            let read: StateLine = serde_json::from_slice(&line).map_err(|e| unreadable(number, e.to_string()))?;
-            advanced = read.advanced.unwrap_or(advanced);
-            apply(&mut world, &mut replays, read).map_err(|why| unreadable(number, why))?;
-        }
-        whole += bytes as u64;
-    }
-    // A file that is not a state file must not be truncated.
-    if header.is_none() && !line.is_empty() {
-        return Err(unreadable(1, "it is not the first line of a state file".to_string()));
-    }
-    world.forget_touched();
-    let stored = header.map(|header| StoredState { world, seed: header.seed, advanced, replays });
-    Ok((stored, whole))
-}
-
-fn apply(world: &mut World, replays: &mut Replays, line: StateLine) -> Result<(), String> {
-    let resource = |path: &str| {
-        let found = Resource::ALL.into_iter().find(|resource| resource.path() == path);
-        found.ok_or_else(|| format!("`{path}` is not a list of the service"))
-    };
-    if let Some(definitions) = line.definitions {
+/// Reads the stored world, if there is one; the inner error says what cannot be understood.
+fn read(conn: &Connection, mut world: World) -> rusqlite::Result<Option<Result<StoredState, String>>> {
+    let mut stmt = conn.prepare("SELECT seed, born, advanced, definitions FROM world")?;
+    let mut found = stmt.query([])?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    let [seed, born, advanced, definitions]: [String; 4] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
+    let mut stmt = conn.prepare("SELECT list, id, record FROM records")?;
+    let records = stmt.query_map([], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?;
+    let records: Vec<[String; 3]> = records.collect::<rusqlite::Result<_>>()?;
+    let mut stmt = conn.prepare("SELECT key, answer FROM replays")?;
+    let answers = stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let answers: Vec<(String, String)> = answers.collect::<rusqlite::Result<_>>()?;
+    let parse = || -> Result<StoredState, String> {
         let mut read = Vec::new();
-        for stored in definitions {
+        for stored in parsed::<Vec<StoredDefinition>>(&definitions)? {
             read.push((CustomDefinition::from_json(&stored.definition)?, stored.listed));
         }
         world.restore_definitions(read);
-    }
-    for (path, id) in line.removed {
-        world.table_mut(resource(&path)?).remove(&id);
-    }
-    for stored in line.put {
-        let resource = resource(&stored.of)?;
-        let mut record = WorldRecord::new(stored.id.as_str().into());
-        for (wire, cell) in stored.cells {
-            let slot = world.table(resource).slot(&wire).ok_or_else(|| format!("`{wire}` is not a field"))?;
-            record.set(slot, Some(cell.into()));
+        for [list, id, record] in &records {
+            restore(&mut world, list, id, parsed(record)?)?;
         }
-        for (place, cell) in stored.custom {
-            record.set_custom(place, Some(cell.into()));
-        }
-        record.raw = stored.raw;
-        world.table_mut(resource).put(record);
+        world.restore_born(parsed(&born)?);
+        world.forget_touched();
+        let mut replays = Replays::default();
+        let answers: Result<_, String> = answers.into_iter().map(|(key, text)| Ok((key, parsed(&text)?))).collect();
+        replays.restore(answers?);
+        Ok(StoredState { world, seed: parsed(&seed)?, advanced: parsed(&advanced)?, replays })
+    };
+    Ok(Some(parse()))
+}
+
+fn parsed<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
+fn restore(world: &mut World, list: &str, id: &str, stored: StoredRecord) -> Result<(), String> {
+    let resource = Resource::ALL.into_iter().find(|resource| resource.path() == list);
+    let resource = resource.ok_or_else(|| format!("`{list}` is not a list of the service"))?;
+    let mut record = WorldRecord::new(id.into());
+    for (wire, cell) in stored.cells {
+        let slot = world.table(resource).slot(&wire).ok_or_else(|| format!("`{wire}` is not a field"))?;
+        record.set(slot, Some(cell.into()));
     }
-    replays.restore(line.replays);
-    if let Some(born) = line.born {
-        world.restore_born(born);
+    for (place, cell) in stored.custom {
+        record.set_custom(place, Some(cell.into()));
     }
+    record.raw = stored.raw;
+    world.table_mut(resource).put(record);
     Ok(())
 }

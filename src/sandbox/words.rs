@@ -1,141 +1,81 @@
-//! Words for generated records: many locales, many scripts, and a few texts that break careless code.
+//! Words of generated records, from `words.txt`. Those of the first lists have many locales, many scripts, and a few texts
+//! that break careless code; those of the `plain` lists match each other.
 
-pub(crate) const PEOPLE: &[(&str, &str, &str)] = &[
-    ("Ada", "Lovelace", "GB"),
-    ("Zoë", "O'Brien", "IE"),
-    ("Jürgen", "Müller-Lüdenscheidt", "DE"),
-    ("María José", "Núñez de la Peña", "ES"),
-    ("François", "Lefèvre", "FR"),
-    ("Søren", "Ångström", "DK"),
-    ("Łukasz", "Żółkiewski", "PL"),
-    ("Jiří", "Dvořák", "CZ"),
-    ("Ștefania", "Țurcanu", "RO"),
-    ("İbrahim", "Yıldız", "TR"),
-    ("Νίκη", "Παπαδοπούλου", "GR"),
-    ("Дмитрий", "Щербаков", "BG"),
-    ("Олена", "Ковальчук", "UA"),
-    ("יעל", "כהן", "IL"),
-    ("محمد", "الأحمد", "AE"),
-    ("فاطمه", "رضایی", "IR"),
-    ("आरव", "शर्मा", "IN"),
-    ("প্রিয়া", "সেনগুপ্ত", "BD"),
-    ("สมชาย", "ใจดี", "TH"),
-    ("Nguyễn", "Thị Ánh", "VN"),
-    ("伟", "王", "CN"),
-    ("さくら", "佐藤", "JP"),
-    ("민준", "김", "KR"),
-    ("Amélie", "Tremblay", "CA"),
-    ("João", "Conceição", "BR"),
-    ("Chimamanda", "Okonkwo", "NG"),
-    ("Thandiwe", "Mkhize", "ZA"),
-    ("Wanjirũ", "Kamau", "KE"),
-    ("Guðrún", "Þórðardóttir", "IS"),
-    ("Matti", "Hämäläinen", "FI"),
-    ("Ioana-Maria", "d'Angelo", "IT"),
-    ("Grace", "Hopper", "US"),
-    ("Robert", "Smith; DROP TABLE contacts;--", "US"),
-    ("José\u{301}", "Muñoz", "MX"),
-    ("👩\u{200d}🚀 Kai", "Null", "NZ"),
-];
+use std::array;
+use std::sync::LazyLock;
 
-pub(crate) const CITIES: &[(&str, &str, &str)] = &[
-    ("GB", "England", "London"),
-    ("DE", "Bayern", "München"),
-    ("FR", "Île-de-France", "Paris"),
-    ("ES", "Galicia", "A Coruña"),
-    ("PL", "Małopolskie", "Kraków"),
-    ("JP", "東京都", "千代田区"),
-    ("BR", "São Paulo", "São José dos Campos"),
-    ("US", "California", "San José"),
-    ("IN", "महाराष्ट्र", "मुंबई"),
-    ("IS", "Höfuðborgarsvæðið", "Reykjavík"),
-    ("NG", "Lagos", "Ikeja"),
-    ("AE", "دبي", "دبي"),
-];
+const FILE: &str = include_str!("words.txt");
 
-pub(crate) const COMPANIES: &[&str] = &[
-    "Northwind",
-    "Kestrel",
-    "Blue Fjord",
-    "Acme",
-    "Müller",
-    "Æther",
-    "Sol y Mar",
-    "Tōkai",
-    "Vega",
-    "Quarry",
-    "Lumen",
-    "Brightwater",
-    "Hollow Oak",
-    "Kilo & Sons",
-    "Orbit",
-    "Pampa",
-    "Saffron",
-    "Tundra",
-    "Umbra",
-    "Zephyr",
-];
+/// A list of words, read when it is first used.
+pub(crate) type Words<T = &'static str> = LazyLock<Vec<T>>;
 
-pub(crate) const COMPANY_KINDS: &[(&str, &str)] = &[
-    ("Logistics", "Logistics"),
-    ("Foods", "Food & Beverage"),
-    ("Robotics", "Manufacturing"),
-    ("Labs", "Biotechnology"),
-    ("Software", "Software"),
-    ("Energy", "Energy"),
-    ("Studio", "Media"),
-    ("Bank", "Financial Services"),
-    ("Works", "Construction"),
-    ("Travel", "Hospitality"),
-];
-
-pub(crate) const LEGAL: &[&str] = &["Ltd", "GmbH", "S.A.", "Inc.", "Oy", "株式会社", "d.o.o.", "Kft."];
-
-pub(crate) const POSITIONS: &[&str] = &[
-    "CTO",
-    "CEO",
-    "Head of Procurement",
-    "Einkaufsleiterin",
-    "Directrice générale",
-    "Ingeniera de datos",
-    "Buyer",
-    "Office Manager",
-    "営業部長",
-    "Founder & \"Chief\" Dreamer",
-    "VP, Sales",
-    "Data Engineer",
-    "Researcher",
-];
-
-pub(crate) const SENTENCES: &[&str] = &[
-    "Asked for a quote over 200 seats before the end of the quarter.",
-    "Prefers calls in the morning; never on Fridays.",
-    "Rencontrée au salon de Lyon, très intéressée par l'intégration.",
-    "Hat das Angebot gelesen und möchte über den Preis sprechen.",
-    "来週もう一度連絡すること。",
-    "Budget approved, waiting for \"legal\" to sign.",
-    "Line one\nline two\twith a tab and a backslash \\ in it.",
-    "Moved from a competitor after their outage 😬.",
-    "Wants an export as CSV, with ; as the separator.",
-    "لا يرد على البريد الإلكتروني، اتصل به هاتفيًا.",
-];
-
-pub(crate) const LANGUAGES: &[&str] = &["en", "de", "fr", "es", "ja", "pt-BR", "pl", "ar", "hi"];
-pub(crate) const ZONES: &[&str] = &["Europe/London", "Europe/Berlin", "America/Sao_Paulo", "Asia/Tokyo", "UTC"];
-pub(crate) const INTENTS: &[&str] = &["purchase", "support", "partnership", "renewal"];
-pub(crate) const LEVELS: &[&str] = &["HIGH", "MED", "LOW"];
-pub(crate) const ENRICHMENT: &[&str] = &["completed", "completed", "completed", "pending", "failed"];
-pub(crate) const CONSENT: &[&str] = &["GRANTED", "DENIED", "UNKNOWN"];
-pub(crate) const REACHABILITY: &[&str] = &["REACHABLE", "UNREACHABLE", "UNKNOWN"];
-pub(crate) const CHANNELS: &[&str] = &["email", "whatsapp", "phone", "webchat"];
-pub(crate) const SOURCES: &[&str] = &["import", "form", "api", "manual"];
-
+pub(crate) static PEOPLE: Words<[&str; 3]> = Words::new(|| rows("people"));
+pub(crate) static CITIES: Words<[&str; 3]> = Words::new(|| rows("cities"));
+pub(crate) static COMPANIES: Words = Words::new(|| words("companies"));
+pub(crate) static COMPANY_KINDS: Words<[&str; 2]> = Words::new(|| rows("company kinds"));
+pub(crate) static LEGAL: Words = Words::new(|| words("legal"));
+pub(crate) static POSITIONS: Words = Words::new(|| words("positions"));
+pub(crate) static SENTENCES: Words = Words::new(|| {
+    words("sentences").into_iter().map(|text| &*text.replace("\\n", "\n").replace("\\t", "\t").leak()).collect()
+});
+pub(crate) static LANGUAGES: Words = Words::new(|| words("languages"));
+pub(crate) static ZONES: Words = Words::new(|| words("zones"));
+pub(crate) static INTENTS: Words = Words::new(|| words("intents"));
+pub(crate) static LEVELS: Words = Words::new(|| words("levels"));
+pub(crate) static ENRICHMENT: Words = Words::new(|| words("enrichment"));
+pub(crate) static CONSENT: Words = Words::new(|| words("consent"));
+pub(crate) static REACHABILITY: Words = Words::new(|| words("reachability"));
+pub(crate) static CHANNELS: Words = Words::new(|| words("channels"));
+pub(crate) static SOURCES: Words = Words::new(|| words("sources"));
 /// Decimals that a double cannot represent, and some that a 28-digit decimal cannot represent.
-pub(crate) const DECIMALS: &[&str] = &[
-    "99999999999999999999.9999999999",
-    "-99999999999999999999.9999999999",
-    "0.0000000001",
-    "0",
-    "-0.5",
-    "12345678901234567890",
-];
+pub(crate) static DECIMALS: Words = Words::new(|| words("decimals"));
+
+pub(crate) static COUNTRIES: Words<Country> = Words::new(countries);
+/// The last word of a name, the industry, and the revenue of one employee.
+pub(crate) static INDUSTRIES: Words<[&str; 3]> = Words::new(|| rows("plain industries"));
+pub(crate) static STEMS: Words = Words::new(|| words("plain stems"));
+pub(crate) static PLAIN_POSITIONS: Words = Words::new(|| words("plain positions"));
+pub(crate) static NOTES: Words = Words::new(|| words("plain notes"));
+
+/// A country with its typical places and names.
+#[derive(Debug)]
+pub(crate) struct Country {
+    pub(crate) code: &'static str,
+    pub(crate) language: &'static str,
+    pub(crate) zone: &'static str,
+    pub(crate) dialling: &'static str,
+    pub(crate) legal: &'static str,
+    /// Region and city.
+    pub(crate) cities: Vec<(&'static str, &'static str)>,
+    pub(crate) first: Vec<&'static str>,
+    pub(crate) last: Vec<&'static str>,
+}
+
+fn countries() -> Vec<Country> {
+    let of = |[code, language, zone, dialling, legal, cities, first, last]: [&'static str; 8]| Country {
+        code,
+        language,
+        zone,
+        dialling,
+        legal,
+        cities: cities.split(", ").filter_map(|city| city.split_once('/')).collect(),
+        first: first.split(", ").collect(),
+        last: last.split(", ").collect(),
+    };
+    rows("plain countries").into_iter().map(of).collect()
+}
+
+fn words(list: &str) -> Vec<&'static str> {
+    rows(list).into_iter().map(|[word]| word).collect()
+}
+
+/// The entries of a list, each with its first fields.
+fn rows<const N: usize>(list: &str) -> Vec<[&'static str; N]> {
+    let entries = FILE.lines().skip_while(|line| line.strip_prefix('#') != Some(list)).skip(1);
+    let entries = entries.take_while(|line| !line.is_empty());
+    let fields = |line: &'static str| {
+        let mut fields = line.split(" | ");
+        array::from_fn(|_| fields.next().unwrap_or_default())
+    };
+    entries.map(fields).collect()
+}

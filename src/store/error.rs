@@ -35,6 +35,18 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// The last writer was killed, and this user cannot write the files that a recovery needs.
+    #[error("the last process that wrote {path} was killed, and the current user cannot recover its WAL", path = path.display())]
+    NotRecovered {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file was written while it was read without its WAL.
+    #[error("{path} was written while it was read, so the result may mix two states of it", path = path.display())]
+    Written {
+        /// The file.
+        path: PathBuf,
+    },
     /// A newer version wrote the file.
     #[error("the mirror has schema {found}, but this version supports schemas up to {known} only")]
     NewerSchema {
@@ -67,9 +79,6 @@ pub enum StoreError {
         /// The cause.
         source: serde_json::Error,
     },
-    /// The system's random number generator failed.
-    #[error("the system's random number generator failed: {0}")]
-    Random(String),
     /// A page was decoded with columns that have changed since: it has to be decoded again.
     #[error("the custom columns changed while a page was being processed")]
     StaleLayout,
@@ -82,11 +91,19 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether an index does not fit its table any more. It can be built again from it.
+    pub(in crate::store) fn is_of_a_damaged_index(&self) -> bool {
+        let StoreError::Sqlite { source, .. } = self else { return false };
+        source.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_CORRUPT_INDEX)
+    }
+
     /// A hint that helps to fix the problem.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             StoreError::NotAMirror { .. } => Some("set `database.path` to a different file; this one was not changed"),
             StoreError::NewerSchema { .. } => Some("install the newer crm-mirror again; the file was not changed"),
+            StoreError::NotRecovered { .. } => Some("`crm-mirror status` by the mirror's owner recovers it"),
+            StoreError::Written { .. } => Some("run the command again"),
             StoreError::Locked { .. } => Some("stop the other process; `crm-mirror status` shows what it does"),
             StoreError::Missing { .. } => Some("run `crm-mirror sync` to make the first copy"),
             StoreError::Open { .. } | StoreError::Io { .. } => {

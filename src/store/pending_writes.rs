@@ -4,8 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::catalogue::Object;
+use crate::model::instant::Instant;
 use crate::store::row_order::WrittenRows;
-use crate::store::user_objects::objects::PersonsObject;
+use crate::store::user_objects::objects::UserObject;
 
 /// Whether a record is mirrored, and whether its detail is current.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,10 +26,15 @@ pub(in crate::store) struct Pending {
     pub(in crate::store) before: RefCell<[BTreeMap<String, RecordPresence>; 2]>,
     /// The request that last wrote each row.
     pub(in crate::store) written: RefCell<WrittenRows>,
-    /// Users' views and triggers while they are removed from the file.
-    pub(in crate::store) aside: RefCell<Option<Vec<PersonsObject>>>,
+    /// Users' views while they are removed from the file.
+    pub(in crate::store) aside: RefCell<Option<Vec<UserObject>>>,
     /// Records for which a list omitted a stored value, and whether it showed another etag than the row had.
     pub(in crate::store) omitted: RefCell<BTreeMap<(Object, String), bool>>,
+    /// Whether any record of each object is in doubt, once that was looked up.
+    pub(in crate::store) doubts: [Cell<Option<bool>>; 2],
+    /// The earliest `updatedAt` that was accepted although the row had a later one, and whether the answer was as new as
+    /// the row.
+    pub(in crate::store) accepted_older: [Cell<Option<(Instant, bool)>>; 2],
     /// New records that are counted without having been looked up.
     pub(in crate::store) new: [Cell<u64>; 2],
 }

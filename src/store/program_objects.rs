@@ -35,6 +35,9 @@ pub(in crate::store) const GUARDED_TABLES: [(&str, Option<Object>); 10] = [
     ("changes", None),
 ];
 
+/// The tables that other programs may write only through the views that take edits.
+pub(in crate::store) const OUTBOX_TABLES: [&str; 2] = ["outbox", "outbox_events"];
+
 /// The program's tables, except those of the search.
 pub(in crate::store) const PROGRAM_TABLES: [&str; 24] = [
     "audits",
@@ -47,6 +50,7 @@ pub(in crate::store) const PROGRAM_TABLES: [&str; 24] = [
     "custom_field_definitions",
     "custom_field_options",
     "custom_multi_values",
+    "doubts",
     "filled_records",
     "mirror_columns",
     "outbox",
@@ -58,15 +62,9 @@ pub(in crate::store) const PROGRAM_TABLES: [&str; 24] = [
     "search_documents",
     "service_oddities",
     "state",
-    "sweep_missing",
     "sync_runs",
     "team_members",
 ];
-
-/// Whether an index is one of the program's that are UNIQUE or contain an expression.
-pub(in crate::store) fn is_own_special_index(name: &str) -> bool {
-    name == "search_documents_by_record" || name.starts_with("ix_full_")
-}
 
 #[cfg(test)]
 mod tests {
@@ -75,7 +73,7 @@ mod tests {
     use rusqlite::Connection;
 
     #[test]
-    fn tables_of_a_new_file_are_listed_and_no_index_is_harmful() {
+    fn tables_of_a_new_file_are_listed_and_no_index_is_in_the_way() {
         let mut conn = Connection::open_in_memory().unwrap();
         crate::store::file::migrate::migrate(&mut conn).unwrap();
         for indexes in [
@@ -85,7 +83,12 @@ mod tests {
         ] {
             conn.execute_batch(indexes).unwrap();
         }
-        assert_eq!(objects::harmful_indexes(&conn).unwrap(), []);
+        let count = "SELECT count(*) FROM sqlite_schema WHERE type = 'index'";
+        let count = || conn.query_row(count, [], |row| row.get::<_, u32>(0)).unwrap();
+        let before = count();
+        objects::drop_indexes_in_the_way(&conn).unwrap();
+        assert_eq!(count(), before);
+        assert_eq!(objects::indexes(&conn).unwrap(), []);
         let read = |sql: &str| -> Vec<(String, String)> {
             let mut stmt = conn.prepare(sql).unwrap();
             stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()

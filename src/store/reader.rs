@@ -6,19 +6,18 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, Statement, Transaction};
+use rusqlite::{InterruptHandle, Statement, Transaction};
 
 use super::error::{Doing, StoreError};
-use super::file::open;
-use super::read::functions;
+use super::file::open::{self, ReadOnly};
+use super::read::{functions, untrusted};
 
 /// A mirror that is open read-only.
 #[derive(Debug)]
 pub struct Reader {
-    conn: Connection,
+    file: ReadOnly,
 }
 
 impl Reader {
@@ -27,15 +26,7 @@ impl Reader {
     /// # Errors
     /// [`StoreError::Missing`] if there is none; [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing.
     pub fn open(path: &Path) -> Result<Reader, StoreError> {
-        Ok(Reader { conn: open::reader(path)? })
-    }
-
-    /// Opens a mirror for a short check that creates no file, not even SQLite's own files. Later writes are not seen.
-    ///
-    /// # Errors
-    /// Like [`Reader::open`].
-    pub fn open_at_rest(path: &Path) -> Result<Reader, StoreError> {
-        Ok(Reader { conn: open::reader_at_rest(path)? })
+        Ok(Reader { file: open::reader(path)? })
     }
 
     /// Opens a mirror for statements of users: with the exact functions, and with misspelt columns as errors.
@@ -43,35 +34,51 @@ impl Reader {
     /// # Errors
     /// As [`Reader::open`].
     pub fn open_for_queries(path: &Path) -> Result<Reader, StoreError> {
-        let conn = open::reader(path)?;
+        let file = open::reader(path)?;
+        let conn = &file.conn;
         conn.pragma_update(None, "query_only", true)
             // A misspelt column must be an error, not a string literal.
             .and_then(|()| conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false))
-            .and_then(|_| functions::register(&conn))
+            .and_then(|_| functions::register(conn))
             .map_err(|source| StoreError::Open { path: path.to_path_buf(), source })?;
-        Ok(Reader { conn })
+        Ok(Reader { file })
     }
 
-    /// Like [`Reader::open_for_queries`], with a time limit, counted from now, after which statements are interrupted.
+    /// Like [`Reader::open_for_queries`], for statements of strangers: only what is known to be harmless is allowed, and
+    /// memory is bounded.
     ///
     /// # Errors
-    /// As [`Reader::open`].
-    pub fn open_for_queries_within(path: &Path, limit: Duration) -> Result<Reader, StoreError> {
+    /// As [`Reader::open_for_queries`].
+    pub fn open_for_strangers(path: &Path) -> Result<Reader, StoreError> {
         let mut reader = Reader::open_for_queries(path)?;
-        let begun = Instant::now();
-        let is_over = move || begun.elapsed() > limit;
-        reader.conn.progress_handler(10_000, Some(is_over)).doing("limit the time of a query")?;
+        untrusted::confine(&mut reader.file.conn).doing("confine a query")?;
         Ok(reader)
+    }
+
+    /// Interrupts the statements of this reader, from any thread.
+    pub(in crate::store) fn interrupt_handle(&self) -> InterruptHandle {
+        self.file.conn.get_interrupt_handle()
     }
 
     /// Begins a read transaction, which sees one snapshot.
     pub fn begin(&self) -> Result<ReadTx<'_>, StoreError> {
-        self.conn.unchecked_transaction().doing("read the mirror").map(ReadTx::new)
+        self.unchanged()?;
+        self.file.conn.unchecked_transaction().doing("read the mirror").map(ReadTx::new)
+    }
+
+    /// Requires that everything that was read is one state of the mirror: a file that this user cannot open with its WAL
+    /// is read as it is, and may be written meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError::Written`] if it was.
+    pub fn unchanged(&self) -> Result<(), StoreError> {
+        self.file.unchanged()
     }
 
     /// A number that changes whenever another connection has committed something.
     pub fn data_version(&self) -> Result<i64, StoreError> {
-        self.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing("read the mirror")
+        self.unchanged()?;
+        self.file.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing("read the mirror")
     }
 
     /// Prepares a statement of a user.
@@ -79,13 +86,13 @@ impl Reader {
     /// # Errors
     /// Returns the error of SQLite.
     pub fn prepare(&self, sql: &str) -> rusqlite::Result<Statement<'_>> {
-        self.conn.prepare(sql)
+        self.file.conn.prepare(sql)
     }
 
     /// A reader of any connection, for tests.
     #[cfg(test)]
-    pub(in crate::store) fn of(conn: Connection) -> Reader {
-        Reader { conn }
+    pub(in crate::store) fn of(conn: rusqlite::Connection) -> Reader {
+        Reader { file: ReadOnly::of(conn) }
     }
 }
 

@@ -3,16 +3,15 @@
 //! | entry | content | written by |
 //! |---|---|---|
 //! | `mirror_id` | the mirror's id: the first half of a feed's cursor | `store::file` |
+//! | `last_writer` | the process that wrote the file last, and the file: a copy has another one | `store::file` |
 //! | `layout` | the version of the custom columns | `store::custom` |
 //! | `derived` | the revision of the program that built views, search, indexes and dictionary | `store::derived` |
-//! | `custom_indexes` | the number of indexed custom fields of an object | `store::derived` |
 //! | `view_options` | the configured options of views and indexes | `store::derived` |
-//! | `people_objects` | the state of users' views and indexes | `store::derived` |
+//! | `view_files` | the views made from the directory of `database.views` | `store::user_objects` |
 //! | `searched:OBJECT` | the custom texts in the search index | `store::derived` |
 //! | `copied:OBJECT` | whether the first copy is complete | `store::derived` |
 //! | `held:OBJECT` | the number of records and current details | `store::records` |
 //! | `aged:OBJECT` | how far the details were examined for their age | `store::records` |
-//! | `history_clock` | the time elapsed since the mirror was created | `store::records` |
 //! | `history_marks` | positions of the history at some times, for retention | `store::records` |
 //! | `write_back` | whether edits are accepted, for the triggers of the views | `store::outbox` |
 //! | `accepted_after` | the last step of an edit before another workspace was accepted | `store::outbox` |
@@ -36,8 +35,6 @@
 //! | `ties:OBJECT` | ranges of records that share both timestamps, and when they were last listed | `sync::checks` |
 //! | `check:OBJECT:COLUMN` | counts that a walk of several pages must still check | `sync::checks` |
 //! | `outage:OBJECT` | removals that wait for the user's decision | `sync::walks` |
-//! | `undecided:OBJECT` | undecided nominations, with the time of the next attempt | `sync::checks` |
-//! | `unlisted_members`, `unlisted_definitions:OBJECT` | items missing in the last complete list | `sync::walks` |
 //! | `unrecognised` | when no known record was found with a new key or address | `sync::checks` |
 //! | `omitted:OBJECT` | with details off: records for which a list omitted a stored value | `sync::walks` |
 //! | `lacking:OBJECT` | active custom keys that details lacked, with the records | `store::records` |
@@ -46,6 +43,7 @@
 //! | `changed_records` | whether changed records are noted: once the mirror is published or followed | `store::publishing` |
 //! | `progress:OBJECT` | when the current run began to read a list or details, and the number of rows then | `sync` |
 //! | `paused_since` | the start of a pause of the schedule | `daemon` |
+//! | `told` | the troubles that people were told about and not yet told the end of | `daemon` |
 //!
 //! # Invariants
 //! - **Entries are hints.** An unparseable entry counts as absent: a warning is logged, and the transaction that reads
@@ -114,13 +112,12 @@ macro_rules! state_keys {
 state_keys! {
     of_mirror {
         MirrorId => "mirror_id",
+        LastWriter => "last_writer",
         Layout => "layout",
         Derived => "derived",
-        CustomIndexes => "custom_indexes",
         ViewOptions => "view_options",
-        PeopleObjects => "people_objects",
+        ViewFiles => "view_files",
         HistoryMarks => "history_marks",
-        HistoryClock => "history_clock",
         WriteBack => "write_back",
         AcceptedAfter => "accepted_after",
         Identity => "identity",
@@ -133,9 +130,9 @@ state_keys! {
         ListsUnderWay => "lists_under_way",
         PublishProgress => "publish",
         ChangedRecords => "changed_records",
-        UnlistedMembers => "unlisted_members",
         Unrecognised => "unrecognised",
         PausedSince => "paused_since",
+        Told => "told",
         StepFailures => "step_failures",
     }
     of_object {
@@ -159,8 +156,6 @@ state_keys! {
         RecentRemovals => "removals",
         OmittedValues => "omitted",
         LackingKeys => "lacking",
-        UnlistedDefinitions => "unlisted_definitions",
-        UndecidedRemovals => "undecided",
         Progress => "progress",
     }
 }
@@ -174,7 +169,6 @@ impl StateKey {
             | Key::DefinitionsRead
             | Key::TeamRead
             | Key::ListsUnderWay
-            | Key::UnlistedMembers
             | Key::Unrecognised
             | Key::StepFailures
             | Key::AgedDetails(_)
@@ -195,17 +189,14 @@ impl StateKey {
             | Key::Outage(_)
             | Key::OmittedValues(_)
             | Key::LackingKeys(_)
-            | Key::UnlistedDefinitions(_)
-            | Key::UndecidedRemovals(_)
             | Key::Progress(_) => true,
             Key::MirrorId
+            | Key::LastWriter
             | Key::Layout
             | Key::Derived
-            | Key::CustomIndexes
             | Key::ViewOptions
-            | Key::PeopleObjects
+            | Key::ViewFiles
             | Key::HistoryMarks
-            | Key::HistoryClock
             | Key::WriteBack
             | Key::AcceptedAfter
             | Key::Identity
@@ -215,6 +206,7 @@ impl StateKey {
             | Key::PublishProgress
             | Key::ChangedRecords
             | Key::PausedSince
+            | Key::Told
             | Key::Searched(_)
             | Key::Copied(_)
             | Key::RowCounts(_)

@@ -11,6 +11,7 @@ use super::pending_writes::Pending;
 use super::reader::ReadTx;
 use super::row_order::{RowOrder, WrittenRows};
 use super::table_shapes::Shapes;
+use crate::model::answer_time::AnswerTime;
 use crate::model::catalogue::{Object, Resource};
 use crate::model::custom::Layout;
 use crate::model::instant::Instant;
@@ -24,8 +25,8 @@ pub struct MirrorTx<'a> {
     rows: &'a RowOrder,
     pub(in crate::store) shapes: Shapes,
     changes_before: u64,
-    /// Whether this transaction writes versions that are older than the rows.
-    pub(in crate::store) accepts_older: Cell<bool>,
+    /// How new the answer is that this transaction applies.
+    pub(in crate::store) answer: Cell<Option<AnswerTime>>,
     /// The work left for its end.
     pub(in crate::store) pending: Pending,
 }
@@ -42,7 +43,7 @@ impl<'a> MirrorTx<'a> {
     pub(in crate::store) fn new(conn: Transaction<'a>, shapes: Shapes, rows: &'a RowOrder) -> MirrorTx<'a> {
         MirrorTx {
             changes_before: conn.total_changes(),
-            accepts_older: Cell::default(),
+            answer: Cell::default(),
             pending: Pending::default(),
             read: ReadTx::new(conn),
             rows,
@@ -73,11 +74,6 @@ impl<'a> MirrorTx<'a> {
             Some(last) => *last = number.max(*last),
             None => _ = written.insert(id.into(), number),
         }
-    }
-
-    /// Allows this transaction to write versions that are older than the rows: they were read twice, and are correct.
-    pub fn accept_older_versions(&self) {
-        self.accepts_older.set(true);
     }
 
     /// Whether this transaction has written anything.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::model::Instant;
 use crate::model::custom::Layout;
 use crate::model::request_order::RequestRegister;
 use crate::store::custom::table_shapes_of_file;
@@ -16,6 +17,7 @@ use crate::store::derived::options::ViewOptions;
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::lock::{self, Lock};
 use crate::store::file::open;
+use crate::store::file::original::{CurrentWriter, FoundCopy};
 use crate::store::file::wal;
 use crate::store::reader::ReadTx;
 use crate::store::row_order::RowOrder;
@@ -35,6 +37,8 @@ pub struct Store {
     path: Arc<PathBuf>,
     lock: Arc<Lock>,
     requests: RequestRegister,
+    current: Arc<CurrentWriter>,
+    copy: Arc<Mutex<Option<FoundCopy>>>,
     thread: Arc<Mutex<Option<std::thread::JoinHandle<()>>>>,
 }
 
@@ -57,8 +61,6 @@ pub type CommitHook = Box<dyn FnMut() -> bool + Send>;
 /// How a mirror is opened for writing.
 #[derive(Default)]
 pub struct StoreOptions {
-    /// The maximum number of custom fields of each object with an index; `None` leaves it unchanged.
-    pub indexed: Option<u32>,
     /// New settings of views and indexes; `None` leaves them unchanged.
     pub views: Option<ViewOptions>,
     /// What decides on every commit after the opening.
@@ -87,14 +89,19 @@ impl Store {
         let requests = RequestRegister::default();
         let rows = RowOrder::new(requests.clone());
         let mut writer = Writer { conn, shapes, wal, rows, before_commit: None, checked_schema: None, killed: false };
-        writer.tx(|tx| {
-            tx.name_mirror()?;
-            options.views.as_ref().map_or(Ok(()), |views| tx.configure_views(views))?;
-            tx.catch_up()?;
-            tx.refresh_view_files()?;
-            tx.count_once()?;
-            options.indexed.map_or(Ok(()), |most| tx.index_at_most(most))
-        })?;
+        let (current, copy) = writer
+            .durably(|writer| {
+                writer.tx(|tx| {
+                    let taken = tx.take_over(&lock, path, Instant::system_now())?;
+                    tx.name_mirror()?;
+                    options.views.as_ref().map_or(Ok(()), |views| tx.configure_views(views))?;
+                    tx.catch_up()?;
+                    tx.refresh_view_files()?;
+                    tx.count_once()?;
+                    Ok((taken, tx.newest_step()?))
+                })
+            })
+            .and_then(|((current, copy), step)| current.note(&lock, step).map(|()| (current, copy)))?;
         *layout.write().unwrap_or_else(PoisonError::into_inner) = writer.shapes.layout.clone();
         writer.before_commit = options.before_commit;
         let lock = Arc::new(lock);
@@ -118,7 +125,8 @@ impl Store {
             })
             .map_err(|source| StoreError::Io { path: path.to_path_buf(), source })?;
         let thread = Arc::new(Mutex::new(Some(thread)));
-        Ok(Store { queue, layout, path: Arc::new(path.to_path_buf()), lock, requests, thread })
+        let (current, copy) = (Arc::new(current), Arc::new(Mutex::new(copy)));
+        Ok(Store { queue, layout, path: Arc::new(path.to_path_buf()), lock, requests, current, copy, thread })
     }
 
     /// Executes `work` in one transaction: it is committed if `work` succeeds, and rolled back if it fails.
@@ -205,6 +213,20 @@ impl Store {
         &self.lock
     }
 
+    /// Whether the file was a copy of a mirror when it was opened; said once.
+    pub fn take_found_copy(&self) -> Option<FoundCopy> {
+        self.copy.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Records, outside the file, that a request with this step is about to be sent: a copy of the file from before it is
+    /// recognised.
+    ///
+    /// # Errors
+    /// Returns an error of the system.
+    pub fn note_step(&self, step: i64) -> Result<(), StoreError> {
+        self.current.note(&self.lock, step)
+    }
+
     /// The requests that are made for this mirror, in their order.
     pub fn requests(&self) -> &RequestRegister {
         &self.requests
@@ -265,6 +287,21 @@ impl Writer {
     }
 
     fn tx<T>(&mut self, work: impl FnOnce(&mut MirrorTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let done = self.attempt(work);
+        if let Err(error) = &done
+            && error.is_of_a_damaged_index()
+        {
+            match self.conn.execute_batch("REINDEX") {
+                Ok(()) => {
+                    tracing::warn!("An index was damaged; all were built again, and the next run repeats what failed")
+                }
+                Err(error) => tracing::warn!(%error, "A damaged index could not be built again: {error}"),
+            }
+        }
+        done
+    }
+
+    fn attempt<T>(&mut self, work: impl FnOnce(&mut MirrorTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         if self.killed {
             return Err(StoreError::Interrupted);
         }
@@ -274,7 +311,7 @@ impl Writer {
             tx.conn.pragma_query_value(None, "schema_version", |row| row.get(0)).doing("read the schema")?;
         if self.checked_schema != Some(schema) {
             // Another process, or the last transaction, changed it.
-            tx.drop_harmful_indexes()?;
+            tx.drop_indexes_in_the_way()?;
         }
         let out = work(&mut tx)?;
         if self.before_commit.as_mut().is_some_and(|may_commit| !may_commit()) {

@@ -1,6 +1,10 @@
 //! Applies decoded records to the mirror and counts the results.
 
-use super::walks::unknown_keys;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::checkpoints::Changes;
+use super::walks::{omitted_values, unknown_keys};
 use crate::api::decode::ListPage;
 use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::{Instant, Object, Record, RecordId, RequestStamp, Resource};
@@ -17,8 +21,8 @@ pub(super) struct Noted {
     pub unknown_keys: bool,
     /// Whether a list omitted values that must be read by id.
     pub omitted: bool,
-    /// Records that were received in an older version than the mirror has, with that version.
-    pub older: Vec<(RecordId, Option<Instant>)>,
+    /// Records that were received in an older version than the mirror has.
+    pub older: BTreeSet<RecordId>,
 }
 
 impl Noted {
@@ -56,7 +60,7 @@ pub(super) fn apply_page(
         let applied = tx.apply_list(object, record, asked, phase)?;
         noted.record(record, applied);
         if applied == Applied::Older {
-            noted.older.push((record.id.clone(), instant(object.resource(), record, "updatedAt")));
+            noted.older.insert(record.id.clone());
         }
     }
     if page.unusable > 0 {
@@ -68,13 +72,32 @@ pub(super) fn apply_page(
     Ok(noted)
 }
 
+/// Ends the transaction that applied an answer: notes the values that it omitted, and has the next changes walk begin where
+/// an earlier version was accepted, so that what was accepted wrongly comes forward again. An answer that was as new as the
+/// record can only be wrong by as much as clocks of app servers differ. Returns whether omitted values must be read by id.
+pub(super) fn after_answer(
+    tx: &MirrorTx<'_>,
+    object: Object,
+    (details, overlap): (bool, Duration),
+) -> Result<bool, StoreError> {
+    if let Some((accepted, was_as_new)) = tx.take_accepted_older(object) {
+        let changes = Changes::load(tx, object)?;
+        if let Some(watermark) = changes.watermark.filter(|watermark| *watermark > accepted) {
+            let lowest = if was_as_new { watermark.minus(overlap) } else { Instant::MIN };
+            Changes { watermark: Some(accepted.max(lowest)), ..changes }.store(tx, object)?;
+        }
+    }
+    tx.forget_old_doubts(object)?;
+    omitted_values::note(tx, object, details)
+}
+
 /// A record's timestamp in full precision: if the column holds it truncated, `extra` has it verbatim.
 pub(super) fn instant(resource: Resource, record: &Record, wire: &str) -> Option<Instant> {
     let index = resource.fields().iter().position(|field| field.wire == wire)?;
     match &record.fields[index] {
         FieldValue::Truncated(_) => {
             let source = record.extra.fields.get(wire)?;
-            serde_json::from_str::<String>(source).ok()?.parse().ok()
+            Some(Instant::read(&serde_json::from_str::<String>(source).ok()?).ok()?.instant)
         }
         FieldValue::Exact(SqlValue::Text(text)) => text.parse().ok(),
         _ => None,

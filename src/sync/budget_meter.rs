@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use super::events::{RunEvent, RunObserver};
 use crate::api::admission::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold};
 use crate::budget::{Hold, Ledger, Limits, most_reserved};
-use crate::model::{Clock, ClockReading, Instant, Ru};
+use crate::model::{Clock, ClockReading, Instant, Purpose, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
 
 /// The state entry of the ledger.
@@ -49,9 +49,6 @@ impl std::fmt::Debug for BudgetMeter {
 impl BudgetMeter {
     /// Opens the meter with the ledger and the hold of the last process. A hold of up to `patience` is waited for; a
     /// longer one suspends the run.
-    ///
-    /// Both are measured by the clocks of this boot from now on: if the wall clock was set back before a restart of the
-    /// machine, their rest would not pass until it shows the old time again.
     pub async fn open(
         store: Store,
         clock: Arc<dyn Clock>,
@@ -59,13 +56,12 @@ impl BudgetMeter {
         patience: Duration,
         observer: Arc<dyn RunObserver>,
     ) -> Result<BudgetMeter, StoreError> {
-        let (hold, stored) = store.read(|tx| Ok((tx.state(&HOLD)?, stored_ledger(tx)?))).await?;
+        let (found_hold, stored) = store.read(|tx| Ok((tx.state::<Hold>(&HOLD)?, stored_ledger(tx)?))).await?;
         let now = clock.reading();
         let found = later(stored, store.lock().found());
         let (ledger, set_back) = (found.at(now, &limits), found.set_back_by(now));
-        let measured = hold.map(|hold: Hold| hold.measured_from(now));
+        let hold = found_hold.map(|hold| hold.by_clock(ledger.steady_time()));
         let (stop, _) = watch::channel(false);
-        let moved = measured.map(|hold| hold.until) != hold.map(|hold| hold.until);
         let meter = BudgetMeter {
             store,
             clock,
@@ -76,11 +72,12 @@ impl BudgetMeter {
             for_edits: AtomicU64::new(0),
             ledger: Mutex::new(ledger),
             set_back: Mutex::new(set_back),
-            hold: Mutex::new(measured),
+            hold: Mutex::new(hold),
             stop,
         };
-        if moved {
-            meter.store_hold(measured).await;
+        if hold != found_hold {
+            // Otherwise the day would begin anew with every process.
+            meter.store_hold(hold).await;
         }
         Ok(meter)
     }
@@ -100,9 +97,11 @@ impl BudgetMeter {
         self.for_edits.store(units.get(), Ordering::Relaxed);
     }
 
-    /// What is reserved for runs and edits together: edits may wait for a long time, and the rest must not wait for them.
-    fn reserve(&self) -> Ru {
-        let wanted = Ru::new(self.reserve.load(Ordering::Relaxed)) + Ru::new(self.for_edits.load(Ordering::Relaxed));
+    /// What is reserved from a purpose: for runs, and from all but edits for edits too. Edits may wait for a long time, and
+    /// the rest must not wait for them.
+    fn reserve(&self, purpose: Purpose) -> Ru {
+        let for_edits = if purpose == Purpose::Outbox { 0 } else { self.for_edits.load(Ordering::Relaxed) };
+        let wanted = Ru::new(self.reserve.load(Ordering::Relaxed)) + Ru::new(for_edits);
         wanted.min(most_reserved(self.limits.limit))
     }
 
@@ -170,7 +169,8 @@ impl BudgetMeter {
             }
             let now = self.clock.reading();
             let hold = *self.hold.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(until) = hold.and_then(|hold| hold.ends_at(now)) else {
+            let elapsed = self.book().at(now, &self.limits).steady_time();
+            let Some(until) = hold.and_then(|hold| hold.left(elapsed)).map(|left| now.wall.plus(left)) else {
                 return Ok(());
             };
             if until.since(now.wall) > self.patience {
@@ -190,7 +190,7 @@ impl BudgetMeter {
         let (mut book, now) = (self.book(), self.clock.reading());
         self.update(&mut book, now);
         let charged = book
-            .charge(now, attempt.cost, attempt.purpose, &self.limits, self.reserve())
+            .charge(now, attempt.cost, attempt.purpose, &self.limits, self.reserve(attempt.purpose))
             .map_err(|refills_at| AdmissionError::Budget { refills_at })?;
         if let Err(error) = self.note(&charged) {
             tracing::error!(%error, "The RU ledger could not be written: {error}");
@@ -269,9 +269,10 @@ impl Meter for BudgetMeter {
             if outcome != AttemptOutcome::Charged {
                 return;
             }
+            let elapsed = self.ledger().steady_time();
             let over = self.hold.lock().unwrap_or_else(PoisonError::into_inner).take_if(|hold| {
                 // A good answer that was already on its way when another was refused does not end the hold.
-                hold.left(self.clock.reading()).is_none()
+                hold.left(elapsed).is_none()
             });
             if over.is_some() {
                 self.store_hold(None).await;
@@ -281,9 +282,10 @@ impl Meter for BudgetMeter {
 
     fn hold(&self, requested: RequestedHold) -> MeterFuture<'_, ()> {
         Box::pin(async move {
+            let elapsed = self.ledger().steady_time();
             let hold = {
                 let mut known = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
-                let hold = Hold::after(*known, self.clock.reading(), requested.wait());
+                let hold = Hold::after(*known, elapsed, requested.wait());
                 *known = Some(hold);
                 hold
             };

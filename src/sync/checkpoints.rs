@@ -12,7 +12,8 @@ use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
 /// How far the changes of an object were read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Changes {
-    /// The highest `updatedAt` applied by a finished walk. It only increases.
+    /// The highest `updatedAt` applied by a finished walk. It only decreases where an earlier version of a record is
+    /// accepted.
     pub watermark: Option<Instant>,
     /// The service's clock when that walk started; `None` if the service sends no date.
     pub served_at: Option<Instant>,
@@ -69,12 +70,9 @@ pub struct Sweep {
     /// Whether all records without a creation date were on one page.
     #[serde(default)]
     pub dateless_on_one_page: bool,
-    /// Records that it received in an older version than the mirror has, with that version, until they are looked up.
+    /// Records that it passed over because they could not be read.
     #[serde(default)]
-    pub older: BTreeMap<RecordId, Option<Instant>>,
-    /// Records whose older version a lookup did not confirm.
-    #[serde(default)]
-    pub unconfirmed: u64,
+    pub left_out: u64,
 }
 
 impl Sweep {
@@ -89,17 +87,7 @@ impl Sweep {
     /// A sweep that has read nothing: our clock, the service's, and the definitions of the fields whose columns it
     /// completes.
     pub fn begun(began: Instant, served_at: Option<Instant>, fills: BTreeSet<RecordId>) -> Sweep {
-        Sweep {
-            began,
-            served_at,
-            high: None,
-            rows: 0,
-            pages: 0,
-            fills,
-            dateless_on_one_page: false,
-            older: BTreeMap::new(),
-            unconfirmed: 0,
-        }
+        Sweep { began, served_at, high: None, rows: 0, pages: 0, fills, dateless_on_one_page: false, left_out: 0 }
     }
 
     /// The state entry.
@@ -115,16 +103,6 @@ impl Sweep {
     /// Stores the state.
     pub fn store(&self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
         tx.set_state(&Sweep::entry(object), self)
-    }
-
-    /// Changes the state of the sweep in progress, if there is one.
-    ///
-    /// # Errors
-    /// If SQLite refuses, or the state cannot be read.
-    pub fn change(tx: &MirrorTx<'_>, object: Object, change: impl FnOnce(&mut Sweep)) -> Result<(), StoreError> {
-        let Some(mut sweep) = Sweep::load(tx, object)? else { return Ok(()) };
-        change(&mut sweep);
-        sweep.store(tx, object)
     }
 
     /// Removes the state.

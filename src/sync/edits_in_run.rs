@@ -2,7 +2,8 @@
 //! that become due between its requests.
 
 use super::error::SyncError;
-use crate::model::{Instant, Object, RecordId};
+use crate::format::counted;
+use crate::model::{HELD_COMMANDS, Instant, Object, RecordId};
 use crate::outbox::error::OutboxError;
 use crate::outbox::{EditWatch, Pushed, Pusher};
 use crate::store::StateKey;
@@ -17,15 +18,28 @@ impl From<OutboxError> for SyncError {
     }
 }
 
+/// The warning that the mirror's file is a copy, with so many edits that are held.
+pub(super) fn found_copy(held: u64) -> String {
+    let text = "this file is a copy of a mirror, or was restored: it is a mirror of its own from now on, with a new id";
+    match held {
+        0 => text.into(),
+        held => format!(
+            "{text}; {} held, because the original may have sent them: {HELD_COMMANDS}",
+            counted(held, "edit is", "edits are")
+        ),
+    }
+}
+
 impl Run<'_> {
     /// Sends the waiting edits, and reserves RU for those that are still waiting.
     pub(super) async fn push_edits(&self) -> Result<(), SyncError> {
-        let meter = self.engine.meter.clone();
+        let (meter, steady) = (self.engine.meter.clone(), self.engine.meter.clone());
         let pusher = Pusher {
             client: self.engine.client.clone(),
             store: self.engine.store.clone(),
             clock: self.engine.clock.clone(),
             keys: self.engine.keys.clone(),
+            steady: std::sync::Arc::new(move || steady.ledger().steady_time()),
             enter: std::sync::Arc::new(move |tx| meter.enter(tx)),
             workers: self.engine.workers(),
             max_edits: self.engine.settings.max_edits,

@@ -63,6 +63,8 @@ impl Share {
     pub(super) const DEFINITIONS: Share = Share(2);
     /// A quarter for the team members.
     pub(super) const TEAM: Share = Share(4);
+    /// A twentieth for the hourly count of an object.
+    pub(super) const TOTAL: Share = Share(20);
     /// A quarter for a step that keeps failing.
     pub(super) const FAILING: Share = Share(4);
 

@@ -36,14 +36,18 @@ pub enum SyncError {
         /// The number of those that exist with unchanged creation times.
         met: usize,
     },
-    /// None of the known records exists with a new key or address, which may be temporary.
+    /// Too few of the known records exist with a new key or address, which may be temporary.
     #[error(
-        "with this new key or address, none of the {asked} known records that were asked for is there{}",
+        "with this new key or address, {} of the {asked} known records that were asked for {} there{}",
+        if *.met == 0 { "none".to_string() } else { format!("only {met}") },
+        if *.met < 2 { "is" } else { "are" },
         not_asked(.unread)
     )]
     NotRecognised {
         /// The number of requested known records.
         asked: usize,
+        /// The number of those that exist with unchanged creation times.
+        met: usize,
         /// The scopes that the key lacks for the other known records.
         unread: Vec<&'static str>,
     },

@@ -12,6 +12,7 @@ use crate::model::ServiceTime;
 use crate::model::{Object, Purpose, Resource, Ru};
 use crate::store::{Phase, StateKey};
 use crate::sync::walks::changes::lower_bound;
+use crate::sync::walks::closing_counts::MOST_PARTS;
 use crate::sync::walks::definitions::LISTS;
 use crate::sync::walks::walk::WalkRange;
 
@@ -35,6 +36,11 @@ pub struct ObjectForecast {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn as_resource<S: serde::Serializer>(object: &Object, serializer: S) -> Result<S::Ok, S::Error> {
     object.resource().serialize(serializer)
+}
+
+/// What the counts cost that end a sweep of so many pages: a range for each, and one for the records without a date.
+pub fn of_sweep_counts(pages: u64) -> Ru {
+    Ru::new(if pages > 1 { pages.clamp(2, MOST_PARTS) + 1 } else { 0 })
 }
 
 /// The forecast of a run.
@@ -114,6 +120,9 @@ impl Engine {
         let page = decode::page(resource, &answer.body, &self.store.layout()).asking("count", resource)?;
         let counted = page.total.unwrap_or(0);
         let pages = |rows: u64| Ru::new(rows.div_ceil(100).max(1));
+        // With the counts that end walks of several pages.
+        let swept = |rows: u64| pages(rows) + of_sweep_counts(pages(rows).get());
+        let changed = |rows: u64| pages(rows) + if pages(rows) > Ru::GET { Ru::new(2) } else { Ru::ZERO };
         // A large list is read in slices side by side; the last page of each is only partly filled.
         let slices = match (whole, self.workers()) {
             (true, 2..) => {
@@ -122,9 +131,9 @@ impl Engine {
             _ => Ru::ZERO,
         };
         let lists = match (whole, copying) {
-            (false, _) => pages(counted),
-            (true, true) => pages(counted.saturating_sub(rows_here)),
-            (true, false) => pages(counted) + pages(rows_here),
+            (false, _) => changed(counted),
+            (true, true) => swept(counted.saturating_sub(rows_here)),
+            (true, false) => changed(counted) + swept(rows_here),
         };
         let lists = lists + slices;
         let rows = if whole && !copying { counted + rows_here } else { counted };

@@ -35,9 +35,11 @@ pub enum Step {
     Counts(Object),
     /// Read every record.
     Sweep(Object),
+    /// Count an object between its audits.
+    Total(Object),
     /// Compare the mirror with the service.
     Audit(Object),
-    /// Decide on the nominations so far.
+    /// Decide on the records in doubt so far.
     Removals(Object),
     /// Read the due details.
     Details(Object),
@@ -60,6 +62,7 @@ impl Step {
             | Step::Fill(object)
             | Step::Counts(object)
             | Step::Sweep(object)
+            | Step::Total(object)
             | Step::Audit(object)
             | Step::Removals(object)
             | Step::Details(object)
@@ -113,8 +116,12 @@ pub struct ObjectKnowledge {
     pub sweep_wanted: bool,
     /// Whether a sweep is still being read: records that it has not read yet may follow.
     pub sweep_reading: bool,
-    /// Whether records are nominated for removal, and a decision is due.
-    pub nominated: bool,
+    /// Whether records are nominated for removal or were shown in an earlier version, and a decision is due.
+    pub in_doubt: bool,
+    /// Whether its changes were read within the last minute.
+    pub caught_up: bool,
+    /// Whether it was last counted longer ago than an hour.
+    pub total_due: bool,
 }
 
 /// The next step of a run.
@@ -138,7 +145,7 @@ fn order(known: &Knowledge) -> impl Iterator<Item = Step> {
     };
     [Step::Identity, Step::Edits, Step::NoteSweeps, Step::Definitions, Step::Team]
         .into_iter()
-        .chain(of_each(&[Step::Changes, Step::Counts, Step::Fill, Step::Audit]))
+        .chain(of_each(&[Step::Changes, Step::Counts, Step::Fill, Step::Total, Step::Audit]))
         .chain(sweeps.into_iter().map(Step::Sweep))
         .chain(of_each(&[Step::Removals]))
         .chain(of_each(&[Step::Details]))
@@ -169,9 +176,21 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
                 && (job.names(Resource::TeamMembers)
                     || job.concerns(Resource::TeamMembers) && (resync && !known.team_postponed || known.team_due))
         }
-        Step::Changes(object) => (syncs || audits) && reads(object) && of(object).copied && !of(object).former,
+        Step::Changes(object) => {
+            let is_first = syncs || audits && (known.by_person || !of(object).caught_up);
+            is_first && reads(object) && of(object).copied && !of(object).former
+        }
         Step::Fill(object) => syncs && reads(object),
         Step::Counts(object) => syncs && reads(object) && of(object).copied,
+        Step::Total(object) => {
+            let (scheduled, known_of) = (matches!(job, Job::Sync { .. }) && !known.by_person, of(object));
+            let is_kept = known_of.copied && !known_of.former && !known_of.sweeping;
+            scheduled
+                && reads(object)
+                && is_kept
+                && known_of.total_due
+                && !known.failed.contains(&Step::Changes(object))
+        }
         Step::Audit(object) => audits && reads(object),
         Step::Sweep(object) => {
             let known = of(object);
@@ -184,7 +203,7 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
             let deciding = [Step::Sweep(object), Step::Removals(object), Step::Details(object)];
             let has_failed = deciding.iter().any(|step| known.failed.contains(step));
             let known = of(object);
-            (reads(object) || *job == Job::Push) && !verify && known.nominated && !known.sweep_reading && !has_failed
+            (reads(object) || *job == Job::Push) && !verify && known.in_doubt && !known.sweep_reading && !has_failed
         }
         Step::End => false,
     }
@@ -206,7 +225,9 @@ mod tests {
         sweeping: false,
         sweep_wanted: false,
         sweep_reading: false,
-        nominated: false,
+        in_doubt: false,
+        caught_up: false,
+        total_due: false,
     };
 
     /// A copied mirror of a workspace where nothing is due.
@@ -352,7 +373,7 @@ mod tests {
             (
                 "records that were nominated for removal, before and after the details",
                 Knowledge {
-                    objects: [ObjectKnowledge { nominated: true, ..COPIED }, COPIED],
+                    objects: [ObjectKnowledge { in_doubt: true, ..COPIED }, COPIED],
                     details: true,
                     ..settled()
                 },

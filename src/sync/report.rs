@@ -22,8 +22,8 @@ pub struct RunReport {
     pub push: PushTally,
     /// Resources that the key cannot read or write, with the missing scope.
     pub missing_scopes: Vec<(Resource, &'static str)>,
-    /// Objects whose removals were refused.
-    pub outages: Vec<(Object, Outage)>,
+    /// Resources whose removals were refused.
+    pub outages: Vec<(Resource, Outage)>,
     /// The changes of definitions and options.
     pub definitions: DefinitionChanges,
     /// The findings of a verification, object by object.

@@ -17,7 +17,7 @@ use super::step_failures::{FailedAttempt, StepCost, StepFailures};
 use super::walks::closing_counts::OwedCounts;
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::ServiceTime;
-use crate::model::{Instant, Object, RecordId, Resource, Ru};
+use crate::model::{Object, RecordId, Resource, Ru};
 use crate::outbox::{EditWatch, PushTally};
 use crate::store::{DefinitionChanges, Tally};
 
@@ -53,8 +53,8 @@ pub(super) struct RunResults {
     pub(super) served: BTreeSet<Resource>,
     /// Scopes that were sufficient for an update.
     pub(super) writable: BTreeSet<&'static str>,
-    /// Objects whose removals were refused.
-    pub(super) outages: Vec<(Object, Outage)>,
+    /// Resources whose removals were refused.
+    pub(super) outages: Vec<(Resource, Outage)>,
     /// The changes of definitions and options.
     pub(super) definitions: DefinitionChanges,
     /// The findings of a verification.
@@ -79,8 +79,6 @@ pub(super) struct RunResults {
     pub(super) witnesses: [Option<Option<RecordId>>; 2],
     /// Whether an answer lacked the witness from the mirror.
     pub(super) withdrawn_witness: [bool; 2],
-    /// Records of each object that were received in an older version than the mirror has, with that version.
-    pub(super) older: [BTreeMap<RecordId, Option<Instant>>; 2],
     /// What is known about the service's time.
     pub(super) service_time: ServiceTime,
     /// The page size that fits, of the resources with rows so large that a full page is not read.

@@ -39,28 +39,36 @@ impl EndedRun<'_> {
     /// Writes the line.
     pub(super) fn log(&self) {
         let (tally, push, took_ms) = (self.tally, self.push, self.took.as_millis() as u64);
-        tracing::info!(
-            run = self.run,
-            kind = self.kind,
-            trigger = self.trigger,
-            outcome = self.outcome.as_str(),
-            error = self.error,
-            rows = tally.rows,
-            inserted = tally.inserted,
-            updated = tally.updated,
-            removed = tally.removed,
-            details = tally.details,
-            warnings = tally.warnings,
-            edits_applied = push.applied,
-            edits_conflicts = push.conflicts,
-            edits_rejected = push.rejected,
-            edits_waiting = push.waiting,
-            ru = tally.ru.get(),
-            ru_left = self.ru_left.get(),
-            took_ms,
-            "{}",
-            self.words()
-        );
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    run = self.run,
+                    kind = self.kind,
+                    trigger = self.trigger,
+                    outcome = self.outcome.as_str(),
+                    error = self.error,
+                    rows = tally.rows,
+                    inserted = tally.inserted,
+                    updated = tally.updated,
+                    removed = tally.removed,
+                    details = tally.details,
+                    warnings = tally.warnings,
+                    edits_applied = push.applied,
+                    edits_conflicts = push.conflicts,
+                    edits_rejected = push.rejected,
+                    edits_waiting = push.waiting,
+                    ru = tally.ru.get(),
+                    ru_left = self.ru_left.get(),
+                    took_ms,
+                    "{}",
+                    self.words()
+                )
+            };
+        }
+        match self.outcome {
+            RunOutcome::Failed | RunOutcome::Refused => line!(warn),
+            RunOutcome::Done | RunOutcome::Suspended => line!(info),
+        }
     }
 
     fn words(&self) -> String {
@@ -75,10 +83,9 @@ impl EndedRun<'_> {
         let (tally, outcome, left) = (self.tally, self.outcome.as_str(), self.ru_left.get());
         let why = self.error.map(|error| format!(": {error}")).unwrap_or_default();
         format!(
-            "{kind}, run {run} ({trigger}): {outcome} after {} ms; {} rows read, {} new, {} changed, {} removed, \
+            "{kind}, run {run} ({trigger}): {outcome} after {} ms; {} new, {} changed, {} removed, \
              {} details; {edits}{} RU spent, {left} left{why}",
             self.took.as_millis(),
-            tally.rows,
             tally.inserted,
             tally.updated,
             tally.removed,
@@ -108,7 +115,7 @@ mod tests {
         };
         assert_eq!(
             ended.words(),
-            "sync, run 3 (schedule): done after 1250 ms; 10 rows read, 1 new, 4 changed, 2 removed, 5 details; \
+            "sync, run 3 (schedule): done after 1250 ms; 1 new, 4 changed, 2 removed, 5 details; \
              7 RU spent, 93 left"
         );
         let push = PushTally { applied: 6, conflicts: 1, ..PushTally::default() };

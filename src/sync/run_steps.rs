@@ -2,10 +2,11 @@
 //! `sync_runs`. It decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::checkpoints::{Fresh, MissingScopes, Outage, Sweep};
-use super::checks::undecided_removals::UndecidedRemovals;
 use super::claims::{set_back_claims, withdraw_future_claims};
+use super::edits_in_run::found_copy;
 use super::engine::{Engine, Share};
 use super::error::{Suspension, SyncError};
 use super::job::Job;
@@ -16,11 +17,16 @@ use super::run_line::EndedRun;
 use super::step_failures::{FailedAttempt, StepCost, StepFailures};
 use super::walks::back_fill::wanted_sweep;
 use super::walks::lists_under_way::ListsUnderWay;
-use super::walks::short_lists::UnlistedItems;
 use super::walks::walk::Walk;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource, Ru};
-use crate::store::{Phase, ReadTx, RunOutcome, StateKey, StoreError};
+use crate::store::{Phase, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
+
+/// How often an object is counted between its audits: so soon a removal shows.
+const TOTAL_INTERVAL: Duration = Duration::from_secs(3_600);
+
+/// So long after the changes were read, an audit of the schedule reads none: both are often due at the same time.
+const CAUGHT_UP: Duration = Duration::from_secs(60);
 
 /// The failed steps of a run and their errors. A failure is the step's own: no other step depends on it.
 #[derive(Default)]
@@ -61,6 +67,9 @@ impl Engine {
     pub async fn run(&self, job: &Job, trigger: &'static str) -> Result<RunReport, SyncError> {
         let begun = self.begin(job, trigger).await?;
         let run = Run::new(self, job, trigger);
+        if let Some(copy) = self.store.take_found_copy() {
+            run.warn(found_copy(copy.held));
+        }
         let result = run.carry_out().await;
         let results = run.into_results();
         self.end(job, begun, result, results).await
@@ -155,13 +164,14 @@ impl Engine {
         forgets_failures: bool,
     ) -> Result<u64, SyncError> {
         let (ended, retention, meter) = (self.clock.now(), self.settings.retention, self.meter.clone());
-        let (reading, date) = (self.clock.reading(), self.client.service_date());
+        let date = self.client.service_date();
         let (details, tally, skipped) = (self.settings.details, results.tally, results.skipped.clone());
         let (writable, unwritable) = (results.writable.clone(), results.unwritable.clone());
         let mut served = results.served.clone();
         let (failed_steps, answered_steps) = (results.failed_steps.clone(), results.answered_steps.clone());
         let not_due = results.steps_not_due.clone();
-        let steady = self.meter.ledger().steady_time();
+        let clock = self.meter.ledger().clock;
+        let steady = clock.time();
         // The clock may have been set during the run, and this process may not begin another one.
         let set_back = self.meter.set_back();
         if matches!(outcome, RunOutcome::Suspended | RunOutcome::Failed) {
@@ -179,7 +189,7 @@ impl Engine {
             }
             meter.enter(tx)?;
             if let Some(retention) = retention {
-                tx.forget_old_history(retention, reading, date)?;
+                tx.forget_old_history(retention, clock, ended, date)?;
             }
             // Counting reads every row; if details are not read at all, none is pending.
             if !details {
@@ -320,20 +330,22 @@ impl Run<'_> {
         known.skipped = self.results().skipped.keys().copied().collect();
         let (now, first) = (self.engine.clock.now(), known.done.is_empty());
         let steady = self.steady_time();
-        let retries_refusals = self.retries_refusals();
+        let persistence = (self.retries_refusals(), self.by_person);
+        let accepted = self.job.accept().removals;
         let key = self.engine.client.key_fingerprint().to_string();
+        let interval = Share::TOTAL.time_to_earn(Ru::GET, self.engine.meter.limits()).max(TOTAL_INTERVAL);
         let learnt = self.engine.store.read(move |tx| {
             let objects = [
-                of_object(tx, Object::Contact, steady, retries_refusals)?,
-                of_object(tx, Object::Company, steady, retries_refusals)?,
+                of_object(tx, Object::Contact, (now, steady), persistence, interval)?,
+                of_object(tx, Object::Company, (now, steady), persistence, interval)?,
             ];
             let paused = tx.state::<Instant>(&StateKey::PausedSince)?.is_some();
-            // Items that the last list did not have wait for this run's list.
+            // Items that a list did not have wait for another one.
             let mut team: (Option<Fresh>, bool) =
-                (tx.state(&Fresh::TEAM)?, UnlistedItems::needs_list(tx, &StateKey::UnlistedMembers)?);
+                (tx.state(&Fresh::TEAM)?, tx.needs_list(WholeListKind::Team, steady, accepted)?);
             let mut definitions: (Option<Fresh>, bool) = (tx.state(&Fresh::DEFINITIONS)?, false);
             for object in Object::ALL {
-                definitions.1 |= UnlistedItems::needs_list(tx, &StateKey::UnlistedDefinitions(object))?;
+                definitions.1 |= tx.needs_list(WholeListKind::Definitions(object), steady, accepted)?;
             }
             // A list that the budget, a hold or a stop interrupted is read to its end, whether the schedule, a person or an
             // unknown key was the reason to begin.
@@ -387,6 +399,7 @@ impl Run<'_> {
                     self.guard(object.resource(), self.settle_sweep(object).await)?;
                 }
             }
+            Step::Total(object) => _ = self.guard(object.resource(), self.count_between_audits(object).await)?,
             Step::Audit(object) => _ = self.guard(object.resource(), self.verify_object(object).await)?,
             Step::Details(object) => _ = self.guard(object.resource(), self.read_details(object).await)?,
             Step::OldDetails(object) => _ = self.guard(object.resource(), self.refresh_details(object).await)?,
@@ -402,8 +415,9 @@ impl Run<'_> {
 fn of_object(
     tx: &ReadTx<'_>,
     object: Object,
-    steady: Instant,
-    retries_refusals: bool,
+    (now, steady): (Instant, Instant),
+    (retries_refusals, by_person): (bool, bool),
+    total_interval: Duration,
 ) -> Result<ObjectKnowledge, StoreError> {
     let refusal: Option<Outage> = tx.state(&Outage::entry(object))?;
     let is_set = |entry: StateKey| Ok::<_, StoreError>(tx.state(&entry)? == Some(true));
@@ -411,11 +425,13 @@ fn of_object(
     let former = tx.has_former_rows(object)?;
     // If a slice cannot be read, it is unknown what is left, so everything is read again.
     let reading = under_way && tx.slices::<Walk>(object)?.is_none_or(|slices| !slices.is_empty());
-    let undecided = UndecidedRemovals::load(tx, object)?;
-    let nominated = tx.count_nominated(object)?;
+    let due = tx.due_doubts(object, steady, retries_refusals, by_person)?;
     let copied = tx.phase(object)? == Phase::Kept;
-    let is_due = retries_refusals || undecided.is_due(nominated, steady);
-    let decide = is_due && refusal.is_none_or(|refusal| retries_refusals || refusal.is_sample_due(steady));
+    let is_due = !due.missed.is_empty() || tx.count_nominated(object)? == 0;
+    let decide = refusal.is_none_or(|refusal| retries_refusals || refusal.is_sample_due(steady));
+    let swept: Option<Fresh> = tx.state(&Fresh::sweep(object))?;
+    let changes: Option<Fresh> = tx.state(&Fresh::changes(object))?;
+    let counted = tx.last_counted(object)?.max(swept.map(|swept| swept.finished));
     Ok(ObjectKnowledge {
         copied,
         copy_waits: !copied && can_be_copied(tx, object)?,
@@ -423,7 +439,9 @@ fn of_object(
         former,
         sweep_wanted: former && !under_way || is_set(wanted_sweep(object))? || is_set(Sweep::asked(object))?,
         sweep_reading: reading,
-        nominated: decide && nominated > 0,
+        in_doubt: decide && !due.missed.is_empty() || !due.older.is_empty(),
+        caught_up: changes.is_some_and(|fresh| fresh.finished <= now && now.since(fresh.finished) < CAUGHT_UP),
+        total_due: counted.is_none_or(|at| now.since(at) >= total_interval || at > now),
     })
 }
 

@@ -150,8 +150,8 @@ impl Summary {
             outages: report
                 .outages
                 .iter()
-                .map(|(object, outage)| OutageSummary {
-                    object: object.resource().to_string(),
+                .map(|(resource, outage)| OutageSummary {
+                    object: resource.to_string(),
                     going: outage.going,
                     of: outage.of,
                 })
@@ -214,8 +214,7 @@ impl Summary {
         let mut text = format!("{ended}\n");
         if self.kind != "push" {
             text.push_str(&format!(
-                "  rows read  {}: {} new, {} changed, {} removed\n  details    {} read, {pending}\n",
-                n(self.rows_read),
+                "  records    {} new, {} changed, {} removed\n  details    {} read, {pending}\n",
                 n(self.inserted),
                 n(self.updated),
                 n(self.removed),
@@ -251,8 +250,8 @@ impl Summary {
             n(self.ru.limit),
         ));
         if self.warnings > 0 {
-            let values = format::counted(self.warnings, "value or item does", "values or items do");
-            text.push_str(&format!("  warnings   {values} not fit their column; they are kept verbatim in `extra`\n"));
+            let values = format::counted(self.warnings, "value or item has", "values or items have");
+            text.push_str(&format!("  warnings   {values} no column that fits; they are kept in `extra`\n"));
         }
         text
     }
@@ -262,10 +261,10 @@ impl Summary {
         let until = self.pause.as_ref().and_then(|pause| pause.until.as_ref()?.parse().ok()).map(format::moment);
         let why = match (self.pause.as_ref().map(|pause| pause.reason.as_ref()), until) {
             (Some("budget"), Some(until)) if self.ru.left > 0 => {
-                let left = format::count(self.ru.left);
-                format!(
-                    "the last {left} RU of this window are kept for scheduled runs and edits; it refills at {until}"
-                )
+                let n = format::count;
+                let (used, limit, left) =
+                    (n(self.ru.limit.saturating_sub(self.ru.left)), n(self.ru.limit), n(self.ru.left));
+                format!("{used} of {limit} RU used; {left} are reserved for scheduled runs; the window ends at {until}")
             }
             (Some("budget"), Some(until)) => format!("the budget of this window is spent; it refills at {until}"),
             (Some("hold"), Some(until)) => format!("rate limit: no request is sent before {until}"),

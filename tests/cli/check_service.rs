@@ -16,7 +16,7 @@ fn refused_key_ends_the_requests_but_not_the_check() {
     is(&document, "service.contacts", "fail", &["401", "complete"]);
     is(&document, "service.companies", "skip", &[]);
     is(&document, "disk.space", "skip", &["free"]);
-    is(&document, "schedule.sweeps", "ok", &[]);
+    is(&document, "daemon.socket", "ok", &[]);
 }
 
 #[test]
@@ -40,10 +40,9 @@ fn only_configured_objects_are_requested() {
     let place = TestDir::of(&service)
         .set("CRM_MIRROR_SYNC__OBJECTS", "companies")
         .set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
-    let document = place.run("check --json").done().json();
+    place.run("check --json").done();
     let log = service.sandbox.log();
     assert_eq!((log.len(), log.lists(Resource::Companies), log.lists(Resource::CustomFields)), (2, 1, 1));
-    is(&document, "service.write", "skip", &["companies:write cannot be tested without a write"]);
 }
 
 #[test]
@@ -136,6 +135,5 @@ fn check_sends_nothing_while_another_process_writes() {
     assert!(service.sandbox.log().is_empty());
     let pid = format!("process {}", std::process::id());
     is(&document, "service.scopes", "skip", &[&pid, "`crm-mirror status`"]);
-    is(&document, "mirror.writer", "ok", &[&pid]);
     is(&document, "mirror.workspace", "ok", &["to this address and key"]);
 }

@@ -1,4 +1,4 @@
-//! `datasette`: metadata that matches the mirror.
+//! `describe --format datasette`: metadata that matches the mirror.
 
 use serde_json::{Value, json};
 
@@ -8,11 +8,11 @@ use crate::binary::{TestDir, has_sqlite3, sqlite3};
 fn metadata_describes_the_tables_of_the_file() {
     let place = TestDir::empty();
     place.run("demo --path my.demo.db").done();
-    let found = place.run("datasette --database my.demo.db").done().json();
+    let found = place.run("describe --format datasette --database my.demo.db").done().json();
     // The name that Datasette gives the database.
     let database = &found["databases"]["my.demo"];
     let tables = database["tables"].as_object().unwrap();
-    for own in ["state", "sweep_missing", "sqlite_sequence"] {
+    for own in ["state", "doubts", "sqlite_sequence"] {
         assert_eq!(tables[own], json!({"hidden": true}));
     }
     assert_eq!(tables["team_members"]["label_column"], "email");

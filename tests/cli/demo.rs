@@ -12,8 +12,11 @@ fn demo_shows_every_step_and_leaves_a_mirror() {
         assert!(ended.err.is_empty(), "{}", ended.err);
         for part in [
             "First copy.",
-            " 1 new, 4 changed, 0 removed; 5 details",
-            " 0 new, 0 changed, 1 removed",
+            " 1 new, 3 changed, 0 removed; 4 details",
+            "1 edit applied; ",
+            "shows it: position ",
+            "0 missing, 1 extra, 0 different, repaired",
+            "contacts: equal to the service",
             "decimal_sum(cf_credit_limit)",
             "Chief Data Officer",
             "sqlite3 -readonly demo.db",
@@ -25,7 +28,15 @@ fn demo_shows_every_step_and_leaves_a_mirror() {
     let place = place.set("CRM_MIRROR_DATABASE__PATH", "demo.db").unset("CRM_MIRROR_SYNC__NONSENSE");
     assert_eq!(place.ask("SELECT count(*) FROM contacts"), "600");
     assert_eq!(place.ask("SELECT count(*) FROM removed_records"), "1");
-    assert_eq!(place.ask("SELECT group_concat(outcome) FROM sync_runs"), "\"done,done,done\"");
+    assert_eq!(place.ask("SELECT group_concat(outcome) FROM sync_runs"), "\"done,done,done,done,done\"");
+}
+
+#[test]
+fn demo_with_nasty_data_shows_the_same_steps() {
+    let place = TestDir::empty();
+    let ended = place.run("demo --nasty --path demo.db").done();
+    assert!(ended.out.contains(" 1 new, 3 changed, 0 removed; 4 details"), "{}", ended.out);
+    assert!(ended.out.contains("1 edit applied; "), "{}", ended.out);
 }
 
 #[test]

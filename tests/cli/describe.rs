@@ -17,7 +17,7 @@ fn every_table_has_a_purpose_and_a_row_count() {
     let text = place.run("describe").done().out;
     let line = text.lines().find(|line| line.starts_with("contacts_full ")).unwrap();
     assert!(line.contains("view") && line.contains(" 20  "), "{line}");
-    assert!(!text.contains("sweep_missing"), "{text}");
+    assert!(!text.contains("doubts"), "{text}");
     let found = place.run("describe --json").done().json();
     let tables = found["tables"].as_array().unwrap();
     assert!(tables.len() >= 16);

@@ -1,6 +1,6 @@
 //! `forget`: what a removed record leaves behind, and how it is deleted.
 
-use crm_mirror::model::Object;
+use crm_mirror::model::{Object, Resource};
 use serde_json::json;
 
 use crate::binary::{Ended, Service, TestDir};
@@ -18,7 +18,12 @@ fn removed_record_is_erased_from_the_whole_file() {
     Ended::from(place.command(&change).output().unwrap()).done();
     let still = place.run(&format!("forget contact {contact} --yes")).code(2);
     assert!(still.err.contains("exists at the service"), "{}", still.err);
-    service.sandbox.with_world(|world| world.remove(Object::Contact, &contact));
+    service.sandbox.with_world(|world| {
+        world.remove(Object::Contact, &contact);
+        // An answer as new as the removed record decides at once.
+        let other = world.ids(Resource::Contacts)[0].clone();
+        world.edit(Object::Contact, &other, &json!({"position": "Newest"}));
+    });
     place.run("resync").done();
     let asked = place.run(&format!("forget contact {contact}")).code(2);
     assert!(asked.err.contains("pass `--yes` to confirm"), "{}", asked.err);

@@ -15,8 +15,8 @@ struct McpClient {
 }
 
 impl McpClient {
-    fn start(place: &TestDir) -> McpClient {
-        let mut child = place.command(&["mcp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    fn start(place: &TestDir, args: &[&str]) -> McpClient {
+        let mut child = place.command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         McpClient { child, input, output, asked: 0 }
     }
@@ -58,7 +58,7 @@ fn assistant_can_query_and_only_propose_edits() {
     let service = Service::with(30, 4);
     let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
     place.run("sync").done();
-    let mut client = McpClient::start(&place);
+    let mut client = McpClient::start(&place, &["mcp"]);
     let hello =
         client.ask("initialize", &json!({"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {}}));
     assert_eq!(hello["result"]["protocolVersion"], "2025-03-26");
@@ -106,7 +106,7 @@ fn writes_and_endless_statements_are_refused_and_the_session_continues() {
     let service = Service::with(5, 1);
     let place = TestDir::of(&service);
     place.run("sync").done();
-    let mut client = McpClient::start(&place);
+    let mut client = McpClient::start(&place, &["mcp"]);
     for sql in [
         "DELETE FROM contacts",
         "UPDATE contacts_full SET position = 'x'",
@@ -141,4 +141,155 @@ fn writes_and_endless_statements_are_refused_and_the_session_continues() {
     assert_eq!(client.receive()["error"]["code"], -32600);
     assert_eq!(client.ask("ping", &json!({}))["result"], json!({}));
     place.unset("CRM_MIRROR_API__KEY").run("mcp --database nowhere.db").code(74);
+}
+
+/// Statements that take too long, too much memory, or more than reading.
+fn hostile_statements() -> Vec<String> {
+    let endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)";
+    let thousand = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000)";
+    // Inside one function for long: SQLite itself cannot interrupt it.
+    let needle = "instr(CAST(zeroblob(4000000) AS BLOB), CAST(zeroblob(2000000) || x'01' AS BLOB))";
+    let mut statements: Vec<String> = vec![
+        format!("SELECT {needle}"),
+        format!("SELECT hex({needle})"),
+        format!("{endless} SELECT count(*) FROM n"),
+        format!("{endless} SELECT group_concat(hex(zeroblob(100000))) FROM n"),
+        format!("{endless} SELECT DISTINCT i, zeroblob(1000000 + i) FROM n"),
+        format!("{endless} SELECT i, zeroblob(1000000) AS z FROM n ORDER BY z, -i"),
+        format!("{thousand} SELECT json_group_array(hex(zeroblob(2000))) FROM n"),
+        format!("{thousand} SELECT count(*) FROM n AS a, n AS b, n AS c, n AS d"),
+        format!("{thousand} SELECT replace(hex(zeroblob(2000000)), '00', hex(zeroblob(2000000))) FROM n"),
+        "SELECT printf('%.*c', 2000000000, 'x')".into(),
+        "SELECT zeroblob(2000000000)".into(),
+        "SELECT hex(randomblob(1000000000))".into(),
+        "SELECT 'a' LIKE '%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%b'".into(),
+        format!("SELECT {}1{}", "(".repeat(40_000), ")".repeat(40_000)),
+        format!("SELECT '{}'", "x".repeat(200_000)),
+        format!("SELECT count(*) FROM {}", vec!["contacts"; 40].join(", ")),
+        "SELECT load_extension('/tmp/x')".into(),
+        "SELECT readfile('/etc/passwd')".into(),
+        "SELECT writefile('stolen', 'x')".into(),
+        "INSERT INTO contact_search (contact_search) VALUES ('delete-all')".into(),
+        "CREATE TEMP TABLE t AS SELECT * FROM contacts".into(),
+        "ATTACH 'stolen' AS s".into(),
+        "VACUUM INTO 'stolen'".into(),
+        "BEGIN EXCLUSIVE".into(),
+        "SAVEPOINT s".into(),
+    ];
+    for pragma in [
+        "hard_heap_limit = 1",
+        "soft_heap_limit = 1",
+        "query_only = off",
+        "writable_schema = on",
+        "journal_mode = delete",
+        "wal_checkpoint(truncate)",
+        "locking_mode = exclusive",
+        "temp_store_directory = '/'",
+        "mmap_size = 1000000000000",
+        "cache_size = 1000000",
+        "threads = 64",
+        "user_version = 0",
+        "application_id = 0",
+        "schema_version = 1",
+        "incremental_vacuum",
+        "optimize",
+        "shrink_memory",
+        "database_list",
+        "trusted_schema = on",
+        "page_size = 512",
+        "max_page_count = 1",
+        "busy_timeout = 1000000",
+        "analysis_limit = 1",
+        "module_list",
+        "integrity_check",
+    ] {
+        statements.push(format!("PRAGMA {pragma}"));
+        statements.push(format!("PRAGMA main.{pragma}"));
+        statements.push(format!("EXPLAIN PRAGMA {pragma}"));
+    }
+    for table in ["contacts", "outbox", "state", "changes", "contact_search", "contacts_full", "sqlite_schema"] {
+        for verb in
+            ["DELETE FROM", "DROP TABLE", "ALTER TABLE", "UPDATE", "INSERT INTO", "REINDEX", "ANALYZE", "REPLACE INTO"]
+        {
+            let rest = match verb {
+                "UPDATE" => " SET id = id",
+                "INSERT INTO" | "REPLACE INTO" => " DEFAULT VALUES",
+                "ALTER TABLE" => " RENAME TO t",
+                _ => "",
+            };
+            statements.push(format!("{verb} {table}{rest}"));
+            statements.push(format!("EXPLAIN {verb} {table}{rest}"));
+        }
+    }
+    statements
+}
+
+#[test]
+fn hostile_statements_end_within_time_and_memory_and_every_tool_works_afterwards() {
+    let service = Service::with(30, 4);
+    let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    place.run("sync").done();
+    let id = place.ask("SELECT min(id) FROM contacts");
+    let contents = |place: &TestDir| {
+        let mirror = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+        let one = |sql: &str| mirror.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+        (one("PRAGMA data_version"), one("SELECT count(*) FROM contacts"), one("PRAGMA user_version"))
+    };
+    // Readers mark their places in the index of the WAL.
+    let files = |place: &TestDir| {
+        let mut files = place.files();
+        files.retain(|path, _| !path.to_string_lossy().ends_with("-shm"));
+        files
+    };
+    let before = (contents(&place), files(&place));
+    let mut client = McpClient::start(&place, &["mcp", "--timeout", "400ms"]);
+    let peak = |client: &McpClient| -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", client.child.id())).unwrap();
+        // No line while the program replaces itself: the next look sees it.
+        let line = status.lines().find(|line| line.starts_with("VmHWM"));
+        line.map_or(0, |line| line.split_whitespace().nth(1).unwrap().parse().unwrap())
+    };
+    let statements = hostile_statements();
+    assert!(statements.len() >= 200, "{}", statements.len());
+    for sql in &statements {
+        let begun = std::time::Instant::now();
+        let (_, text) = client.call("query", &json!({"sql": sql}));
+        let shown: String = sql.chars().take(100).collect();
+        // Five times what it may take: the machine may be busy.
+        assert!(begun.elapsed() < std::time::Duration::from_secs(12), "{shown}: {text}");
+        assert!(peak(&client) < 200_000, "{shown}: {} KiB", peak(&client));
+        assert!(text.len() < 300_000, "{shown}");
+    }
+    for (name, arguments) in [
+        ("query", json!({"sql": "SELECT count(*), max(name) FROM contacts_full"})),
+        ("describe", json!({})),
+        ("describe", json!({"table": "contacts_full"})),
+        ("search", json!({"object": "contact", "text": "a"})),
+        ("show", json!({"object": "contact", "id": id})),
+    ] {
+        client.answer(name, &arguments);
+    }
+    assert!(!place.path("stolen").exists());
+    assert_eq!((contents(&place), files(&place)), before, "nothing was written");
+    client.answer("propose_edit", &json!({"object": "contact", "id": id, "fields": {"position": "Proposed"}}));
+    drop(client.input);
+    assert_eq!(client.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn statement_of_the_command_line_is_confined_where_its_time_is() {
+    let service = Service::with(5, 1);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    let run =
+        |sql: &str| crate::binary::Ended::from(place.command(&["sql", "--timeout", "300ms", sql]).output().unwrap());
+    assert!(run("SELECT count(*) FROM contacts_full").done().out.contains('5'));
+    for sql in [
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+        "SELECT instr(CAST(zeroblob(4000000) AS BLOB), CAST(zeroblob(2000000) || x'01' AS BLOB))",
+    ] {
+        let ended = run(sql).code(2);
+        assert!(ended.err.contains("the statement took longer than"), "{}", ended.err);
+    }
+    assert!(run("SELECT load_extension('x')").code(2).err.contains("not authorized"));
 }

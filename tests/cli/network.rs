@@ -109,6 +109,27 @@ fn proxies_of_the_environment_are_used_and_see_no_key() {
 }
 
 #[test]
+fn proxy_that_wants_a_login_is_named_and_not_asked_again_and_again() {
+    let authority = Authority::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let counted = asked.clone();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let _ = stream.read(&mut [0; 4_096]);
+            let head = "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\n\r\n";
+            let _ = stream.write_all(head.as_bytes());
+        }
+    });
+    let place = place("https://crm.test/v1", &authority).set("HTTPS_PROXY", &address);
+    let ended = place.run("sync").code(78);
+    assert!(ended.err.contains("the proxy refuses: set its user and password"), "{}", ended.err);
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+#[test]
 fn ipv6_addresses_are_addresses() {
     let (service, authority) = (Service::with(5, 1), Authority::new());
     let server = Listening::tls(&authority, "::1", "::1", Validity::Current, &host(&service));

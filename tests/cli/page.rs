@@ -63,7 +63,6 @@ fn unscheduled(service: &Service) -> TestDir {
         .set("CRM_MIRROR_SYNC__SCHEDULE", "off")
         .set("CRM_MIRROR_SYNC__AUDIT_SCHEDULE", "off")
         .set("CRM_MIRROR_SYNC__SWEEP_SCHEDULE", "off")
-        .set("CRM_MIRROR_SYNC__JITTER", "0s")
 }
 
 /// An answer as received.

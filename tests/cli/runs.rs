@@ -62,7 +62,11 @@ fn manual_run_reserves_the_units_of_scheduled_runs() {
     let place =
         TestDir::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "40").set("CRM_MIRROR_SYNC__SCHEDULE", "* * * * * *");
     let ended = place.run("sync --json").code(75);
-    assert!(ended.err.contains("the last 20 RU of this window are kept for scheduled runs and edits"), "{}", ended.err);
+    assert!(
+        ended.err.contains("20 of 40 RU used; 20 are reserved for scheduled runs; the window ends at "),
+        "{}",
+        ended.err
+    );
     assert_eq!(ended.json()["ru"]["left"], json!(20));
     assert_eq!(place.ask("SELECT count(*) FROM contacts"), "230", "lists go before details");
     // A run for changes may use the reserve.

@@ -37,13 +37,12 @@ fn rows_are_printed_as_table_json_or_csv() {
 fn sums_are_exact() {
     let (_service, place) = mirrored();
     assert_eq!(place.ask("SELECT decimal_sum(column1) FROM (VALUES ('0.1'), ('0.2'), (NULL))"), "0.3");
-    assert_eq!(place.ask("SELECT decimal_cmp('10', '9.99')"), "1");
     assert_eq!(
-        place.ask("SELECT decimal_add('99999999999999999999.9999999999', 1)"),
+        place.ask("SELECT decimal_sum(column1) FROM (VALUES ('99999999999999999999.9999999999'), (1))"),
         "100000000000000000000.9999999999"
     );
     let refused = sql(&place, &["SELECT decimal_sum('1e38')"]).code(2);
-    assert!(refused.err.contains("more than 38 digits"), "{}", refused.err);
+    assert!(refused.err.contains("not a decimal number"), "{}", refused.err);
 }
 
 #[test]

@@ -105,3 +105,21 @@ fn second_ctrl_c_ends_at_once() {
     drop(open);
     assert_continues(&service, &place, 4);
 }
+
+#[test]
+fn daemon_listens_to_signals_before_it_reads_anything() {
+    let place = crate::binary::TestDir::empty();
+    let (config, trace) = (place.path("broken.toml"), place.path("trace"));
+    std::fs::write(&config, "[nonsense]").unwrap();
+    let traced = std::process::Command::new("strace")
+        .args(["-f", "-o", trace.to_str().unwrap(), "-e", "trace=open,openat,rt_sigaction"])
+        .args([env!("CARGO_BIN_EXE_crm-mirror"), "daemon", "--config", config.to_str().unwrap()])
+        .output();
+    let Ok(traced) = traced else { return eprintln!("SKIPPED: there is no strace on the PATH") };
+    assert_eq!(traced.status.code(), Some(78));
+    let trace = std::fs::read_to_string(trace).unwrap();
+    let place = |part: &str| trace.find(part).unwrap_or_else(|| panic!("{part} is not in the trace"));
+    for signal in ["SIGTERM", "SIGINT", "SIGHUP"] {
+        assert!(place(&format!("rt_sigaction({signal}, {{")) < place("broken.toml"), "{signal}");
+    }
+}

@@ -104,7 +104,8 @@ fn failed_run_is_retried_before_the_next_scheduled_time() {
     let inside = Inside::start(world, &[("SYNC__SCHEDULE", "0 0 0 1 1 *")]);
     inside.settle();
     inside.crm.sandbox.faults().add(Rule::new(Fault::Status(400)));
-    inside.crm.clock.set("2027-01-01T00:00:01Z".parse().unwrap());
+    // A run is delayed by up to ten seconds.
+    inside.crm.clock.set("2027-01-01T00:00:10Z".parse().unwrap());
     inside.settle();
     assert_eq!(inside.status()["daemon"]["trouble"]["runs"], 1);
     let done = inside.runs("done");

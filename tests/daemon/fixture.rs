@@ -31,7 +31,6 @@ impl DaemonFixture {
             .set("CRM_MIRROR_SYNC__SCHEDULE", "off")
             .set("CRM_MIRROR_SYNC__AUDIT_SCHEDULE", "off")
             .set("CRM_MIRROR_SYNC__SWEEP_SCHEDULE", "off")
-            .set("CRM_MIRROR_SYNC__JITTER", "0s")
             .set("CRM_MIRROR_BUDGET__LIMIT", "1000000000");
         DaemonFixture { service, place }
     }

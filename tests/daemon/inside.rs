@@ -39,7 +39,6 @@ impl Inside {
             ("CRM_MIRROR_SYNC__SCHEDULE".into(), "off".into()),
             ("CRM_MIRROR_SYNC__AUDIT_SCHEDULE".into(), "off".into()),
             ("CRM_MIRROR_SYNC__SWEEP_SCHEDULE".into(), "off".into()),
-            ("CRM_MIRROR_SYNC__JITTER".into(), "0s".into()),
             ("CRM_MIRROR_BUDGET__LIMIT".into(), "1000000000".into()),
         ];
         all.extend(settings.iter().map(|(name, text)| (format!("CRM_MIRROR_{name}"), text.to_string())));
@@ -50,7 +49,10 @@ impl Inside {
             flags: Vec::new(),
         };
         let clock = std::sync::Arc::new(crm.clock.clone());
-        runtime.spawn(async move { daemon::run(sources, clock).await.unwrap() });
+        runtime.spawn(async move {
+            let signals = daemon::DaemonSignals::listen().unwrap();
+            daemon::run(sources, clock, signals).await.unwrap()
+        });
         let inside = Inside { crm, mirror, socket, daemon: Some(runtime), _service: service };
         socket::until("the daemon works", || {
             let works = |socket| socket::ask(socket, "GET", "/status", b"").status == 200;

@@ -11,6 +11,7 @@ mod documented;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod alerts;
 mod control;
 mod days;
 mod disk_errors;
@@ -20,6 +21,7 @@ mod idle;
 mod inside;
 mod locked;
 mod metrics;
+mod notification;
 mod reload;
 mod schedule;
 mod shape;

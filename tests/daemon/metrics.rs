@@ -18,7 +18,7 @@ fn samples(page: &str) -> (BTreeMap<String, f64>, BTreeSet<String>) {
             match word {
                 "HELP" => assert!(rest.ends_with('.'), "{line}"),
                 "TYPE" => {
-                    assert!(["gauge", "counter"].contains(&rest), "{line}");
+                    assert!(["gauge", "counter", "histogram"].contains(&rest), "{line}");
                     assert_eq!(kinds.insert(name.to_string(), rest), None, "{line}");
                     assert_eq!(rest == "counter", name.ends_with("_total"), "{line}");
                 }
@@ -27,19 +27,23 @@ fn samples(page: &str) -> (BTreeMap<String, f64>, BTreeSet<String>) {
             continue;
         }
         let (name, value) = line.rsplit_once(' ').unwrap();
-        let family = name.split('{').next().unwrap();
-        assert!(kinds.contains_key(family), "{line} comes before its TYPE");
-        if let Some(labels) = name.strip_prefix(family).filter(|labels| !labels.is_empty()) {
-            let labels = labels.strip_prefix('{').unwrap().strip_suffix('}').unwrap();
-            for label in labels.split(',') {
-                let (key, value) = label.split_once('=').unwrap();
-                assert!(key.chars().all(|c| c.is_ascii_lowercase()), "{line}");
-                assert!(value.len() > 2 && value.starts_with('"') && value.ends_with('"'), "{line}");
-            }
+        let (family, labels) = name.split_once('{').unwrap();
+        let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|part| family.strip_suffix(part));
+        let is_histogram = |name: &str| kinds.get(name) == Some(&"histogram");
+        assert!(kinds.contains_key(family) || of_histogram.is_some_and(is_histogram), "{line} comes before its TYPE");
+        let labels: Vec<&str> = labels.strip_suffix('}').unwrap().split(',').collect();
+        for label in &labels {
+            let (key, value) = label.split_once('=').unwrap();
+            assert!(key.chars().all(|c| c.is_ascii_lowercase()), "{line}");
+            assert!(value.len() > 2 && value.starts_with('"') && value.ends_with('"'), "{line}");
         }
+        // Every sample names its workspace; these have no configuration file.
+        let (workspace, own) = labels.split_last().unwrap();
+        assert_eq!(*workspace, "workspace=\"default\"", "{line}");
+        let name = if own.is_empty() { family.to_string() } else { format!("{family}{{{}}}", own.join(",")) };
         let value: f64 = value.parse().unwrap();
         assert!(value.is_finite());
-        assert_eq!(samples.insert(name.to_string(), value), None, "{line} twice");
+        assert_eq!(samples.insert(name, value), None, "{line} twice");
     }
     (samples, kinds.into_keys().collect())
 }
@@ -81,6 +85,11 @@ fn every_metric_equals_status() {
         ("failing_runs", 0.0),
         ("start_timestamp_seconds", seconds(&status["daemon"]["since"])),
         ("paused", 0.0),
+        ("paused_since_timestamp_seconds", 0.0),
+        ("jobs_total{work=\"resync\",exit=\"69\"}", 0.0),
+        ("run_duration_seconds_count{work=\"sync\"}", 1.0),
+        ("run_duration_seconds_bucket{work=\"sync\",le=\"+Inf\"}", 1.0),
+        ("run_duration_seconds_count{work=\"push\"}", 0.0),
         ("jobs_total{work=\"sync\",exit=\"0\"}", 1.0),
         ("jobs_total{work=\"verify\",exit=\"0\"}", 1.0),
     ] {
@@ -99,6 +108,6 @@ fn every_metric_equals_status() {
         .collect();
     assert_eq!(documented, families, "the documented metrics are those on the page");
     daemon.post("/pause", &json!({})).with(200);
-    assert!(daemon.get("/metrics").body.contains("\ncrm_mirror_paused 1\n"));
+    assert!(daemon.get("/metrics").body.contains("\ncrm_mirror_paused{workspace=\"default\"} 1\n"));
     daemon.stop();
 }

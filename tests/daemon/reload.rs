@@ -46,19 +46,20 @@ fn reload(daemon: &Daemon) {
 #[test]
 fn valid_configuration_is_applied_and_an_invalid_one_is_not() {
     let (fixture, daemon) = with_file(10, "0 0 0 1 1 *", 500);
-    let at = |daemon: &Daemon| daemon.status()["daemon"]["next"][0]["at"].as_str().unwrap()[4..19].to_string();
-    assert_eq!(at(&daemon), "-01-01T00:00:00");
+    // To the minute: a run is delayed by up to ten seconds.
+    let at = |daemon: &Daemon| daemon.status()["daemon"]["next"][0]["at"].as_str().unwrap()[4..16].to_string();
+    assert_eq!(at(&daemon), "-01-01T00:00");
     write_config(&fixture, "0 30 6 2 7 *", 900);
     let mut events = daemon.events();
     reload(&daemon);
     events.until(|event| event["event"] == "reloaded");
-    assert_eq!((at(&daemon).as_str(), daemon.status()["ru"]["limit"].clone()), ("-07-02T06:30:00", json!(900)));
+    assert_eq!((at(&daemon).as_str(), daemon.status()["ru"]["limit"].clone()), ("-07-02T06:30", json!(900)));
 
     std::fs::write(fixture.place.path("c.toml"), "[sync]\nschedule = \"0 0 0 29 2 *\"\nshedule = 1\n").unwrap();
     reload(&daemon);
     daemon.until_logged("The new configuration is invalid");
     assert!(daemon.log().contains("shedule"), "the log has the reason: {}", daemon.log());
-    assert_eq!((at(&daemon).as_str(), daemon.status()["ru"]["limit"].clone()), ("-07-02T06:30:00", json!(900)));
+    assert_eq!((at(&daemon).as_str(), daemon.status()["ru"]["limit"].clone()), ("-07-02T06:30", json!(900)));
     daemon.sync();
     daemon.stop();
     fixture.assert_exact();
@@ -141,9 +142,10 @@ fn key_of_a_different_workspace_writes_nothing_and_the_right_one_is_used() {
     write_key(&fixture, NEW_KEY);
     let before = fixture.column("SELECT name FROM contacts ORDER BY id");
     let refused = daemon.job("/sync", &json!({}));
-    assert_eq!(refused["exit"], 78, "{refused}");
+    // At a second moment, an hour later, it would be another workspace's for certain.
+    assert_eq!(refused["exit"], 69, "{refused}");
     assert_eq!(fixture.column("SELECT name FROM contacts ORDER BY id"), before);
-    assert!(daemon.status()["daemon"]["trouble"]["why"].as_str().unwrap().contains("workspace"));
+    assert!(daemon.status()["daemon"]["trouble"]["why"].as_str().unwrap().contains("known records"));
     fixture.service.sandbox.with_world(|world| *world = ours);
     daemon.sync();
     assert_eq!(daemon.status()["daemon"]["trouble"], Value::Null);
@@ -163,7 +165,7 @@ fn right_key_after_that_of_a_different_workspace_is_used_by_itself() {
     sandbox.set_key(NEW_KEY, &SCOPES);
     sandbox.revoke_key(SECRET);
     write_key(&fixture, NEW_KEY);
-    events.until(|event| event["event"] == "finished" && event["exit"] == 78);
+    events.until(|event| event["event"] == "finished" && event["exit"] == 69);
     let written = |fixture: &DaemonFixture| {
         let changes = "SELECT count(*) || (SELECT group_concat(name ORDER BY id) FROM contacts) FROM changes";
         fixture.column(changes)

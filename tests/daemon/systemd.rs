@@ -19,7 +19,8 @@ fn ready_is_sent_once_mirror_schedule_and_socket_are_available() {
     let status = daemon.status();
     let next = status["daemon"]["next"][0].clone();
     assert_eq!(next["kind"], "changes");
-    assert!(next["at"].as_str().unwrap().ends_with("-01-01T00:00:00.000000Z"), "{next}");
+    // A run is delayed by up to ten seconds.
+    assert!(next["at"].as_str().unwrap()[4..].starts_with("-01-01T00:00:"), "{next}");
     assert_eq!(fixture.column("PRAGMA user_version").len(), 1);
     assert_eq!(status["daemon"]["pid"], json!(daemon.child.id()), "the answering daemon is the one that was started");
     daemon.stop();

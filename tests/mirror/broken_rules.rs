@@ -222,8 +222,8 @@ async fn suddenly_empty_list_is_an_outage_and_removes_nothing() {
         crm.wait(600);
         let report = mirror.resync(&crm).await;
         assert_eq!(report.outcome, RunOutcome::Refused);
-        let (object, outage) = report.outages[0];
-        assert_eq!((object, outage.going, outage.of), (Object::Contact, contacts as u64, contacts as u64));
+        let (resource, outage) = report.outages[0];
+        assert_eq!((resource, outage.going, outage.of), (Resource::Contacts, contacts as u64, contacts as u64));
         assert_eq!(mirror.count("contacts"), contacts as i64);
         assert_eq!(mirror.count("removed_records"), 0);
         assert_eq!(mirror.one("SELECT outcome FROM sync_runs ORDER BY id DESC"), "'refused'");
@@ -284,9 +284,11 @@ async fn tiny_table_may_lose_its_rows() {
     crm.wait(80_000);
     assert_eq!(mirror.resync(&crm).await.tally.removed, 0);
     crm.sandbox.clear_log();
-    crm.wait(6_400);
+    crm.wait(1_700);
     assert_eq!(mirror.sync(&crm).await.tally.removed, 0, "the next check is not due yet");
     assert_eq!(crm.charged(), 2);
+    crm.wait(4_600);
+    assert_eq!(mirror.sync(&crm).await.tally.removed, 0, "the day is not over");
     crm.wait(21_600);
     assert_eq!(mirror.sync(&crm).await.tally.removed, 4);
     mirror.assert_exact(&crm);
@@ -322,7 +324,9 @@ async fn tiny_table_survives_lists_that_are_empty_for_days() {
         }
         assert_eq!((mirror.count("contacts"), mirror.count("removed_records")), (4, 0));
         let asked = crm.sandbox.log().len();
-        assert!(asked < 120, "{asked} requests in a day, definitions and team members included");
+        // Each object is counted every hour, which reads nothing else while the difference is what is undecided.
+        let counts = 2 * 24;
+        assert!(asked < 120 + counts, "{asked} requests in a day, definitions and team members included");
     }
     crm.sandbox.faults().clear();
     crm.wait(600);

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Instant, Object};
 use crm_mirror::sandbox::{NewField, World};
+use crm_mirror::store::record::record;
 use crm_mirror::store::{Reader, cursor};
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -250,6 +251,94 @@ async fn history_has_every_value_with_its_time() {
     assert!(!one.contains("SCAN c\n") && !one.contains("SCAN r\n"), "{one}");
     let range = plan("SELECT * FROM changes WHERE object_type = 'contact' AND seen_at >= '2026' AND seen_at < '2027'");
     assert!(range.contains("changes_by_time"), "{range}");
+}
+
+#[tokio::test]
+async fn values_of_retyped_and_archived_fields_are_in_the_history_until_their_end() {
+    let mut world = World::new(noon());
+    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    world.define(NewField::new(Object::Contact, "fee", DataType::Decimal));
+    for n in 0..6 {
+        let fields = json!({"tier": format!("t{n}"), "fee": format!("0.{n}0000000000000004")});
+        world.create(Object::Contact, &json!({"id": format!("ct{n}"), "name": "N", "customFields": fields}));
+    }
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    let mut times: Vec<(String, BTreeMap<String, Row>)> = Vec::new();
+    for step in 0..7 {
+        crm.sandbox.with_world(|world| match step {
+            0 => {}
+            1 => _ = world.edit(Object::Contact, "ct1", &json!({"customFields": {"tier": "new", "fee": "7.5"}})),
+            2 => _ = world.redefine(Object::Contact, "tier", |field| field.data_type = "INTEGER".into()),
+            3 => _ = world.edit(Object::Contact, "ct2", &json!({"customFields": {"tier": 7}})),
+            4 => _ = world.archive(Object::Contact, "fee"),
+            5 => _ = world.edit(Object::Contact, "ct3", &json!({"position": "moved"})),
+            _ => _ = world.reactivate(Object::Contact, "fee"),
+        });
+        for _ in 0..2 {
+            crm.wait(INTERVAL);
+            mirror.sync(&crm).await;
+        }
+        let now = mirror.one("SELECT max(finished_at) FROM sync_runs").trim_matches('\'').to_string();
+        times.push((now, contacts(&mirror.path)));
+        let conn = Connection::open(&mirror.path).unwrap();
+        let reader = Reader::open(&mirror.path).unwrap();
+        for (time, rows) in &times {
+            for (id, row) in rows {
+                for column in ["cf_tier", "cf_fee", "cf_fee_num"] {
+                    let found: Vec<Value> = conn
+                        .prepare(
+                            "SELECT id, value FROM contact_history
+                             WHERE id = ?1 AND column_name = ?2 AND value IS NOT NULL
+                             AND (valid_from IS NULL OR valid_from <= ?3) AND (valid_to IS NULL OR valid_to > ?3)",
+                        )
+                        .unwrap()
+                        .query_map([id, column, time], |row| {
+                            Ok(match row.get(1)? {
+                                rusqlite::types::Value::Real(real) => real.into(),
+                                rusqlite::types::Value::Integer(integer) => integer.into(),
+                                _ => row.get::<_, String>(1)?.into(),
+                            })
+                        })
+                        .unwrap()
+                        .map(Result::unwrap)
+                        .collect();
+                    let expected: Vec<Value> =
+                        row.get(column).filter(|value| !value.is_null()).cloned().into_iter().collect();
+                    assert_eq!(found, expected, "step {step}: {column} of {id} at {time}");
+                    let shown = record(&reader.begin().unwrap(), Object::Contact, id, Some(time.parse().unwrap()));
+                    let shown = shown.unwrap().values.into_iter().find(|(name, _)| name == column);
+                    assert_eq!(
+                        shown.map(|(_, value)| value),
+                        expected.first().cloned(),
+                        "step {step}: {column} at {time}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn history_of_many_records_by_join_or_subquery_reads_these_records_only() {
+    let (_crm, mirror) = mirrored().await;
+    let conn = Connection::open(&mirror.path).unwrap();
+    for sql in [
+            "SELECT h.* FROM contact_history AS h WHERE h.id = 'ct1'",
+            "SELECT h.* FROM contact_history AS h WHERE h.id IN (SELECT id FROM contacts WHERE company_id = 'co1')",
+            "SELECT h.value FROM contacts AS c JOIN contact_history AS h ON h.id = c.id WHERE c.company_id = 'co1'",
+            "WITH h AS MATERIALIZED (SELECT * FROM contact_history WHERE id IN (SELECT id FROM contacts WHERE company_id = 'x'))
+             SELECT id, count(*) FROM h GROUP BY id",
+        ] {
+            let mut stmt = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let lines = stmt.query_map([], |row| row.get::<_, String>(3)).unwrap();
+            let plan = lines.map(Result::unwrap).collect::<Vec<_>>().join("\n");
+            for whole in ["SCAN c\n", "SCAN r\n", "SCAN contacts", "SEARCH c USING INDEX changes_by_time", "MATERIALIZE contact_history"] {
+                assert!(!plan.contains(whole), "{sql}\n{plan}");
+            }
+            assert!(plan.contains("changes_by_record (record_id=?"), "{sql}\n{plan}");
+        }
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use crate::clocks::claimed;
 use crate::evidence::{settled, world};
 use crate::support::{Crm, Mirror};
 use crm_mirror::model::{Clock as _, DataType, Object, Resource};
-use crm_mirror::sandbox::{Fault, NewField, Rule};
+use crm_mirror::sandbox::{CursorKind, Fault, NewField, Rule};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -121,6 +121,28 @@ async fn record_that_makes_its_page_unreadable_affects_only_itself() {
     }
 }
 
+/// What could not be read is not known, so nothing is claimed as of then. Once it can be read, it is here.
+#[tokio::test]
+async fn changes_are_not_claimed_while_a_changed_record_cannot_be_read() {
+    let bad = "c00069";
+    let (crm, mut mirror) = settled(150, false).await;
+    mirror.tries = 3;
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    let before = claimed(&mirror, crm.clock.now());
+    assert!(before[1].is_some(), "{before:?}");
+    crm.wait(600);
+    crm.sandbox.with_world(|world| world.set_raw(Object::Contact, bad, "position", "NaN"));
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, bad, &json!({ "name": "Bad" })));
+    crm.wait(600);
+    for _ in 0..2 {
+        _ = mirror.run(&crm, &Job::sync()).await;
+        let after = claimed(&mirror, crm.clock.now());
+        assert!(after[1] <= before[1], "{after:?} after {before:?}");
+        crm.wait(600);
+    }
+}
+
 /// Every row was read, and the last page has a cursor all the same: its own.
 #[tokio::test]
 async fn list_whose_last_page_repeats_its_own_cursor_has_ended() {
@@ -165,4 +187,31 @@ async fn refused_cursor_is_dropped_whatever_the_status() {
         mirror.resync(&crm).await;
         mirror.assert_exact_lists(&crm);
     }
+}
+
+/// 1,100 of 1,300 rows share their `updatedAt`, and the service refuses cursors beyond 400 rows. They are told apart by
+/// `createdAt`, as a first copy does.
+#[tokio::test]
+async fn tie_that_no_cursor_leads_through_is_read_by_the_other_timestamp() {
+    let (crm, mirror) = settled(1_300, false).await;
+    crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
+    crm.sandbox.faults().add(Rule::new(Fault::PageWindow(400)).on(Resource::Contacts).with_cursor().forever());
+    crm.sandbox.with_world(|world| {
+        let now = world.tick();
+        for n in 100..1_200 {
+            world.edit_at(Object::Contact, &format!("c{n:05}"), &json!({ "name": "Imported" }), Some(now));
+        }
+    });
+    crm.wait(1);
+    edit(&crm, 1_200..1_300, "Later");
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+    assert!(crm.charged() < 60, "{} RU", crm.charged());
+    for job in [Job::sync(), Job::resync(), Job::audit()] {
+        crm.wait(600);
+        assert!(mirror.run(&crm, &job).await.is_ok(), "{job:?}");
+    }
+    mirror.assert_exact_lists(&crm);
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::support::{Crm, Mirror, noon, searched, shell};
 use crm_mirror::model::{DataType, Object};
 use crm_mirror::sandbox::{NewField, World};
-use crm_mirror::store::{MOST_INDEXED, Store, StoreOptions};
+use crm_mirror::store::MOST_INDEXED;
 use serde_json::json;
 
 fn world() -> World {
@@ -62,10 +62,6 @@ fn plans(mirror: &Mirror, sql: &str) -> Vec<String> {
 
 fn indexes(mirror: &Mirror) -> String {
     mirror.one("SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema WHERE name GLOB 'ix_*' ORDER BY 1)")
-}
-
-fn how_many(mirror: &Mirror) -> usize {
-    indexes(mirror).matches("ix_").count()
 }
 
 #[tokio::test]
@@ -185,37 +181,6 @@ async fn index_of_a_custom_field_follows_its_column() {
 }
 
 #[tokio::test]
-async fn number_of_custom_indexes_follows_the_setting() {
-    let (crm, mirror) = mirrored().await;
-    let all = indexes(&mirror);
-    for (most, there) in [(2, 2), (0, 0), (30, 3), (1, 1)] {
-        open_indexing(&mirror.path, most).close().await;
-        assert_eq!(how_many(&mirror), there, "{most}");
-        // The file remembers it whatever happens to the definitions meanwhile.
-        crm.wait(7 * 3600);
-        crm.sandbox.with_world(|world| {
-            world.redefine(Object::Contact, "story", |field| field.label = format!("Story {most}"));
-        });
-        mirror.sync(&crm).await;
-        assert_eq!(how_many(&mirror), there, "{most}");
-        if there == 3 {
-            assert_eq!(indexes(&mirror), all);
-        }
-    }
-    mirror.assert_exact(&crm);
-    assert_eq!(mirror.one("PRAGMA integrity_check"), "'ok'");
-}
-
-#[tokio::test]
-async fn first_copy_builds_the_configured_number_of_indexes() {
-    let crm = Crm::serve(world()).await;
-    let mirror = Mirror::empty();
-    open_indexing(&mirror.path, 1).close().await;
-    mirror.sync(&crm).await;
-    assert_eq!(how_many(&mirror), 1);
-}
-
-#[tokio::test]
 async fn file_with_fifteen_hundred_fields_can_be_queried() {
     let mut world = World::new(noon());
     let mut values = serde_json::Map::new();
@@ -263,8 +228,4 @@ async fn file_with_fifteen_hundred_fields_can_be_queried() {
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
     assert_eq!(searched::differences(&mirror.read()), [""; 0]);
-}
-
-fn open_indexing(path: &std::path::Path, most: u32) -> Store {
-    Store::open_with(path, StoreOptions { indexed: Some(most), ..StoreOptions::default() }).unwrap()
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::outbox_bench::{DAY, mirrored, push, set_position, states};
 
 use crm_mirror::api::decode;
-use crm_mirror::model::{Clock, Instant, Layout, Object, RecordId, RequestRegister, RequestStamp, Resource};
+use crm_mirror::model::{
+    AnswerTime, Clock, Instant, Layout, Object, RecordId, RequestRegister, RequestStamp, Resource,
+};
 use crm_mirror::sandbox::{Fault, Rule};
 use crm_mirror::store::{Applied, ConfirmedRemovals, MirrorTx, Phase, RemovalDecision, RemovalGuard, Store};
 use crm_mirror::sync::Job;
@@ -51,9 +53,9 @@ async fn older_version_never_overwrites_a_newer_one() {
                 apply(tx, "third", Some(30), &asked[1]),
                 // However late it was requested: a lagging replica, or an old body from a cache.
                 apply(tx, "lagging", Some(5), &asked[3]),
-                // Seen twice, by id: a service that was restored from a backup.
+                // From an answer that is as new as the row: a service whose clocks differ, or that was restored.
                 {
-                    tx.accept_older_versions();
+                    tx.answered(AnswerTime { shows: Some(at(30)), steady: at(0) });
                     apply(tx, "restored", Some(5), &asked[4])
                 },
             ])

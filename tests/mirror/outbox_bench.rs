@@ -45,6 +45,13 @@ pub fn sql(mirror: &Mirror, sql: &str) {
     rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(sql).unwrap();
 }
 
+/// Writes what only the program writes, as somebody who switches its triggers off.
+pub fn by_hand(mirror: &Mirror, sql: &str) {
+    let conn = rusqlite::Connection::open(&mirror.path).unwrap();
+    conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+    conn.execute_batch(sql).unwrap();
+}
+
 pub fn set_position(mirror: &Mirror, id: &str, position: &str) {
     sql(mirror, &format!("UPDATE contacts_full SET position = '{position}' WHERE id = '{id}'"));
 }

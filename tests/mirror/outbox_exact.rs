@@ -4,6 +4,7 @@ use crate::support::cases::Cases;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Instant, Object, RecordId};
 use crm_mirror::outbox::typed_values::Given;
+use crm_mirror::outbox::user_decisions::{self, Decision};
 use crm_mirror::outbox::{EditRequest, EditSource, queue};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::store::write_beside;
@@ -261,18 +262,64 @@ async fn empty_text_and_null_are_equal_and_cause_no_conflict() {
 }
 
 #[tokio::test]
-async fn unread_notes_are_read_before_an_edit_of_them() {
+async fn unread_notes_are_read_before_an_edit_of_them_and_not_overwritten() {
     let crm = Crm::serve(world()).await;
     let mut mirror = Mirror::one_at_a_time();
     mirror.settings.write_back = true;
     mirror.settings.details = false;
     mirror.sync(&crm).await;
     crm.sandbox.clear_log();
-    sql(&mirror, "UPDATE contacts_full SET notes = 'ours' WHERE id = 'a'").unwrap();
+    let refused = sql(&mirror, "UPDATE contacts_full SET notes = 'ours' WHERE id = 'a'").unwrap_err();
+    assert!(refused.contains("notes is unknown in one of these rows"), "{refused}");
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"notes": null})));
+    for id in ["a", "b"] {
+        in_shell(&mirror, id, "notes", "ours");
+    }
     push(&mirror, &crm).await;
-    assert_eq!((states(&mirror).as_str(), there(&crm, "a")["notes"].clone()), ("applied", json!("ours")));
-    assert_eq!(crm.charged(), 3, "a read and an update");
-    assert_eq!(mirror.one("SELECT json_extract(fields, '$.notes[0]') FROM outbox"), "'old'");
+    assert_eq!(states(&mirror), "applied conflict", "only an empty value is replaced");
+    assert_eq!((there(&crm, "a")["notes"].clone(), there(&crm, "b")["notes"].clone()), (json!("ours"), json!("old")));
+    assert_eq!(crm.charged(), 4, "two reads and an update");
+    assert_eq!(mirror.one("SELECT json_extract(theirs, '$.notes') FROM outbox WHERE record_id = 'b'"), "'old'");
+}
+
+/// A value that does not fit its column is kept in `extra`: NULL in the column does not mean that there is none.
+#[tokio::test]
+async fn value_that_does_not_fit_its_column_is_overwritten_only_by_who_saw_it() {
+    let unfit = |crm: &Crm, column: &str| {
+        crm.sandbox.with_world(|world| match column {
+            "position" => world.edit(CONTACT, "a", &json!({"position": 7})),
+            _ => world.edit(CONTACT, "a", &json!({"customFields": {"integer": "seven"}})),
+        });
+    };
+    for (column, source, ours) in [("position", "7", "ours"), ("cf_integer", "\"seven\"", "12")] {
+        // Before the edit is made, or before it is sent.
+        for late in [false, true] {
+            let (crm, mirror) = mirrored().await;
+            if !late {
+                unfit(&crm, column);
+                mirror.sync(&crm).await;
+                assert_eq!(mirror.one(&format!("SELECT {column} FROM contacts WHERE id = 'a'")), "NULL", "{column}");
+                let refused = sql(&mirror, &format!("UPDATE contacts_full SET {column} = '{ours}' WHERE id = 'a'"));
+                assert!(refused.unwrap_err().contains("does not fit the column"), "{column}");
+            }
+            in_shell(&mirror, "a", column, ours).unwrap();
+            let known = mirror.one("SELECT before_known FROM pending_edits");
+            assert_eq!(known, if late { "1" } else { "0" }, "{column}");
+            if late {
+                unfit(&crm, column);
+            }
+            crm.sandbox.clear_log();
+            push(&mirror, &crm).await;
+            assert_eq!(states(&mirror), "conflict", "{column}, late: {late}");
+            assert_eq!(mirror.one("SELECT theirs FROM pending_edits"), format!("'{source}'"), "{column}, late: {late}");
+            assert_eq!(crm.sandbox.log().carried_out().count(), 0, "{column}, late: {late}");
+            let now = Instant::system_now();
+            write_beside(&mirror.path, |tx| user_decisions::decide(tx, 1, Decision::Mine, now)).unwrap();
+            push(&mirror, &crm).await;
+            let sent = crm.sandbox.log().carried_out().count();
+            assert_eq!((states(&mirror).as_str(), sent), ("applied", 1), "the person saw it: {column}, late: {late}");
+        }
+    }
 }
 
 /// A value as written in SQL, and the text that a reader of the statement expects.

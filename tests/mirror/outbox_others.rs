@@ -1,6 +1,8 @@
 //! Edits with other activity: records that change meanwhile, consecutive edits, budgets and kills.
 
-use crate::outbox_bench::{CONTACT, carried_out, mirrored, patches, push, said, set_position, sql, states, there};
+use crate::outbox_bench::{
+    CONTACT, by_hand, carried_out, mirrored, patches, push, said, set_position, sql, states, there,
+};
 use crm_mirror::model::{Object, Ru};
 use crm_mirror::sandbox::{Fault, RequestLine, Rule, World};
 use crm_mirror::store::RunOutcome;
@@ -128,7 +130,7 @@ async fn conflict_blocks_later_edits_of_the_record() {
     let report = push(&mirror, &crm).await;
     assert_eq!((states(&mirror).as_str(), report.push.waiting), ("conflict queued", 1));
     assert!(carried_out(&crm).is_empty());
-    sql(&mirror, "UPDATE outbox SET state = 'dropped' WHERE id = 1");
+    by_hand(&mirror, "UPDATE outbox SET state = 'dropped' WHERE id = 1");
     push(&mirror, &crm).await;
     assert_eq!(states(&mirror), "dropped applied");
     assert_eq!(carried_out(&crm).len(), 1);
@@ -221,11 +223,14 @@ async fn kill_at_any_commit_neither_loses_nor_repeats_an_edit() {
         let killed = mirror.run_killed_after(&crm, &Job::Push, Some(commits)).await.is_err();
         crm.wait(3_600);
         mirror.sync(&crm).await;
-        assert_eq!(states(&mirror), "applied applied applied applied", "after {commits} commits");
-        assert_eq!(carried_out(&crm).len(), 3, "after {commits} commits");
+        // Somebody else changed the last record: whether a killed push had sent its edit, nothing shows.
+        let in_doubt = states(&mirror) == "applied applied applied conflict";
+        assert!(in_doubt || states(&mirror) == "applied applied applied applied", "after {commits} commits");
+        assert!(killed || !in_doubt, "after {commits} commits");
+        assert_eq!(carried_out(&crm).len(), if in_doubt { 2 } else { 3 }, "after {commits} commits");
         mirror.sync(&crm).await;
         mirror.assert_exact(&crm);
-        assert_eq!(there(&crm, "b", "position"), "CTO");
+        assert_eq!(there(&crm, "b", "position"), if in_doubt { "CEO" } else { "CTO" });
         assert!(mirror.ledger_total() >= crm.charged());
         if !killed {
             break;

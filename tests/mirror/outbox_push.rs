@@ -1,7 +1,5 @@
 //! Sending edits: the requests, the effect of each answer, and that nothing is sent twice or lost.
 
-use std::collections::BTreeSet;
-
 use crate::outbox_bench::{
     CONTACT, DAY, carried_out, mirrored, patches, push, said, same_request, set_position, sql, states, there,
 };
@@ -246,46 +244,75 @@ async fn possibly_applied_request_is_read_back_first() {
     }
 }
 
+/// Whether the service still keeps the answer, only the service knows: the same request is repeated, and nothing is begun
+/// anew.
 #[tokio::test]
-async fn record_is_read_first_once_the_key_has_expired() {
-    // The effect of the lost request, the changes of others, the final state, and the number of updates carried out.
+async fn request_without_an_answer_is_carried_out_once_or_ends_in_conflict() {
     let other = json!({"name": "Bea"});
     let same = json!({"position": "Chair"});
     let part = json!({"language": "fr"});
     // What the fields were before: the record looks as if nothing had been applied.
     let back = json!({"position": "CEO", "language": "en"});
-    for (fault, since, end, updates) in [
-        (Fault::ResetAfterApply, Some(&back), "conflict", 1),
-        (Fault::ResetAfterApply, None, "applied", 1),
-        (Fault::ResetAfterApply, Some(&other), "applied", 1),
-        (Fault::ResetAfterApply, Some(&same), "conflict", 1),
-        (Fault::ResetAfterApply, Some(&part), "conflict", 1),
-        (Fault::Reset, None, "applied", 1),
-        // Nothing tells this from what was applied and set back.
-        (Fault::Reset, Some(&other), "conflict", 0),
-        (Fault::Reset, Some(&same), "conflict", 0),
+    // The effect of the lost request, the changes of others, the number of updates that are carried out, and the state at the
+    // end if the service keeps the answer, and if it does not.
+    for (fault, since, updates, kept, forgotten) in [
+        (Fault::ResetAfterApply, Some(&back), 1, "applied", "conflict"),
+        (Fault::ResetAfterApply, None, 1, "applied", "applied"),
+        (Fault::ResetAfterApply, Some(&other), 1, "applied", "applied"),
+        (Fault::ResetAfterApply, Some(&same), 1, "applied", "conflict"),
+        (Fault::ResetAfterApply, Some(&part), 1, "applied", "conflict"),
+        (Fault::Reset, None, 1, "applied", "applied"),
+        (Fault::Reset, Some(&other), 0, "conflict", "conflict"),
+        (Fault::Reset, Some(&same), 0, "conflict", "conflict"),
     ] {
-        let name = format!("{fault:?}, {since:?}");
-        let (crm, mirror) = mirrored().await;
-        sql(&mirror, "UPDATE contacts_full SET position = 'CTO', language = 'de' WHERE id = 'a'");
-        crm.sandbox.faults().add(Rule::new(fault).method("PATCH"));
-        push(&mirror, &crm).await;
-        crm.wait(DAY);
-        if let Some(change) = since {
-            crm.sandbox.with_world(|world| world.edit(CONTACT, "a", change));
-        }
-        let asked = crm.sandbox.log().len();
-        push(&mirror, &crm).await;
-        let log = crm.sandbox.log();
-        assert_eq!(log.entries()[asked].asked.method, "GET", "{name}");
-        assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), (end, updates), "{name}");
-        let keys: BTreeSet<_> = patches(&crm).into_iter().map(|e| e.idempotency_key).collect();
-        assert_eq!(keys.len(), patches(&crm).len(), "a new request has a new key: {name}");
-        if end == "conflict" {
+        for (wait, end) in [(10, kept), (DAY, forgotten)] {
+            let name = format!("{fault:?}, {since:?}, after {wait} seconds");
+            let (crm, mirror) = mirrored().await;
+            sql(&mirror, "UPDATE contacts_full SET position = 'CTO', language = 'de' WHERE id = 'a'");
+            crm.sandbox.faults().add(Rule::new(fault.clone()).method("PATCH"));
+            push(&mirror, &crm).await;
+            crm.wait(wait);
+            if let Some(change) = since {
+                crm.sandbox.with_world(|world| world.edit(CONTACT, "a", change));
+            }
+            let asked = crm.sandbox.log().len();
+            push(&mirror, &crm).await;
+            assert_eq!(crm.sandbox.log().entries()[asked].asked.method, "GET", "{name}");
+            assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), (end, updates), "{name}");
+            let sent = patches(&crm);
+            assert!(sent.iter().all(|request| same_request(request, &sent[0])), "{name}");
             let world = crm.sandbox.world().detail_json(CONTACT, "a").unwrap();
-            let theirs = json!({"position": world["position"], "language": world["language"]});
-            assert_eq!(said(&mirror, "theirs"), theirs, "{name}");
+            if let Some(change) = since {
+                let stays = change.as_object().unwrap().iter().all(|(name, value)| world[name] == *value);
+                assert!(stays, "what others changed is not overwritten: {name}");
+            }
+            if end == "conflict" {
+                let theirs = json!({"position": world["position"], "language": world["language"]});
+                assert_eq!(said(&mirror, "theirs"), theirs, "{name}");
+            }
+            mirror.sync(&crm).await;
+            mirror.assert_exact(&crm);
         }
+    }
+}
+
+/// A success with an error's body, of which nothing arrived.
+#[tokio::test]
+async fn success_that_changed_nothing_is_not_taken_for_applied() {
+    for status in [200, 202] {
+        let (crm, mirror) = mirrored().await;
+        set_position(&mirror, "a", "CTO");
+        crm.sandbox.faults().add(Rule::new(Fault::Status(status)).method("PATCH").forever());
+        for _ in 0..3 {
+            push(&mirror, &crm).await;
+            assert_eq!((states(&mirror).as_str(), there(&crm, "a", "position")), ("sending", json!("CEO")));
+            crm.wait(3_600);
+        }
+        let sent = patches(&crm);
+        assert!(sent.len() >= 3 && sent.iter().all(|request| same_request(request, &sent[0])), "{status}");
+        crm.sandbox.faults().clear();
+        push(&mirror, &crm).await;
+        assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("applied", 1), "{status}");
         mirror.sync(&crm).await;
         mirror.assert_exact(&crm);
     }

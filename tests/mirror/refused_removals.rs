@@ -35,7 +35,7 @@ async fn refusal_costs_one_lookup() {
         crm.sandbox.faults().add(hide(ids(0..300)));
         let report = mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
         assert_eq!((report.outcome, lookups(&crm)), (RunOutcome::Refused, 1), "{hidden:?}");
-        assert_eq!((refusals(&mirror), mirror.count("sweep_missing")), (1, 300), "{hidden:?}");
+        assert_eq!((refusals(&mirror), mirror.count("doubts WHERE why = 'missed'")), (1, 300), "{hidden:?}");
     }
 }
 
@@ -49,7 +49,7 @@ async fn records_that_only_lookups_have_are_looked_up_once_and_compared() {
     let report = mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
     assert_eq!((report.outcome, report.tally.removed, lookups(&crm)), (RunOutcome::Done, 0, 7));
     assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'c00003'"), "'Edited'");
-    assert_eq!((refusals(&mirror), mirror.count("sweep_missing")), (0, 0));
+    assert_eq!((refusals(&mirror), mirror.count("doubts WHERE why = 'missed'")), (0, 0));
     mirror.assert_exact_lists(&crm);
 }
 
@@ -75,13 +75,13 @@ async fn refusal_ends_when_a_sweep_has_seen_every_record() {
     let (crm, mirror) = settled(600, false).await;
     crm.sandbox.faults().add(hide(ids(0..300)));
     mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
-    assert_eq!((refusals(&mirror), mirror.count("sweep_missing")), (1, 300));
+    assert_eq!((refusals(&mirror), mirror.count("doubts WHERE why = 'missed'")), (1, 300));
     crm.sandbox.faults().clear();
     crm.wait(600);
     crm.sandbox.clear_log();
     let report = mirror.scheduled(&crm, &contacts_only(Job::resync())).await;
     assert_eq!((report.outcome, lookups(&crm)), (RunOutcome::Done, 0));
-    assert_eq!((refusals(&mirror), mirror.count("sweep_missing")), (0, 0));
+    assert_eq!((refusals(&mirror), mirror.count("doubts WHERE why = 'missed'")), (0, 0));
     mirror.assert_exact_lists(&crm);
 }
 
@@ -103,9 +103,9 @@ async fn audit_reports_a_refusal_of_the_same_day_and_a_sync_does_not() {
         assert_eq!((report.outcome, report.tally.removed, lookups(&crm)), (outcome, 0, samples), "{job:?}");
         let outages = if outcome == RunOutcome::Refused { &refused.outages[..] } else { &[] };
         assert_eq!(report.outages.len(), outages.len(), "{job:?}");
-        for ((object, outage), (_, first)) in report.outages.iter().zip(outages) {
-            let counts = (*object, outage.going, outage.of, outage.seen_at);
-            assert_eq!(counts, (Object::Contact, 300, 600, first.seen_at), "{job:?}");
+        for ((resource, outage), (_, first)) in report.outages.iter().zip(outages) {
+            let counts = (*resource, outage.going, outage.of, outage.seen_at);
+            assert_eq!(counts, (Resource::Contacts, 300, 600, first.seen_at), "{job:?}");
         }
         let open = mirror.one("SELECT value ->> 'open' FROM state WHERE name = 'evidence:contact'");
         assert_eq!(open, "300", "{job:?}");
@@ -176,7 +176,7 @@ async fn accepted_removal_ends_the_refusal() {
     crm.wait(600);
     let accepted = contacts_only(Job::audit()).accepting_removals();
     assert_eq!(mirror.run(&crm, &accepted).await.unwrap().tally.removed, 300);
-    assert_eq!((refusals(&mirror), mirror.count("sweep_missing")), (0, 0));
+    assert_eq!((refusals(&mirror), mirror.count("doubts WHERE why = 'missed'")), (0, 0));
 }
 
 /// Several steps of such a run decide on the same object.
@@ -195,7 +195,7 @@ async fn each_object_whose_removals_are_refused_is_reported_once() {
         crm.sandbox.faults().add(Rule::new(Fault::EmptyList).on(resource).lists().forever());
     }
     let report = mirror.resync(&crm).await;
-    let mut objects: Vec<Object> = report.outages.iter().map(|(object, _)| *object).collect();
-    objects.sort_by_key(|object| *object as usize);
-    assert_eq!((report.outcome, objects), (RunOutcome::Refused, vec![Object::Contact, Object::Company]));
+    let mut objects: Vec<Resource> = report.outages.iter().map(|(resource, _)| *resource).collect();
+    objects.sort();
+    assert_eq!((report.outcome, objects), (RunOutcome::Refused, vec![Resource::Contacts, Resource::Companies]));
 }

@@ -45,8 +45,12 @@ pub fn undecided(count: u64) -> Vec<String> {
 
 /// The stored state of undecided removals.
 fn state(mirror: &Mirror) -> serde_json::Value {
-    let text = mirror.one("SELECT max(value) FROM state WHERE name = 'undecided:contact'");
-    serde_json::from_str(text.trim_matches('\'')).unwrap_or_default()
+    let text = mirror.one(
+        "SELECT json_object('left', nullif(count(*) FILTER (WHERE tries > 0), 0), 'looks', max(tries),
+                            'empty_since', max(first_seen) FILTER (WHERE version = 'none'))
+         FROM doubts WHERE object_type = 'contact' AND why = 'missed'",
+    );
+    serde_json::from_str(text.trim_matches('\'')).unwrap()
 }
 
 /// The service answers for a while as if it had no contacts: the removal waits, and nobody has to accept it.
@@ -58,7 +62,7 @@ async fn removal_during_an_outage_of_all_lists_is_decided_without_a_user() {
     crm.sandbox.faults().add(hide(Hidden::Percent(100)));
     let report = mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
     assert_eq!((report.tally.removed, report.outcome, lookups(&crm)), (0, RunOutcome::Done, 1));
-    assert_eq!(mirror.count("sweep_missing"), 1);
+    assert_eq!(mirror.count("doubts WHERE why = 'missed'"), 1);
     // Other records are here, so an empty answer is no evidence, however often it is repeated.
     crm.wait(900);
     mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
@@ -91,7 +95,7 @@ async fn first_copy_ends_and_changes_are_read_while_a_removal_is_undecided() {
         crm.sandbox.with_world(|world| world.edit(Object::Contact, "c00005", &json!({ "name": name })));
         let report = mirror.run(&crm, &job).await.unwrap();
         assert!(report.warnings.is_empty() || report.warnings == undecided(1), "{:?}", report.warnings);
-        assert_eq!((mirror.count("sweep_missing"), claimed(&mirror, crm.clock.now())[0]), (1, None));
+        assert_eq!((mirror.count("doubts WHERE why = 'missed'"), claimed(&mirror, crm.clock.now())[0]), (1, None));
         let open = "SELECT json_extract(value, '$.open') FROM state WHERE name = 'evidence:contact'";
         assert_eq!(mirror.one(open), "1", "what status calls a difference");
         assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'c00005'"), format!("'{name}'"));
@@ -133,7 +137,7 @@ async fn lookup_with_an_unusable_item_proves_nothing_and_the_next_one_does() {
     assert_eq!(lookups(&crm), 2);
     let state = state(&mirror);
     assert_eq!((&state["left"], &state["looks"], &state["empty_since"]), (&json!(49), &json!(1), &json!(null)));
-    assert_eq!(mirror.count("sweep_missing"), 49);
+    assert_eq!(mirror.count("doubts WHERE why = 'missed'"), 49);
 }
 
 /// Lists lack six records that lookups have, one on each page beside the witness.
@@ -160,8 +164,8 @@ async fn nominated(first: usize, gone: std::ops::Range<usize>, page_cap: usize, 
 
 pub fn nominate(mirror: &Mirror, numbers: std::ops::Range<usize>) {
     let conn = rusqlite::Connection::open(&mirror.path).unwrap();
-    let ids = numbers.map(|n| format!("('contact', 'c{n:05}')")).collect::<Vec<_>>().join(", ");
-    conn.execute_batch(&format!("INSERT INTO sweep_missing (object_type, id) VALUES {ids}")).unwrap();
+    let ids = numbers.map(|n| format!("('contact', 'c{n:05}', 'missed')")).collect::<Vec<_>>().join(", ");
+    conn.execute_batch(&format!("INSERT INTO doubts (object_type, record_id, why) VALUES {ids}")).unwrap();
 }
 
 /// What each window leaves nominated and has removed in all, until a run is not suspended.
@@ -169,7 +173,7 @@ async fn windows(crm: &Crm, mirror: &Mirror) -> (Vec<(i64, i64)>, RunOutcome) {
     let mut windows = Vec::new();
     loop {
         let report = mirror.scheduled(crm, &contacts_only(Job::sync())).await;
-        windows.push((mirror.count("sweep_missing"), mirror.count("removed_records")));
+        windows.push((mirror.count("doubts WHERE why = 'missed'"), mirror.count("removed_records")));
         if report.suspension.is_none() {
             return (windows, report.outcome);
         }
@@ -212,7 +216,7 @@ async fn lookup_that_lists_another_record_is_given_up_after_a_page() {
     crm.sandbox.faults().add(Rule::new(Fault::RowOutsideFilter).with_param("filter[id]").forever());
     let report = mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
     assert_eq!((report.tally.removed, report.warnings, lookups(&crm)), (0, undecided(4), 1));
-    assert_eq!(mirror.count("sweep_missing"), 4, "one record is on the page, beside the witness");
+    assert_eq!(mirror.count("doubts WHERE why = 'missed'"), 4, "one record is on the page, beside the witness");
 }
 
 #[tokio::test]
@@ -249,7 +253,7 @@ async fn failed_lookup_removes_nothing_and_only_a_400_leaves_the_record_undecide
         // A list that the service does not understand is halved.
         let removed = if ends && warnings.is_empty() { gone } else { 0 };
         assert_eq!(mirror.count("contacts") as usize, 40 - removed, "{status} for {gone}");
-        assert_eq!(mirror.count("sweep_missing") as usize, gone - removed, "{status} for {gone}");
+        assert_eq!(mirror.count("doubts WHERE why = 'missed'") as usize, gone - removed, "{status} for {gone}");
         crm.wait(86_400);
         mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
         mirror.assert_exact_lists(&crm);
@@ -286,7 +290,7 @@ async fn lookup_that_fails_later_keeps_what_was_decided_before() {
     ] {
         let (crm, mirror) = three_lookups(0..110, &faults).await;
         assert_eq!(
-            (mirror.count("removed_records"), mirror.count("sweep_missing")),
+            (mirror.count("removed_records"), mirror.count("doubts WHERE why = 'missed'")),
             (removed, 110 - removed),
             "{faults:?}"
         );
@@ -305,7 +309,7 @@ async fn records_that_exist_are_nominated_no_more_if_a_later_lookup_fails() {
     nominate(&mirror, 0..110);
     crm.sandbox.faults().add(Rule::new(Fault::Status(500)).with_param("filter[id][in]").after(1));
     assert!(mirror.run(&crm, &contacts_only(Job::sync())).await.is_err());
-    assert_eq!((mirror.count("sweep_missing"), &state(&mirror)["left"]), (62, &json!(1)));
+    assert_eq!((mirror.count("doubts WHERE why = 'missed'"), &state(&mirror)["left"]), (62, &json!(1)));
 }
 
 /// Half of the records are gone, which is refused; a sample that the service did not answer shows nothing.
@@ -368,7 +372,7 @@ async fn details_that_fail_prove_no_removal() {
         let (crm, mirror) = empty_for_a_day(false).await;
         crm.sandbox.faults().add(Rule::new(fault.clone()).on(Resource::Contacts).records().forever());
         assert_eq!(sync(&crm, &mirror).await, (RunOutcome::Done, 0, 1), "{fault:?}");
-        assert_eq!((mirror.count("contacts"), mirror.count("sweep_missing")), (4, 4), "{fault:?}");
+        assert_eq!((mirror.count("contacts"), mirror.count("doubts WHERE why = 'missed'")), (4, 4), "{fault:?}");
         // The day begins again.
         crm.sandbox.faults().clear();
         crm.wait(6 * 3_600);

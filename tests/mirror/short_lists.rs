@@ -1,10 +1,10 @@
-//! Team members and definitions: short lists without an id filter. An item that one list lacks is looked for once more
-//! before it is removed, and the changes of definitions are counted.
+//! Team members and definitions: short lists without an id filter. An item that one list lacks is removed when
+//! another one lacks it an hour later, and the changes of definitions are counted.
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Choice, DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
-use crm_mirror::store::DefinitionChanges;
+use crm_mirror::store::{DefinitionChanges, RunOutcome};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -60,12 +60,15 @@ async fn single_short_team_list_removes_no_member() {
 }
 
 #[tokio::test]
-async fn removed_member_is_deleted_by_the_next_run_for_one_request() {
+async fn removed_member_is_deleted_an_hour_later_for_one_request() {
     let (crm, mirror) = mirrored().await;
     crm.sandbox.with_world(|world| world.remove_team_member("tm2"));
     crm.wait(6 * 3600);
     assert_eq!(mirror.sync(&crm).await.tally.removed, 0);
-    crm.wait(600);
+    crm.wait(3_590);
+    crm.sandbox.clear_log();
+    assert_eq!((mirror.sync(&crm).await.tally.removed, crm.charged()), (0, 2), "the list is not read");
+    crm.wait(10);
     crm.sandbox.clear_log();
     assert_eq!(mirror.sync(&crm).await.tally.removed, 1);
     assert_eq!(crm.charged(), 3, "the team, and one request per object");
@@ -94,7 +97,7 @@ async fn permanently_short_list_is_not_read_in_every_run() {
 }
 
 #[tokio::test]
-async fn definition_missing_in_two_runs_is_archived() {
+async fn definition_missing_in_two_lists_an_hour_apart_is_archived() {
     let (crm, mirror) = mirrored().await;
     let status = "SELECT group_concat(key || ' ' || status, ', ' ORDER BY key) FROM custom_field_definitions";
     crm.sandbox.with_world(|world| world.undefine(Object::Contact, "tier"));
@@ -102,15 +105,56 @@ async fn definition_missing_in_two_runs_is_archived() {
     mirror.sync(&crm).await;
     assert_eq!(mirror.one(status), "'rank ACTIVE, tier ACTIVE'");
     assert_eq!(mirror.one("SELECT cf_tier FROM contacts_full"), "'a'");
-    crm.wait(600);
+    crm.wait(3_600);
     let report = mirror.sync(&crm).await;
     assert_eq!(mirror.one(status), "'rank ACTIVE, tier ARCHIVED'");
     assert_eq!(mirror.one("SELECT archived_cf_tier FROM contacts"), "'a'");
     assert_eq!(report.definitions, DefinitionChanges { archived: 1, ..DefinitionChanges::default() });
-    crm.wait(600);
+    crm.wait(3_600);
     crm.sandbox.clear_log();
     mirror.sync(&crm).await;
-    assert_eq!(crm.charged(), 2);
+    assert_eq!(crm.charged(), 2, "what is archived is not looked for again");
+}
+
+/// Lists of both kinds that are cut short for two hours.
+#[tokio::test]
+async fn short_lists_that_lack_too_much_are_refused() {
+    let mut world = World::new(noon());
+    (0..60).for_each(|n| _ = world.add_team_member(&json!({"id": format!("tm{n:02}"), "firstName": "Member"})));
+    (0..37).for_each(|n| _ = world.define(NewField::new(Object::Contact, &format!("f{n:02}"), DataType::ShortText)));
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    let members_gone = crm_mirror::sandbox::Hidden::ids((12..60).map(|n| format!("tm{n:02}")));
+    let fields: Vec<String> = crm.sandbox.world().definitions().iter().map(|d| d.id.to_string()).skip(7).collect();
+    for (resource, hidden) in
+        [(Resource::TeamMembers, members_gone), (Resource::CustomFields, crm_mirror::sandbox::Hidden::ids(fields))]
+    {
+        crm.sandbox.faults().add(Rule::new(Fault::Hide(hidden)).on(resource).forever());
+    }
+    crm.wait(6 * 3_600);
+    let lists = Job::sync().of(&[Resource::TeamMembers, Resource::CustomFields]);
+    let active = "SELECT count(*) FROM custom_field_definitions WHERE status = 'ACTIVE'";
+    for outages in [0, 2, 2] {
+        let report = mirror.run(&crm, &lists).await.unwrap();
+        let refused = if outages > 0 { RunOutcome::Refused } else { RunOutcome::Done };
+        assert_eq!((report.outcome, report.outages.len()), (refused, outages));
+        assert_eq!((members(&mirror), mirror.one(active)), (60, "37".into()));
+        crm.wait(3_600);
+    }
+    let going: Vec<(Resource, u64, u64)> = {
+        let report = mirror.run(&crm, &lists).await.unwrap();
+        report.outages.iter().map(|(resource, outage)| (*resource, outage.going, outage.of)).collect()
+    };
+    assert_eq!(going, [(Resource::CustomFields, 30, 37), (Resource::TeamMembers, 48, 60)]);
+    // A person says that they are gone.
+    let report = mirror.run(&crm, &lists.clone().accepting_removals()).await.unwrap();
+    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 48));
+    assert_eq!((members(&mirror), mirror.one(active)), (12, "7".into()));
+    // And they return by themselves.
+    crm.sandbox.faults().clear();
+    mirror.run(&crm, &lists).await.unwrap();
+    mirror.assert_exact(&crm);
 }
 
 #[tokio::test]

@@ -257,7 +257,6 @@ async fn daemon_publishes_the_changes_of_its_runs() {
         .env("CRM_MIRROR_API__KEY", &crm.key)
         .env("CRM_MIRROR_DATABASE__PATH", dir.path().join("mirror.db"))
         .env("CRM_MIRROR_SYNC__SCHEDULE", "* * * * * *")
-        .env("CRM_MIRROR_SYNC__JITTER", "0s")
         .env("CRM_MIRROR_PUBLISH__URL", postgres.url())
         .current_dir(dir.path())
         .stdin(Stdio::null())

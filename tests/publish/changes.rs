@@ -214,8 +214,11 @@ async fn forgotten_record_is_erased_in_the_database_and_a_return_keeps_its_new_h
     crm.wait(600);
     mirror.sync(&crm).await;
     crm.sandbox.with_world(|world| world.remove(Object::Contact, &id));
-    crm.wait(7 * 3600);
-    mirror.resync(&crm).await;
+    // No other record is as new: only the same answer at a second moment removes it.
+    for _ in 0..2 {
+        crm.wait(7 * 3600);
+        mirror.resync(&crm).await;
+    }
     postgres.publish(&mirror).await;
     let about = format!("SELECT count(*) FROM crm.changes WHERE record_id = '{id}'");
     assert_ne!(postgres.one(&about).await, "0");

@@ -12,12 +12,15 @@ mod support;
 
 mod background_task;
 mod changes;
+mod clusters;
 mod equal;
 mod histories;
 mod hostile;
+mod reconcile;
 mod refusals;
 mod reloads;
 mod server;
+mod silent_server;
 mod stream;
 mod tls;
 mod verify;

@@ -41,14 +41,12 @@ async fn reload_keeps_grants_and_views_and_leaves_no_shadow_table() {
              CREATE VIEW crm.owners AS SELECT owner_name, count(*) AS n FROM crm.contacts GROUP BY 1",
         )
         .await;
-    let identity = postgres.one("SELECT 'crm.contacts'::regclass::oid::text").await;
     edit(&crm, &mirror, "moved").await;
     postgres.run("DELETE FROM crm.contacts WHERE id IN (SELECT id FROM crm.contacts LIMIT 7)").await;
     let settings = PublishSettings { full: true, ..Postgres::settings(&mirror) };
     let report = postgres.try_publish(&settings).await.unwrap();
     assert!(report.reloaded.is_some() && report.left_behind.is_empty(), "{report:?}");
     assert_equal(&mirror, &postgres).await;
-    assert_eq!(postgres.one("SELECT 'crm.contacts'::regclass::oid::text").await, identity);
     assert_eq!(postgres.one("SELECT has_table_privilege('analyst', 'crm.contacts', 'SELECT')::text").await, "true");
     assert_eq!(postgres.one("SELECT sum(n) FROM crm.owners").await, mirror.count("contacts").to_string());
     assert_eq!(postgres.one("SELECT count(*) FROM pg_tables WHERE tablename LIKE '%reload%'").await, "0");
@@ -102,7 +100,8 @@ async fn dropped_table_is_loaded_with_its_indexes_even_if_the_first_load_is_inte
             .await;
         let settings = PublishSettings { full, ..Postgres::settings(&mirror) };
         assert!(postgres.try_publish(&settings).await.is_err());
-        assert_eq!(postgres.one("SELECT count(*) FROM crm.contacts").await, "0");
+        // Readers see no table without its rows.
+        assert_eq!(postgres.one("SELECT coalesce(to_regclass('crm.contacts')::text, 'none')").await, "none");
         postgres.run("DROP TRIGGER full_disk ON crm.publish_state").await;
         assert!(postgres.publish(&mirror).await.reloaded.is_some());
         assert_equal(&mirror, &postgres).await;

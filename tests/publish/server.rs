@@ -33,7 +33,7 @@ impl Drop for Server {
 }
 
 /// The directory of the server's programs.
-fn programs() -> Option<PathBuf> {
+pub fn programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let mut found: Vec<PathBuf> = versions.map(|entry| entry.unwrap().path().join("bin")).collect();
     found.retain(|bin| bin.join("initdb").exists());
@@ -47,7 +47,7 @@ fn is_root() -> bool {
 }
 
 /// A command that root runs as another user, because the server refuses to run as root.
-fn command(program: &Path) -> Command {
+pub fn command(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);
     }
@@ -56,12 +56,22 @@ fn command(program: &Path) -> Command {
     command
 }
 
-fn quiet(command: &mut Command) -> &mut Command {
+/// A temporary directory of the server's user.
+pub fn private_dir() -> tempfile::TempDir {
+    let dir = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    if is_root() {
+        assert!(Command::new("chown").arg("postgres").arg(dir.path()).status().unwrap().success());
+    }
+    dir
+}
+
+pub fn quiet(command: &mut Command) -> &mut Command {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/")
 }
 
 impl Server {
-    fn start() -> Option<Server> {
+    pub fn start() -> Option<Server> {
         Server::start_with(5432, &["listen_addresses="], |_| Some(()))
     }
 
@@ -89,15 +99,11 @@ impl Server {
             eprintln!("SKIPPED: there is no PostgreSQL server (Debian's package `postgresql`)");
             return None;
         };
-        let dir = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").unwrap();
-        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
-        if is_root() {
-            let owned = Command::new("chown").arg("postgres").arg(dir.path()).status();
-            if !owned.is_ok_and(|status| status.success()) {
-                eprintln!("SKIPPED: there is no user `postgres` to run a server as");
-                return None;
-            }
+        if is_root() && !Command::new("id").arg("postgres").output().is_ok_and(|found| found.status.success()) {
+            eprintln!("SKIPPED: there is no user `postgres` to run a server as");
+            return None;
         }
+        let dir = private_dir();
         let data = dir.path().join("data");
         let made = quiet(&mut command(&programs.join("initdb")))
             .args(["-U", "mirror", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync", "-D"])
@@ -106,12 +112,36 @@ impl Server {
             .unwrap();
         assert!(made.success(), "initdb failed");
         prepare(dir.path())?;
+        Some(Server::run(&programs, dir, port, settings))
+    }
+
+    fn run(programs: &Path, dir: tempfile::TempDir, port: u16, settings: &[&str]) -> Server {
         let mut server = command(&programs.join("postgres"));
-        server.arg("-D").arg(&data).arg("-k").arg(dir.path()).arg("-p").arg(port.to_string());
+        server.arg("-D").arg(dir.path().join("data")).arg("-k").arg(dir.path()).arg("-p").arg(port.to_string());
         let common = ["fsync=off", "max_connections=60", "shared_buffers=32MB"];
         server.args(settings.iter().chain(&common).flat_map(|setting| ["-c", setting]));
         let process = quiet(&mut server).spawn().unwrap();
-        Some(Server { process, port, dir })
+        Server { process, port, dir }
+    }
+
+    /// A standby that receives everything that is committed on this server.
+    pub fn standby(&self) -> Server {
+        let programs = programs().unwrap();
+        let dir = private_dir();
+        let copied = quiet(&mut command(&programs.join("pg_basebackup")))
+            .args(["-U", "mirror", "--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "-h"])
+            .arg(self.dir.path())
+            .arg("-D")
+            .arg(dir.path().join("data"))
+            .status()
+            .unwrap();
+        assert!(copied.success(), "pg_basebackup failed");
+        Server::run(&programs, dir, self.port, &["listen_addresses="])
+    }
+
+    /// The host of a URL for its socket.
+    pub fn host(&self) -> String {
+        self.dir.path().display().to_string().replace('/', "%2F")
     }
 
     pub async fn connect(&self, database: &str) -> Client {
@@ -158,8 +188,18 @@ impl Postgres {
     }
 
     pub fn url(&self) -> String {
-        let socket = self.server.dir.path().display().to_string().replace('/', "%2F");
-        format!("postgres://mirror:s3cret@{socket}/{}", self.name)
+        format!("postgres://mirror:s3cret@{}/{}", self.server.host(), self.name)
+    }
+
+    /// The directory of the server's socket.
+    pub fn socket(&self) -> &Path {
+        self.server.dir.path()
+    }
+
+    /// A database on a server of the test's own.
+    pub async fn on(server: Arc<Server>) -> Postgres {
+        let client = server.connect("postgres").await;
+        Postgres { server, name: "postgres".into(), client }
     }
 
     /// The default publish settings.

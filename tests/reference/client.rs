@@ -352,8 +352,7 @@ async fn every_status_is_charged_held_and_classified() {
             let code = Exit::of_api(&error).code();
             let word_of_the_service = matches!(status, 401 | 403) && body == "envelope";
             let expected = match status {
-                301 | 308 => 78,
-                400 | 412 | 414 | 431 => 70,
+                301 | 308 | 407 => 78,
                 _ if word_of_the_service => 77,
                 _ => 69,
             };

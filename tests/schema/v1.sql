@@ -841,11 +841,10 @@ INSERT INTO state VALUES('filled:company','{"filled":["cf_43bceaba8a76","cf_5049
 INSERT INTO state VALUES('filled:contact','{"filled":["cf_08c47287358f","cf_155173f23d65","cf_21de755d453b","cf_2e6b76c84d11","cf_3af8783354e7","cf_4785799e5cbd","cf_827df1d1b1a4","cf_8f0af33cb97a","cf_9b97f4a7c150","cf_a824f612c926","cf_b4b1f77dd0fc","cf_c13ef8e8d8d2"],"made":[]}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
-INSERT INTO state VALUES('history_clock','{"passed":{"secs":3600,"nanos":0},"wall":"2026-03-04T13:00:00.000000000Z","monotonic":{"boot":0,"micros":3600000000}}');
-INSERT INTO state VALUES('history_marks','[{"passed":{"secs":0,"nanos":0},"wall":"2026-03-04T12:00:00.000000000Z","changes":0,"audits":0,"runs":1}]');
+INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
 INSERT INTO state VALUES('layout','3');
-INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,[0,3600000000]],"steady":1772629200000000}');
+INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]]}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('people_objects','{"refused":[],"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}}}');
 INSERT INTO state VALUES('progress:company','{"work":"details","since":"2026-03-04T12:00:00.000000000Z","rows":0,"total":3}');
@@ -858,10 +857,16 @@ INSERT INTO state VALUES('service_time','{"at_least":"2026-03-04T13:00:00.000000
 INSERT INTO state VALUES('swept:company','{"began":"2026-03-04T12:00:00.000000000Z","finished":"2026-03-04T12:00:00.000000000Z"}');
 INSERT INTO state VALUES('swept:contact','{"began":"2026-03-04T12:00:00.000000000Z","finished":"2026-03-04T12:00:00.000000000Z"}');
 INSERT INTO state VALUES('write_back','false');
-CREATE TABLE sweep_missing (
+CREATE TABLE doubts (
     object_type TEXT NOT NULL,
-    id TEXT NOT NULL,
-    PRIMARY KEY (object_type, id)
+    record_id TEXT NOT NULL,
+    why TEXT NOT NULL, -- missed, older, gone; of a list that is read whole: unlisted, gone
+    etag TEXT, -- the version that was seen
+    version TEXT, -- its `updatedAt`
+    tries INTEGER NOT NULL DEFAULT 0, -- lookups so far
+    first_seen TEXT, -- the first moment of the same answer; this and the next one by the ledger's steady clock
+    not_before TEXT, -- when the next lookup is due
+    PRIMARY KEY (object_type, record_id, why)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE search_documents (
     docid INTEGER PRIMARY KEY, -- the rowid in contact_search or company_search
@@ -970,7 +975,7 @@ CREATE TABLE outbox (
     record_id TEXT NOT NULL,
     state TEXT NOT NULL DEFAULT 'queued', -- queued, held, sending, applied, conflict, rejected, dropped or replaced
     source TEXT NOT NULL, -- sql, edit or socket
-    fields TEXT NOT NULL, -- JSON, {column: [before, after]} as the mirror's columns have them
+    fields TEXT NOT NULL, -- JSON, {column: [before, after]} as the mirror's columns have them; an unknown before is an object
     base_etag TEXT, -- the version of the record that the edit was made on
     body TEXT, -- the request's body, byte for byte; set before it is first sent
     if_match TEXT, -- the version that the request replaces; set with the body
@@ -984,9 +989,10 @@ CREATE TABLE outbox (
     merged_into INTEGER REFERENCES outbox (id), -- the edit of the same record that carries this one along
     queued_at TEXT NOT NULL, -- UTC
     finished_at TEXT, -- UTC; when it was applied, rejected, dropped or replaced
-    tried_at TEXT, -- UTC; when a request with it was first sent, whatever came of it
+    tried_at TEXT, -- when a request with it was first sent, whatever came of it; UTC by a clock that nobody sets
     released_at TEXT, -- UTC; when a person let it pass `write_back.max_edits`
-    undoes INTEGER REFERENCES outbox (id) -- the applied edit that it takes back
+    undoes INTEGER REFERENCES outbox (id), -- the applied edit that it takes back
+    repeats INTEGER REFERENCES outbox (id) -- the finished edit that it tries again
 ) STRICT;
 CREATE TABLE outbox_events (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -1053,6 +1059,10 @@ CREATE INDEX outbox_open ON outbox (object_type, record_id, id) WHERE state IN (
 CREATE INDEX outbox_new ON outbox (id) WHERE state IN ('queued', 'held') AND tried_at IS NULL;
 CREATE INDEX outbox_tried ON outbox (tried_at) WHERE tried_at IS NOT NULL;
 CREATE INDEX outbox_ended ON outbox (state, finished_at) WHERE state IN ('rejected', 'applied', 'dropped', 'replaced');
+CREATE INDEX outbox_merged ON outbox (merged_into) WHERE merged_into IS NOT NULL;
+CREATE INDEX outbox_undoes ON outbox (undoes) WHERE undoes IS NOT NULL;
+CREATE INDEX outbox_repeats ON outbox (repeats) WHERE repeats IS NOT NULL;
+CREATE INDEX outbox_events_of ON outbox_events (outbox_id);
 CREATE VIEW pending_edits (
     edit_id, -- the edit's id in outbox
     object_type, -- contact or company
@@ -1060,13 +1070,16 @@ CREATE VIEW pending_edits (
     name, -- what the record is called
     column_name, -- the column that was edited
     before, -- what the column held when the edit was made
+    before_known, -- 0 if that was unknown: then it replaces nothing but an empty value
     after, -- what it is to hold
     theirs, -- in a conflict, what it holds at the service
     state, -- queued, held, sending or conflict
     since -- when the edit was made, UTC
 ) AS
 SELECT o.id, o.object_type, o.record_id, coalesce(c.name, k.name), f.key,
-    json_extract(f.value, '$[0]'), json_extract(f.value, '$[1]'), json_extract(o.theirs, '$.' || f.key),
+    CASE json_type(f.value, '$[0]') WHEN 'object' THEN json_extract(f.value, '$[0].unfit') ELSE json_extract(f.value, '$[0]') END,
+    json_type(f.value, '$[0].unknown') IS NULL, json_extract(f.value, '$[1]'),
+    coalesce(json_extract(o.theirs, '$.' || f.key || '.unfit'), json_extract(o.theirs, '$.' || f.key)),
     o.state, o.queued_at
 FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
 LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
@@ -1586,7 +1599,7 @@ CREATE INDEX contacts_by_owner ON contacts (owner_id);
 CREATE INDEX contacts_by_company ON contacts (company_id);
 CREATE INDEX contacts_by_email ON contacts (email);
 CREATE INDEX contacts_by_last_interaction_at ON contacts (last_interaction_at);
-CREATE INDEX changes_by_record ON changes (object_type, record_id, seq);
+CREATE INDEX changes_by_record ON changes (record_id, object_type, seq);
 CREATE INDEX custom_multi_values_by_value ON custom_multi_values (object_type, field_key, value);
 CREATE UNIQUE INDEX search_documents_by_record ON search_documents (object_type, record_id);
 CREATE INDEX changes_by_time ON changes (object_type, seen_at);

@@ -44,7 +44,6 @@ fn with_schedules(script: &Script, [changes, audit, sweep]: [&str; 3]) -> Timeta
         ("sync.schedule", changes.into()),
         ("sync.audit_schedule", audit.into()),
         ("sync.sweep_schedule", sweep.into()),
-        ("sync.jitter", "0s".into()),
     ];
     let sources = Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
     Timetable::new(&Config::load(&sources).unwrap().sync, 0.0)

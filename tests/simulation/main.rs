@@ -121,7 +121,7 @@ fn violation(script: &Script, verbose: bool) -> Result<Tally, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let lived = std::panic::AssertUnwindSafe(|| {
         let messages =
-            tracing_subscriber::fmt().without_time().with_ansi(false).with_env_filter("crm_mirror=info").finish();
+            tracing_subscriber::fmt().without_time().with_ansi(false).with_max_level(tracing::Level::INFO).finish();
         let _shown = verbose.then(|| tracing::subscriber::set_default(messages));
         runtime.block_on(life::live(script, verbose))
     });

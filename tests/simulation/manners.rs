@@ -232,7 +232,7 @@ impl Manners {
                     _ => None,
                 };
                 match Exit::of_sync(error) {
-                    Exit::Internal if !matches!(status, Some(400 | 412 | 414 | 431)) => Err(said(error)),
+                    Exit::Internal => Err(said(error)),
                     Exit::Config if !matches!(status, Some(301 | 308)) && !self.is_foreign => match error {
                         SyncError::OtherWorkspace { .. } => Ok(()),
                         _ => Err(said(error)),

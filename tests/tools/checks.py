@@ -152,8 +152,11 @@ def duckdb(truth):
     db = tool.connect()
     db.execute("LOAD sqlite_scanner")
     db.execute(f"ATTACH '{MIRROR}' AS mirror (TYPE sqlite, READ_ONLY)")
-    # It parses every view of the file for this, as dbt does.
+    # It parses and prints every view of the file for these, as DBeaver and dbt do.
     db.execute("SELECT count(*) FROM information_schema.tables")
+    listed = {row[2] for row in db.execute("SHOW ALL TABLES").fetchall() if row[0] == "mirror"}
+    listed |= {row[0] for row in db.execute("SELECT view_name FROM duckdb_views() WHERE database_name = 'mirror'").fetchall()}
+    same("not listed", set(truth.names) - set(truth.searches) - listed, set())
     for name in truth.names:
         # It reads views with its own JSON functions, which see other rows.
         if name in truth.searches or name.endswith("_history"):

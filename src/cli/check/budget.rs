@@ -11,6 +11,7 @@ use crate::budget::{Ledger, Limits, forecast};
 use crate::config::{ChangesSchedule, Config, Cron, SyncConfig};
 use crate::format::{self, count};
 use crate::model::{Instant, Object, Resource, Ru};
+use crate::sync::forecast::of_sweep_counts;
 
 /// Schedules are counted over at least this time, so that a weekly run has its share in a daily window.
 const HORIZON: Duration = Duration::from_secs(28 * 86_400);
@@ -18,9 +19,8 @@ const HORIZON: Duration = Duration::from_secs(28 * 86_400);
 const MOST: usize = 1_000;
 /// The cost of the lists without a filter for changes: definitions of both objects and the team.
 const SHORT_LISTS: u64 = 5;
-/// The maximum cost of counting: of an object, by both timestamps; and at the end of a walk.
-const AUDIT: u64 = 32;
-const WALK_COUNTS: u64 = 16;
+/// The maximum cost of an audit of an object.
+const AUDIT: u64 = 11;
 
 /// The RU needed in one window, on average.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -44,7 +44,9 @@ impl Needs {
         Needs {
             changes: changes * per_run.get() as f64,
             short_lists: runs_of(sync.definitions_schedule.as_ref()).min(changes) * SHORT_LISTS as f64,
-            audits: runs_of(sync.audit_schedule.as_ref()) * pages(AUDIT),
+            // Between them, each object is counted every hour.
+            audits: runs_of(sync.audit_schedule.as_ref()) * pages(AUDIT)
+                + changes.min(window.as_secs_f64() / 3_600.0) * rows.len() as f64,
             sweeps: runs_of(sync.sweep_schedule.as_ref()) * (pages(u64::MAX) + SHORT_LISTS as f64),
         }
     }
@@ -72,7 +74,7 @@ fn first_copy(objects: &[(u64, CopiedObject)], details: bool) -> Option<u64> {
     let missing: Vec<&(u64, CopiedObject)> = objects.iter().filter(|(_, held)| !held.complete).collect();
     let of_object = |(there, held): &(u64, CopiedObject)| {
         let pages = there.saturating_sub(held.rows).div_ceil(100).max(1);
-        let counts = if pages > 1 { pages.min(WALK_COUNTS) } else { 0 };
+        let counts = of_sweep_counts(pages).get();
         let details = if details { there.saturating_sub(held.details) } else { 0 };
         pages + counts + details
     };
@@ -221,10 +223,10 @@ mod tests {
     #[test]
     fn first_copy_counts_missing_records() {
         let held = |rows, details, complete| CopiedObject { rows, details, complete };
-        // 10 pages, 10 counts, 1,000 details; 1 page, 50 details; 5 for the short lists.
+        // 10 pages, 11 counts, 1,000 details; 1 page, 50 details; 5 for the short lists.
         let new = [(1_000, held(0, 0, false)), (50, held(0, 0, false))];
-        assert_eq!(first_copy(&new, true), Some(10 + 10 + 1_000 + 1 + 50 + 5));
-        assert_eq!(first_copy(&new, false), Some(10 + 10 + 1 + 5));
+        assert_eq!(first_copy(&new, true), Some(10 + 11 + 1_000 + 1 + 50 + 5));
+        assert_eq!(first_copy(&new, false), Some(10 + 11 + 1 + 5));
         let half = [(1_000, held(900, 300, false)), (50, held(50, 50, true))];
         assert_eq!(first_copy(&half, true), Some(1 + 700 + 5));
         assert_eq!(first_copy(&[(50, held(50, 0, true))], true), None);

@@ -1,20 +1,15 @@
 //! The configuration: its sources, and whether it is valid.
 
-use std::path::Path;
-
 use super::finding::Finding;
 use crate::config::{Config, ConfigError, Sources};
 use crate::exit::Exit;
-
-/// The default path of `init`, which is read only if it is passed with `--config`.
-const WRITTEN: &str = "./crm-mirror.toml";
 
 /// Checks the configuration.
 pub(super) fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Finding> {
     let config = match read {
         Ok(config) => config,
         Err(error) => {
-            let fix = error.hint().unwrap_or("correct it; `crm-mirror init --stdout` explains every key");
+            let fix = error.hint().unwrap_or("correct it; `crm-mirror init --full --stdout` explains every key");
             return vec![Finding::fail("config.settings", Exit::Config, crate::error_chain::error_chain(error), fix)];
         }
     };
@@ -24,12 +19,7 @@ pub(super) fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Ve
         Some(url) => Finding::ok("config.base_url", url.as_str()),
         None => {
             let error = ConfigError::NoBaseUrl;
-            let forgotten = files(sources).is_empty() && Path::new(WRITTEN).exists();
-            let fix = match error.hint().unwrap_or_default() {
-                _ if forgotten => format!("{WRITTEN} exists but was not read: pass `--config {WRITTEN}`"),
-                hint => hint.into(),
-            };
-            Finding::fail("config.base_url", Exit::Config, error.to_string(), fix)
+            Finding::fail("config.base_url", Exit::Config, error.to_string(), error.hint().unwrap_or_default())
         }
     });
     lines

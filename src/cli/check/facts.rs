@@ -7,16 +7,15 @@ use super::service::{self, ServiceReport};
 use super::unit_user::UnitUser;
 use crate::app::MirrorSettings;
 use crate::budget::Limits;
-use crate::cli::Failure;
-use crate::cli::session;
-use crate::config::{Config, Sources, unit};
+use crate::cli::{Failure, identity, session};
+use crate::config::{Config, ConfigError, Sources, unit};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
 use crate::store::{StoreError, lock};
 
 /// The collected facts, and what could not be determined.
 #[derive(Debug)]
-pub struct CheckFacts<'a> {
+pub(super) struct CheckFacts<'a> {
     /// The configuration, which is valid.
     pub(super) config: &'a Config,
     /// The files that it was read from.
@@ -41,23 +40,24 @@ pub struct CheckFacts<'a> {
 
 impl<'a> CheckFacts<'a> {
     /// Collects all facts.
-    ///
-    /// # Errors
-    /// Returns an error if the system cannot create threads.
-    pub fn collect(sources: &Sources, config: &'a Config, offline: bool) -> Result<CheckFacts<'a>, Failure> {
+    pub(super) fn collect(sources: &Sources, config: &'a Config, offline: bool) -> Result<CheckFacts<'a>, Failure> {
         let now = Instant::system_now();
         let limits = crate::app::limits(&config.budget);
-        let writer = lock::current_writer(&config.database);
-        let mut mirror = MirrorFacts::read(&config.database, &limits, now);
         let wanted = service::wanted(config.sync.objects.as_deref());
-        let service = ask(config, offline, writer, &mirror, &wanted)?;
-        if service.is_ok() {
-            // The ledger now contains the cost of the requests.
-            mirror = MirrorFacts::read(&config.database, &limits, now);
-        }
+        // The key may be readable for root only.
+        let setup = MirrorSettings::from_config(config);
+        let (writer, mirror, service) = identity::acting_as_owner(&config.database, || {
+            let writer = lock::current_writer(&config.database);
+            let mirror = MirrorFacts::read(&config.database, &limits, now);
+            let service = ask(setup, offline, writer, &mirror, &wanted)?;
+            // Now the ledger contains the cost of the requests.
+            let mirror = if service.is_ok() { MirrorFacts::read(&config.database, &limits, now) } else { mirror };
+            Ok((writer, mirror, service))
+        })?;
         let configuration_files: Vec<PathBuf> =
             sources.files().unwrap_or_default().into_iter().map(|(path, _)| path).collect();
-        let unit = unit::of_file(sources.main_file()).map(UnitUser::of);
+        // Only root can determine what another user can access.
+        let unit = unit::of_file(sources.main_file()).filter(|_| unit::is_root()).map(UnitUser::of);
         Ok(CheckFacts { config, configuration_files, unit, offline, now, limits, writer, mirror, wanted, service })
     }
 
@@ -74,13 +74,13 @@ impl<'a> CheckFacts<'a> {
 
 /// Sends the requests, or returns why none was sent.
 fn ask(
-    config: &Config,
+    setup: Result<MirrorSettings, ConfigError>,
     offline: bool,
     writer: Option<Option<u32>>,
     found: &Result<MirrorFacts, StoreError>,
     wanted: &[Resource],
 ) -> Result<Result<ServiceReport, String>, Failure> {
-    let Ok(setup) = MirrorSettings::from_config(config) else {
+    let Ok(setup) = setup else {
         return Ok(Err("no request sent: it needs an address and a key".into()));
     };
     if offline {
@@ -96,7 +96,7 @@ fn ask(
         Ok(here) => {
             let fingerprint = setup.api.key.fingerprint();
             let new = mirror::is_ours(here, setup.api.base_url.as_str(), &fingerprint) == Some(false);
-            let asked = runtime.block_on(service::ask_for(&config.database, &setup, wanted, new));
+            let asked = runtime.block_on(service::ask_for(&setup.database, &setup, wanted, new));
             asked.map_err(|error| format!("no request sent: its cost cannot be recorded: {}", error_chain(&error)))
         }
         Err(StoreError::Missing { .. } | StoreError::NotAMirror { .. }) => {

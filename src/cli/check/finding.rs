@@ -69,15 +69,6 @@ impl Finding {
         Finding { state: FindingState::Skip, ..Finding::ok(name, why) }
     }
 
-    /// Turns a warning that the configuration acknowledges into ok.
-    pub fn acknowledge(&mut self, acknowledged: &[String]) {
-        if self.state == FindingState::Warn && acknowledged.iter().any(|name| name == self.name) {
-            self.state = FindingState::Ok;
-            self.message.push_str(" (acknowledged)");
-            self.fix = None;
-        }
-    }
-
     fn group(&self) -> &'static str {
         self.name.split('.').next().unwrap_or_default()
     }

@@ -23,7 +23,7 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
         KeyPlace::Variable { .. } | KeyPlace::Credential(_) | KeyPlace::Nowhere => None,
     };
     if let Some((path, meta)) = file.and_then(|path| Some((path, std::fs::metadata(path).ok()?))) {
-        lines.push(permissions(path, meta.permissions().mode()));
+        lines.push(permissions("key.permissions", path, meta.permissions().mode()));
     }
     lines
 }
@@ -47,22 +47,18 @@ fn source(place: &KeyPlace) -> String {
     }
 }
 
-/// A key should be readable by its owner, and by a group that it was given to, only.
-fn permissions(path: &Path, mode: u32) -> Finding {
+/// A file with a secret should be readable by its owner, and by a group that it was given to, only.
+pub(super) fn permissions(name: &'static str, path: &Path, mode: u32) -> Finding {
     let mode = mode & 0o777;
     let (message, fix) = match (mode & 0o007, mode & 0o030, mode & 0o040) {
-        (0, 0, 0) => return Finding::ok("key.permissions", format!("only its owner can read it ({mode:04o})")),
+        (0, 0, 0) => return Finding::ok(name, format!("only its owner can read it ({mode:04o})")),
         (0, 0, _) => {
-            return Finding::ok("key.permissions", format!("its owner and its group can read it ({mode:04o})"));
+            return Finding::ok(name, format!("its owner and its group can read it ({mode:04o})"));
         }
         (0, _, _) => ("its group can write", "chmod 640"),
         _ => ("every user of this machine has access to", "chmod o="),
     };
-    Finding::warn(
-        "key.permissions",
-        format!("{message} {} ({mode:04o})", path.display()),
-        format!("{fix} {}", path.display()),
-    )
+    Finding::warn(name, format!("{message} {} ({mode:04o})", path.display()), format!("{fix} {}", path.display()))
 }
 
 #[cfg(test)]
@@ -80,11 +76,11 @@ mod tests {
             (0o100604, FindingState::Warn, "every user"),
             (0o100666, FindingState::Warn, "every user"),
         ] {
-            let line = permissions(Path::new("k"), mode);
+            let line = permissions("key.permissions", Path::new("k"), mode);
             assert_eq!(line.state, state, "{mode:o}");
             assert!(line.message.contains(part), "{}", line.message);
         }
-        let open = permissions(Path::new("k"), 0o644);
+        let open = permissions("key.permissions", Path::new("k"), 0o644);
         assert_eq!(open.fix.as_deref(), Some("chmod o= k"));
     }
 

@@ -1,8 +1,7 @@
 //! The probes of `crm-mirror check`, from the configuration to the disk.
 //!
-//! [`probes`] is a table: each probe has a name, declares what it needs, and evaluates the facts that `facts`
-//! collected. A failure does not end the check: the other probes still run. To add a probe, add a function from
-//! [`CheckFacts`] to findings, and a line in the table.
+//! Each probe evaluates the facts that `facts` collected. A failure does not end the check: the other probes still run.
+//! What a person can do nothing about is no finding: `status` shows it.
 //!
 //! # Invariants
 //! - For root, the check also covers the unit that reads the configuration: its user, its credential, its directory.
@@ -16,17 +15,15 @@ mod facts;
 pub mod finding;
 mod http;
 mod key;
-mod meter;
 mod mirror;
-pub mod probes;
+mod probes;
 mod publish;
 mod readers;
-mod schedule;
 mod service;
+mod socket;
 mod space;
 mod unit;
 mod unit_user;
 mod workspace;
 
-pub use facts::CheckFacts;
 pub use probes::run;

@@ -1,7 +1,10 @@
 //! The database of `[publish]`: whether it can be reached, and how far publishing is behind.
 
+use std::os::unix::fs::PermissionsExt;
+
 use super::facts::CheckFacts;
 use super::finding::Finding;
+use super::key;
 use crate::app::publish_settings;
 use crate::cli::session;
 use crate::error_chain::error_chain;
@@ -27,6 +30,9 @@ pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
         Err(error) => return vec![failed("publish.url", &error)],
     };
     let mut findings = vec![Finding::ok("publish.url", url.place())];
+    if let Some((path, meta)) = config.url_file().and_then(|path| Some((path, std::fs::metadata(path).ok()?))) {
+        findings.push(key::permissions("publish.permissions", path, meta.permissions().mode()));
+    }
     if facts.offline {
         findings.push(Finding::skip("publish.database", "not connected: --offline"));
         return findings;
@@ -40,6 +46,7 @@ pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
     findings.extend(lag(facts));
     findings.extend(refused(facts));
     findings.extend(equal(facts));
+    findings.extend(left_behind(facts));
     findings
 }
 
@@ -60,6 +67,13 @@ fn equal(facts: &CheckFacts<'_>) -> Option<Finding> {
             "run `crm-mirror publish --verify --repair`",
         ),
     })
+}
+
+/// Views that could not follow.
+fn left_behind(facts: &CheckFacts<'_>) -> Option<Finding> {
+    let left = &facts.here()?.publish.as_ref()?.left_behind;
+    let fix = "make the views again on the new columns: what none uses is dropped with the next publish";
+    (!left.is_empty()).then(|| Finding::warn("publish.left-behind", left.join("; "), fix))
 }
 
 /// The rows that the database refuses.

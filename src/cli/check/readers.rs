@@ -1,15 +1,12 @@
-//! Readers of the mirror: which users can read it, and with which tools.
+//! Readers of the mirror: which users can read it, and who else can write it.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use super::finding::Finding;
+use crate::store::wal;
 
-/// Older versions may damage a file in WAL mode if two processes checkpoint at the same time.
-const SOUND: (u32, u32, u32) = (3, 51, 3);
-
-/// Checks the directory, the files and the shell.
+/// Checks the directory and the files.
 pub(super) fn check(database: &Path) -> Vec<Finding> {
     let folder = folder_of(database);
     let mut lines = Vec::new();
@@ -25,10 +22,10 @@ pub(super) fn check(database: &Path) -> Vec<Finding> {
         path.push(suffix);
         path.into()
     });
+    lines.extend(wal_files(database));
     if let Some((_, owner)) = owned(database.into()) {
         lines.extend(owners(owner, beside.into_iter().filter_map(owned)));
     }
-    lines.extend(version_on_the_path().map(|version| shell(&version)));
     lines
 }
 
@@ -95,29 +92,17 @@ fn owners(owner: u32, beside: impl Iterator<Item = (PathBuf, u32)>) -> Option<Fi
     ))
 }
 
-fn shell(version: &str) -> Finding {
-    let name = "readers.sqlite3";
-    let version_number = version.split_whitespace().next().unwrap_or_default();
-    let mut parts = version_number.split('.').map(str::parse::<u32>);
-    let mut part = || parts.next().and_then(Result::ok);
-    let number = part().zip(part()).map(|(major, minor)| (major, minor, part().unwrap_or(0)));
-    match number {
-        Some(number) if number >= SOUND => Finding::ok(name, format!("sqlite3 {version_number} is on the PATH")),
-        Some(_) => Finding::warn(
-            name,
-            format!("sqlite3 {version_number} is on the PATH: before 3.51.3 it can damage a mirror that it can write"),
-            "open the mirror with `sqlite3 -readonly` or `mode=ro`, or use `crm-mirror sql`; to hide this: `check.acknowledged = \
-             [\"readers.sqlite3\"]`",
-        ),
-        None => Finding::skip(name, "the sqlite3 on the PATH does not report its version"),
-    }
-}
-
-/// The version of the shell on the PATH; `None` if there is none.
-fn version_on_the_path() -> Option<String> {
-    let mut command = Command::new("sqlite3");
-    let output = command.arg("--version").stdin(Stdio::null()).output().ok()?;
-    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+/// SQLite's last connection removes the WAL and its index. Whoever can write the mirror creates them again.
+fn wal_files(database: &Path) -> Option<Finding> {
+    let missing = database.exists() && !wal::files_beside(database).iter().all(|file| file.exists());
+    missing.then(|| {
+        Finding::warn(
+            "readers.wal",
+            "another program removed the mirror's -wal and -shm: until they are there again, sqlite3 and other tools cannot \
+             open it for users who cannot write it (the commands of crm-mirror can)",
+            "`crm-mirror status` by the mirror's owner creates them",
+        )
+    })
 }
 
 /// A user's name, or the id if it has none.
@@ -185,20 +170,6 @@ mod tests {
         let line = owners(0, beside(4_000_000)).unwrap();
         assert!(line.message.starts_with("m-shm belongs to 4000000"), "{}", line.message);
         assert!(line.fix.unwrap().ends_with(" m-shm"));
-    }
-
-    #[test]
-    fn older_shell_is_a_warning() {
-        for (version, state) in [
-            ("3.40.1 2022-12-28 14:03:47 df5c253c0b3d", FindingState::Warn),
-            ("3.51.2 2026-01-01", FindingState::Warn),
-            ("3.51.3 2026-02-01", FindingState::Ok),
-            ("3.54.1", FindingState::Ok),
-            ("4.0", FindingState::Ok),
-            ("", FindingState::Skip),
-        ] {
-            assert_eq!(shell(version).state, state, "{version}");
-        }
     }
 
     #[test]

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::finding::Finding;
-use super::meter::UnrecordedMeter;
 use crate::api::ClientSettings;
 use crate::api::admission::{AdmissionError, Meter};
 use crate::api::{ApiError, Client, ErrorClass, ListAnswer, ListQuery, PageSize, decode};
 use crate::app::MirrorSettings;
+use crate::cli::session::ScratchFolder;
+use crate::error_chain::error_chain;
 use crate::model::{Clock, Instant, Layout, Object, Purpose, Resource, SystemClock};
 use crate::store::{Store, StoreError, StoreOptions};
 use crate::sync::events::Silent;
@@ -49,6 +50,12 @@ impl ServiceReport {
     pub(super) fn total(&self, object: Object) -> Option<u64> {
         let (_, answer) = self.answers.iter().find(|(resource, _)| *resource == object.resource())?;
         answer.as_ref().ok()?.total
+    }
+
+    /// Whether the service refused the key.
+    pub(super) fn is_key_refused(&self) -> bool {
+        let refused = |error: &ApiError| error.class() == ErrorClass::StopAll;
+        self.answers.iter().any(|(_, answer)| answer.as_ref().err().is_some_and(refused))
     }
 
     fn served(&self, resource: Resource) -> bool {
@@ -100,17 +107,16 @@ pub(super) async fn ask_for(
     Ok(ServiceReport { spent, in_ledger: true, ..asked })
 }
 
-/// Sends the requests without a mirror, and therefore without a ledger. No file is created.
+/// Sends the requests without a mirror: its ledger is in a temporary directory.
 pub(super) async fn request_without_mirror(setup: &MirrorSettings, wanted: &[Resource]) -> ServiceReport {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let meter = Arc::new(UnrecordedMeter::new(clock.clone()));
-    match client(setup, clock, meter.clone()) {
-        Err(error) => alone(wanted, error),
-        Ok(client) => ServiceReport {
-            answers: ask(&client, wanted).await.answers,
-            spent: meter.spent(),
-            ..ServiceReport::nothing()
-        },
+    let asked = async {
+        let scratch = ScratchFolder::make().map_err(|error| error.to_string())?;
+        let asked = ask_for(&scratch.path().join("mirror.db"), setup, wanted, false).await;
+        asked.map_err(|error| error_chain(&error))
+    };
+    match asked.await {
+        Ok(asked) => ServiceReport { in_ledger: false, ..asked },
+        Err(why) => alone(wanted, ApiError::Setup { why }),
     }
 }
 
@@ -170,7 +176,7 @@ fn ends_it(error: &ApiError) -> bool {
 }
 
 /// The findings about the answers.
-pub(super) fn check(asked: &ServiceReport, wanted: &[Resource], write_back: bool) -> Vec<Finding> {
+pub(super) fn check(asked: &ServiceReport, wanted: &[Resource]) -> Vec<Finding> {
     let anything = wanted.iter().any(|resource| asked.served(*resource));
     let mut lines: Vec<Finding> = wanted
         .iter()
@@ -185,13 +191,6 @@ pub(super) fn check(asked: &ServiceReport, wanted: &[Resource], write_back: bool
         .collect();
     let first = asked.answers.iter().find_map(|(_, answer)| answer.as_ref().ok());
     lines.extend(first.map(clocks));
-    if write_back {
-        let scopes: Vec<&str> = wanted.iter().filter_map(|resource| resource.write_scope()).collect();
-        lines.push(Finding::skip(
-            "service.write",
-            format!("{} cannot be tested without a write; the first edit will show", scopes.join(" and ")),
-        ));
-    }
     let spent = format::ru(crate::model::Ru::new(asked.spent));
     lines.push(if asked.in_ledger {
         Finding::ok("service.cost", format!("{spent}, recorded in the mirror's ledger"))
@@ -245,27 +244,22 @@ fn refused(resource: Resource, error: &ApiError, anything: bool) -> Finding {
         (ErrorClass::StopAll, _) => Finding::fail(
             name,
             Exit::KeyRefused,
-            crate::error_chain::error_chain(error),
+            error_chain(error),
             "replace the key (see `source` above) by one that is complete, belongs to this workspace, and is not revoked",
         ),
-        (_, ApiError::NotAdmitted(AdmissionError::Budget { .. })) => {
-            Finding::skip(name, crate::error_chain::error_chain(error))
-        }
+        (_, ApiError::NotAdmitted(AdmissionError::Budget { .. })) => Finding::skip(name, error_chain(error)),
         (ErrorClass::Gone, _) => Finding::fail(
             name,
             Exit::of_api(error),
-            crate::error_chain::error_chain(error),
+            error_chain(error),
             "`api.base_url` must be the service's address including /v1",
         ),
-        (ErrorClass::Hold | ErrorClass::Pause, _) => Finding::fail(
-            name,
-            Exit::of_api(error),
-            crate::error_chain::error_chain(error),
-            "wait; the next run continues afterwards",
-        ),
+        (ErrorClass::Hold | ErrorClass::Pause, _) => {
+            Finding::fail(name, Exit::of_api(error), error_chain(error), "wait; the next run continues afterwards")
+        }
         _ => {
             let fix = error.hint().unwrap_or("if it persists, contact the operator of the service");
-            Finding::fail(name, Exit::of_api(error), crate::error_chain::error_chain(error), fix)
+            Finding::fail(name, Exit::of_api(error), error_chain(error), fix)
         }
     }
 }

@@ -10,13 +10,14 @@ use super::finding::Finding;
 use super::mirror::MirrorFacts;
 use super::readers::{folder_of, user};
 use super::unit_user::{FileAccess, UnitUser};
+use crate::config::unit::ServiceUnit;
 use crate::{exit::Exit, format};
 
 /// The size of a record with its detail, if the mirror has no records yet.
 const PER_RECORD: u64 = 3 * 1024;
 /// A mirror with fewer records is mostly empty tables, so its size per record is not representative.
 const ENOUGH: u64 = 500;
-/// The space for the WAL.
+/// The least space for the WAL.
 const ROOM: u64 = 128 * 1024 * 1024;
 
 /// Checks the directory and the disk. `unit` is the user that will write, if it is a different one; `expected` is the
@@ -36,8 +37,8 @@ pub(super) fn check(
     let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(&folder);
     if let Ok(disk) = statvfs(there) {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        lines.push(match SpaceForecast::of(mirror, expected) {
-            Some(forecast) => room(free, &forecast),
+        lines.push(match growth(mirror, expected) {
+            Some(growth) => room(free, growth),
             None => Finding::skip(
                 "disk.space",
                 format!("{} free; the future size of the mirror is not known", format::bytes(free)),
@@ -75,20 +76,30 @@ fn unit_line(user: &UnitUser, folder: &Path, database: &Path) -> Finding {
             Finding::ok(name, format!("systemd gives {shown} to {} when {} starts", unit.user, unit.name))
         }
         Some(path) => {
+            let is_folder = path == folder;
             let path = path.display();
             let message = format!("{}, the user of {}, cannot write to {path}", unit.user, unit.name);
-            Finding::fail(name, Exit::Storage, message, format!("chown {}: {path}", unit.user))
+            let fix = if is_folder {
+                // It may be a folder of the system, or of somebody else: it is not to be given away.
+                format!("set `database.path` to a file in {}", own_folder(unit, folder))
+            } else {
+                format!("chown {}: {path}", unit.user)
+            };
+            Finding::fail(name, Exit::Storage, message, fix)
         }
-        None => {
-            let state = unit.state_directory.as_deref().unwrap_or(folder).display();
-            Finding::fail(
-                name,
-                Exit::Storage,
-                format!("{shown} does not exist, and {} does not create it", unit.name),
-                format!("set `database.path` to a file in {state}"),
-            )
-        }
+        None => Finding::fail(
+            name,
+            Exit::Storage,
+            format!("{shown} does not exist, and {} does not create it", unit.name),
+            format!("set `database.path` to a file in {}", own_folder(unit, folder)),
+        ),
     }
+}
+
+/// The folder that systemd creates for a unit.
+fn own_folder(unit: &ServiceUnit, folder: &Path) -> String {
+    let own = unit.state_directory.as_deref().filter(|own| *own != folder);
+    own.map_or_else(|| format!("a folder of {}", unit.user), |own| own.display().to_string())
 }
 
 /// Whether a run of this user could write. Nothing is written for the check.
@@ -142,42 +153,22 @@ fn fix(path: &Path) -> String {
     )
 }
 
-/// The space that the mirror will need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct SpaceForecast {
-    /// How large the file will be.
-    file: u64,
-    /// How much it will grow.
-    growth: u64,
+/// How much the mirror will grow; `None` if nothing is known about the future size.
+fn growth(mirror: Option<&MirrorFacts>, expected: Option<u64>) -> Option<u64> {
+    let (bytes, rows) = mirror.map_or((0, 0), |mirror| (mirror.bytes, mirror.rows()));
+    let missing = expected.or(mirror.map(|_| rows))?.saturating_sub(rows);
+    Some(missing.saturating_mul(if rows < ENOUGH { PER_RECORD } else { bytes / rows }))
 }
 
-impl SpaceForecast {
-    /// `None` if nothing is known about the future size.
-    fn of(mirror: Option<&MirrorFacts>, expected: Option<u64>) -> Option<SpaceForecast> {
-        let (bytes, rows) = mirror.map_or((0, 0), |mirror| (mirror.bytes + mirror.wal_bytes, mirror.rows()));
-        let expected = expected.or(mirror.map(|_| rows))?;
-        Some(SpaceForecast::from(bytes, rows, expected))
-    }
-
-    fn from(bytes: u64, rows: u64, expected: u64) -> SpaceForecast {
-        let each = if rows < ENOUGH { PER_RECORD } else { bytes / rows };
-        let growth = expected.saturating_sub(rows).saturating_mul(each);
-        SpaceForecast { file: bytes.saturating_add(growth), growth }
-    }
-
-    /// The growth plus the space for the WAL: that of a run, and the large transaction at the end of a first copy.
-    fn with_room(&self) -> u64 {
-        self.growth.saturating_add(ROOM.max(self.growth / 2))
-    }
-}
-
-fn room(free: u64, forecast: &SpaceForecast) -> Finding {
+fn room(free: u64, growth: u64) -> Finding {
     let name = "disk.space";
-    let message = format!("{} free; the mirror will need about {}", format::bytes(free), format::bytes(forecast.file));
-    let fix = || format!("free {} on this disk, or move `database.path`", format::bytes(forecast.with_room()));
-    if free <= forecast.growth {
+    // The WAL of a run, and the large transaction at the end of a first copy.
+    let needed = growth.saturating_add(ROOM.max(growth / 2));
+    let message = format!("{} free; the mirror will grow by about {}", format::bytes(free), format::bytes(growth));
+    let fix = || format!("free {} on this disk, or move `database.path`", format::bytes(needed));
+    if free <= growth {
         Finding::fail(name, Exit::Storage, format!("{message}: not enough"), fix())
-    } else if free < forecast.with_room() {
+    } else if free < needed {
         Finding::warn(name, format!("{message}: barely enough with its WAL"), fix())
     } else {
         Finding::ok(name, message)
@@ -192,23 +183,34 @@ mod tests {
     const MIB: u64 = 1024 * 1024;
 
     #[test]
-    fn forecast_is_based_on_the_existing_mirror() {
-        assert_eq!(SpaceForecast::from(0, 0, 1000).file, 3000 * 1024);
-        assert_eq!(SpaceForecast::from(10 * MIB, 1024, 2048), SpaceForecast { file: 20 * MIB, growth: 10 * MIB });
-        assert_eq!(SpaceForecast::from(10 * MIB, 1024, 7).growth, 0);
-    }
-
-    #[test]
     fn too_little_room_fails_and_little_room_warns() {
-        let forecast = SpaceForecast { file: 500 * MIB, growth: 400 * MIB };
         for (free, state) in
             [(400 * MIB, FindingState::Fail), (599 * MIB, FindingState::Warn), (600 * MIB, FindingState::Ok)]
         {
-            assert_eq!(room(free, &forecast).state, state, "{free}");
+            assert_eq!(room(free, 400 * MIB).state, state, "{free}");
         }
-        let grown = SpaceForecast { file: 7, growth: 0 };
-        assert_eq!(room(0, &grown).state, FindingState::Fail);
-        assert_eq!(room(MIB, &grown).state, FindingState::Warn);
+        assert_eq!(room(0, 0).state, FindingState::Fail);
+        assert_eq!(room(MIB, 0).state, FindingState::Warn);
+        assert_eq!(growth(None, Some(1000)), Some(1000 * PER_RECORD));
+        assert_eq!(growth(None, None), None);
+    }
+
+    #[test]
+    fn folder_that_is_not_the_mirrors_own_is_never_given_away() {
+        // Only root can be another user.
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let unit = ServiceUnit {
+            name: "crm-mirror@acme.service".into(),
+            user: "nobody".into(),
+            credential: None,
+            state_directory: Some("/var/lib/crm-mirror/acme".into()),
+            runtime_directory: None,
+        };
+        let line = unit_line(&UnitUser::of(unit), Path::new("/"), Path::new("/mirror.db"));
+        assert_eq!(line.state, FindingState::Fail);
+        assert_eq!(line.fix.as_deref(), Some("set `database.path` to a file in /var/lib/crm-mirror/acme"));
     }
 
     #[test]

@@ -84,7 +84,13 @@ mod tests {
             return;
         }
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
-        let unit = ServiceUnit { name: "u".into(), user: "nobody".into(), credential: None, state_directory: None };
+        let unit = ServiceUnit {
+            name: "u".into(),
+            user: "nobody".into(),
+            credential: None,
+            state_directory: None,
+            runtime_directory: None,
+        };
         let user = UnitUser { unit, ids: Some((65_534, 65_534)) };
         assert_eq!(user.may(FileAccess::Write, &directory), Some(true));
         assert_eq!(user.may(FileAccess::Write, dir.path()), Some(false));

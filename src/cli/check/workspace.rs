@@ -3,6 +3,7 @@
 use super::facts::CheckFacts;
 use super::finding::Finding;
 use super::mirror;
+use super::service::ServiceReport;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::sync::SyncError;
@@ -15,6 +16,9 @@ pub(super) fn check(facts: &CheckFacts<'_>) -> Option<Finding> {
     let Some(ours) = mirror::is_ours(here, api.base_url.as_str(), &api.key.fingerprint()) else {
         return Some(Finding::skip(name, "no run has read anything yet"));
     };
+    if ours && asked.is_some_and(ServiceReport::is_key_refused) {
+        return Some(Finding::skip(name, "the key is refused: nothing shows which workspace it belongs to"));
+    }
     if ours {
         return Some(Finding::ok(name, "the mirror belongs to this address and key"));
     }

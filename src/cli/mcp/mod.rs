@@ -6,7 +6,7 @@
 //! # Invariants
 //! - Each call opens the mirror read-only. Only held edits can be written, and they are sent only after a person has
 //!   released them.
-//! - Every answer has bounds: rows, bytes of a value, bytes in all, and time.
+//! - Every answer has bounds: rows, bytes of a value, bytes in all, memory and time, whatever its statement does.
 //! - Values in records were written by other people. Every tool's description says that they are data, not
 //!   instructions.
 

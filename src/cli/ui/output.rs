@@ -3,10 +3,13 @@
 //! Nothing here panics if the reader closes stdout: every write returns its error, and [`crate::cli::failure`] ends the
 //! program silently.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, StdoutLock, Write};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
+
+use super::commands;
+pub use crate::format::plain;
 
 /// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,23 +30,112 @@ impl<'a> TableColumn<'a> {
 
 /// Writes one JSON document, indented, and a newline.
 pub fn json(value: &impl Serialize) -> io::Result<()> {
-    let mut text = serde_json::to_vec_pretty(value)?;
-    text.push(b'\n');
-    raw(&text)
+    let mut out = data();
+    out.write_all(&serde_json::to_vec_pretty(value)?)?;
+    out.write_all(b"\n")?;
+    out.flush()
 }
 
 /// Writes a text, and a newline if it does not end in one.
 pub fn text(text: &str) -> io::Result<()> {
     let newline: &[u8] = if text.is_empty() || text.ends_with('\n') { b"" } else { b"\n" };
-    let mut out = io::stdout().lock();
+    let mut out = data();
     out.write_all(text.as_bytes())?;
     out.write_all(newline)?;
     out.flush()
 }
 
+/// Writes lines of prose: on a terminal, a line that is too long continues below its text, after the label.
+pub fn prose(lines: &str) -> io::Result<()> {
+    match Table::new().width().filter(|_| io::stdout().is_terminal()) {
+        Some(width) => text(&wrapped(lines, width.into())),
+        None => text(lines),
+    }
+}
+
+/// The columns in which the labels of a line are.
+const LABELS: usize = 30;
+
+fn wrapped(lines: &str, width: usize) -> String {
+    let mut text = String::with_capacity(lines.len());
+    for line in lines.lines() {
+        // Where the text begins: after the last gap between labels, or after white space.
+        let gap =
+            line.char_indices().take_while(|(at, _)| *at < LABELS).filter(|(at, _)| line[*at..].starts_with("  "));
+        let indent = gap.last().map_or(0, |(at, _)| at + line[at..].len() - line[at..].trim_start().len());
+        let indent = if indent == 0 { 2 } else { indent };
+        let mut used = 0;
+        for word in line.split_inclusive(' ') {
+            let length = word.trim_end().chars().count();
+            if used > indent && used + length > width {
+                text.truncate(text.trim_end().len());
+                text.push('\n');
+                text.push_str(&" ".repeat(indent));
+                used = indent;
+            }
+            text.push_str(word);
+            used += word.chars().count();
+        }
+        text.truncate(text.trim_end_matches(' ').len());
+        text.push('\n');
+    }
+    text
+}
+
 /// Writes a line to stderr, and ignores errors.
 pub fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    error(&format!("{}\n", commands::complete(text)));
+}
+
+/// Writes a text to stderr, and ignores errors.
+pub fn error(text: &str) {
+    let err = io::stderr().lock();
+    let is_terminal = err.is_terminal();
+    let _ = PlainWriter { out: err, is_terminal, left: Vec::new() }.write_all(text.as_bytes());
+}
+
+/// Stdout for what contains values of the mirror: a terminal gets no character that could control it, files and programs
+/// get every byte.
+pub fn data() -> PlainWriter<StdoutLock<'static>> {
+    let out = io::stdout().lock();
+    PlainWriter { is_terminal: out.is_terminal(), out, left: Vec::new() }
+}
+
+/// Cleans what a terminal shows: line breaks and tabs stay.
+#[derive(Debug)]
+pub struct PlainWriter<W> {
+    out: W,
+    is_terminal: bool,
+    /// The first bytes of a character.
+    left: Vec<u8>,
+}
+
+impl<W: Write> Write for PlainWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_terminal {
+            return self.out.write(bytes);
+        }
+        self.left.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(&self.left) {
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            _ => self.left.len(),
+        };
+        let text: Vec<u8> = self.left.drain(..whole).collect();
+        for part in String::from_utf8_lossy(&text).split_inclusive(['\n', '\r', '\t']) {
+            let (part, end) = match part.char_indices().next_back() {
+                Some((at, '\n' | '\r' | '\t')) => part.split_at(at),
+                _ => (part, ""),
+            };
+            self.out.write_all(plain(part).as_bytes())?;
+            // A carriage return alone would let one value overwrite another.
+            self.out.write_all(if end == "\r" { b"" } else { end.as_bytes() })?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// Writes bytes unchanged.
@@ -83,21 +175,35 @@ pub fn render(columns: &[TableColumn<'_>], rows: impl IntoIterator<Item = Vec<St
     text
 }
 
-/// A text of the mirror on one line, without characters that could control a terminal.
-pub fn plain(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.chars()
-        .map(|c| match c {
-            c if c.is_control() => ' ',
-            c if turns(c) => '\u{fffd}',
-            c => c,
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_continue_below_their_text() {
+        assert_eq!(wrapped("daemon   one two three\n", 16), "daemon   one two\n         three\n");
+        assert_eq!(wrapped("held: one two three\n", 14), "held: one two\n  three\n");
+        assert_eq!(wrapped("\nshort\n", 80), "\nshort\n");
+        assert_eq!(wrapped("   indented words\n", 14), "   indented\n   words\n");
+        assert_eq!(wrapped("  ok    key   one two\n", 18), "  ok    key   one\n              two\n");
+    }
+
+    #[test]
+    fn terminal_gets_no_control_characters_and_everything_else_every_byte() {
+        let hostile = "a\u{1b}]0;owned\u{7}\tb\u{9b}2J\r\n\"\u{202e}é€\u{7f}\"\n".as_bytes();
+        for is_terminal in [true, false] {
+            // A character may arrive in parts.
+            let mut writer = PlainWriter { out: Vec::new(), is_terminal, left: Vec::new() };
+            for byte in hostile {
+                writer.write_all(&[*byte]).unwrap();
+            }
+            let shown = String::from_utf8(writer.out).unwrap();
+            match is_terminal {
+                false => assert_eq!(shown.as_bytes(), hostile),
+                true => assert_eq!(shown, "a ]0;owned \tb 2J\n\"\u{fffd}é€ \"\n"),
+            }
+        }
+    }
 
     #[test]
     fn piped_table_has_one_line_per_row_and_no_colours() {

@@ -191,7 +191,7 @@ fn style(total: Option<u64>) -> ProgressStyle {
         let _ = write!(line, "{} rows/s", format::count(state.per_sec().round() as u64));
     };
     template(if total.is_some() {
-        "{prefix:24} [{bar:30}] {human_pos} of {human_len}, {rate}, {msg}, {eta} left"
+        "{prefix:24} [{wide_bar}] {human_pos}/{human_len}, {msg}, {eta} left"
     } else {
         "{prefix:24} {spinner} {human_pos}, {rate}, {msg}"
     })
@@ -206,7 +206,7 @@ fn template(text: &str) -> ProgressStyle {
 /// The expected cost of reading so many records, reported before most of it is spent.
 fn spending(resource: Resource, total: u64) -> String {
     format!(
-        "{resource}: {} records, about {} for the lists and up to {} for their details (use `--dry-run` for an estimate only)",
+        "{resource}: {} records, about {} for lists and up to {} for details",
         format::count(total),
         format::ru(Ru::new(total.div_ceil(100))),
         format::ru(Ru::new(total)),
@@ -287,8 +287,7 @@ mod tests {
     fn large_cost_is_reported_in_advance() {
         assert_eq!(
             spending(RESOURCE, 20_050),
-            "contacts: 20,050 records, about 201 RU for the lists and up to 20,050 RU for their details \
-             (use `--dry-run` for an estimate only)"
+            "contacts: 20,050 records, about 201 RU for lists and up to 20,050 RU for details"
         );
     }
 

@@ -15,11 +15,26 @@ use crate::store::report::RecordedRun;
 use crate::store::wal;
 use crate::sync::MissingScope;
 
-/// The whole text. `writer` is the process that writes the mirror now.
-pub fn text(reply: &StatusReply, daemon_state: DaemonState, writer: Option<u32>, now: Instant) -> String {
-    let status = &reply.status;
-    let mut text = head(status, now);
-    text.push_str(&daemon(reply, daemon_state, writer, now));
+/// What the file and the daemon do not show.
+#[derive(Clone, Copy, Debug)]
+pub struct StatusContext<'a> {
+    /// Whether a daemon runs.
+    pub daemon: DaemonState,
+    /// The systemd unit of the mirror.
+    pub unit: Option<&'a str>,
+    /// The process that writes it now.
+    pub writer: Option<u32>,
+    /// Whether the budget is the configured one: a reader may have no configuration.
+    pub knows_budget: bool,
+    /// The time.
+    pub now: Instant,
+}
+
+/// The whole text.
+pub fn text(reply: &StatusReply, context: StatusContext<'_>) -> String {
+    let (status, now) = (&reply.status, context.now);
+    let mut text = head(status, context);
+    text.push_str(&daemon(reply, context));
     text.push('\n');
     text.push_str(&objects(&status.objects, now));
     let waiting = attention(status, now);
@@ -27,12 +42,13 @@ pub fn text(reply: &StatusReply, daemon_state: DaemonState, writer: Option<u32>,
         let _ = write!(text, "\n{waiting}");
     }
     if !status.runs.is_empty() {
-        let _ = write!(text, "\n{}", runs(&status.runs, now));
+        let _ = write!(text, "\n{}", runs(&status.runs, status.running.as_ref().map(|running| running.run), now));
     }
     text
 }
 
-fn head(status: &MirrorStatus, now: Instant) -> String {
+fn head(status: &MirrorStatus, context: StatusContext<'_>) -> String {
+    let now = context.now;
     let mut text = format!("mirror   {} ({}", status.database, format::bytes(status.bytes));
     if status.wal_bytes > 0 {
         let _ = write!(text, ", WAL {}", format::bytes(status.wal_bytes));
@@ -40,15 +56,12 @@ fn head(status: &MirrorStatus, now: Instant) -> String {
     let _ = writeln!(text, ")");
     let _ = writeln!(text, "service  {}", status.base_url.as_deref().map_or("not contacted yet".into(), plain));
     let ru = &status.ru;
-    let _ = writeln!(
-        text,
-        "RU       {} of {} left, {} used; the window ends {}, at {}",
-        count(ru.left),
-        count(ru.limit),
-        count(ru.used),
-        format::when(ru.refills_at, now),
-        format::moment(ru.refills_at),
-    );
+    let window = moment(ru.refills_at, now);
+    let _ = if context.knows_budget {
+        writeln!(text, "RU       {} of {} left; the window ends {window}", count(ru.left), count(ru.limit))
+    } else {
+        writeln!(text, "RU       {} used in this window; no configuration says how many may be", count(ru.used))
+    };
     let _ = writeln!(text, "         a run for changes costs about {}", format::ru(Ru::new(ru.per_run)));
     let _ = match ru.windows_for_details {
         Some(0) => Ok(()),
@@ -90,6 +103,9 @@ fn published(text: &mut String, lag: &PublishLag, now: Instant) {
             writeln!(text, "         crm-mirror publish --verify --repair repairs them")
         }
     };
+    for left in &lag.left_behind {
+        let _ = writeln!(text, "         left behind: {}", plain(left));
+    }
     if lag.refused > 0 {
         let _ = writeln!(text, "         the database refuses {}:", format::counted(lag.refused, "row", "rows"));
     }
@@ -99,16 +115,12 @@ fn published(text: &mut String, lag: &PublishLag, now: Instant) {
 }
 
 /// The daemon's state: what it does, when it runs next or why it does not, and since when runs fail.
-fn daemon(reply: &StatusReply, daemon_state: DaemonState, writer: Option<u32>, now: Instant) -> String {
+fn daemon(reply: &StatusReply, context: StatusContext<'_>) -> String {
+    let StatusContext { daemon: daemon_state, unit, writer, now, .. } = context;
     let mut text = String::new();
     match &reply.daemon {
         None => {
-            let none = match daemon_state {
-                DaemonState::Unresponsive => "does not answer; `systemctl status crm-mirror` may show why",
-                DaemonState::Killed => "was killed: its socket exists, but no process listens; restart it",
-                _ => "not running; nothing runs until `crm-mirror sync`, a timer or `systemctl start crm-mirror`",
-            };
-            let _ = writeln!(text, "daemon   {none}");
+            let _ = writeln!(text, "daemon   {}", no_daemon(daemon_state, unit));
             if let Some(wait) = wait_of_next_run(&reply.status, now) {
                 let _ = writeln!(text, "next     {wait}");
             }
@@ -147,6 +159,26 @@ fn daemon(reply: &StatusReply, daemon_state: DaemonState, writer: Option<u32>, n
     text
 }
 
+/// Why no daemon answers, and what starts one: the mirror's unit, if it has one.
+fn no_daemon(state: DaemonState, unit: Option<&str>) -> String {
+    let command = |verb: &str| unit.map(|unit| format!("`systemctl {verb} {unit}`"));
+    match state {
+        DaemonState::Unresponsive => {
+            let log = command("status").unwrap_or_else(|| "its log".into());
+            format!("does not answer; {log} may show why")
+        }
+        DaemonState::Inaccessible => "this user may not access it: ask as root, or as the user that it runs as".into(),
+        DaemonState::Killed => {
+            let start = command("restart").unwrap_or_else(|| "`crm-mirror daemon`".into());
+            format!("was killed: no process listens on its socket; {start} starts it")
+        }
+        _ => {
+            let start = command("start").unwrap_or_else(|| "`crm-mirror daemon`".into());
+            format!("not running; `crm-mirror sync` runs once, {start} regularly")
+        }
+    }
+}
+
 /// The progress of a run, one line per object.
 fn progress(run: &RunningRun) -> String {
     let line = |RunProgress { object, progress }: &RunProgress| {
@@ -169,7 +201,7 @@ fn paused(since: Instant) -> String {
 fn wait_of_next_run(status: &MirrorStatus, now: Instant) -> Option<String> {
     if let Some(until) = status.hold_until {
         let until = moment(until, now);
-        return Some(format!("nothing before {until}: rate limit; `crm-mirror hold clear` ends the wait"));
+        return Some(format!("nothing before {until}: rate limit; `crm-mirror resume --now` ends the wait"));
     }
     let is_spent = status.ru.left == 0;
     is_spent
@@ -217,9 +249,7 @@ fn objects(objects: &[ObjectStatus], now: Instant) -> String {
         TableColumn::Left("object"),
         TableColumn::Right("rows"),
         TableColumn::Right("removed"),
-        TableColumn::Right("details current"),
         TableColumn::Right("pending"),
-        TableColumn::Right("custom fields"),
         TableColumn::Left("changes as of"),
         TableColumn::Left("complete as of"),
     ];
@@ -230,9 +260,7 @@ fn objects(objects: &[ObjectStatus], now: Instant) -> String {
             object.object.to_string(),
             count(object.rows),
             number(object.removed),
-            number(object.details_current),
             number(object.details_pending),
-            number(object.custom_fields),
             ago(object.changes_as_of),
             match object.complete_by {
                 Some("count") => format!("{}, by count", ago(object.complete_as_of)),
@@ -264,13 +292,13 @@ fn edits(edits: &EditCounts, now: Instant) -> String {
     }
     text.push('\n');
     if edits.held > 0 {
-        text.push_str("held: a person decides; crm-mirror outbox show ID says why, outbox release --all sends them, outbox drop --all discards them\n");
+        text.push_str("held: waiting for a decision; `crm-mirror outbox list` shows them,\n      `crm-mirror outbox drop --all` discards them, `crm-mirror outbox release --all` sends them\n");
     }
     if edits.conflict > 0 {
-        text.push_str("conflict: the service has other values now; crm-mirror outbox shows both sides\n");
+        text.push_str("conflict: the service has other values now; `crm-mirror outbox` shows both sides\n");
     }
     if edits.rejected > 0 {
-        text.push_str("rejected: the service refused these edits; crm-mirror outbox --all shows the reasons\n");
+        text.push_str("rejected: the service refused these edits; `crm-mirror outbox --all` shows the reasons\n");
     }
     text
 }
@@ -291,19 +319,21 @@ fn attention(status: &MirrorStatus, now: Instant) -> String {
         }
         if object.differences > 0 {
             let found = format::counted(object.differences, "difference", "differences");
-            let _ = writeln!(text, "differs: {found} in {resource}; crm-mirror resync {resource} repairs them");
+            let _ = writeln!(text, "differs: {found} in {resource}; `crm-mirror resync {resource}` repairs them");
         }
         if let Some(outage) = object.outage {
             let _ = writeln!(
                 text,
                 "refused: {} of {} {resource} would be removed at once, which looks like an outage; if that is correct, run \
-                 crm-mirror resync {resource} --accept-removals",
+                 `crm-mirror resync {resource} --accept-removals`",
                 count(outage.going),
                 count(outage.of),
             );
         } else if let Some(undecided) = object.undecided {
             let items = format::counted(undecided.items, "item", "items");
-            let next = undecided.next_lookup.map_or("by the next run".into(), |at| format::when(at, now));
+            // Short lists have no id filter: two lists an hour apart decide.
+            let untimed = if object.removed.is_some() { "by the next run" } else { "by a list an hour later" };
+            let next = undecided.next_lookup.map_or(untimed.into(), |at| format::when(at, now));
             let _ = writeln!(
                 text,
                 "undecided: {items} of {resource} may have been removed, which no answer has proven yet; looked up again {next}"
@@ -343,14 +373,12 @@ fn attention(status: &MirrorStatus, now: Instant) -> String {
     text
 }
 
-fn runs(runs: &[RecordedRun], now: Instant) -> String {
+fn runs(runs: &[RecordedRun], running: Option<i64>, now: Instant) -> String {
     let columns = [
         TableColumn::Right("run"),
         TableColumn::Left("kind"),
-        TableColumn::Left("trigger"),
         TableColumn::Left("started"),
         TableColumn::Left("outcome"),
-        TableColumn::Right("rows"),
         TableColumn::Right("new"),
         TableColumn::Right("changed"),
         TableColumn::Right("removed"),
@@ -358,13 +386,12 @@ fn runs(runs: &[RecordedRun], now: Instant) -> String {
         TableColumn::Right("RU"),
     ];
     let rows = runs.iter().map(|run| {
+        let outcome = if running == Some(run.id) { "running" } else { "unfinished" };
         vec![
             run.id.to_string(),
             run.kind.clone(),
-            run.trigger.clone(),
             run.started_at.parse().map_or_else(|_| run.started_at.clone(), |at| format::when(at, now)),
-            run.outcome.clone().unwrap_or_else(|| "unfinished".into()),
-            count(run.rows),
+            run.outcome.clone().unwrap_or_else(|| outcome.into()),
             count(run.inserted),
             count(run.updated),
             count(run.removed),

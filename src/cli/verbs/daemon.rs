@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::Builder;
+
 use crate::cli::Failure;
 use crate::cli::ui::progress::ProgressView;
-use crate::cli::{Global, logging, session};
-use crate::daemon;
+use crate::cli::{Global, identity, logging, session};
+use crate::daemon::{self, DaemonSignals};
 use crate::exit::Exit;
 use crate::model::SystemClock;
 
@@ -22,12 +24,17 @@ pub struct DaemonArgs {}
 /// # Errors
 /// Returns the error that prevents the start, or that ends the daemon.
 pub fn run(global: &Global, _: &DaemonArgs) -> Result<Exit, Failure> {
+    // Before anything else, and in a runtime without threads: another identity can be taken only while there are none.
+    let first = Builder::new_current_thread().enable_all().build()?;
+    let signals = first.block_on(async { DaemonSignals::listen() })?;
     let sources = global.sources();
     let config = crate::config::Config::load(&sources)?;
+    // It reads its configuration again as that user, whenever it is told to.
+    identity::take(&config.database)?;
     // There is no user watching, so the log reports how each run ended.
     logging::start(&config.log, &ProgressView::lines());
     let runtime = session::runtime()?;
-    let ended = runtime.block_on(daemon::run(sources, Arc::new(SystemClock)));
+    let ended = runtime.block_on(daemon::run(sources, Arc::new(SystemClock), signals));
     // Blocking work that another process delays is abandoned, as after a kill.
     runtime.shutdown_background();
     ended?;

@@ -1,56 +1,27 @@
-//! `crm-mirror datasette`: the metadata with which Datasette shows a mirror well.
+//! The metadata with which Datasette shows a mirror well: `crm-mirror describe --format datasette`.
 //!
 //! The document is JSON, which Datasette accepts. Titles and descriptions come from the data dictionary, the queries
-//! from `docs/sql.md`, limited to those that this mirror's custom fields can answer.
+//! from `docs/sql.md`, limited to those that this mirror's custom fields can answer. It has no facets: each would count
+//! the whole table whenever the table is shown.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::cli::Failure;
-use crate::cli::ui::output;
-use crate::cli::verbs::sql;
-use crate::cli::{Global, recipes};
-use crate::exit::Exit;
+use crate::cli::recipes;
 use crate::store::guide::{self, ColumnLine};
 use crate::store::{ReadTx, Reader, StoreError};
 
-/// Print the metadata that Datasette needs to show the mirror well, as JSON.
-///
-/// It contains the descriptions of tables and columns, sortable columns, and ready-made queries. It has no facets: each
-/// would count the whole table whenever the table is shown; `suggest_facets off` keeps Datasette from suggesting some.
-/// It depends on the custom fields: print it again when they change.
-#[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "Example:\n  crm-mirror datasette --database mirror.db > metadata.json\n  \
-                        datasette mirror.db --metadata metadata.json --setting suggest_facets off")]
-pub struct DatasetteArgs {
-    /// The mirror [default: `database.path` of the configuration].
-    #[arg(long, value_name = "FILE")]
-    database: Option<PathBuf>,
-}
-
-/// Runs the verb.
-///
-/// # Errors
-/// [`Exit::Storage`] if there is no mirror.
-pub fn run(global: &Global, args: &DatasetteArgs) -> Result<Exit, Failure> {
-    let database = match &args.database {
-        Some(path) => path.clone(),
-        None => global.load()?.database,
-    };
-    let reader = sql::connect(&database)?;
-    let moment = reader.begin()?;
+/// The metadata of a mirror.
+pub(super) fn metadata(database: &Path, reader: &Reader, moment: &ReadTx<'_>) -> Result<Value, StoreError> {
     let name = database.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let of_database = json!({
         "title": "CRM mirror",
         "description": "A copy of a CRM workspace. Start with contacts_full and companies_full.",
-        "tables": tables(&moment)?,
-        "queries": queries(&reader),
+        "tables": tables(moment)?,
+        "queries": queries(reader),
     });
-    let mut databases = Map::new();
-    databases.insert(name, of_database);
-    output::json(&json!({"title": "CRM mirror", "databases": databases}))?;
-    Ok(Exit::Done)
+    Ok(json!({"title": "CRM mirror", "databases": Map::from_iter([(name, of_database)])}))
 }
 
 fn tables(tx: &ReadTx<'_>) -> Result<Map<String, Value>, StoreError> {

@@ -2,6 +2,7 @@
 //!
 //! Everything except the CRM is real: the runs are those of `sync` and `resync`, over HTTP on loopback.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use crate::api::{ApiKey, BaseUrl};
-use crate::app::MirrorSettings;
+use crate::app::{MirrorSettings, RunResult};
 use crate::budget::Limits;
 use crate::cli::Failure;
 use crate::cli::session::{self, Session};
@@ -18,28 +19,40 @@ use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
 use crate::cli::verbs::demo_questions as questions;
-use crate::cli::verbs::sql;
-use crate::cli::{Global, logging};
-use crate::config::{ApiConfig, ChangesSchedule};
+use crate::cli::verbs::{edit, sql, verify};
+use crate::cli::{Global, identity, logging};
+use crate::config::{ApiConfig, ChangesSchedule, Sources};
+use crate::daemon::{self, DaemonSignals};
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{Instant, Object, Resource, Ru, SystemClock};
-use crate::sandbox::{Sandbox, SandboxServer, World, generate};
-use crate::store::{MOST_INDEXED, ReadTx, Reader, RunOutcome, StoreError, ViewOptions, open, report};
+use crate::model::{Instant, Object, RecordId, Resource, Ru, SystemClock};
+use crate::outbox::{EditRequest, EditSource, queue};
+use crate::sandbox::{ChurnRate, Development, FaultLine, Sandbox, SandboxServer, World, WorldOrigin};
+use crate::store::{ReadTx, Reader, RunOutcome, StoreError, ViewOptions, open, record, report, write_beside};
 use crate::sync::checkpoints::Identity;
-use crate::sync::{Job, Summary, SyncSettings};
+use crate::sync::{Acceptance, Job, Selection, Summary, SyncSettings};
 
 const CONTACTS: usize = 600;
 const COMPANIES: usize = 80;
 const SEED: u64 = 7;
+/// Where `--serve` serves the status page.
+const PAGE: &str = "127.0.0.1:8787";
+/// How often the CRM of `--serve` changes.
+const CHURN: Duration = Duration::from_secs(3);
 
 /// Show everything at once on a local sandbox, in a few seconds: no key, no configuration, no network.
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "Example:\n  crm-mirror demo\n  crm-mirror demo --path /tmp/demo.db")]
+#[command(after_help = "Example:\n  crm-mirror demo\n  crm-mirror demo --serve\n  crm-mirror demo --path /tmp/demo.db")]
 pub struct DemoArgs {
     /// The mirror to create; a mirror of an earlier demo is replaced.
     #[arg(long, default_value = "./crm-mirror-demo.db", value_name = "FILE")]
     path: PathBuf,
+    /// Data full of edge cases, for tests.
+    #[arg(long)]
+    nasty: bool,
+    /// Then keep the CRM changing, and run the daemon with its status page at this address until Ctrl-C.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = PAGE)]
+    serve: Option<SocketAddr>,
 }
 
 /// Runs the verb.
@@ -47,27 +60,62 @@ pub struct DemoArgs {
 /// # Errors
 /// Returns an error if the file is something else, or a step fails.
 pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
+    identity::take(&args.path)?;
     // The steps report what happens; log lines in between would repeat it.
     let progress = ProgressView::bars_or_nothing();
     logging::start(&global.log_alone()?, &progress);
     make_room(&args.path)?;
-    let ended = session::runtime()?.block_on(steps(&args.path, progress))?;
+    let runtime = session::runtime()?;
+    let origin = WorldOrigin::Generated { contacts: CONTACTS, companies: COMPANIES, nasty: args.nasty };
+    let development = Development { origin, seed: SEED, now: None, state: None, faults: FaultLine::default() };
+    let (sandbox, _) = Sandbox::develop(development).map_err(|error| Failure::new(Exit::Internal, error))?;
+    let running = runtime.block_on(sandbox.start(0))?;
+    let ended = runtime.block_on(steps(&args.path, &running, progress))?;
     if ended != Exit::Done {
         return Ok(ended);
     }
     questions::run(&sql::connect(&args.path)?)?;
     let path = args.path.display();
     output::text(&format!(
-        "\nThe mirror is {path}, {}. To query it yourself:\n  sqlite3 -readonly {path}\n  \
-         crm-mirror sql --database {path} 'SELECT * FROM mirror_columns LIMIT 10'\n",
+        "\nThe mirror is {path}, {}. To query it yourself:\n  \
+         crm-mirror sql --database {path} 'SELECT name, position, company_name FROM contacts_full LIMIT 10'\n  \
+         sqlite3 -readonly {path}\n",
         format::bytes(report::sizes(&args.path).0),
     ))?;
+    match args.serve {
+        Some(page) => runtime.block_on(serve(&args.path, &running, page)),
+        None => {
+            output::text(&format!(
+                "\n`crm-mirror demo --serve` keeps the CRM changing, with the daemon's status page at http://{PAGE}/.\n"
+            ))?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// Runs the daemon on the demo's mirror, with a CRM that changes, until it is told to stop.
+async fn serve(path: &Path, running: &SandboxServer, page: SocketAddr) -> Result<Exit, Failure> {
+    let flags = vec![
+        ("api.base_url", running.base_url.clone()),
+        ("database.path", path.display().to_string()),
+        ("daemon.http", page.to_string()),
+        ("sync.schedule", "auto".into()),
+        ("write_back.enabled", "true".into()),
+    ];
+    let key = [("CRM_MIRROR_API__KEY", running.sandbox().full_key())];
+    let sources = Sources { file: None, default_file: PathBuf::new(), environment: key.into_iter().collect(), flags };
+    let signals = DaemonSignals::listen()?;
+    output::text(&format!("\nThe status page is at http://{page}/ until you press Ctrl-C.\n"))?;
+    tokio::select! {
+        ended = daemon::run(sources, Arc::new(SystemClock), signals) => ended?,
+        () = running.sandbox().churn(ChurnRate { every: CHURN }, SEED) => {}
+    }
     Ok(Exit::Done)
 }
 
 /// Removes the mirror of an earlier demo; refuses any other file.
 fn make_room(path: &Path) -> Result<(), Failure> {
-    let reader = match Reader::open_at_rest(path) {
+    let reader = match Reader::open(path) {
         Ok(reader) => reader,
         Err(StoreError::Missing { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
@@ -106,46 +154,75 @@ fn is_of_a_demo(mirror: &ReadTx<'_>) -> Result<bool, StoreError> {
     Ok(loopback && report::all_runs_by(mirror, "demo")?)
 }
 
-async fn steps(path: &Path, progress: ProgressView) -> Result<Exit, Failure> {
+async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> Result<Exit, Failure> {
     let mut signals = StopSignals::listen()?;
-    let sandbox = Sandbox::new(generate(SEED, CONTACTS, COMPANIES, Instant::system_now()), Arc::new(SystemClock));
-    let running = sandbox.start(0).await?;
+    let sandbox = running.sandbox();
     output::text(&format!(
         "A simulated CRM runs at {}: {CONTACTS} contacts, {COMPANIES} companies, {} custom fields.\n",
         running.base_url,
         sandbox.with_world(|world| world.definitions().len()),
     ))?;
-    let session = Session::open(setup(path, &running)?, Arc::new(progress)).await?;
-    let contacts = [Resource::Contacts];
-    let mut ended = Exit::Done;
-    for (title, change, job) in [
-        ("First copy", None, Job::sync()),
-        ("The CRM changes; sync fetches only the changes", Some(edit as fn(&mut World)), Job::sync()),
-        (
-            "A contact is deleted, which a list of changes does not show; resync finds it",
-            Some(delete as fn(&mut World)),
-            Job::resync().of(&contacts),
-        ),
-    ] {
-        if let Some(change) = change {
-            sandbox.with_world(change);
-        }
-        let ran = session.run(&job, "demo", &mut signals).await?;
-        output::text(&step(title, &ran.summary))?;
-        if ran.summary.outcome != RunOutcome::Done {
-            ended = Exit::Paused;
-            break;
-        }
-    }
+    let session = Session::open(setup(path, running)?, Arc::new(progress)).await?;
+    let mut run = async |title: &str, job: &Job| -> Result<Option<RunResult>, Failure> {
+        let ran = session.run(job, "demo", &mut signals).await?;
+        output::text(&format!("\n{title}\n"))?;
+        Ok((ran.summary.outcome == RunOutcome::Done).then_some(ran))
+    };
+    let steps = async {
+        let Some(ran) = run("First copy.", &Job::sync()).await? else { return Ok(Exit::Paused) };
+        output::text(&step(&ran.summary))?;
+
+        let edited = sandbox.with_world(change);
+        let title = "The CRM changes; sync fetches only the changes.";
+        let Some(ran) = run(title, &Job::sync()).await? else { return Ok(Exit::Paused) };
+        output::text(&step(&ran.summary))?;
+
+        let before = Instant::system_now();
+        let request = EditRequest {
+            object: Object::Contact,
+            record: RecordId::new(&*edited),
+            changes: vec![edit::given("position=Chief Data Officer")?],
+            if_match: None,
+        };
+        write_beside(path, |tx| queue(tx, &request, EditSource::Edit, before))?;
+        let title = format!(
+            "An edit in the mirror is sent to the CRM, once; `UPDATE contacts_full SET …` does the same.\n  \
+             crm-mirror edit contact {edited} position='Chief Data Officer'"
+        );
+        let Some(ran) = run(&title, &Job::Push).await? else { return Ok(Exit::Paused) };
+        let applied = format::counted(ran.summary.push.applied, "edit", "edits");
+        output::text(&format!("  {applied} applied; {}\n", format::ru(Ru::new(ran.summary.ru.spent))))?;
+        let was = position(path, &edited, Some(before))?;
+        output::text(&format!("  before, as `crm-mirror show contact {edited} --at TIME` shows it: position {was}\n"))?;
+
+        sandbox.with_world(delete);
+        let verify =
+            |repair| Job::Verify { objects: Selection::named(&[]), full: false, repair, accept: Acceptance::default() };
+        let title = "A contact is deleted, which no list of changes shows; `verify --repair` finds and removes it.";
+        let Some(ran) = run(title, &verify(true)).await? else { return Ok(Exit::Paused) };
+        verify::print(&ran.summary, &ran.findings, true)?;
+        let Some(ran) = run("`verify` again:", &verify(false)).await? else { return Ok(Exit::Paused) };
+        verify::print(&ran.summary, &ran.findings, false)?;
+        Ok(Exit::Done)
+    };
+    let ended = steps.await;
     session.close().await;
-    Ok(ended)
+    ended
 }
 
-fn step(title: &str, summary: &Summary) -> String {
+/// A contact's position now, or at an earlier time.
+fn position(path: &Path, id: &str, at: Option<Instant>) -> Result<String, Failure> {
+    let reader = Reader::open(path)?;
+    let view = record::record(&reader.begin()?, Object::Contact, id, at)?;
+    let position = view.values.into_iter().find(|(column, _)| column == "position");
+    Ok(position.and_then(|(_, value)| value.as_str().map(String::from)).unwrap_or_default())
+}
+
+fn step(summary: &Summary) -> String {
     let n = format::count;
     format!(
-        "\n{title}.\n  read {}: {} new, {} changed, {} removed; {}; {} in {}\n",
-        format::counted(summary.rows_read, "row", "rows"),
+        "  {} new, {} changed, {} removed; {}; {} in {}
+",
         n(summary.inserted),
         n(summary.updated),
         n(summary.removed),
@@ -155,20 +232,23 @@ fn step(title: &str, summary: &Summary) -> String {
     )
 }
 
-/// Edits three contacts and a company, including custom fields, and creates one contact.
-fn edit(world: &mut World) {
+/// Changes two contacts and a company, including custom fields, and creates one contact; returns the id of a contact
+/// that did not change.
+fn change(world: &mut World) -> String {
     let contacts = world.ids(Resource::Contacts);
     let companies = world.ids(Resource::Companies);
-    let changes = [
-        json!({"position": "Chief Data Officer"}),
-        json!({"customFields": {"tier": "silver", "lifetime_value": "1234567.89"}}),
-        json!({"customFields": {"topics": ["api", "pricing"], "tier": "gold"}, "notes": "Asked for the price list."}),
-    ];
-    for (id, change) in contacts.iter().zip(&changes) {
-        world.edit(Object::Contact, id, change);
+    let tier = |id: &str| world.detail_json(Object::Contact, id).map(|contact| contact["customFields"]["tier"].clone());
+    let silver = contacts.iter().find(|id| tier(id).is_some_and(|tier| tier == "silver")).cloned();
+    let others: Vec<&String> = contacts.iter().filter(|id| Some(*id) != silver.as_ref()).collect();
+    if let Some(id) = &silver {
+        world.edit(Object::Contact, id, &json!({"customFields": {"tier": "gold", "lifetime_value": "48250.00"}}));
+    }
+    if let Some(id) = others.first() {
+        let change = json!({"customFields": {"topics": ["api", "pricing"]}, "notes": "Asked for the price list."});
+        world.edit(Object::Contact, id, &change);
     }
     if let Some(id) = companies.first() {
-        let change = json!({"employeeCount": 1200, "customFields": {"credit_limit": "250000.50"}});
+        let change = json!({"employeeCount": 1200, "customFields": {"credit_limit": "25000.50"}});
         world.edit(Object::Company, id, &change);
     }
     let new = json!({
@@ -176,6 +256,7 @@ fn edit(world: &mut World) {
         "position": "Engineer", "companyId": companies.first(), "customFields": {"tier": "silver"},
     });
     world.create(Object::Contact, &new);
+    others.get(1).map(|id| id.to_string()).unwrap_or_default()
 }
 
 fn delete(world: &mut World) {
@@ -197,10 +278,9 @@ fn setup(path: &Path, running: &SandboxServer) -> Result<MirrorSettings, Failure
             timeout: Duration::from_secs(30),
         },
         database: path.to_path_buf(),
-        custom_indexes: MOST_INDEXED,
         views: ViewOptions::default(),
         limits: Limits { limit: Ru::new(10_000), window: Duration::from_secs(86_400), charge_failed: true },
-        sync: SyncSettings::default(),
+        sync: SyncSettings { write_back: true, ..SyncSettings::default() },
     })
 }
 

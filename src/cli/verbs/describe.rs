@@ -8,7 +8,7 @@ use crate::cli::Failure;
 use crate::cli::Global;
 use crate::cli::ui::output;
 use crate::cli::ui::output::TableColumn;
-use crate::cli::verbs::sql;
+use crate::cli::verbs::{datasette, sql};
 use crate::exit::Exit;
 use crate::format;
 use crate::store::StoreError;
@@ -17,9 +17,12 @@ use crate::store::guide::{self, ColumnLine, TableLine};
 /// Show what the tables and columns of the mirror mean.
 ///
 /// Without TABLE the tables and views, with TABLE its columns. Custom fields are shown with their labels and options.
+/// `--format datasette` prints the metadata with which Datasette shows the mirror well; print it again when the custom
+/// fields change.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror describe\n  crm-mirror describe contacts_full\n  \
-                        crm-mirror describe contacts_full --json | jq '.columns[].name'")]
+                        crm-mirror describe contacts_full --json | jq '.columns[].name'\n  \
+                        crm-mirror describe --format datasette > metadata.json")]
 pub struct DescribeArgs {
     /// The table or view.
     #[arg(value_name = "TABLE")]
@@ -30,6 +33,19 @@ pub struct DescribeArgs {
     /// Print the result as one JSON document.
     #[arg(long)]
     json: bool,
+    /// How the dictionary is printed.
+    #[arg(long, value_enum, default_value_t, conflicts_with_all = ["json", "table"])]
+    format: DictionaryFormat,
+}
+
+/// A form of the data dictionary.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum DictionaryFormat {
+    /// Columns side by side.
+    #[default]
+    Text,
+    /// A JSON document for `datasette --metadata`.
+    Datasette,
 }
 
 /// The JSON document without TABLE.
@@ -53,16 +69,17 @@ struct TableDocument {
 /// # Errors
 /// [`Exit::Usage`] for an unknown table, [`Exit::Storage`] if there is no mirror.
 pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
-    let database = match &args.database {
-        Some(path) => path.clone(),
-        None => global.load()?.database,
-    };
+    let database = global.database(args.database.as_deref())?;
     let reader = sql::connect(&database)?;
     let moment = reader.begin()?;
     let lines = guide::tables(&moment)?;
     if lines.is_empty() {
         return Err(Failure::new(Exit::Storage, "the mirror is empty: nothing was copied yet")
             .hint("run `crm-mirror sync` to make the first copy"));
+    }
+    if args.format == DictionaryFormat::Datasette {
+        output::json(&datasette::metadata(&database, &reader, &moment)?)?;
+        return Ok(Exit::Done);
     }
     let Some(name) = &args.table else {
         let tables: Result<Vec<TableDocument>, StoreError> = lines
@@ -82,6 +99,7 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
         columns: Some(guide::columns(&moment, &line.name)?),
         line: line.clone(),
     };
+    reader.unchanged()?;
     one(&table, args.json)
 }
 

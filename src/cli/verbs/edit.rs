@@ -13,7 +13,7 @@ use crate::cli::verbs::describe;
 use crate::cli::verbs::edit_rows::{self, EditReply};
 use crate::daemon::client;
 use crate::exit::Exit;
-use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
+use crate::model::{EditedFields, Etag, Instant, Object, RecordId, is_unknown, unfit_source};
 use crate::outbox::queue::{self, Prepared};
 use crate::outbox::typed_values::Given;
 use crate::outbox::{EditRequest, EditSource, QueueError};
@@ -84,7 +84,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         if !config.write_back && !args.dry_run {
             return Err(off());
         }
-        return edit_rows::run(&config.database, args.object, file, args.dry_run, args.json);
+        return edit_rows::run(&config, args.object, file, args.dry_run, args.json);
     }
     let id = args.id.as_deref().unwrap_or_default();
     let request = EditRequest {
@@ -172,11 +172,15 @@ pub(super) fn shown(value: &Value) -> String {
 
 /// A value on one line, complete.
 pub(super) fn whole(value: &Value) -> String {
-    output::plain(&value.to_string())
+    match (is_unknown(value), unfit_source(value)) {
+        (true, _) => "unknown".into(),
+        (false, Some(source)) => format!("{} (does not fit the column)", output::plain(source)),
+        (false, None) => output::plain(&value.to_string()),
+    }
 }
 
 /// Parses `field=value`, `field=@FILE` or `field:=JSON`.
-fn given(change: &str) -> Result<(String, Given), Failure> {
+pub(super) fn given(change: &str) -> Result<(String, Given), Failure> {
     let usage = |what: String| Failure::new(Exit::Usage, what);
     let (name, value) = change
         .split_once('=')

@@ -4,17 +4,22 @@
 //! clears the field. In NDJSON every line is an object with `id` and the columns to set, with values as the service
 //! writes them.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::cli::Failure;
 use crate::cli::ui::output;
+use crate::cli::verbs::edit_price::EditPrice;
+use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{EditedFields, Instant, Object, RecordId};
+use crate::model::{EditedFields, HELD_COMMANDS, Instant, Object, RecordId};
 use crate::outbox::typed_values::Given;
 use crate::outbox::{EditRequest, EditSource, QueueError, queue};
 use crate::store::{StoreError, write_beside};
@@ -36,6 +41,8 @@ pub(super) struct EditReply<'a> {
 #[derive(Serialize)]
 struct EditReplies<'a> {
     edits: Vec<EditReply<'a>>,
+    #[serde(flatten)]
+    price: EditPrice,
 }
 
 /// An edit, and its line in the file.
@@ -54,15 +61,19 @@ enum RowsError {
 }
 
 /// Queues the edits of a file.
-pub(super) fn run(database: &Path, object: Object, file: &Path, dry_run: bool, json: bool) -> Result<Exit, Failure> {
+pub(super) fn run(config: &Config, object: Object, file: &Path, dry_run: bool, json: bool) -> Result<Exit, Failure> {
     let rows = read(object, file)?;
     let now = Instant::system_now();
     let mut queued: Vec<(Option<i64>, RecordId, EditedFields)> = Vec::new();
-    let result = write_beside(database, |tx| {
+    let mut reads = 0;
+    let result = write_beside(&config.database, |tx| {
         let mut refused = Vec::new();
         for row in &rows {
             match queue(tx, &row.request, EditSource::Edit, now) {
-                Ok((id, prepared)) => queued.push((id, row.request.record.clone(), prepared.fields)),
+                Ok((id, prepared)) => {
+                    reads += u64::from(id.is_some() && prepared.base_etag.is_none());
+                    queued.push((id, row.request.record.clone(), prepared.fields));
+                }
                 Err(QueueError::Store(error)) => return Err(RowsError::Store(error)),
                 Err(error) => refused.push(output::plain(&format!("  line {}: {error}", row.line))),
             }
@@ -81,16 +92,21 @@ pub(super) fn run(database: &Path, object: Object, file: &Path, dry_run: bool, j
         Err(RowsError::Refused { refused: 0, .. }) => {}
         Err(error) => return Err(Failure::new(Exit::Usage, error.to_string())),
     }
+    let edits = queued.iter().filter(|(edit, ..)| edit.is_some()).count() as u64;
+    let price = EditPrice::of(config, edits, reads)?;
     if json {
         let edits = queued.iter().map(|(edit, id, fields)| EditReply { edit: *edit, object, id, fields }).collect();
-        output::json(&EditReplies { edits })?;
+        output::json(&EditReplies { edits, price })?;
         return Ok(Exit::Done);
     }
-    let edits = queued.iter().filter(|(edit, ..)| edit.is_some()).count() as u64;
     let nothing = queued.len() as u64 - edits;
     let what = format::counted(edits, "edit", "edits");
     let done = if dry_run { "would be queued" } else { "queued" };
     output::text(&format!("{what} {done}; {} without a change", format::counted(nothing, "row", "rows")))?;
+    output::text(&price.text())?;
+    if edits > config.max_edits {
+        output::note(&format!("they are more than `write_back.max_edits` and will be held: {HELD_COMMANDS}"));
+    }
     Ok(Exit::Done)
 }
 
@@ -128,7 +144,7 @@ fn json_rows(object: Object, file: impl BufRead) -> Result<Vec<EditRow>, String>
         if text.trim().is_empty() {
             continue;
         }
-        let mut members: Map<String, Value> = serde_json::from_str(&text).map_err(|e| format!("line {line}: {e}"))?;
+        let Members(mut members) = serde_json::from_str(&text).map_err(|e| format!("line {line}: {e}"))?;
         let Some(Value::String(id)) = members.remove("id") else {
             return Err(format!("line {line}: `id` is not there, or is not text"));
         };
@@ -137,6 +153,34 @@ fn json_rows(object: Object, file: impl BufRead) -> Result<Vec<EditRow>, String>
         rows.push(EditRow { line, request });
     }
     Ok(rows)
+}
+
+/// The members of an object, each once: of two values for a field, none is the one that was meant.
+struct Members(BTreeMap<String, Value>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Members, D::Error> {
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let mut members = BTreeMap::new();
+                while let Some((name, value)) = map.next_entry::<String, Value>()? {
+                    if members.contains_key(&name) {
+                        return Err(A::Error::custom(format!("`{name}` is there twice")));
+                    }
+                    members.insert(name, value);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(MembersVisitor)
+    }
 }
 
 #[cfg(test)]
@@ -158,7 +202,9 @@ mod tests {
         let rows = json_rows(Object::Contact, lines.as_bytes()).unwrap_or_default();
         assert_eq!((rows[0].line, rows[1].line), (1, 3));
         assert_eq!(rows[0].request.changes, [("cf_vip".into(), Given::Json(json!(true)))]);
-        for wrong in ["{\"cf_vip\": true}", "{\"id\": 7}", "[1]", "{"] {
+        for wrong in
+            ["{\"id\": \"a\", \"cf_vip\": true, \"cf_vip\": false}", "{\"cf_vip\": true}", "{\"id\": 7}", "[1]", "{"]
+        {
             assert!(json_rows(Object::Contact, wrong.as_bytes()).is_err(), "{wrong}");
         }
         assert!(csv_rows(Object::Contact, "position\nCTO\n".as_bytes()).is_err());

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::cli::Failure;
 use crate::cli::Global;
-use crate::cli::ui::{output, rows};
+use crate::cli::ui::output;
 use crate::cli::verbs::{snapshot, sql};
 use crate::exit::Exit;
 use crate::model::Object;
@@ -35,7 +35,7 @@ const SLICE: u32 = 200;
 /// --since continues after a cursor of the stream.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror export --since 0 > changes.ndjson\n  \
-                        crm-mirror export --since 4f1c9e:1042 --format csv --object contact\n  \
+                        crm-mirror export --since 4f1c9e:1042 --object contact\n  \
                         crm-mirror export --snapshot --follow | load\n  \
                         crm-mirror export --print-cursor")]
 pub struct ExportArgs {
@@ -43,14 +43,11 @@ pub struct ExportArgs {
     #[arg(long, value_name = "CURSOR", required_unless_present_any = ["print_cursor", "snapshot"])]
     since: Option<Since>,
     /// Print whole rows of every table, as one stream of JSON lines; with --since, only what changed.
-    #[arg(long, conflicts_with_all = ["print_cursor", "object", "limit", "format"])]
+    #[arg(long, conflicts_with_all = ["print_cursor", "object", "limit"])]
     snapshot: bool,
     /// Continue with new changes until interrupted.
     #[arg(long, requires = "snapshot")]
     follow: bool,
-    /// The output format.
-    #[arg(long, value_enum, default_value_t)]
-    format: ExportFormat,
     /// Only the changes of contacts, or of companies.
     #[arg(long, value_enum)]
     object: Option<Only>,
@@ -85,16 +82,6 @@ impl FromStr for Since {
     }
 }
 
-/// The output format.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum ExportFormat {
-    /// A JSON object a line.
-    #[default]
-    Ndjson,
-    /// A header and a line per change, as in RFC 4180; `fields` is JSON.
-    Csv,
-}
-
 /// The object of the changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Only {
@@ -120,10 +107,6 @@ struct ExportLine<'a> {
 /// # Errors
 /// [`Exit::Storage`] if there is no mirror, or the feed no longer contains the requested range.
 pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
-    let database = match &args.database {
-        Some(path) => path.clone(),
-        None => global.load()?.database,
-    };
     let since = match (&args.since, args.snapshot) {
         (None, true) => return snapshot::run(global, args.database.as_deref(), None, args.follow),
         (Some(Since::Stream(cursor)), true) => {
@@ -138,13 +121,13 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
         (Some(Since::Change(cursor)), false) => Some(cursor),
         (None, false) => None,
     };
-    let reader = sql::connect(&database)?;
+    let reader = sql::connect(&global.database(args.database.as_deref())?)?;
     let Some(since) = since.filter(|_| !args.print_cursor) else {
         let moment = reader.begin()?;
         output::text(&cursor::behind(&moment, feed::span(&moment)?.newest)?.to_string())?;
         return Ok(Exit::Done);
     };
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(output::data());
     let ended = stream(&reader, args, since, &mut out);
     match ended {
         Ok(cursor) => {
@@ -199,13 +182,10 @@ fn stream(reader: &Reader, args: &ExportArgs, since: &FeedCursor, out: &mut impl
             let failure = Failure::new(Exit::Storage, refused).hint(BEGIN_AGAIN);
             return Err(ExportEnd::Torn { cursor: at.seq(), failure });
         }
-        if until.is_none() && args.format == ExportFormat::Csv {
-            out.write_all(b"seq,object_type,record_id,kind,fields,seen_at\r\n")?;
-        }
         // Bounded, because constant changes would otherwise keep an export running forever.
         let end = *until.get_or_insert(span.newest);
         for change in &slice {
-            line(out, args.format, change)?;
+            line(out, change)?;
         }
         let cursor = slice.last().map_or(at.seq(), |change| change.seq);
         if cursor > at.seq() {
@@ -248,27 +228,15 @@ fn slice(
 const BEGIN_AGAIN: &str =
     "start again: run `crm-mirror export --print-cursor`, copy the tables, then pass that cursor to --since";
 
-fn line(out: &mut impl Write, format: ExportFormat, change: &FeedEntry) -> io::Result<()> {
-    match format {
-        ExportFormat::Ndjson => {
-            let line = ExportLine {
-                seq: change.seq,
-                object_type: &change.object_type,
-                record_id: &change.record_id,
-                kind: &change.kind,
-                fields: serde_json::from_str(&change.fields)?,
-                seen_at: &change.seen_at,
-            };
-            serde_json::to_writer(&mut *out, &line)?;
-            out.write_all(b"\n")
-        }
-        ExportFormat::Csv => {
-            let texts = [&change.object_type, &change.record_id, &change.kind, &change.fields, &change.seen_at];
-            write!(out, "{}", change.seq)?;
-            for text in texts {
-                write!(out, ",{}", rows::field(text))?;
-            }
-            out.write_all(b"\r\n")
-        }
-    }
+fn line(out: &mut impl Write, change: &FeedEntry) -> io::Result<()> {
+    let line = ExportLine {
+        seq: change.seq,
+        object_type: &change.object_type,
+        record_id: &change.record_id,
+        kind: &change.kind,
+        fields: serde_json::from_str(&change.fields)?,
+        seen_at: &change.seen_at,
+    };
+    serde_json::to_writer(&mut *out, &line)?;
+    out.write_all(b"\n")
 }

@@ -1,4 +1,4 @@
-//! `crm-mirror init`: writes the commented configuration file.
+//! `crm-mirror init`: writes the configuration file.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -6,18 +6,22 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::api::BaseUrl;
-use crate::cli::Failure;
 use crate::cli::ui::output;
-use crate::config::DEFAULT_TOML;
+use crate::cli::{Failure, identity};
+use crate::config::{DEFAULT_TOML, LOCAL_FILE, ServiceUnit, unit};
 use crate::exit::Exit;
+use crate::format::shell_word;
 
 /// Not world-readable: the file may contain the path of the key and the workspace's address.
 const MODE: u32 = 0o640;
 
-/// Write a commented configuration file.
+/// Where `init` expects the key, beside the configuration.
+const KEY_FILE: &str = "api-key";
+
+/// Write a configuration file.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror init --base-url https://api.example.com/v1\n  \
-                        crm-mirror init --stdout | less")]
+                        crm-mirror init --full --stdout | less")]
 pub struct InitArgs {
     /// The file to write.
     #[arg(default_value = "./crm-mirror.toml", value_name = "FILE")]
@@ -25,6 +29,12 @@ pub struct InitArgs {
     /// The address of the service, ending in /v1.
     #[arg(long, value_name = "URL")]
     base_url: Option<BaseUrl>,
+    /// The file that holds the API key [default: api-key, beside FILE].
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Write every setting with its meaning and default.
+    #[arg(long)]
+    full: bool,
     /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
@@ -38,35 +48,86 @@ pub struct InitArgs {
 /// # Errors
 /// Returns an error if the file exists, or cannot be written.
 pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
-    let text = text(args.base_url.as_ref());
+    let unit = unit::of_file(&args.path);
+    let key = key_file(args, unit.as_ref());
+    let text = text(args, key.as_deref(), unit.as_ref());
     if args.stdout {
         output::text(&text)?;
         return Ok(Exit::Done);
     }
+    identity::take(&args.path)?;
     write(&args.path, &text, args.force).map_err(|e| failed(&args.path, e))?;
-    let path = args.path.display();
-    output::text(&format!(
-        "wrote {path}\nnext: put the API key in a file and set `api.key_file` to it, \
-         then run `crm-mirror check --config {path}`"
-    ))?;
+    output::text(&next_steps(args, key.as_deref(), unit.as_ref()))?;
     Ok(Exit::Done)
 }
 
-fn text(base_url: Option<&BaseUrl>) -> String {
-    match base_url {
-        None => DEFAULT_TOML.to_string(),
-        Some(url) => DEFAULT_TOML
+/// The key's file as the configuration names it: relative to the configuration. `None` where the unit loads the key.
+fn key_file(args: &InitArgs, unit: Option<&ServiceUnit>) -> Option<PathBuf> {
+    let Some(named) = &args.key_file else {
+        return unit.is_none().then(|| KEY_FILE.into());
+    };
+    let folder = args.path.parent().unwrap_or(Path::new(""));
+    let here = matches!(folder.as_os_str().as_encoded_bytes(), b"" | b".");
+    if here { Some(named.clone()) } else { std::path::absolute(named).ok() }
+}
+
+fn text(args: &InitArgs, key: Option<&Path>, unit: Option<&ServiceUnit>) -> String {
+    let url = args.base_url.as_ref().map(|url| format!("base_url = {}", quoted(url.as_str())));
+    let key = key.map(|key| format!("key_file = {}", quoted(&key.to_string_lossy())));
+    if args.full {
+        return DEFAULT_TOML
             .lines()
-            .map(|line| {
-                if line.starts_with("#base_url = ") {
-                    // A URL is ASCII without quotes or backslashes, so it needs no escaping in TOML.
-                    format!("base_url = \"{url}\"\n")
-                } else {
-                    format!("{line}\n")
-                }
+            .map(|line| match (&url, &key) {
+                (Some(url), _) if line.starts_with("#base_url = ") => format!("{url}\n"),
+                (_, Some(key)) if line.starts_with("#key_file = ") => format!("{key}\n"),
+                _ => format!("{line}\n"),
             })
-            .collect(),
+            .collect();
     }
+    let url = url.unwrap_or_else(|| "#base_url = \"https://api.example.com/v1\"".into());
+    let key = key.unwrap_or_else(|| "# The key is the credential that the unit loads.".into());
+    let mirror = match unit.and_then(|unit| unit.state_directory.as_ref()) {
+        Some(folder) => format!("# The mirror is {}, in the folder of the unit.", folder.join("mirror.db").display()),
+        None => "# The mirror, one SQLite file. A path is relative to this file.\npath = \"mirror.db\"".into(),
+    };
+    format!(
+        "# The settings of crm-mirror that differ from the defaults. `crm-mirror init --full --stdout` prints every\n\
+         # setting with its meaning and default.\n\n\
+         [api]\n{url}\n{key}\n\n[database]\n{mirror}\n\n\
+         [budget]\n# Request units that may be spent per window. A list page or a detail costs 1, an update 2.\n\
+         limit = 10000\nwindow = \"1d\"\n"
+    )
+}
+
+/// A TOML string: what JSON escapes, TOML escapes alike.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn next_steps(args: &InitArgs, key: Option<&Path>, unit: Option<&ServiceUnit>) -> String {
+    let path = args.path.display();
+    let mut steps = Vec::new();
+    if args.base_url.is_none() {
+        steps.push(format!("set `api.base_url` in {path}"));
+    }
+    match (key, unit) {
+        (Some(key), _) if beside(&args.path, key).exists() => {}
+        (Some(key), _) => steps.push(format!("put the API key into {}", beside(&args.path, key).display())),
+        (None, Some(unit)) => {
+            let place = unit.credential.as_ref().map(|credential| credential.path().display().to_string());
+            steps.push(format!("put the API key into {}", place.unwrap_or_else(|| "the unit's credential".into())));
+        }
+        (None, None) => {}
+    }
+    let is_found = args.path.file_name().is_some_and(|name| name == LOCAL_FILE) || unit.is_some();
+    let option = if is_found { String::new() } else { format!("-c {} ", shell_word(&path.to_string())) };
+    steps.push(format!("run `crm-mirror {option}check`"));
+    format!("wrote {path}\nnext: {}", steps.join(", then "))
+}
+
+/// A path of the configuration, as seen from here.
+fn beside(configuration: &Path, path: &Path) -> PathBuf {
+    configuration.parent().unwrap_or(Path::new("")).join(path)
 }
 
 fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
@@ -75,7 +136,7 @@ fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
     }
     // Written to a temporary file first: a full disk must not destroy the old file.
     let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.new", std::process::id()));
+    beside.push(format!(".{:016x}.new", fastrand::u64(..)));
     let beside = PathBuf::from(beside);
     let written = fill(&beside, text).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
@@ -107,27 +168,45 @@ fn failed(path: &Path, source: io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Environment, Sources};
+    use crate::config::{Config, Environment, KeyPlace, Sources};
     use std::os::unix::fs::PermissionsExt;
 
     fn args(path: PathBuf, force: bool) -> InitArgs {
-        InitArgs { path, base_url: Some("https://api.example.com/v1/".parse().unwrap()), force, stdout: false }
+        let base_url = Some("https://api.example.com/v1/".parse().unwrap());
+        InitArgs { path, base_url, key_file: None, full: false, force, stdout: false }
     }
 
     #[test]
-    fn written_file_is_a_configuration_with_the_address() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("c.toml");
-        run(&args(path.clone(), false)).unwrap();
-        let mode = fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o137, 0, "{mode:o}");
-        let config = Config::load(&Sources {
-            file: Some(path),
-            default_file: dir.path().join("none"),
-            environment: Environment::default(),
-            flags: Vec::new(),
-        });
-        assert_eq!(config.unwrap().base_url().unwrap().as_str(), "https://api.example.com/v1");
+    fn written_file_is_a_configuration_with_address_key_and_mirror() {
+        for full in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("c.toml");
+            run(&InitArgs { full, ..args(path.clone(), false) }).unwrap();
+            let mode = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o137, 0, "{mode:o}");
+            let lines = fs::read_to_string(&path).unwrap().lines().count();
+            assert_eq!(full, lines > 30, "{lines}");
+            let config = Config::load(&Sources {
+                file: Some(path),
+                default_file: dir.path().join("none"),
+                environment: Environment::default(),
+                flags: Vec::new(),
+            });
+            let config = config.unwrap();
+            assert_eq!(config.base_url().unwrap().as_str(), "https://api.example.com/v1");
+            assert_eq!(config.database, dir.path().join("mirror.db"));
+            assert_eq!(config.key_place(), KeyPlace::File(dir.path().join("api-key")));
+        }
+    }
+
+    #[test]
+    fn key_file_is_named_as_the_configuration_finds_it() {
+        let key = |path: &str, named: &str| {
+            key_file(&InitArgs { key_file: Some(named.into()), ..args(path.into(), false) }, None).unwrap()
+        };
+        assert_eq!(key("./crm-mirror.toml", "k"), Path::new("k"));
+        assert_eq!(key("sub/c.toml", "k"), std::env::current_dir().unwrap().join("k"));
+        assert_eq!(key("sub/c.toml", "/etc/k"), Path::new("/etc/k"));
     }
 
     #[test]

@@ -8,8 +8,8 @@ use clap::CommandFactory;
 use clap_mangen::Man;
 
 use super::Cli;
-use crate::cli::Failure;
 use crate::cli::ui::output;
+use crate::cli::{Failure, identity};
 use crate::exit::Exit;
 
 /// Print the manual page.
@@ -29,8 +29,12 @@ pub fn run(args: &ManArgs) -> Result<Exit, Failure> {
     match &args.dir {
         None => output::raw(&page()?)?,
         Some(dir) => {
-            clap_mangen::generate_to(Cli::command(), dir)?;
-            std::fs::write(dir.join("crm-mirror.1"), page()?)?;
+            identity::take(dir)?;
+            let written = clap_mangen::generate_to(Cli::command(), dir)
+                .and_then(|()| std::fs::write(dir.join("crm-mirror.1"), page()?));
+            let failed =
+                |error| Failure::new(Exit::Storage, format!("could not write into {}: {error}", dir.display()));
+            written.map_err(failed)?;
         }
     }
     Ok(Exit::Done)

@@ -1,7 +1,11 @@
 //! `crm-mirror mcp`: serves the mirror to an assistant.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::cli::mcp::{self, MirrorTools};
 use crate::cli::{Failure, Global};
@@ -18,6 +22,9 @@ pub struct McpArgs {
     /// The mirror [default: `database.path` of the configuration].
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
+    /// The longest time that a call may take: 500ms, 10s, 1m.
+    #[arg(long, value_name = "DURATION", value_parser = crate::config::duration, default_value = "10s")]
+    timeout: Duration,
 }
 
 /// Runs the verb.
@@ -28,7 +35,10 @@ pub fn run(global: &Global, args: &McpArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
     // An unreadable mirror is reported at once, not at the first call.
     Reader::open(&config.database)?;
-    let tools = MirrorTools::new(&config.database, config.write_back);
-    mcp::serve(io::stdin().lock(), io::stdout().lock(), &tools)?;
+    let tools = MirrorTools::new(&config.database, config.write_back, args.timeout);
+    // Without the buffers of the standard library, which would be lost when a statement has to be ended by force.
+    let [input, output] =
+        [io::stdin().as_fd().try_clone_to_owned()?, io::stdout().as_fd().try_clone_to_owned()?].map(File::from);
+    mcp::serve(input, &Arc::new(output), &tools)?;
     Ok(Exit::Done)
 }

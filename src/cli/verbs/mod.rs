@@ -1,21 +1,21 @@
 //! The verbs: one file each, with its arguments and a `run` function.
 //!
-//! [`snapshot`] is a part of [`export`]. To add a verb, add a file with `…Args` and `run`, a variant of [`Verb`], and
+//! [`snapshot`] is a part of [`export`], `datasette` of [`describe`]. To add a verb, add a file with `…Args` and `run`, a variant of [`Verb`], and
 //! an arm in [`Verb::run`].
 
 pub mod backup;
 pub mod check;
 pub mod completions;
 pub mod daemon;
-pub mod datasette;
+mod datasette;
 pub mod demo;
 pub mod demo_questions;
 pub mod describe;
 pub mod edit;
+mod edit_price;
 mod edit_rows;
 pub mod export;
 pub mod forget;
-pub mod hold;
 pub mod init;
 pub mod man;
 pub mod mcp;
@@ -29,6 +29,7 @@ pub mod show;
 pub mod snapshot;
 pub mod sql;
 pub mod status;
+mod status_all;
 pub mod sync;
 pub mod verify;
 
@@ -59,7 +60,7 @@ pub struct Cli {
 /// The verb.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Verb {
-    /// Write a commented configuration file.
+    /// Write a configuration file.
     Init(init::InitArgs),
     /// Find problems, and show how to fix them.
     Check(check::CheckArgs),
@@ -79,8 +80,6 @@ pub enum Verb {
     Show(show::ShowArgs),
     /// Erase a removed record from the mirror.
     Forget(forget::ForgetArgs),
-    /// End the hold of a rate limit.
-    Hold(hold::HoldArgs),
     /// Show what the mirror holds, how fresh it is and what it cost.
     Status(status::StatusArgs),
     /// Compare the mirror with the service, and report differences.
@@ -101,8 +100,6 @@ pub enum Verb {
     Publish(publish::PublishArgs),
     /// Serve the mirror to an assistant (Model Context Protocol).
     Mcp(mcp::McpArgs),
-    /// Print metadata for Datasette.
-    Datasette(datasette::DatasetteArgs),
     /// Show all features on a local sandbox: no key, no configuration.
     Demo(demo::DemoArgs),
     /// Serve the API locally with generated data.
@@ -130,7 +127,6 @@ impl Verb {
             Verb::Backup(args) => backup::run(global, args),
             Verb::Show(args) => show::run(global, args),
             Verb::Forget(args) => forget::run(global, args),
-            Verb::Hold(args) => hold::run(global, args),
             Verb::Status(args) => status::run(global, args),
             Verb::Verify(args) => verify::run(global, args),
             Verb::Sql(args) => sql::run(global, args),
@@ -141,7 +137,6 @@ impl Verb {
             Verb::Export(args) => export::run(global, args),
             Verb::Publish(args) => publish::run(global, args),
             Verb::Mcp(args) => mcp::run(global, args),
-            Verb::Datasette(args) => datasette::run(global, args),
             Verb::Demo(args) => demo::run(global, args),
             Verb::Sandbox(args) => sandbox::run(global, args),
             Verb::Completions(args) => completions::run(args),

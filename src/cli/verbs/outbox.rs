@@ -8,7 +8,9 @@ use serde::Serialize;
 use crate::cli::Failure;
 use crate::cli::Global;
 use crate::cli::ui::output;
+use crate::cli::verbs::edit_price::EditPrice;
 use crate::cli::verbs::{edit, outbox_show};
+use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{EditState, EditedFields, Instant, Object, RecordId};
@@ -170,6 +172,8 @@ struct UndoneRecord<'a> {
     object: Object,
     id: &'a RecordId,
     fields: &'a EditedFields,
+    /// The columns that were changed since: with one, the undo ends in conflict.
+    changed: &'a [String],
 }
 
 /// Runs the verb.
@@ -187,7 +191,7 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
         }
         Some(OutboxVerb::Show { id }) => return outbox_show::show(database, *id, json),
         Some(OutboxVerb::Undo { .. }) if !config.write_back => return Err(edit::off()),
-        Some(OutboxVerb::Undo { ids, since, yes }) => return undo(database, ids, *since, *yes, json),
+        Some(OutboxVerb::Undo { ids, since, yes }) => return undo(&config, ids, *since, *yes, json),
         Some(OutboxVerb::Retry { id }) => (one(id), Decision::Retry, true),
         Some(OutboxVerb::Release { which, yes }) => (which.clone(), Decision::Release, *yes),
         Some(OutboxVerb::Drop { which, yes }) => (which.clone(), Decision::Drop, *yes),
@@ -199,7 +203,7 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
         return Err(edit::off());
     }
     let edits = named(database, &which, decision)?;
-    if !yes && !edits.is_empty() && !confirmed_edits(&edits, decision)? {
+    if !yes && !edits.is_empty() && !confirmed_edits(&config, &edits, decision)? {
         output::note("nothing was changed");
         return Ok(Exit::Done);
     }
@@ -235,8 +239,9 @@ fn named(database: &Path, which: &WhichEdits, decision: Decision) -> Result<Vec<
 const SHOWN: usize = 5;
 
 /// Asks for confirmation on the terminal before anything is sent or discarded.
-fn confirmed_edits(edits: &[EditLine], decision: Decision) -> Result<bool, Failure> {
+fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> Result<bool, Failure> {
     let what = format::counted(edits.len() as u64, "edit", "edits");
+    let reads = edits.iter().filter(|edit| edit.reads_first).count() as u64;
     let question = match decision {
         Decision::Mine => "Replace the service's value?".into(),
         Decision::Release => format!("Send {what}?"),
@@ -245,6 +250,9 @@ fn confirmed_edits(edits: &[EditLine], decision: Decision) -> Result<bool, Failu
     let mut text: String = edits.iter().take(SHOWN).map(outbox_show::text).collect();
     if edits.len() > SHOWN {
         text.push_str(&format!("… and {} more\n", format::count((edits.len() - SHOWN) as u64)));
+    }
+    if matches!(decision, Decision::Release | Decision::Mine) {
+        text.push_str(&format!("{}\n", EditPrice::of(config, edits.len() as u64, reads)?.text()));
     }
     confirmed(&text, &question, decision != Decision::Release)
 }
@@ -264,7 +272,8 @@ fn confirmed(text: &str, question: &str, discards: bool) -> Result<bool, Failure
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-fn undo(database: &Path, ids: &[i64], since: Option<Instant>, yes: bool, json: bool) -> Result<Exit, Failure> {
+fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: bool) -> Result<Exit, Failure> {
+    let database = config.database.as_path();
     let ids = match since {
         Some(since) => outbox_report::applied_since(&Reader::open(database)?.begin()?, since)?,
         None => ids.to_vec(),
@@ -272,7 +281,13 @@ fn undo(database: &Path, ids: &[i64], since: Option<Instant>, yes: bool, json: b
     if !yes && !ids.is_empty() {
         // Planned in a transaction that changes nothing, so that the question shows what would be done.
         let planned = write_beside(database, |tx| user_decisions::plan_undo(tx, &ids))?;
-        let lines: String = planned.iter().take(SHOWN).map(undone).collect();
+        let mut lines: String = planned.iter().take(SHOWN).map(undone).collect();
+        let conflicts = planned.iter().filter(|of_record| !of_record.changed.is_empty()).count() as u64;
+        if conflicts > 0 {
+            let what = format::counted(conflicts, "record was", "records were");
+            lines.push_str(&format!("{what} changed since: the undo of it ends in conflict and changes nothing\n"));
+        }
+        lines.push_str(&format!("{}\n", EditPrice::of(config, planned.len() as u64, 0)?.text()));
         let question = format!("Revert {}?", format::counted(ids.len() as u64, "edit", "edits"));
         if !confirmed(&lines, &question, true)? {
             output::note("nothing was changed");
@@ -287,6 +302,7 @@ fn undo(database: &Path, ids: &[i64], since: Option<Instant>, yes: bool, json: b
             object: of.object,
             id: &of.record,
             fields: &of.fields,
+            changed: &of.changed,
         });
         output::json(&UndoReply { edits: edits.collect() })?;
         return Ok(Exit::Done);
@@ -307,13 +323,17 @@ fn undo(database: &Path, ids: &[i64], since: Option<Instant>, yes: bool, json: b
 fn undone(of: &UndoEdit) -> String {
     let ids: Vec<String> = of.undoes.iter().map(i64::to_string).collect();
     let edits = if ids.len() == 1 { "edit" } else { "edits" };
-    format!(
+    let mut text = format!(
         "{} {}, {edits} {}\n{}",
         of.object,
         output::plain(of.record.as_str()),
         ids.join(", "),
         edit::lines(&of.fields)
-    )
+    );
+    if !of.changed.is_empty() {
+        text.push_str(&format!("  changed since, so this ends in conflict: {}\n", of.changed.join(", ")));
+    }
+    text
 }
 
 fn report(decision: Decision, decided: &Decided, json: bool) -> Result<Exit, Failure> {
@@ -326,6 +346,9 @@ fn report(decision: Decision, decided: &Decided, json: bool) -> Result<Exit, Fai
         (Decision::Retry, Some(replacement)) => format!("edit {edit} is queued again as edit {replacement}"),
         (Decision::Retry, None) if decided.state.is_final() => {
             "nothing to do: the record already has these values".into()
+        }
+        (Decision::Release, _) if decided.state == EditState::Sending => {
+            format!("edit {edit} is resumed: its record is read back, then the same request is sent")
         }
         (Decision::Retry | Decision::Mine | Decision::Release, _) => format!("edit {edit} is queued"),
         (Decision::Drop | Decision::Theirs, _) => format!("edit {edit} is dropped"),

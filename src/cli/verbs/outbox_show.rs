@@ -11,7 +11,7 @@ use crate::cli::ui::output::TableColumn;
 use crate::cli::verbs::edit;
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{EditState, Instant};
+use crate::model::{EditState, HELD_COMMANDS, Instant};
 use crate::outbox::user_decisions::DecideError;
 use crate::store::Reader;
 use crate::store::outbox_report::{self, EditLine, TrailLine};
@@ -65,10 +65,7 @@ pub(super) fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failu
     let held = edits.iter().filter(|edit| edit.state == EditState::Held).count() as u64;
     if held > 0 {
         let what = format::counted(held, "edit is", "edits are");
-        output::note(&format!(
-            "{what} held: `crm-mirror outbox show ID` says why, `crm-mirror outbox release --all` sends them, \
-             `crm-mirror outbox drop --all` discards them"
-        ));
+        output::note(&format!("{what} held: `crm-mirror outbox show ID` says why; {HELD_COMMANDS}"));
     }
     let rejected = outbox_report::rejected(&tx)?;
     if !all && rejected > 0 {

@@ -62,6 +62,10 @@ pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
     } else {
         output::text(&text(&report, url.place(), &config.publish.schema))?;
     }
+    if !report.blocked.is_empty() {
+        output::note("hint: undo what was changed in the schema, or drop the table: the next publish loads it again");
+        return Ok(Exit::Config);
+    }
     let is_equal = report.comparison.as_ref().is_none_or(|found| found.left() == 0);
     Ok(if report.refused == 0 && is_equal { Exit::Done } else { Exit::Differences })
 }
@@ -107,7 +111,10 @@ fn text(report: &PublishReport, place: &str, schema: &str) -> String {
             .iter()
             .map(|object| format!("{} are not published yet: their first copy is not finished", object)),
     );
-    lines.extend(report.left_behind.iter().map(|left| format!("left behind: {left}")));
+    lines.extend(report.left_behind.iter().map(|left| format!("left behind: {}", plain(left))));
+    lines.extend(
+        report.blocked.iter().map(|table| format!("{} is not published: {}", table.table, plain(&table.reason))),
+    );
     if report.refused > 0 {
         lines.push(format!("the database refuses {}:", format::counted(report.refused, "row", "rows")));
     }

@@ -1,18 +1,42 @@
 //! `crm-mirror push`: sends the waiting edits, and nothing else.
 
+use serde::Serialize;
+
 use crate::cli::Failure;
 use crate::cli::Global;
+use crate::cli::ui::output;
+use crate::cli::verbs::edit_price::EditPrice;
 use crate::cli::verbs::{edit, sync};
+use crate::config::Config;
 use crate::exit::Exit;
+use crate::format;
+use crate::model::{EditState, HELD_COMMANDS};
+use crate::store::{Reader, outbox_report};
 use crate::sync::Job;
 
 /// Send the waiting edits now, at 2 RU per update. `sync` also sends them, before it reads anything.
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "Example:\n  crm-mirror push\n  crm-mirror push --json | jq .push")]
+#[command(after_help = "Example:\n  crm-mirror push --dry-run\n  crm-mirror push --json | jq .push")]
 pub struct PushArgs {
+    /// Only show what would be sent, and what it would cost.
+    #[arg(long)]
+    dry_run: bool,
     /// Print the result as one JSON document.
     #[arg(long)]
     json: bool,
+}
+
+/// The JSON document of `--dry-run`.
+#[derive(Serialize)]
+struct PlannedPush {
+    /// Edits that would be sent.
+    waiting: u64,
+    /// Those of them that may have been applied: they are read back first.
+    in_doubt: u64,
+    /// Edits that wait for a decision.
+    held: u64,
+    #[serde(flatten)]
+    price: EditPrice,
 }
 
 /// Runs the verb.
@@ -21,8 +45,38 @@ pub struct PushArgs {
 /// [`Exit::Config`] if writing back is disabled; else the error that ended the run and that waiting does not fix.
 pub fn run(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
     let config = global.load()?;
+    if args.dry_run {
+        return planned(&config, args.json);
+    }
     if !config.write_back {
         return Err(edit::off());
     }
     sync::run_now(&config, &Job::Push, &[], args.json)
+}
+
+fn planned(config: &Config, json: bool) -> Result<Exit, Failure> {
+    let edits = outbox_report::edits(&Reader::open(&config.database)?.begin()?, false)?;
+    let count = |is: &dyn Fn(&outbox_report::EditLine) -> bool| edits.iter().filter(|edit| is(edit)).count() as u64;
+    let waits = |edit: &outbox_report::EditLine| matches!(edit.state, EditState::Queued | EditState::Sending);
+    let waiting = count(&waits);
+    let plan = PlannedPush {
+        waiting,
+        in_doubt: count(&|edit| edit.state == EditState::Sending),
+        held: count(&|edit| edit.state == EditState::Held),
+        price: EditPrice::of(config, waiting, count(&|edit| waits(edit) && edit.reads_first))?,
+    };
+    if json {
+        output::json(&plan)?;
+        return Ok(Exit::Done);
+    }
+    output::text(&format!("{} would be sent", format::counted(waiting, "edit", "edits")))?;
+    if plan.in_doubt > 0 {
+        let what = format::counted(plan.in_doubt, "of them", "of them");
+        output::text(&format!("{what} may have been applied: the record is read back first"))?;
+    }
+    output::text(&plan.price.text())?;
+    if plan.held > 0 {
+        output::note(&format!("{} held: {HELD_COMMANDS}", format::counted(plan.held, "edit is", "edits are")));
+    }
+    Ok(Exit::Done)
 }

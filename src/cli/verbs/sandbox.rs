@@ -8,7 +8,7 @@ use crate::cli::Failure;
 use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
-use crate::cli::{Global, logging, session};
+use crate::cli::{Global, identity, logging, session};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::Instant;
@@ -17,7 +17,7 @@ use crate::sandbox::{ChurnRate, Development, DevelopmentError, FaultLine, SCOPES
 /// Serve the API locally with generated data, for development and tests. Nothing leaves this machine.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror sandbox --contacts 5000 --latency 50ms\n  \
-                        crm-mirror sandbox --plain --state crm.state --churn 5/s\n  \
+                        crm-mirror sandbox --state crm.state --churn 5/s\n  \
                         crm-mirror sandbox --port 0 --fixture crm.json --now 2026-01-01T00:00:00Z\n  \
                         crm-mirror sandbox --fault 429:1%,503:2%,latency:50..400ms")]
 pub struct SandboxArgs {
@@ -33,11 +33,11 @@ pub struct SandboxArgs {
     /// The same seed gives the same data and the same key.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Generate realistic data without edge cases.
+    /// Generate data full of edge cases, for tests.
     #[arg(long)]
-    plain: bool,
+    nasty: bool,
     /// Serve these records: one JSON object with `contacts`, `companies`, `customFieldDefinitions`, `teamMembers`.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["contacts", "companies", "plain"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["contacts", "companies", "nasty"])]
     fixture: Option<PathBuf>,
     /// Keep the world in this file: it survives restarts and kills.
     #[arg(long, value_name = "FILE")]
@@ -90,6 +90,9 @@ impl FromStr for ScopedKey {
 /// # Errors
 /// Returns an error if the fixture or the state file cannot be used, or the port is not available.
 pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
+    if let Some(state) = &args.state {
+        identity::take(state)?;
+    }
     logging::start(&global.log_alone()?, &ProgressView::nothing());
     let (sandbox, seed) = Sandbox::develop(development(args)?).map_err(unusable)?;
     sandbox.configure(|settings| settings.latency = args.latency);
@@ -129,7 +132,7 @@ fn development(args: &SandboxArgs) -> Result<Development, Failure> {
             let text = text.map_err(|source| Failure::new(Exit::Usage, NoFixture { path: path.clone(), source }))?;
             WorldOrigin::Fixture(text)
         }
-        None => WorldOrigin::Generated { contacts: args.contacts, companies: args.companies, plain: args.plain },
+        None => WorldOrigin::Generated { contacts: args.contacts, companies: args.companies, nasty: args.nasty },
     };
     Ok(Development { origin, seed: args.seed, now: args.now, state: args.state.clone(), faults: args.fault.clone() })
 }

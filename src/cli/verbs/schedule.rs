@@ -2,10 +2,17 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::Failure;
+use crate::budget::Hold;
 use crate::cli::ui::output;
-use crate::cli::{Global, remote, session};
+use crate::cli::ui::progress::ProgressView;
+use crate::cli::{Failure, Global, logging, remote, session};
+use crate::config::Config;
+use crate::daemon::client::DaemonClient;
 use crate::exit::Exit;
+use crate::format;
+use crate::model::Instant;
+use crate::store::{Store, StoreError};
+use crate::sync::budget_meter::HOLD;
 
 /// Suspend the daemon's schedule; it stays suspended across restarts.
 ///
@@ -16,15 +23,21 @@ pub struct PauseArgs {}
 
 /// Resume the daemon's schedule, starting with a run for changes.
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "Example:\n  crm-mirror resume")]
-pub struct ResumeArgs {}
+#[command(after_help = "Example:\n  crm-mirror resume\n  crm-mirror resume --now")]
+pub struct ResumeArgs {
+    /// Also end the wait that the service requested with 429 or Retry-After, with or without a daemon. If the service
+    /// still limits the rate, its next answer starts a new one.
+    #[arg(long)]
+    now: bool,
+}
 
 /// Runs `pause`.
 ///
 /// # Errors
 /// Returns an error if no daemon owns the mirror.
 pub fn pause(global: &Global, _: &PauseArgs) -> Result<Exit, Failure> {
-    post(global, "/pause")?;
+    let config = global.load()?;
+    session::runtime()?.block_on(async { post(&daemon(&config).await?, "/pause").await })?;
     output::note("the schedule is paused; `crm-mirror resume` resumes it");
     Ok(Exit::Done)
 }
@@ -32,26 +45,66 @@ pub fn pause(global: &Global, _: &PauseArgs) -> Result<Exit, Failure> {
 /// Runs `resume`.
 ///
 /// # Errors
-/// Returns an error if no daemon owns the mirror.
-pub fn resume(global: &Global, _: &ResumeArgs) -> Result<Exit, Failure> {
-    post(global, "/resume")?;
-    output::note("the schedule is resumed");
+/// Returns an error if no daemon owns the mirror; with `--now`, if there is no mirror.
+pub fn resume(global: &Global, args: &ResumeArgs) -> Result<Exit, Failure> {
+    let config = global.load()?;
+    logging::start(&config.log, &ProgressView::nothing());
+    session::runtime()?.block_on(async {
+        if args.now {
+            return resume_now(&config).await;
+        }
+        post(&daemon(&config).await?, "/resume").await?;
+        output::note("the schedule is resumed");
+        Ok(Exit::Done)
+    })
+}
+
+/// Ends the hold of a rate limit, and resumes the schedule if there is a daemon.
+async fn resume_now(config: &Config) -> Result<Exit, Failure> {
+    let hold_until = crate::app::status::read(config, Instant::system_now())?.hold_until;
+    match remote::daemon(config).await? {
+        Some((client, _)) => {
+            client.post::<Value>("/hold/clear", &json!({})).await?;
+            post(&client, "/resume").await?;
+            output::note("the schedule is resumed");
+        }
+        None => clear_stored_hold(config).await?,
+    }
+    output::note(&match hold_until {
+        Some(until) => format!("the rate limit's hold has ended; it would have lasted until {}", format::moment(until)),
+        None => "there is no hold of a rate limit".into(),
+    });
     Ok(Exit::Done)
 }
 
-fn post(global: &Global, path: &str) -> Result<(), Failure> {
-    let config = global.load()?;
-    session::runtime()?.block_on(async {
-        let Some((client, _)) = remote::daemon(&config).await? else {
+async fn clear_stored_hold(config: &Config) -> Result<(), StoreError> {
+    let store = Store::open(&config.database)?;
+    let cleared =
+        store.write(move |tx| if tx.state::<Hold>(&HOLD)?.is_some() { tx.clear_state(&HOLD) } else { Ok(()) }).await;
+    store.close().await;
+    cleared
+}
+
+async fn daemon(config: &Config) -> Result<DaemonClient, Failure> {
+    match remote::daemon(config).await? {
+        Some((client, _)) => Ok(client),
+        None => {
             let message = format!("no daemon of this mirror listens on {}", config.socket.display());
-            return Err(Failure::new(Exit::Unavailable, message)
-                .hint("without a daemon nothing is scheduled; `systemctl start crm-mirror` starts it"));
-        };
-        let answer: Value = client.post(path, &json!({})).await?;
-        if answer["stored"] == false {
-            let reason = answer["reason"].as_str().unwrap_or("unknown");
-            output::note(&format!("warning: this is in effect, but not stored yet: {reason}; a restart may lose it"));
+            let start = match &config.unit {
+                Some(unit) => format!("`systemctl start {unit}`"),
+                None => "`crm-mirror daemon`".into(),
+            };
+            Err(Failure::new(Exit::Unavailable, message)
+                .hint(format!("without a daemon nothing is scheduled; {start} starts one")))
         }
-        Ok(())
-    })
+    }
+}
+
+async fn post(client: &DaemonClient, path: &str) -> Result<(), Failure> {
+    let answer: Value = client.post(path, &json!({})).await?;
+    if answer["stored"] == false {
+        let reason = answer["reason"].as_str().unwrap_or("unknown");
+        output::note(&format!("warning: this is in effect, but not stored yet: {reason}; a restart may lose it"));
+    }
+    Ok(())
 }

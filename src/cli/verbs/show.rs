@@ -74,10 +74,7 @@ struct ColumnLabels {
 /// [`Exit::Usage`] for a record that is unknown, or did not exist at that time; [`Exit::Storage`] if there is no
 /// mirror.
 pub fn run(global: &Global, args: &ShowArgs) -> Result<Exit, Failure> {
-    let database = match &args.database {
-        Some(path) => path.clone(),
-        None => global.load()?.database,
-    };
+    let database = global.database(args.database.as_deref())?;
     let reader = Reader::open(&database)?;
     let moment = reader.begin()?;
     let object = Object::from(args.object);
@@ -88,6 +85,7 @@ pub fn run(global: &Global, args: &ShowArgs) -> Result<Exit, Failure> {
     };
     let columns = guide::columns(&moment, table)?;
     let labels = labels(&view, &columns);
+    reader.unchanged()?;
     if args.json {
         output::json(&ShowDocument {
             object,

@@ -1,12 +1,13 @@
 //! `crm-mirror export --snapshot`: the mirror as one stream of JSON lines, and its changes.
 
 use std::convert::Infallible;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{BufWriter, StdoutLock, Write};
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use crate::cli::signals::StopSignals;
+use crate::cli::ui::output::{self, PlainWriter};
 use crate::cli::{Failure, Global, session};
 use crate::config::Config;
 use crate::daemon::client::{DaemonClient, EventStream};
@@ -69,14 +70,14 @@ async fn pass_events(config: &Config, wake: mpsc::Sender<()>) -> Infallible {
 fn write(
     config: &Config,
     since: Option<StreamCursor>,
-    lines: impl FnOnce(&mut MirrorStream, &mut BufWriter<StdoutLock<'static>>) -> Result<(), Failure>,
+    lines: impl FnOnce(&mut MirrorStream, &mut BufWriter<PlainWriter<StdoutLock<'static>>>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let publish = config.publish.clone();
     let mut stream = MirrorStream::open(&config.database, publish.objects, publish.exclude)?;
     if let Some(cursor) = since {
         stream.resume(cursor)?;
     }
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(output::data());
     let written = lines(&mut stream, &mut out);
     if written.is_err() {
         // The rest of the buffer cannot be written, or is an incomplete group.

@@ -2,17 +2,21 @@
 
 use std::io::{self, BufWriter, IsTerminal, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use crate::cli::Failure;
-use crate::cli::Global;
+use rusqlite::ErrorCode;
+
+use crate::cli::ui::output;
 use crate::cli::ui::rows::{self, RowFormat, Stopped};
+use crate::cli::{Failure, Global, logging};
 use crate::exit::Exit;
+use crate::format;
+use crate::store::watchdog::Watchdog;
 use crate::store::{Reader, StoreError};
 
 /// Run read-only SQL on the mirror with the built-in SQLite.
 ///
-/// Besides SQLite's own functions there are decimal_sum, decimal_avg, decimal_add, decimal_mul and decimal_cmp, which
-/// are exact to 38 digits; median and percentile; text REGEXP pattern, unaccent(text) and similarity(a, b).
+/// Besides SQLite's own functions there are decimal_sum(x) and decimal_avg(x), which are exact.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
     after_help = "Example:\n  crm-mirror sql 'SELECT hq_country, count(*) FROM companies GROUP BY 1 ORDER BY 2 DESC'\n  \
@@ -28,6 +32,9 @@ pub struct SqlArgs {
     /// The mirror [default: `database.path` of the configuration].
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
+    /// Trust the statement with nothing: allow only reading, bound its memory, and end it after this time: 500ms, 10s, 1m.
+    #[arg(long, value_name = "DURATION", value_parser = crate::config::duration)]
+    timeout: Option<Duration>,
 }
 
 /// Runs the verb.
@@ -35,10 +42,7 @@ pub struct SqlArgs {
 /// # Errors
 /// [`Exit::Usage`] for SQL that SQLite refuses, [`Exit::Storage`] if there is no mirror.
 pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
-    let database = match &args.database {
-        Some(path) => path.clone(),
-        None => global.load()?.database,
-    };
+    let database = global.database(args.database.as_deref())?;
     let statement = if args.statement == "-" {
         let mut text = String::new();
         io::stdin().read_to_string(&mut text)?;
@@ -46,11 +50,30 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
     } else {
         args.statement.clone()
     };
-    let conn = connect(&database)?;
+    let conn = match args.timeout {
+        None => connect(&database)?,
+        Some(_) => Reader::open_for_strangers(&database)?,
+    };
+    let _watchdog = args.timeout.map(|limit| {
+        let watchdog = Watchdog::start(limit, move || {
+            output::error(&logging::as_error(too_slow(limit).text()));
+            std::process::exit(i32::from(Exit::Usage.code()))
+        });
+        watchdog.watch(&conn);
+        watchdog
+    });
+    let refused = |error: rusqlite::Error| match (error.sqlite_error_code(), args.timeout) {
+        (Some(ErrorCode::OperationInterrupted), Some(limit)) => too_slow(limit),
+        _ => refused(error, &statement),
+    };
     if statement.trim().is_empty() {
         return Err(Failure::new(Exit::Usage, "the statement is empty"));
     }
-    let mut stmt = conn.prepare(&statement).map_err(|error| refused(error, &statement))?;
+    let mut stmt = conn.prepare(&statement).map_err(|error| {
+        let meant = meant(&conn, &error.to_string()).map(|name| format!("did you mean `{name}`?"));
+        let failure = refused(error);
+        meant.into_iter().fold(failure, Failure::hint)
+    })?;
     if stmt.column_count() == 0 {
         let message = if stmt.readonly() {
             "the statement returns no rows"
@@ -63,17 +86,16 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
             false => failure.hint("`crm-mirror edit` changes a field at the service"),
         });
     }
-    let stdout = io::stdout();
-    let terminal = stdout.is_terminal();
-    let mut out = BufWriter::new(stdout.lock());
+    let terminal = io::stdout().is_terminal();
+    let mut out = BufWriter::new(output::data());
     let written = rows::write(&mut out, &mut stmt, args.format, terminal);
     if written.is_err() {
         // The buffer contains an incomplete document; dropping the writer would still write it.
         let _ = out.into_parts();
     }
     match written {
-        Ok(()) => Ok(Exit::Done),
-        Err(Stopped::Sql(error)) => Err(refused(error, &statement)),
+        Ok(()) => Ok(conn.unchanged().map(|()| Exit::Done)?),
+        Err(Stopped::Sql(error)) => Err(refused(error)),
         Err(Stopped::Out(error)) => Err(error.into()),
     }
 }
@@ -95,6 +117,28 @@ pub fn quoting_hint(message: &str, statement: &str) -> Option<&'static str> {
     let searches = statement.to_ascii_uppercase().contains("MATCH");
     let is_of_match = ["fts5: ", "unterminated string", "no such column: "].iter().any(|part| message.contains(part));
     (searches && is_of_match).then_some(QUOTING)
+}
+
+fn too_slow(limit: Duration) -> Failure {
+    Failure::new(Exit::Usage, format!("the statement took longer than {}", format::duration(limit)))
+}
+
+/// The table or column that was probably meant, by the message about one that does not exist.
+fn meant(conn: &Reader, message: &str) -> Option<String> {
+    let (_, missing) = message.split_once("no such ")?;
+    let (kind, name) = missing.split_once(": ")?;
+    let name = name.split_whitespace().next()?.rsplit('.').next()?.to_ascii_lowercase();
+    let sql = match kind {
+        "table" => "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT GLOB 'sqlite_*'",
+        "column" => {
+            "SELECT DISTINCT c.name FROM sqlite_schema s, pragma_table_info(s.name) c WHERE s.type IN ('table', 'view')"
+        }
+        _ => return None,
+    };
+    let mut stmt = conn.prepare(sql).ok()?;
+    let names = stmt.query_map([], |row| row.get::<_, String>(0)).ok()?.filter_map(Result::ok);
+    let near = names.map(|known| (format::distance(&name, &known), known)).min()?;
+    (near.0 <= 3).then_some(near.1)
 }
 
 /// The message of SQLite alone: the user knows the statement.

@@ -1,18 +1,22 @@
 //! `crm-mirror status`: contents, freshness, cost and pending work of the mirror.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::app::status::{self, MirrorStatus};
+use super::status_all;
+use crate::app::status::{self, MirrorStatus, ObjectStatus};
 use crate::cli::remote::{self, DaemonState};
-use crate::cli::ui::{output, status_text};
-use crate::cli::{Failure, Global, session};
+use crate::cli::ui::status_text::{self, StatusContext};
+use crate::cli::ui::{commands, output};
+use crate::cli::{Failure, Global, identity, session};
 use crate::config::Config;
+use crate::config::unit::FOLDER;
 use crate::daemon::StatusReply;
 use crate::exit::Exit;
-use crate::model::{Clock, Instant, Resource, SystemClock};
+use crate::format;
+use crate::model::{Clock, Instant, SystemClock};
 use crate::store::{RunOutcome, StoreError, lock};
 
 /// Show what the mirror contains, how fresh it is, what it cost and what is pending.
@@ -20,13 +24,17 @@ use crate::store::{RunOutcome, StoreError, lock};
 #[command(after_help = "Example:\n  crm-mirror status\n  crm-mirror status --json | jq .ru.left\n  \
                         crm-mirror status --max-age 15m || echo stale")]
 pub struct StatusArgs {
-    /// Exit with 1 if contacts or companies are older than this or were never copied, and with 75 if a rate limit or
-    /// the budget is the reason: 90s, 15m, 2h.
+    /// Print one line, and exit with 1 if contacts or companies are older than this or were never copied, with 75 if a
+    /// rate limit or the budget is the reason: 90s, 15m, 2h.
     #[arg(long, value_name = "DURATION", value_parser = crate::config::duration)]
     max_age: Option<Duration>,
     /// The mirror [default: `database.path` of the configuration].
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
+    /// Show one line for every workspace of this machine: the configurations of /etc/crm-mirror, or of the folder of
+    /// `--config`.
+    #[arg(long, conflicts_with_all = ["max_age", "database"])]
+    all: bool,
     /// Print the result as one JSON document.
     #[arg(long)]
     json: bool,
@@ -49,40 +57,66 @@ struct StatusDocument<'a> {
 /// # Errors
 /// [`Exit::Storage`] if there is no mirror, or it cannot be read.
 pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
-    let config = global.load_with(args.database.as_deref())?;
+    if args.all {
+        let folder = global.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(FOLDER));
+        return status_all::run(folder, args.json);
+    }
+    let config = configuration(global, args.database.as_deref())?;
     let reading = SystemClock.reading();
     let now = reading.wall;
     let status = match status::read(&config, reading) {
         // For a probe, a missing mirror is one that was never copied.
         Err(error @ StoreError::Missing { .. }) if args.max_age.is_some() => {
+            if !args.json {
+                output::text(&format!("stale: {error}"))?;
+                return Ok(Exit::Differences);
+            }
             let hint = error.hint().unwrap_or_default();
             return Err(Failure::new(Exit::Differences, error).hint(hint));
         }
         read => read?,
     };
+    let freshness = args.max_age.map(|max_age| (max_age, Freshness::of(&status, &config, max_age, now)));
+    if let (Some((max_age, freshness)), false) = (freshness, args.json) {
+        output::text(&freshness.line(&status, &config, max_age, now))?;
+        return Ok(freshness.exit());
+    }
     let (daemon, daemon_state) = session::runtime()?.block_on(remote::daemon_state(&config));
     let reply = StatusReply { status, daemon };
     let writer = lock::current_writer(&config.database).flatten();
-    let freshness = args.max_age.map(|max_age| Freshness::of(&reply.status, wanted(&config), max_age, now));
     if args.json {
-        let fresh = freshness.map(|freshness| freshness == Freshness::Fresh);
+        let fresh = freshness.map(|(_, freshness)| freshness == Freshness::Fresh);
         output::json(&StatusDocument { reply: &reply, daemon_state, writer, fresh })?;
     } else {
-        output::text(&status_text::text(&reply, daemon_state, writer, now))?;
+        let (unit, knows_budget) = (config.unit.as_deref(), config.base_url().is_some());
+        let context = StatusContext { daemon: daemon_state, unit, writer, knows_budget, now };
+        output::prose(&commands::complete(&status_text::text(&reply, context)))?;
     }
-    if let (Some(freshness), Some(max_age)) = (freshness, args.max_age) {
-        freshness.explain(max_age);
+    Ok(freshness.map_or(Exit::Done, |(_, freshness)| freshness.exit()))
+}
+
+/// The configuration; while it is invalid, what is known without it, if there is a mirror: a daemon goes on with the old
+/// one.
+fn configuration(global: &Global, database: Option<&Path>) -> Result<Config, Failure> {
+    let error = match global.load_with(database) {
+        Ok(config) => return Ok(config),
+        Err(error) => error,
+    };
+    let Ok(mut known) = Config::without_file(&global.sources()) else { return Err(error) };
+    if let Some(database) = database {
+        known.database = database.to_path_buf();
     }
-    Ok(freshness.map_or(Exit::Done, Freshness::exit))
+    if !known.database.exists() {
+        return Err(error);
+    }
+    identity::take(&known.database)?;
+    output::note(error.text().trim_end());
+    Ok(known)
 }
 
 /// The lists that must be fresh: those of records, which every run for changes reads.
-fn wanted(config: &Config) -> impl Fn(Resource) -> bool {
-    let objects = config.sync.objects.clone();
-    move |resource| {
-        matches!(resource, Resource::Contacts | Resource::Companies)
-            && objects.as_ref().is_none_or(|objects| objects.contains(&resource))
-    }
+fn records<'a>(status: &'a MirrorStatus, config: &'a Config) -> impl Iterator<Item = &'a ObjectStatus> {
+    status.mirrored(config).filter(|object| object.removed.is_some())
 }
 
 /// The result of `--max-age`.
@@ -97,12 +131,8 @@ enum Freshness {
 }
 
 impl Freshness {
-    fn of(status: &MirrorStatus, wanted: impl Fn(Resource) -> bool, max_age: Duration, now: Instant) -> Freshness {
-        let mut ages = status
-            .objects
-            .iter()
-            .filter(|object| wanted(object.object) && status.may_read(object.object))
-            .map(|object| object.changes_as_of.map(|at| now.since(at)));
+    fn of(status: &MirrorStatus, config: &Config, max_age: Duration, now: Instant) -> Freshness {
+        let mut ages = records(status, config).map(|object| object.changes_as_of.map(|at| now.since(at)));
         let mut any = false;
         let fresh = ages.all(|age| {
             any = true;
@@ -126,16 +156,21 @@ impl Freshness {
         }
     }
 
-    fn explain(self, max_age: Duration) {
-        let limit = crate::format::duration(max_age);
+    /// The one line of a probe.
+    fn line(self, status: &MirrorStatus, config: &Config, max_age: Duration, now: Instant) -> String {
+        let age = |object: &ObjectStatus| match object.changes_as_of {
+            Some(at) => format!("{} {}", object.object, format::when(at, now)),
+            None => format!("{} never copied", object.object),
+        };
+        let ages: Vec<String> = records(status, config).map(age).collect();
+        let ages = if ages.is_empty() { "no list of records is mirrored".into() } else { ages.join(", ") };
         match self {
-            Freshness::Fresh => {}
-            Freshness::Stale => output::note(&format!("stale: the mirror is older than {limit}, or was never copied")),
-            Freshness::Waiting => {
-                output::note(&format!(
-                    "stale: the mirror is older than {limit}; waiting for a rate limit or the budget"
-                ));
-            }
+            Freshness::Fresh => format!("fresh: {ages}"),
+            Freshness::Stale => format!("stale: older than {}: {ages}", format::duration(max_age)),
+            Freshness::Waiting => format!(
+                "stale: older than {}, waiting for a rate limit or the budget: {ages}",
+                format::duration(max_age)
+            ),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! `crm-mirror sync` and `crm-mirror resync`: one run, in the foreground or through the daemon.
 
-use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -11,7 +9,7 @@ use tokio::runtime::Runtime;
 use crate::app::MirrorSettings;
 use crate::cli::Failure;
 use crate::cli::remote::{self, Watched};
-use crate::cli::session::{self, Session};
+use crate::cli::session::{self, ScratchFolder, Session};
 use crate::cli::signals::StopSignals;
 use crate::cli::ui::cost::Cost;
 use crate::cli::ui::output;
@@ -110,7 +108,7 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
     // If there is no mirror yet, none is created: an empty one in a temporary directory is used instead.
     let scratch = if config.database.exists() { None } else { Some(ScratchFolder::make()?) };
     if let Some(scratch) = &scratch {
-        setup.database = scratch.0.join("mirror.db");
+        setup.database = scratch.path().join("mirror.db");
     }
     let (forecast, ledger, limits) = runtime.block_on(async {
         let session = Session::open_for_forecast(setup, Arc::new(progress)).await?;
@@ -126,24 +124,6 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
         output::text(&cost.text())?
     }
     Ok(Exit::Done)
-}
-
-/// A temporary directory that only this user can read.
-struct ScratchFolder(PathBuf);
-
-impl ScratchFolder {
-    fn make() -> std::io::Result<ScratchFolder> {
-        let directory = std::env::temp_dir().join(format!("crm-mirror-{:016x}", fastrand::u64(..)));
-        std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
-        Ok(ScratchFolder(directory))
-    }
-}
-
-impl Drop for ScratchFolder {
-    fn drop(&mut self) {
-        // A leftover temporary directory is harmless.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 fn needs_it_alone() -> Failure {

@@ -137,7 +137,7 @@ fn document<'a>(summary: &'a Summary, found: &'a [(Object, Findings)], repaired:
     }
 }
 
-fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Result<(), Failure> {
+pub(super) fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Result<(), Failure> {
     for (object, findings) in found {
         let how = format!(
             "{} counted, {} compared",
@@ -147,9 +147,13 @@ fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Res
         let verdict = if findings.is_clean() {
             "equal to the service".to_string()
         } else {
-            let repaired = if repaired { ", repaired" } else { "" };
+            let repaired = if repaired && findings.count() > 0 { ", repaired" } else { "" };
+            let undecided = match findings.undecided {
+                0 => String::new(),
+                undecided => format!("; {} undecided", format::count(undecided)),
+            };
             format!(
-                "{} missing, {} extra, {} different{repaired}",
+                "{} missing, {} extra, {} different{repaired}{undecided}",
                 format::count(findings.missing),
                 format::count(findings.lingering),
                 format::count(findings.stale)
@@ -219,7 +223,10 @@ fn ending(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Ex
     if found.iter().all(|(_, findings)| findings.open == 0) {
         return Exit::Done;
     }
-    output::note(if repaired {
+    output::note(if found.iter().all(|(_, findings)| findings.count() == 0) {
+        "hint: no answer of the service decided about some records, which may come from a lagging replica; run it again \
+         in a quarter of an hour"
+    } else if repaired {
         "hint: some differences could not be repaired in this run; run it again later"
     } else {
         "hint: `crm-mirror verify --repair` repairs the differences"

@@ -1,33 +1,49 @@
 //! The status page's listener: a bounded number of connections, from the allowed networks.
+//!
+//! A newcomer always gets a place, so that a probe is answered however many connections others keep open: where there is
+//! none, the connection that has been idle for longest loses its own. An address that has its share of the places gives up
+//! one of its own.
+//!
+//! # Invariants
+//! - There are at most [`MOST`] connections, and at most [`SHARE`] of an address.
+//! - A connection is idle from its answer to its next request, and before its first. One that is idle ends after [`LIFE`].
 
+use std::cmp::Reverse;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use axum::serve::Listener;
+use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::Network;
 
 /// The maximum number of connections: a page needs two or three. More would use up file descriptors of the daemon.
 const MOST: usize = 64;
 
-/// A listener that accepts a bounded number of connections; others wait in the system's queue.
+/// The maximum number of connections of an address. All of this machine count as one.
+const SHARE: usize = 16;
+
+/// How long a connection may live. A browser and a probe open another one.
+const LIFE: Duration = Duration::from_secs(600);
+
+/// A listener that accepts a bounded number of connections.
 #[derive(Debug)]
 pub(super) struct LimitedListener {
     listener: TcpListener,
-    permits: Arc<Semaphore>,
+    places: Places,
     allowed: Arc<[Network]>,
 }
 
 impl LimitedListener {
     /// A listener for this machine and the named networks.
     pub(super) fn new(listener: TcpListener, allowed: Arc<[Network]>) -> LimitedListener {
-        LimitedListener { listener, permits: Arc::new(Semaphore::new(MOST)), allowed }
+        LimitedListener { listener, places: Places::default(), allowed }
     }
 }
 
@@ -42,12 +58,14 @@ impl Listener for LimitedListener {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (LimitedStream, SocketAddr) {
-        // The semaphore is never closed.
-        let permit = self.permits.clone().acquire_owned().await.ok();
         loop {
             let (stream, from) = Listener::accept(&mut self.listener).await;
-            if is_allowed(from.ip(), &self.allowed) {
-                return (LimitedStream { stream, _permit: permit }, from);
+            if !is_allowed(from.ip(), &self.allowed) {
+                continue;
+            }
+            // Without a place, every connection is being answered: this one is closed.
+            if let Some(place) = self.places.take(from.ip()) {
+                return (LimitedStream { stream, place, places: self.places.clone() }, from);
             }
         }
     }
@@ -57,21 +75,103 @@ impl Listener for LimitedListener {
     }
 }
 
-/// A connection that counts while it is open.
+/// The places of all connections.
+#[derive(Clone, Debug, Default)]
+struct Places(Arc<Mutex<Vec<Arc<Place>>>>);
+
+/// The place of a connection.
+#[derive(Debug)]
+struct Place {
+    from: IpAddr,
+    born: Instant,
+    state: Mutex<PlaceState>,
+    task: AtomicWaker,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PlaceState {
+    /// Since when it is idle; `None` while a request is answered.
+    idle_since: Option<Instant>,
+    is_lost: bool,
+}
+
+impl Place {
+    fn state(&self) -> std::sync::MutexGuard<'_, PlaceState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the connection is to end now; otherwise the task is woken when another one takes the place.
+    fn has_ended(&self, cx: &mut Context<'_>) -> bool {
+        self.task.register(cx.waker());
+        let state = self.state();
+        state.is_lost || (state.idle_since.is_some() && self.born.elapsed() > LIFE)
+    }
+}
+
+impl Places {
+    fn all(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Place>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a new connection, if need be that of an idle one.
+    fn take(&self, from: IpAddr) -> Option<Arc<Place>> {
+        let from = Some(from.to_canonical()).filter(|from| !from.is_loopback()).unwrap_or(Ipv4Addr::LOCALHOST.into());
+        let mut all = self.all();
+        let count = |address: IpAddr| all.iter().filter(|place| place.from == address).count();
+        let has_share = count(from) >= SHARE;
+        if has_share || all.len() >= MOST {
+            // Who has the most connections gives up one.
+            let idle = all.iter().enumerate().filter(|(_, place)| !has_share || place.from == from);
+            let idle = idle.filter_map(|(n, place)| Some((n, count(place.from), place.state().idle_since?)));
+            let (lost, ..) = idle.min_by_key(|(_, count, since)| (Reverse(*count), *since))?;
+            let lost = all.swap_remove(lost);
+            lost.state().is_lost = true;
+            lost.task.wake();
+        }
+        let now = Instant::now();
+        let state = Mutex::new(PlaceState { idle_since: Some(now), is_lost: false });
+        let place = Arc::new(Place { from, born: now, state, task: AtomicWaker::new() });
+        all.push(place.clone());
+        Some(place)
+    }
+}
+
+/// A connection that has a place while it is open.
 #[derive(Debug)]
 pub(super) struct LimitedStream {
     stream: TcpStream,
-    _permit: Option<OwnedSemaphorePermit>,
+    place: Arc<Place>,
+    places: Places,
+}
+
+impl Drop for LimitedStream {
+    fn drop(&mut self) {
+        self.places.all().retain(|place| !Arc::ptr_eq(place, &self.place));
+    }
 }
 
 impl AsyncRead for LimitedStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        if self.place.has_ended(cx) {
+            // As if the client had closed it.
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.place.state().idle_since = None;
+        }
+        read
     }
 }
 
 impl AsyncWrite for LimitedStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if self.place.has_ended(cx) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        // Whether the client takes the answer is its own affair: it is bounded by this idle time.
+        self.place.state().idle_since = Some(Instant::now());
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
@@ -129,6 +229,65 @@ mod tests {
         drop(idle_connections);
         end.send_replace(true);
         http_server::finish(serving).await;
+    }
+
+    /// A request on a connection that stays open, and the head of its answer.
+    async fn ask(stream: &mut TcpStream) -> io::Result<String> {
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;
+        let mut answer = [0; 4_096];
+        match stream.read(&mut answer).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            length => Ok(String::from_utf8_lossy(&answer[..length]).into_owned()),
+        }
+    }
+
+    #[tokio::test]
+    async fn polite_connections_keep_no_probe_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let router = Router::new().route("/", get(|| async { "page" }));
+        let (end, ends) = watch::channel(false);
+        let listener = LimitedListener::new(listener, Arc::new([]));
+        let places = listener.places.clone();
+        let serving = http_server::spawn(listener, router, ends, http_server::IDLE);
+        let mut polite = Vec::new();
+        for _ in 0..3 {
+            for _ in 0..MOST {
+                let mut stream = TcpStream::connect(at).await.unwrap();
+                ask(&mut stream).await.unwrap();
+                polite.push(stream);
+            }
+            for stream in &mut polite {
+                // Those that lost their places notice it here.
+                let _ = ask(stream).await;
+            }
+            let probe = exchange(at, b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
+            assert!(probe.ends_with("page"), "{probe}");
+            assert!(places.all().len() <= SHARE);
+        }
+        end.send_replace(true);
+        http_server::finish(serving).await;
+    }
+
+    #[test]
+    fn address_with_its_share_gives_up_its_own_place_and_a_full_house_that_of_the_greediest() {
+        let places = Places::default();
+        let address = |n: usize| IpAddr::from([10, 0, 0, u8::try_from(n).unwrap()]);
+        for n in 0..MOST {
+            places.take(address(n / SHARE)).unwrap();
+        }
+        let first = places.all()[0].clone();
+        places.take(address(0)).unwrap();
+        assert!(first.state().is_lost, "the oldest of the same address");
+        let count = |n| places.all().iter().filter(|place| place.from == address(n)).count();
+        places.take(address(9)).unwrap();
+        assert_eq!(count(9), 1);
+        assert_eq!(places.all().len(), MOST);
+        // Nobody who is being answered loses the place.
+        for place in places.all().iter() {
+            place.state().idle_since = None;
+        }
+        assert!(places.take(address(8)).is_none() && places.take(address(0)).is_none());
     }
 
     #[test]

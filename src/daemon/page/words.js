@@ -95,7 +95,7 @@ export function causes(known) {
   }
   const edits = status.edits ?? {};
   for (const [state, kind, what, command] of [
-    ["held", "bad", "they wait for a decision. To send them:", "crm-mirror outbox release --all"],
+    ["held", "bad", "they wait for a decision: outbox drop --all discards them, outbox release --all sends them. To see them:", "crm-mirror outbox list"],
     ["conflict", "warn", "the service has other values now. To resolve them:", "crm-mirror outbox"],
     ["rejected", "warn", "the service refused them. To see why:", "crm-mirror outbox --all"],
   ]) {

@@ -1,7 +1,7 @@
 //! Decides after the end of a run: what continues, what waits, and how long.
 
 use super::{CurrentRun, DaemonHold, FLOOR, HoldReason, KEY, PASSING, Preemption, StateMachine, Trouble};
-use crate::budget::{PollingBudget, decide_poll};
+use crate::budget::{POLLING_SHARE, PollingBudget, decide_poll};
 use crate::daemon::inputs_and_effects::Effect;
 use crate::daemon::job::{self, FailureKind, PollFacts, QueuedJob, RunEnd, RunEnding, Trigger};
 use crate::daemon::timetable::ScheduleKind;
@@ -87,7 +87,7 @@ impl StateMachine {
             left: facts.left,
             reserve: facts.reserve,
             limit: facts.limit,
-            share: self.timetable.auto_share,
+            share: POLLING_SHARE,
             polled: self.polled.1,
             idle_cost: facts.idle_cost,
         };

@@ -10,10 +10,11 @@ mod auto;
 mod histories;
 mod partial;
 
-fn timetable(jitter: &str) -> Timetable {
-    let flags = vec![("sync.sweep_schedule", "0 0 3 * * *".into()), ("sync.jitter", jitter.into())];
+/// A timetable with this part of the longest delay, 10 seconds.
+fn timetable(part: f64) -> Timetable {
+    let flags = vec![("sync.sweep_schedule", "0 0 3 * * *".into())];
     let sources = Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
-    Timetable::new(&Config::load(&sources).unwrap().sync, 1.0)
+    Timetable::new(&Config::load(&sources).unwrap().sync, part)
 }
 
 /// So many seconds after noon.
@@ -24,7 +25,7 @@ fn at(seconds: u64) -> Instant {
 
 /// A daemon at noon with no due jobs.
 fn fresh() -> StateMachine {
-    StateMachine::new(timetable("0s"), past([at(0); 3]), at(0))
+    StateMachine::new(timetable(0.0), past([at(0); 3]), at(0))
 }
 
 /// A mirror that was copied, whose kinds have run up to these times.
@@ -92,7 +93,7 @@ fn tick_starts_due_jobs_only() {
 #[test]
 fn downtime_causes_one_run_of_each_kind() {
     let days_ago = at(0).minus(Duration::from_secs(3 * 86_400));
-    let mut state = StateMachine::new(timetable("0s"), past([days_ago; 3]), at(0));
+    let mut state = StateMachine::new(timetable(0.0), past([days_ago; 3]), at(0));
     let effects = state.on(Input::Tick, at(0));
     assert_eq!(started(&effects), [("sync", 1, Trigger::Schedule)]);
     let words: Vec<&str> = state.waiting().iter().map(|job| job.job.kind()).collect();
@@ -101,12 +102,12 @@ fn downtime_causes_one_run_of_each_kind() {
 
 #[test]
 fn fleet_that_starts_at_once_does_not_send_at_once() {
-    let mut state = StateMachine::new(timetable("10s"), past([Instant::EPOCH, at(0), at(0)]), at(0));
+    let mut state = StateMachine::new(timetable(1.0), past([Instant::EPOCH, at(0), at(0)]), at(0));
     assert_eq!(started(&state.on(Input::Tick, at(0))), []);
     assert_eq!(state.wakes_at(at(0)), Some(at(10)));
     assert_eq!(started(&state.on(Input::Tick, at(10))).len(), 1);
     // A person's request is not delayed.
-    let mut state = StateMachine::new(timetable("10s"), past([at(0); 3]), at(0));
+    let mut state = StateMachine::new(timetable(1.0), past([at(0); 3]), at(0));
     assert_eq!(started(&state.on(Input::Asked(1, DaemonRequest::Run(Job::sync())), at(0))).len(), 1);
 }
 
@@ -259,14 +260,14 @@ fn run_without_a_request_ends_no_trouble() {
 
 #[test]
 fn edit_is_not_delayed_by_the_start_delay() {
-    let mut state = StateMachine::new(timetable("10s"), past([Instant::EPOCH, at(0), at(0)]), at(0));
+    let mut state = StateMachine::new(timetable(1.0), past([Instant::EPOCH, at(0), at(0)]), at(0));
     assert_eq!(started(&state.on(Input::EditsDue, at(1))), [("push", 1, Trigger::Schedule)]);
 }
 
 #[test]
 fn first_run_of_an_empty_mirror_starts_at_once() {
     let empty = PastRuns { is_empty: true, ..past([Instant::EPOCH, at(0), at(0)]) };
-    let mut state = StateMachine::new(timetable("10s"), empty, at(0));
+    let mut state = StateMachine::new(timetable(1.0), empty, at(0));
     assert_eq!(started(&state.on(Input::Tick, at(0))), [("sync", 1, Trigger::Schedule)]);
 }
 
@@ -356,7 +357,7 @@ fn pause_stops_scheduled_jobs_but_not_manual_ones() {
     assert!(effects.contains(&Effect::StorePause(4, None)));
 
     let paused = PastRuns { paused_since: Some(at(0)), ..past([Instant::EPOCH; 3]) };
-    let mut state = StateMachine::new(timetable("0s"), paused, at(10));
+    let mut state = StateMachine::new(timetable(0.0), paused, at(10));
     assert_eq!(started(&state.on(Input::Tick, at(10))), [], "it survives the process");
 }
 
@@ -401,7 +402,7 @@ fn configuration_is_reloaded_between_runs() {
     let effects = state.on(stopped(), at(2));
     assert_eq!(effects.last(), Some(&Effect::Reload));
     assert_eq!(started(&effects), []);
-    let effects = state.on(Input::Reloaded(Some(timetable("0s"))), at(2));
+    let effects = state.on(Input::Reloaded(Some(timetable(0.0))), at(2));
     assert_eq!(effects[0], Effect::Reschedule);
     assert_eq!(started(&effects), [("sync", 1, Trigger::Manual)], "the rest runs with the new one");
     // An invalid one changes nothing; until that is known, nothing starts.
@@ -457,7 +458,7 @@ fn wait_ends_despite_a_clock_that_is_set_back() {
 #[test]
 fn part_that_failed_is_attempted_a_minute_later_at_the_earliest() {
     let mut state =
-        StateMachine::new(timetable("0s"), past([at(0), at(0).minus(Duration::from_secs(86_400)), at(0)]), at(0));
+        StateMachine::new(timetable(0.0), past([at(0), at(0).minus(Duration::from_secs(86_400)), at(0)]), at(0));
     assert_eq!(started(&state.on(Input::Tick, at(0)))[0].0, "verify");
     // An audit that says that something is due now, and did not attempt it.
     let kind = FailureKind::Partial { next_try: at(10), attempted: false };

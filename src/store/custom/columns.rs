@@ -370,7 +370,7 @@ impl MirrorTx<'_> {
             for name in names.iter().filter(|name| there.contains(*name)) {
                 self.drop_views()?;
                 self.drop_index(table, name)?;
-                self.set_indexes_aside(table, name)?;
+                self.drop_user_indexes(table, name)?;
                 self.alter(&format!("ALTER TABLE {table} DROP COLUMN {name}"))?;
             }
         }

@@ -4,6 +4,6 @@ mod back_fill;
 pub(super) mod changes;
 pub(super) mod columns;
 pub(super) mod extras;
-mod rows;
+pub(in crate::store) mod rows;
 pub(in crate::store) mod table_shapes_of_file;
 mod values_in_extra;

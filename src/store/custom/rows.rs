@@ -93,7 +93,7 @@ pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRo
 }
 
 /// The columns of a table that were made for custom fields, parked ones included.
-pub(super) fn physical(conn: &Connection, table: &str) -> Result<BTreeSet<String>, StoreError> {
+pub(in crate::store) fn physical(conn: &Connection, table: &str) -> Result<BTreeSet<String>, StoreError> {
     let doing = "read the custom columns";
     let mut stmt = conn
         .prepare("SELECT name FROM pragma_table_info(?1) WHERE substr(name, 1, 3) = 'cf_' OR substr(name, 1, 12) = 'archived_cf_'")

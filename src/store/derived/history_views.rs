@@ -1,17 +1,20 @@
 //! `contact_history` and `company_history`: every value of every field, with the time it was valid (a slowly changing
 //! dimension of type 2).
 //!
-//! The views are computed from `changes` and the current rows; nothing is stored twice. `valid_from` is NULL if the
-//! value is older than the history, `valid_to` if it is the current one. They are recreated with the `_full` views,
-//! whose columns they use.
+//! The views are computed from `changes`, the current rows, the columns of archived fields, and the values that a field had
+//! before its type changed; nothing is stored twice. `valid_from` is NULL if the value is older than the history, `valid_to`
+//! if it is the current one. A value ends with the next one, or when its field is archived or gets another type. The views
+//! are recreated with the `_full` views, whose columns they use.
 //!
-//! Times are written as `+seen_at`, which no index can be used for: without statistics SQLite prefers the index of times
-//! to that of records, and would read half of all changes for the state of one record at a time.
+//! SQLite reads a few records by index, also those of a join or a subquery, only if a column has the same affinity in every
+//! part of the UNION. No index can be used for an expression: without statistics SQLite would prefer an index of times, or of
+//! objects, to that of records, and read half of all changes for the state of one record. DuckDB misprints a unary plus,
+//! which would do the same.
 
 use super::view_columns::{From, ViewColumn};
 use crate::model::catalogue::Object;
 use crate::store::program_objects::history_view;
-use crate::store::records::shape::Shape;
+use crate::store::records::shape::{Shape, is_number};
 
 /// Pairs in one `json_object`. SQLite accepts 127 arguments, and some builds accept 100 (the JDBC driver); a build that
 /// accepts fewer could not read the file at all.
@@ -20,18 +23,60 @@ const PAIRS: usize = 25;
 /// Whether a change `e` of a record determines the value of a column `f.key`.
 const TOUCHES: &str = "(e.kind IN ('insert', 'remove') OR json_type(e.fields, '$.\"' || f.key || '\"') IS NOT NULL)";
 
-/// The statement that makes the view.
-pub(in crate::store) fn create(object: Object, list: &Shape, detail: &Shape, columns: Vec<ViewColumn>) -> String {
-    let pairs: Vec<String> = columns
+/// Whether an entry `e` of the columns ends every value of a column.
+fn ends(column: &str) -> String {
+    format!(
+        "e.kind = 'schema' AND json_extract(e.fields, '$.column') = {column} \
+         AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed')"
+    )
+}
+
+/// A value as an argument of a JSON function, which by itself keeps 15 digits of a double.
+pub(in crate::store) fn json_argument(value: &str) -> String {
+    format!(
+        "CASE WHEN typeof({value}) = 'real' AND abs({value}) < 9e999 THEN json(printf('%!.17g', {value})) ELSE {value} END"
+    )
+}
+
+/// The statement that makes the view. `archived` are the columns of archived fields, and whether each is of the detail.
+pub(in crate::store) fn create(
+    object: Object,
+    list: &Shape,
+    detail: &Shape,
+    columns: Vec<ViewColumn>,
+    archived: &[(String, bool)],
+) -> String {
+    let pair = |name: &str, value: String, shape: &Shape, source: &str| match is_number(object, shape, source) {
+        true => format!("'{name}', {}", json_argument(&value)),
+        false => format!("'{name}', {value}"),
+    };
+    let mut pairs: Vec<String> = columns
         .into_iter()
         .filter(|column| !["id", "synced_at", "fetched_at"].contains(&column.name.as_str()))
         .filter_map(|column| match column.from {
-            From::List(source) => Some(format!("'{}', r.{source}", column.name)),
-            From::Detail(source) => Some(format!("'{}', d.{source}", column.name)),
+            From::List(source) | From::Detail(source) if source.starts_with("archived_") => None,
+            From::List(source) => Some(pair(&column.name, format!("r.{source}"), list, &source)),
+            From::Detail(source) => Some(pair(&column.name, format!("d.{source}"), detail, &source)),
             From::Name { .. } | From::Labels { .. } => None,
         })
         .collect();
+    let plain = |name: &str| name.strip_prefix("archived_").unwrap_or(name).to_string();
+    pairs.extend(archived.iter().map(|(name, is_detail)| {
+        let value = format!("{}.{name}", if *is_detail { "d" } else { "r" });
+        format!("'{}', {}", plain(name), json_argument(&value))
+    }));
     let parts: Vec<String> = pairs.chunks(PAIRS).map(|pairs| format!("json_object({})", pairs.join(", "))).collect();
+    let ended = |column: &str, which: &str| {
+        format!(
+            "(SELECT e.seen_at FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = '' AND {} {which} LIMIT 1)",
+            ends(column)
+        )
+    };
+    let last = "ORDER BY e.seq DESC";
+    let mut names: Vec<String> = archived.iter().map(|(name, _)| format!("'{}'", plain(name))).collect();
+    // A list that is empty is SQL of SQLite alone.
+    names.push("''".into());
+    let is_archived = format!("f.key IN ({})", names.join(", "));
     format!(
         "CREATE VIEW {view} (
     id, -- the record's id
@@ -40,27 +85,37 @@ pub(in crate::store) fn create(object: Object, list: &Shape, detail: &Shape, col
     valid_from, -- since when, UTC; NULL: since before the history
     valid_to -- until when, UTC; NULL: still
 ) AS
-SELECT c.record_id, f.key, json_extract(f.value, '$[1]'), +c.seen_at,
-    (SELECT e.seen_at FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = c.record_id AND e.seq > c.seq
-     AND {TOUCHES} ORDER BY e.seq LIMIT 1)
+SELECT c.record_id, coalesce(f.key, NULL), json_extract(f.value, '$[1]'), CAST(c.seen_at AS TEXT),
+    CAST((SELECT e.seen_at FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id IN (c.record_id, '')
+     AND e.seq > c.seq AND (e.kind <> 'schema' AND {TOUCHES} OR {ends}) ORDER BY e.seq LIMIT 1) AS TEXT)
 FROM changes AS c CROSS JOIN json_each(c.fields) AS f
-WHERE c.object_type = '{object}' AND c.kind IN ('insert', 'update')
+WHERE coalesce(c.object_type, '') = '{object}' AND c.kind IN ('insert', 'update')
 UNION ALL
-SELECT c.record_id, f.key, json_extract(f.value, '$[0]'), NULL, +c.seen_at
+SELECT c.record_id, coalesce(f.key, NULL), json_extract(f.value, '$[0]'), CAST(NULL AS TEXT),
+    CAST(coalesce({ended_before}, c.seen_at) AS TEXT)
 FROM changes AS c CROSS JOIN json_each(c.fields) AS f
-WHERE c.object_type = '{object}' AND c.kind IN ('update', 'remove') AND NOT EXISTS (
+WHERE coalesce(c.object_type, '') = '{object}' AND c.kind IN ('update', 'remove') AND NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = c.record_id AND e.seq < c.seq
     AND {TOUCHES})
 UNION ALL
-SELECT r.id, f.key, f.value, NULL, NULL
-FROM {table} AS r LEFT JOIN {details} AS d ON d.{key} = r.id
+SELECT r.id, coalesce(f.key, NULL), coalesce(f.value, NULL), CAST(NULL AS TEXT), CAST({archived_at} AS TEXT)
+FROM {table} AS r LEFT JOIN {details} AS d ON d.{details_key} = r.id
 CROSS JOIN json_each(json_array({parts})) AS p CROSS JOIN json_each(p.value) AS f
-WHERE f.value IS NOT NULL AND NOT EXISTS (
-    SELECT 1 FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = r.id AND {TOUCHES})",
+WHERE f.value IS NOT NULL AND (NOT {is_archived} OR {archived_at} IS NOT NULL) AND NOT EXISTS (
+    SELECT 1 FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = r.id AND {TOUCHES})
+UNION ALL
+SELECT f.record_id, coalesce(f.key, NULL), json_extract(f.value, '$'), CAST(NULL AS TEXT), CAST({retyped_at} AS TEXT)
+FROM (SELECT record_id, column_name AS key, value FROM retyped_values WHERE object_type = '{object}') AS f
+WHERE NOT EXISTS (
+    SELECT 1 FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = f.record_id AND {TOUCHES})",
         view = history_view(object),
+        ends = ends("f.key"),
+        ended_before = ended("f.key", "AND e.seq < c.seq ORDER BY e.seq"),
+        archived_at = ended("f.key", &format!("AND {is_archived} {last}")),
+        retyped_at = ended("f.key", last),
         table = list.table,
         details = detail.table,
-        key = detail.key,
+        details_key = detail.key,
         parts = parts.join(", "),
     )
 }

@@ -1,8 +1,7 @@
 //! Secondary indexes: those of the schema, and one for each custom field that lists can be filtered by.
 //!
 //! All of them are built in bulk at the end of an object's first copy. The indexes of custom fields are created and
-//! dropped with their columns, and their number is limited by the configuration, because each is written with every
-//! row. The file stores the limit, so that every process uses the same one.
+//! dropped with their columns, and their number is limited, because each is written with every row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +15,6 @@ use crate::store::derived::views;
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::accepted_values;
 use crate::store::reader::ReadTx;
-use crate::store::records::upsert::Phase;
 use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
@@ -30,7 +28,7 @@ const fn standard(object: Object) -> &'static str {
     }
 }
 
-/// The default number of custom fields of each object with an index: the oldest ones.
+/// The number of custom fields of each object with an index: the oldest ones.
 pub const MOST_INDEXED: u32 = 4;
 
 /// The index of a column.
@@ -76,20 +74,6 @@ impl ReadTx<'_> {
 }
 
 impl MirrorTx<'_> {
-    /// Changes how many custom fields of each object have an index, and builds or drops indexes accordingly.
-    pub(in crate::store) fn index_at_most(&self, most: u32) -> Result<(), StoreError> {
-        if self.state(&StateKey::CustomIndexes)? == Some(most) {
-            return Ok(());
-        }
-        self.set_state(&StateKey::CustomIndexes, &most)?;
-        for object in Object::ALL {
-            if self.phase(object)? == Phase::Kept {
-                self.bring_indexes_in_step(object)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Builds missing indexes of an object, and drops those of custom fields that no longer have one.
     pub(in crate::store) fn bring_indexes_in_step(&self, object: Object) -> Result<(), StoreError> {
         self.conn.execute_batch(standard(object)).doing(DOING)?;
@@ -137,7 +121,6 @@ impl MirrorTx<'_> {
     /// The columns that should have an index: for a decimal its companion, which sorts as numbers. The values of
     /// multi-selects have their own table.
     fn indexed_columns(&self, object: Object) -> Result<Vec<String>, StoreError> {
-        let most = self.state(&StateKey::CustomIndexes)?.unwrap_or(MOST_INDEXED);
         let mut stmt = self
             .conn
             .prepare_cached(
@@ -147,7 +130,7 @@ impl MirrorTx<'_> {
                  ORDER BY created_at IS NULL, created_at, id LIMIT ?2",
             )
             .doing(DOING)?;
-        let rows = stmt.query_map(rusqlite::params![object.as_str(), most], |row| {
+        let rows = stmt.query_map(rusqlite::params![object.as_str(), MOST_INDEXED], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
         });
         let rows: Vec<_> = rows.and_then(Iterator::collect).doing(DOING)?;

@@ -2,7 +2,7 @@
 
 pub(super) mod build;
 mod dictionary;
-mod history_views;
+pub(super) mod history_views;
 pub(super) mod indexes;
 mod lookup_views;
 pub(super) mod options;

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::store::file::migrate;
 
 /// The sources of everything that is derived.
-const SOURCES: [(&str, &str); 13] = [
+const SOURCES: [(&str, &str); 16] = [
     ("build.rs", include_str!("build.rs")),
     ("dictionary.rs", include_str!("dictionary.rs")),
     ("history_views.rs", include_str!("history_views.rs")),
@@ -25,7 +25,10 @@ const SOURCES: [(&str, &str); 13] = [
     ("search_form.rs", include_str!("search_form.rs")),
     ("view_columns.rs", include_str!("view_columns.rs")),
     ("views.rs", include_str!("views.rs")),
+    ("../outbox/accepted_values.rs", include_str!("../outbox/accepted_values.rs")),
     ("../outbox/guards.rs", include_str!("../outbox/guards.rs")),
+    ("../outbox/knowledge.rs", include_str!("../outbox/knowledge.rs")),
+    ("../outbox/queue_statements.rs", include_str!("../outbox/queue_statements.rs")),
     ("../outbox/triggers.rs", include_str!("../outbox/triggers.rs")),
 ];
 

@@ -16,14 +16,52 @@ use std::collections::BTreeSet;
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, ToSql, params, params_from_iter};
 
+use crate::error_chain::error_chain;
 use crate::model::catalogue::Object;
+use crate::store::derived::options::ViewOptions;
 use crate::store::derived::search_document::Document;
 use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
 use crate::store::records::upsert::{ColumnDifference, Phase};
 use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "keep the search index";
+
+impl ReadTx<'_> {
+    /// What is wrong with the index of an object, as far as a few counts and one search show it; `None` also if there is
+    /// none yet.
+    pub(in crate::store) fn search_damage(&self, object: Object) -> Result<Option<String>, StoreError> {
+        if self.state::<Vec<String>>(&StateKey::Searched(object))?.is_none() {
+            return Ok(None);
+        }
+        let (table, search) = (object.table(), object.search_table());
+        let count = |sql: &str| self.conn.query_row(sql, [], |row| row.get::<_, i64>(0));
+        let records = count(&format!("SELECT count(*) FROM {table}")).doing(DOING)?;
+        // The pages of the index: FTS5 numbers them by segment and place.
+        let lost_pages = format!(
+            "SELECT count(*) + (EXISTS (SELECT 1 FROM {search}_data WHERE id >> 37) AND NOT EXISTS (SELECT 1 FROM {search}_idx))
+             FROM {search}_idx AS i WHERE NOT EXISTS (SELECT 1 FROM {search}_data WHERE id = (i.segid << 37) + (i.pgno >> 1))"
+        );
+        let looked_at = || -> rusqlite::Result<(i64, [i64; 3])> {
+            count(&format!("SELECT count(*) FROM (SELECT 1 FROM {search} WHERE {search} MATCH 'a' LIMIT 1)"))?;
+            let documents = [
+                count(&format!("SELECT count(*) FROM search_documents WHERE object_type = '{object}'"))?,
+                count(&format!("SELECT count(*) FROM {search}_docsize"))?,
+                count(&format!("SELECT count(*) FROM {search}_content"))?,
+            ];
+            Ok((count(&lost_pages)?, documents))
+        };
+        Ok(match looked_at() {
+            Err(error) => Some(error.to_string()),
+            Ok((1.., _)) => Some("parts of it are missing".into()),
+            Ok((_, documents)) => documents
+                .into_iter()
+                .find(|documents| *documents != records)
+                .map(|documents| format!("it has {documents} documents of {records} records")),
+        })
+    }
+}
 
 impl MirrorTx<'_> {
     /// Marks a record's document as out of date.
@@ -52,8 +90,41 @@ impl MirrorTx<'_> {
     pub(in crate::store) fn settle_search(&self) -> Result<(), StoreError> {
         let stale = self.pending.stale_documents.take();
         for object in Object::ALL {
-            let ids = stale.iter().filter(|(of, _)| *of == object).map(|(_, id)| id.as_str());
-            self.write_documents(object, ids)?;
+            let mut ids = stale.iter().filter(|(of, _)| *of == object).map(|(_, id)| id.as_str()).peekable();
+            if ids.peek().is_none() {
+                continue;
+            }
+            self.conn.execute_batch("SAVEPOINT search").doing(DOING)?;
+            // What SQLite would write with the commit is written here, where a failure costs nothing else.
+            let table = object.search_table();
+            let flush = format!("INSERT INTO {table} ({table}) VALUES ('flush')");
+            if let Err(error) = self.write_documents(object, ids).and_then(|()| self.run(&flush, &[])) {
+                self.conn.execute_batch("ROLLBACK TO search").doing(DOING)?;
+                self.mend_search(object, &error_chain(&error))?;
+            }
+            self.conn.execute_batch("RELEASE search").doing(DOING)?;
+        }
+        Ok(())
+    }
+
+    /// Builds an index anew if it is damaged: it is derived, and must not stop the page that it is derived from. An error that
+    /// has another reason occurs again here.
+    fn mend_search(&self, object: Object, why: &str) -> Result<(), StoreError> {
+        let options: ViewOptions = self.state(&StateKey::ViewOptions)?.unwrap_or_default();
+        let document = self.shapes.document(object);
+        self.recreate_search(object, options.search)?;
+        self.build_search(object, &document)?;
+        self.set_state(&StateKey::Searched(object), &document.custom)?;
+        tracing::warn!("The search index of {} was damaged, and was built again: {why}", object.table());
+        Ok(())
+    }
+
+    /// Builds the indexes anew that another program has damaged, as far as a few counts show it.
+    pub(in crate::store) fn mend_searches(&self) -> Result<(), StoreError> {
+        for object in Object::ALL {
+            if let Some(why) = self.search_damage(object)? {
+                self.mend_search(object, &why)?;
+            }
         }
         Ok(())
     }
@@ -134,10 +205,13 @@ impl MirrorTx<'_> {
     /// if other custom texts are searched now.
     pub(in crate::store) fn bring_search_in_step(&self, object: Object) -> Result<(), StoreError> {
         let document = self.shapes.document(object);
-        match self.state::<Vec<String>>(&StateKey::Searched(object))? {
+        let built = match self.state::<Vec<String>>(&StateKey::Searched(object))? {
             Some(custom) if custom == document.custom => return Ok(()),
-            Some(_) => self.compare_documents(object, &document)?,
-            None => self.build_search(object, &document)?,
+            Some(_) => self.compare_documents(object, &document),
+            None => self.build_search(object, &document),
+        };
+        if let Err(error) = built {
+            return self.mend_search(object, &error_chain(&error));
         }
         self.set_state(&StateKey::Searched(object), &document.custom)
     }

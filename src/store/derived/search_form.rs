@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::catalogue::Object;
 use crate::store::error::{Doing, StoreError};
+use crate::store::file::migrate;
 use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
@@ -38,21 +39,46 @@ impl MirrorTx<'_> {
     /// Recreates the search tables if the tokenization changed. They are filled if the first copy is complete.
     pub(in crate::store) fn set_search_form(&self, form: SearchForm) -> Result<(), StoreError> {
         for object in Object::ALL {
-            let table = object.search_table();
             let sql: Option<String> = self
                 .conn
-                .query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [table], |row| row.get(0))
+                .query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [object.search_table()], |row| row.get(0))
                 .optional()
                 .doing(DOING)?;
-            let Some(sql) = sql else { continue };
-            let Some((columns, _)) = sql.split_once(TOKENIZE) else { continue };
-            let made = format!("{columns}{TOKENIZE} '{}')", form.tokenizer());
-            if sql.contains(&format!("{TOKENIZE} '{}'", form.tokenizer())) {
+            if sql.is_some_and(|sql| sql.contains(&format!("{TOKENIZE} '{}'", form.tokenizer()))) {
                 continue;
             }
-            self.conn.execute_batch(&format!("DROP TABLE {table}; {made}")).doing(DOING)?;
+            self.recreate_search(object, form)?;
             self.clear_state(&StateKey::Searched(object))?;
         }
         Ok(())
+    }
+
+    /// Recreates the search table of an object, empty, whatever is left of it.
+    pub(in crate::store) fn recreate_search(&self, object: Object, form: SearchForm) -> Result<(), StoreError> {
+        let table = object.search_table();
+        let begin = format!("CREATE VIRTUAL TABLE {table} ");
+        let made = migrate::TABLES.split_once(&begin).and_then(|(_, rest)| rest.split_once(TOKENIZE));
+        let columns = made.map_or("", |(columns, _)| columns);
+        // Without its parts SQLite can neither open the table nor drop it.
+        let openable = format!(
+            "CREATE TABLE IF NOT EXISTS {table}_data (id INTEGER PRIMARY KEY, block BLOB);
+             CREATE TABLE IF NOT EXISTS {table}_idx (segid, term, pgno, PRIMARY KEY (segid, term)) WITHOUT ROWID;
+             CREATE TABLE IF NOT EXISTS {table}_content (id INTEGER PRIMARY KEY);
+             CREATE TABLE IF NOT EXISTS {table}_docsize (id INTEGER PRIMARY KEY, sz BLOB);
+             CREATE TABLE IF NOT EXISTS {table}_config (k PRIMARY KEY, v) WITHOUT ROWID;
+             INSERT OR REPLACE INTO {table}_config VALUES ('version', 4)"
+        );
+        let is_there: bool = self
+            .conn
+            .query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = ?1)", [table], |row| row.get(0))
+            .doing(DOING)?;
+        if is_there {
+            self.conn.execute_batch(&format!("{openable}; DROP TABLE {table}")).doing(DOING)?;
+        }
+        // Another program may have dropped the table and left its parts.
+        for part in ["data", "idx", "content", "docsize", "config"] {
+            self.conn.execute_batch(&format!("DROP TABLE IF EXISTS {table}_{part}")).doing(DOING)?;
+        }
+        self.conn.execute_batch(&format!("{begin}{columns}{TOKENIZE} '{}')", form.tokenizer())).doing(DOING)
     }
 }

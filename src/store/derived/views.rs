@@ -6,6 +6,7 @@
 //! not use.
 
 use crate::model::catalogue::Object;
+use crate::store::custom::rows::physical;
 use crate::store::derived::view_columns::{POINTERS, columns};
 use crate::store::derived::{history_views, lookup_views};
 use crate::store::error::{Doing, StoreError};
@@ -63,7 +64,12 @@ impl MirrorTx<'_> {
             self.conn.execute_batch(&sql).doing("remake the views")?;
             let lookup = lookup_views::create(object, &list, &detail, &columns);
             self.conn.execute_batch(&lookup).doing("recreate the views for joins")?;
-            let history = history_views::create(object, &list, &detail, columns);
+            let mut archived = Vec::new();
+            for (table, is_detail) in [(list.table, false), (detail.table, true)] {
+                let names = physical(&self.conn, table)?.into_iter().filter(|name| name.starts_with("archived_"));
+                archived.extend(names.map(|name| (name, is_detail)));
+            }
+            let history = history_views::create(object, &list, &detail, columns, &archived);
             self.conn.execute_batch(&history).doing("remake the views of the history")?;
         }
         self.make_edit_triggers()?;

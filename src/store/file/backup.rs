@@ -20,10 +20,11 @@ use rusqlite::config::DbConfig;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use super::original::IN_A_COPY;
 use super::{lock, open};
 use crate::model::Instant;
 use crate::store::error::{Doing, StoreError};
-use crate::store::outbox::hold_open::hold_open_edits;
+use crate::store::outbox::hold_open::{Requests, hold_open_edits};
 
 /// The retry interval while another process changes the file's schema.
 const RETRY: Duration = Duration::from_millis(50);
@@ -89,7 +90,8 @@ pub fn backup(mirror: &Path, target: &Path, replace: bool, now: Instant) -> Resu
         _ => {}
     }
     let unfinished = Unfinished::make(target).map_err(io(target))?;
-    let held_edits = fill(&source, &unfinished.0, now)?;
+    let held_edits = fill(&source.conn, &unfinished.0, now)?;
+    source.unchanged()?;
     let file = File::open(&unfinished.0).map_err(io(&unfinished.0))?;
     file.sync_all().map_err(io(&unfinished.0))?;
     let bytes = file.metadata().map_err(io(&unfinished.0))?.len();
@@ -124,7 +126,7 @@ struct Unfinished(PathBuf);
 impl Unfinished {
     fn make(target: &Path) -> io::Result<Unfinished> {
         let mut path = target.as_os_str().to_owned();
-        path.push(format!(".{}.new", std::process::id()));
+        path.push(format!(".{:016x}.new", fastrand::u64(..)));
         let path = PathBuf::from(path);
         OpenOptions::new().write(true).create_new(true).mode(lock::MODE).open(&path)?;
         Ok(Unfinished(path))
@@ -190,7 +192,7 @@ fn become_another_mirror(copy: &mut Connection, now: Instant) -> Result<u64, Sto
     )
     .doing(doing)?;
     // A release that was given to the original does not apply to the copy.
-    let held = hold_open_edits(&tx, "held in a copy of the mirror: the original may send it too", now)?;
+    let held = hold_open_edits(&tx, Requests::Keep, IN_A_COPY, now)?;
     tx.commit().doing(doing)?;
     Ok(held)
 }

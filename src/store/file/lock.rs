@@ -2,9 +2,10 @@
 
 use std::fs::{File, TryLockError};
 use std::io::Read;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use crate::regular_file;
 use crate::store::error::StoreError;
 
 /// Files created here can be written by their owner and read by their group; SQLite gives the WAL and its index the
@@ -19,41 +20,25 @@ pub struct Lock {
     file: File,
     path: PathBuf,
     found: Option<String>,
+    found_writer: Option<String>,
 }
 
-/// The widths of the two lines of a lock file: the process, and its note. Fixed, so that one small write replaces a
-/// line.
+/// The widths of the three lines of a lock file: the process, its note, and the file that it writes. Fixed, so that one
+/// small write replaces a line.
 const PID_WIDTH: usize = 20;
 const NOTE_WIDTH: usize = 200;
+const WRITER_WIDTH: usize = 400;
 
-/// A file that root creates in another user's directory is given to that user: otherwise the daemon could not write the
-/// result of a first `sync` by root. SQLite gives the WAL and its index the owner of the database file.
-pub(super) fn give_to_directory_owner(file: &File, path: &Path) {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if let (Ok(own), Ok(folder)) = (file.metadata(), std::fs::metadata(folder))
-        && own.uid() == 0
-        && folder.uid() != 0
-    {
-        // Only root can do this; other users cannot write such a file, and get an error when they open it.
-        let _ = std::os::unix::fs::fchown(file, Some(folder.uid()), Some(folder.gid()));
-    }
-}
+/// What is read of a lock file, in bytes.
+const LONGEST: u64 = 1_000;
 
 impl Lock {
     pub(super) fn take(mirror: &Path) -> Result<Lock, StoreError> {
         let path = beside(mirror);
         let io = |source| StoreError::Io { path: path.clone(), source };
-        let (file, found) = loop {
-            let file = File::options()
-                .create(true)
-                .read(true)
-                .write(true)
-                .truncate(false)
-                .mode(MODE)
-                .open(&path)
-                .map_err(io)?;
-            give_to_directory_owner(&file, &path);
-            let (pid, found) = lines_of(&file);
+        let (file, found, found_writer) = loop {
+            let file = regular_file::open_or_create_own(&path, MODE).map_err(io)?;
+            let (pid, found, found_writer) = lines_of(&file);
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
@@ -66,10 +51,10 @@ impl Lock {
             let is = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
             let (locked, there) = (file.metadata().map_err(io)?, std::fs::metadata(&path));
             if there.is_ok_and(|there| is(there) == is(locked)) {
-                break (file, found);
+                break (file, found, found_writer);
             }
         };
-        let lock = Lock { file, path, found };
+        let lock = Lock { file, path, found, found_writer };
         lock.write_line(0, &std::process::id().to_string(), PID_WIDTH)?;
         Ok(lock)
     }
@@ -85,6 +70,16 @@ impl Lock {
     /// Returns an error of the system, or if the note is longer than 200 bytes.
     pub fn note(&self, note: &str) -> Result<(), StoreError> {
         self.write_line(PID_WIDTH as u64 + 1, note, NOTE_WIDTH)
+    }
+
+    /// What the last process left about the file that it wrote.
+    pub(super) fn found_writer(&self) -> Option<&str> {
+        self.found_writer.as_deref()
+    }
+
+    /// Replaces what is said about the file that is written.
+    pub(super) fn note_writer(&self, text: &str) -> Result<(), StoreError> {
+        self.write_line((PID_WIDTH + 1 + NOTE_WIDTH + 1) as u64, text, WRITER_WIDTH)
     }
 
     fn write_line(&self, at: u64, text: &str, width: usize) -> Result<(), StoreError> {
@@ -129,12 +124,13 @@ fn beside(mirror: &Path) -> PathBuf {
     path.into()
 }
 
-/// The process and the note in a lock file. Unreadable lines are omitted.
-fn lines_of(mut file: &File) -> (String, Option<String>) {
+/// The process, the note and the file in a lock file. Unreadable lines are omitted.
+fn lines_of(file: &File) -> (String, Option<String>, Option<String>) {
     let mut text = String::new();
-    let _ = file.read_to_string(&mut text);
-    let mut lines = text.lines().map(str::trim).map(String::from);
-    (lines.next().unwrap_or_default(), lines.next().filter(|note| !note.is_empty()))
+    let _ = file.take(LONGEST).read_to_string(&mut text);
+    let mut lines = text.lines().map(|line| line.trim_matches([' ', '\0']).to_string());
+    let (pid, note, writer) = (lines.next().unwrap_or_default(), lines.next(), lines.next());
+    (pid, note.filter(|note| !note.is_empty()), writer.filter(|writer| !writer.is_empty()))
 }
 
 /// Whether a mirror has a lock file, locked or not.
@@ -144,13 +140,13 @@ pub(in crate::store) fn is_beside(mirror: &Path) -> bool {
 
 /// The note of a mirror, for readers.
 pub fn note_beside(mirror: &Path) -> Option<String> {
-    lines_of(&File::open(beside(mirror)).ok()?).1
+    lines_of(&regular_file::open_own(&beside(mirror)).ok()?).1
 }
 
 /// The process that writes a mirror now, without disturbing it: `None` if there is none, else its id if it is known.
 pub fn current_writer(mirror: &Path) -> Option<Option<u32>> {
-    let file = File::open(beside(mirror)).ok()?;
-    let (pid, _) = lines_of(&file);
+    let file = regular_file::open_own(&beside(mirror)).ok()?;
+    let (pid, ..) = lines_of(&file);
     // A shared lock, for an instant: only a writer that starts at this moment could notice it.
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Some(pid.parse().ok()),

@@ -4,8 +4,11 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::store::error::{Doing, StoreError};
 
+/// The tables of a new mirror.
+pub(in crate::store) const TABLES: &str = include_str!("../../../schema/migrations/0001_mirror.sql");
+
 /// Append only. A step's index in this list plus one is its `user_version`.
-const STEPS: &[&str] = &[include_str!("../../../schema/migrations/0001_mirror.sql")];
+const STEPS: &[&str] = &[TABLES];
 
 /// Marks the file as a mirror (`CRMM`).
 pub const APPLICATION_ID: i32 = 0x4352_4D4D;

@@ -1,12 +1,11 @@
 //! The mirror's id: random and created once. Cursors of the feed begin with it, so that a follower of one mirror never
 //! continues on another. A mirror whose id is lost gets a new one, and its followers start again.
 
+use uuid::Uuid;
+
 use crate::store::error::StoreError;
 use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
-
-/// The number of random bytes.
-const BYTES: usize = 12;
 
 impl MirrorTx<'_> {
     /// Gives the mirror an id if it has none.
@@ -20,11 +19,13 @@ impl MirrorTx<'_> {
     /// Gives the mirror a new id, because a copy is a different mirror.
     ///
     /// # Errors
-    /// Returns an error of SQLite or of the system's random number generator.
+    /// Returns an error of SQLite.
     pub fn renew_mirror_id(&self) -> Result<(), StoreError> {
-        let mut bytes = [0u8; BYTES];
-        getrandom::fill(&mut bytes).map_err(|source| StoreError::Random(source.to_string()))?;
-        let id: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.set_state(&StateKey::MirrorId, &id)
+        self.set_state(&StateKey::MirrorId, &self.random_id()?)
+    }
+
+    /// A random text of 32 digits.
+    pub(super) fn random_id(&self) -> Result<String, StoreError> {
+        Ok(Uuid::new_v4().simple().to_string())
     }
 }

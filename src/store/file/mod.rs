@@ -6,4 +6,5 @@ pub mod lock;
 pub mod migrate;
 mod mirror_id;
 pub mod open;
+pub(super) mod original;
 pub mod wal;

@@ -1,16 +1,22 @@
 //! Opens the file: checks that it is a mirror, takes the lock, and configures SQLite.
 
 use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
+use rustix::fs::{Access, access};
 
-use super::lock::{Lock, MODE, give_to_directory_owner};
+use super::lock::{Lock, MODE};
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::migrate::{self, APPLICATION_ID};
 use crate::store::file::wal;
+
+/// What a path contains that needs no encoding in a URI.
+const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The kind of file at a path.
 enum FileKind {
@@ -36,11 +42,20 @@ fn file_kind(path: &Path) -> Result<FileKind, StoreError> {
         let tables = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
         Ok((id, version, tables))
     };
+    for beside in wal::files_beside(path) {
+        match std::fs::metadata(&beside) {
+            Ok(meta) if !meta.is_file() => {
+                return Err(StoreError::Io { path: beside, source: std::io::Error::other("it is not a regular file") });
+            }
+            _ => {}
+        }
+    }
     // This check creates no file. If it fails, for example because another process starts to write, the file is opened
     // normally.
-    let found = match at_rest(path).and_then(ask) {
-        Err(_) => Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(ask),
-        found => found,
+    let found = match peek(path).map(ask) {
+        Ok(Ok(found)) => Ok(found),
+        Err(error @ StoreError::NotRecovered { .. }) => return Err(error),
+        _ => Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(ask),
     };
     match found {
         Ok((APPLICATION_ID, found, _)) if found > migrate::KNOWN => {
@@ -94,10 +109,7 @@ pub fn create(path: &Path) -> Result<Lock, StoreError> {
 /// Creates an empty file if there is none: for SQLite it is a database without tables.
 fn make(path: &Path) -> Result<(), StoreError> {
     match File::options().create_new(true).write(true).mode(MODE).open(path) {
-        Ok(file) => {
-            give_to_directory_owner(&file, path);
-            Ok(())
-        }
+        Ok(_) => Ok(()),
         Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
             Err(StoreError::Io { path: path.to_path_buf(), source })
         }
@@ -152,46 +164,107 @@ pub(in crate::store) fn before_close(conn: &Connection) -> Result<(), StoreError
 /// As [`reader`].
 pub(in crate::store) fn editor(path: &Path) -> Result<Connection, StoreError> {
     require(path)?;
-    let open = || -> rusqlite::Result<Connection> {
-        // A missing file is not created.
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let conn = Connection::open_with_flags(path, flags)?;
-        settings(&conn)?;
-        conn.pragma_update(None, "synchronous", "full")?;
-        // The writer keeps the WAL short, and its files are kept for read-only users.
-        conn.pragma_update(None, "wal_autocheckpoint", 0)?;
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        Ok(conn)
+    edited(path).map_err(|source| StoreError::Open { path: path.to_path_buf(), source })
+}
+
+fn edited(path: &Path) -> rusqlite::Result<Connection> {
+    // A missing file is not created.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags)?;
+    settings(&conn)?;
+    conn.pragma_update(None, "synchronous", "full")?;
+    // The writer keeps the WAL short, and its files are kept for read-only users.
+    conn.pragma_update(None, "wal_autocheckpoint", 0)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    Ok(conn)
+}
+
+/// A read-only connection.
+#[derive(Debug)]
+pub(in crate::store) struct ReadOnly {
+    pub conn: Connection,
+    at_rest: Option<AtRest>,
+}
+
+/// A file that was opened as it is, without its WAL, because no process has it open and this user cannot make the files
+/// that a WAL needs. SQLite does not notice if it is written.
+#[derive(Debug, PartialEq, Eq)]
+struct AtRest {
+    path: PathBuf,
+    file: FileStamp,
+    log: Option<FileStamp>,
+}
+
+/// Changes whenever a file is written or replaced.
+type FileStamp = (u64, u64, u64, i64, i64);
+
+fn stamp(path: &Path) -> Option<FileStamp> {
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()))
+}
+
+impl AtRest {
+    fn of(path: &Path) -> Option<AtRest> {
+        let log = stamp(&wal::beside(path)).filter(|(_, _, bytes, ..)| *bytes > 0);
+        Some(AtRest { path: path.to_path_buf(), file: stamp(path)?, log })
+    }
+}
+
+impl ReadOnly {
+    /// Any connection, for tests.
+    #[cfg(test)]
+    pub(in crate::store) fn of(conn: Connection) -> ReadOnly {
+        ReadOnly { conn, at_rest: None }
+    }
+
+    /// Requires that what was read until now is one state of the mirror.
+    ///
+    /// # Errors
+    /// [`StoreError::Written`] if the file was written while it was read as it is.
+    pub(in crate::store) fn unchanged(&self) -> Result<(), StoreError> {
+        match &self.at_rest {
+            Some(before) if AtRest::of(&before.path).as_ref() != Some(before) => {
+                Err(StoreError::Written { path: before.path.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Opens a mirror read-only: the one way to read it.
+///
+/// With its WAL and the index of it, SQLite reads it whoever writes meanwhile. The last connection that is closed removes
+/// both, unless it is one of this program; then a user who can write creates them again, and others read the file as it
+/// is. Nobody is locked out by what another program did.
+///
+/// # Errors
+/// [`StoreError::Missing`] if there is none; [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing;
+/// [`StoreError::NotRecovered`] if its writer was killed and this user cannot recover it.
+pub(in crate::store) fn reader(path: &Path) -> Result<ReadOnly, StoreError> {
+    require(path)?;
+    let open = |source| StoreError::Open { path: path.to_path_buf(), source };
+    let is_awake = || wal::files_beside(path).iter().all(|file| file.exists());
+    if !is_awake() && can_write(path) {
+        // Without it, the file is read as it is.
+        let _ = edited(path);
+    }
+    let (conn, at_rest) = if is_awake() {
+        (Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(open)?, None)
+    } else {
+        (peek(path)?, AtRest::of(path))
     };
-    open().map_err(|source| StoreError::Open { path: path.to_path_buf(), source })
+    conn.busy_timeout(wal::BUSY).map_err(open)?;
+    Ok(ReadOnly { conn, at_rest })
 }
 
-/// Opens a mirror read-only.
-///
-/// # Errors
-/// [`StoreError::Missing`] if there is none; [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing.
-pub(in crate::store) fn reader(path: &Path) -> Result<Connection, StoreError> {
-    require(path)?;
-    waiting(path, Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY))
+fn can_write(path: &Path) -> bool {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    [folder, path].into_iter().all(|path| access(path, Access::WRITE_OK).is_ok())
 }
 
-/// Opens a mirror for a short check without creating a file: if no process has it open, SQLite would create a WAL and
-/// its index even for a reader. Such a connection does not see later writes.
-///
-/// # Errors
-/// Like [`reader`].
-pub(in crate::store) fn reader_at_rest(path: &Path) -> Result<Connection, StoreError> {
-    require(path)?;
-    waiting(path, at_rest(path))
-}
-
-/// A connection that waits for a writer.
-fn waiting(path: &Path, opened: rusqlite::Result<Connection>) -> Result<Connection, StoreError> {
-    let waits = opened.and_then(|conn| conn.busy_timeout(wal::BUSY).map(|()| conn));
-    waits.map_err(|source| StoreError::Open { path: path.to_path_buf(), source })
-}
-
-fn at_rest(path: &Path) -> rusqlite::Result<Connection> {
+/// Opens a mirror without creating a file; later writes are not seen.
+fn peek(path: &Path) -> Result<Connection, StoreError> {
+    let open = |source| StoreError::Open { path: path.to_path_buf(), source };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let [log, index] = wal::files_beside(path);
     let has_log = std::fs::metadata(&log).is_ok_and(|meta| meta.len() > 0);
@@ -199,19 +272,20 @@ fn at_rest(path: &Path) -> rusqlite::Result<Connection> {
         return after_a_kill(path);
     }
     if has_log || (log.exists() && index.exists()) {
-        return Connection::open_with_flags(path, flags);
+        return Connection::open_with_flags(path, flags).map_err(open);
     }
     // The file itself contains everything.
-    let Ok(mut uri) = url::Url::from_file_path(std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())) else {
-        return Connection::open_with_flags(path, flags);
-    };
-    uri.set_query(Some("immutable=1"));
-    Connection::open_with_flags(uri.as_str(), flags)
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let absolute = percent_encode(absolute.as_os_str().as_bytes(), IN_PATH);
+    Connection::open_with_flags(format!("file://{absolute}?immutable=1"), flags).map_err(open)
 }
 
 /// Opens a file that no process has open and whose WAL has contents. In exclusive mode SQLite keeps the index of the WAL in
 /// memory; without a checkpoint on close, the WAL stays as it is.
-fn after_a_kill(path: &Path) -> rusqlite::Result<Connection> {
+fn after_a_kill(path: &Path) -> Result<Connection, StoreError> {
+    if !can_write(path) {
+        return Err(StoreError::NotRecovered { path: path.to_path_buf() });
+    }
     let open = || -> rusqlite::Result<Connection> {
         let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -220,8 +294,7 @@ fn after_a_kill(path: &Path) -> rusqlite::Result<Connection> {
         conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
         Ok(conn)
     };
-    // A user who cannot write the file creates no index next to it either.
-    open().or_else(|_| Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY))
+    open().map_err(|source| StoreError::Open { path: path.to_path_buf(), source })
 }
 
 #[cfg(test)]
@@ -229,8 +302,19 @@ mod tests {
     use super::*;
     use crate::store::file::lock::current_writer;
 
+    /// Removes what SQLite's last connection removes.
+    fn put_to_rest(path: &Path) {
+        for file in wal::files_beside(path) {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+
+    fn read_x(conn: &Connection) -> i64 {
+        conn.query_row("SELECT x FROM t", [], |row| row.get(0)).unwrap()
+    }
+
     #[test]
-    fn reading_an_unopened_mirror_creates_no_file_and_sees_everything() {
+    fn looking_at_an_unopened_mirror_creates_no_file_and_sees_everything() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("100% mine? #1.db");
         let (conn, lock) = writer(&path).unwrap();
@@ -238,44 +322,51 @@ mod tests {
         // As SQLite closes a file for the last time, without the writer's precautions for readers.
         drop((conn, lock));
         std::fs::remove_file(dir.path().join("100% mine? #1.db.lock")).unwrap();
-        let x: i64 = reader_at_rest(&path).unwrap().query_row("SELECT x FROM t", [], |row| row.get(0)).unwrap();
-        assert_eq!((x, std::fs::read_dir(dir.path()).unwrap().count()), (7, 1));
+        assert_eq!((read_x(&peek(&path).unwrap()), std::fs::read_dir(dir.path()).unwrap().count()), (7, 1));
         // The contents of a WAL are seen too.
         let (conn, lock) = writer(&path).unwrap();
         conn.execute_batch("UPDATE t SET x = 8").unwrap();
-        let x: i64 = reader_at_rest(&path).unwrap().query_row("SELECT x FROM t", [], |row| row.get(0)).unwrap();
-        assert_eq!(x, 8);
+        assert_eq!(read_x(&peek(&path).unwrap()), 8);
         // As after a kill and a restart: a WAL with contents, and no index of it.
         let killed = dir.path().join("killed");
         std::fs::create_dir(&killed).unwrap();
         let copy = killed.join("mirror.db");
         std::fs::copy(&path, &copy).unwrap();
-        std::fs::copy(wal::files_beside(&path)[0].clone(), wal::files_beside(&copy)[0].clone()).unwrap();
-        let log = std::fs::read(wal::files_beside(&copy)[0].clone()).unwrap();
-        let x: i64 = reader_at_rest(&copy).unwrap().query_row("SELECT x FROM t", [], |row| row.get(0)).unwrap();
-        assert_eq!((x, std::fs::read_dir(&killed).unwrap().count()), (8, 2));
-        assert_eq!(std::fs::read(wal::files_beside(&copy)[0].clone()).unwrap(), log);
+        std::fs::copy(wal::beside(&path), wal::beside(&copy)).unwrap();
+        let log = std::fs::read(wal::beside(&copy)).unwrap();
+        assert_eq!((read_x(&peek(&copy).unwrap()), std::fs::read_dir(&killed).unwrap().count()), (8, 2));
+        assert_eq!(std::fs::read(wal::beside(&copy)).unwrap(), log);
         drop((conn, lock));
     }
 
     #[test]
-    fn files_that_root_creates_belong_to_the_owner_of_the_directory() {
-        use std::os::unix::fs::{MetadataExt, chown};
-
+    fn reader_that_can_write_creates_the_files_that_other_readers_need() {
         let dir = tempfile::tempdir().unwrap();
-        // Only root can change the owner of a directory; other users create files of their own anyway.
-        if chown(dir.path(), Some(4242), Some(4343)).is_err() {
-            return;
-        }
         let path = dir.path().join("mirror.db");
-        let (conn, lock) = writer(&path).unwrap();
-        conn.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (1)").unwrap();
-        for entry in std::fs::read_dir(dir.path()).unwrap() {
-            let entry = entry.unwrap();
-            let meta = entry.metadata().unwrap();
-            assert_eq!((meta.uid(), meta.gid()), (4242, 4343), "{:?}", entry.path());
-        }
-        drop((conn, lock));
+        let (conn, ..) = writer(&path).unwrap();
+        conn.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (7)").unwrap();
+        drop(conn);
+        assert!(!wal::beside(&path).exists(), "SQLite's last connection removes them");
+        let first = reader(&path).unwrap();
+        assert_eq!((read_x(&first.conn), &first.at_rest), (7, &None));
+        drop(first);
+        assert!(wal::files_beside(&path).iter().all(|file| file.exists()));
+    }
+
+    #[test]
+    fn file_that_is_written_while_it_is_read_as_it_is_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let (conn, ..) = writer(&path).unwrap();
+        conn.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (7)").unwrap();
+        drop(conn);
+        put_to_rest(&path);
+        let resting = ReadOnly { at_rest: AtRest::of(&path), ..ReadOnly::of(peek(&path).unwrap()) };
+        resting.unchanged().unwrap();
+        let (conn, ..) = writer(&path).unwrap();
+        resting.unchanged().unwrap();
+        conn.execute_batch("INSERT INTO t VALUES (8)").unwrap();
+        assert!(matches!(resting.unchanged(), Err(StoreError::Written { .. })));
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub(in crate::store) const STEP: u64 = 64 * 1024 * 1024;
 /// How long the writer waits for readers when it empties the WAL.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// How long it waits for other locks on the file.
-pub(in crate::store) const BUSY: Duration = Duration::from_secs(10);
+/// How long it waits for other locks on the file: longer than a statement that edits a hundred thousand records takes.
+pub(in crate::store) const BUSY: Duration = Duration::from_secs(30);
 
 /// A WAL up to this size is normal. Without readers it stays below `STEP`, except for the transaction at the end of a
 /// first copy, which builds the indexes.
@@ -44,7 +44,7 @@ pub fn beside(mirror: &Path) -> PathBuf {
 }
 
 /// The WAL of a mirror and its index.
-pub(in crate::store) fn files_beside(mirror: &Path) -> [PathBuf; 2] {
+pub fn files_beside(mirror: &Path) -> [PathBuf; 2] {
     ["-wal", "-shm"].map(|suffix| {
         let mut path = mirror.as_os_str().to_owned();
         path.push(suffix);

@@ -51,7 +51,7 @@ pub(super) fn rounded(field: &Editable) -> Option<(String, String)> {
     (custom.data_type == DataType::Integer).then_some((condition, hint))
 }
 
-fn definition(field: &Editable) -> String {
+pub(super) fn definition(field: &Editable) -> String {
     format!(
         "(SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = '{}' AND d.column_name = '{}')",
         field.object, field.column
@@ -79,12 +79,15 @@ fn value(field: &Editable) -> String {
             format!(
                 "{text} AND CAST({new} AS TEXT) NOT GLOB '-[-]*' AND {digits} NOT GLOB '*[^0-9.]*' AND {digits} GLOB '[0-9]*'
     AND {digits} GLOB '*[0-9]' AND {digits} NOT GLOB '*.*.*'
-    AND length(ltrim(substr({digits}, 1, instr({digits} || '.', '.') - 1), '0')) <= 20
-    AND length(rtrim(substr({digits}, instr({digits} || '.', '.') + 1), '0')) <= 10"
+    AND instr({digits} || '.', '.') <= 21 AND length(substr({digits}, instr({digits} || '.', '.') + 1)) <= 10"
             )
         }
-        DataType::Date => format!("typeof({new}) = 'text' AND {new} IS date({new}, '+0 days')"),
-        DataType::DateTime => format!("typeof({new}) = 'text' AND {} IS NOT NULL", timestamp(&new)),
+        DataType::Date => format!("typeof({new}) = 'text' AND {new} IS date({new}, '+0 days') AND {new} >= '0001'"),
+        DataType::DateTime => format!(
+            "typeof({new}) = 'text' AND {} GLOB '[0-9][0-9][0-9][0-9]-*' AND {} >= '0001'",
+            timestamp(&new),
+            timestamp(&new)
+        ),
         DataType::SingleSelect => format!(
             "typeof({new}) = 'text' AND EXISTS (SELECT 1 FROM custom_field_options AS o WHERE o.definition_id = {}
     AND o.value = {new})",
@@ -93,6 +96,7 @@ fn value(field: &Editable) -> String {
         DataType::MultiSelect => format!(
             "CASE WHEN typeof({new}) <> 'text' THEN 0 WHEN json_valid({new}) = 0 THEN 0
     WHEN json_type({new}) <> 'array' THEN 0 WHEN json_array_length({new}) > {MULTI_SELECT} THEN 0
+    WHEN (SELECT count(DISTINCT j.value) FROM json_each({new}) AS j) < json_array_length({new}) THEN 0
     ELSE NOT EXISTS (SELECT 1 FROM json_each({new}) AS j WHERE j.type <> 'text' OR j.value NOT IN (
       SELECT o.value FROM custom_field_options AS o WHERE o.definition_id = {})) END",
             definition(field)
@@ -132,7 +136,8 @@ pub(super) fn condition(field: &Editable) -> String {
     };
     // An empty column may be set to empty again.
     let cleared = if clearable { "1".into() } else { format!("OLD.{} IS NULL", field.column) };
-    format!("CASE WHEN {empty} THEN {cleared} ELSE {} END", value(field))
+    // SQLite's functions stop reading a text at U+0000.
+    format!("CASE WHEN instr({new}, char(0)) > 0 THEN 0 WHEN {empty} THEN {cleared} ELSE {} END", value(field))
 }
 
 /// Whether the new value equals the old one: NULL and an empty text of a standard field are equal.
@@ -169,7 +174,7 @@ pub(super) fn message(field: &Editable) -> String {
         EditTarget::Standard(_) if field.object == Object::Company => {
             ("text with a character that is not white space".into(), true)
         }
-        EditTarget::Standard(_) => ("text".into(), true),
+        EditTarget::Standard(_) => ("text without the character U+0000".into(), true),
         EditTarget::Custom(custom) => {
             let what = match custom.data_type {
                 DataType::ShortText => format!("text of at most {SHORT_TEXT} characters"),
@@ -177,13 +182,13 @@ pub(super) fn message(field: &Editable) -> String {
                 DataType::Integer => "a whole number of 64 bits".into(),
                 DataType::Decimal => "a decimal as text, at most 20 digits before the point and 10 after it".into(),
                 DataType::Boolean => "0 or 1".into(),
-                DataType::Date => "a real date, YYYY-MM-DD".into(),
+                DataType::Date => "a real date, YYYY-MM-DD, of the years 0001 to 9999".into(),
                 DataType::DateTime => {
-                    "a timestamp with a time zone, YYYY-MM-DDTHH:MM:SSZ, to the microsecond at most".into()
+                    "a timestamp with a time zone, YYYY-MM-DDTHH:MM:SSZ, of the years 0001 to 9999 and to the microsecond at most".into()
                 }
                 DataType::SingleSelect => "the value of one of its options, see select_labels".into(),
                 DataType::MultiSelect => {
-                    format!("a JSON array of at most {MULTI_SELECT} values of its options, see select_labels")
+                    format!("a JSON array of at most {MULTI_SELECT} different values of its options, see select_labels")
                 }
                 DataType::Unknown => "no value, because its type is unknown".into(),
             };

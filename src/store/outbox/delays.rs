@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::open;
-use crate::store::outbox::edits;
+use crate::store::outbox::{OPEN, edits};
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "keep the delays of edits";
@@ -98,10 +98,12 @@ impl MirrorTx<'_> {
     pub fn end_obsolete_delays(&self, api_key: &str) -> Result<(), StoreError> {
         self.conn
             .execute(
-                "DELETE FROM outbox_delays WHERE api_key IS NOT ?1
-                 OR scope = 'record' AND NOT EXISTS (SELECT 1 FROM outbox AS o
-                    WHERE o.object_type = outbox_delays.object_type AND o.record_id = outbox_delays.record_id
-                      AND o.state IN ('queued', 'held', 'sending', 'conflict'))",
+                &format!(
+                    "DELETE FROM outbox_delays WHERE api_key IS NOT ?1
+                     OR scope = 'record' AND NOT EXISTS (SELECT 1 FROM outbox AS o
+                        WHERE o.object_type = outbox_delays.object_type AND o.record_id = outbox_delays.record_id
+                          AND o.{OPEN})"
+                ),
                 [api_key],
             )
             .doing(DOING)?;
@@ -132,7 +134,7 @@ impl OutboxReader {
     /// # Errors
     /// Like `open::reader`.
     pub fn open(path: &Path) -> Result<OutboxReader, StoreError> {
-        Ok(OutboxReader { conn: open::reader(path)?, data_version: None, outlook: OutboxOutlook::default() })
+        Ok(OutboxReader { conn: open::reader(path)?.conn, data_version: None, outlook: OutboxOutlook::default() })
     }
 
     /// The current state of the outbox.
@@ -151,7 +153,7 @@ impl OutboxReader {
 }
 
 /// When each edit that is the first of its record may be sent: the ends of its delays.
-fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>, StoreError> {
+pub(super) fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>, StoreError> {
     let mut stmt =
         conn.prepare_cached("SELECT object_type, scope, record_id, not_before FROM outbox_delays").doing(DOING)?;
     let rows = stmt.query_map([], |row| {
@@ -159,12 +161,12 @@ fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>, StoreError> {
     });
     let delays: BTreeMap<_, String> = rows.and_then(Iterator::collect).doing(DOING)?;
     let mut stmt = conn
-        .prepare_cached(
+        .prepare_cached(&format!(
             "SELECT o.object_type, o.record_id, o.fields GLOB '*\"cf_*' FROM outbox AS o
-             WHERE o.state IN ('queued', 'sending') AND o.merged_into IS NULL AND o.id = (
-                SELECT min(p.id) FROM outbox AS p WHERE p.object_type = o.object_type AND p.record_id = o.record_id
-                  AND p.state IN ('queued', 'sending', 'conflict') AND p.merged_into IS NULL)",
-        )
+                 WHERE o.{OPEN} AND o.state IN ('queued', 'sending') AND o.merged_into IS NULL AND o.id = (
+                    SELECT min(p.id) FROM outbox AS p WHERE p.object_type = o.object_type AND p.record_id = o.record_id
+                      AND p.{OPEN} AND p.state IN ('queued', 'sending', 'conflict') AND p.merged_into IS NULL)"
+        ))
         .doing(DOING)?;
     let rows = stmt.query_map([], |row| Ok((edits::text(row, 0)?, edits::text(row, 1)?, row.get::<_, bool>(2)?)));
     let mut waiting = Vec::new();

@@ -1,18 +1,18 @@
 //! Which columns of the `_full` views can be edited, by the catalogue and the definitions.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
-use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension, params};
-use serde_json::Value;
+use rusqlite::{Connection, params};
 
+use crate::model::MirroredRecord;
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
 use crate::model::editable::{CustomTarget, EditTarget, Editability, Editable};
-use crate::model::ids::{Etag, FieldKey, RecordId};
+use crate::model::ids::{FieldKey, RecordId};
 use crate::store::custom::table_shapes_of_file;
 use crate::store::derived::view_columns as views;
 use crate::store::error::{Doing, StoreError};
+use crate::store::outbox::{OPEN, knowledge};
 use crate::store::reader::ReadTx;
 use crate::store::table_shapes::Shapes;
 
@@ -116,56 +116,26 @@ fn options(conn: &Connection, object: Object) -> Result<HashMap<String, Vec<Stri
     Ok(options)
 }
 
-/// A record as its editor sees it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SeenRecord {
-    /// The record's version.
-    pub etag: Option<Etag>,
-    /// The version of its detail; `None` if there is no detail.
-    pub detail_etag: Option<Etag>,
-    /// The values of the requested fields, by column.
-    pub values: BTreeMap<String, Value>,
-}
-
-/// The values of a record in the columns of these fields; `None` if there is no such record.
+/// A record as its editor sees it, with the columns of these fields; `None` if there is no such record.
 pub fn seen<'a>(
     tx: &ReadTx<'_>,
     object: Object,
     id: &RecordId,
     fields: impl IntoIterator<Item = &'a Editable>,
-) -> Result<Option<SeenRecord>, StoreError> {
+) -> Result<Option<MirroredRecord>, StoreError> {
     let columns: Vec<&str> = fields.into_iter().map(|field| &*field.column).collect();
-    let sql = format!(
-        "SELECT r.etag, d.etag{} FROM {view} AS r LEFT JOIN {details} AS d ON d.{key} = r.id WHERE r.id = ?1",
-        columns.iter().map(|column| format!(", r.{column}")).collect::<String>(),
-        view = object.full_view(),
-        details = object.detail_table(),
-        key = object.detail_key(),
-    );
-    tx.conn
-        .query_row(&sql, [id.as_str()], |row| {
-            let etag = |place| row.get::<_, Option<String>>(place).map(|etag| etag.map(Etag::new));
-            let values = columns.iter().enumerate().map(|(place, column)| {
-                let value = match row.get_ref(place + 2)? {
-                    ValueRef::Null => Value::Null,
-                    ValueRef::Integer(integer) => Value::from(integer),
-                    ValueRef::Real(real) => Value::from(real),
-                    ValueRef::Text(text) | ValueRef::Blob(text) => Value::from(String::from_utf8_lossy(text)),
-                };
-                Ok(((*column).to_string(), value))
-            });
-            Ok(SeenRecord { etag: etag(0)?, detail_etag: etag(1)?, values: values.collect::<rusqlite::Result<_>>()? })
-        })
-        .optional()
-        .doing("read the record")
+    let shapes = table_shapes_of_file::shapes(&tx.conn)?;
+    knowledge::mirrored(&tx.conn, &shapes, object, id, &columns)
 }
 
 /// The columns of a record that an unfinished edit changes.
 pub fn pending_columns(tx: &ReadTx<'_>, object: Object, id: &RecordId) -> Result<BTreeSet<String>, StoreError> {
     tx.conn
-        .prepare_cached(
-            "SELECT column_name FROM pending_edits WHERE object_type = ?1 AND record_id = ?2 AND state <> 'conflict'",
-        )
+        .prepare_cached(&format!(
+            "SELECT DISTINCT f.key FROM outbox AS o
+             CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{{}}' END) AS f
+             WHERE o.object_type = ?1 AND o.record_id = ?2 AND o.{OPEN} AND o.state <> 'conflict'"
+        ))
         .and_then(|mut stmt| stmt.query_map([object.as_str(), id.as_str()], |row| row.get(0))?.collect())
         .doing("read the outbox")
 }

@@ -5,6 +5,7 @@ use rusqlite::{Row, params};
 
 use crate::model::{Edit, EditState, EditedFields, Etag, Object, RecordId};
 use crate::store::error::{Doing, StoreError};
+use crate::store::outbox::OPEN;
 use crate::store::reader::ReadTx;
 
 const READ: &str = "read the outbox";
@@ -27,10 +28,10 @@ impl ReadTx<'_> {
     pub fn edited_records(&self) -> Result<Vec<(Object, RecordId)>, StoreError> {
         let mut stmt = self
             .conn
-            .prepare_cached(
-                "SELECT object_type, record_id FROM outbox WHERE state IN ('queued', 'sending')
-                 GROUP BY object_type, record_id ORDER BY max(attempts), min(id)",
-            )
+            .prepare_cached(&format!(
+                "SELECT object_type, record_id FROM outbox WHERE {OPEN} AND state IN ('queued', 'sending')
+                     GROUP BY object_type, record_id ORDER BY max(attempts), min(id)"
+            ))
             .doing(READ)?;
         let rows: Vec<(String, String)> =
             stmt.query_map([], |row| Ok((text(row, 0)?, text(row, 1)?))).and_then(Iterator::collect).doing(READ)?;
@@ -42,12 +43,11 @@ impl ReadTx<'_> {
     pub fn edits_of(&self, object: Object, id: &RecordId) -> Result<(Vec<Edit>, Vec<UnreadableEdit>), StoreError> {
         let mut stmt = self
             .conn
-            .prepare_cached(
+            .prepare_cached(&format!(
                 "SELECT id, state, fields, body, if_match, idempotency_key, first_sent_at, status, merged_into,
-                        base_etag
-                 FROM outbox WHERE object_type = ?1 AND record_id = ?2
-                   AND state IN ('queued', 'held', 'sending', 'conflict') ORDER BY id",
-            )
+                            base_etag
+                     FROM outbox WHERE object_type = ?1 AND record_id = ?2 AND {OPEN} ORDER BY id"
+            ))
             .doing(READ)?;
         let mut rows = stmt.query(params![object.as_str(), id.as_str()]).doing(READ)?;
         let (mut edits, mut unreadable) = (Vec::new(), Vec::new());

@@ -8,23 +8,37 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::program_objects::GUARDED_TABLES;
 use crate::store::tx::MirrorTx;
 
+/// What to do instead of writing to the outbox, whose trail says what was done.
+const OUTBOX: &str = "contacts_full and companies_full take edits, crm-mirror outbox decides on them";
+
 impl MirrorTx<'_> {
     /// Creates the missing triggers.
     pub(in crate::store) fn make_table_guards(&self) -> Result<(), StoreError> {
+        for (table, what) in [("outbox", "INSERT"), ("outbox", "UPDATE"), ("outbox_events", "INSERT")] {
+            // The triggers of the views write these: they have the values of a statement meanwhile.
+            self.make_guard(table, what, " WHEN NOT EXISTS (SELECT 1 FROM outbox_values)", OUTBOX)?;
+        }
+        for (table, what) in [("outbox", "DELETE"), ("outbox_events", "UPDATE"), ("outbox_events", "DELETE")] {
+            self.make_guard(table, what, "", OUTBOX)?;
+        }
         for (table, object) in GUARDED_TABLES {
             let instead = match object {
                 Some(object) => format!("change {} instead", object.full_view()),
                 None => "contacts_full and companies_full take edits".into(),
             };
             for what in ["INSERT", "UPDATE", "DELETE"] {
-                let sql = format!(
-                    "CREATE TRIGGER IF NOT EXISTS {table}_refuse_{} BEFORE {what} ON {table} BEGIN
-SELECT RAISE(ABORT, '{table} is written by crm-mirror alone: {instead}'); END",
-                    what.to_lowercase()
-                );
-                self.conn.execute_batch(&sql).doing("guard the tables")?;
+                self.make_guard(table, what, "", &instead)?;
             }
         }
         Ok(())
+    }
+
+    fn make_guard(&self, table: &str, what: &str, when: &str, instead: &str) -> Result<(), StoreError> {
+        let sql = format!(
+            "CREATE TRIGGER IF NOT EXISTS {table}_refuse_{} BEFORE {what} ON {table}{when} BEGIN
+SELECT RAISE(ABORT, '{table} is written by crm-mirror alone: {instead}'); END",
+            what.to_lowercase()
+        );
+        self.conn.execute_batch(&sql).doing("guard the tables")
     }
 }

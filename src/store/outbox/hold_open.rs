@@ -3,34 +3,60 @@
 //!
 //! # Invariants
 //! - No edit reaches a service that its author did not mean, unless a person releases it there.
-//! - A held edit keeps its new and old values; its request and an earlier release are discarded.
+//! - A held edit keeps its new and old values; an earlier release is discarded. In a copy it also keeps its request, which
+//!   a release resumes: another workspace has no use for it.
 
 use rusqlite::{Connection, params};
 
 use crate::model::Instant;
 use crate::store::error::{Doing, StoreError};
+use crate::store::outbox::OPEN;
 use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "hold the open edits";
 
+/// What becomes of the requests of held edits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Requests {
+    /// They are kept, to be resumed. An edit that was not sent is in doubt from now on, too: the original may send it. If
+    /// it does, the record gets another version than it has here.
+    Keep,
+    /// They are discarded.
+    Discard,
+}
+
 /// Holds every edit that is queued or being sent, with an entry in its history. Returns their number.
-pub(in crate::store) fn hold_open_edits(conn: &Connection, why: &str, now: Instant) -> Result<u64, StoreError> {
+pub(in crate::store) fn hold_open_edits(
+    conn: &Connection,
+    requests: Requests,
+    why: &str,
+    now: Instant,
+) -> Result<u64, StoreError> {
     conn.execute(
-        "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
+        &format!("INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
          SELECT id, ?1, state, 'held', ?2 || CASE state WHEN 'sending' THEN '; it may have been applied before' ELSE '' END
-         FROM outbox WHERE state IN ('queued', 'sending')",
+         FROM outbox WHERE {OPEN} AND state IN ('queued', 'sending')"),
         params![now.to_string(), why],
     )
     .doing(DOING)?;
+    let sets = match requests {
+        Requests::Keep => {
+            "first_sent_at = coalesce(first_sent_at, queued_at), if_match = coalesce(if_match, CASE object_type
+               WHEN 'contact' THEN (SELECT etag FROM contacts WHERE id = record_id)
+               ELSE (SELECT etag FROM companies WHERE id = record_id) END, base_etag)"
+        }
+        Requests::Discard => {
+            "body = NULL, if_match = NULL, idempotency_key = NULL, first_sent_at = NULL, merged_into = NULL"
+        }
+    };
     let held = conn
         .execute(
-            "UPDATE outbox SET state = 'held', body = NULL, if_match = NULL, idempotency_key = NULL,
-                    first_sent_at = NULL, merged_into = NULL WHERE state IN ('queued', 'sending')",
+            &format!("UPDATE outbox SET state = 'held', {sets} WHERE {OPEN} AND state IN ('queued', 'sending')"),
             [],
         )
         .doing(DOING)?;
-    conn.execute("UPDATE outbox SET released_at = NULL WHERE state = 'held'", []).doing(DOING)?;
+    conn.execute(&format!("UPDATE outbox SET released_at = NULL WHERE {OPEN} AND state = 'held'"), []).doing(DOING)?;
     Ok(held as u64)
 }
 
@@ -43,6 +69,6 @@ impl MirrorTx<'_> {
             self.conn.query_row("SELECT coalesce(max(id), 0) FROM outbox_events", [], |row| row.get(0)).doing(DOING)?;
         self.set_state(&StateKey::AcceptedAfter, &last)?;
         let why = "held because another workspace was accepted: the edit was made before";
-        hold_open_edits(&self.conn, why, now)
+        hold_open_edits(&self.conn, Requests::Discard, why, now)
     }
 }

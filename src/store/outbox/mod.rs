@@ -7,9 +7,18 @@ pub mod editable;
 pub(super) mod edits;
 mod guards;
 pub(in crate::store) mod hold_open;
+pub(in crate::store) mod knowledge;
 mod new_edits;
 pub mod queue;
 mod queue_statements;
 pub mod report;
+#[cfg(test)]
+mod scale_tests;
 pub(super) mod steps;
 mod triggers;
+
+/// The condition of the index of open edits. A statement uses the index only if it has this very condition.
+pub(in crate::store) const OPEN: &str = "state IN ('queued', 'held', 'sending', 'conflict')";
+
+/// The condition of the index of edits that were never sent.
+pub(in crate::store) const NEW: &str = "state IN ('queued', 'held') AND tried_at IS NULL";

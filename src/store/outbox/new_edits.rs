@@ -4,24 +4,26 @@ use rusqlite::{ToSql, params};
 
 use crate::model::{EditState, Instant, Object};
 use crate::store::error::{Doing, StoreError};
+use crate::store::outbox::NEW;
 use crate::store::outbox::steps::EditStep;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "count new edits";
 
 impl MirrorTx<'_> {
-    /// The number of edits that were never sent, held ones included, or were first sent between two instants; counted up
-    /// to `most` + 1.
-    pub fn new_edits(&self, since: Instant, until: Instant, most: u64) -> Result<u64, StoreError> {
+    /// The number of edits that were never sent, held ones included, or were first sent at this time or later by the steady
+    /// clock; counted up to `most` + 1.
+    pub fn new_edits(&self, since: Instant, most: u64) -> Result<u64, StoreError> {
         let most = i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1);
-        let sql = "SELECT
-            (SELECT count(*) FROM (SELECT 1 FROM outbox WHERE state IN ('queued', 'held') AND tried_at IS NULL LIMIT ?3))
+        let sql = format!(
+            "SELECT (SELECT count(*) FROM (SELECT 1 FROM outbox WHERE {NEW} LIMIT ?2))
           + (SELECT count(*) FROM (SELECT 1 FROM outbox
-             WHERE tried_at IS NOT NULL AND tried_at BETWEEN ?1 AND ?2 LIMIT ?3))";
+             WHERE tried_at IS NOT NULL AND tried_at >= ?1 LIMIT ?2))"
+        );
         let count: i64 = self
             .conn
-            .prepare_cached(sql)
-            .and_then(|mut stmt| stmt.query_row(params![since.to_string(), until.to_string(), most], |row| row.get(0)))
+            .prepare_cached(&sql)
+            .and_then(|mut stmt| stmt.query_row(params![since.to_string(), most], |row| row.get(0)))
             .doing(DOING)?;
         Ok(count.unsigned_abs())
     }
@@ -57,8 +59,7 @@ impl MirrorTx<'_> {
         now: Instant,
     ) -> Result<u64, StoreError> {
         let sql = format!(
-            "SELECT id FROM outbox WHERE state = 'queued' AND tried_at IS NULL AND released_at IS NULL AND {condition}
-             ORDER BY id"
+            "SELECT id FROM outbox WHERE {NEW} AND state = 'queued' AND released_at IS NULL AND {condition} ORDER BY id"
         );
         let ids: Vec<i64> = self
             .conn

@@ -26,6 +26,8 @@ pub struct NewEdit<'a> {
     pub base_etag: Option<&'a Etag>,
     /// The applied edit that it reverts.
     pub undoes: Option<i64>,
+    /// The finished edit that it tries again.
+    pub repeats: Option<i64>,
 }
 
 /// Puts an edit into the outbox, with the first entry of its history. Returns its id; `None` if nothing is left to
@@ -45,15 +47,17 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
         base_etag: ":base_etag",
         source: ":source",
         undoes: ":undoes",
+        repeats: ":repeats",
         why: ":why",
         now: ":now",
     };
     let (record, etag, now) = (edit.record.as_str(), edit.base_etag.map(Etag::as_str), now.to_string());
-    let values: [(&str, &dyn ToSql); 6] = [
+    let values: [(&str, &dyn ToSql); 7] = [
         (":record", &record),
         (":base_etag", &etag),
         (":source", &edit.source),
         (":undoes", &edit.undoes),
+        (":repeats", &edit.repeats),
         (":why", &why),
         (":now", &now),
     ];

@@ -9,8 +9,11 @@
 //! - At most one unsent edit of a record contains a column. A later edit takes its columns from the earlier one; an
 //!   edit without columns ends as `replaced`.
 //! - Setting the service's value cancels the edit that would change it, unless that one is being sent.
-//! - An edit in conflict is not changed: a person resolves it.
+//! - An edit in conflict is not changed: a person resolves it. Nor is one that was sent and is held, in a copy.
+//! - The cost of a row does not depend on the number of edits: every statement finds the record's open edits by their
+//!   index, and its plan is tested.
 
+use super::OPEN;
 use crate::model::Object;
 
 /// The parts that differ between a trigger and a call from the program, as SQL expressions.
@@ -26,6 +29,8 @@ pub(super) struct EditOrigin<'a> {
     pub source: &'a str,
     /// The edit that it reverts.
     pub undoes: &'a str,
+    /// The edit that it tries again.
+    pub repeats: &'a str,
     /// The first entry of its history.
     pub why: &'a str,
     /// The time.
@@ -37,13 +42,15 @@ const FIELDS: &str = "json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.
 
 /// The statements, in order. The one at [`INSERT`] creates the edit, if there is one.
 pub(super) fn statements(of: &EditOrigin<'_>) -> [String; 8] {
-    let EditOrigin { object, record, base_etag, source, undoes, why, now } = *of;
+    let EditOrigin { object, record, base_etag, source, undoes, repeats, why, now } = *of;
     let pending = format!(
-        "FROM pending_edits AS p WHERE p.object_type = '{object}' AND p.record_id = {record}
-    AND p.column_name = outbox_values.column_name"
+        "FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{{}}' END) AS f
+    WHERE o.object_type = '{object}' AND o.record_id = {record} AND o.{OPEN} AND o.state <> 'conflict'
+      AND f.key = outbox_values.column_name"
     );
     let unsent = format!(
-        "outbox.object_type = '{object}' AND outbox.record_id = {record} AND outbox.state IN ('queued', 'held')"
+        "outbox.object_type = '{object}' AND outbox.record_id = {record} AND outbox.{OPEN}
+    AND outbox.state IN ('queued', 'held') AND outbox.first_sent_at IS NULL"
     );
     let shared = format!("EXISTS (SELECT 1 FROM {FIELDS} AS f JOIN outbox_values AS v ON v.column_name = f.key)");
     let kept = format!(
@@ -56,14 +63,13 @@ pub(super) fn statements(of: &EditOrigin<'_>) -> [String; 8] {
     [
         // Values that change nothing.
         format!(
-            "DELETE FROM outbox_values WHERE json_extract(change, '$[1]') IS CASE
-  WHEN EXISTS (SELECT 1 {pending} AND p.state <> 'conflict')
-  THEN (SELECT p.after {pending} AND p.state <> 'conflict' ORDER BY p.edit_id DESC LIMIT 1)
+            "DELETE FROM outbox_values WHERE json_extract(change, '$[1]') IS CASE WHEN EXISTS (SELECT 1 {pending})
+  THEN (SELECT json_extract(f.value, '$[1]') {pending} ORDER BY o.id DESC LIMIT 1)
   ELSE json_extract(change, '$[0]') END"
         ),
         format!(
             "UPDATE outbox_values SET cancels = 1 WHERE json_extract(change, '$[1]') IS json_extract(change, '$[0]')
-  AND NOT EXISTS (SELECT 1 {pending} AND p.state = 'sending')"
+  AND NOT EXISTS (SELECT 1 {pending} AND o.first_sent_at IS NOT NULL)"
         ),
         // The history of the edits that this one replaces, completely or in part.
         format!(
@@ -79,8 +85,8 @@ WHERE {unsent} AND {shared} AND {kept} = '{{}}'"
         ),
         format!("UPDATE outbox SET fields = {kept} WHERE {unsent} AND {shared}"),
         format!(
-            "INSERT INTO outbox (object_type, record_id, source, undoes, fields, base_etag, queued_at)
-SELECT '{object}', {record}, {source}, {undoes}, json_group_object(column_name, json(change)), {base_etag}, {now}
+            "INSERT INTO outbox (object_type, record_id, source, undoes, repeats, fields, base_etag, queued_at)
+SELECT '{object}', {record}, {source}, {undoes}, {repeats}, json_group_object(column_name, json(change)), {base_etag}, {now}
 FROM outbox_values WHERE cancels = 0 GROUP BY NULL"
         ),
         format!(

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::model::{EditState, EditedFields, Instant, Object};
 use crate::store::error::{Doing, StoreError};
-use crate::store::outbox::edits;
+use crate::store::outbox::{OPEN, edits};
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
 
@@ -53,6 +53,9 @@ pub struct EditLine {
     pub not_before: Option<String>,
     /// The applied edit that it reverts.
     pub undoes: Option<i64>,
+    /// Whether its record is read before anything is sent.
+    #[serde(skip)]
+    pub reads_first: bool,
     /// Why it cannot be read, if this program did not write it.
     pub unreadable: Option<String>,
 }
@@ -95,7 +98,7 @@ pub struct TrailLine {
 
 const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, k.name), o.state, o.source, o.fields,
         o.theirs, o.attempts, o.status, o.answer, o.merged_into, o.queued_at, o.last_sent_at, o.finished_at, w.not_before,
-        o.undoes
+        o.undoes, o.base_etag IS NULL OR o.first_sent_at IS NOT NULL
     FROM outbox AS o
     LEFT JOIN outbox_delays AS w ON o.state IN ('queued', 'sending') AND w.scope = 'record'
       AND w.object_type = o.object_type AND w.record_id = o.record_id
@@ -104,7 +107,7 @@ const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, 
 
 /// The edits in order: the open ones, or all. Rows that are not edits are omitted.
 pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>, StoreError> {
-    let open = if all { "" } else { " WHERE o.state IN ('queued', 'held', 'sending', 'conflict')" };
+    let open = if all { String::new() } else { format!(" WHERE o.{OPEN}") };
     let mut stmt = tx.conn.prepare(&format!("{SELECT}{open} ORDER BY o.id")).doing(DOING)?;
     let lines: Vec<Option<EditLine>> = stmt.query_map([], line).and_then(Iterator::collect).doing(DOING)?;
     Ok(lines.into_iter().flatten().collect())
@@ -115,8 +118,7 @@ pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>, StoreError> {
 /// # Errors
 /// As [`edits`].
 pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>)>, StoreError> {
-    let edit = tx.conn.query_row(&format!("{SELECT} WHERE o.id = ?1"), [id], line).optional().doing(DOING)?;
-    let Some(edit) = edit.flatten() else { return Ok(None) };
+    let Some(edit) = edit_line(tx, id)? else { return Ok(None) };
     let mut stmt = tx
         .conn
         .prepare("SELECT at, from_state, to_state, why FROM outbox_events WHERE outbox_id = ?1 ORDER BY id")
@@ -128,15 +130,24 @@ pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>
     Ok(Some((edit, trail.and_then(Iterator::collect).doing(DOING)?)))
 }
 
+/// One edit without its history; `None` if there is no such row, or it is not an edit.
+///
+/// # Errors
+/// As [`edits`].
+pub fn edit_line(tx: &ReadTx<'_>, id: i64) -> Result<Option<EditLine>, StoreError> {
+    let line = tx
+        .conn
+        .prepare_cached(&format!("{SELECT} WHERE o.id = ?1"))
+        .and_then(|mut stmt| stmt.query_row([id], line).optional());
+    Ok(line.doing(DOING)?.flatten())
+}
+
 /// Edits by state.
 pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts, StoreError> {
     let mut counts = EditCounts { rejected: rejected(tx)?, ..EditCounts::default() };
     let mut stmt = tx
         .conn
-        .prepare_cached(
-            "SELECT state, count(*), min(queued_at) FROM outbox
-             WHERE state IN ('queued', 'held', 'sending', 'conflict') GROUP BY state",
-        )
+        .prepare_cached(&format!("SELECT state, count(*), min(queued_at) FROM outbox WHERE {OPEN} GROUP BY state"))
         .doing(DOING)?;
     let rows = stmt.query_map([], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?.unsigned_abs(), edits::text(row, 2)?))
@@ -177,7 +188,8 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreE
     let applied: Vec<i64> = tx
         .conn
         .prepare_cached(
-            "SELECT o.id FROM outbox AS o WHERE o.state = 'applied' AND o.finished_at >= ?1 AND o.undoes IS NULL
+            "SELECT o.id FROM outbox AS o WHERE o.state IN ('rejected', 'applied', 'dropped', 'replaced')
+           AND o.state = 'applied' AND o.finished_at >= ?1 AND o.undoes IS NULL
            AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.undoes = o.id AND u.state NOT IN ('rejected', 'dropped'))
          ORDER BY o.id",
         )
@@ -192,19 +204,14 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreE
     Ok(here)
 }
 
-/// The reason of an edit that repeats a rejected one.
-pub fn retry_reason(rejected: impl std::fmt::Display) -> String {
-    format!("edit {rejected} retried by a person")
-}
-
 /// The number of edits that were rejected, by the service or here, and not retried since.
 pub fn rejected(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
     let count: i64 = tx
         .conn
         .query_row(
-            "SELECT count(*) FROM outbox AS o WHERE o.state = 'rejected' AND NOT EXISTS (
-                SELECT 1 FROM outbox_events AS e WHERE e.why = replace(?1, '#', o.id))",
-            [retry_reason('#')],
+            "SELECT count(*) FROM outbox AS o WHERE o.state IN ('rejected', 'applied', 'dropped', 'replaced')
+               AND o.state = 'rejected' AND NOT EXISTS (SELECT 1 FROM outbox AS r WHERE r.repeats = o.id)",
+            [],
             |row| row.get(0),
         )
         .doing(DOING)?;
@@ -240,6 +247,7 @@ fn line(row: &Row<'_>) -> rusqlite::Result<Option<EditLine>> {
         finished_at: edits::optional_text(row, 14)?,
         not_before: edits::optional_text(row, 15)?,
         undoes: row.get(16)?,
+        reads_first: row.get(17)?,
         unreadable,
     }))
 }

@@ -6,16 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::types::Value as Sql;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use serde_json::Value;
 
 use crate::model::editable::Editability;
 use crate::model::{EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId};
 use crate::store::error::{Doing, StoreError};
-use crate::store::outbox::editable;
 use crate::store::outbox::edits::UnreadableEdit;
-use crate::store::records::compare::json;
+use crate::store::outbox::{OPEN, editable, knowledge};
 use crate::store::tx::MirrorTx;
 
 const READ: &str = "read the outbox";
@@ -75,46 +73,14 @@ impl<'a> EditStep<'a> {
 }
 
 impl MirrorTx<'_> {
-    /// Whether an edit took a step for this reason before.
-    pub fn had_step(&self, edit: i64, why: &str) -> Result<bool, StoreError> {
-        let sql = "SELECT 1 FROM outbox_events WHERE outbox_id = ?1 AND why = ?2";
-        self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.exists((edit, why))).doing(READ)
-    }
-
-    /// The record in the mirror: its version, whether the detail has that version, and those of the columns that exist.
-    /// `None` if the record is not mirrored.
+    /// The record in the mirror, with those of the columns that exist; `None` if the record is not mirrored.
     pub fn mirrored(
         &self,
         object: Object,
         id: &RecordId,
         columns: &[&str],
     ) -> Result<Option<MirroredRecord>, StoreError> {
-        let (list, detail) = (self.shapes.list(object), self.shapes.detail(object));
-        let mut values = BTreeMap::new();
-        let mut etags = [None, None];
-        for (shape, etag) in [&list, &detail].into_iter().zip(&mut etags) {
-            let row: Option<Vec<Sql>> = self
-                .conn
-                .prepare_cached(&shape.select)
-                .and_then(|mut stmt| {
-                    stmt.query_row([id.as_str()], |row| (0..shape.columns.len()).map(|place| row.get(place)).collect())
-                        .optional()
-                })
-                .doing("read a record")?;
-            let Some(row) = row else { continue };
-            let own = |column: &str| shape.place(column).and_then(|place| row.get(place));
-            *etag = Some(own("etag").map(json).unwrap_or_default());
-            for column in columns {
-                if let Some(value) = own(column) {
-                    values.insert((*column).to_string(), json(value));
-                }
-            }
-        }
-        let [Some(version), of_detail] = etags else {
-            return Ok(None);
-        };
-        let current = of_detail.is_some_and(|detail| detail == version);
-        Ok(Some(MirroredRecord { etag: version.as_str().map(Etag::from), details_current: current, values }))
+        knowledge::mirrored(&self.conn, &self.shapes, object, id, columns)
     }
 
     /// Whether the mirror's history has these values of a record since a version was replaced. The times of the entries
@@ -165,14 +131,14 @@ impl MirrorTx<'_> {
         Ok(fields.collect())
     }
 
-    /// Stores a request: the first edit holds it, the others are sent with it.
+    /// Stores a request: the first edit holds it, the others are sent with it. The time is that of both clocks.
     pub fn fix_request(
         &self,
         edits: &[i64],
         body: &str,
         if_match: &Etag,
         key: &str,
-        now: Instant,
+        (now, steady): (Instant, Instant),
     ) -> Result<(), StoreError> {
         let Some(carrier) = edits.first() else { return Ok(()) };
         for edit in edits {
@@ -183,15 +149,26 @@ impl MirrorTx<'_> {
             self.take_step(*edit, &EditStep::new(EditState::Queued, EditState::Sending, &why), now)?;
             self.conn
                 .prepare_cached(&format!(
-                    "UPDATE outbox SET {ONE_MORE_ATTEMPT}, first_sent_at = ?2, last_sent_at = ?2,
-                            tried_at = coalesce(tried_at, ?2), merged_into = CASE WHEN id <> ?3 THEN ?3 END WHERE id = ?1",
+                    "UPDATE outbox SET {ONE_MORE_ATTEMPT}, status = NULL, first_sent_at = ?2, last_sent_at = ?2,
+                            tried_at = coalesce(tried_at, ?4), merged_into = CASE WHEN id <> ?3 THEN ?3 END WHERE id = ?1",
                 ))
-                .and_then(|mut stmt| stmt.execute(params![edit, now.to_string(), carrier]))
+                .and_then(|mut stmt| stmt.execute(params![edit, now.to_string(), carrier, steady.to_string()]))
                 .doing(WRITE)?;
         }
         self.conn
             .prepare_cached("UPDATE outbox SET body = ?2, if_match = ?3, idempotency_key = ?4 WHERE id = ?1")
             .and_then(|mut stmt| stmt.execute(params![carrier, body, if_match.as_str(), key]))
+            .doing(WRITE)?;
+        Ok(())
+    }
+
+    /// Stores a request for an edit that is in doubt without one: the original of this copy may have sent it.
+    pub fn fix_doubtful_request(&self, edit: i64, body: &str, key: &str) -> Result<(), StoreError> {
+        self.conn
+            .prepare_cached(
+                "UPDATE outbox SET body = ?2, idempotency_key = ?3, status = NULL WHERE id = ?1 AND body IS NULL",
+            )
+            .and_then(|mut stmt| stmt.execute(params![edit, body, key]))
             .doing(WRITE)?;
         Ok(())
     }
@@ -202,7 +179,7 @@ impl MirrorTx<'_> {
         self.take_step(carrier, &again, now)?;
         self.conn
             .prepare_cached(&format!(
-                "UPDATE outbox SET {ONE_MORE_ATTEMPT}, last_sent_at = ?2 WHERE id = ?1 OR merged_into = ?1",
+                "UPDATE outbox SET {ONE_MORE_ATTEMPT}, status = NULL, last_sent_at = ?2 WHERE id = ?1 OR merged_into = ?1",
             ))
             .and_then(|mut stmt| stmt.execute(params![carrier, now.to_string()]))
             .doing(WRITE)?;
@@ -272,7 +249,8 @@ impl MirrorTx<'_> {
         for edit in edits {
             self.conn
                 .prepare_cached(
-                    "UPDATE outbox SET body = NULL, if_match = CASE WHEN ?3 THEN if_match END, idempotency_key = NULL,
+                    "UPDATE outbox SET body = NULL, if_match = CASE WHEN ?3 THEN coalesce(if_match,
+                              (SELECT c.if_match FROM outbox AS c WHERE c.id = outbox.merged_into)) END, idempotency_key = NULL,
                             first_sent_at = CASE WHEN ?3 THEN first_sent_at END,
                             merged_into = CASE WHEN id <> ?2 THEN ?2 END WHERE id = ?1",
                 )
@@ -292,10 +270,10 @@ impl MirrorTx<'_> {
         let ids: Vec<&str> = records.iter().map(RecordId::as_str).collect();
         let edits: Vec<(i64, String)> = self
             .conn
-            .prepare_cached(
-                "SELECT id, state FROM outbox WHERE object_type = ?1 AND state IN ('queued', 'held', 'sending', 'conflict')
-                   AND record_id IN (SELECT value FROM json_each(?2)) ORDER BY id",
-            )
+            .prepare_cached(&format!(
+                "SELECT id, state FROM outbox WHERE object_type = ?1 AND {OPEN}
+                       AND record_id IN (SELECT value FROM json_each(?2)) ORDER BY id"
+            ))
             .and_then(|mut stmt| {
                 stmt.query_map(params![object.as_str(), Value::from(ids).to_string()], |row| {
                     Ok((row.get(0)?, row.get(1)?))
@@ -333,7 +311,7 @@ impl MirrorTx<'_> {
 
     /// Deletes edits that finished before an instant, and their history.
     pub fn forget_edits_before(&self, cutoff: Instant) -> Result<(), StoreError> {
-        let ended = "SELECT o.id FROM outbox AS o WHERE o.state IN ('applied', 'rejected', 'dropped', 'replaced')
+        let ended = "SELECT o.id FROM outbox AS o WHERE o.state IN ('rejected', 'applied', 'dropped', 'replaced')
              AND o.finished_at < ?1 AND NOT EXISTS (SELECT 1 FROM outbox AS p WHERE p.merged_into = o.id
                AND p.state IN ('queued', 'held', 'sending', 'conflict'))";
         for sql in [

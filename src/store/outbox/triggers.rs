@@ -23,8 +23,8 @@
 
 use std::collections::BTreeSet;
 
-use super::accepted_values;
 use super::queue_statements::{self, EditOrigin};
+use super::{accepted_values, knowledge};
 use crate::model::catalogue::Object;
 use crate::model::editable::{CUSTOM_KEYS, Editability, Editable};
 use crate::store::derived::view_columns;
@@ -43,14 +43,24 @@ const ARMS: usize = 200;
 const NOW: &str = "strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z'";
 
 /// Detects a text of `outbox_values` that is not UTF-8: SQLite reads an invalid byte sequence as a different character.
-/// Only a text with non-ASCII characters is checked, in blocks, so that a long text is fast.
+/// A text is halved as long as it is long and has other than ASCII characters, so that the time grows with its length.
 const NOT_UTF8: &str =
-    "SELECT 1 FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*' AND EXISTS (
-  WITH RECURSIVE block(i, part) AS (SELECT 0, substr(v.change, 1, 256) UNION ALL
-    SELECT i + 1, substr(v.change, (i + 1) * 256 + 1, 256) FROM block WHERE (i + 1) * 256 < length(v.change)),
-  place(j) AS (SELECT 1 UNION ALL SELECT j + 1 FROM place WHERE j < 256)
-  SELECT 1 FROM block, place WHERE substr(part, j, 1) <> '' AND substr(part, j, 1) <> char(unicode(substr(part, j, 1)))
-    AND hex(substr(part, j, 1)) NOT IN ('EFBFBE', 'EFBFBF'))";
+    "WITH RECURSIVE part(t) AS (SELECT v.change FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*'
+    UNION ALL SELECT CASE side WHEN 0 THEN substr(t, 1, length(t) / 2) ELSE substr(t, length(t) / 2 + 1) END
+    FROM part CROSS JOIN (SELECT 0 AS side UNION ALL SELECT 1)
+    WHERE length(t) > 32 AND t GLOB '*[^' || char(1) || '-' || char(127) || ']*'),
+  place(j) AS (SELECT 1 UNION ALL SELECT j + 1 FROM place WHERE j < 32)
+  SELECT 1 FROM part CROSS JOIN place WHERE length(t) <= 32 AND t GLOB '*[^' || char(1) || '-' || char(127) || ']*'
+    AND substr(t, j, 1) <> '' AND substr(t, j, 1) <> char(unicode(substr(t, j, 1)))
+    AND hex(substr(t, j, 1)) NOT IN ('EFBFBE', 'EFBFBF')";
+
+/// Why a column cannot be edited whose value was not read, to follow its name.
+const NOT_READ: &str = "is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details \
+     is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends";
+
+/// Why a column cannot be edited that does not hold the service's value, to follow its name.
+const NOT_FITTING: &str = "is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; \
+     crm-mirror edit queues the edit as a conflict that shows it";
 
 /// A text as an SQL literal.
 fn literal(text: &str) -> String {
@@ -66,10 +76,16 @@ fn column(field: &Editable) -> String {
     format!(
         "CREATE TRIGGER {view}_set_{column} INSTEAD OF UPDATE OF {column} ON {view} BEGIN
 {rounded}SELECT RAISE(ABORT, {message}) WHERE NEW.{column} IS NOT OLD.{column} AND NOT coalesce({taken}, 0);
+SELECT RAISE(ABORT, {not_read}) WHERE NEW.{column} IS NOT OLD.{column} AND {unread};
+SELECT RAISE(ABORT, {not_fitting}) WHERE NEW.{column} IS NOT OLD.{column} AND {unfit};
 INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('{column}', json_array(OLD.{column},
   CASE WHEN {same} THEN OLD.{column} ELSE {settled} END));
 END",
         message = literal(&accepted_values::message(field)),
+        not_read = literal(&format!("{column} {NOT_READ}")),
+        unread = knowledge::unread(field, &accepted_values::definition(field)),
+        not_fitting = literal(&format!("{column} {NOT_FITTING}")),
+        unfit = knowledge::unfit(field),
         taken = accepted_values::condition(field),
         same = accepted_values::same(field),
         settled = accepted_values::settled(field),
@@ -83,7 +99,8 @@ fn update(object: Object, columns: &[(String, Editability)], in_view: &BTreeSet<
         match editability {
             Editability::Editable(field) => {
                 noted.push(format!("NEW.{name} IS NOT OLD.{name}"));
-                if field.detail_only() {
+                // A list may omit custom values.
+                if field.detail_only() || field.key().is_some() {
                     details.push(format!("'{name}'"));
                 }
             }
@@ -105,13 +122,10 @@ WHERE NOT EXISTS (SELECT 1 FROM outbox_values) AND ({});\n",
             )
         })
         .collect();
-    // Values that only details contain were seen in the detail's version: an edit of them is based on that version, or
-    // on none.
+    // Values that only details prove were seen in the detail's version, which may be another.
     let base_etag = format!(
-        "CASE WHEN max(column_name IN ({})) AND NOT OLD.details_current THEN (SELECT etag FROM {} WHERE {} = OLD.id) ELSE OLD.etag END",
-        details.join(", "),
-        object.detail_table(),
-        object.detail_key()
+        "CASE WHEN max(column_name IN ({})) AND NOT OLD.details_current THEN NULL ELSE OLD.etag END",
+        details.join(", ")
     );
     let statements = queue_statements::statements(&EditOrigin {
         object,
@@ -119,6 +133,7 @@ WHERE NOT EXISTS (SELECT 1 FROM outbox_values) AND ({});\n",
         base_etag: &base_etag,
         source: "'sql'",
         undoes: "NULL",
+        repeats: "NULL",
         why: "'changed with SQL'",
         now: NOW,
     });

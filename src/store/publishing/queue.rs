@@ -44,6 +44,8 @@ pub struct PublishProgress {
     pub refused: u64,
     /// The first of them.
     pub refused_rows: Vec<RefusedRow>,
+    /// What could not follow, and what is kept only because views use it, one sentence each.
+    pub left_behind: Vec<String>,
     /// What the last comparison of the two sides proved.
     pub proof: CopyProof,
 }
@@ -262,6 +264,8 @@ pub struct PublishLag {
     pub refused: u64,
     /// The first of them.
     pub refused_rows: Vec<RefusedRow>,
+    /// What could not follow, and what is kept only because views use it, one sentence each.
+    pub left_behind: Vec<String>,
     /// When the last comparison with the published copy began, UTC.
     #[serde(serialize_with = "instant::utc")]
     pub compared_at: Option<Instant>,
@@ -297,6 +301,7 @@ pub fn lag(tx: &ReadTx<'_>, now: Instant) -> Result<Option<PublishLag>, StoreErr
         failures: progress.failures,
         refused: progress.refused,
         refused_rows: progress.refused_rows,
+        left_behind: progress.left_behind,
         compared_at: progress.proof.compared_at,
         equal_at: progress.proof.equal_at,
         differences: progress.proof.differences,

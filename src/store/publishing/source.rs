@@ -47,6 +47,17 @@ pub struct PageQuery {
     pub key: Vec<String>,
 }
 
+/// An entry of the feed about a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnEvent {
+    /// The column.
+    pub column: String,
+    /// `added`, `archived`, `restored`, `retyped` or `removed`.
+    pub op: String,
+    /// The type that it had before.
+    pub from: Option<String>,
+}
+
 /// An entry of `changed_records`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedRecord {
@@ -85,7 +96,8 @@ impl PublishSource {
     /// # Errors
     /// Returns the error of `read`.
     pub fn moment<T>(&self, read: impl FnOnce(&Moment<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        read(&Moment { tx: &self.reader.begin()? })
+        let found = read(&Moment { tx: &self.reader.begin()? })?;
+        self.reader.unchanged().map(|()| found)
     }
 }
 
@@ -158,11 +170,26 @@ impl Moment<'_> {
 
     /// The next rows of a table after a key, limited in number.
     pub fn page(&self, query: &PageQuery, after: Option<&[SqlValue]>, most: u32) -> Result<Vec<SourceRow>, StoreError> {
+        self.filled_page(query, &[], after, most)
+    }
+
+    /// As [`Moment::page`], of the rows with a value in one of these columns; without columns, of all.
+    pub fn filled_page(
+        &self,
+        query: &PageQuery,
+        filled: &[String],
+        after: Option<&[SqlValue]>,
+        most: u32,
+    ) -> Result<Vec<SourceRow>, StoreError> {
         let key = list(&query.key);
-        let condition = match after {
-            None => String::new(),
-            Some(after) => format!("WHERE ({key}) > ({})", vec!["?"; after.len()].join(", ")),
-        };
+        let mut conditions = Vec::new();
+        conditions.extend(after.map(|after| format!("({key}) > ({})", vec!["?"; after.len()].join(", "))));
+        if !filled.is_empty() {
+            let filled: Vec<String> = filled.iter().map(|column| format!("{} IS NOT NULL", quoted(column))).collect();
+            conditions.push(format!("({})", filled.join(" OR ")));
+        }
+        let condition =
+            if conditions.is_empty() { String::new() } else { format!("WHERE {}", conditions.join(" AND ")) };
         let columns = list(&query.columns);
         let sql = format!("SELECT {columns} FROM {} {condition} ORDER BY {key} LIMIT {most}", quoted(&query.table));
         let params: Vec<rusqlite::types::Value> = after.unwrap_or_default().iter().map(bound).collect();
@@ -292,25 +319,31 @@ impl Moment<'_> {
     /// Object and column of the custom fields that were restored or retyped in the feed after a position: all of their
     /// values may have changed.
     pub fn refilled_columns(&self, since: i64) -> Result<Vec<(Object, String)>, StoreError> {
+        let mut out = Vec::new();
+        for object in Object::ALL {
+            let events = self.column_events(object, since)?.into_iter();
+            // An added column is noticed anyway, and a removed one needs no values.
+            let refilled = events.filter(|event| ["restored", "retyped"].contains(&event.op.as_str()));
+            out.extend(refilled.map(|event| (object, event.column)));
+        }
+        Ok(out)
+    }
+
+    /// What the feed says about the columns of an object after a position, in its order.
+    pub fn column_events(&self, object: Object, since: i64) -> Result<Vec<ColumnEvent>, StoreError> {
         let mut stmt = self
             .tx
             .conn
-            .prepare("SELECT object_type, fields FROM changes WHERE seq > ?1 AND kind = 'schema'")
+            .prepare(
+                "SELECT json_extract(fields, '$.column'), json_extract(fields, '$.op'), json_extract(fields, '$.from')
+                 FROM changes WHERE object_type = ?1 AND record_id = '' AND seq > ?2 AND kind = 'schema' ORDER BY seq",
+            )
             .doing(DOING)?;
-        let found: Vec<(String, String)> =
-            stmt.query_map([since], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(DOING)?;
-        Ok(found
-            .into_iter()
-            .filter_map(|(object, fields)| {
-                let fields: serde_json::Value = serde_json::from_str(&fields).ok()?;
-                // An added column is noticed anyway, and a removed one needs no values.
-                let op = fields.get("op")?.as_str()?;
-                if !["restored", "retyped"].contains(&op) {
-                    return None;
-                }
-                Some((object.parse().ok()?, fields.get("column")?.as_str()?.to_string()))
-            })
-            .collect())
+        stmt.query_map((object.as_str(), since), |row| {
+            Ok(ColumnEvent { column: row.get(0)?, op: row.get(1)?, from: row.get(2)? })
+        })
+        .and_then(Iterator::collect)
+        .doing(DOING)
     }
 
     /// The mirror's id, if it has one.

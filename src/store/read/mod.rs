@@ -7,3 +7,5 @@ pub mod guide;
 pub mod history;
 pub mod record;
 pub mod report;
+pub(in crate::store) mod untrusted;
+pub mod watchdog;

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::model::catalogue::Object;
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
+use crate::store::program_objects::history_view;
 use crate::store::reader::ReadTx;
 use crate::store::records::compare::json;
 use crate::store::records::shape::owned;
@@ -106,7 +107,7 @@ pub enum RecordError {
 /// # Errors
 /// [`RecordError`].
 pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) -> Result<RecordView, RecordError> {
-    let columns = columns(tx, object)?;
+    let mut columns = columns(tx, object)?;
     let now = row(tx, object, &columns, id)?;
     let removed: Option<(String, String)> = tx
         .conn
@@ -132,8 +133,14 @@ pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) ->
         let at = at.unwrap_or(Instant::EPOCH);
         return Err(RecordError::NotThen { object, id: id.into(), at });
     };
-    if at.is_some() {
+    if let Some(at) = at {
         names(tx, &mut state)?;
+        for (column, value) in of_ended_fields(tx, object, id, at)? {
+            if !columns.contains(&column) {
+                columns.push(column.clone());
+            }
+            state.insert(column, value);
+        }
     }
     let values = columns.iter().filter_map(|column| Some((column.clone(), state.remove(column)?)));
     Ok(RecordView {
@@ -201,6 +208,23 @@ fn as_of(
         }
     }
     Ok(state)
+}
+
+/// The values at a time of the fields that were ever archived or got another type: the old value of a later change may
+/// have ended with its field.
+fn of_ended_fields(tx: &ReadTx<'_>, object: Object, id: &str, at: Instant) -> Result<Vec<(String, Value)>, StoreError> {
+    let sql = format!(
+        "SELECT f.column_name, (SELECT h.value FROM {} AS h WHERE h.id = ?2 AND h.column_name = f.column_name
+             AND (h.valid_from IS NULL OR h.valid_from <= ?3) AND (h.valid_to IS NULL OR h.valid_to > ?3))
+         FROM (SELECT DISTINCT json_extract(fields, '$.column') AS column_name FROM changes
+               WHERE object_type = ?1 AND record_id = '' AND kind = 'schema'
+                 AND json_extract(fields, '$.op') IN ('archived', 'retyped', 'removed')) AS f ORDER BY 1",
+        history_view(object)
+    );
+    let mut stmt = tx.conn.prepare(&sql).doing(DOING)?;
+    stmt.query_map(params![object.as_str(), id, at.to_string()], |row| Ok((row.get(0)?, json(&owned(row.get_ref(1)?)))))
+        .and_then(Iterator::collect)
+        .doing(DOING)
 }
 
 /// When the history begins: with the oldest entry if older ones were pruned, otherwise with the first run. `None` before

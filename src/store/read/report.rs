@@ -223,6 +223,30 @@ pub fn all_runs_by(tx: &ReadTx<'_>, trigger: &str) -> Result<bool, StoreError> {
     Ok(number(tx, sql, &[&trigger])? == 0)
 }
 
+/// A change of a custom column in the feed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaChange {
+    /// `contact` or `company`.
+    pub object: String,
+    /// The column.
+    pub column: String,
+    /// `added`, `archived`, `restored`, `retyped` or `removed`.
+    pub op: String,
+}
+
+/// The newest entry of the feed, and the changes of columns after an entry, a hundred at most; none without an entry.
+pub fn schema_changes(tx: &ReadTx<'_>, after: Option<u64>) -> Result<(u64, Vec<SchemaChange>), StoreError> {
+    let newest = number(tx, "SELECT coalesce(max(seq), 0) FROM changes", &[])?;
+    let sql = "SELECT object_type, fields ->> '$.column', fields ->> '$.op' FROM changes
+               WHERE seq > ?1 AND kind = 'schema' ORDER BY seq LIMIT 100";
+    let mut stmt = tx.conn.prepare(sql).doing(DOING)?;
+    let after = after.unwrap_or(newest) as i64;
+    let changes =
+        stmt.query_map([after], |row| Ok(SchemaChange { object: row.get(0)?, column: row.get(1)?, op: row.get(2)? }));
+    let changes = changes.doing(DOING)?.collect::<Result<_, _>>().doing(DOING)?;
+    Ok((newest, changes))
+}
+
 /// Where the service breaks its own documentation, the latest first.
 pub fn oddities(tx: &ReadTx<'_>) -> Result<Vec<OddityLine>, StoreError> {
     let sql = "SELECT kind, resource, what, times, last_seen_at FROM service_oddities ORDER BY last_seen_at DESC";

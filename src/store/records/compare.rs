@@ -3,10 +3,12 @@
 use rusqlite::types::{Value, ValueRef};
 use serde::{Deserialize, Serialize};
 
+use crate::model::answer_time::AnswerTime;
 use crate::model::catalogue::Object;
 use crate::model::record::Record;
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::shape::{owned, value_of};
+use crate::store::records::versions::is_coarser;
 use crate::store::tx::MirrorTx;
 
 /// A column whose value differs.
@@ -31,6 +33,16 @@ pub enum Compared {
     Differs(Vec<FieldDifference>),
 }
 
+impl Compared {
+    /// Whether the record was shown in an earlier version than the row has, by an answer that does not decide about it.
+    pub fn shows_older(&self, answer: AnswerTime) -> bool {
+        let Compared::Differs(fields) = self else { return false };
+        let version = fields.iter().find(|field| field.column == "updated_at");
+        let times = version.and_then(|version| version.there.as_str().zip(version.here.as_str()));
+        times.is_some_and(|(there, here)| there < here && !answer.is_as_new_as(here.parse().ok()))
+    }
+}
+
 pub(in crate::store) fn json(value: &Value) -> serde_json::Value {
     match value {
         Value::Integer(i) => (*i).into(),
@@ -51,13 +63,17 @@ impl MirrorTx<'_> {
         let Some(row) = rows.next().doing(doing)? else {
             return Ok(Compared::Missing);
         };
+        let etag = shape.place("etag");
+        let told = |place: usize| value_of(shape.columns[place].source, record, extra.as_deref());
+        let shows_its_etag = |etag: usize| told(etag).is_none_or(|new| row.get_ref(etag).is_ok_and(|old| old == new));
+        let is_one_version = etag.is_none_or(shows_its_etag);
         let mut fields = Vec::new();
         for (index, column) in shape.columns.iter().enumerate() {
-            let Some(new) = value_of(column.source, record, extra.as_deref()) else {
+            let Some(new) = told(index) else {
                 continue;
             };
             let old: ValueRef<'_> = row.get_ref(index).doing(doing)?;
-            if old != new {
+            if old != new && !(is_one_version && column.is_instant && is_coarser(new, old)) {
                 let (here, there) = (json(&owned(old)), json(&owned(new)));
                 fields.push(FieldDifference { column: column.name.clone(), here, there });
             }

@@ -14,7 +14,7 @@ use rusqlite::OptionalExtension;
 
 use crate::model::field_value::FieldValue;
 use crate::model::record::Extra;
-use crate::model::{Etag, FieldKind, FieldProjection, Object, Record, RequestStamp};
+use crate::model::{Etag, FieldKind, FieldProjection, Object, Record, RequestStamp, SqlValue};
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::feed_entries;
 use crate::store::records::shape::Source;
@@ -154,19 +154,16 @@ impl MirrorTx<'_> {
                 continue;
             }
             extra.fields.remove(field.wire);
-            if let Some((group, name)) = field.wire.split_once('.')
-                && let Some(members) = extra.nested.get_mut(group)
-            {
-                members.remove(name);
+            if let Some((group, name)) = field.wire.split_once('.') {
+                extra.fields.remove(group);
+                extra.nested.get_mut(group).map(|members| members.remove(name));
             }
         }
         let fields = self.shapes.layout.of(object).fields();
         for (field, value) in fields.iter().zip(&record.custom) {
-            if field.data_type.detail_only() == (shown == FieldProjection::Detail)
-                && *value != FieldValue::Absent
-                && let Some(members) = extra.nested.get_mut(CUSTOM)
-            {
-                members.remove(field.key.as_str());
+            if field.data_type.detail_only() == (shown == FieldProjection::Detail) && *value != FieldValue::Absent {
+                extra.fields.remove(CUSTOM);
+                extra.nested.get_mut(CUSTOM).map(|members| members.remove(field.key.as_str()));
             }
         }
         extra
@@ -189,5 +186,27 @@ impl MirrorTx<'_> {
                 _ => false,
             }
         })
+    }
+
+    /// The value that an answer shows for a column, in the form of the column; `None` if it does not show the column, or
+    /// shows what the column cannot hold.
+    pub fn shown_value(&self, object: Object, record: &Record, column: &str) -> Option<serde_json::Value> {
+        let shapes = [self.shapes.list(object), self.shapes.detail(object)];
+        let source = shapes.iter().find_map(|shape| shape.place(column).map(|place| shape.columns[place].source));
+        let value = match source? {
+            Source::Slot(slot) => record.custom.get(slot)?,
+            Source::Field(index) => record.fields.get(index)?,
+            _ => return None,
+        };
+        match value {
+            FieldValue::Null => Some(serde_json::Value::Null),
+            FieldValue::Exact(value) | FieldValue::Truncated(value) => Some(match value {
+                SqlValue::Null => serde_json::Value::Null,
+                SqlValue::Int(integer) => (*integer).into(),
+                SqlValue::Real(real) => (*real).into(),
+                SqlValue::Text(text) => text.as_str().into(),
+            }),
+            FieldValue::Absent | FieldValue::Unrepresentable => None,
+        }
     }
 }

@@ -11,9 +11,11 @@ use rusqlite::params;
 use crate::model::catalogue::Object;
 use crate::model::ids::{Etag, RecordId};
 use crate::model::instant::Instant;
+use crate::model::record::Record;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::former_rows::former_condition;
+use crate::store::records::shape::Shape;
 use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
@@ -197,6 +199,21 @@ impl MirrorTx<'_> {
     pub fn make_current_details_due(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
         let (records, key) = (object.table(), object.detail_key());
         self.make_due(object, ids, &format!("etag = (SELECT r.etag FROM {records} AS r WHERE r.id = {key})"))
+    }
+
+    /// Makes the detail of a record due whose `updatedAt` has moved under the same etag: the version is another one.
+    pub(in crate::store) fn make_detail_due_if_moved(
+        &self,
+        object: Object,
+        shape: &Shape,
+        record: &Record,
+        changed: &[usize],
+    ) -> Result<(), StoreError> {
+        let has_changed = |name| shape.own_field(name).is_some_and(|place| changed.contains(&place));
+        if !has_changed("updated_at") || has_changed("etag") {
+            return Ok(());
+        }
+        self.make_details_due(object, Some(std::slice::from_ref(&record.id)))
     }
 
     fn make_due(&self, object: Object, ids: &[RecordId], condition: &str) -> Result<(), StoreError> {

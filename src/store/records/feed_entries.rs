@@ -12,6 +12,7 @@ use serde_json::{Map, json};
 
 use crate::model::catalogue::Object;
 use crate::model::instant::Instant;
+use crate::store::derived::history_views::json_argument;
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::compare::json;
 use crate::store::tx::MirrorTx;
@@ -123,8 +124,11 @@ impl MirrorTx<'_> {
         columns: &[String],
         seen_at: Instant,
     ) -> Result<(), StoreError> {
-        let pairs: Vec<String> =
-            columns.iter().map(|column| format!("'{column}', json_array({column}, {column})")).collect();
+        let pairs: Vec<String> = columns
+            .iter()
+            .map(|column| (column, json_argument(column)))
+            .map(|(column, value)| format!("'{column}', json_array({value}, {value})"))
+            .collect();
         let sql = format!(
             "INSERT INTO changes (object_type, record_id, kind, fields, seen_at)
              SELECT ?1, {key}, 'update', json_object({pairs}), ?2 FROM {table} WHERE {first} IS NOT NULL ORDER BY {key}",
@@ -145,7 +149,8 @@ impl MirrorTx<'_> {
     ) -> Result<(), StoreError> {
         let sql = format!(
             "INSERT OR IGNORE INTO retyped_values (object_type, record_id, column_name, value)
-             SELECT ?1, {key}, ?2, json_quote({column}) FROM {table} WHERE {column} IS NOT NULL"
+             SELECT ?1, {key}, ?2, json_quote({value}) FROM {table} WHERE {column} IS NOT NULL",
+            value = json_argument(column)
         );
         self.conn.execute(&sql, [object.as_str(), column]).doing(DOING)?;
         Ok(())

@@ -8,11 +8,12 @@
 //! - A former row blocks no answer, whatever its version, and none of its values remains in the row that replaces it.
 //! - No edit that was made on a former row is sent unless a person releases it.
 
-use rusqlite::params;
 use rusqlite::types::ValueRef;
+use rusqlite::{ToSql, params};
 
-use crate::model::{Instant, Object};
+use crate::model::{Instant, Object, RecordId};
 use crate::store::error::{Doing, StoreError};
+use crate::store::outbox::OPEN;
 use crate::store::tx::MirrorTx;
 
 /// The time of reading of a row that was not read since another workspace was accepted: no real one is this.
@@ -60,17 +61,28 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Holds the edits of an object that were neither sent nor released, if their rows may still be of the workspace before an
-    /// accepted one. Returns their number.
-    pub fn hold_edits_of_former_rows(&self, object: Object, now: Instant) -> Result<u64, StoreError> {
+    /// Holds the edits of an object, or of one of its records, that were neither sent nor released, if their rows may still
+    /// be of the workspace before an accepted one. Returns their number.
+    pub fn hold_edits_of_former_rows(
+        &self,
+        object: Object,
+        record: Option<&RecordId>,
+        now: Instant,
+    ) -> Result<u64, StoreError> {
         if self.has_former_rows(object)? {
             return self.hold_new_edits(Some(object), FORMER_ROW, now);
         }
         let table = object.table();
-        let former = format!(
-            "object_type = ?1 AND EXISTS (SELECT 1 FROM {table} WHERE {table}.id = record_id AND {})",
-            former_condition(table)
-        );
-        self.hold_new_edits_where(&former, params![object.as_str()], FORMER_ROW, now)
+        let former =
+            format!("EXISTS (SELECT 1 FROM {table} WHERE {table}.id = record_id AND {})", former_condition(table));
+        let (condition, values): (_, &[&dyn ToSql]) = match record {
+            // The index of open edits finds those of a record.
+            Some(record) => (
+                format!("object_type = ?1 AND record_id = ?2 AND {OPEN} AND {former}"),
+                params![object.as_str(), record.as_str()],
+            ),
+            None => (format!("object_type = ?1 AND {former}"), params![object.as_str()]),
+        };
+        self.hold_new_edits_where(&condition, values, FORMER_ROW, now)
     }
 }

@@ -71,6 +71,7 @@ impl MirrorTx<'_> {
         )?;
         execute(&format!("DELETE FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key()), &[&id.as_str()])?;
         self.unsearch(object, id.as_str(), phase);
+        self.forget_doubts(object, id.as_str())?;
         execute(&format!("DELETE FROM {} WHERE id = ?1", object.table()), &[&id.as_str()])?;
         Ok(true)
     }

@@ -3,6 +3,7 @@
 pub(super) mod compare;
 mod confirm;
 pub(super) mod counts;
+pub(super) mod doubts;
 pub(super) mod due;
 pub(super) mod erase;
 pub(super) mod feed_entries;
@@ -16,5 +17,6 @@ pub(super) mod removals;
 mod retention;
 pub(super) mod shape;
 mod team;
+pub(super) mod unlisted;
 pub(super) mod upsert;
 mod versions;

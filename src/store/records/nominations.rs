@@ -1,27 +1,27 @@
-//! `sweep_missing`: records that are nominated for removal; only the service can confirm the removal.
-//!
-//! The record of undecided nominations is cleared when one of them is withdrawn, because the service has shown a
-//! record.
+//! Nominations for removal: the doubts about records that an answer lacked. Only the service can confirm the removal.
 
+use rusqlite::params_from_iter;
 use rusqlite::types::Value;
-use rusqlite::{params, params_from_iter};
 
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
-use crate::store::state_keys::StateKey;
+use crate::store::records::doubts::json;
 use crate::store::tx::MirrorTx;
 
-const DOING: &str = "compare a page with the mirror";
+const DOING: &str = "nominate records for removal";
 
 impl ReadTx<'_> {
-    /// The nominated records, those that fit a list first.
+    /// The records that are nominated for removal, those that fit a list first.
     pub fn nominated(&self, object: Object) -> Result<Vec<RecordId>, StoreError> {
         let mut stmt = self
             .conn
-            .prepare_cached("SELECT id FROM sweep_missing WHERE object_type = ?1 ORDER BY instr(id, ',') > 0, id")
+            .prepare_cached(
+                "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'missed'
+                 ORDER BY instr(record_id, ',') > 0, record_id",
+            )
             .doing(DOING)?;
         stmt.query_map([object.as_str()], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
             .and_then(Iterator::collect)
@@ -30,6 +30,11 @@ impl ReadTx<'_> {
 }
 
 impl MirrorTx<'_> {
+    /// Nominates records for removal; unknown ones are ignored.
+    pub fn nominate(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
+        self.nominate_where(object, "id IN (SELECT value FROM json_each(?3))", vec![json(ids).into()])
+    }
+
     /// Nominates the records created between two instants (each with whether it is included) that are not among `ids`,
     /// a JSON array.
     pub fn nominate_between(
@@ -39,60 +44,50 @@ impl MirrorTx<'_> {
         high: Option<(Instant, bool)>,
         ids: &str,
     ) -> Result<(), StoreError> {
-        let mut sql = format!(
-            "INSERT OR IGNORE INTO sweep_missing (object_type, id) SELECT ?1, id FROM {} WHERE created_at IS NOT NULL",
-            object.table()
-        );
-        let mut values: Vec<Value> = vec![object.as_str().to_string().into(), ids.to_string().into()];
-        if let Some((low, inside)) = low {
-            values.push(low.to_string().into());
-            sql.push_str(&format!(" AND created_at {} ?{}", if inside { ">=" } else { ">" }, values.len()));
+        let mut condition = String::from("created_at IS NOT NULL AND id NOT IN (SELECT value FROM json_each(?3))");
+        let mut values: Vec<Value> = vec![ids.to_string().into()];
+        for (bound, inside, outside) in [(low, ">=", ">"), (high, "<=", "<")] {
+            if let Some((at, included)) = bound {
+                values.push(at.to_string().into());
+                let compare = if included { inside } else { outside };
+                condition.push_str(&format!(" AND created_at {compare} ?{}", values.len() + 2));
+            }
         }
-        if let Some((high, inside)) = high {
-            values.push(high.to_string().into());
-            sql.push_str(&format!(" AND created_at {} ?{}", if inside { "<=" } else { "<" }, values.len()));
-        }
-        sql.push_str(" AND id NOT IN (SELECT value FROM json_each(?2))");
-        self.conn.prepare_cached(&sql).and_then(|mut stmt| stmt.execute(params_from_iter(values))).doing(DOING)?;
-        Ok(())
+        self.nominate_where(object, &condition, values)
     }
 
     /// Nominates the records without a creation date that are not among `ids`, a JSON array.
     pub fn nominate_dateless(&self, object: Object, ids: &str) -> Result<(), StoreError> {
-        let sql = format!(
-            "INSERT OR IGNORE INTO sweep_missing (object_type, id) SELECT ?1, id FROM {}
-             WHERE created_at IS NULL AND id NOT IN (SELECT value FROM json_each(?2))",
-            object.table()
-        );
-        self.conn.prepare_cached(&sql).and_then(|mut stmt| stmt.execute(params![object.as_str(), ids])).doing(DOING)?;
-        Ok(())
+        let condition = "created_at IS NULL AND id NOT IN (SELECT value FROM json_each(?3))";
+        self.nominate_where(object, condition, vec![ids.to_string().into()])
     }
 
-    /// Withdraws the nominations of records that were seen; `ids` is a JSON array.
-    pub fn withdraw_nominations(&self, object: Object, ids: &str) -> Result<(), StoreError> {
-        let none = "SELECT NOT EXISTS (SELECT 1 FROM sweep_missing)";
-        if self.conn.prepare_cached(none).and_then(|mut stmt| stmt.query_row([], |row| row.get(0))).doing(DOING)? {
-            return Ok(());
+    /// The values of the condition begin with `?3`.
+    fn nominate_where(&self, object: Object, condition: &str, mut values: Vec<Value>) -> Result<(), StoreError> {
+        let sql = format!(
+            "INSERT OR IGNORE INTO doubts (object_type, record_id, why, first_seen)
+             SELECT ?1, id, 'missed', ?2 FROM {} WHERE {condition}",
+            object.table()
+        );
+        values.splice(0..0, [object.as_str().to_string().into(), self.steady_of_answer().into()]);
+        let nominated =
+            self.conn.prepare_cached(&sql).and_then(|mut stmt| stmt.execute(params_from_iter(values))).doing(DOING)?;
+        if nominated > 0 {
+            self.pending.doubts[object as usize].set(Some(true));
         }
-        let withdrawn = self
-            .conn
-            .prepare_cached(
-                "DELETE FROM sweep_missing WHERE object_type = ?1 AND id IN (SELECT value FROM json_each(?2))",
-            )
-            .and_then(|mut stmt| stmt.execute(params![object.as_str(), ids]))
-            .doing(DOING)?;
-        if withdrawn > 0 { self.clear_state(&StateKey::UndecidedRemovals(object)) } else { Ok(()) }
+        Ok(())
     }
 
     /// Withdraws all nominations of an object.
     pub fn clear_nominations(&self, object: Object) -> Result<(), StoreError> {
-        self.conn.execute("DELETE FROM sweep_missing WHERE object_type = ?1", [object.as_str()]).doing(DOING)?;
-        self.clear_state(&StateKey::UndecidedRemovals(object))
+        self.delete_doubts("object_type = ?1 AND why = 'missed'", [object.as_str()])
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::params;
+
     use super::*;
     use crate::store::Store;
 
@@ -154,50 +149,14 @@ mod tests {
         }
     }
 
-    /// A mirror whose records are nominated, and whose nominations are noted as undecided.
-    async fn undecided() -> (tempfile::TempDir, Store) {
-        let (dir, store) = mirror().await;
-        let nominate = store.write(|tx| {
-            for object in Object::ALL {
-                tx.nominate_between(object, None, None, "[]")?;
-                tx.set_state(&StateKey::UndecidedRemovals(object), &true)?;
-            }
-            Ok(())
-        });
-        nominate.await.unwrap();
-        (dir, store)
-    }
-
-    async fn is_undecided(store: &Store) -> [bool; 2] {
-        let noted = store.read(|tx| {
-            let of = |object| Ok(tx.state::<bool>(&StateKey::UndecidedRemovals(object))?.is_some());
-            Ok([of(Object::Contact)?, of(Object::Company)?])
-        });
-        noted.await.unwrap()
-    }
-
-    #[tokio::test]
-    async fn record_that_was_seen_ends_the_wait_of_its_object() {
-        for (seen, left, waits) in [
-            (r#"["c1","c2"]"#, &["c3", "co"][..], [false, true]),
-            (r#"["c1"]"#, &["c2", "c3", "co"], [false, true]),
-            (r#"["dateless","co"]"#, &["c1", "c2", "c3", "co"], [true, true]),
-            ("[]", &["c1", "c2", "c3", "co"], [true, true]),
-        ] {
-            let (_dir, store) = undecided().await;
-            store.write(move |tx| tx.withdraw_nominations(Object::Contact, seen)).await.unwrap();
-            assert_eq!(nominated(&store).await, left, "{seen}");
-            assert_eq!(is_undecided(&store).await, waits, "{seen}");
-            store.close().await;
-        }
-    }
-
     #[tokio::test]
     async fn nominations_of_one_object_are_withdrawn_without_those_of_the_other() {
-        let (_dir, store) = undecided().await;
+        let (_dir, store) = mirror().await;
+        let nominate = |tx: &mut MirrorTx<'_>, object| tx.nominate_between(object, None, None, "[]");
+        store.write(move |tx| Object::ALL.into_iter().try_for_each(|object| nominate(tx, object))).await.unwrap();
+        assert_eq!(nominated(&store).await, ["c1", "c2", "c3", "co"]);
         store.write(|tx| tx.clear_nominations(Object::Contact)).await.unwrap();
         assert_eq!(nominated(&store).await, ["co"]);
-        assert_eq!(is_undecided(&store).await, [false, true]);
         store.close().await;
     }
 }

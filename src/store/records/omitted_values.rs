@@ -9,7 +9,7 @@ use crate::store::records::shape::{Shape, Source};
 use crate::store::tx::MirrorTx;
 
 impl MirrorTx<'_> {
-    /// Notes a changed record if the list omitted a stored custom value. `changed` has the places of the columns that it
+    /// Notes a changed record if the list omitted a stored value. `changed` has the places of the columns that it
     /// changes.
     pub(in crate::store) fn note_omitted(
         &self,
@@ -19,8 +19,14 @@ impl MirrorTx<'_> {
         incoming: &[Option<ValueRef<'_>>],
         (old, changed): (&[Value], &[usize]),
     ) {
+        // Of the standard fields, lists leave only those of a group out.
+        let may_be_omitted = |source: Source| match source {
+            Source::Slot(_) => true,
+            Source::Field(index) => object.fields()[index].wire.contains('.'),
+            Source::FieldNum(_) | Source::SlotNum(_) | Source::Extra => false,
+        };
         let is_omitted = |(place, new): (usize, &Option<ValueRef<'_>>)| {
-            new.is_none() && matches!(shape.columns[place].source, Source::Slot(_)) && old[place] != Value::Null
+            new.is_none() && old[place] != Value::Null && may_be_omitted(shape.columns[place].source)
         };
         if incoming.iter().enumerate().any(is_omitted) {
             let has_other_etag = changed.iter().any(|place| shape.columns[*place].name == "etag");

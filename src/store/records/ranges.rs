@@ -61,7 +61,7 @@ impl ReadTx<'_> {
         values.push(object.as_str().to_string().into());
         let sql = format!(
             "SELECT count(*) FROM {} WHERE {condition}
-             AND id NOT IN (SELECT id FROM sweep_missing WHERE object_type = ?{})",
+             AND id NOT IN (SELECT record_id FROM doubts WHERE object_type = ?{} AND why = 'missed')",
             object.table(),
             values.len()
         );
@@ -124,6 +124,29 @@ impl ReadTx<'_> {
         }
         edges.dedup();
         Ok(edges)
+    }
+
+    /// The numbers of all records, here and at the service, as they were last counted.
+    pub fn last_total(&self, object: Object) -> Result<Option<(u64, u64)>, StoreError> {
+        let row = self.conn.prepare_cached(
+            "SELECT count_here, count_there FROM audits
+             WHERE object_type = ?1 AND range_from IS NULL AND range_to IS NULL AND NOT null_range
+             ORDER BY id DESC LIMIT 1",
+        );
+        let counts = row.and_then(|mut stmt| {
+            let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+            stmt.query_row([object.as_str()], read).optional()
+        });
+        Ok(counts.doing("read an audit")?.map(|(here, there)| (here.unsigned_abs(), there.unsigned_abs())))
+    }
+
+    /// When a range of an object was last counted.
+    pub fn last_counted(&self, object: Object) -> Result<Option<Instant>, StoreError> {
+        let row = self
+            .conn
+            .prepare_cached("SELECT audited_at FROM audits WHERE object_type = ?1 ORDER BY id DESC LIMIT 1")
+            .and_then(|mut stmt| stmt.query_row([object.as_str()], |row| row.get::<_, String>(0)).optional());
+        Ok(row.doing("read an audit")?.and_then(|at| at.parse().ok()))
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! - [`ConfirmedRemovals`] can only be made from an answer that contains a witness, a record that exists: an empty or
-//!   foreign answer proves nothing. There is no other way to remove a record from the mirror.
+//!   foreign answer proves nothing. There is no other way to remove a record from the mirror. Whether the answer decides
+//!   about a record depends on how new it is ([`doubts`](super::doubts)).
 //! - If the service lists no record at all, there is no witness. Then the records of a small table are removed after
 //!   two reads at least a day apart that both found nothing, with no record seen in between, and only if the detail of
 //!   each is not found either: lists and details would have to fail in the same way for a day. Larger tables need a
@@ -197,35 +198,6 @@ impl ReadTx<'_> {
             .doing("count the removals of the last day")?;
         Ok(RecentRemovals(vec![(steady, count.unsigned_abs())]))
     }
-
-    /// The number of records of an object that are nominated for removal.
-    pub fn count_nominated(&self, object: Object) -> Result<u64, StoreError> {
-        let count: i64 = self
-            .conn
-            .prepare_cached("SELECT count(*) FROM sweep_missing WHERE object_type = ?1")
-            .and_then(|mut stmt| stmt.query_row([object.as_str()], |row| row.get(0)))
-            .doing("count the nominated records")?;
-        Ok(count.unsigned_abs())
-    }
-
-    /// A record that is not nominated, the newest: the witness for a lookup by id.
-    pub fn witness(&self, object: Object) -> Result<Option<RecordId>, StoreError> {
-        let doing = "choose a witness";
-        // A witness with a comma costs a request of its own.
-        for commas in ["=", ">"] {
-            let sql = format!(
-                "SELECT id FROM {} WHERE instr(id, ',') {commas} 0
-                 AND id NOT IN (SELECT id FROM sweep_missing WHERE object_type = ?1) ORDER BY updated_at DESC LIMIT 1",
-                object.table()
-            );
-            let mut stmt = self.conn.prepare_cached(&sql).doing(doing)?;
-            let mut rows = stmt.query([object.as_str()]).doing(doing)?;
-            if let Some(row) = rows.next().doing(doing)? {
-                return Ok(Some(RecordId::new(row.get::<_, String>(0).doing(doing)?)));
-            }
-        }
-        Ok(None)
-    }
 }
 
 impl MirrorTx<'_> {
@@ -251,6 +223,7 @@ impl MirrorTx<'_> {
         let mut removed = 0;
         for (id, order) in confirmed.ids.iter().zip(&confirmed.orders) {
             removed += u64::from(self.remove(object, id, now, phase)?);
+            self.note_removed(object, id.as_str(), steady)?;
             self.note_order(object, id.as_str(), *order);
         }
         if removed > 0 {
@@ -260,22 +233,6 @@ impl MirrorTx<'_> {
             self.set_state(&RecentRemovals::entry(object), &recent)?;
         }
         Ok(RemovalDecision::Removed(removed))
-    }
-
-    /// Nominates records for removal; unknown ones are ignored.
-    pub fn nominate(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
-        let sql = format!(
-            "INSERT OR IGNORE INTO sweep_missing (object_type, id)
-             SELECT ?1, value FROM json_each(?2) WHERE value IN (SELECT id FROM {})",
-            object.table()
-        );
-        let ids: Vec<&str> = ids.iter().map(RecordId::as_str).collect();
-        let ids = serde_json::Value::from(ids).to_string();
-        self.conn
-            .prepare_cached(&sql)
-            .and_then(|mut stmt| stmt.execute(params![object.as_str(), ids]))
-            .doing("nominate records for removal")?;
-        Ok(())
     }
 }
 

@@ -221,6 +221,6 @@ async fn impossible_counts_of_a_day_refuse_removals_until_it_is_over() {
 async fn nominated_record_is_no_witness() {
     let (_dir, store) = mirror(3).await;
     store.write(|tx| tx.nominate(Object::Contact, &[id("c00"), id("c02"), id("unknown")])).await.unwrap();
-    let seen = store.read(|tx| Ok((tx.count_nominated(Object::Contact)?, tx.witness(Object::Contact)?)));
+    let seen = store.read(|tx| Ok((tx.count_nominated(Object::Contact)?, tx.witness(Object::Contact, None)?)));
     assert_eq!(seen.await.unwrap(), (2, Some(id("c01"))));
 }

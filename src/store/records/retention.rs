@@ -1,17 +1,17 @@
 //! Prunes history by elapsed time, never by what a wall clock shows.
 //!
 //! A clock that jumps a month ahead must not empty the history, and an entry with the time of such a clock must not
-//! keep all later ones forever. So the times of entries are not compared. The file counts how much time has passed over
-//! all runs: by the monotonic clock within one boot of the machine; across a restart by the wall clock, as far as the
-//! service's `Date` agrees. From time to time a [`HistoryMark`] stores the current end of the history; what lies before
-//! a mark that is older than the retention is pruned.
+//! keep all later ones forever. So the times of entries are not compared. From time to time a [`HistoryMark`] stores the
+//! current end of the history with the [`ElapsedClock`]; what lies before a mark that is older than the retention is pruned.
+//! The age of a mark is what the monotonic clock has measured since. Where the machine was restarted meanwhile, the wall clock
+//! counts too, as far as the service's `Date` confirms it.
 
 use std::time::Duration;
 
 use rusqlite::params;
 use serde::{Deserialize, Serialize};
 
-use crate::model::clock::{ClockReading, MonotonicReading};
+use crate::model::ElapsedClock;
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::state_keys::StateKey;
@@ -25,73 +25,61 @@ const MARKS: u32 = 128;
 /// The maximum difference between the wall clock and the service's `Date` when the wall clock bridges a restart.
 const AGREEMENT: Duration = Duration::from_secs(3_600);
 
-/// The time that has certainly passed since the mirror was created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct HistoryClock {
-    passed: Duration,
-    wall: Instant,
-    monotonic: Option<MonotonicReading>,
-}
-
-/// The end of the history when a certain time had passed.
+/// The end of the history at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct HistoryMark {
-    passed: Duration,
-    /// The wall clock at that time: finished edits have no number.
-    wall: Instant,
+    clock: ElapsedClock,
     changes: i64,
     audits: i64,
     runs: i64,
 }
 
-impl HistoryClock {
-    /// The clock at a reading; `date` is the service's time at about that moment, if it is known.
-    fn at(before: Option<HistoryClock>, now: ClockReading, date: Option<Instant>) -> HistoryClock {
-        let passed = before.map_or(Duration::ZERO, |before| {
-            let then = ClockReading { wall: before.wall, monotonic: before.monotonic };
-            let confirmed = date.is_some_and(|date| date.since(now.wall).max(now.wall.since(date)) <= AGREEMENT);
-            let since = if now.is_comparable(&then) || confirmed { now.since(&then) } else { Duration::ZERO };
-            before.passed.saturating_add(since)
-        });
-        HistoryClock { passed, wall: now.wall, monotonic: now.monotonic }
+impl HistoryMark {
+    /// Whether a mark has certainly been there for so long; `date` is the service's time at about `now`, if it is known.
+    fn is_older_than(&self, retention: Duration, clock: &ElapsedClock, now: Instant, date: Option<Instant>) -> bool {
+        let is_confirmed = date.is_some_and(|date| date.since(now).max(now.since(date)) <= AGREEMENT);
+        clock.measured().saturating_sub(self.clock.measured()) >= retention
+            || is_confirmed
+                && clock.time().since(self.clock.time()) >= retention
+                && now.since(self.clock.reading().wall) >= retention
     }
 }
 
 impl MirrorTx<'_> {
     /// Prunes entries that have been stored for longer than `retention`: changes, removed records, audits, runs, and
-    /// finished edits. `date` is the service's time at about `now`, if it is known.
+    /// finished edits. `clock` is that of the ledger at `now`, and `date` the service's time then, if it is known.
     pub fn forget_old_history(
         &self,
         retention: Duration,
-        now: ClockReading,
+        clock: ElapsedClock,
+        now: Instant,
         date: Option<Instant>,
     ) -> Result<(), StoreError> {
-        let clock = HistoryClock::at(self.state(&StateKey::HistoryClock)?, now, date);
-        self.set_state(&StateKey::HistoryClock, &clock)?;
         let mut marks: Vec<HistoryMark> = self.state(&StateKey::HistoryMarks)?.unwrap_or_default();
-        let due = marks.last().is_none_or(|last| clock.passed.saturating_sub(last.passed) >= retention / MARKS);
+        // A clock that was lost, and began anew, makes older marks later ones.
+        marks.retain(|mark| mark.clock.time() <= clock.time());
+        let due = marks.last().is_none_or(|last| clock.time().since(last.clock.time()) >= retention / MARKS);
         if due {
             marks.push(self.history_mark(&clock)?);
         }
         // The newest mark that is old enough covers all before it.
-        let old = marks.iter().rposition(|mark| clock.passed.saturating_sub(mark.passed) >= retention);
-        if let Some(old) = old.filter(|_| clock.passed >= retention) {
+        let old = marks.iter().rposition(|mark| mark.is_older_than(retention, &clock, now, date));
+        if let Some(old) = old {
             let mark = marks[old];
             marks.drain(..=old);
-            self.forget_up_to(&mark, now.wall.minus(retention))?;
+            self.forget_up_to(&mark, now.minus(retention))?;
         } else if !due {
             return Ok(());
         }
         self.set_state(&StateKey::HistoryMarks, &marks)
     }
 
-    fn history_mark(&self, clock: &HistoryClock) -> Result<HistoryMark, StoreError> {
+    fn history_mark(&self, clock: &ElapsedClock) -> Result<HistoryMark, StoreError> {
         let newest = |sql: &str| -> Result<i64, StoreError> {
             self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.query_row([], |row| row.get(0))).doing(DOING)
         };
         Ok(HistoryMark {
-            passed: clock.passed,
-            wall: clock.wall,
+            clock: *clock,
             changes: newest("SELECT coalesce(max(seq), 0) FROM changes")?,
             audits: newest("SELECT coalesce(max(id), 0) FROM audits")?,
             runs: newest("SELECT coalesce(max(id), 0) FROM sync_runs")?,
@@ -100,7 +88,7 @@ impl MirrorTx<'_> {
 
     fn forget_up_to(&self, mark: &HistoryMark, before: Instant) -> Result<(), StoreError> {
         // Both clocks must agree that it is time: that of the mark, and the current one.
-        let before = before.min(mark.wall);
+        let before = before.min(mark.clock.reading().wall);
         let removed = "SELECT object_type, id FROM removed_records AS r
              WHERE CASE WHEN EXISTS (SELECT 1 FROM changes AS c WHERE c.object_type = r.object_type
                                      AND c.record_id = r.id AND c.kind = 'remove')
@@ -125,6 +113,7 @@ impl MirrorTx<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{ClockReading, MonotonicReading};
 
     const DAY: Duration = Duration::from_secs(86_400);
 
@@ -137,19 +126,26 @@ mod tests {
 
     #[test]
     fn only_certainly_elapsed_time_counts() {
-        let begin = HistoryClock::at(None, reading(1, 0, 20_000), None);
+        let begin = ElapsedClock::default().at(reading(1, 0, 20_000));
+        let mark = HistoryMark { clock: begin, changes: 1, audits: 1, runs: 1 };
         let day = |wall: i64| Some(Instant::from_secs(wall * 86_400).unwrap());
-        for (now, date, passed) in [
-            (reading(1, 3, 20_003), None, 3 * DAY),
-            (reading(1, 3, 30_000), None, 3 * DAY),
-            (reading(1, 3, 10), day(10), 3 * DAY),
+        for (now, date, days) in [
+            (reading(1, 3, 20_003), None, 3),
+            (reading(1, 3, 30_000), None, 3),
+            (reading(1, 3, 10), day(10), 3),
             // The machine was restarted.
-            (reading(2, 0, 20_005), None, Duration::ZERO),
-            (reading(2, 0, 20_005), day(20_005), 5 * DAY),
-            (reading(2, 0, 30_000), day(20_005), Duration::ZERO),
-            (reading(2, 0, 10), day(10), Duration::ZERO),
+            (reading(2, 0, 20_005), None, 0),
+            (reading(2, 0, 20_005), day(20_005), 5),
+            (reading(2, 0, 30_000), day(20_005), 0),
+            (reading(2, 0, 10), day(10), 0),
         ] {
-            assert_eq!(HistoryClock::at(Some(begin), now, date).passed, passed, "{now:?} {date:?}");
+            let clock = begin.at(now);
+            let is_older = |days: u32| mark.is_older_than(days * DAY, &clock, now.wall, date);
+            assert!((days == 0 || is_older(days)) && !is_older(days + 1), "{now:?} {date:?}");
         }
+        // A wall clock that was wrong at a restart, and was put right, has not made the history older.
+        let ahead = begin.at(reading(2, 0, 20_100));
+        let right = ahead.at(reading(2, 1, 20_001));
+        assert!(!mark.is_older_than(30 * DAY, &right, reading(2, 1, 20_001).wall, day(20_001)));
     }
 }

@@ -34,6 +34,15 @@ pub struct Column {
     pub name: String,
     /// Where its value comes from.
     pub source: Source,
+    /// Whether it holds timestamps.
+    pub is_instant: bool,
+}
+
+impl Column {
+    /// A column that holds no timestamp.
+    fn new(name: impl Into<String>, source: Source) -> Column {
+        Column { name: name.into(), source, is_instant: false }
+    }
 }
 
 /// A table of records: its columns, without key and time stamp, and its statements.
@@ -90,7 +99,7 @@ impl Shape {
     /// The table of an object's list items.
     pub fn list(object: Object, custom: &CustomFields) -> Shape {
         let mut columns = standard(object.resource(), FieldProjection::List);
-        columns.push(Column { name: "extra".into(), source: Source::Extra });
+        columns.push(Column::new("extra", Source::Extra));
         let multi = slots(&mut columns, custom, false);
         Shape::new(object.table(), "id", "synced_at", columns, multi)
     }
@@ -99,8 +108,8 @@ impl Shape {
     pub fn detail(object: Object, custom: &CustomFields) -> Shape {
         let mut columns = standard(object.resource(), FieldProjection::Detail);
         let etag = object.fields().iter().position(|field| field.kind == FieldKind::Etag);
-        columns.extend(etag.map(|index| Column { name: "etag".into(), source: Source::Field(index) }));
-        columns.push(Column { name: "extra".into(), source: Source::Extra });
+        columns.extend(etag.map(|index| Column::new("etag", Source::Field(index))));
+        columns.push(Column::new("extra", Source::Extra));
         let multi = slots(&mut columns, custom, true);
         Shape::new(object.detail_table(), object.detail_key(), "fetched_at", columns, multi)
     }
@@ -108,7 +117,7 @@ impl Shape {
     /// The table of a resource without details and custom fields.
     pub fn plain(resource: Resource) -> Shape {
         let mut columns = standard(resource, FieldProjection::List);
-        columns.push(Column { name: "extra".into(), source: Source::Extra });
+        columns.push(Column::new("extra", Source::Extra));
         let table = if resource == Resource::CustomFields { DEFINITIONS } else { "team_members" };
         Shape::new(table, "id", "synced_at", columns, Vec::new())
     }
@@ -119,15 +128,25 @@ impl Shape {
     }
 }
 
+/// Whether a column of an object's shape holds doubles.
+pub(in crate::store) fn is_number(object: Object, shape: &Shape, column: &str) -> bool {
+    shape.columns.iter().find(|known| known.name == column).is_some_and(|known| match known.source {
+        Source::FieldNum(_) | Source::SlotNum(_) => true,
+        Source::Field(index) => object.resource().fields()[index].kind == FieldKind::Number,
+        Source::Slot(_) | Source::Extra => false,
+    })
+}
+
 fn standard(resource: Resource, shown: FieldProjection) -> Vec<Column> {
     let mut columns = Vec::new();
     for (index, field) in resource.fields().iter().enumerate() {
         if field.projection != shown || field.kind == FieldKind::Id {
             continue;
         }
-        columns.push(Column { name: field.column.into(), source: Source::Field(index) });
+        let is_instant = field.kind == FieldKind::Instant;
+        columns.push(Column { is_instant, ..Column::new(field.column, Source::Field(index)) });
         if field.kind.has_num() {
-            columns.push(Column { name: format!("{}_num", field.column), source: Source::FieldNum(index) });
+            columns.push(Column::new(format!("{}_num", field.column), Source::FieldNum(index)));
         }
     }
     columns
@@ -139,9 +158,10 @@ fn slots(columns: &mut Vec<Column>, custom: &CustomFields, detail: bool) -> Vec<
         if field.data_type == DataType::MultiSelect {
             multi.push((columns.len(), slot));
         }
-        columns.push(Column { name: field.column.as_str().into(), source: Source::Slot(slot) });
+        let is_instant = field.data_type == DataType::DateTime;
+        columns.push(Column { is_instant, ..Column::new(field.column.as_str(), Source::Slot(slot)) });
         if field.data_type.has_num() {
-            columns.push(Column { name: field.column.num(), source: Source::SlotNum(slot) });
+            columns.push(Column::new(field.column.num(), Source::SlotNum(slot)));
         }
     }
     multi

@@ -1,11 +1,13 @@
 //! Writes records: compares first, writes only changes, keeps what an answer does not contain, and never overwrites a
 //! newer answer with an older one.
 
+use std::borrow::Cow;
+
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{CachedStatement, OptionalExtension, Row, params};
 
 use crate::model::catalogue::Object;
-use crate::model::field_value::multi_values;
+use crate::model::field_value::{FieldValue, SqlValue, multi_values};
 use crate::model::instant::Instant;
 use crate::model::record::{Extra, Record};
 use crate::model::request_order::RequestStamp;
@@ -13,7 +15,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::former_rows::is_former;
 use crate::store::records::shape::{Shape, owned, value_of};
-use crate::store::records::versions::version_column;
+use crate::store::records::versions::{Version, VersionFit, is_coarser};
 use crate::store::tx::MirrorTx;
 
 /// The effect of writing one record.
@@ -78,13 +80,19 @@ impl MirrorTx<'_> {
         asked: &RequestStamp,
         phase: Phase,
     ) -> Result<(Applied, u64), StoreError> {
-        let (applied, mut kept, detail_extra) = self.apply_list_part(object, record, asked, phase)?;
-        if applied == Applied::Older {
+        let Some(ListPart { applied, mut kept, detail_extra, etag }) =
+            self.apply_list_part(object, record, asked, phase)?
+        else {
             // The mirror has a newer answer: this detail has an outdated version, as its etag would show anyway.
-            return Ok((applied, 0));
-        }
+            return Ok((Applied::Older, 0));
+        };
         self.note_lacking(object, record, true)?;
         let detail = self.shapes.detail(object);
+        let record = &*match &etag {
+            // The detail belongs to the version that lists show with another etag.
+            Some(etag) => Cow::Owned(record.with_field(object, "etag", FieldValue::Exact(SqlValue::from(&**etag)))),
+            None => Cow::Borrowed(record),
+        };
         let written = self.write(object, &detail, record, detail_extra.to_json().as_deref(), asked, phase)?;
         if written.is_new() {
             kept += detail_extra.len() as u64;
@@ -113,29 +121,40 @@ impl MirrorTx<'_> {
         asked: &RequestStamp,
         phase: Phase,
     ) -> Result<(Applied, u64), StoreError> {
-        let (applied, kept, _) = self.apply_list_part(object, record, asked, phase)?;
-        if applied != Applied::Older {
-            self.note_lacking(object, record, false)?;
-        }
+        let Some(ListPart { applied, kept, .. }) = self.apply_list_part(object, record, asked, phase)? else {
+            return Ok((Applied::Older, 0));
+        };
+        self.note_lacking(object, record, false)?;
         Ok((applied, kept))
     }
 
-    /// Writes the list's part of a detail. Returns the result, the number of values put into its `extra`, and the
-    /// `extra` of the rest.
+    /// Writes the list's part of a detail; `None` if the row has a newer version.
     fn apply_list_part(
         &self,
         object: Object,
         record: &Record,
         asked: &RequestStamp,
         phase: Phase,
-    ) -> Result<(Applied, u64, Extra), StoreError> {
+    ) -> Result<Option<ListPart>, StoreError> {
         let list = self.shapes.list(object);
-        let Some((extra, detail_extra)) = self.divided_extra(object, &list, record)? else {
-            return Ok((Applied::Older, 0, Extra::default()));
-        };
-        let written = self.write(object, &list, record, extra.to_json().as_deref(), asked, phase)?;
+        let DividedDetail { extra, detail_extra, fit } = self.divided(object, &list, record)?;
+        let (mut record, mut etag) = (Cow::Borrowed(record), None);
+        match fit {
+            VersionFit::Other => {}
+            VersionFit::Earlier => return Ok(None),
+            VersionFit::SameEtag { is_earlier: false } => {}
+            VersionFit::SameEtag { is_earlier: true } => {
+                record = Cow::Owned(record.with_field(object, "updatedAt", FieldValue::Absent));
+            }
+            VersionFit::OtherEtag(of_lists) => {
+                record = Cow::Owned(record.with_field(object, "etag", FieldValue::Absent));
+                etag = Some(of_lists);
+            }
+        }
+        let written = self.write(object, &list, &record, extra.to_json().as_deref(), asked, phase)?;
         let kept = if written.is_new() { extra.len() as u64 } else { 0 };
-        Ok((self.finish(object, record, written, asked, phase)?, kept, detail_extra))
+        let applied = self.finish(object, &record, written, asked, phase)?;
+        Ok((applied != Applied::Older).then_some(ListPart { applied, kept, detail_extra, etag }))
     }
 
     pub(in crate::store) fn finish(
@@ -207,6 +226,9 @@ impl MirrorTx<'_> {
         }
         match self.compare(shape, id, &incoming)? {
             RowComparison::Same { former } => {
+                if !is_detail {
+                    self.was_shown(object, id, true)?;
+                }
                 if is_detail || former {
                     // The age of a detail is that of the last answer, changed or not.
                     self.execute(&shape.update(&[]), id, &[], asked.at)?;
@@ -214,30 +236,27 @@ impl MirrorTx<'_> {
                 Ok(Written::Unchanged)
             }
             RowComparison::Missing => {
-                if overtaken {
-                    // A later answer showed that the record was removed.
+                // A later answer showed that the record was removed.
+                if overtaken || !is_detail && !self.takes_back(object, id, shape, &incoming)? {
                     return Ok(Written::Older);
-                }
-                if !is_detail {
-                    self.take_back(object, id)?;
                 }
                 self.note_before(object, id)?;
                 self.execute(&shape.insert, id, &incoming, asked.at)?;
                 self.note_changed(object, id);
                 self.index_multi_values(object, shape, record, &incoming, None, phase)?;
-                let differences = shape
-                    .columns
-                    .iter()
-                    .zip(&incoming)
-                    .filter_map(|(column, value)| {
-                        let new = (*value).filter(|v| *v != ValueRef::Null)?;
-                        Some((column.name.clone(), Value::Null, owned(new)))
-                    })
-                    .collect();
-                Ok(Written::Inserted(differences))
+                let differences = shape.columns.iter().zip(&incoming).filter_map(|(column, value)| {
+                    let new = (*value).filter(|v| *v != ValueRef::Null)?;
+                    Some((column.name.clone(), Value::Null, owned(new)))
+                });
+                Ok(Written::Inserted(differences.collect()))
             }
             RowComparison::Differs { merged, changed, old, former } => {
-                if !former && !self.is_accepted(shape, &incoming, &old, asked, overtaken)? {
+                let is_accepted =
+                    former || self.is_accepted((object, id), shape, &incoming, &old, (asked, overtaken))?;
+                if !is_detail {
+                    self.was_shown(object, id, is_accepted)?;
+                }
+                if !is_accepted {
                     return Ok(Written::Older);
                 }
                 if former {
@@ -247,6 +266,7 @@ impl MirrorTx<'_> {
                 }
                 self.note_before(object, id)?;
                 self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked.at)?;
+                self.make_detail_due_if_moved(object, shape, record, &changed)?;
                 self.note_changed(object, id);
                 self.index_multi_values(object, shape, record, &incoming, Some(&changed), phase)?;
                 let differences =
@@ -275,6 +295,14 @@ impl MirrorTx<'_> {
                 changed.push(index);
             }
         }
+        if !former && shape.place("etag").is_none_or(|etag| !changed.contains(&etag)) {
+            // Within one version, a timestamp in a coarser precision is the same one.
+            let is_same = |place: usize| {
+                let old = row.get_ref(place).unwrap_or(ValueRef::Null);
+                shape.columns[place].is_instant && incoming[place].is_some_and(|new| is_coarser(new, old))
+            };
+            changed.retain(|place| !is_same(*place));
+        }
         if changed.is_empty() {
             return Ok(RowComparison::Same { former });
         }
@@ -298,13 +326,24 @@ impl MirrorTx<'_> {
         bind(&mut stmt, id, values, asked_at).and_then(|()| stmt.raw_execute()).doing(doing)
     }
 
-    /// Removes a record that returns from the removed records.
-    fn take_back(&self, object: Object, id: &str) -> Result<(), StoreError> {
+    /// Removes a record that returns from the removed records. Returns whether it does: the answer may be of a moment before
+    /// the removal.
+    fn takes_back(
+        &self,
+        object: Object,
+        id: &str,
+        shape: &Shape,
+        incoming: &[Option<ValueRef<'_>>],
+    ) -> Result<bool, StoreError> {
+        let Version { etag, updated_at } = Version::of_answer(shape, incoming);
+        if self.was_just_removed(object, id, (etag, updated_at.unwrap_or_default()))? {
+            return Ok(false);
+        }
         self.conn
             .prepare_cached("DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2")
             .and_then(|mut stmt| stmt.execute(params![object.as_str(), id]))
             .doing("look up a removed record")?;
-        Ok(())
+        Ok(true)
     }
 
     /// Updates `custom_multi_values` after a row was written.
@@ -353,37 +392,29 @@ impl MirrorTx<'_> {
     /// Both `extra` columns after a detail was read. List fields in the detail replace those in the list's `extra`.
     /// Unknown fields stay with the list if a list contained them, so that a list never clears a value that only a
     /// detail contains.
-    ///
-    /// `None` if the row has a newer version. That holds for a row that is dated in the future, too: a detail may come
-    /// from a lagging replica, and if the service has dated the record back, a list shows it.
-    fn divided_extra(
-        &self,
-        object: Object,
-        list: &Shape,
-        record: &Record,
-    ) -> Result<Option<(Extra, Extra)>, StoreError> {
+    fn divided(&self, object: Object, list: &Shape, record: &Record) -> Result<DividedDetail, StoreError> {
         let doing = "read a record";
         let sql = match object {
-            Object::Contact => "SELECT extra, updated_at, synced_at FROM contacts WHERE id = ?1",
-            Object::Company => "SELECT extra, updated_at, synced_at FROM companies WHERE id = ?1",
+            Object::Contact => "SELECT extra, etag, updated_at, synced_at FROM contacts WHERE id = ?1",
+            Object::Company => "SELECT extra, etag, updated_at, synced_at FROM companies WHERE id = ?1",
         };
-        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, is_former(row.get_ref(2)?)));
-        let row: Option<(Option<String>, Option<String>, bool)> = self
+        let read = |row: &Row<'_>| Ok(([row.get(0)?, row.get(1)?, row.get(2)?], is_former(row.get_ref(3)?)));
+        let row: Option<([Option<String>; 3], bool)> = self
             .conn
             .prepare_cached(sql)
             .and_then(|mut stmt| stmt.query_row([record.id.as_str()], read).optional())
             .doing(doing)?;
-        let Some((old, old_version, _)) = row.filter(|(.., former)| !former) else {
-            return Ok(Some((record.extra.clone(), record.detail_extra.clone())));
+        let undivided = |fit| {
+            let (extra, detail_extra) = (record.extra.clone(), record.detail_extra.clone());
+            DividedDetail { extra, detail_extra, fit }
         };
-        let version = version_column(list).and_then(|place| value_of(list.columns[place].source, record, None));
-        if let (Some(ValueRef::Text(new)), Some(old)) = (version, old_version)
-            && new < old.as_bytes()
-            && !self.accepts_older.get()
-        {
-            return Ok(None);
-        }
-        let Some(old) = old else { return Ok(Some((record.extra.clone(), record.detail_extra.clone()))) };
+        let Some(([old, etag, updated_at], _)) = row.filter(|(_, former)| !former) else {
+            return Ok(undivided(VersionFit::Other));
+        };
+        let incoming: Vec<_> = list.columns.iter().map(|column| value_of(column.source, record, None)).collect();
+        let here = Version { etag: etag.as_deref(), updated_at: updated_at.as_deref() };
+        let fit = Version::of_answer(list, &incoming).fit(&here);
+        let Some(old) = old.filter(|_| fit != VersionFit::Earlier) else { return Ok(undivided(fit)) };
         let old = Extra::from_json(&old);
         let (mut list, mut detail) = (record.extra.clone(), record.detail_extra.clone());
         for (name, source) in old.fields {
@@ -408,8 +439,26 @@ impl MirrorTx<'_> {
             }
         }
         detail.nested.retain(|_, members| !members.is_empty());
-        Ok(Some((list, detail)))
+        Ok(DividedDetail { extra: list, detail_extra: detail, fit })
     }
+}
+
+/// The list's part of a detail that was written.
+struct ListPart {
+    applied: Applied,
+    /// How many values were put into its `extra`.
+    kept: u64,
+    /// The `extra` of the rest.
+    detail_extra: Extra,
+    /// The etag that lists show for the version of the detail, if the detail shows another one.
+    etag: Option<String>,
+}
+
+/// A detail beside its row.
+struct DividedDetail {
+    extra: Extra,
+    detail_extra: Extra,
+    fit: VersionFit,
 }
 
 /// Fields of a record that are objects.

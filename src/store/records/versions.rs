@@ -1,9 +1,14 @@
 //! Which of two versions of a record is kept: that of the row, or that of an answer.
+//!
+//! The etag says whether it is another version, the `updatedAt` which is the later one. An earlier `updatedAt` may be that of
+//! a lagging replica or a cache, of an app server whose clock is behind, or of a service that was restored: that is a doubt
+//! ([`doubts`](super::doubts)).
 
 use std::cmp::Ordering;
 
 use rusqlite::types::{Value, ValueRef};
 
+use crate::model::catalogue::Object;
 use crate::model::instant::Instant;
 use crate::model::request_order::RequestStamp;
 use crate::model::service_time::ServiceTime;
@@ -12,31 +17,137 @@ use crate::store::records::shape::{Shape, Source};
 use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
+/// The length of a canonical timestamp up to its whole seconds, its milliseconds and its microseconds.
+const PRECISIONS: [usize; 3] = [19, 23, 26];
+
+/// The version of a record: its etag and its `updatedAt`, where it has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::store) struct Version<'a> {
+    pub(in crate::store) etag: Option<&'a str>,
+    pub(in crate::store) updated_at: Option<&'a str>,
+}
+
+impl<'a> Version<'a> {
+    /// The version that these columns of a list table hold.
+    fn of_columns(shape: &Shape, text: impl Fn(usize) -> Option<&'a str>) -> Version<'a> {
+        let of = |name: &str| shape.own_field(name).and_then(&text);
+        Version { etag: of("etag"), updated_at: of("updated_at") }
+    }
+
+    /// The version of an answer.
+    pub(in crate::store) fn of_answer(shape: &Shape, incoming: &[Option<ValueRef<'a>>]) -> Version<'a> {
+        Version::of_columns(shape, |place| incoming[place].and_then(|value| value.as_str().ok()))
+    }
+
+    fn of_row(shape: &Shape, old: &'a [Value]) -> Version<'a> {
+        Version::of_columns(shape, |place| match &old[place] {
+            Value::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    /// How the version of a detail fits that of its row, which a list has shown.
+    ///
+    /// An earlier one may come from a lagging replica, also if the row is dated in the future; if the service has dated the
+    /// record back, a list shows it. Lists may show etags of their own: weak ones, or of what they contain. The version is
+    /// the same one then if the `updatedAt` is equal to a fraction of a second, in which nobody changes a record twice.
+    pub(in crate::store) fn fit(&self, row: &Version<'_>) -> VersionFit {
+        let is_earlier = self.order(row) == Some(Ordering::Less);
+        let (Some(new), Some(of_lists)) = (self.etag, row.etag) else {
+            return if is_earlier { VersionFit::Earlier } else { VersionFit::Other };
+        };
+        let times = self.updated_at.zip(row.updated_at);
+        if new == of_lists {
+            return VersionFit::SameEtag { is_earlier };
+        }
+        let is_weakly_equal = strong(new) == strong(of_lists) && times.is_none_or(|(new, old)| are_same_time(new, old));
+        if is_weakly_equal || times.is_some_and(|(new, old)| new == old && precision(new) > PRECISIONS[0]) {
+            return VersionFit::OtherEtag(of_lists.to_string());
+        }
+        if is_earlier { VersionFit::Earlier } else { VersionFit::Other }
+    }
+
+    /// Whether this version is later than another one; `None` if that cannot be compared. Two answers with the same etag, or
+    /// without one, may show times in different precisions, which are compared at the coarser one.
+    pub(in crate::store) fn order(&self, other: &Version<'_>) -> Option<Ordering> {
+        let (new, old) = (self.updated_at?, other.updated_at?);
+        let is_other_version = self.etag.zip(other.etag).is_some_and(|(new, old)| new != old);
+        Some(if !is_other_version && are_same_time(new, old) { Ordering::Equal } else { new.cmp(old) })
+    }
+}
+
+/// How the version of a detail fits that of its row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::store) enum VersionFit {
+    /// It has the row's etag, whatever its time.
+    SameEtag {
+        /// Whether its time is earlier, which is not that of the list then.
+        is_earlier: bool,
+    },
+    /// It is the row's version, which lists show with this other etag.
+    OtherEtag(String),
+    /// It is earlier.
+    Earlier,
+    /// It is another version, or it cannot be compared: the later request is right.
+    Other,
+}
+
+/// An etag without the mark of a weak one (RFC 9110, 8.8.3).
+fn strong(etag: &str) -> &str {
+    etag.strip_prefix("W/").unwrap_or(etag)
+}
+
+/// Whether two canonical timestamps are equal at the coarser of their precisions.
+pub(in crate::store) fn are_same_time(a: &str, b: &str) -> bool {
+    let length = precision(a).min(precision(b));
+    a.len() == b.len() && a.get(..length) == b.get(..length)
+}
+
+/// The length of a canonical timestamp up to its last digit that says anything.
+fn precision(text: &str) -> usize {
+    let digits = text.strip_suffix('Z').unwrap_or(text).trim_end_matches('0').trim_end_matches('.').len();
+    PRECISIONS.into_iter().find(|length| digits <= *length).unwrap_or(digits)
+}
+
+/// Whether an answer shows a timestamp of the row in a coarser precision, within the same version: the row keeps its own.
+pub(in crate::store) fn is_coarser(new: ValueRef<'_>, old: ValueRef<'_>) -> bool {
+    let (Ok(new), Ok(old)) = (new.as_str(), old.as_str()) else { return false };
+    precision(new) < precision(old) && are_same_time(new, old)
+}
+
 impl MirrorTx<'_> {
     /// Whether an answer may replace a row with other values.
     pub(in crate::store) fn is_accepted(
         &self,
+        (object, id): (Object, &str),
         shape: &Shape,
         incoming: &[Option<ValueRef<'_>>],
         old: &[Value],
-        asked: &RequestStamp,
-        overtaken: bool,
+        (asked, overtaken): (&RequestStamp, bool),
     ) -> Result<bool, StoreError> {
-        Ok(match version_order(shape, incoming, old) {
+        let (new, row) = (Version::of_answer(shape, incoming), Version::of_row(shape, old));
+        Ok(match new.order(&row) {
             Some(Ordering::Greater) => true,
-            Some(Ordering::Less) => {
-                self.accepts_older.get() || !overtaken && self.dated_in_the_future(shape, old, asked)?
-            }
+            _ if overtaken => false,
             // With equal or missing versions the later request is right.
-            Some(Ordering::Equal) | None => !overtaken,
+            Some(Ordering::Equal) | None => true,
+            Some(Ordering::Less) => {
+                let here =
+                    ["updated_at", "created_at"].map(|name| match shape.own_field(name).map(|place| &old[place]) {
+                        Some(Value::Text(text)) => text.parse::<Instant>().ok(),
+                        _ => None,
+                    });
+                let seen = (new.etag, new.updated_at.unwrap_or_default());
+                self.dated_in_the_future(here[0], asked)?
+                    || self.decides_older(object, id, seen, here.into_iter().max().flatten())?
+            }
         })
     }
 
     /// Whether a row is dated in the future when the answer was requested, according to what the service showed of its
     /// time and to the time since. Such a row blocks no change that is dated before it.
-    fn dated_in_the_future(&self, shape: &Shape, old: &[Value], asked: &RequestStamp) -> Result<bool, StoreError> {
-        let Some(Value::Text(text)) = version_column(shape).map(|place| &old[place]) else { return Ok(false) };
-        let Ok(version) = text.parse::<Instant>() else { return Ok(false) };
+    fn dated_in_the_future(&self, version: Option<Instant>, asked: &RequestStamp) -> Result<bool, StoreError> {
+        let Some(version) = version else { return Ok(false) };
         let mut time = self.state::<ServiceTime>(&StateKey::ServiceTime)?.unwrap_or_default();
         // The stored time is of the last answer that a walk took in, which may be days ago.
         time.observe(asked.reading(), None);
@@ -44,17 +155,51 @@ impl MirrorTx<'_> {
     }
 }
 
-/// Compares the version of an answer with the row's, by the service's own `updatedAt`; `None` if one has none. An older
-/// version comes from a lagging replica or a cache, however late it was requested.
-fn version_order(shape: &Shape, incoming: &[Option<ValueRef<'_>>], old: &[Value]) -> Option<Ordering> {
-    let place = version_column(shape)?;
-    match (incoming[place], &old[place]) {
-        (Some(ValueRef::Text(new)), Value::Text(old)) => Some(new.cmp(old.as_bytes())),
-        _ => None,
+impl Shape {
+    /// The column of a standard field of the table itself. A detail table has no version: its list part was compared before.
+    pub(in crate::store) fn own_field(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|c| c.name == name && matches!(c.source, Source::Field(_)))
     }
 }
 
-/// The column of `updatedAt`. A detail table has none: its list part was compared before.
-pub(in crate::store) fn version_column(shape: &Shape) -> Option<usize> {
-    shape.columns.iter().position(|c| c.name == "updated_at" && matches!(c.source, Source::Field(_)))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Ordering::{Equal, Greater, Less};
+
+    fn at(text: &str) -> String {
+        text.parse::<Instant>().unwrap().to_string()
+    }
+
+    #[test]
+    fn versions_are_compared_at_the_coarser_precision_unless_the_etag_differs() {
+        for (new, old, order) in [
+            (("a", "12:00:05Z"), ("a", "12:00:05.123Z"), Equal),
+            (("a", "12:00:05.123Z"), ("a", "12:00:05Z"), Equal),
+            (("a", "12:00:05.123Z"), ("a", "12:00:05.123456Z"), Equal),
+            (("a", "12:00:05.122Z"), ("a", "12:00:05.123456Z"), Less),
+            (("a", "12:00:04Z"), ("a", "12:00:05.123Z"), Less),
+            (("a", "12:00:06Z"), ("a", "12:00:05.123Z"), Greater),
+            (("b", "12:00:05Z"), ("a", "12:00:05.123Z"), Less),
+            (("b", "12:00:05.123Z"), ("a", "12:00:05Z"), Greater),
+            (("b", "12:00:05Z"), ("a", "12:00:05Z"), Equal),
+            (("", "12:00:05Z"), ("a", "12:00:05.123Z"), Equal),
+        ] {
+            let texts = [new, old].map(|(etag, time)| (etag, at(&format!("2026-01-02T{time}"))));
+            let [new, old] = [0, 1].map(|n: usize| Version {
+                etag: Some(texts[n].0).filter(|etag| !etag.is_empty()),
+                updated_at: Some(&texts[n].1),
+            });
+            assert_eq!(new.order(&old), Some(order), "{new:?} {old:?}");
+        }
+        assert_eq!(Version::default().order(&Version { etag: None, updated_at: Some("x") }), None);
+    }
+
+    #[test]
+    fn a_whole_minute_is_as_precise_as_a_whole_second() {
+        assert_eq!(
+            ["12:00:00Z", "12:10:00.1Z", "12:00:00.00001Z"].map(|time| precision(&at(&format!("2026-01-10T{time}")))),
+            PRECISIONS
+        );
+    }
 }

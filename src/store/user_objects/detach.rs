@@ -1,11 +1,10 @@
-//! Removes users' objects before a change of the columns and restores them afterwards.
+//! Removes users' objects before a change of the columns and restores the views afterwards.
 
 use std::path::Path;
 
-use super::files::{self, ViewFiles};
+use super::files::{self, AppliedFiles, ViewFiles};
 use super::objects;
 use super::report;
-use super::state_entry::PeopleState;
 use crate::store::derived::options::ViewOptions;
 use crate::store::error::StoreError;
 use crate::store::state_keys::StateKey;
@@ -21,52 +20,33 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Removes users' indexes on a column that will be dropped.
-    pub(in crate::store) fn set_indexes_aside(&self, table: &str, column: &str) -> Result<(), StoreError> {
-        self.remove_user_objects()?;
-        let taken = objects::take_indexes(&self.conn, table, column)?;
-        self.pending.aside.borrow_mut().get_or_insert_default().extend(taken);
-        Ok(())
+    /// Drops users' indexes on a column that will be dropped.
+    pub(in crate::store) fn drop_user_indexes(&self, table: &str, column: &str) -> Result<(), StoreError> {
+        objects::drop_indexes_on(&self.conn, table, column)
     }
 
-    /// Restores the removed objects, retries those refused before, and recreates the views of the directory.
+    /// Restores the removed views and recreates those of the directory.
     pub(in crate::store) fn restore_user_objects(&self) -> Result<(), StoreError> {
-        let Some(mut objects) = self.pending.aside.take() else { return Ok(()) };
-        let known: PeopleState = self.state(&StateKey::PeopleObjects)?.unwrap_or_default();
-        objects.retain(|object| object.kind != "view" || known.files.file_of(&object.name).is_none());
-        objects.extend(known.refused.iter().cloned());
-        // Triggers may be on the views from files.
-        let (views, others): (Vec<_>, Vec<_>) = objects.into_iter().partition(|object| object.kind == "view");
-        let mut refused = objects::put_back(&self.conn, &views);
-        let files = files::apply(&self.conn, &known.files, &self.view_files()?)?;
-        refused.extend(objects::put_back(&self.conn, &others));
-        self.remember_people(&known, &PeopleState { refused, files })
+        let Some(mut views) = self.pending.aside.take() else { return Ok(()) };
+        let known: AppliedFiles = self.state(&StateKey::ViewFiles)?.unwrap_or_default();
+        views.retain(|view| known.file_of(&view.name).is_none());
+        objects::restore(&self.conn, &views);
+        self.apply_view_files(&known, &self.view_files()?)
     }
 
     /// Drops users' indexes that could make a write fail. Call it before the first write after a change of the schema.
-    pub(in crate::store) fn drop_harmful_indexes(&self) -> Result<(), StoreError> {
-        let dropped = objects::drop_harmful_indexes(&self.conn)?;
-        if dropped.is_empty() {
-            return Ok(());
-        }
-        let mut known: PeopleState = self.state(&StateKey::PeopleObjects)?.unwrap_or_default();
-        known.refused.retain(|object| dropped.iter().all(|index| index.name != object.name));
-        for index in dropped {
-            tracing::warn!("The index `{}` was dropped: {}", index.name, index.why);
-            known.refused.push(index);
-        }
-        self.set_state(&StateKey::PeopleObjects, &known)
+    pub(in crate::store) fn drop_indexes_in_the_way(&self) -> Result<(), StoreError> {
+        objects::drop_indexes_in_the_way(&self.conn)
     }
 
     /// Recreates the views of the directory if a file changed.
     pub(in crate::store) fn refresh_view_files(&self) -> Result<(), StoreError> {
-        let known: PeopleState = self.state(&StateKey::PeopleObjects)?.unwrap_or_default();
+        let known: AppliedFiles = self.state(&StateKey::ViewFiles)?.unwrap_or_default();
         let found = self.view_files()?;
-        if known.files.digest == files::digest(&found) || known.files.digest.is_empty() && found.is_empty() {
+        if known.digest == files::digest(&found) || known.digest.is_empty() && found.is_empty() {
             return Ok(());
         }
-        let files = files::apply(&self.conn, &known.files, &found)?;
-        self.remember_people(&known, &PeopleState { refused: known.refused.clone(), files })
+        self.apply_view_files(&known, &found)
     }
 
     fn view_files(&self) -> Result<ViewFiles, StoreError> {
@@ -74,16 +54,14 @@ impl MirrorTx<'_> {
         Ok(options.folder.map(|folder| files::read(Path::new(&folder))).unwrap_or_default())
     }
 
-    /// Stores the state of users' objects, and logs a warning for each that stopped working.
-    fn remember_people(&self, known: &PeopleState, now: &PeopleState) -> Result<(), StoreError> {
-        for object in now.refused.iter().filter(|object| known.refused.iter().all(|old| old.name != object.name)) {
-            tracing::warn!("The {} `{}` could not be kept: {}", object.kind, object.name, object.why);
-        }
-        for (file, why) in now.files.refused.iter().filter(|(file, _)| !known.files.refused.contains_key(*file)) {
+    /// Applies the files, and logs a warning for each object that does not work.
+    fn apply_view_files(&self, known: &AppliedFiles, found: &ViewFiles) -> Result<(), StoreError> {
+        let now = files::apply(&self.conn, known, found)?;
+        for (file, why) in now.refused.iter().filter(|(file, _)| !known.refused.contains_key(*file)) {
             tracing::warn!("The file `{file}` of database.views was not applied: {why}");
         }
-        self.set_state(&StateKey::PeopleObjects, now)?;
-        for broken in report::views(&self.conn, &now.files)? {
+        self.set_state(&StateKey::ViewFiles, &now)?;
+        for broken in report::views(&self.conn, &now)? {
             tracing::warn!("The {} `{}` does not work: {}", broken.kind, broken.name, broken.why);
         }
         Ok(())

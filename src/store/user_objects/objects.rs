@@ -1,31 +1,35 @@
-//! Finds users' objects in the file, removes and restores them.
+//! Finds users' objects in the file, and removes and restores them.
 
 use std::collections::BTreeSet;
 
 use rusqlite::Connection;
-use serde::{Deserialize, Serialize};
 
-use super::index_guard;
 use crate::model::catalogue::Object;
 use crate::store::error::{Doing, StoreError};
-use crate::store::program_objects::{GUARDED_TABLES, MIGRATED_VIEWS, history_view, lookup_view};
+use crate::store::program_objects::{
+    GUARDED_TABLES, MIGRATED_VIEWS, OUTBOX_TABLES, PROGRAM_TABLES, history_view, lookup_view,
+};
 
 const DOING: &str = "keep the views of other people";
 
+/// Indexes that could make a write fail: UNIQUE ones refuse rows that the service has, an expression, condition or
+/// collation may fail for a value or exist only in its owner's program. The program's own are left out.
+const COULD_REFUSE_A_ROW: &str = "name NOT IN ('search_documents_by_record') AND name NOT GLOB 'outbox_*'
+    AND name NOT GLOB 'ix_full_*' AND EXISTS (
+        SELECT 1 FROM pragma_index_list(tbl_name) AS l, pragma_index_xinfo(sqlite_schema.name) AS x
+        WHERE l.name = sqlite_schema.name
+          AND (l.\"unique\" OR l.partial OR x.cid = -2 OR x.coll NOT IN ('BINARY', 'NOCASE', 'RTRIM')))";
+
 /// An object that the program did not create.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::store) struct PersonsObject {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::store) struct UserObject {
     /// `view`, `trigger` or `index`.
     pub kind: String,
-    /// Its name.
     pub name: String,
     /// The table or view that it belongs to; for a view, its own name.
-    pub table: String,
+    table: String,
     /// The statement that creates it.
-    pub sql: String,
-    /// Why it could not be restored; empty before the first attempt.
-    #[serde(default)]
-    pub why: String,
+    sql: String,
 }
 
 /// The program's own views.
@@ -38,119 +42,109 @@ fn own_views() -> BTreeSet<&'static str> {
 /// Whether a trigger is the program's own: its name derives from its table's, see `store::outbox`.
 fn is_own_trigger(name: &str, table: &str) -> bool {
     let Some(what) = name.strip_prefix(table).and_then(|rest| rest.strip_prefix('_')) else { return false };
-    let is_guarded = GUARDED_TABLES.iter().any(|(guarded, _)| *guarded == table);
+    let is_guarded = OUTBOX_TABLES.contains(&table) || GUARDED_TABLES.iter().any(|(guarded, _)| *guarded == table);
     match Object::ALL.iter().any(|object| object.full_view() == table) {
         true => ["update", "insert", "delete"].contains(&what) || what.starts_with("set_"),
         false => is_guarded && ["refuse_insert", "refuse_update", "refuse_delete"].contains(&what),
     }
 }
 
-/// Views, and triggers on any table or view, that the program did not create, in the order of creation.
-pub(super) fn of_people(conn: &Connection) -> Result<Vec<PersonsObject>, StoreError> {
+/// Users' views, in the order of creation.
+pub(super) fn views(conn: &Connection) -> Result<Vec<UserObject>, StoreError> {
     let own = own_views();
-    let found = read(conn, "type IN ('view', 'trigger')")?;
-    Ok(found
-        .into_iter()
-        .filter(|object| match object.kind.as_str() {
-            "view" => !own.contains(object.name.as_str()),
-            _ => !is_own_trigger(&object.name, &object.table),
-        })
-        .collect())
+    let mut views = read(conn, "type = 'view'")?;
+    views.retain(|view| !own.contains(view.name.as_str()));
+    Ok(views)
 }
 
-pub(super) fn read(conn: &Connection, condition: &str) -> Result<Vec<PersonsObject>, StoreError> {
+/// Users' triggers on any table or view.
+pub(super) fn triggers(conn: &Connection) -> Result<Vec<UserObject>, StoreError> {
+    let mut triggers = read(conn, "type = 'trigger'")?;
+    triggers.retain(|trigger| !is_own_trigger(&trigger.name, &trigger.table));
+    Ok(triggers)
+}
+
+/// Users' indexes on the program's tables.
+pub(in crate::store) fn indexes(conn: &Connection) -> Result<Vec<UserObject>, StoreError> {
+    let mut indexes = read(conn, "type = 'index'")?;
+    indexes.retain(|index| {
+        let rest = index.name.strip_prefix(&index.table);
+        let is_own = index.name.starts_with("ix_") || rest.is_some_and(|rest| rest.starts_with("_"));
+        PROGRAM_TABLES.contains(&index.table.as_str()) && !is_own
+    });
+    Ok(indexes)
+}
+
+fn read(conn: &Connection, condition: &str) -> Result<Vec<UserObject>, StoreError> {
     let sql = format!(
         "SELECT type, name, tbl_name, sql FROM main.sqlite_schema WHERE {condition} AND sql IS NOT NULL ORDER BY rowid"
     );
     let mut stmt = conn.prepare(&sql).doing(DOING)?;
     let found = stmt.query_map([], |row| {
-        Ok(PersonsObject {
-            kind: row.get(0)?,
-            name: row.get(1)?,
-            table: row.get(2)?,
-            sql: row.get(3)?,
-            why: String::new(),
-        })
+        Ok(UserObject { kind: row.get(0)?, name: row.get(1)?, table: row.get(2)?, sql: row.get(3)? })
     });
     found.and_then(Iterator::collect).doing(DOING)
 }
 
-/// Removes all of users' views and triggers from the file.
-pub(in crate::store) fn set_aside(conn: &Connection) -> Result<Vec<PersonsObject>, StoreError> {
-    let objects = of_people(conn)?;
+/// Drops users' triggers, and removes their views until [`restore`].
+pub(in crate::store) fn set_aside(conn: &Connection) -> Result<Vec<UserObject>, StoreError> {
     // Dropping a view drops its triggers.
-    for kind in ["trigger", "view"] {
-        for object in objects.iter().filter(|object| object.kind == kind) {
-            drop_object(conn, object)?;
+    for trigger in triggers(conn)? {
+        drop_for_good(conn, &trigger, "it is in the way of a change of the columns")?;
+    }
+    let views = views(conn)?;
+    for view in &views {
+        drop_object(conn, view)?;
+    }
+    Ok(views)
+}
+
+/// Restores views with their own text.
+pub(in crate::store) fn restore(conn: &Connection, views: &[UserObject]) {
+    for view in views {
+        // A new version of the program may have an object of this name.
+        if let Err(error) = conn.execute_batch(&view.sql) {
+            tracing::warn!(
+                "The view `{}` could not be kept: {}. It was: {}",
+                view.name,
+                sqlite_message(&error),
+                view.sql
+            );
         }
     }
-    Ok(objects)
 }
 
-/// Removes the indexes of a table that name a column which will be dropped. The program's own have been dropped before.
-pub(in crate::store) fn take_indexes(
-    conn: &Connection,
-    table: &str,
-    column: &str,
-) -> Result<Vec<PersonsObject>, StoreError> {
-    let on_table = format!("type = 'index' AND tbl_name = '{table}'");
-    let names = |object: &PersonsObject| {
-        let words = object.sql.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-        words.into_iter().any(|word| word.eq_ignore_ascii_case(column))
-    };
-    let taken: Vec<PersonsObject> = read(conn, &on_table)?.into_iter().filter(names).collect();
-    for object in &taken {
-        drop_object(conn, object)?;
+/// Drops users' indexes on a column that will be dropped. The program's own have been dropped before.
+pub(in crate::store) fn drop_indexes_on(conn: &Connection, table: &str, column: &str) -> Result<(), StoreError> {
+    let condition = format!(
+        "type = 'index' AND tbl_name = '{table}'
+         AND EXISTS (SELECT 1 FROM pragma_index_info(sqlite_schema.name) AS i WHERE i.name = '{column}')"
+    );
+    for index in read(conn, &condition)? {
+        drop_for_good(conn, &index, &format!("its column {column} goes"))?;
     }
-    Ok(taken)
+    Ok(())
 }
 
-fn drop_object(conn: &Connection, object: &PersonsObject) -> Result<(), StoreError> {
+/// Drops users' indexes that could make a write fail.
+pub(in crate::store) fn drop_indexes_in_the_way(conn: &Connection) -> Result<(), StoreError> {
+    for index in read(conn, &format!("type = 'index' AND {COULD_REFUSE_A_ROW}"))? {
+        if PROGRAM_TABLES.contains(&index.table.as_str()) {
+            let why = "it is UNIQUE, partial or on an expression, so it could refuse a record of the service";
+            drop_for_good(conn, &index, why)?;
+        }
+    }
+    Ok(())
+}
+
+fn drop_for_good(conn: &Connection, object: &UserObject, why: &str) -> Result<(), StoreError> {
+    tracing::warn!("The {} `{}` was dropped: {why}. It was: {}", object.kind, object.name, object.sql);
+    drop_object(conn, object)
+}
+
+fn drop_object(conn: &Connection, object: &UserObject) -> Result<(), StoreError> {
     let name = object.name.replace('"', "\"\"");
     conn.execute_batch(&format!("DROP {} IF EXISTS main.\"{name}\"", object.kind)).doing(DOING)
-}
-
-/// Restores objects, views first and triggers last. Returns those that SQLite refuses, with the reason. An object that
-/// was refused before is dropped from the list if its name is now used by another object.
-pub(in crate::store) fn put_back(conn: &Connection, objects: &[PersonsObject]) -> Vec<PersonsObject> {
-    let mut refused = Vec::new();
-    for kind in ["view", "index", "trigger"] {
-        for object in objects.iter().filter(|object| object.kind == kind) {
-            let why = match why_harmful(object) {
-                Some(why) if is_there(conn, &object.name) => format!("{why}; an object of this name already exists"),
-                Some(why) => why,
-                None => match conn.execute_batch(&object.sql) {
-                    Ok(()) => continue,
-                    Err(error) => error.to_string(),
-                },
-            };
-            let is_replaced = !object.why.is_empty() && why.contains("already exists");
-            if !is_replaced {
-                refused.push(PersonsObject { why, ..object.clone() });
-            }
-        }
-    }
-    refused
-}
-
-/// Why an index could make a write fail; `None` for other objects.
-fn why_harmful(object: &PersonsObject) -> Option<String> {
-    if object.kind == "index" { index_guard::reason(&object.name, &object.table, &object.sql) } else { None }
-}
-
-/// Users' indexes that could make a write fail, each with the reason.
-pub(in crate::store) fn harmful_indexes(conn: &Connection) -> Result<Vec<PersonsObject>, StoreError> {
-    let indexes = read(conn, "type = 'index'")?;
-    Ok(indexes.into_iter().filter_map(|index| Some(PersonsObject { why: why_harmful(&index)?, ..index })).collect())
-}
-
-/// Drops users' indexes that could make a write fail, and returns them.
-pub(in crate::store) fn drop_harmful_indexes(conn: &Connection) -> Result<Vec<PersonsObject>, StoreError> {
-    let harmful = harmful_indexes(conn)?;
-    for index in &harmful {
-        drop_object(conn, index)?;
-    }
-    Ok(harmful)
 }
 
 /// SQLite's message without the statement.
@@ -160,11 +154,6 @@ pub(super) fn sqlite_message(error: &rusqlite::Error) -> String {
         rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
         other => other.to_string(),
     }
-}
-
-fn is_there(conn: &Connection, name: &str) -> bool {
-    let sql = "SELECT EXISTS (SELECT 1 FROM main.sqlite_schema WHERE name = ?1)";
-    conn.query_row(sql, [name], |row| row.get(0)).unwrap_or(false)
 }
 
 #[cfg(test)]
@@ -177,6 +166,9 @@ mod tests {
             ("contacts_refuse_insert", "contacts", true),
             ("contacts_full_set_cf_tier", "contacts_full", true),
             ("companies_full_update", "companies_full", true),
+            ("outbox_refuse_delete", "outbox", true),
+            ("outbox_events_refuse_update", "outbox_events", true),
+            ("outbox_events_refuse_update", "outbox", false),
             ("contacts_refuse_insert", "companies", false),
             ("contacts_update", "contacts", false),
             ("mine", "contacts_full", false),
@@ -187,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn removed_objects_are_restored_with_their_own_text() {
+    fn views_are_restored_with_their_own_text_and_triggers_go() {
         let conn = Connection::open_in_memory().unwrap();
         conn.execute_batch(
             "CREATE TABLE contacts (id TEXT, cf_a TEXT);
@@ -195,26 +187,40 @@ mod tests {
              CREATE VIEW later AS SELECT * FROM \"odd \"\" name\";
              CREATE TRIGGER mine AFTER INSERT ON contacts BEGIN SELECT missing FROM nowhere; END;
              CREATE TRIGGER instead INSTEAD OF INSERT ON later BEGIN SELECT 1; END;
-             CREATE INDEX by_a ON contacts (cf_a);",
+             CREATE INDEX by_a ON contacts (cf_a);
+             CREATE INDEX by_id ON contacts (id)",
         )
         .unwrap();
-        let before = read(&conn, "type <> 'table'").unwrap();
-        let mut taken = set_aside(&conn).unwrap();
-        taken.extend(take_indexes(&conn, "contacts", "cf_a").unwrap());
-        assert_eq!(read(&conn, "type <> 'table'").unwrap(), []);
-        conn.execute_batch(
-            "ALTER TABLE contacts RENAME COLUMN id TO key; ALTER TABLE contacts RENAME COLUMN key TO id",
-        )
-        .unwrap();
-        assert_eq!(put_back(&conn, &taken), []);
-        let mut after = read(&conn, "type <> 'table'").unwrap();
-        after.sort_by_key(|object| before.iter().position(|b| b.name == object.name));
-        assert_eq!(after, before);
+        let before = views(&conn).unwrap();
+        let taken = set_aside(&conn).unwrap();
+        drop_indexes_on(&conn, "contacts", "cf_a").unwrap();
+        let names = || read(&conn, "type <> 'table'").unwrap().into_iter().map(|o| o.name).collect::<Vec<_>>();
+        assert_eq!(names(), ["by_id"]);
+        conn.execute_batch("ALTER TABLE contacts RENAME COLUMN id TO key; ALTER TABLE contacts DROP COLUMN cf_a")
+            .unwrap();
+        restore(&conn, &taken);
+        assert_eq!(views(&conn).unwrap(), before);
 
         let taken = set_aside(&conn).unwrap();
         conn.execute_batch("CREATE VIEW later AS SELECT 1 AS one").unwrap();
-        let refused = put_back(&conn, &taken);
-        assert_eq!(refused.iter().map(|object| object.name.as_str()).collect::<Vec<_>>(), ["later"]);
-        assert_eq!(put_back(&conn, &refused), [], "its name belongs to another view now");
+        restore(&conn, &taken);
+        assert_eq!(names(), ["by_id", "later", "odd \" name"]);
+    }
+
+    #[test]
+    fn indexes_that_could_refuse_a_row_are_dropped_without_reading_their_text() {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(
+            "CREATE TABLE contacts (id TEXT, email TEXT); CREATE TABLE mine (x);
+             CREATE INDEX kept ON contacts (email COLLATE NOCASE DESC, id);
+             CREATE UNIQUE INDEX contacts_email ON contacts (email);
+             CREATE INDEX partial ON contacts (email) WHERE email LIKE '%@%';
+             CREATE INDEX expression ON contacts (id, json_extract(email, '$'));
+             CREATE UNIQUE INDEX of_mine ON mine (x)",
+        )
+        .unwrap();
+        drop_indexes_in_the_way(&conn).unwrap();
+        let left: Vec<String> = read(&conn, "type = 'index'").unwrap().into_iter().map(|index| index.name).collect();
+        assert_eq!(left, ["kept", "of_mine"]);
     }
 }

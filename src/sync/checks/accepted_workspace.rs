@@ -24,11 +24,12 @@ pub(in crate::sync) fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, St
     for key in StateKey::all().into_iter().filter(StateKey::is_of_workspace) {
         tx.clear_state(&key)?;
     }
+    tx.clear_unlisted()?;
     for object in Object::ALL {
         // The slices that are left are discarded by the sweep that begins.
         tx.clear_fill_walks(object)?;
         tx.clear_filled(object)?;
-        tx.clear_nominations(object)?;
+        tx.clear_doubts(object)?;
         if tx.is_empty(object)? {
             continue;
         }
@@ -51,7 +52,7 @@ impl Run<'_> {
             if !tx.has_former_rows(object)? {
                 return Ok(0);
             }
-            let held = tx.hold_edits_of_former_rows(object, now)?;
+            let held = tx.hold_edits_of_former_rows(object, None, now)?;
             tx.clear_state(&StateKey::FormerRows(object))?;
             if let Some(sweep) = Sweep::load(tx, object)? {
                 // As after a first copy.

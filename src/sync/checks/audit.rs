@@ -1,52 +1,193 @@
 //! The audit: evidence, at very low cost, that no record is missing and no removed record is left.
 //!
-//! Ranges of time are counted on both sides. Equal totals alone prove nothing, because one missing and one extra record
-//! cancel out; so there are many ranges, by two timestamps, and their edges move from audit to audit. A range that
+//! Ranges of time are counted on both sides, where the doubt is rather than where the rows are: by the age of the last
+//! change, on a logarithmic scale back from now, so that a service that was restored to this morning differs in many of
+//! them. Equal totals alone prove nothing, because one missing and one extra record cancel out; so the newest records are
+//! compared row by row, and a few ranges are by creation, with edges that move from audit to audit. A range that
 //! differs is halved (one count per level: the sibling is the difference) down to a page, which is listed and compared
 //! record by record. If the whole list costs no more than the counts, it is listed at once.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 
 use super::compare::Audit;
 use super::findings::Findings;
-use crate::api::{ListAnswer, ListQuery, decode};
+use crate::api::{ListAnswer, ListQuery, SortBy, decode};
 use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::store::StateKey;
+use crate::sync::apply::instant;
 use crate::sync::checkpoints::Outage;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
 use crate::sync::run::Run;
-use crate::sync::walks::closing_counts::MOST_PARTS;
 use crate::sync::walks::cursor_loops::ListProgress;
 use crate::sync::walks::lookup::FoundRecords;
 
-/// Ranges with dates of a full audit by each timestamp; one more is without. An audit without findings costs as many RU.
-const PARTS: u64 = MOST_PARTS;
+/// How many instants divide the ranges of an audit by age, at most.
+const MOST_EDGES: u64 = AGES.len() as u64;
+/// What an audit by counts costs without findings, beside a request for each of these: the total, a range by creation, and
+/// the page of the newest.
+const BESIDE_EDGES: u64 = 3;
+
+const HOUR: u64 = 3_600;
+/// The ages that divide an audit's ranges, the oldest first.
+const AGES: [u64; 8] =
+    [365 * 24 * HOUR, 30 * 24 * HOUR, 7 * 24 * HOUR, 72 * HOUR, 24 * HOUR, 12 * HOUR, 3 * HOUR, HOUR];
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// A range with at most this many records is listed instead of halved: it is one page.
 const LEAF: u64 = 100;
 
 /// How often a range is listed that cannot be cut.
-pub(super) const DAY: std::time::Duration = std::time::Duration::from_secs(86_400);
+pub(super) const DAY: Duration = Duration::from_secs(86_400);
+
+/// The instants that divide records by the age of their last change.
+fn ages(now: Instant) -> [Instant; AGES.len()] {
+    AGES.map(|seconds| now.minus(Duration::from_secs(seconds)).whole_second())
+}
 
 impl Run<'_> {
-    /// Counts an object by both timestamps and follows differences.
+    /// Counts an object's records by the age of their last change, and follows differences.
     pub(in crate::sync) async fn audit(&self, audit: &mut Audit) -> Result<(), SyncError> {
         let object = audit.object;
         let rows = self.engine.store.read(move |tx| tx.count_rows(object)).await?;
-        if rows.div_ceil(LEAF) <= 2 * (PARTS + 1) {
-            return self.compare(audit, vec![TimeRange::WHOLE]).await;
+        let pages = rows.div_ceil(LEAF);
+        let edges = (pages / 2).clamp(2, MOST_EDGES);
+        if pages <= edges + BESIDE_EDGES {
+            self.compare(audit, vec![TimeRange::WHOLE]).await?;
+            return Ok(());
         }
-        // The value does not matter, as long as the edges differ from those of the last audit.
+        self.compare_newest(audit).await?;
+        // The value does not matter, as long as the edge differs from that of the last audit.
         let shift = (self.engine.clock.now().as_secs().rem_euclid(97)) as f64 / 97.0;
-        for by in [TimeField::CreatedAt, TimeField::UpdatedAt] {
-            let ranges = self.ranges(object, by, PARTS, shift).await?;
-            self.compare(audit, ranges).await?;
+        let mut by_creation = self.ranges(object, TimeField::CreatedAt, 2, shift).await?;
+        let mut by_age = TimeRange::between(TimeField::UpdatedAt, &self.edges_by_age(object, edges, shift).await?);
+        let total = self.total(audit).await?;
+        // The oldest range and the records without a date are what the others leave of the total: only if that differs are
+        // they counted themselves.
+        let dateless = by_age.pop();
+        let rest = by_age.drain(..1).chain(dateless).collect();
+        self.compare_with_rest(audit, by_age, rest, total).await?;
+        let newer = by_creation.iter().position(|range| matches!(range.bounds, TimeBounds::Dated { to: None, .. }));
+        let newer = newer.map(|at| by_creation.remove(at)).into_iter().collect();
+        self.compare_with_rest(audit, newer, by_creation, total).await
+    }
+
+    /// Compares ranges, and those that are the rest of a total: only if their sums differ.
+    async fn compare_with_rest(
+        &self,
+        audit: &mut Audit,
+        ranges: Vec<TimeRange>,
+        rest: Vec<TimeRange>,
+        (here, there): (u64, u64),
+    ) -> Result<(), SyncError> {
+        let counts = self.compare(audit, ranges).await?;
+        let left_here = here.saturating_sub(counts.iter().map(|(here, _)| here).sum());
+        let left_there = there.saturating_sub(counts.iter().map(|(_, there)| there).sum());
+        if left_here != left_there {
+            self.compare(audit, rest).await?;
         }
         Ok(())
+    }
+
+    /// The number of all records, here and there.
+    async fn total(&self, audit: &mut Audit) -> Result<(u64, u64), SyncError> {
+        let counts = (
+            self.count_here(audit.object, TimeRange::WHOLE).await?,
+            self.count_there(audit.object, TimeRange::WHOLE).await?,
+        );
+        self.enter(audit, TimeRange::WHOLE, counts, &audit.findings.clone()).await?;
+        Ok(counts)
+    }
+
+    /// At most so many instants that divide an object's records by the age of their last change, and where many are of one
+    /// age, by their number. An age without records needs no range: what the service has of it, its neighbour shows.
+    async fn edges_by_age(&self, object: Object, most: u64, shift: f64) -> Result<Vec<Instant>, SyncError> {
+        let ages = ages(self.service_now());
+        let divided = self.engine.store.read(move |tx| {
+            let dated = |from, to| TimeRange::dated(TimeField::UpdatedAt, from, to);
+            let mut rest = dated(None, None);
+            let mut ranges: Vec<(TimeRange, u64)> = Vec::new();
+            for age in ages {
+                if let Some((older, newer)) = rest.cut(age) {
+                    let rows = tx.count_range(object, older)?;
+                    if rows > 0 {
+                        ranges.push((older, rows));
+                        rest = newer;
+                    }
+                }
+            }
+            ranges.push((rest, tx.count_range(object, rest)?));
+            while ranges.len() as u64 <= most {
+                let Some(largest) = (0..ranges.len()).max_by_key(|n| ranges[*n].1) else { break };
+                let (range, rows) = ranges[largest];
+                let nth = (rows as f64 * (0.3 + 0.4 * shift)) as u64;
+                let at = tx.nth_of_range(object, range, nth)?.map(Instant::whole_second);
+                let Some((older, newer)) = at.and_then(|at| range.cut(at)) else { break };
+                let older_rows = tx.count_range(object, older)?;
+                ranges.splice(largest..=largest, [(older, older_rows), (newer, rows.saturating_sub(older_rows))]);
+            }
+            let edge = |(range, _): &(TimeRange, u64)| match range.bounds {
+                TimeBounds::Dated { to, .. } => to,
+                TimeBounds::Dateless | TimeBounds::Whole => None,
+            };
+            Ok(ranges.iter().filter_map(edge).take(most as usize).collect())
+        });
+        Ok(divided.await?)
+    }
+
+    /// The service's time now, at least; without any, our own.
+    fn service_now(&self) -> Instant {
+        self.results().service_time.at_least().unwrap_or_else(|| self.engine.clock.now())
+    }
+
+    /// Compares the records that changed last row by row, for 1 RU: one that is missing beside one that lingers leaves the
+    /// counts equal, and most of what happens, happens there.
+    async fn compare_newest(&self, audit: &mut Audit) -> Result<(), SyncError> {
+        let (object, resource) = (audit.object, audit.object.resource());
+        let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc);
+        let query = query.and_then(|query| query.is_null("updatedAt", false)).asking("audit", resource)?;
+        let answer = match self.ask(&query).await {
+            // The counts are made all the same.
+            Err(error) if error.is_unreadable() => return Ok(()),
+            answer => answer?,
+        };
+        let layout = self.engine.store.layout();
+        let page = decode::page(resource, &answer.body, &layout).asking("audit", resource)?;
+        let oldest = page.records.iter().filter_map(|record| instant(resource, record, "updatedAt")).min();
+        // Older records are not all on the page.
+        let from = oldest.map(|oldest| oldest.whole_second().plus(SECOND)).filter(|_| page.next.is_some());
+        let shown = TimeRange::dated(TimeField::UpdatedAt, from, None);
+        let mut unseen = match oldest {
+            Some(_) => self.engine.store.read(move |tx| tx.ids_of_range(object, shown)).await?,
+            None => HashSet::new(),
+        };
+        self.compare_page(audit, &answer, &mut unseen).await?;
+        audit.unseen.extend(unseen);
+        Ok(())
+    }
+
+    /// Counts an object between its audits, for 1 RU: a removal is in no list of changes. A difference that is new starts an
+    /// audit at once. What a count differed by the last time, that audit has looked for.
+    pub(in crate::sync) async fn count_between_audits(&self, object: Object) -> Result<(), SyncError> {
+        let known = self.engine.store.read(move |tx| tx.last_total(object)).await?;
+        let differs_by = |(here, there): (u64, u64)| there as i64 - here as i64;
+        let mut audit = Audit::new(object, true, None);
+        let total = self.total(&mut audit).await?;
+        let undecided = self.engine.store.read(move |tx| tx.count_nominated(object)).await? as i64;
+        let found = differs_by(total);
+        if found == 0 || found == -undecided || known.map(differs_by) == Some(found) {
+            return Ok(());
+        }
+        tracing::info!(%object, "The service has {} {} and the mirror {}: they are compared", total.1, object.resource(), total.0);
+        self.compare_object(object, false, true).await?;
+        // What is left of the difference is known from now on.
+        let here = self.count_here(object, TimeRange::WHOLE).await?;
+        self.enter(&mut audit, TimeRange::WHOLE, (here, total.1), &Findings::default()).await
     }
 
     /// Divides an object's records into ranges of about equal size.
@@ -62,8 +203,12 @@ impl Run<'_> {
         Ok(TimeRange::between(by, &edges))
     }
 
-    /// Counts these ranges on both sides, and follows those that differ.
-    pub(in crate::sync) async fn compare(&self, audit: &mut Audit, ranges: Vec<TimeRange>) -> Result<(), SyncError> {
+    /// Counts these ranges on both sides, and follows those that differ. Returns the numbers here and there.
+    pub(in crate::sync) async fn compare(
+        &self,
+        audit: &mut Audit,
+        ranges: Vec<TimeRange>,
+    ) -> Result<Vec<(u64, u64)>, SyncError> {
         let object = audit.object;
         // Side by side, as the client's pace allows: most audits find nothing, and only wait for answers.
         let counted = join_all(ranges.iter().map(async |range| match range.bounds {
@@ -71,6 +216,7 @@ impl Run<'_> {
             TimeBounds::Dated { .. } | TimeBounds::Dateless => self.count_there(object, *range).await.map(Some),
         }));
         let counted: Vec<Option<u64>> = counted.await.into_iter().collect::<Result<_, SyncError>>()?;
+        let mut counts = Vec::with_capacity(ranges.len());
         for (range, counted) in ranges.into_iter().zip(counted) {
             let before = audit.findings.clone();
             let here = self.count_here(object, range).await?;
@@ -82,8 +228,9 @@ impl Run<'_> {
                 self.follow(audit, range, there).await?;
             }
             self.enter(audit, range, (here, there), &before).await?;
+            counts.push((here, there));
         }
-        Ok(())
+        Ok(counts)
     }
 
     async fn enter(
@@ -121,7 +268,8 @@ impl Run<'_> {
                 listed => listed?,
             }
         }
-        self.compare(audit, counted).await
+        self.compare(audit, counted).await?;
+        Ok(())
     }
 
     /// Lists these ranges and compares them record by record, whatever their counts.
@@ -230,7 +378,7 @@ impl Run<'_> {
         let Some(middle) = middle.map(Instant::whole_second) else {
             return Ok(None);
         };
-        let next = middle.plus(std::time::Duration::from_secs(1));
+        let next = middle.plus(SECOND);
         Ok(range.cut(middle).or_else(|| range.cut(next)))
     }
 
@@ -291,12 +439,14 @@ impl Run<'_> {
         for record in &page.records {
             unseen.remove(&record.id);
         }
+        let answered = self.answer_time(object, answer, &page.records);
         let found = FoundRecords {
             records: page.records,
             asked: answer.asked.clone(),
             layout: layout.version,
             has_unusable: page.unusable > 0,
             has_pages: false,
+            answer: answered,
         };
         self.compare_records(audit, found, Some(answer.body.clone())).await?;
         Ok(compared)

@@ -27,7 +27,7 @@ impl Run<'_> {
         let unread = self.unread(object).await?;
         let finished = self.engine.clock.now();
         let owed = self.engine.store.write(move |tx| {
-            let open = unread + tx.count_nominated(object)?;
+            let open = unread + tx.count_nominated(object)? + tx.count_older(object)?;
             end_sweep(tx, object, finished, open)?;
             tx.state::<OwedCounts>(&OwedCounts::entry(object, TimeField::CreatedAt))
         });
@@ -65,7 +65,6 @@ impl Run<'_> {
     pub(in crate::sync) async fn settle_nominations(&self, object: Object) -> Result<bool, SyncError> {
         let mut audit = Audit::new(object, true, None);
         let settled = self.settle_removals(&mut audit).await?;
-        self.accept_older(object).await?;
         if !matches!(self.job, Job::Push) {
             self.read_omitted(object).await?;
         }
@@ -143,7 +142,6 @@ impl Run<'_> {
                 });
                 nominating.await?;
             }
-            self.accept_older(object).await?;
             found += audit.findings.count();
             if audit.unlisted > 0 {
                 let waiting = OwedCounts { waits_until: Some(steady.plus(DAY)), ..owed };

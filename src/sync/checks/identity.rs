@@ -2,10 +2,11 @@
 //!
 //! # Invariants
 //! - Nothing is written before known records were found with the new key.
-//! - A different workspace is concluded from evidence only: most of the found records have a creation time other than
-//!   the known one; or none of a sample of every object, the newest and others from all times, exists now or existed an
-//!   hour before. One empty answer may be an outage: the run fails, and the next one checks again. A check that could
-//!   not read one of the objects is no evidence, because that object may have the records that still exist.
+//! - A different workspace is concluded from the same evidence at two moments an hour apart: most of the found records
+//!   have a creation time that differs from the known one by more than a second, or none of a sample of every object, the
+//!   newest and others from all times, exists. One such answer may be an outage: the run fails, and the next one checks
+//!   again. A check that could not read one of the objects is no evidence, because that object may have the records that
+//!   still exist.
 //! - Another workspace that a person accepts replaces the one before: see [`accepted_workspace`].
 
 use std::collections::HashSet;
@@ -21,16 +22,20 @@ use crate::sync::apply::instant;
 use crate::sync::checkpoints::Identity;
 use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::job::Job;
 use crate::sync::run::Run;
 use crate::sync::walks::cursor_loops::ListProgress;
 
 /// The number of known records that are looked up: as many as fit one list.
 const SAMPLE: usize = 50;
 
-/// The minimum time between two checks without a known record, for them to be evidence.
+/// An address may show times in whole seconds that another one shows more precisely.
+const SAME_TIME: Duration = Duration::from_secs(1);
+
+/// The minimum time between two checks that do not recognise the workspace, for them to be evidence.
 const MOMENTS_APART: Duration = Duration::from_secs(3600);
 
-/// A key and address with which no known record was found.
+/// A key and address with which the workspace was not recognised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Unrecognised {
     identity: Identity,
@@ -62,8 +67,17 @@ impl Run<'_> {
         // Without a known identity there may still be records, because the entry may be lost.
         if !self.job.accept().workspace {
             match self.engine.recognise().await {
-                Err(SyncError::NotRecognised { asked, unread }) if unread.is_empty() => {
-                    return Err(self.not_recognised(now, asked).await?);
+                Err(SyncError::NotRecognised { asked, met, unread }) if unread.is_empty() => {
+                    return Err(self.not_recognised(now, asked, met).await?);
+                }
+                Err(SyncError::OtherWorkspace { asked, met }) => {
+                    return Err(self.not_recognised(now, asked, met).await?);
+                }
+                // A key that may only write: the version that an update replaces is all the evidence that there can be.
+                Err(SyncError::NoScope { .. }) if *self.job == Job::Push => {
+                    let text = "this key can read no record: edits are sent on the versions that the mirror has";
+                    self.warn(text.into());
+                    return Ok(());
                 }
                 recognised => recognised?,
             }
@@ -88,19 +102,18 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Handles a check of every object without a known record: the second one means a different workspace.
-    async fn not_recognised(&self, identity: Identity, asked: usize) -> Result<SyncError, SyncError> {
+    /// Handles a check that did not recognise the workspace: the second one means a different workspace.
+    async fn not_recognised(&self, identity: Identity, asked: usize, met: usize) -> Result<SyncError, SyncError> {
+        let first_moment = SyncError::NotRecognised { asked, met, unread: Vec::new() };
         let steady = self.steady_time();
         let before: Option<Unrecognised> = self.engine.store.read(|tx| tx.state(&StateKey::Unrecognised)).await?;
         match before.filter(|before| before.identity == identity && before.since <= steady) {
-            Some(before) if steady.since(before.since) >= MOMENTS_APART => {
-                Ok(SyncError::OtherWorkspace { asked, met: 0 })
-            }
-            Some(_) => Ok(SyncError::NotRecognised { asked, unread: Vec::new() }),
+            Some(before) if steady.since(before.since) >= MOMENTS_APART => Ok(SyncError::OtherWorkspace { asked, met }),
+            Some(_) => Ok(first_moment),
             None => {
                 let first = Unrecognised { identity, since: steady };
                 self.engine.store.write(move |tx| tx.set_state(&StateKey::Unrecognised, &first)).await?;
-                Ok(SyncError::NotRecognised { asked, unread: Vec::new() })
+                Ok(first_moment)
             }
         }
     }
@@ -111,7 +124,7 @@ impl Engine {
     /// workspaces, creation times are not. The first object with existing records decides.
     ///
     /// # Errors
-    /// [`SyncError::OtherWorkspace`] if they are other records, [`SyncError::NotRecognised`] if none of those exists that
+    /// [`SyncError::OtherWorkspace`] if they are other records, as seen once; [`SyncError::NotRecognised`] if none of those exists that
     /// the key may read,
     /// [`SyncError::NoScope`] if the key may read none of them.
     pub async fn recognise(&self) -> Result<(), SyncError> {
@@ -138,7 +151,7 @@ impl Engine {
                 (0, true) => {}
                 // There are records, but the key may not read any of them, so the workspace cannot be identified.
                 (0, false) => return Err(SyncError::NoScope { scopes: unread.join(", ") }),
-                (asked, _) => return Err(SyncError::NotRecognised { asked, unread }),
+                (asked, _) => return Err(SyncError::NotRecognised { asked, met: 0, unread }),
             }
         }
         // There is no known record to overwrite.
@@ -178,9 +191,14 @@ impl Engine {
                 };
                 let page = decode::page(resource, &answer.body, &self.store.layout()).asking(doing, resource)?;
                 for record in &page.records {
-                    let created = instant(resource, record, "createdAt").map(|created| created.to_string());
+                    let created = instant(resource, record, "createdAt");
+                    let is_of = |known: &str| {
+                        created.zip(known.parse().ok()).is_some_and(|(created, known): (Instant, Instant)| {
+                            created.since(known).max(known.since(created)) <= SAME_TIME
+                        })
+                    };
                     match some.iter().find(|(id, _)| *id == record.id) {
-                        Some((_, known)) if created.as_ref() == Some(known) => met.insert(record.id.clone()),
+                        Some((_, known)) if is_of(known) => met.insert(record.id.clone()),
                         Some(_) => others.insert(record.id.clone()),
                         None => false,
                     };

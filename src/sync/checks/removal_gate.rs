@@ -4,17 +4,16 @@
 //! records of an object are looked up by id, and those that the service confirms as removed pass the [`RemovalGuard`]
 //! together, including everything that was removed within the last day. What looks like an outage is refused, until a
 //! user accepts it or the records are back. If no answer proves anything, the lookup is repeated later, with
-//! increasing delay ([`UndecidedRemovals`]).
+//! increasing delay. The same lookups decide about records that were shown in an earlier version.
 
 use super::compare::Audit;
-use super::undecided_removals::UndecidedRemovals;
-use crate::model::{Instant, Object, RecordId};
+use crate::model::{Instant, Object, RecordId, Resource};
 use crate::store::{RemovalDecision, RemovalGuard, RemovalShare};
 use crate::sync::checkpoints::Outage;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run::Run;
-use crate::sync::walks::lookup::{Confirmation, FoundRecords, split_lookup};
+use crate::sync::walks::lookup::{Confirmation, FoundRecords, MOST_IN_VAIN, split_lookup};
 
 /// The number of 404s for details in one run after which no further details are read: a service that has lost its
 /// details has not lost its records.
@@ -45,7 +44,7 @@ fn retries_refusals(job: &Job, by_person: bool) -> bool {
 }
 
 impl Run<'_> {
-    fn removal_guard(&self) -> RemovalGuard {
+    pub(in crate::sync) fn removal_guard(&self) -> RemovalGuard {
         RemovalGuard { most: self.engine.settings.most_removals, accepted: self.job.accept().removals }
     }
 
@@ -59,41 +58,43 @@ impl Run<'_> {
         retries_refusals(self.job, self.by_person)
     }
 
-    /// Looks up every nominated record of an object by id, and removes those that the service does not have. Those that
-    /// it has are compared for the current audit.
+    /// Looks up the records in doubt whose lookup is due, and removes those that the service does not have. Those that it has
+    /// are compared for the current audit.
     pub(in crate::sync) async fn settle_removals(&self, audit: &mut Audit) -> Result<Settlement, SyncError> {
         let (object, guard, steady) = (audit.object, self.removal_guard(), self.steady_time());
-        let (nominated, share, refusal, undecided) = self
+        let (at_once, by_person) = (self.retries_refusals(), self.by_person);
+        let (nominated, mut due, share, refusal) = self
             .engine
             .store
             .read(move |tx| {
                 let nominated = tx.nominated(object)?;
                 let share = tx.removal_share(object, nominated.len() as u64, steady)?;
                 let refusal: Option<Outage> = tx.state(&Outage::entry(object))?;
-                Ok((nominated, share, refusal, UndecidedRemovals::load(tx, object)?))
+                Ok((nominated, tx.due_doubts(object, steady, at_once, by_person)?, share, refusal))
             })
             .await?;
-        if nominated.is_empty() {
-            if refusal.is_some() {
+        let mut settlement = Settlement::default();
+        match refusal {
+            Some(_) if nominated.is_empty() => {
                 self.engine.store.write(move |tx| tx.clear_state(&Outage::entry(object))).await?;
             }
-            return Ok(Settlement::default());
+            Some(refusal) if !at_once => {
+                settlement = self.sample_refused(audit, refusal, &nominated).await?;
+                due.missed.clear();
+            }
+            _ => settlement.unproven = nominated.len() as u64,
         }
-        if let Some(refusal) = refusal
-            && !self.retries_refusals()
-        {
-            return self.sample_refused(audit, refusal, &nominated).await;
-        }
-        if !self.retries_refusals() && !undecided.is_due(nominated.len() as u64, steady) {
-            return Ok(Settlement { unproven: nominated.len() as u64, ..Settlement::default() });
+        self.look_at_older(audit, due.older).await?;
+        if due.missed.is_empty() {
+            return Ok(settlement);
         }
         let mut confirmation = Confirmation::of(object);
-        let mut rest = &nominated[..];
+        let mut rest = &due.missed[..];
         let allowed = guard.allows(share.going, share.of);
         if !allowed {
             // A service with unordered lists causes nominations of existing records: a sample distinguishes that from
             // an outage.
-            let (few, others) = split_lookup(&nominated);
+            let (few, others) = split_lookup(rest);
             self.confirm(object, few, &mut confirmation).await;
             if confirmation.ended.is_ok() && !confirmation.has_found(few) {
                 return self.refuse(object, share).await;
@@ -105,16 +106,62 @@ impl Run<'_> {
         let nothing = confirmation.found.is_empty() && confirmation.gone.ids().is_empty();
         if ended.is_err() && nothing && !confirmation.unproven.is_empty() {
             // The others wait with these, or each window would look up the same ones.
-            self.leave_undecided(object, nominated.len() as u64, false).await?;
-            return ended.map(|()| Settlement::default());
+            self.leave_undecided(object, due.missed).await?;
+            return ended.map(|()| settlement);
         }
         if ended.is_err() && !allowed {
             // A part of too many removals may be allowed by itself: only all of them together show what it is.
             self.keep_found(audit, confirmation.found).await?;
-            return ended.map(|()| Settlement::default());
+            return ended.map(|()| settlement);
         }
-        let settlement = self.conclude(audit, confirmation, guard).await?;
-        ended.map(|()| settlement)
+        let concluded = self.conclude(audit, confirmation, guard).await?;
+        let refused = concluded.refused || settlement.refused;
+        let left = self.engine.store.read(move |tx| tx.count_nominated(object)).await?;
+        ended.map(|()| Settlement { gone: concluded.gone, refused, unproven: if refused { 0 } else { left } })
+    }
+
+    /// Looks up records that were shown in an earlier version; nothing else is decided about the others once a few lookups
+    /// in a row were in vain.
+    async fn look_at_older(&self, audit: &mut Audit, older: Vec<RecordId>) -> Result<(), SyncError> {
+        let (object, steady) = (audit.object, self.steady_time());
+        let (mut rest, mut in_vain, mut ended) = (&older[..], 0, Ok(()));
+        while !rest.is_empty() && in_vain < MOST_IN_VAIN && ended.is_ok() {
+            let (some, others) = split_lookup(rest);
+            let mut confirmation = Confirmation::of(object);
+            self.confirm(object, some, &mut confirmation).await;
+            let (looked_up, gone) = (some.to_vec(), confirmation.gone.ids().to_vec());
+            let missed = gone.clone();
+            // First: what the answers refute keeps its delay, and those that are not there any more are decided about as any
+            // that were missed.
+            let noted = self.engine.store.write(move |tx| {
+                tx.were_looked_up(object, &looked_up, steady)?;
+                tx.forget_versions(object, &gone)
+            });
+            noted.await?;
+            self.nominate(object, missed).await?;
+            let seen = confirmation.found.iter().map(|found| found.records.len()).sum::<usize>();
+            self.keep_found(audit, confirmation.found).await?;
+            let is_decided = some.iter().any(|id| !audit.older.contains(id));
+            in_vain = if seen > 0 && is_decided { 0 } else { in_vain + 1 };
+            (rest, ended) = (others, confirmation.ended);
+        }
+        let rest = rest.to_vec();
+        let waiting = self.engine.store.write(move |tx| tx.were_looked_up(object, &rest, steady));
+        waiting.await?;
+        ended
+    }
+
+    /// Has the records wait that seem to be removed and are still in doubt.
+    async fn leave_undecided(&self, object: Object, unproven: Vec<RecordId>) -> Result<(), SyncError> {
+        if unproven.is_empty() {
+            return Ok(());
+        }
+        self.warn(format!(
+            "{} {object} records seem to be removed, but no answer of the service proves it: they are kept",
+            unproven.len()
+        ));
+        let steady = self.steady_time();
+        Ok(self.engine.store.write(move |tx| tx.were_looked_up(object, &unproven, steady)).await?)
     }
 
     /// Applies the result of the lookups.
@@ -131,14 +178,11 @@ impl Run<'_> {
             self.check_details(object, &mut gone).await?;
         }
         let ids = gone.ids().to_vec();
-        let empty = !gone.is_witnessed();
         let decided = self.engine.store.write(move |tx| {
             let decision = tx.remove_confirmed(&gone, &guard, steady, now)?;
             let mut edits = Vec::new();
             if let RemovalDecision::Removed(_) = decision {
                 edits = tx.reject_edits_of_removed(object, gone.ids(), now)?;
-                let ids: Vec<&str> = gone.ids().iter().map(RecordId::as_str).collect();
-                tx.withdraw_nominations(object, &serde_json::Value::from(ids).to_string())?;
                 tx.clear_state(&Outage::entry(object))?;
             }
             Ok((decision, edits))
@@ -148,26 +192,20 @@ impl Run<'_> {
         match decision {
             RemovalDecision::Removed(removed) => {
                 self.count(&crate::store::Tally { removed, ..Default::default() });
-                let unproven = unproven.len() as u64;
-                self.leave_undecided(object, unproven, false).await?;
-                Ok(Settlement { gone: ids, refused: false, unproven })
+                self.leave_undecided(object, unproven).await?;
+                Ok(Settlement { gone: ids, ..Settlement::default() })
             }
             RemovalDecision::Unproven => {
-                let unproven = (unproven.len() + ids.len()) as u64;
-                self.leave_undecided(object, unproven, empty).await?;
-                Ok(Settlement { unproven, ..Settlement::default() })
+                self.leave_undecided(object, [unproven, ids].concat()).await?;
+                Ok(Settlement::default())
             }
             RemovalDecision::Refused(share) => Ok(Settlement { gone: ids, ..self.refuse(object, share).await? }),
         }
     }
 
-    /// Withdraws the nominations of records that exist, and compares them.
+    /// Compares records that exist, which ends their nominations.
     async fn keep_found(&self, audit: &mut Audit, found: Vec<FoundRecords>) -> Result<(), SyncError> {
-        let object = audit.object;
         for found in found {
-            let ids: Vec<&str> = found.records.iter().map(|record| record.id.as_str()).collect();
-            let ids = serde_json::Value::from(ids).to_string();
-            self.engine.store.write(move |tx| tx.withdraw_nominations(object, &ids)).await?;
             self.compare_found(audit, found).await?;
         }
         Ok(())
@@ -178,14 +216,14 @@ impl Run<'_> {
         let RemovalShare { going, of } = share;
         let outage = Outage { going, of, seen_at: self.engine.clock.now(), sampled_at: Some(self.steady_time()) };
         self.engine.store.write(move |tx| tx.set_state(&Outage::entry(object), &outage)).await?;
-        self.report_outage(object, outage);
+        self.report_outage(object.resource(), outage);
         Ok(Settlement { refused: true, ..Settlement::default() })
     }
 
-    fn report_outage(&self, object: Object, outage: Outage) {
+    pub(in crate::sync) fn report_outage(&self, resource: Resource, outage: Outage) {
         let outages = &mut self.results().outages;
-        outages.retain(|(of, _)| *of != object);
-        outages.push((object, outage));
+        outages.retain(|(of, _)| *of != resource);
+        outages.push((resource, outage));
     }
 
     /// Looks up a few of the refused records, once a day: if they are back, the refusal is withdrawn.
@@ -198,7 +236,7 @@ impl Run<'_> {
         let (object, steady) = (audit.object, self.steady_time());
         let still = Settlement { refused: true, ..Settlement::default() };
         if !matches!(self.job, Job::Sync { .. } | Job::Push) {
-            self.report_outage(object, refusal);
+            self.report_outage(object.resource(), refusal);
         }
         if !refusal.is_sample_due(steady) {
             return Ok(still);

@@ -19,6 +19,11 @@ impl Run<'_> {
     /// Compares an object with the service, and repairs differences if the job requests it.
     pub(in crate::sync) async fn verify_object(&self, object: Object) -> Result<(), SyncError> {
         let Job::Verify { full, repair, .. } = *self.job else { return Ok(()) };
+        self.compare_object(object, full, repair).await
+    }
+
+    /// Compares an object with the service, by counts or record by record.
+    pub(super) async fn compare_object(&self, object: Object, full: bool, repair: bool) -> Result<(), SyncError> {
         if self.engine.store.read(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
             self.warn(format!("{} have not been copied yet: run `crm-mirror sync`", object.resource()));
             return Ok(());
@@ -68,12 +73,11 @@ impl Run<'_> {
         let object = audit.object;
         let mut unseen: Vec<RecordId> = std::mem::take(&mut audit.unseen).into_iter().collect();
         unseen.sort_unstable_by_key(|id| (!id.fits_a_list(), id.clone()));
-        let (gone, mut open) = if audit.repair {
+        let (gone, refused, unproven) = if audit.repair {
             self.nominate(object, unseen).await?;
-            let older = self.accept_older(object).await?;
             let settled = self.settle_removals(audit).await?;
             let refused = if settled.refused { self.refused_removals(object).await? } else { 0 };
-            (settled.gone, older + refused + settled.unproven + audit.unlisted)
+            (settled.gone, refused, settled.unproven)
         } else {
             let mut confirmation = Confirmation::of(object);
             self.confirm(object, &unseen, &mut confirmation).await;
@@ -81,16 +85,15 @@ impl Run<'_> {
             for found in confirmation.found {
                 self.compare_found(audit, found).await?;
             }
-            (confirmation.gone.ids().to_vec(), 0)
+            (confirmation.gone.ids().to_vec(), 0, confirmation.unproven.len() as u64)
         };
         for id in gone {
             let kind = DifferenceKind::Lingering;
             audit.findings.add(Difference { object, id, kind, fields: Vec::new() });
         }
-        if !audit.repair {
-            open = audit.findings.count() + audit.unlisted;
-        }
-        audit.findings.open = open;
+        audit.findings.undecided = unproven + audit.older.len() as u64 + audit.unlisted;
+        let found = if audit.repair { refused } else { audit.findings.count() };
+        audit.findings.open = found + audit.findings.undecided;
         Ok(())
     }
 

@@ -12,18 +12,19 @@
 //! before it ([`Walk::in_run_of`]).
 //!
 //! # What is not read twice
-//! Soon after a bulk change, all of it lies between `L` and `W`. Where that is more than a page it is counted first, for
-//! 1 RU: as many there as here, and the walk begins at `W`.
+//! Soon after a bulk change, all of it lies between `L` and `W`. Where that is more than a page, the walk begins at `W`, and
+//! what lies between them is counted, for 1 RU, once the walk is applied: what has changed again meanwhile has left both
+//! sides by then, and what was committed late is one more. A count before the walk would prove nothing.
 
 use std::time::Duration;
 
 use super::closing_counts::OwedCounts;
 use super::pages::{WalkEnd, WalkPurpose};
 use super::walk::{Walk, WalkRange};
-use crate::api::{Bound, ListQuery, PageSize};
-use crate::model::{Instant, Object, Purpose};
+use crate::api::PageSize;
+use crate::model::{Instant, Object};
 use crate::sync::checkpoints::{Changes, Fresh};
-use crate::sync::error::{Asking, SyncError};
+use crate::sync::error::SyncError;
 use crate::sync::run::Run;
 
 /// Where the next changes walk begins; `None` where nothing is known, and everything is a change. `now` is the service's
@@ -70,15 +71,16 @@ impl Run<'_> {
     async fn new_changes_walk(&self, object: Object, known: &Changes) -> Result<Walk, SyncError> {
         let served_at = self.boundary(object).await?;
         let after = lower_bound(known, served_at, self.engine.settings.overlap);
-        let after = self.skip_unchanged(object, after, known.watermark).await?;
+        let after = self.behind_unsettled(object, after, known.watermark).await?;
         let key = self.engine.client.key_fingerprint();
         let mut walk = Walk::new(WalkRange::Changes { after, inclusive: false }, key);
         walk.served_at = served_at;
         Ok(walk)
     }
 
-    /// Where a walk begins that would read more than a page again: behind it, if a count shows that nothing was added.
-    async fn skip_unchanged(
+    /// Where a walk begins that would read more than a page again: behind it, and what it leaves out is counted once the
+    /// walk is applied.
+    async fn behind_unsettled(
         &self,
         object: Object,
         after: Option<Instant>,
@@ -88,21 +90,14 @@ impl Run<'_> {
         if low >= high {
             return Ok(after);
         }
-        let here = self.engine.store.read(move |tx| tx.count_updated(object, low, high)).await?;
-        if here <= u64::from(PageSize::MAX.get()) || !self.may_count(object) {
-            return Ok(after);
-        }
-        let (resource, doing) = (object.resource(), "count the changes of");
-        let query = ListQuery::new(resource).limit(PageSize::ONE).count_exact();
-        let query = query.updated(Bound::Gt(low)).and_then(|query| query.updated(Bound::Lte(high)));
-        match self.page(&query.asking(doing, resource)?, Purpose::Changes, doing).await {
-            Ok(arrived) => Ok(if arrived.page.total == Some(here) { watermark } else { after }),
-            Err(error) if error.concerns_one_resource() => {
-                self.note_uncounted(object, &error);
-                Ok(after)
+        let left_out = self.engine.store.write(move |tx| {
+            let left_out = tx.count_updated(object, low, high)? > u64::from(PageSize::MAX.get());
+            if left_out {
+                OwedCounts::of_changes(tx, object, Some(low), Some(high), 1)?;
             }
-            Err(error) => Err(error),
-        }
+            Ok(left_out)
+        });
+        Ok(if left_out.await? { watermark } else { after })
     }
 }
 

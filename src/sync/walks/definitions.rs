@@ -1,19 +1,18 @@
 //! Custom field definitions and team members: short lists without a filter by change. They are read whole on an
 //! interval and at a sweep, and definitions also at once when a record has an unknown key. Items that are no longer on
-//! such a list are looked for again by the next run ([`UnlistedItems`]).
+//! such a list are looked for again an hour later ([`MirrorTx::decide_unlisted`](crate::store::MirrorTx)).
 
 use super::back_fill::forget_back_fill;
 use super::filled_columns::FilledFields;
 use super::lists_under_way::{ListUnderWay, ListsUnderWay};
 use super::omitted_values;
-use super::short_lists::{ShortList, UnlistedItems};
 use super::unknown_keys;
 use crate::api::decode::{self, ListPage};
 use crate::api::{ErrorClass, ListQuery, PageSize, SortBy};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Purpose, Record, RecordId, Resource, Ru};
-use crate::store::{Redefined, StateKey, StoreError, Tally};
-use crate::sync::checkpoints::Fresh;
+use crate::store::{ListedItems, Redefined, RemovalShare, StateKey, Tally, UnlistedDecision, WholeListKind};
+use crate::sync::checkpoints::{Fresh, Outage};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::plan::Step;
 use crate::sync::run::Run;
@@ -37,8 +36,8 @@ impl WholeList {
         self.complete &= complete;
     }
 
-    fn short(&self) -> ShortList {
-        ShortList { ids: self.records.iter().map(|record| record.id.clone()).collect(), complete: self.complete }
+    fn items(&self) -> ListedItems {
+        ListedItems { ids: self.records.iter().map(|record| record.id.clone()).collect(), complete: self.complete }
     }
 }
 
@@ -184,8 +183,7 @@ impl Run<'_> {
         let archived = self.whole_list(lists, 1, ListQuery::definitions_of(object, false)).await?;
         list.add(archived.records, archived.complete);
         let known = self.engine.store.read(move |tx| tx.definitions(object)).await?;
-        let known: Vec<RecordId> = known.into_iter().map(|definition| definition.id).collect();
-        if known.iter().any(|known| !list.records.iter().any(|record| record.id == *known)) {
+        if known.iter().any(|known| !list.records.iter().any(|record| record.id == known.id)) {
             // A definition that moved the other way is on neither: the first list is read once more.
             let active = self.whole_list(lists, 2, ListQuery::definitions_of(object, true)).await?;
             list.add(active.records, active.complete);
@@ -197,14 +195,20 @@ impl Run<'_> {
                 return Ok(());
             }
         }
+        // One that is archived here already stays so.
+        let active = known.into_iter().filter(|definition| definition.active).map(|definition| definition.id);
+        let active: Vec<RecordId> = active.collect();
         let details = self.engine.settings.details;
-        let (rows, accepted) = (list.records.len() as u64, self.job.accept().removals);
-        let redefined: Redefined = self
+        let (rows, guard, steady) = (list.records.len() as u64, self.removal_guard(), self.steady_time());
+        let (redefined, refused): (Redefined, _) = self
             .engine
             .store
             .write(move |tx| {
-                let entry = StateKey::UnlistedDefinitions(object);
-                let gone = UnlistedItems::after_list(tx, &entry, &known, &list.short(), accepted)?;
+                let kind = WholeListKind::Definitions(object);
+                let (gone, refused) = match tx.decide_unlisted(kind, &active, &list.items(), &guard, steady)? {
+                    UnlistedDecision::Removed(gone) => (gone, None),
+                    UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
+                };
                 let mut redefined = tx.apply_definitions(object, &list.records, &gone, list.asked_at)?;
                 let lacked = tx.take_lacking(object)?;
                 omitted_values::note_unshown(tx, object, lacked.records, details)?;
@@ -218,9 +222,10 @@ impl Run<'_> {
                 forget_back_fill(tx, object, &redefined.to_fill)?;
                 // These lists are evidence once.
                 tx.clear_state(&StateKey::ListsUnderWay)?;
-                Ok(redefined)
+                Ok((redefined, refused))
             })
             .await?;
+        self.refused_items(Resource::CustomFields, refused);
         self.count(&Tally { rows, ..Tally::default() });
         self.results().definitions.add(redefined.changes);
         for key in &redefined.without_column {
@@ -259,26 +264,38 @@ impl Run<'_> {
         }
     }
 
-    /// Reads the team members; those missing in two runs are deleted.
+    /// Reports items of a list that would be removed at once, which looks like an outage.
+    fn refused_items(&self, resource: Resource, refused: Option<RemovalShare>) {
+        if let Some(RemovalShare { going, of }) = refused {
+            self.report_outage(resource, Outage { going, of, seen_at: self.engine.clock.now(), sampled_at: None });
+        }
+    }
+
+    /// Reads the team members; those missing in two lists an hour apart are deleted.
     pub(in crate::sync) async fn refresh_team(&self) -> Result<(), SyncError> {
         let mut lists = self.lists_under_way(Resource::TeamMembers).await?;
         let read = self.whole_list(&mut lists.lists, 0, ListQuery::new(Resource::TeamMembers)).await;
         let fresh = lists.fresh(self.engine.clock.now());
         let list = self.keep_lists(lists, read).await?;
-        let accepted = self.job.accept().removals;
-        let tally = self
+        let (guard, steady) = (self.removal_guard(), self.steady_time());
+        let (tally, refused) = self
             .engine
             .store
-            .write(move |tx| -> Result<Tally, StoreError> {
+            .write(move |tx| {
                 let known = tx.team_ids()?;
-                let gone = UnlistedItems::after_list(tx, &StateKey::UnlistedMembers, &known, &list.short(), accepted)?;
+                let decided = tx.decide_unlisted(WholeListKind::Team, &known, &list.items(), &guard, steady)?;
+                let (gone, refused) = match decided {
+                    UnlistedDecision::Removed(gone) => (gone, None),
+                    UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
+                };
                 let tally = tx.apply_team(&list.records, &gone, list.asked_at)?;
                 tx.clear_state(&StateKey::ListsUnderWay)?;
                 tx.set_state(&Fresh::TEAM, &fresh)?;
-                Ok(tally)
+                Ok((tally, refused))
             })
             .await?;
         self.count(&tally);
+        self.refused_items(Resource::TeamMembers, refused);
         Ok(())
     }
 }

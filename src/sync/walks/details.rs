@@ -6,6 +6,7 @@
 //! again.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
@@ -66,6 +67,8 @@ struct DetailQueue {
     streak: Mutex<FailureStreak>,
     failures: Arc<Mutex<DetailFailures>>,
     gone: Mutex<Vec<RecordId>>,
+    /// Requests that are not answered yet.
+    under_way: AtomicU32,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -89,6 +92,10 @@ impl DetailQueue {
     /// Leaves the rest to another run.
     fn close(&self) {
         lock(&self.ids).clear();
+    }
+
+    fn put_back(&self, id: RecordId) {
+        lock(&self.ids).push_front(id);
     }
 
     fn give_up(&self) {
@@ -207,6 +214,7 @@ impl Run<'_> {
             streak: Mutex::default(),
             failures: failures.clone(),
             gone: Mutex::default(),
+            under_way: AtomicU32::new(0),
         };
         let done = Mutex::new(*read);
         let work = (0..workers).map(|_| self.detail_worker(object, &queue, &done));
@@ -223,11 +231,22 @@ impl Run<'_> {
     async fn detail_worker(&self, object: Object, queue: &DetailQueue, done: &Mutex<u64>) -> Result<(), SyncError> {
         while let Some(id) = queue.pop() {
             let (window, limit) = (self.engine.meter.ledger().window, self.engine.meter.limits().limit.get());
-            if lock(&queue.failures).exhausted(self.engine.clock.now(), window, limit) {
-                queue.give_up();
+            // Every request under way may fail, as often as it is repeated.
+            let others = queue.under_way.fetch_add(1, Ordering::Relaxed);
+            let most = (others + 1).saturating_mul(self.engine.client.tries());
+            if lock(&queue.failures).exhausted(self.engine.clock.now(), most, window, limit) {
+                queue.under_way.fetch_sub(1, Ordering::Relaxed);
+                // The others know soon whether more may be asked for.
+                if others == 0 {
+                    queue.give_up();
+                } else {
+                    queue.put_back(id);
+                }
                 return Ok(());
             }
-            if let Err(error) = self.read_detail(object, &id, queue).await {
+            let read = self.read_detail(object, &id, queue).await;
+            queue.under_way.fetch_sub(1, Ordering::Relaxed);
+            if let Err(error) = read {
                 queue.close();
                 return Err(error);
             }

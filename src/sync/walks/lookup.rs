@@ -1,9 +1,9 @@
 //! Looks up records by id, to find out which of them exist.
 //!
-//! Every lookup includes a witness, a record that exists, and an answer without it proves nothing: load balancers,
-//! caches and lagging replicas may answer as if there were no records. It is the newest record of the mirror, which a
-//! replica that lags behind has last. If it was removed itself, no lookup succeeds with it: what is then undecided is
-//! looked up again later, with a record that the service lists at that time.
+//! Every lookup includes a witness, a record that exists, and an answer without any record proves nothing: load balancers
+//! and caches may answer as if there were no records. It is the newest record of the mirror, so that the answer decides
+//! about every older record (the rule stands in `store::records::doubts`). If an answer lacks the witness, that is
+//! nominated itself, and another one is taken that the service lists at that time.
 //!
 //! The witness vouches for its page only, and a service may use smaller pages than the list. So the records that a first
 //! page lacks are looked up again without those that it has, until an answer has one page. Each page with any of the
@@ -13,17 +13,19 @@
 use std::collections::HashSet;
 
 use super::cursor_loops::ListProgress;
-use super::omitted_values;
-use crate::api::{ErrorClass, ListQuery, PageSize, decode};
-use crate::model::{Object, Purpose, Record, RecordId, RequestStamp};
+use crate::api::{ErrorClass, ListQuery, SortBy, decode};
+use crate::model::{AnswerTime, Object, Purpose, Record, RecordId, RequestStamp};
 use crate::store::ConfirmedRemovals;
-use crate::sync::apply::Noted;
-use crate::sync::checks::undecided_removals::UndecidedRemovals;
+use crate::sync::apply::{self, Noted};
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::job::Job;
 use crate::sync::run::Run;
 
 /// The number of ids in one lookup; with the witness, as many as a list may contain.
 const AT_ONCE: usize = 49;
+
+/// After so many lookups in a row that decide about no record, the others wait with theirs.
+pub(in crate::sync) const MOST_IN_VAIN: u32 = 3;
 
 /// Records that the service returned, with what is needed to write them.
 #[derive(Debug)]
@@ -39,9 +41,23 @@ pub(in crate::sync) struct FoundRecords {
     /// Whether the answer has several pages, of which only one has the witness. They were not all read if a page had any
     /// other record.
     pub(in crate::sync) has_pages: bool,
+    /// How new the answer is.
+    pub(in crate::sync) answer: AnswerTime,
 }
 
 impl FoundRecords {
+    /// Takes in the records of another page or answer.
+    fn add(&mut self, records: Vec<Record>, has_unusable: bool, answer: AnswerTime) {
+        self.records.extend(records);
+        self.has_unusable |= has_unusable;
+        self.answer.shows = self.answer.shows.max(answer.shows);
+    }
+
+    /// Whether there is a record that was not asked for.
+    fn has_foreign(&self, ids: &[RecordId], witness: Option<&RecordId>) -> bool {
+        self.records.iter().any(|record| Some(&record.id) != witness && !ids.contains(&record.id))
+    }
+
     /// Whether there are some of these records, and besides the witness no other.
     fn is_of(&self, ids: &[RecordId], witness: Option<&RecordId>) -> bool {
         let mut others = self.records.iter().map(|record| &record.id).filter(|id| Some(*id) != witness).peekable();
@@ -88,17 +104,23 @@ pub(in crate::sync) fn split_lookup(ids: &[RecordId]) -> (&[RecordId], &[RecordI
 impl Run<'_> {
     /// Looks up records by id, for 1 RU per list, and adds the result.
     pub(in crate::sync) async fn confirm(&self, object: Object, ids: &[RecordId], into: &mut Confirmation) {
-        let mut rest = ids;
+        let (mut rest, mut in_vain) = (ids, 0);
         while !rest.is_empty() && into.ended.is_ok() {
+            if in_vain == MOST_IN_VAIN {
+                into.unproven.extend_from_slice(rest);
+                return;
+            }
             let (some, others) = split_lookup(rest);
+            let before = into.unproven.len();
             into.ended = self.confirm_list(object, some, into).await;
+            in_vain = if into.unproven.len() == before + some.len() { in_vain + 1 } else { 0 };
             rest = others;
         }
     }
 
     /// Looks up as many records as one list takes.
     async fn confirm_list(&self, object: Object, ids: &[RecordId], into: &mut Confirmation) -> Result<(), SyncError> {
-        let mut open = vec![ids.to_vec()];
+        let (mut open, mut lacked_before) = (vec![ids.to_vec()], None);
         while let Some(mut ids) = open.pop() {
             let witness = self.witness(object, &ids).await?;
             let found = match self.look_up(object, &ids, witness.as_ref()).await {
@@ -125,14 +147,80 @@ impl Run<'_> {
             } else if found.has_unusable || found.has_pages {
                 into.unproven.extend(missing);
                 into.found.push(found);
-            } else if into.gone.take(&ids, witness.as_ref(), &answered, &found.asked.order) {
-                into.found.push(found);
-            } else {
-                self.withdraw_witness(object);
+            } else if found.has_foreign(&ids, witness.as_ref()) {
                 into.unproven.append(&mut ids);
+            } else if found.records.is_empty() {
+                match witness {
+                    // The service lists no record at all.
+                    None => {
+                        self.note_not_found(object, missing, false, found.answer).await?;
+                        into.gone.take(&ids, None, &answered, &found.asked.order);
+                    }
+                    Some(lacked) if self.replace_witness(object, &lacked).await? => {
+                        lacked_before = Some(lacked);
+                        open.push(ids);
+                    }
+                    Some(_) => into.unproven.append(&mut ids),
+                }
+            } else {
+                let lacked = witness.filter(|witness| !answered.contains(witness));
+                if let Some(lacked) = &lacked {
+                    self.replace_witness(object, lacked).await?;
+                }
+                // The service answers: a witness that it lacks may have been removed.
+                let lacked: Vec<RecordId> = lacked.into_iter().chain(lacked_before.take()).collect();
+                if self.repairs() {
+                    self.nominate(object, lacked).await?;
+                }
+                self.decide(object, missing, &found, into).await?;
+                into.found.push(found);
             }
         }
         Ok(())
+    }
+
+    /// Decides about the records that a complete answer lacks: it is as new as they are, or it is the same answer again.
+    async fn decide(
+        &self,
+        object: Object,
+        missing: Vec<RecordId>,
+        found: &FoundRecords,
+        into: &mut Confirmation,
+    ) -> Result<(), SyncError> {
+        let (ids, answer) = (missing.clone(), found.answer);
+        let times = self.engine.store.read(move |tx| tx.times_of(object, &ids)).await?;
+        // A person who accepts removals says that the service is right.
+        let accepted = self.job.accept().removals;
+        let is_as_new = |id: &RecordId| accepted || answer.is_as_new_as(times.get(id).copied().flatten());
+        let (mut gone, newer): (Vec<RecordId>, Vec<RecordId>) = missing.into_iter().partition(is_as_new);
+        let again = self.note_not_found(object, newer.clone(), true, answer).await?;
+        into.unproven.extend(newer.into_iter().filter(|id| !again.contains(id)));
+        gone.extend(again);
+        let answered: Vec<RecordId> = found.records.iter().map(|record| record.id.clone()).collect();
+        let asked = [&gone[..], &answered[..]].concat();
+        into.gone.take(&asked, answered.first(), &answered.iter().cloned().collect(), &found.asked.order);
+        Ok(())
+    }
+
+    /// Notes that records were not found. Returns those that are missing at two moments; a verification that repairs nothing
+    /// notes nothing.
+    async fn note_not_found(
+        &self,
+        object: Object,
+        ids: Vec<RecordId>,
+        lists_others: bool,
+        answer: AnswerTime,
+    ) -> Result<Vec<RecordId>, SyncError> {
+        if ids.is_empty() || !self.repairs() {
+            return Ok(Vec::new());
+        }
+        let noted = self.engine.store.write(move |tx| tx.note_not_found(object, &ids, lists_others, answer));
+        Ok(noted.await?)
+    }
+
+    /// Whether the run may change the mirror.
+    fn repairs(&self) -> bool {
+        !matches!(self.job, Job::Verify { repair: false, .. })
     }
 
     /// Looks up records by id and applies those that exist. Returns those about which there was an answer, and the error
@@ -158,16 +246,17 @@ impl Run<'_> {
     /// Writes records that were looked up. If the columns have changed since they were decoded, the next walk writes
     /// them.
     pub(in crate::sync) async fn apply_found(&self, object: Object, found: FoundRecords) -> Result<(), SyncError> {
-        let details = self.engine.settings.details;
+        let (details, overlap) = (self.engine.settings.details, self.engine.settings.overlap);
         let applied = self.engine.store.write(move |tx| {
             let mut noted = Noted::default();
+            tx.answered(found.answer);
             if tx.expect_layout(found.layout).is_ok() {
                 let phase = tx.phase(object)?;
                 for record in &found.records {
                     noted.record(record, tx.apply_list(object, record, &found.asked, phase)?);
                 }
             }
-            omitted_values::note(tx, object, details)?;
+            apply::after_answer(tx, object, (details, overlap))?;
             Ok(noted)
         });
         let noted = applied.await?;
@@ -178,7 +267,12 @@ impl Run<'_> {
     /// Nominates records for removal. Only the removal gate removes them.
     pub(in crate::sync) async fn nominate(&self, object: Object, ids: Vec<RecordId>) -> Result<(), SyncError> {
         if !ids.is_empty() {
-            self.engine.store.write(move |tx| tx.nominate(object, &ids)).await?;
+            let answer = AnswerTime { shows: None, steady: self.steady_time() };
+            let nominated = self.engine.store.write(move |tx| {
+                tx.answered(answer);
+                tx.nominate(object, &ids)
+            });
+            nominated.await?;
         }
         Ok(())
     }
@@ -199,36 +293,47 @@ impl Run<'_> {
         let (mut found, then) = match ids {
             [id] if !id.fits_a_list() => {
                 let query = query.clone().equals("id", id.as_str()).asking(doing, resource)?;
-                (self.list_by(query, None).await?, witness)
+                (self.list_by(object, query, None).await?, witness)
             }
             ids => {
                 let listed = witness.filter(|witness| witness.fits_a_list());
                 let requested: Vec<RecordId> = ids.iter().chain(listed).cloned().collect();
-                let found = self.list_by(query.clone().ids(&requested).asking(doing, resource)?, listed).await?;
+                let query = query.clone().ids(&requested).asking(doing, resource)?;
+                let found = self.list_by(object, query, listed).await?;
                 (found, witness.filter(|_| listed.is_none()))
             }
         };
         if let Some(witness) = then {
-            let seen = self.list_by(query.equals("id", witness.as_str()).asking(doing, resource)?, None).await?;
-            found.records.extend(seen.records);
-            found.has_unusable |= seen.has_unusable;
+            let query = query.equals("id", witness.as_str()).asking(doing, resource)?;
+            let seen = self.list_by(object, query, None).await?;
+            found.add(seen.records, seen.has_unusable, seen.answer);
         }
         Ok(found)
     }
 
     /// Every row of a short list, up to the first page that has any but the witness.
-    async fn list_by(&self, query: ListQuery, witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
+    async fn list_by(
+        &self,
+        object: Object,
+        query: ListQuery,
+        witness: Option<&RecordId>,
+    ) -> Result<FoundRecords, SyncError> {
         let mut query = self.with_fitting_pages(query);
         loop {
-            query = match self.list_with_pages(query.clone(), witness).await {
+            query = match self.list_with_pages(object, query.clone(), witness).await {
                 Err(error) => self.with_smaller_pages(&query, error)?,
                 found => return found,
             };
         }
     }
 
-    async fn list_with_pages(&self, query: ListQuery, witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
-        let (resource, doing) = (query.resource(), "confirm removals of");
+    async fn list_with_pages(
+        &self,
+        object: Object,
+        query: ListQuery,
+        witness: Option<&RecordId>,
+    ) -> Result<FoundRecords, SyncError> {
+        let (resource, doing) = (object.resource(), "confirm removals of");
         let layout = self.engine.store.layout();
         let mut found = FoundRecords {
             records: Vec::new(),
@@ -236,14 +341,15 @@ impl Run<'_> {
             layout: layout.version,
             has_unusable: false,
             has_pages: false,
+            answer: AnswerTime { shows: None, steady: self.steady_time() },
         };
         let (mut at, mut progress) = (query.clone(), ListProgress::default());
         loop {
             let answer = self.engine.client.list(&at, Purpose::Audit).await.asking(doing, resource)?;
             let page = decode::page(resource, &answer.body, &layout).asking(doing, resource)?;
             let rows = page.records.len();
-            found.has_unusable |= page.unusable > 0;
-            found.records.extend(page.records);
+            let time = self.answer_time(object, &answer, &page.records);
+            found.add(page.records, page.unusable > 0, time);
             // A service may use smaller pages than the list.
             let Some(next) = page.next else { return Ok(found) };
             found.has_pages = true;
@@ -259,7 +365,7 @@ impl Run<'_> {
     }
 
     /// The witness for a lookup of these records: a record of the mirror that is not in doubt, or, after a lookup that
-    /// lacked one, a record that the service lists now. `None` if there is neither.
+    /// lacked it, a record that the service lists now. `None` if there is neither.
     async fn witness(&self, object: Object, ids: &[RecordId]) -> Result<Option<RecordId>, SyncError> {
         let (known, withdrawn) = {
             let results = self.results();
@@ -270,37 +376,39 @@ impl Run<'_> {
         if let Some(witness) = known.filter(|witness| withdrawn || !is_nominated(witness)) {
             return Ok(witness);
         }
-        let (mirrored, is_waiting) = self
-            .engine
-            .store
-            .read(move |tx| Ok((tx.witness(object)?, UndecidedRemovals::load(tx, object)?.is_waiting())))
-            .await?;
-        let mut witness = mirrored.clone().filter(|_| !withdrawn && !is_waiting);
-        if witness.is_none() {
-            witness = self.listed_record(object).await?;
-        }
-        let witness = witness.or(mirrored.filter(|_| !withdrawn));
+        let latest = self.results().service_time.latest();
+        let witness = match self.engine.store.read(move |tx| tx.witness(object, latest)).await? {
+            Some(witness) => Some(witness),
+            None => self.listed_record(object).await?,
+        };
         self.results().witnesses[object as usize] = Some(witness.clone());
         Ok(witness)
     }
 
-    /// A record that the service lists now, for 1 RU; `None` if it lists none.
+    /// The newest record that the service lists now, for 1 RU; `None` if it lists none.
     async fn listed_record(&self, object: Object) -> Result<Option<RecordId>, SyncError> {
-        let query = ListQuery::new(object.resource()).limit(PageSize::ONE);
-        let answer = self.engine.client.list(&query, Purpose::Audit).await.asking("list", object.resource())?;
+        let resource = object.resource();
+        let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc).asking("list", resource)?;
+        let answer = self.engine.client.list(&query, Purpose::Audit).await.asking("list", resource)?;
         let layout = self.engine.store.layout();
-        let page = decode::page(object.resource(), &answer.body, &layout).asking("list", object.resource())?;
-        Ok(page.records.into_iter().map(|record| record.id).next())
+        let mut page = decode::page(resource, &answer.body, &layout).asking("list", resource)?;
+        // Those that are dated in the future come first, and say nothing about how new an answer is.
+        let is_newest =
+            |record: &Record| self.answer_time(object, &answer, std::slice::from_ref(record)).shows.is_some();
+        let newest = page.records.iter().position(is_newest).unwrap_or(0);
+        Ok(page.records.drain(..).nth(newest).map(|record| record.id))
     }
 
-    /// Records that an answer lacked the witness: it may have been removed, so the next witness is one that the service
-    /// lists.
-    fn withdraw_witness(&self, object: Object) {
-        let mut results = self.results();
-        if !results.withdrawn_witness[object as usize] {
-            results.withdrawn_witness[object as usize] = true;
-            results.witnesses[object as usize] = None;
+    /// Takes another witness because an answer lacked this one: one that the service lists. Returns whether that is another
+    /// record.
+    async fn replace_witness(&self, object: Object, lacked: &RecordId) -> Result<bool, SyncError> {
+        if std::mem::replace(&mut self.results().withdrawn_witness[object as usize], true) {
+            return Ok(false);
         }
+        let listed = self.listed_record(object).await?;
+        let is_another = listed.as_ref().is_some_and(|listed| listed != lacked);
+        self.results().witnesses[object as usize] = Some(listed);
+        Ok(is_another)
     }
 }
 

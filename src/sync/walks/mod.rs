@@ -21,7 +21,6 @@ mod nominate;
 pub(super) mod omitted_values;
 pub(super) mod pages;
 mod range;
-pub(super) mod short_lists;
 mod slice_cuts;
 pub mod sweep;
 pub(super) mod unknown_keys;

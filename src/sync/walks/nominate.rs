@@ -7,7 +7,7 @@ use crate::model::{Object, Record};
 use crate::store::{MirrorTx, StoreError};
 
 /// Nominates what a page missed: rows of the mirror between the walk's frontier before and after the page that are not
-/// on the page. Records on the page are no longer nominated.
+/// on the page.
 pub(in crate::sync) fn note_missing(
     tx: &MirrorTx<'_>,
     object: Object,
@@ -40,5 +40,5 @@ pub(in crate::sync) fn note_missing(
     if has_nulls && before != Frontier::Nulls && (after == Frontier::Nulls || ends) {
         tx.nominate_dateless(object, &ids)?;
     }
-    tx.withdraw_nominations(object, &ids)
+    Ok(())
 }

@@ -78,8 +78,6 @@ pub(super) struct Arrived {
 /// The maximum number of consecutive pages without changes whose checkpoint is not stored, and that are read again
 /// after a kill. Storing each checkpoint would be most of the writes of a resync without changes.
 const MOST_UNSAVED: u32 = 8;
-/// Records in an older version that are stored with a sweep: ten lookups.
-const MOST_OLDER: usize = 490;
 
 /// Stored pages without a stored checkpoint.
 #[derive(Default)]
@@ -106,8 +104,6 @@ struct Landing<'a> {
 struct StoredPage {
     saved: bool,
     noted: Noted,
-    /// Whether the sweep has received so many records in an older version that they are looked up before it goes on.
-    many_older: bool,
 }
 
 impl WalkPurpose {
@@ -322,15 +318,12 @@ impl Run<'_> {
             if stored.noted.omitted {
                 self.read_omitted(job.object()).await?;
             }
-            if stored.many_older {
-                self.accept_older(job.object()).await?;
-            }
             match next {
                 Next::Page if !pauses => {}
                 Next::End => return Ok(WalkEnd::Finished),
                 Next::Page | Next::Later => return Ok(WalkEnd::Later),
                 Next::Stuck | Next::Repeats => return Err(SyncError::NotAdvancing { resource }),
-                Next::Restart(_) => *walk = self.restart(job, walk, turns, None).await?,
+                Next::Restart(walks) => *walk = self.go_on(job, walks, turns, None).await?,
             }
         }
     }
@@ -366,18 +359,6 @@ impl Run<'_> {
         self.page(&query, job.purpose(), job.doing()).await
     }
 
-    /// Requests a page.
-    pub(super) async fn page(
-        &self,
-        query: &ListQuery,
-        purpose: Purpose,
-        doing: &'static str,
-    ) -> Result<Arrived, SyncError> {
-        let (resource, layout) = (query.resource(), self.engine.store.layout());
-        let (answer, page) = self.engine.client.page(query, purpose, &layout).await.asking(doing, resource)?;
-        Ok(Arrived { answer, page: page.asking(doing, resource)?, layout: layout.version })
-    }
-
     /// The query of a walk's next page.
     pub(super) fn page_query(&self, job: &WalkPurpose, walk: &Walk) -> Result<ListQuery, SyncError> {
         let resource = job.object().resource();
@@ -398,10 +379,21 @@ impl Run<'_> {
         turns: &mut Vec<(WalkPurpose, Walk)>,
         anomaly: Option<Anomaly>,
     ) -> Result<Walk, SyncError> {
-        let resource = job.object().resource();
         let Next::Restart(walks) = walk.restart() else {
-            return Err(SyncError::NotAdvancing { resource });
+            return Err(SyncError::NotAdvancing { resource: job.object().resource() });
         };
+        self.go_on(job, walks, turns, anomaly).await
+    }
+
+    /// Stores the walks that follow instead of another.
+    async fn go_on(
+        &self,
+        job: &WalkPurpose,
+        walks: Vec<Walk>,
+        turns: &mut Vec<(WalkPurpose, Walk)>,
+        anomaly: Option<Anomaly>,
+    ) -> Result<Walk, SyncError> {
+        let resource = job.object().resource();
         let mut walks = walks.into_iter();
         let Some(first) = walks.next() else {
             return Err(SyncError::NotAdvancing { resource });
@@ -431,26 +423,20 @@ impl Run<'_> {
         let object = job.object();
         let Landing { arrived: Arrived { answer, page, layout }, before, walk, ends, anomalies, save } = landing;
         let (service_time, resource) = (self.results().service_time, object.resource());
-        let details = self.engine.settings.details;
+        let (details, overlap) = (self.engine.settings.details, self.engine.settings.overlap);
+        let answered = self.answer_time(object, &answer, &page.records);
         let (job, walk, meter, now) = (job.clone(), walk.clone(), self.engine.meter.clone(), self.engine.clock.now());
         let stored = self.engine.store.write(move |tx| {
             let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
             let page = tx.with_current_layout(page, layout, decode)?;
             let phase = tx.phase(object)?;
+            tx.answered(answered);
             let mut noted = apply::apply_page(tx, object, &page, &answer.asked, phase, now)?;
-            noted.omitted = omitted_values::note(tx, object, details)?;
-            let mut many_older = false;
+            noted.omitted = apply::after_answer(tx, object, (details, overlap))?;
             for anomaly in &anomalies {
                 tx.note_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now)?;
             }
-            if matches!(job, WalkPurpose::Slice(..)) && !noted.older.is_empty() {
-                Sweep::change(tx, object, |sweep| {
-                    sweep.older.extend(noted.older.iter().cloned());
-                    many_older = sweep.older.len() >= MOST_OLDER;
-                })?;
-            }
-            let older = noted.older.iter().map(|(id, _)| id.clone()).collect();
-            job.note_page(tx, &walk, before, (&page.records, &older), (ends, details))?;
+            job.note_page(tx, &walk, before, (&page.records, &noted.older), (ends, details))?;
             let saved = save || tx.has_written();
             if ends {
                 job.finish(tx, &walk)?;
@@ -464,7 +450,7 @@ impl Run<'_> {
             noted.anomalies += anomalies.len() as u64;
             // The page is returned to the thread that created it: freeing it here would make both threads wait for the
             // allocator's lock.
-            Ok((StoredPage { saved, noted, many_older }, page, answer))
+            Ok((StoredPage { saved, noted }, page, answer))
         });
         let (stored, ..) = stored.await?;
         Ok(stored)

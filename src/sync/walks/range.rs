@@ -1,10 +1,15 @@
 //! The rows that a walk reads, and the query for them. Pure.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::api::query::QueryError;
 use crate::api::{Bound, ListQuery, SortBy};
 use crate::model::{Instant, Resource};
+
+/// What a tie is cut to: the service may compare at another precision than it shows.
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 /// The rows that a walk reads, and their order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +21,13 @@ pub enum WalkRange {
         after: Option<Instant>,
         /// Whether rows at `after` are included.
         inclusive: bool,
+    },
+    /// By `createdAt`, ascending: changes that share a second, where the cursor does not lead through all of them.
+    Tied {
+        /// The second of their `updatedAt`.
+        at: Instant,
+        /// Rows created at or after this; if it is `None`, all.
+        from: Option<Instant>,
     },
     /// By `createdAt`, ascending: everything; rows without `createdAt` come last.
     All,
@@ -46,6 +58,11 @@ impl WalkRange {
                     None => Ok(query),
                 }
             }
+            WalkRange::Tied { at, from } => {
+                let query =
+                    query.sort(SortBy::CreatedAsc)?.updated(Bound::Gte(*at))?.updated(Bound::Lt(at.plus(SECOND)))?;
+                from.map_or(Ok(query.clone()), |from| query.created(Bound::Gte(from)))
+            }
             WalkRange::All => query.sort(SortBy::CreatedAsc),
             WalkRange::Created { from, to } => {
                 let mut query = query.sort(SortBy::CreatedAsc)?;
@@ -61,17 +78,20 @@ impl WalkRange {
         }
     }
 
-    /// Whether a row with this sort key can be in the range.
+    /// Whether a row with this sort key can be in the range, whose bounds are sent in milliseconds.
     pub(in crate::sync) fn holds(&self, key: Option<Instant>) -> bool {
         match (self, key) {
             (WalkRange::All, _) | (WalkRange::Changes { after: None, .. }, _) | (WalkRange::WithoutCreated, None) => {
                 true
             }
+            (WalkRange::Tied { from, .. }, key) => from.is_none_or(|from| key.is_some_and(|key| key >= from)),
             (WalkRange::Changes { after: Some(after), inclusive }, Some(key)) => {
-                key > *after || *inclusive && key == *after
+                let sent = after.millisecond_before();
+                key > sent || *inclusive && key == sent
             }
             (WalkRange::Created { from, to }, Some(key)) => {
-                from.is_none_or(|from| key >= from) && to.is_none_or(|to| key < to)
+                from.is_none_or(|from| key >= from.millisecond_before())
+                    && to.is_none_or(|to| key < to.millisecond_after())
             }
             _ => false,
         }

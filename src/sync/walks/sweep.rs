@@ -18,7 +18,6 @@ use crate::model::{Instant, Object};
 use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::store::{MirrorTx, Phase, StateKey, StoreError};
 use crate::sync::checkpoints::{Changes, Evidence, Fresh, Outage, Sweep};
-use crate::sync::checks::undecided_removals::UndecidedRemovals;
 use crate::sync::engine::Engine;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
@@ -69,7 +68,7 @@ impl Run<'_> {
             .write(move |tx| {
                 for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
                     let outage: Option<Outage> = tx.state(&Outage::entry(object))?;
-                    let waits = outage.is_some() || UndecidedRemovals::load(tx, object)?.is_waiting();
+                    let waits = outage.is_some() || tx.has_undecided(object)?;
                     let begins = Sweep::load(tx, object)?.is_none_or(|sweep| {
                         // A person who accepts what was refused decides on recent evidence without reading it again.
                         outage.is_some() && !accepted || waits && !sweep.is_recent(now)
@@ -118,7 +117,7 @@ impl Run<'_> {
                 // If a slice cannot be read, it is unknown what is left, so everything is read again.
                 if let (Some(left), Some(_)) = (known, Sweep::load(tx, object)?) {
                     let refused: Option<Outage> = tx.state(&Outage::entry(object))?;
-                    let waits = refused.is_some() || UndecidedRemovals::load(tx, object)?.is_waiting();
+                    let waits = refused.is_some() || tx.has_undecided(object)?;
                     let asked = tx.state(&Sweep::asked(object))? == Some(true);
                     // In progress; or read completely, and the missed records have to be decided on. A sweep that was
                     // asked for since then is another one.
@@ -219,7 +218,7 @@ fn slices(tx: &MirrorTx<'_>, object: Object, workers: u64, rows_per_slice: u64) 
 
 /// Stores that a sweep is finished, once the missed records have been decided on.
 ///
-/// `open` is the number of remaining differences, but for records that were received in an older version.
+/// `open` is the number of remaining differences.
 pub(in crate::sync) fn end_sweep(
     tx: &MirrorTx<'_>,
     object: Object,
@@ -244,7 +243,7 @@ pub(in crate::sync) fn end_sweep(
     }
     tx.set_state(&Fresh::sweep(object), &Fresh::between(sweep.began, finished))?;
     let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
-    let open = open + sweep.unconfirmed;
+    let open = open + sweep.left_out;
     tx.set_state(&Evidence::entry(object), &Evidence::after(before, sweep.began, true, open))?;
     FilledFields::note_filled(tx, object, &sweep.fills)?;
     Sweep::clear(tx, object)

@@ -47,8 +47,11 @@ impl Run<'_> {
         self.note("unreadable_record", resource, what).await?;
         self.warn(format!("records of {resource} before {high} could not be read and are left out: {error}"));
         if matches!(job, WalkPurpose::Slice(..)) {
-            let doubted = move |sweep: &mut Sweep| sweep.unconfirmed += 1;
-            self.engine.store.write(move |tx| Sweep::change(tx, object, doubted)).await?;
+            let noted = self.engine.store.write(move |tx| match Sweep::load(tx, object)? {
+                Some(sweep) => Sweep { left_out: sweep.left_out + 1, ..sweep }.store(tx, object),
+                None => Ok(()),
+            });
+            noted.await?;
         }
         self.restart(job, &walk.clone().passing_to(high), turns, None).await
     }
@@ -57,7 +60,9 @@ impl Run<'_> {
         let range = match &walk.range {
             WalkRange::Changes { .. } => WalkRange::Changes { after: Some(at), inclusive: true },
             WalkRange::Created { to, .. } => WalkRange::Created { from: Some(at), to: *to },
-            WalkRange::All | WalkRange::WithoutCreated => WalkRange::Created { from: Some(at), to: walk.until },
+            WalkRange::All | WalkRange::Tied { .. } | WalkRange::WithoutCreated => {
+                WalkRange::Created { from: Some(at), to: walk.until }
+            }
         };
         let query = self.page_query(job, &Walk::new(range, &walk.key))?.limit(PageSize::ONE).once();
         match self.page(&query, job.purpose(), job.doing()).await {
@@ -74,7 +79,7 @@ fn unread(walk: &Walk, now: Instant) -> Option<(Instant, Instant)> {
         WalkRange::Changes { after, .. } => (*after, None),
         WalkRange::Created { from, to } => (*from, walk.until.or(*to)),
         WalkRange::All => (None, walk.until),
-        WalkRange::WithoutCreated => return None,
+        WalkRange::Tied { .. } | WalkRange::WithoutCreated => return None,
     };
     let low = match walk.frontier {
         Frontier::Start => from.unwrap_or(Instant::EPOCH),

@@ -2,8 +2,9 @@
 //!
 //! [`ServiceTime`] is the arithmetic. It is kept in the file with every page, so that the next process knows it.
 
+use super::pages::Arrived;
 use crate::api::{ListAnswer, ListQuery, PageSize, SortBy};
-use crate::model::{Instant, Object, Purpose, ServiceTime};
+use crate::model::{AnswerTime, Instant, Object, Purpose, Record, ServiceTime};
 use crate::store::StateKey;
 use crate::sync::apply::instant;
 use crate::sync::error::{Asking, SyncError};
@@ -15,6 +16,18 @@ const MOST_FUTURE_PAGES: u32 = 5;
 const DOING: &str = "look for the newest of";
 
 impl Run<'_> {
+    /// Requests a page.
+    pub(super) async fn page(
+        &self,
+        query: &ListQuery,
+        purpose: Purpose,
+        doing: &'static str,
+    ) -> Result<Arrived, SyncError> {
+        let (resource, layout) = (query.resource(), self.engine.store.layout());
+        let (answer, page) = self.engine.client.page(query, purpose, &layout).await.asking(doing, resource)?;
+        Ok(Arrived { answer, page: page.asking(doing, resource)?, layout: layout.version })
+    }
+
     /// Takes over what earlier runs knew about the service's time.
     pub(in crate::sync) async fn recall_service_time(&self) -> Result<(), SyncError> {
         let known: Option<ServiceTime> = self.engine.store.read(|tx| tx.state(&StateKey::ServiceTime)).await?;
@@ -38,6 +51,17 @@ impl Run<'_> {
             time.observe_update(updated_at);
         }
         (served_at, *time)
+    }
+
+    /// How new an answer with these records is, and when it came.
+    pub(in crate::sync) fn answer_time(&self, object: Object, answer: &ListAnswer, records: &[Record]) -> AnswerTime {
+        let resource = object.resource();
+        let mut time = self.results().service_time;
+        time.observe(answer.asked.reading(), answer.date);
+        time.observe(self.engine.clock.reading(), answer.date);
+        let times =
+            records.iter().flat_map(|record| ["updatedAt", "createdAt"].map(|wire| instant(resource, record, wire)));
+        AnswerTime { shows: times.flatten().filter(|at| time.is_past(*at)).max(), steady: self.steady_time() }
     }
 
     /// The service's time now, at least. Where nothing is known about it, the newest record tells, for 1 RU; `None` where

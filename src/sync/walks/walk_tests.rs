@@ -61,6 +61,34 @@ fn refused_cursor_restarts_with_gte_the_last_row() {
     assert!(params.contains(&("filter[updatedAt][gte]".into(), at(5).to_wire())), "{params:?}");
 }
 
+/// The cursor is refused within a tie, and refused there again: the rows are told apart by the other timestamp.
+#[test]
+fn tie_that_no_cursor_leads_through_is_read_by_creation() {
+    let mut walk = changes(0);
+    for (from, n) in [(None, 1), (Some(Some(at(5))), 2)] {
+        walk.take(&page(&[5, 5], Some(&format!("c{n}"))));
+        let Next::Restart(walks) = walk.restart() else { panic!() };
+        walk = walks.into_iter().next().unwrap();
+        let expected = match from {
+            None => WalkRange::Changes { after: Some(at(5)), inclusive: true },
+            Some(_) => WalkRange::Tied { at: at(5), from: None },
+        };
+        assert_eq!(walk.range, expected);
+    }
+    let params = walk.query(Resource::Contacts).unwrap().to_params();
+    for (key, value) in [("sort", "createdAt".into()), ("filter[updatedAt][gte]", at(5).to_wire())] {
+        assert!(params.contains(&(key.into(), value)), "{params:?}");
+    }
+    // By its own keys it goes on by value, and behind the tie by changes again.
+    walk.take(&page(&[1, 3], Some("d")));
+    let Next::Restart(walks) = walk.restart() else { panic!() };
+    walk = walks.into_iter().next().unwrap();
+    assert_eq!(walk.range, WalkRange::Tied { at: at(5), from: Some(at(3)) });
+    let (Next::Restart(walks), _) = walk.take(&page(&[3, 4], None)) else { panic!() };
+    assert_eq!(walks[0].range, WalkRange::Changes { after: Some(at(6)), inclusive: true });
+    assert_eq!((walks[0].high, walks[0].pages), (Some(at(5)), 4));
+}
+
 #[test]
 fn refused_cursor_of_a_full_walk_still_reads_the_rows_without_a_date() {
     let mut walk = Walk::new(WalkRange::All, "k");
@@ -108,7 +136,7 @@ fn walk_that_was_given_up_is_retried_in_the_next_run() {
     assert_eq!(walk.restart(), Next::Stuck);
     let resumed = walk.resumed("k", at(1000)).remove(0);
     let Next::Restart(walks) = resumed.restart() else { panic!("no progress") };
-    assert_eq!(walks[0].range, WalkRange::Changes { after: Some(at(5)), inclusive: true });
+    assert_eq!(walks[0].range, WalkRange::Tied { at: at(5), from: Some(at(5)) });
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crm_mirror::app::status;
 use crm_mirror::budget::{Hold, Ledger, Limits};
-use crm_mirror::model::{Clock, Instant, Object, Purpose, Ru, ServiceTime};
+use crm_mirror::model::{Clock, ElapsedClock, Instant, Object, Purpose, Ru, ServiceTime};
 use crm_mirror::store::{Reader, StateKey, StoreError, ViewOptions, cursor};
 use crm_mirror::sync::checkpoints::{Changes, Evidence, Fresh, Identity, MissingScopes, Outage, Sweep};
 use crm_mirror::sync::step_failures::StepFailures;
@@ -74,7 +74,7 @@ fn written(mirrored: &Mirrored) {
             tx.removal_share(object, 1, now)?;
             Changes::load(tx, object)?.store(tx, object)?;
         }
-        tx.forget_old_history(DAY, now.into(), Some(now))?;
+        tx.forget_old_history(DAY, ElapsedClock::default().at(now.into()), now, Some(now))?;
         tx.set_write_back(true)?;
         Err::<(), _>(StoreError::Interrupted)
     }));
@@ -126,7 +126,7 @@ fn charged(ledger: Ledger) {
 /// A hold is never longer than a day, whatever the clock.
 fn held(hold: Hold) {
     let now = noon();
-    let _ = (hold.left(now), hold.ends_at(now));
+    assert!(hold.by_clock(now).left(now.plus(DAY)).is_none(), "{hold:?}");
     let next = Hold::after(Some(hold), now, Some(Duration::from_secs(10)));
     assert!(next.left(now).is_some_and(|left| left >= Duration::from_secs(1)), "{hold:?}");
     let _ = Hold::after(Some(next), now, None);

@@ -37,25 +37,21 @@ has() {
 # Whether the journal has a message with a text: `logged CURSOR TEXT`.
 logged() { inside journalctl --quiet --no-pager --output cat --after-cursor "$1" | grep -qF -- "$2"; }
 
-# Writes the configuration: `configure SCHEDULE [KEY_FILE [FILE [DIRECTORY]]]`. Only the given schedule, so that runs
-# can be counted, and no details, which take long.
+# Writes the configuration: `configure SCHEDULE [KEY_FILE [FILE]]`. Only the given schedule, so that runs can be counted,
+# and no details, which take long. It names no path: every verb finds those of the unit.
 configure() {
-    local folder="${4:-crm-mirror}" key_file=
+    local key_file=
     [ -z "${2:-}" ] || key_file="key_file = \"$2\""
     cat >"$tree/etc/crm-mirror/${3:-config.toml}" <<TOML
 [api]
 base_url = "$base_url"
 $key_file
-[database]
-path = "/var/lib/$folder/mirror.db"
 [sync]
 schedule = "$1"
 audit_schedule = "off"
 sweep_schedule = "off"
 details = "off"
-jitter = "0s"
 [daemon]
-socket = "/run/$folder/control.sock"
 TOML
 }
 

@@ -28,7 +28,7 @@ inside crm-mirror sync >"$work/sync" 2>&1 || fail "crm-mirror sync: $(cat "$work
 ok "the next run uses a replaced key without a restart; a refused key does not end the daemon"
 
 before="$(place)"
-sed -i 's/^jitter = .*/jiter = "0s"/' "$tree/etc/crm-mirror/config.toml"
+sed -i 's/^details = .*/detials = "off"/' "$tree/etc/crm-mirror/config.toml"
 inside systemctl reload crm-mirror.service || fail "it cannot be reloaded"
 until_ 10 "the message about the mistake" logged "$before" "The new configuration is invalid"
 is ActiveState active || fail "a mistake in the configuration ended it"

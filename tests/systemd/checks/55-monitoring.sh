@@ -25,7 +25,7 @@ print(answer.read().decode())' "http://10.213.77.1:18787$1" "${2:-GET}"
     until_ 60 "an answer of /readyz from another address" ready
     [ "$(from_there /healthz | head -n 1)" = 200 ] || fail "/healthz says $(from_there /healthz)"
     from_there /metrics >"$work/metrics"
-    grep -q '^crm_mirror_rows{object="contacts"} 3000$' "$work/metrics" || fail "the scrape: $(head -n 20 "$work/metrics")"
+    grep -q '^crm_mirror_rows{object="contacts",workspace="config",config="/etc/crm-mirror/config.toml"} 3000$' "$work/metrics" || fail "the scrape: $(head -n 20 "$work/metrics")"
     [ "$(from_there /status POST | head -n 1)" = 405 ] || fail "a POST from another address is answered"
     if command -v promtool >/dev/null; then
         tail -n +2 "$work/metrics" | promtool check metrics >"$work/promtool" 2>&1 || fail "promtool: $(cat "$work/promtool")"

@@ -5,7 +5,7 @@ one="$base_url"
 serve --contacts 200 --companies 20 --seed 9
 # By name: the sandbox of the unit must permit name resolution.
 base_url="${base_url/127.0.0.1/localhost}"
-configure "$often" "" acme.toml crm-mirror/acme
+configure "$often" "" acme.toml
 install -m 600 /dev/stdin "$tree/etc/crm-mirror/acme.key" <<<"$api_key"
 inside systemctl enable --now crm-mirror@acme.service 2>"$work/enabled" || fail "$(cat "$work/enabled")"
 acme=/var/lib/crm-mirror/acme/mirror.db
@@ -21,7 +21,7 @@ inside systemctl start crm-mirror.service
 ok "a second workspace has its own mirror, and is not affected when the first one stops"
 
 serve --contacts 1500 --companies 1 --latency 100ms
-configure "$often" "" long.toml crm-mirror/long
+configure "$often" "" long.toml
 sed -i 's/^details = .*/details = "all"/' "$tree/etc/crm-mirror/long.toml"
 install -m 600 /dev/stdin "$tree/etc/crm-mirror/long.key" <<<"$api_key"
 since="$(place)"
@@ -31,7 +31,7 @@ inside systemctl stop crm-mirror@long.service
 ok "the journal shows the progress of a first copy: $(inside journalctl --quiet --no-pager --output cat --after-cursor "$since" | grep -F "details of contacts: " | head -n 1)"
 
 serve --contacts 10 --companies 1 --latency 1m
-configure "$often" "" slow.toml crm-mirror/slow
+configure "$often" "" slow.toml
 install -m 600 /dev/stdin "$tree/etc/crm-mirror/slow.key" <<<"$api_key"
 inside systemctl start crm-mirror@slow.service || fail "it does not start with a slow service"
 first_run() { [ "$(ask 'SELECT count(*) FROM sync_runs' /var/lib/crm-mirror/slow/mirror.db)" = 1 ]; }

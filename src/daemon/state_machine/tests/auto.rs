@@ -10,7 +10,6 @@ fn an_automatic_schedule_follows_the_budget_and_says_so() {
         ("sync.schedule", "auto".into()),
         ("sync.audit_schedule", "off".into()),
         ("sync.sweep_schedule", "off".into()),
-        ("sync.jitter", "0s".into()),
     ];
     let sources = Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
     let auto = Timetable::new(&Config::load(&sources).unwrap().sync, 0.0);

@@ -46,7 +46,7 @@ proptest! {
         let mut events: Vec<(Input, u64)> = history;
         // At the end the schedule is resumed, the configuration is read, and time passes.
         events.push((Input::Asked(7, DaemonRequest::Resume), 1));
-        events.extend((0..40).flat_map(|_| [(ended(RunEnd::Done), 1), (Input::Maintained, 0), (Input::Reloaded(Some(timetable("0s"))), 1), (Input::Tick, 7_200)]));
+        events.extend((0..40).flat_map(|_| [(ended(RunEnd::Done), 1), (Input::Maintained, 0), (Input::Reloaded(Some(timetable(0.0))), 1), (Input::Tick, 7_200)]));
         for (event, wait) in events {
             now = now.plus(Duration::from_secs(wait));
             let is_request = matches!(event, Input::Asked(..));

@@ -32,7 +32,7 @@ fn audit_of_a_part_is_attempted_again_before_the_next_scheduled_one() {
     state.on(partly(60), at(1));
     assert_eq!(started(&state.on(Input::Tick, at(60))), [], "a person's job is not repeated");
     let mut state =
-        StateMachine::new(timetable("0s"), past([at(0), at(0).minus(Duration::from_secs(86_400)), at(0)]), at(0));
+        StateMachine::new(timetable(0.0), past([at(0), at(0).minus(Duration::from_secs(86_400)), at(0)]), at(0));
     assert_eq!(started(&state.on(Input::Tick, at(0))), [("verify", 1, Trigger::Schedule)]);
     state.on(partly(60), at(1));
     assert_eq!(started(&state.on(Input::Tick, at(61))), [("verify", 2, Trigger::Schedule)]);

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Keeps a DuckLake exact: follows the stream of a mirror, one transaction of the lake for each cursor, which is in it.
+
+    follow.py --catalog "postgres:dbname=lake host=db.example.com" --data DIR [--schema crm] -- crm-mirror export --snapshot --follow
+
+The command after `--` writes the stream; `--since CURSOR` is added to it. It ends when the stream ends. Whatever is killed,
+the next start goes on from the cursor in the lake. Packages: requirements.txt.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+
+import duckdb
+from duckdb_extensions import import_extension
+
+TYPES = {
+    "text": "VARCHAR",
+    "bigint": "BIGINT",
+    "boolean": "BOOLEAN",
+    "numeric": "DECIMAL(38, 10)",
+    "double precision": "DOUBLE",
+    "timestamptz": "TIMESTAMPTZ",
+    "date": "DATE",
+    "jsonb": "JSON",
+}
+
+
+def name(text):
+    return '"' + text.replace('"', '""') + '"'
+
+
+class Folded:
+    """What a group does to one table, so that each row is written once."""
+
+    def __init__(self):
+        self.schema = None
+        self.is_complete = False
+        self.removed = []
+        self.rows = {}
+
+    def add(self, line, key):
+        if "schema" in line:
+            self.schema = line
+            if line["complete"]:
+                self.is_complete, self.removed, self.rows = True, [], {}
+        elif "upsert" in line:
+            row = line["row"]
+            self.rows[tuple(row[column] for column in key)] = row
+        else:
+            gone = line["key"].items()
+            self.removed.append(line["key"])
+            self.rows = {k: row for k, row in self.rows.items() if any(row[c] != value for c, value in gone)}
+
+
+class Lake:
+    def __init__(self, catalog, data, schema):
+        for extension in ("postgres_scanner", "ducklake"):
+            import_extension(extension)
+        self.db = duckdb.connect()
+        self.db.execute("LOAD postgres_scanner; LOAD ducklake; SET TimeZone = 'UTC'")
+        self.db.execute(f"ATTACH 'ducklake:{catalog}' AS lake (DATA_PATH '{data}')")
+        self.schema = f"lake.{name(schema)}"
+        self.db.execute(f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
+        self.db.execute(f"CREATE TABLE IF NOT EXISTS {self.schema}.stream_cursor (cursor VARCHAR)")
+        found = self.db.execute(f"SELECT cursor FROM {self.schema}.stream_cursor").fetchone()
+        self.cursor, self.keys, self.columns = found and found[0], {}, {}
+
+    def shape(self, table, schema):
+        """Brings a table to its columns: a column of another type is a new, empty one."""
+        wanted = {column["name"]: TYPES[column["type"]] for column in schema["columns"]}
+        self.keys[table], self.columns[table] = schema["key"], wanted
+        place = f"{self.schema}.{name(table)}"
+        columns = ", ".join(f"{name(column)} {of_type}" for column, of_type in wanted.items())
+        self.db.execute(f"CREATE TABLE IF NOT EXISTS {place} ({columns})")
+        there = dict(row[:2] for row in self.db.execute(f"DESCRIBE {place}").fetchall())
+        spelt = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE", "DECIMAL(38, 10)": "DECIMAL(38,10)"}
+        for column, of_type in there.items():
+            if of_type != spelt.get(wanted.get(column), wanted.get(column)):
+                self.db.execute(f"ALTER TABLE {place} DROP COLUMN {name(column)}")
+        there = {row[0] for row in self.db.execute(f"DESCRIBE {place}").fetchall()}
+        for column, of_type in wanted.items():
+            if column not in there:
+                self.db.execute(f"ALTER TABLE {place} ADD COLUMN {name(column)} {of_type}")
+
+    def load(self, rows, columns):
+        """A relation of rows with these columns."""
+        with tempfile.NamedTemporaryFile("w", suffix=".ndjson", delete=False, encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        types = ", ".join(f"{name(column)}: '{of_type}'" for column, of_type in columns.items())
+        self.db.execute(
+            f"CREATE OR REPLACE TEMP TABLE incoming AS SELECT * FROM "
+            f"read_json('{file.name}', format = 'newline_delimited', columns = {{{types}}}, maximum_object_size = 268435456)"
+        )
+        os.unlink(file.name)
+
+    def apply(self, group, cursor):
+        self.db.execute("BEGIN")
+        for table, folded in group.items():
+            if folded.schema:
+                self.shape(table, folded.schema)
+            place, columns = f"{self.schema}.{name(table)}", self.columns[table]
+            if folded.is_complete:
+                self.db.execute(f"DELETE FROM {place}")
+            by_columns = {}
+            for gone in folded.removed:
+                by_columns.setdefault(tuple(gone), []).append(gone)
+            if folded.rows and not folded.is_complete:
+                key = self.keys[table]
+                keys = [{column: row[column] for column in key} for row in folded.rows.values()]
+                by_columns.setdefault(tuple(key), []).extend(keys)
+            for key, removed in by_columns.items():
+                self.load(removed, {column: columns[column] for column in key})
+                same = " AND ".join(f"t.{name(column)} = i.{name(column)}" for column in key)
+                self.db.execute(f"DELETE FROM {place} AS t USING incoming AS i WHERE {same}")
+            if folded.rows:
+                self.load(folded.rows.values(), columns)
+                self.db.execute(f"INSERT INTO {place} BY NAME SELECT * FROM incoming")
+        self.db.execute(f"DELETE FROM {self.schema}.stream_cursor")
+        self.db.execute(f"INSERT INTO {self.schema}.stream_cursor VALUES (?)", [cursor])
+        self.db.execute("COMMIT")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--catalog", required=True)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--schema", default="crm")
+    parser.add_argument("command", nargs="+")
+    args = parser.parse_args()
+    lake = Lake(args.catalog, args.data, args.schema)
+    command = [*args.command, *(["--since", lake.cursor] if lake.cursor else [])]
+    stream = subprocess.Popen(command, stdout=subprocess.PIPE)
+    group, keys = {}, {}
+    for text in stream.stdout:
+        line = json.loads(text)
+        if "cursor" in line:
+            lake.apply(group, line["cursor"])
+            group = {}
+            continue
+        table = line.get("schema") or line.get("upsert") or line["remove"]
+        if "schema" in line:
+            keys[table] = line["key"]
+        group.setdefault(table, Folded()).add(line, keys[table])
+    raise SystemExit(stream.wait())
+
+
+main()

@@ -1,0 +1,132 @@
+//! `crm-mirror status --all`: one line for every workspace of this machine.
+//!
+//! The workspaces are the configuration files of `/etc/crm-mirror`, each with its unit. One that cannot be read is a line too:
+//! nothing is left out silently.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::app::status::{self, MirrorStatus, Readiness};
+use crate::cli::remote::{self, DaemonState};
+use crate::cli::ui::output::{self, TableColumn};
+use crate::cli::{Failure, identity, session};
+use crate::config::{Config, Environment, Sources};
+use crate::error_chain::error_chain;
+use crate::exit::Exit;
+use crate::format;
+use crate::model::{Clock, ClockReading, Instant, Resource, SystemClock};
+
+/// A workspace, and its state or why it cannot be read.
+#[derive(Serialize)]
+struct WorkspaceLine {
+    workspace: String,
+    config: PathBuf,
+    #[serde(flatten)]
+    state: WorkspaceState,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum WorkspaceState {
+    Read { readiness: Readiness, daemon_state: DaemonState, status: Box<MirrorStatus> },
+    Unreadable { error: String },
+}
+
+/// Prints every workspace whose configuration is in the folder.
+pub(super) fn run(folder: &Path, json: bool) -> Result<Exit, Failure> {
+    let files = files(folder)
+        .map_err(|error| Failure::new(Exit::Config, format!("could not read {}: {error}", folder.display())))?;
+    let reading = SystemClock.reading();
+    let runtime = session::runtime()?;
+    let lines: Vec<WorkspaceLine> = files.into_iter().map(|file| line(file, reading, &runtime)).collect();
+    if json {
+        output::json(&lines)?;
+    } else {
+        output::text(&text(&lines, reading.wall))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The configuration files of a folder, by name.
+fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    let mut files: Vec<PathBuf> = entries.collect::<std::io::Result<_>>()?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml") && path.is_file());
+    files.sort();
+    Ok(files)
+}
+
+fn line(file: PathBuf, reading: ClockReading, runtime: &tokio::runtime::Runtime) -> WorkspaceLine {
+    let workspace = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    // The variables of this shell are about one workspace.
+    let (environment, flags) = (Environment::default(), Vec::new());
+    let sources = Sources { file: Some(file.clone()), default_file: PathBuf::new(), environment, flags };
+    let state = match Config::load(&sources) {
+        Err(error) => WorkspaceState::Unreadable { error: error_chain(&error) },
+        // Each workspace may belong to another user.
+        Ok(config) => match identity::acting_as_owner(&config.database, || Ok(status::read(&config, reading))) {
+            Err(failure) => WorkspaceState::Unreadable { error: failure.text().trim_end().into() },
+            Ok(Err(error)) => WorkspaceState::Unreadable { error: error_chain(&error) },
+            Ok(Ok(status)) => {
+                let (_, daemon_state) = runtime.block_on(remote::daemon_state(&config));
+                let readiness = status.readiness(&config, reading.wall);
+                WorkspaceState::Read { readiness, daemon_state, status: Box::new(status) }
+            }
+        },
+    };
+    WorkspaceLine { workspace, config: file, state }
+}
+
+fn text(lines: &[WorkspaceLine], now: Instant) -> String {
+    let columns = [
+        TableColumn::Left("workspace"),
+        TableColumn::Left("daemon"),
+        TableColumn::Left("contacts as of"),
+        TableColumn::Right("RU left"),
+        TableColumn::Left("state"),
+    ];
+    let rows = lines.iter().map(|line| match &line.state {
+        WorkspaceState::Unreadable { error } => {
+            vec![line.workspace.clone(), String::new(), String::new(), String::new(), error.clone()]
+        }
+        WorkspaceState::Read { readiness, daemon_state, status } => {
+            let contacts = status.objects.iter().find(|object| object.object == Resource::Contacts);
+            let read = contacts.and_then(|object| object.changes_as_of);
+            vec![
+                line.workspace.clone(),
+                word(daemon_state),
+                read.map_or("never".into(), |at| format::when(at, now)),
+                format::count(status.ru.left),
+                needs(status).unwrap_or_else(|| word(readiness)),
+            ]
+        }
+    });
+    output::render(&columns, rows, false)
+}
+
+/// The word of a state in JSON.
+fn word(state: &impl Serialize) -> String {
+    let value = serde_json::to_value(state).unwrap_or_default();
+    value.as_str().unwrap_or_default().replace('-', " ")
+}
+
+/// What needs a person first.
+fn needs(status: &MirrorStatus) -> Option<String> {
+    let edits = status.edits.held + status.edits.conflict;
+    if status.objects.iter().any(|object| object.outage.is_some()) {
+        Some("removals refused".into())
+    } else if let Some(trouble) = &status.trouble {
+        Some(format!("{} failed", format::counted(trouble.runs.into(), "run", "runs")))
+    } else if status.hold_until.is_some() {
+        Some("rate limit".into())
+    } else if status.ru.left == 0 {
+        Some("budget spent".into())
+    } else if status.paused_since.is_some() {
+        Some("paused".into())
+    } else if edits > 0 {
+        Some(format!("{edits} edits wait"))
+    } else {
+        None
+    }
+}

@@ -1,0 +1,71 @@
+//! Delivers a message to a command or a webhook.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::episodes::Notice;
+use crate::api::transport::install_tls;
+use crate::config::NotifyConfig;
+
+/// How long a receiver may take.
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// The interval between two looks at a running command.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Delivers a message as one JSON document. An error names neither the address nor the arguments, which may be secrets.
+pub(super) async fn deliver(config: &NotifyConfig, notice: &Notice) -> Result<(), String> {
+    let body = serde_json::to_string(notice).map_err(|error| error.to_string())?;
+    match (config.command(), config.webhook()) {
+        (Some(command), _) => run(command, body).await,
+        (None, Some(address)) => post(address, body).await,
+        (None, None) => Ok(()),
+    }
+}
+
+/// Runs a command with the message as its standard input, and without the secrets of this process.
+async fn run(command: &[String], body: String) -> Result<(), String> {
+    let [program, arguments @ ..] = command else { return Ok(()) };
+    let is_ours = |name: &str| name.starts_with("CRM_MIRROR_") || name == "CREDENTIALS_DIRECTORY";
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
+    let mut child = command.spawn().map_err(|error| format!("the command cannot be run: {error}"))?;
+    let ended = tokio::task::spawn_blocking(move || {
+        if let Some(mut input) = child.stdin.take() {
+            // A message fits into a pipe, and a command that does not read it is none the worse for it.
+            let _ = input.write_all(body.as_bytes());
+            let _ = input.write_all(b"\n");
+        }
+        let begun = Instant::now();
+        loop {
+            match child.try_wait() {
+                Ok(None) if begun.elapsed() < WITHIN => std::thread::sleep(LOOK),
+                Ok(None) => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    return Err("the command takes too long".to_string());
+                }
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(format!("the command ended with {status}")),
+                Err(error) => return Err(format!("the command cannot be waited for: {error}")),
+            }
+        }
+    });
+    ended.await.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+async fn post(address: &reqwest::Url, body: String) -> Result<(), String> {
+    install_tls();
+    let built = reqwest::Client::builder().timeout(WITHIN).redirect(reqwest::redirect::Policy::none()).build();
+    let client = built.map_err(|error| error.without_url().to_string())?;
+    let request = client.post(address.clone()).header("content-type", "application/json").body(body);
+    let answer = request.send().await.map_err(|error| {
+        let kind = if error.is_connect() { "no connection" } else { "no answer" };
+        format!("the webhook gives {kind}")
+    })?;
+    if answer.status().is_success() { Ok(()) } else { Err(format!("the webhook answered {}", answer.status())) }
+}

@@ -1,0 +1,237 @@
+//! What people are told about: episodes that begin and end. Pure: the status and the time in, sentences out.
+//!
+//! No sentence contains a secret, a text of the service or a value of a record.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::app::due;
+use crate::app::status::{MirrorStatus, ObjectStatus};
+use crate::config::Config;
+use crate::daemon::status_reply::{DaemonStatus, StatusReply, public_reason};
+use crate::exit::Exit;
+use crate::format;
+use crate::model::instant::{self, Instant};
+
+/// How late an object may be, by what explains it: nothing, a hold, or a pause and a first copy.
+const LATE: [Duration; 3] = [Duration::from_secs(1800), Duration::from_secs(3600), Duration::from_secs(86_400)];
+
+/// How far behind a published copy may be.
+const BEHIND: u64 = 900;
+
+/// What an episode is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Subject {
+    /// An object is late by its own schedule.
+    Stale,
+    /// Many records vanished at once, and nothing was removed.
+    RefusedRemovals,
+    /// Edits are held or in conflict.
+    Edits,
+    /// The budget is spent before the window ends.
+    BudgetSpent,
+    /// The key is refused.
+    KeyRefused,
+    /// The published copy is behind.
+    Publishing,
+    /// A custom field is new or archived. It has no end.
+    Fields,
+}
+
+impl Subject {
+    /// The sentence at the end of an episode.
+    pub(super) const fn over(self) -> &'static str {
+        match self {
+            Subject::Stale => "every object is up to date again",
+            Subject::RefusedRemovals => "no removal is refused any more",
+            Subject::Edits => "no edit is held or in conflict any more",
+            Subject::BudgetSpent => "the budget has request units again",
+            Subject::KeyRefused => "the API key is accepted again",
+            Subject::Publishing => "the published copy is up to date again",
+            Subject::Fields => "",
+        }
+    }
+}
+
+/// What is the matter, and what helps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Episode {
+    /// One sentence.
+    pub text: String,
+    /// The command or setting that fixes it.
+    pub fix: String,
+}
+
+/// The episodes of the moment.
+pub(super) fn now(reply: &StatusReply, config: &Config, now: Instant) -> BTreeMap<Subject, Episode> {
+    let (status, daemon) = (&reply.status, reply.daemon.as_ref());
+    let is_refused =
+        daemon.and_then(|daemon| daemon.trouble.as_ref()).is_some_and(|t| t.exit == Exit::KeyRefused.code());
+    let mut found = BTreeMap::new();
+    if is_refused {
+        let text = "the API key is refused, or has no scope: nothing is mirrored".into();
+        found.insert(Subject::KeyRefused, Episode { text, fix: config.command("check") });
+    } else if status.ru.left == 0 {
+        let text = format!("the budget is spent; the window ends at {}", format::moment(status.ru.refills_at));
+        let fix = "raise `budget.limit`, or poll less often".into();
+        found.insert(Subject::BudgetSpent, Episode { text, fix });
+    } else if let Some(episode) = stale(status, daemon, config, now) {
+        found.insert(Subject::Stale, episode);
+    }
+    if let Some(object) = status.objects.iter().find(|object| object.outage.is_some()) {
+        let (going, of) = object.outage.map_or((0, 0), |outage| (outage.going, outage.of));
+        let name = object.object;
+        let text = format!(
+            "{} of {} {name} vanished from the service at once; nothing was removed",
+            format::count(going),
+            format::count(of)
+        );
+        let fix = format!("if they are really gone, {}", config.command(&format!("resync {name} --accept-removals")));
+        found.insert(Subject::RefusedRemovals, Episode { text, fix });
+    }
+    let edits = &status.edits;
+    if edits.held + edits.conflict > 0 {
+        let text = format!("{} edits are held, {} in conflict", edits.held, edits.conflict);
+        found.insert(Subject::Edits, Episode { text, fix: config.command("outbox") });
+    }
+    if let Some(lag) = status.publish.as_ref().filter(|lag| lag.seconds > BEHIND) {
+        let late = format::duration(Duration::from_secs(lag.seconds));
+        let text = format!("the published copy is {late} behind");
+        found.insert(Subject::Publishing, Episode { text, fix: config.command("publish") });
+    }
+    found
+}
+
+fn stale(status: &MirrorStatus, daemon: Option<&DaemonStatus>, config: &Config, now: Instant) -> Option<Episode> {
+    let poll = daemon.and_then(|daemon| daemon.next.iter().find_map(|next| next.interval)).map(Duration::from_secs);
+    let begun = daemon.map_or(now, |daemon| daemon.since);
+    let trouble = daemon.and_then(|daemon| daemon.trouble.as_ref());
+    let paused = daemon.and_then(|daemon| daemon.paused_since);
+    let late = |object: &&ObjectStatus| {
+        let copying = object.sweep.is_some_and(|sweep| sweep.first_copy) && trouble.is_none();
+        let [unexplained, held, excused] = LATE;
+        let allowed = if paused.is_some() || copying {
+            excused
+        } else if status.hold_until.is_some() {
+            held
+        } else {
+            unexplained
+        };
+        let due = due::next_read(&config.sync, object.object, object.changes_as_of.unwrap_or(begun), poll);
+        due.is_some_and(|due| now.since(due) > allowed)
+    };
+    let objects: Vec<&ObjectStatus> = status.mirrored(config).filter(late).collect();
+    let oldest = objects.iter().map(|object| object.changes_as_of).min()?;
+    let names: Vec<&str> = objects.iter().map(|object| object.object.as_str()).collect();
+    let read = oldest.map_or("never".into(), format::moment);
+    let (why, fix) = match (paused, status.hold_until, trouble) {
+        (Some(_), ..) => ("the schedule is paused", config.command("resume")),
+        (None, Some(_), _) => ("rate limits of the service", config.command("status")),
+        (None, None, Some(trouble)) => (public_reason(trouble.exit), config.command("status")),
+        (None, None, None) => ("no run completed", config.command("status")),
+    };
+    Some(Episode { text: format!("{} last read {read}: {why}", names.join(", ")), fix })
+}
+
+/// What was told, as the mirror stores it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Told {
+    /// The episodes whose beginning was told, and whose end was not, with the time of their beginning.
+    pub open: BTreeMap<Subject, Instant>,
+    /// The entry of the feed up to which changes of fields were told.
+    pub fields_after: Option<u64>,
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Notice {
+    /// The workspace.
+    pub workspace: String,
+    /// What it is about.
+    pub episode: Subject,
+    /// `begins` or `over`.
+    pub state: &'static str,
+    /// When the episode began, UTC.
+    #[serde(serialize_with = "instant::utc_always")]
+    pub since: Instant,
+    /// The whole message, for programs that show one text.
+    pub text: String,
+    /// The command or setting that fixes it.
+    pub fix: Option<String>,
+}
+
+impl Notice {
+    pub(super) fn begins(config: &Config, subject: Subject, episode: &Episode, since: Instant) -> Notice {
+        let workspace = config.workspace();
+        let text = format!("crm-mirror {workspace}: {}; fix: {}", episode.text, episode.fix);
+        Notice { workspace, episode: subject, state: "begins", since, text, fix: Some(episode.fix.clone()) }
+    }
+
+    fn over(config: &Config, subject: Subject, since: Instant) -> Notice {
+        let workspace = config.workspace();
+        let text = format!("crm-mirror {workspace}: over: {}", subject.over());
+        Notice { workspace, episode: subject, state: "over", since, text, fix: None }
+    }
+}
+
+/// The messages that are due. An end is told only if `may_end`: a daemon that has just started has not tried yet what
+/// failed before.
+pub(super) fn due(
+    told: &Told,
+    found: &BTreeMap<Subject, Episode>,
+    may_end: bool,
+    config: &Config,
+    now: Instant,
+) -> Vec<Notice> {
+    let begun = found.iter().filter(|(subject, _)| !told.open.contains_key(subject));
+    let begun = begun.map(|(subject, episode)| Notice::begins(config, *subject, episode, now));
+    let over = told.open.iter().filter(|(subject, _)| may_end && !found.contains_key(subject));
+    begun.chain(over.map(|(subject, since)| Notice::over(config, *subject, *since))).collect()
+}
+
+impl Told {
+    /// Records that a message was delivered.
+    pub(super) fn delivered(&mut self, notice: &Notice) {
+        match (notice.episode, notice.state) {
+            (Subject::Fields, _) => {}
+            (subject, "begins") => {
+                self.open.insert(subject, notice.since);
+            }
+            (subject, _) => {
+                self.open.remove(&subject);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Environment, Sources};
+
+    fn config() -> Config {
+        let (environment, flags) = (Environment::default(), Vec::new());
+        Config::load(&Sources { file: None, default_file: "/nowhere".into(), environment, flags }).unwrap()
+    }
+
+    #[test]
+    fn an_episode_is_told_once_when_it_begins_and_once_when_it_is_over() {
+        let (config, at) = (config(), Instant::EPOCH);
+        let mut told = Told::default();
+        let mut step = |found: &[Subject], may_end: bool| {
+            let episode = |subject: &Subject| (*subject, Episode { text: "t".into(), fix: "f".into() });
+            let due = due(&told, &found.iter().map(episode).collect(), may_end, &config, at);
+            due.iter().for_each(|notice| told.delivered(notice));
+            due.iter().map(|notice| (notice.episode, notice.state)).collect::<Vec<_>>()
+        };
+        assert_eq!(step(&[Subject::Stale], true), [(Subject::Stale, "begins")]);
+        assert_eq!(step(&[Subject::Stale, Subject::Edits], true), [(Subject::Edits, "begins")]);
+        assert_eq!(step(&[Subject::Stale], false), [], "not tried yet");
+        assert_eq!(step(&[Subject::Stale], true), [(Subject::Edits, "over")]);
+        assert_eq!(step(&[], true), [(Subject::Stale, "over")]);
+        assert_eq!(step(&[], true), []);
+    }
+}

@@ -1,0 +1,81 @@
+//! Ends the daemon if its file system stays read-only.
+//!
+//! The system makes a file system read-only after an error, and its administrator makes it writable again. A unit keeps
+//! the mounts that it started with, so the daemon may not see that: only a new start does.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{StatVfsMountFlags, statvfs};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::error::DaemonError;
+use super::loop_message::LoopMessage;
+
+/// The interval between two looks.
+const EVERY: Duration = Duration::from_secs(15);
+
+/// How long it may be read-only: as long as somebody who is there needs to repair it.
+const LONGEST: Duration = Duration::from_secs(5 * 60);
+
+/// A task that watches the file system of the mirror.
+pub(super) struct ReadOnlyWatch(JoinHandle<()>);
+
+impl ReadOnlyWatch {
+    pub(super) fn start(database: &Path, inbox: mpsc::Sender<LoopMessage>) -> ReadOnlyWatch {
+        let folder = database.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = folder.to_path_buf();
+        ReadOnlyWatch(tokio::spawn(async move {
+            let looked_at = folder.clone();
+            let is_read_only =
+                move || statvfs(&looked_at).is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY));
+            watch(is_read_only, EVERY, LONGEST).await;
+            let _ = inbox.send(LoopMessage::Failed(DaemonError::ReadOnly { folder })).await;
+        }))
+    }
+}
+
+impl Drop for ReadOnlyWatch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Returns once the file system has been read-only for long.
+async fn watch(is_read_only: impl Fn() -> bool + Clone + Send + 'static, every: Duration, longest: Duration) {
+    let mut since: Option<Instant> = None;
+    loop {
+        // A file system that never answers occupies one thread, and is not known to be read-only.
+        let look = tokio::task::spawn_blocking(is_read_only.clone());
+        since = match look.await {
+            Ok(true) => since.or_else(|| Some(Instant::now())),
+            _ => None,
+        };
+        if since.is_some_and(|since| since.elapsed() >= longest) {
+            return;
+        }
+        tokio::time::sleep(every).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[tokio::test]
+    async fn only_a_file_system_that_stays_read_only_counts() {
+        let looks = Arc::new(AtomicU32::new(0));
+        let counted = looks.clone();
+        // Writable at every other look at first, then no more.
+        let is_read_only = move || {
+            let look = counted.fetch_add(1, Ordering::Relaxed);
+            look.is_multiple_of(2) || look >= 10
+        };
+        watch(is_read_only, Duration::from_millis(2), Duration::from_millis(1)).await;
+        assert!(looks.load(Ordering::Relaxed) > 10);
+    }
+}

@@ -1,0 +1,83 @@
+//! What counts as evidence that a request was carried out: its answer, and values that the mirror saw.
+
+use serde_json::json;
+
+use super::tests::{FIRST, send};
+use super::*;
+use crate::model::RecordId;
+use crate::outbox::edit_bench::{self as bench, CONTACT, rules, show};
+use crate::store::MirrorTx;
+
+/// Stores versions of the contact with these positions.
+fn positions(tx: &MirrorTx<'_>, versions: &[(&str, &str)]) {
+    for (etag, position) in versions {
+        show(tx, &json!({ "id": "c", "etag": etag, "position": position, "language": "A", "notes": "A" }));
+    }
+}
+
+#[tokio::test]
+async fn values_that_the_mirror_saw_settle_a_doubt() {
+    for (between, state, why) in [("B", EditState::Applied, trail::FOUND), ("C", EditState::Conflict, trail::UNCERTAIN)]
+    {
+        let last = bench::on_mirror(move |tx| {
+            let (record, rules) = (RecordId::new("c"), rules(100));
+            let (mut edits, request) = send(tx, &record, &rules, FIRST);
+            tx.give_up_request(&[request.carrier], true).unwrap();
+            positions(tx, &[("\"v2\"", between), ("\"v3\"", "A")]);
+            edits.was_read_back(request.carrier).unwrap();
+            bench::ended(tx, 1)
+        });
+        assert_eq!(last.await, (state, why.to_string()), "{between}");
+    }
+}
+
+/// The clock may have been set back: entries from before the request have the same times as it, or later ones.
+#[tokio::test]
+async fn values_that_the_mirror_saw_before_the_request_settle_nothing() {
+    const SHOWN: &[(&str, &str)] = &[("\"v2\"", "B"), ("\"v3\"", "A")];
+    const RETURNED: &[(&str, &str)] = &[("\"v2\"", "B"), ("\"v1\"", "A"), ("\"v4\"", "C"), ("\"v1\"", "A")];
+    for before in [SHOWN, RETURNED] {
+        let last = bench::on_mirror(move |tx| {
+            let (record, rules) = (RecordId::new("c"), rules(100));
+            positions(tx, before);
+            let (mut edits, request) = send(tx, &record, &rules, FIRST);
+            tx.give_up_request(&[request.carrier], true).unwrap();
+            positions(tx, &[("\"v5\"", "C"), ("\"v6\"", "A")]);
+            edits.was_read_back(request.carrier).unwrap();
+            bench::ended(tx, 1)
+        });
+        assert_eq!(last.await, (EditState::Conflict, trail::UNCERTAIN.to_string()), "{before:?}");
+    }
+}
+
+/// A success counts only with this record, in a new version, and with every value that was sent.
+#[tokio::test]
+async fn a_success_is_evidence_only_if_it_shows_the_update() {
+    let body = |data: Value| json!({ "data": data }).to_string();
+    for (status, answer, shows) in [
+        (200, body(json!({ "id": "c", "etag": "\"v2\"", "position": "B" })), true),
+        (202, body(json!({ "id": "c", "etag": "\"v2\"", "position": "B" })), false),
+        (200, body(json!({ "id": "c", "etag": "\"v1\"", "position": "B" })), false),
+        (200, body(json!({ "id": "c", "position": "B" })), false),
+        (200, body(json!({ "id": "c", "etag": null, "position": "B" })), false),
+        (200, body(json!({ "id": "c", "etag": "\"v2\"", "position": "A" })), false),
+        (200, body(json!({ "id": "c", "etag": "\"v2\"", "position": null })), false),
+        (200, body(json!({ "id": "c", "etag": "\"v2\"", "position": ["B"] })), false),
+        (200, body(json!({ "id": "c", "etag": "\"v2\"" })), false),
+        (200, body(json!({ "id": "d", "etag": "\"v2\"", "position": "B" })), false),
+        (200, body(json!(null)), false),
+        (200, body(json!([])), false),
+        (200, "{}".into(), false),
+        (200, "null".into(), false),
+        (200, r#"{"error":"Bad Request","message":"no","code":400}"#.into(), false),
+    ] {
+        let text = answer.clone();
+        let shown = bench::on_mirror(move |tx| {
+            let (record, rules) = (RecordId::new("c"), rules(100));
+            let (edits, request) = send(tx, &record, &rules, FIRST);
+            let decoded = crate::outbox::read_back::decoded(CONTACT, &record, text.as_bytes(), None, tx.layout());
+            edits.shows(&request, decoded.as_ref(), status).unwrap()
+        });
+        assert_eq!(shown.await, shows, "{status} {answer}");
+    }
+}

@@ -1,0 +1,210 @@
+//! Whether a file is the mirror that was written here last, or a copy of it: a restored backup, `cp`, a replica.
+//!
+//! The file names its last writer by a random nonce, and the file that it was. The lock file has the same, and the last
+//! step of an edit before a request was sent. A copy is another file; a file whose contents were replaced by older ones
+//! has another nonce, or lacks steps. A file that was renamed, or moved within its file system, is the same file.
+//!
+//! What looks the same in every respect, such as a machine that was set back to a snapshot as a whole, cannot be told
+//! from the original.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+#[cfg(target_os = "linux")]
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+use rusqlite::OptionalExtension;
+use serde::{Deserialize, Serialize};
+
+use super::lock::Lock;
+use crate::model::Instant;
+use crate::store::error::{Doing, StoreError};
+use crate::store::outbox::hold_open::{Requests, hold_open_edits};
+use crate::store::state_keys::StateKey;
+use crate::store::tx::MirrorTx;
+
+const DOING: &str = "recognise the mirror's file";
+
+/// Why an edit is held in a copy.
+pub(super) const IN_A_COPY: &str = "held in a copy of the mirror: the original may have sent it, or may still do so";
+
+/// A file, and where it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct FileIdentity {
+    inode: u64,
+    /// When it was created, if the file system keeps that: numbers of deleted files are used again.
+    born: Option<String>,
+    device: u64,
+    /// When the machine was booted, in seconds: numbers of devices are those of one boot.
+    booted: u64,
+}
+
+impl FileIdentity {
+    fn of(path: &Path) -> Result<FileIdentity, StoreError> {
+        let meta = std::fs::metadata(path).map_err(|source| StoreError::Io { path: path.to_path_buf(), source })?;
+        let born = meta.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        Ok(FileIdentity {
+            inode: meta.ino(),
+            born: born.map(|at| at.as_nanos().to_string()),
+            device: meta.dev(),
+            booted: booted(),
+        })
+    }
+
+    fn is(&self, other: &FileIdentity) -> bool {
+        let is_one_boot = self.booted.abs_diff(other.booted) < SAME_BOOT;
+        self.inode == other.inode && self.born == other.born && (self.device == other.device || !is_one_boot)
+    }
+}
+
+/// By how many seconds the time of one boot may seem to change: the wall clock is corrected meanwhile.
+const SAME_BOOT: u64 = 600;
+
+/// When the machine was booted, in seconds by the wall clock.
+#[cfg(target_os = "linux")]
+fn booted() -> u64 {
+    let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    now.saturating_sub(u64::try_from(up).unwrap_or_default())
+}
+
+/// Other systems number their devices alike after each boot.
+#[cfg(not(target_os = "linux"))]
+fn booted() -> u64 {
+    0
+}
+
+/// What the file says of its last writer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct LastWriter {
+    nonce: String,
+    /// What the lock file may still have.
+    before: String,
+    file: FileIdentity,
+}
+
+/// What the lock file says of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct LockedBy {
+    nonce: String,
+    /// The last step of an edit that was stored before a request was sent.
+    step: i64,
+    file: FileIdentity,
+}
+
+/// Whether the file is a copy. `step` is the last step of an edit that it has.
+fn is_copy(last: &LastWriter, locked: Option<&LockedBy>, here: &FileIdentity, step: i64) -> bool {
+    if !last.file.is(here) {
+        return true;
+    }
+    // A lock file of another file says nothing: the mirror was renamed.
+    let locked = locked.filter(|locked| locked.file.is(here));
+    locked.is_some_and(|locked| {
+        ![&last.nonce, &last.before].contains(&&locked.nonce) || locked.nonce.is_empty() || locked.step > step
+    })
+}
+
+/// A file that was found to be a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundCopy {
+    /// Its open edits, which are held.
+    pub held: u64,
+}
+
+/// The writer of an open mirror, for its lock file.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct CurrentWriter {
+    nonce: String,
+    file: FileIdentity,
+}
+
+impl CurrentWriter {
+    /// Stores in the lock file that a request is about to be sent whose last step is this one.
+    pub(in crate::store) fn note(&self, lock: &Lock, step: i64) -> Result<(), StoreError> {
+        let locked = LockedBy { nonce: self.nonce.clone(), step, file: self.file.clone() };
+        let text = serde_json::to_string(&locked)
+            .map_err(|source| StoreError::State { name: "the lock file".into(), source })?;
+        lock.note_writer(&text)
+    }
+}
+
+impl MirrorTx<'_> {
+    /// The number of the newest step of an edit.
+    pub fn newest_step(&self) -> Result<i64, StoreError> {
+        let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'outbox_events'";
+        let step: Option<i64> = self
+            .conn
+            .prepare_cached(sql)
+            .and_then(|mut stmt| stmt.query_row([], |row| row.get(0)).optional())
+            .doing(DOING)?;
+        Ok(step.unwrap_or_default())
+    }
+
+    /// Makes this process the file's writer. A copy becomes a mirror of its own: it gets a new id, and its open edits are
+    /// held with their requests.
+    pub(in crate::store) fn take_over(
+        &self,
+        lock: &Lock,
+        path: &Path,
+        now: Instant,
+    ) -> Result<(CurrentWriter, Option<FoundCopy>), StoreError> {
+        let here = FileIdentity::of(path)?;
+        let last: Option<LastWriter> = self.state(&StateKey::LastWriter)?;
+        let locked: Option<LockedBy> = lock.found_writer().and_then(|text| serde_json::from_str(text).ok());
+        let copied = match &last {
+            Some(last) => is_copy(last, locked.as_ref(), &here, self.newest_step()?),
+            // A new file has no id yet. In another one, somebody deleted the entry.
+            None => self.state::<String>(&StateKey::MirrorId)?.is_some(),
+        };
+        let found = match copied {
+            true => {
+                self.renew_mirror_id()?;
+                Some(FoundCopy { held: hold_open_edits(&self.conn, Requests::Keep, IN_A_COPY, now)? })
+            }
+            false => None,
+        };
+        let nonce = self.random_id()?;
+        // The lock file follows the file. If this process is killed before it does, it still has the nonce that it has now.
+        let before = match (locked.filter(|_| !copied), last) {
+            (Some(locked), _) => locked.nonce,
+            (None, last) => last.map(|last| last.nonce).unwrap_or_default(),
+        };
+        self.set_state(&StateKey::LastWriter, &LastWriter { nonce: nonce.clone(), before, file: here.clone() })?;
+        Ok((CurrentWriter { nonce, file: here }, found))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(inode: u64, born: &str, device: u64, booted: u64) -> FileIdentity {
+        FileIdentity { inode, born: Some(born.into()), device, booted }
+    }
+
+    #[test]
+    fn copy_is_another_file_or_has_older_contents() {
+        let here = file(7, "1", 3, 5000);
+        let last = LastWriter { nonce: "n2".into(), before: "n1".into(), file: here.clone() };
+        let locked =
+            |nonce: &str, step, file: &FileIdentity| LockedBy { nonce: nonce.into(), step, file: file.clone() };
+        for (name, locked, found, step, expected) in [
+            ("the original", Some(locked("n2", 5, &here)), here.clone(), 5, false),
+            ("it was edited since in a shell", Some(locked("n2", 5, &here)), here.clone(), 9, false),
+            ("a kill before the lock file was written", Some(locked("n1", 5, &here)), here.clone(), 5, false),
+            ("no lock file", None, here.clone(), 5, false),
+            ("renamed over another mirror", Some(locked("x", 9, &file(8, "1", 3, 5000))), here.clone(), 5, false),
+            ("another boot numbers its devices anew", Some(locked("n2", 5, &here)), file(7, "1", 4, 9000), 5, false),
+            ("another file", None, file(8, "1", 3, 5000), 5, true),
+            ("a number that was used again", None, file(7, "2", 3, 5000), 5, true),
+            ("another device", None, file(7, "1", 4, 5000), 5, true),
+            ("contents of an earlier writer", Some(locked("n3", 5, &here)), here.clone(), 5, true),
+            ("contents from before a request", Some(locked("n2", 6, &here)), here.clone(), 5, true),
+        ] {
+            assert_eq!(is_copy(&last, locked.as_ref(), &found, step), expected, "{name}");
+        }
+    }
+}

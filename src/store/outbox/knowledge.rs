@@ -1,0 +1,175 @@
+//! What the mirror knows of a record's columns: a value, that there is none, or nothing.
+//!
+//! NULL alone says nothing: the detail may not have been read, the column may still be filled, or the service's value
+//! does not fit it and is kept in `extra`. The triggers of the views ask the same as SQL ([`unread`], [`unfit`]).
+
+use std::collections::BTreeSet;
+
+use rusqlite::types::Value as Sql;
+use rusqlite::{Connection, OptionalExtension};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::model::catalogue::Object;
+use crate::model::editable::{EditTarget, Editable};
+use crate::model::ids::{Etag, RecordId};
+use crate::model::record::Extra;
+use crate::model::{MirroredRecord, unfit_value};
+use crate::store::error::{Doing, StoreError};
+use crate::store::records::compare::json;
+use crate::store::records::shape::{Shape, Source};
+use crate::store::state_keys::{StateKey, read_state};
+use crate::store::table_shapes::Shapes;
+
+/// The object with custom values.
+const CUSTOM: &str = "customFields";
+
+/// The definitions whose columns hold every value.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Filled {
+    filled: BTreeSet<RecordId>,
+}
+
+/// What is in a row of one of a record's tables.
+struct FoundRow<'s> {
+    shape: &'s Shape,
+    values: Vec<Sql>,
+    extra: Extra,
+}
+
+impl FoundRow<'_> {
+    fn read<'s>(conn: &Connection, shape: &'s Shape, id: &RecordId) -> Result<Option<FoundRow<'s>>, StoreError> {
+        let values: Option<Vec<Sql>> = conn
+            .prepare_cached(&shape.select)
+            .and_then(|mut stmt| {
+                stmt.query_row([id.as_str()], |row| (0..shape.columns.len()).map(|place| row.get(place)).collect())
+                    .optional()
+            })
+            .doing("read a record")?;
+        Ok(values.map(|values| {
+            let mut row = FoundRow { shape, values, extra: Extra::default() };
+            if let Some(Sql::Text(text)) = row.value("extra") {
+                row.extra = Extra::from_json(text);
+            }
+            row
+        }))
+    }
+
+    fn value(&self, column: &str) -> Option<&Sql> {
+        self.values.get(self.shape.place(column)?)
+    }
+
+    fn etag(&self) -> Value {
+        self.value("etag").map(json).unwrap_or_default()
+    }
+
+    /// The source text of a value that its column cannot hold.
+    fn unfit(&self, wire: &str) -> Option<&str> {
+        let member = wire.split_once('.').and_then(|(group, name)| {
+            // A container of another shape hides what it has for the column.
+            self.extra.fields.get(group).or_else(|| self.extra.nested.get(group)?.get(name))
+        });
+        member.or_else(|| self.extra.fields.get(wire)).map(String::as_str)
+    }
+}
+
+/// The record in the mirror, with those of the columns that exist; `None` if it is not mirrored.
+pub(in crate::store) fn mirrored(
+    conn: &Connection,
+    shapes: &Shapes,
+    object: Object,
+    id: &RecordId,
+    columns: &[&str],
+) -> Result<Option<MirroredRecord>, StoreError> {
+    let (list, detail) = (shapes.list(object), shapes.detail(object));
+    let Some(record) = FoundRow::read(conn, &list, id)? else { return Ok(None) };
+    let of_detail = FoundRow::read(conn, &detail, id)?;
+    let version = record.etag();
+    let details_current = of_detail.as_ref().is_some_and(|detail| detail.etag() == version);
+    let mut known =
+        MirroredRecord { etag: version.as_str().map(Etag::from), details_current, ..MirroredRecord::default() };
+    let mut filled: Option<Filled> = None;
+    for column in columns {
+        let place = |shape: &Shape| shape.place(column).map(|place| shape.columns[place].source);
+        let (source, is_of_detail) = match (place(&list), place(&detail)) {
+            (Some(source), _) => (source, false),
+            (None, Some(source)) => (source, true),
+            (None, None) => continue,
+        };
+        let value = match (is_of_detail, &of_detail) {
+            (false, _) => record.value(column),
+            (true, detail) => detail.as_ref().and_then(|detail| detail.value(column)),
+        };
+        let value = value.map(json).unwrap_or_default();
+        let (wire, is_complete) = match source {
+            Source::Field(index) => (object.fields()[index].wire.to_string(), true),
+            Source::Slot(slot) => {
+                let field = &shapes.layout.of(object).fields()[slot];
+                let filled = match &mut filled {
+                    Some(filled) => filled,
+                    None => filled.insert(read_state(conn, &StateKey::FilledFields(object))?.unwrap_or_default()),
+                };
+                (format!("{CUSTOM}.{}", field.key.as_str()), filled.filled.contains(&field.definition))
+            }
+            _ => continue,
+        };
+        let has_row = !is_of_detail || of_detail.is_some();
+        if value.is_null() && !(has_row && is_complete) {
+            known.unread.insert((*column).to_string());
+        }
+        // A list may omit custom values, so only a detail shows that they are of the record's version.
+        let is_custom = matches!(source, Source::Slot(_));
+        if !is_complete || (is_of_detail || is_custom) && !details_current {
+            known.unproven.insert((*column).to_string());
+        }
+        let unfit = record.unfit(&wire).or_else(|| of_detail.as_ref()?.unfit(&wire));
+        let value = unfit.map_or(value, unfit_value);
+        known.values.insert((*column).to_string(), value);
+    }
+    Ok(Some(known))
+}
+
+/// A key as the SQL literals that SQLite's JSON functions may show it as: some versions end a key at U+0000. No SQL text
+/// may have that character, so the whole key is written as its bytes.
+fn key_literals(key: &str) -> String {
+    let literal = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    match key.split_once('\0') {
+        Some((start, _)) => {
+            let bytes: String = key.bytes().map(|byte| format!("{byte:02x}")).collect();
+            format!("{}, CAST(x'{bytes}' AS TEXT)", literal(start))
+        }
+        None => literal(key),
+    }
+}
+
+/// The condition, in a trigger, that NULL in the column does not mean that the service has no value.
+pub(super) fn unread(field: &Editable, definition: &str) -> String {
+    let not_read = if field.detail_only() { "OLD.fetched_at IS NULL" } else { "0" };
+    match &field.target {
+        EditTarget::Standard(_) => not_read.into(),
+        EditTarget::Custom(_) => format!(
+            "({not_read} OR OLD.{} IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{{}}' END, '$.filled') AS f
+    WHERE s.name = '{}' AND f.value = {definition}))",
+            field.column,
+            StateKey::FilledFields(field.object),
+        ),
+    }
+}
+
+/// The condition, in a trigger, that the service has a value that does not fit the column.
+pub(super) fn unfit(field: &Editable) -> String {
+    let kept = |extra: &str| match &field.target {
+        EditTarget::Standard(standard) => {
+            format!("OLD.{extra} IS NOT NULL AND json_type(OLD.{extra}, '$.{}') IS NOT NULL", standard.wire)
+        }
+        EditTarget::Custom(custom) => format!(
+            "OLD.{extra} IS NOT NULL AND CASE json_type(OLD.{extra}, '$.{CUSTOM}') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.{extra}, '$.{CUSTOM}') AS x WHERE x.key IN ({}))
+    ELSE json_type(OLD.{extra}, '$.{CUSTOM}') IS NOT NULL END",
+            key_literals(custom.key.as_str())
+        ),
+    };
+    format!("({} OR {})", kept("extra"), kept("detail_extra"))
+}

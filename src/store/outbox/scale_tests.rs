@@ -1,0 +1,113 @@
+//! What an operation on one edit costs does not depend on the number of finished edits, as no statement scans them.
+//!
+//! The cost is counted in instructions of SQLite's virtual machine.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::TransactionBehavior;
+use serde_json::json;
+
+use super::hold_open::{Requests, hold_open_edits};
+use super::queue::{NewEdit, insert};
+use super::{delays, editable, report};
+use crate::model::request_order::RequestRegister;
+use crate::model::{EditState, Etag, Instant, Object, RecordId};
+use crate::store::custom::table_shapes_of_file;
+use crate::store::file::open;
+use crate::store::outbox::steps::EditStep;
+use crate::store::row_order::RowOrder;
+use crate::store::tx::MirrorTx;
+use crate::store::{Store, StoreError};
+
+const CONTACT: Object = Object::Contact;
+
+/// An operation on the first edit, which is of this record.
+type Operation = fn(&MirrorTx<'_>, &RecordId, Instant) -> Result<(), StoreError>;
+
+const OPERATIONS: [(&str, Operation); 21] = [
+    ("queue", |tx, id, now| queue(tx, id, now).map(drop)),
+    ("edits_of", |tx, id, _| tx.edits_of(CONTACT, id).map(drop)),
+    ("edited_records", |tx, _, _| tx.edited_records().map(drop)),
+    ("pending_columns", |tx, id, _| editable::pending_columns(tx, CONTACT, id).map(drop)),
+    ("new_edits", |tx, _, now| tx.new_edits(now, 100).map(drop)),
+    ("any_unreleased", |tx, _, _| tx.any_unreleased(&[1]).map(drop)),
+    ("hold_new_edits", |tx, _, now| tx.hold_new_edits(None, "a test", now).map(drop)),
+    ("hold_edits_of_former_rows", |tx, id, now| tx.hold_edits_of_former_rows(CONTACT, Some(id), now).map(drop)),
+    ("hold_open_edits", |tx, _, now| hold_open_edits(&tx.conn, Requests::Keep, "a test", now).map(drop)),
+    ("take_step", |tx, _, now| {
+        tx.take_step(1, &EditStep::new(EditState::Queued, EditState::Dropped, "a test"), now).map(drop)
+    }),
+    ("note_released", |tx, _, now| tx.note_released(1, now)),
+    ("fix_request", |tx, _, now| tx.fix_request(&[1], "{}", &Etag::new("v1"), "00ff", (now, now))),
+    ("send_again", |tx, _, now| tx.send_again(1, now)),
+    ("give_up_request", |tx, _, _| tx.give_up_request(&[1], true)),
+    ("unsend", |tx, _, _| tx.unsend(1)),
+    ("reject_edits_of_removed", |tx, id, now| {
+        tx.reject_edits_of_removed(CONTACT, std::slice::from_ref(id), now).map(drop)
+    }),
+    ("forget_edits_before", |tx, _, _| tx.forget_edits_before(Instant::EPOCH)),
+    ("end_obsolete_delays", |tx, _, _| tx.end_obsolete_delays("key")),
+    ("waiting", |tx, _, _| delays::waiting_for(&tx.conn).map(drop)),
+    ("show", |tx, _, _| report::edit(tx, 1).map(drop)),
+    ("counts and undo", |tx, _, now| {
+        report::counts(tx)?;
+        report::was_applied_elsewhere(tx, 1)?;
+        report::applied_since(tx, now).map(drop)
+    }),
+];
+
+fn queue(tx: &MirrorTx<'_>, record: &RecordId, now: Instant) -> Result<Option<i64>, StoreError> {
+    let fields = [("position".to_string(), (json!("A"), json!("B")))].into();
+    let edit = NewEdit {
+        object: CONTACT,
+        record,
+        source: "edit",
+        fields: &fields,
+        base_etag: None,
+        undoes: None,
+        repeats: None,
+    };
+    insert(tx, &edit, "a test", now)
+}
+
+/// The instructions of each operation on an open edit beside so many finished ones.
+async fn costs(finished: u32) -> BTreeMap<&'static str, u64> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mirror.db");
+    Store::open(&path).unwrap().close().await;
+    let (record, now) = (RecordId::new("c"), Instant::EPOCH.plus(std::time::Duration::from_secs(2_000_000_000)));
+    let mut costs = BTreeMap::new();
+    for (name, operation) in OPERATIONS {
+        let mut conn = open::editor(&path).unwrap();
+        let steps = Arc::new(AtomicU64::new(0));
+        let counted = steps.clone();
+        conn.progress_handler(1, Some(move || counted.fetch_add(1, Ordering::Relaxed) == u64::MAX)).unwrap();
+        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+        let shapes = table_shapes_of_file::shapes(&tx).unwrap();
+        let rows = RowOrder::new(RequestRegister::default());
+        let tx = MirrorTx::new(tx, shapes, &rows);
+        queue(&tx, &record, now).unwrap();
+        tx.conn
+            .execute_batch(&format!(
+                "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {finished})
+                 INSERT INTO outbox (object_type, record_id, state, source, fields, queued_at, finished_at, tried_at)
+                 SELECT 'contact', 'c', 'applied', 'sql', '{{\"position\":[null,\"x\"]}}', '2026', '2026', '2026' FROM n;
+                 INSERT INTO outbox_events (outbox_id, at, to_state, why) SELECT id, '2026', 'applied', 'x' FROM outbox"
+            ))
+            .unwrap();
+        let before = steps.load(Ordering::Relaxed);
+        operation(&tx, &record, now).unwrap();
+        costs.insert(name, steps.load(Ordering::Relaxed) - before);
+        // What is not committed is taken back.
+    }
+    costs
+}
+
+#[tokio::test]
+async fn operations_on_an_edit_scan_no_finished_ones() {
+    let (few, many) = (costs(10).await, costs(2_000).await);
+    let grown: Vec<_> = few.iter().filter(|(name, few)| many[*name] > **few + 60).collect();
+    assert!(grown.is_empty(), "{grown:?} beside 10 edits grow to {many:?} beside 2,000");
+}

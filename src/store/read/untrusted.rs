@@ -1,0 +1,147 @@
+//! Bounds for SQL that a stranger wrote: what it may name, and how much memory it may take.
+//!
+//! Time is bounded by a [`Watchdog`](super::watchdog::Watchdog), because some of SQLite's functions run for long without a
+//! pause. The lists name what is allowed, so that a newer SQLite allows no more.
+
+use rusqlite::config::DbConfig;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, Result};
+
+/// The longest value and row, in bytes. No record of the service comes near.
+const LONGEST: i32 = 4 << 20;
+
+/// The memory of SQLite in this process, in bytes: what does not fit fails.
+const HEAP: i64 = 96 << 20;
+
+/// Pragmas that describe tables; their value is the name of one.
+const DESCRIBING: [&str; 8] = [
+    "table_info",
+    "table_xinfo",
+    "table_list",
+    "index_list",
+    "index_info",
+    "index_xinfo",
+    "foreign_key_list",
+    "function_list",
+];
+
+/// Pragmas that may be read. Full-text search reads the first.
+const READ: [&str; 4] = ["data_version", "schema_version", "user_version", "application_id"];
+
+/// Functions of SQLite, and those of this program. What is missing reads files, loads code, or tells about the machine.
+const FUNCTIONS: &str = "\
+    abs avg ceil ceiling changes char coalesce concat concat_ws count cume_dist date datetime dense_rank exp first_value floor \
+    format glob group_concat hex highlight bm25 snippet if ifnull iif instr julianday lag last_value lead length like likelihood \
+    likely ln log log10 log2 lower ltrim match max min mod nth_value ntile nullif octet_length percent_rank pi pow power printf quote \
+    radians degrees random randomblob rank replace round row_number rtrim sign sin cos tan asin acos atan atan2 sinh cosh tanh \
+    soundex sqrt strftime string_agg substr substring subtype sum time timediff total trim trunc typeof unhex unicode unistr \
+    unistr_quote unixepoch unlikely upper zeroblob sqlite_version current_date current_time current_timestamp \
+    json json_array json_array_length json_array_insert json_error_position json_extract json_group_array json_group_object \
+    json_insert json_object json_patch json_pretty json_quote json_remove json_replace json_set json_type json_valid jsonb \
+    jsonb_array jsonb_array_insert jsonb_extract jsonb_group_array jsonb_group_object jsonb_insert jsonb_object jsonb_patch \
+    jsonb_remove jsonb_replace jsonb_set -> ->> \
+    decimal_sum decimal_avg decimal_add decimal_mul decimal_cmp median percentile regexp unaccent similarity";
+
+/// Confines a connection for good. It must be open read-only.
+pub(in crate::store) fn confine(conn: &mut Connection) -> Result<()> {
+    // Sorting and temporary tables count as memory, instead of filling a disk.
+    conn.pragma_update(None, "temp_store", "memory")?;
+    conn.query_row(&format!("PRAGMA hard_heap_limit = {HEAP}"), [], |_| Ok(()))?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    for (limit, value) in [
+        (Limit::SQLITE_LIMIT_LENGTH, LONGEST),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, LONGEST),
+        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
+        (Limit::SQLITE_LIMIT_ATTACHED, 0),
+        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+    ] {
+        conn.set_limit(limit, value)?;
+    }
+    conn.authorizer(Some(|context: AuthContext<'_>| match is_allowed(context.action) {
+        true => Authorization::Allow,
+        false => Authorization::Deny,
+    }))
+}
+
+fn is_allowed(action: AuthAction<'_>) -> bool {
+    let is_in = |list: &[&str], name: &str| list.iter().any(|known| known.eq_ignore_ascii_case(name));
+    match action {
+        AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => true,
+        AuthAction::Function { function_name } => {
+            FUNCTIONS.split_whitespace().any(|known| known.eq_ignore_ascii_case(function_name))
+        }
+        AuthAction::Pragma { pragma_name, pragma_value } => {
+            is_in(&DESCRIBING, pragma_name) || (pragma_value.is_none() && is_in(&READ, pragma_name))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ErrorCode;
+
+    fn confined() -> Connection {
+        let mut conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch("CREATE TABLE t (x); CREATE VIRTUAL TABLE f USING fts5 (a); INSERT INTO f VALUES ('b c')")
+            .unwrap();
+        confine(&mut conn).unwrap();
+        conn
+    }
+
+    #[test]
+    fn only_reading_is_allowed() {
+        let conn = confined();
+        for sql in [
+            "INSERT INTO t VALUES (1)",
+            "CREATE TEMP TABLE u (x)",
+            "ATTACH ':memory:' AS a",
+            "VACUUM INTO '/nowhere/x'",
+            "BEGIN",
+            "SAVEPOINT s",
+            "PRAGMA hard_heap_limit = 1",
+            "PRAGMA soft_heap_limit = 1",
+            "PRAGMA user_version = 1",
+            "PRAGMA query_only = off",
+            "PRAGMA database_list",
+            "SELECT load_extension('x')",
+            "SELECT sqlite_compileoption_get(1)",
+            "SELECT fts5(1)",
+            "INSERT INTO f (f) VALUES ('rebuild')",
+        ] {
+            let run = conn.prepare(sql).and_then(|mut stmt| stmt.query([])?.next().map(|_| ()));
+            let error = run.expect_err(sql).to_string();
+            // A VACUUM attaches the new file when it is run.
+            let is_refused = ["not authorized", "authorization denied", "prohibited", "too many attached"]
+                .iter()
+                .any(|why| error.contains(why));
+            assert!(is_refused, "{sql}: {error}");
+        }
+        for sql in [
+            "SELECT count(*), sum(x), json_object('a', 1) ->> 'a' FROM t",
+            "SELECT name FROM pragma_table_info('t')",
+            "PRAGMA table_xinfo(t)",
+            "SELECT snippet(f, -1, '[', ']', '', 4), bm25(f) FROM f WHERE f MATCH 'b'",
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 9) SELECT max(i) OVER () FROM n",
+            "EXPLAIN QUERY PLAN SELECT * FROM t",
+        ] {
+            let mut stmt = conn.prepare(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+            stmt.query([]).unwrap().next().unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let conn = confined();
+        let failed = |sql: &str| conn.query_row(sql, [], |_| Ok(())).unwrap_err().sqlite_error_code();
+        assert_eq!(failed("SELECT zeroblob(5000000)"), Some(ErrorCode::TooBig));
+        assert_eq!(failed("SELECT printf('%.*c', 2000000000, 'x')"), Some(ErrorCode::TooBig));
+        let many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000)";
+        assert_eq!(
+            failed(&format!("{many} SELECT count(*) FROM (SELECT DISTINCT i, zeroblob(4000000 + i) FROM n)")),
+            Some(ErrorCode::OutOfMemory)
+        );
+    }
+}

@@ -1,0 +1,481 @@
+//! `doubts`: records that need another look. Whether an answer decides about one says [`AnswerTime`].
+//!
+//! # The rows
+//! A record is `missed` if an answer that should have it did not: it is nominated for removal. It is `older` if an answer
+//! showed it in an earlier version than the row has, or although it was removed just before (`gone`). An answer that shows the record, or its version, ends the doubt.
+//! Doubts are looked up by id with increasing delay; one that was refuted keeps its delay, so that answers that contradict
+//! each other cost a bounded number of requests.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, params};
+
+use crate::model::answer_time::{AnswerTime, MOMENTS_APART};
+use crate::model::catalogue::Object;
+use crate::model::ids::RecordId;
+use crate::model::instant::Instant;
+use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
+use crate::store::records::former_rows::former_condition;
+use crate::store::tx::MirrorTx;
+
+const DOING: &str = "read or write the doubts about records";
+
+/// The longest delay of a lookup. The first is [`MOMENTS_APART`], and each further one twice as long.
+const LONGEST_WAIT: Duration = Duration::from_secs(6 * 3600);
+/// Doubts that a page raises are looked up by the schedule at most once in this time.
+const LOOKUPS_APART: Duration = Duration::from_secs(60);
+/// How new a row is.
+const TIME: &str = "max(coalesce(updated_at, ''), coalesce(created_at, ''))";
+/// What is kept as the version of a missed record while the service lists no record at all.
+const NOTHING_LISTED: &str = "none";
+
+/// The records of an object whose lookup is due.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DueDoubts {
+    /// Those that are nominated for removal, those that fit a list first.
+    pub missed: Vec<RecordId>,
+    /// Those that were shown in an earlier version and are not nominated.
+    pub older: Vec<RecordId>,
+}
+
+/// How long a record waits after so many lookups that decided nothing.
+fn wait_after(tries: u32) -> Duration {
+    MOMENTS_APART.saturating_mul(2_u32.saturating_pow(tries.saturating_sub(1))).min(LONGEST_WAIT)
+}
+
+/// How long a lookup waits; `None` if it is due. A longer wait was stored by a clock that was lost.
+fn waits(not_before: Option<Instant>, steady: Instant) -> Option<Duration> {
+    let wait = not_before?.since(steady);
+    (!wait.is_zero() && wait <= LONGEST_WAIT).then_some(wait)
+}
+
+fn time(text: Option<String>) -> Option<Instant> {
+    text.and_then(|text| text.parse().ok())
+}
+
+/// Identifiers as a JSON array.
+pub(super) fn json(ids: &[RecordId]) -> String {
+    serde_json::Value::from(ids.iter().map(RecordId::as_str).collect::<Vec<_>>()).to_string()
+}
+
+impl ReadTx<'_> {
+    /// The number of records of an object that are nominated for removal.
+    pub fn count_nominated(&self, object: Object) -> Result<u64, StoreError> {
+        self.count_doubts(object, "why = 'missed'")
+    }
+
+    /// The number of records of an object that were shown in an earlier version, which is neither accepted nor refuted.
+    pub fn count_older(&self, object: Object) -> Result<u64, StoreError> {
+        self.count_doubts(object, "why = 'older' AND version IS NOT NULL")
+    }
+
+    /// Whether a lookup has left nominations of an object undecided.
+    pub fn has_undecided(&self, object: Object) -> Result<bool, StoreError> {
+        Ok(self.count_doubts(object, "why = 'missed' AND tries > 0")? > 0)
+    }
+
+    fn count_doubts(&self, object: Object, condition: &str) -> Result<u64, StoreError> {
+        let sql = format!("SELECT count(*) FROM doubts WHERE object_type = ?1 AND {condition}");
+        let count: i64 = self
+            .conn
+            .prepare_cached(&sql)
+            .and_then(|mut stmt| stmt.query_row([object.as_str()], |row| row.get(0)))
+            .doing(DOING)?;
+        Ok(count.unsigned_abs())
+    }
+
+    /// The records whose lookup is due, or with `at_once` every record in doubt. The schedule looks new doubts about
+    /// versions up at most once a minute.
+    pub fn due_doubts(
+        &self,
+        object: Object,
+        steady: Instant,
+        at_once: bool,
+        by_person: bool,
+    ) -> Result<DueDoubts, StoreError> {
+        let mut stmt = self
+            .conn
+            .prepare_cached(
+                "SELECT record_id, why = 'missed', version IS NOT NULL, tries, not_before FROM doubts
+                 WHERE object_type = ?1 AND why IN ('missed', 'older')
+                 ORDER BY instr(record_id, ',') > 0, record_id",
+            )
+            .doing(DOING)?;
+        let mut rows = stmt.query([object.as_str()]).doing(DOING)?;
+        let (mut due, mut last_lookup) = (DueDoubts::default(), None);
+        while let Some(row) = rows.next().doing(DOING)? {
+            let id = RecordId::new(row.get::<_, String>(0).doing(DOING)?);
+            let (missed, open): (bool, bool) = (row.get(1).doing(DOING)?, row.get(2).doing(DOING)?);
+            let (tries, not_before): (u32, _) = (row.get(3).doing(DOING)?, time(row.get(4).doing(DOING)?));
+            if let Some(not_before) = not_before.filter(|_| !missed && tries > 0) {
+                last_lookup = last_lookup.max(Some(not_before.minus(wait_after(tries))));
+            }
+            if !at_once && waits(not_before, steady).is_some() {
+                continue;
+            }
+            if missed {
+                due.missed.push(id);
+            } else if open {
+                due.older.push(id);
+            }
+        }
+        let was_just_now = |at: Instant| at <= steady && steady.since(at) < LOOKUPS_APART;
+        if !by_person && last_lookup.is_some_and(was_just_now) {
+            due.older.clear();
+        }
+        let missed: HashSet<&RecordId> = due.missed.iter().collect();
+        due.older.retain(|id| !missed.contains(id));
+        Ok(due)
+    }
+
+    /// How long the next lookup of a nominated record waits, if one waits.
+    pub fn wait_of_nominated(&self, object: Object, steady: Instant) -> Result<Option<Duration>, StoreError> {
+        let first: Option<String> = self
+            .conn
+            .query_row(
+                "SELECT min(not_before) FROM doubts WHERE object_type = ?1 AND why = 'missed' AND tries > 0",
+                [object.as_str()],
+                |row| row.get(0),
+            )
+            .doing(DOING)?;
+        let wait = time(first).map(|at| at.since(steady));
+        Ok(wait.filter(|wait| *wait <= LONGEST_WAIT))
+    }
+
+    /// Since when every lookup of these records found that the service lists no record at all.
+    pub fn nothing_listed_since(&self, object: Object, ids: &[RecordId]) -> Result<Option<Instant>, StoreError> {
+        let (since, count): (Option<String>, i64) = self
+            .conn
+            .query_row(
+                "SELECT max(first_seen), count(first_seen) FROM doubts
+                 WHERE object_type = ?1 AND why = 'missed' AND version = ?2
+                   AND record_id IN (SELECT value FROM json_each(?3))",
+                params![object.as_str(), NOTHING_LISTED, json(ids)],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .doing(DOING)?;
+        Ok(time(since).filter(|_| count.unsigned_abs() == ids.len() as u64))
+    }
+
+    /// The later of `updatedAt` and `createdAt` of these records, of those that are mirrored. The time of a row of the
+    /// workspace before says nothing about the accepted one.
+    pub fn times_of(&self, object: Object, ids: &[RecordId]) -> Result<HashMap<RecordId, Option<Instant>>, StoreError> {
+        let sql = format!(
+            "SELECT id, iif({former}, NULL, nullif({TIME}, '')) FROM {table}
+             WHERE id IN (SELECT value FROM json_each(?1))",
+            former = former_condition(object.table()),
+            table = object.table()
+        );
+        let mut stmt = self.conn.prepare_cached(&sql).doing(DOING)?;
+        stmt.query_map([json(ids)], |row| Ok((RecordId::new(row.get::<_, String>(0)?), time(row.get(1)?))))
+            .and_then(Iterator::collect)
+            .doing(DOING)
+    }
+
+    /// The witness of a lookup by id: the newest record that is not in doubt and not dated after `latest`.
+    pub fn witness(&self, object: Object, latest: Option<Instant>) -> Result<Option<RecordId>, StoreError> {
+        let (table, latest) = (object.table(), latest.unwrap_or(Instant::MAX).to_string());
+        // A witness with a comma costs a request of its own.
+        for commas in ["=", ">"] {
+            let newest_by = |column: &str| {
+                format!(
+                    "SELECT * FROM (SELECT id, {TIME} AS time FROM {table} WHERE instr(id, ',') {commas} 0
+                     AND coalesce(updated_at, '') <= ?2 AND coalesce(created_at, '') <= ?2
+                     AND id NOT IN (SELECT record_id FROM doubts WHERE object_type = ?1)
+                     ORDER BY {column} DESC, id DESC LIMIT 1)"
+                )
+            };
+            let (updated, created) = (newest_by("updated_at"), newest_by("created_at"));
+            let sql = format!("SELECT id FROM ({updated} UNION ALL {created}) ORDER BY time DESC, id DESC LIMIT 1");
+            let found: Option<String> = self
+                .conn
+                .prepare_cached(&sql)
+                .and_then(|mut stmt| stmt.query_row([object.as_str(), latest.as_str()], |row| row.get(0)).optional())
+                .doing("choose a witness")?;
+            if let Some(id) = found {
+                return Ok(Some(RecordId::new(id)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl MirrorTx<'_> {
+    /// Says how new the answer is that this transaction applies. Without it, no doubt is raised or decided.
+    pub fn answered(&self, answer: AnswerTime) {
+        self.answer.set(Some(answer));
+    }
+
+    pub(super) fn steady_of_answer(&self) -> Option<String> {
+        self.answer.get().map(|answer| answer.steady.to_string())
+    }
+
+    /// Forgets every doubt about records of an object.
+    pub fn clear_doubts(&self, object: Object) -> Result<(), StoreError> {
+        self.delete_doubts("object_type = ?1", [object.as_str()])
+    }
+
+    /// Forgets the doubts about a record that is removed.
+    pub(in crate::store) fn forget_doubts(&self, object: Object, id: &str) -> Result<(), StoreError> {
+        self.delete_doubts("object_type = ?1 AND record_id = ?2", [object.as_str(), id])
+    }
+
+    pub(super) fn delete_doubts(&self, condition: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
+        self.conn
+            .prepare_cached(&format!("DELETE FROM doubts WHERE {condition}"))
+            .and_then(|mut stmt| stmt.execute(values))
+            .doing(DOING)?;
+        Ok(())
+    }
+
+    /// Whether any record of an object is in doubt: looked up once in a transaction, for most have none.
+    fn has_doubts(&self, object: Object) -> Result<bool, StoreError> {
+        let known = &self.pending.doubts[object as usize];
+        if let Some(known) = known.get() {
+            return Ok(known);
+        }
+        let has = self.count_doubts(object, "true")? > 0;
+        known.set(Some(has));
+        Ok(has)
+    }
+
+    /// Forgets what was refuted an hour after it would have been looked up again, and removals that no lagging answer precedes.
+    pub fn forget_old_doubts(&self, object: Object) -> Result<(), StoreError> {
+        let Some(AnswerTime { steady, .. }) = self.answer.get() else { return Ok(()) };
+        let (refuted, removed) = (steady.minus(4 * MOMENTS_APART).to_string(), steady.minus(MOMENTS_APART).to_string());
+        self.delete_doubts(
+            "object_type = ?1 AND (why = 'older' AND version IS NULL AND not_before <= ?2
+                 OR why = 'gone' AND (first_seen <= ?3 OR first_seen > ?4))",
+            [object.as_str(), &refuted, &removed, &steady.to_string()],
+        )
+    }
+
+    /// Ends the doubts that an answer refutes which shows a record, in the version of the row or a later one if it
+    /// `is_current`.
+    pub fn was_shown(&self, object: Object, id: &str, is_current: bool) -> Result<(), StoreError> {
+        if !self.has_doubts(object)? {
+            return Ok(());
+        }
+        self.delete_doubts("object_type = ?1 AND record_id = ?2 AND why = 'missed'", [object.as_str(), id])?;
+        if is_current {
+            let of_record = "object_type = ?1 AND record_id = ?2 AND why = 'older'";
+            self.delete_doubts(&format!("{of_record} AND tries = 0"), [object.as_str(), id])?;
+            // The delay stays, in case that other answers contradict this one.
+            self.conn
+                .prepare_cached(&format!(
+                    "UPDATE doubts SET etag = NULL, version = NULL, first_seen = NULL WHERE {of_record}"
+                ))
+                .and_then(|mut stmt| stmt.execute([object.as_str(), id]))
+                .doing(DOING)?;
+        }
+        Ok(())
+    }
+
+    /// Whether this transaction's answer decides that a record has an earlier version than its row, whose time is `here`.
+    /// Otherwise that is a doubt.
+    pub(in crate::store) fn decides_older(
+        &self,
+        object: Object,
+        id: &str,
+        (etag, version): (Option<&str>, &str),
+        here: Option<Instant>,
+    ) -> Result<bool, StoreError> {
+        let Some(answer) = self.answer.get() else { return Ok(false) };
+        let is_as_new = answer.is_as_new_as(here);
+        if is_as_new || self.is_older_again(object, id, (etag, version), answer)? {
+            self.delete_doubts("object_type = ?1 AND record_id = ?2 AND why = 'older'", [object.as_str(), id])?;
+            let accepted = version.parse().unwrap_or(Instant::MIN);
+            let lowest = &self.pending.accepted_older[object as usize];
+            lowest.set(lowest.get().into_iter().chain([(accepted, is_as_new)]).min());
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Notes that an answer showed an earlier version of a record. Returns whether it was seen at two moments.
+    fn is_older_again(
+        &self,
+        object: Object,
+        id: &str,
+        seen: (Option<&str>, &str),
+        answer: AnswerTime,
+    ) -> Result<bool, StoreError> {
+        let known: Option<(Option<String>, Option<String>, Option<String>)> = self
+            .conn
+            .prepare_cached(
+                "SELECT etag, version, first_seen FROM doubts
+                 WHERE object_type = ?1 AND record_id = ?2 AND why = 'older'",
+            )
+            .and_then(|mut stmt| {
+                stmt.query_row([object.as_str(), id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()
+            })
+            .doing(DOING)?;
+        if let Some((etag, Some(version), first_seen)) = known
+            && (etag.as_deref(), version.as_str()) == seen
+        {
+            return Ok(answer.is_second_moment(time(first_seen)));
+        }
+        self.conn
+            .prepare_cached(
+                "INSERT INTO doubts (object_type, record_id, why, etag, version, first_seen)
+                 VALUES (?1, ?2, 'older', ?3, ?4, ?5)
+                 ON CONFLICT DO UPDATE SET etag = ?3, version = ?4, first_seen = ?5",
+            )
+            .and_then(|mut stmt| stmt.execute(params![object.as_str(), id, seen.0, seen.1, answer.steady.to_string()]))
+            .doing(DOING)?;
+        self.pending.doubts[object as usize].set(Some(true));
+        Ok(false)
+    }
+
+    /// Notes that a record was just removed: an answer that shows the same version may be of a moment before.
+    pub(in crate::store) fn note_removed(&self, object: Object, id: &str, steady: Instant) -> Result<(), StoreError> {
+        self.conn
+            .prepare_cached(
+                "INSERT OR REPLACE INTO doubts (object_type, record_id, why, version, first_seen)
+                 SELECT object_type, id, 'gone', coalesce(json_extract(record, '$.updated_at'), ''), ?3
+                 FROM removed_records WHERE object_type = ?1 AND id = ?2",
+            )
+            .and_then(|mut stmt| stmt.execute([object.as_str(), id, &steady.to_string()]))
+            .doing(DOING)?;
+        Ok(())
+    }
+
+    /// Whether a record was removed within the last quarter of an hour, and this transaction's answer shows no later version
+    /// of it. That is a doubt.
+    pub(in crate::store) fn was_just_removed(
+        &self,
+        object: Object,
+        id: &str,
+        (etag, version): (Option<&str>, &str),
+    ) -> Result<bool, StoreError> {
+        let Some(answer) = self.answer.get() else { return Ok(false) };
+        if !self.has_doubts(object)? {
+            return Ok(false);
+        }
+        let removed: Option<(String, Option<String>)> = self
+            .conn
+            .prepare_cached(
+                "SELECT version, first_seen FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'gone'",
+            )
+            .and_then(|mut stmt| stmt.query_row([object.as_str(), id], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+            .doing(DOING)?;
+        let is_before =
+            |(removed, at): (String, Option<String>)| version <= removed.as_str() && !answer.is_second_moment(time(at));
+        if !removed.is_some_and(is_before) {
+            self.forget_doubts(object, id)?;
+            return Ok(false);
+        }
+        self.is_older_again(object, id, (etag, version), answer)?;
+        Ok(true)
+    }
+
+    /// Ends the doubts about versions of records that were looked up and are not there.
+    pub fn forget_versions(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
+        let of_records = "object_type = ?1 AND why = 'older' AND record_id IN (SELECT value FROM json_each(?2))";
+        self.delete_doubts(of_records, [object.as_str(), &json(ids)])
+    }
+
+    /// The earliest of the earlier versions that this transaction accepted so far, and whether its answer was as new as the
+    /// record.
+    pub fn take_accepted_older(&self, object: Object) -> Option<(Instant, bool)> {
+        self.pending.accepted_older[object as usize].take()
+    }
+
+    /// Notes that a lookup did not find these records, while the service lists others, or none at all. Returns those that
+    /// were not found at two moments; the absence of everything is never proven so.
+    pub fn note_not_found(
+        &self,
+        object: Object,
+        ids: &[RecordId],
+        lists_others: bool,
+        answer: AnswerTime,
+    ) -> Result<Vec<RecordId>, StoreError> {
+        let steady = answer.steady;
+        let marked = (!lists_others).then_some(NOTHING_LISTED);
+        let mut again = Vec::new();
+        for id in ids {
+            let known: Option<(Option<String>, Option<String>)> = self
+                .conn
+                .prepare_cached(
+                    "SELECT version, first_seen FROM doubts
+                     WHERE object_type = ?1 AND record_id = ?2 AND why = 'missed'",
+                )
+                .and_then(|mut stmt| {
+                    stmt.query_row([object.as_str(), id.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+                })
+                .doing(DOING)?;
+            let first = match known {
+                Some((version, first_seen)) if version.as_deref() == marked => time(first_seen),
+                _ => None,
+            };
+            if lists_others && answer.is_second_moment(first) {
+                again.push(id.clone());
+            }
+            // A time in the future was stored by a clock that was lost.
+            if first.is_none_or(|first| first > steady) {
+                self.conn
+                    .prepare_cached(
+                        "INSERT INTO doubts (object_type, record_id, why, version, first_seen)
+                         VALUES (?1, ?2, 'missed', ?3, ?4)
+                         ON CONFLICT DO UPDATE SET version = ?3, first_seen = ?4",
+                    )
+                    .and_then(|mut stmt| {
+                        stmt.execute(params![object.as_str(), id.as_str(), marked, steady.to_string()])
+                    })
+                    .doing(DOING)?;
+                self.pending.doubts[object as usize].set(Some(true));
+            }
+        }
+        Ok(again)
+    }
+
+    /// Counts the time anew since which these records were not found.
+    pub fn begin_not_found_again(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<(), StoreError> {
+        self.conn
+            .prepare_cached(
+                "UPDATE doubts SET first_seen = ?2 WHERE object_type = ?1 AND why = 'missed'
+                 AND record_id IN (SELECT value FROM json_each(?3))",
+            )
+            .and_then(|mut stmt| stmt.execute(params![object.as_str(), steady.to_string(), json(ids)]))
+            .doing(DOING)?;
+        Ok(())
+    }
+
+    /// Notes that these records were looked up: those that are still in doubt wait.
+    pub fn were_looked_up(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<(), StoreError> {
+        let tried: Vec<(String, String, u32, Option<String>)> = {
+            let mut stmt = self
+                .conn
+                .prepare_cached(
+                    "SELECT record_id, why, tries, not_before FROM doubts
+                     WHERE object_type = ?1 AND why IN ('missed', 'older')
+                     AND record_id IN (SELECT value FROM json_each(?2))",
+                )
+                .doing(DOING)?;
+            let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+            stmt.query_map(params![object.as_str(), json(ids)], row).and_then(Iterator::collect).doing(DOING)?
+        };
+        // One that was looked up before its time waits as long as before.
+        let due = tried.into_iter().filter(|(.., not_before)| waits(time(not_before.clone()), steady).is_none());
+        for (id, why, tries, _) in due {
+            let tries = tries.saturating_add(1);
+            self.conn
+                .prepare_cached(
+                    "UPDATE doubts SET tries = ?4, not_before = ?5
+                     WHERE object_type = ?1 AND record_id = ?2 AND why = ?3",
+                )
+                .and_then(|mut stmt| {
+                    let not_before = steady.plus(wait_after(tries)).to_string();
+                    stmt.execute(params![object.as_str(), id, why, tries, not_before])
+                })
+                .doing(DOING)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "doubts_tests.rs"]
+mod tests;

@@ -1,0 +1,121 @@
+//! When an answer decides about a record, and when a doubt is looked up.
+
+use super::*;
+use crate::store::Store;
+
+const ID: &str = "c1";
+
+fn at(minutes: u64) -> Instant {
+    Instant::EPOCH.plus(Duration::from_secs((100_000 + minutes) * 60))
+}
+
+async fn mirror() -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+    (dir, store)
+}
+
+#[tokio::test]
+async fn the_same_earlier_version_is_accepted_at_a_second_moment() {
+    let (_dir, store) = mirror().await;
+    for (minutes, etag, version, accepted) in [
+        (0, "b", 1, false),
+        (14, "b", 1, false),
+        // Another answer begins again.
+        (14, "a", 1, false),
+        (28, "a", 1, false),
+        (28, "a", 2, false),
+        (43, "a", 2, true),
+        // What was accepted is no doubt any more.
+        (60, "a", 2, false),
+        // A clock that was lost.
+        (10, "a", 2, false),
+    ] {
+        let decided = store.write(move |tx| {
+            tx.answered(AnswerTime { shows: Some(at(3)), steady: at(minutes) });
+            let version = at(version).to_string();
+            let decided = tx.decides_older(Object::Contact, ID, (Some(etag), &version), Some(at(4)))?;
+            Ok((decided, tx.take_accepted_older(Object::Contact).is_some()))
+        });
+        assert_eq!(decided.await.unwrap(), (accepted, accepted), "{minutes} {etag} {version}");
+    }
+    store.close().await;
+}
+
+#[tokio::test]
+async fn lookups_that_decide_nothing_wait_longer_each_time() {
+    let (_dir, store) = mirror().await;
+    let raise = store.write(|tx| {
+        tx.answered(AnswerTime { shows: None, steady: at(0) });
+        tx.decides_older(Object::Contact, ID, (None, "x"), Some(at(4)))
+    });
+    assert!(!raise.await.unwrap());
+    let (mut now, mut waits) = (0, Vec::new());
+    let due = async |now: u64| {
+        let due = store.read(move |tx| tx.due_doubts(Object::Contact, at(now), false, true)).await.unwrap();
+        !due.older.is_empty()
+    };
+    for _ in 0..7 {
+        store.write(move |tx| tx.were_looked_up(Object::Contact, &[RecordId::new(ID)], at(now))).await.unwrap();
+        let begin = now;
+        while !due(now).await {
+            now += 1;
+        }
+        waits.push(now - begin);
+    }
+    assert_eq!(waits, [15, 30, 60, 120, 240, 360, 360]);
+    // An answer that refutes the doubt and one that raises it again do not make it due at once.
+    let (tx_time, is_due_before) = (now, due(now).await);
+    assert!(is_due_before);
+    store.write(move |tx| tx.were_looked_up(Object::Contact, &[RecordId::new(ID)], at(tx_time))).await.unwrap();
+    store.write(|tx| tx.was_shown(Object::Contact, ID, true)).await.unwrap();
+    assert_eq!(store.read(|tx| tx.count_older(Object::Contact)).await.unwrap(), 0);
+    let again = store.write(move |tx| {
+        tx.answered(AnswerTime { shows: None, steady: at(tx_time + 1) });
+        tx.decides_older(Object::Contact, ID, (None, "x"), Some(at(4)))
+    });
+    assert!(!again.await.unwrap());
+    assert_eq!(store.read(|tx| tx.count_older(Object::Contact)).await.unwrap(), 1);
+    assert!(!due(tx_time + 1).await && due(tx_time + 360).await && due(0).await, "and a clock that was lost is over");
+    store.close().await;
+}
+
+#[tokio::test]
+async fn the_schedule_looks_new_doubts_up_once_a_minute() {
+    let (_dir, store) = mirror().await;
+    let raised = store.write(|tx| {
+        tx.answered(AnswerTime { shows: None, steady: at(0) });
+        for id in ["a", "b"] {
+            tx.decides_older(Object::Contact, id, (None, "x"), Some(at(4)))?;
+        }
+        tx.were_looked_up(Object::Contact, &[RecordId::new("a")], at(0))
+    });
+    raised.await.unwrap();
+    for (seconds, by_person, due) in [(0, false, 0), (59, false, 0), (60, false, 1), (0, true, 1)] {
+        let now = at(0).plus(Duration::from_secs(seconds));
+        let found = store.read(move |tx| tx.due_doubts(Object::Contact, now, false, by_person)).await.unwrap();
+        assert_eq!(found.older.len(), due, "{seconds} {by_person}");
+    }
+    store.close().await;
+}
+
+#[tokio::test]
+async fn what_is_missing_among_others_at_two_moments_is_removed_and_what_an_empty_list_lacks_is_not() {
+    let (_dir, store) = mirror().await;
+    for (minutes, lists_others, again) in [
+        (0, true, false),
+        (14, true, false),
+        (15, true, true),
+        (16, false, false),
+        (90, false, false),
+        (91, true, false),
+    ] {
+        let answer = AnswerTime { shows: None, steady: at(minutes) };
+        let noted =
+            store.write(move |tx| tx.note_not_found(Object::Contact, &[RecordId::new(ID)], lists_others, answer));
+        assert_eq!(noted.await.unwrap().len(), usize::from(again), "{minutes}");
+        let since = store.read(|tx| tx.nothing_listed_since(Object::Contact, &[RecordId::new(ID)])).await.unwrap();
+        assert_eq!(since, (!lists_others).then(|| at(16)), "{minutes}");
+    }
+    store.close().await;
+}

@@ -1,0 +1,256 @@
+//! Doubts about items of the lists that are always read whole: team members and definitions have no id filter, so a removal
+//! cannot be confirmed by id. An item is removed when two complete lists at least an hour apart do not have it, within the
+//! same guard as records. An empty list is no evidence.
+//!
+//! What was removed within the last day is kept as `gone`: many small removals are treated like one large one.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rusqlite::params;
+
+use crate::model::catalogue::Object;
+use crate::model::ids::RecordId;
+use crate::model::instant::Instant;
+use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
+use crate::store::records::doubts::json;
+use crate::store::records::removals::{RemovalGuard, RemovalShare};
+use crate::store::tx::MirrorTx;
+
+const DOING: &str = "compare a list with the mirror";
+
+/// The minimum time between two lists that are evidence.
+const LISTS_APART: Duration = Duration::from_secs(3_600);
+
+/// How long removals count.
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A list that is always read whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WholeListKind {
+    /// The team members.
+    Team,
+    /// The definitions of an object.
+    Definitions(Object),
+}
+
+impl WholeListKind {
+    const fn as_str(self) -> &'static str {
+        match self {
+            WholeListKind::Team => "team_member",
+            WholeListKind::Definitions(Object::Contact) => "contact_field",
+            WholeListKind::Definitions(Object::Company) => "company_field",
+        }
+    }
+}
+
+/// The items that a list contained.
+#[derive(Clone, Debug, Default)]
+pub struct ListedItems {
+    /// The items.
+    pub ids: BTreeSet<RecordId>,
+    /// Whether every item could be parsed.
+    pub complete: bool,
+}
+
+/// What a list says about the items that it lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnlistedDecision {
+    /// These are removed; none, if nothing is proven yet.
+    Removed(Vec<RecordId>),
+    /// There are too many: nothing is removed.
+    Refused(RemovalShare),
+}
+
+impl ReadTx<'_> {
+    /// Whether a list must be read again because an hour has passed since it lacked an item, or because a person `accepted`
+    /// removals.
+    pub fn needs_list(&self, list: WholeListKind, steady: Instant, accepted: bool) -> Result<bool, StoreError> {
+        if accepted && self.count_unlisted(list)? > 0 {
+            return Ok(true);
+        }
+        // A time that is far ahead was stored by a clock that was lost.
+        let sql = "SELECT EXISTS (SELECT 1 FROM doubts WHERE object_type = ?1 AND why = 'unlisted'
+                   AND (not_before <= ?2 OR not_before > ?3))";
+        let latest = steady.plus(LISTS_APART).to_string();
+        self.conn
+            .prepare_cached(sql)
+            .and_then(|mut stmt| stmt.query_row(params![list.as_str(), steady.to_string(), latest], |row| row.get(0)))
+            .doing(DOING)
+    }
+
+    /// The number of items that the last complete list did not have, and that are kept.
+    pub fn count_unlisted(&self, list: WholeListKind) -> Result<u64, StoreError> {
+        self.count_items(list, "unlisted")
+    }
+
+    fn count_items(&self, list: WholeListKind, why: &str) -> Result<u64, StoreError> {
+        let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = ?2";
+        let count: i64 = self
+            .conn
+            .prepare_cached(sql)
+            .and_then(|mut stmt| stmt.query_row([list.as_str(), why], |row| row.get(0)))
+            .doing(DOING)?;
+        Ok(count.unsigned_abs())
+    }
+
+    /// The items that a list of at least an hour ago lacked too.
+    fn unlisted_before(&self, list: WholeListKind, steady: Instant) -> Result<BTreeSet<RecordId>, StoreError> {
+        let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'unlisted' AND first_seen <= ?2";
+        let mut stmt = self.conn.prepare_cached(sql).doing(DOING)?;
+        let latest = steady.minus(LISTS_APART).to_string();
+        stmt.query_map([list.as_str(), &latest], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
+            .and_then(Iterator::collect)
+            .doing(DOING)
+    }
+}
+
+impl MirrorTx<'_> {
+    /// Forgets what any of these lists lacked.
+    pub fn clear_unlisted(&self) -> Result<(), StoreError> {
+        self.conn.execute("DELETE FROM doubts WHERE why IN ('unlisted', 'gone')", []).doing(DOING)?;
+        Ok(())
+    }
+
+    /// Takes in a list, of which the mirror has the `known` items.
+    pub fn decide_unlisted(
+        &self,
+        list: WholeListKind,
+        known: &[RecordId],
+        listed: &ListedItems,
+        guard: &RemovalGuard,
+        steady: Instant,
+    ) -> Result<UnlistedDecision, StoreError> {
+        let execute = |sql: &str, values: &[&dyn rusqlite::ToSql]| {
+            self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)
+        };
+        let kind = list.as_str();
+        let there = json(&listed.ids.iter().cloned().collect::<Vec<_>>());
+        let items = "object_type = ?1 AND record_id IN (SELECT value FROM json_each(?2))";
+        execute(&format!("DELETE FROM doubts WHERE {items}"), &[&kind, &there])?;
+        // Neither what is longer than a day ago counts, nor what a clock dated that was lost.
+        execute(
+            "DELETE FROM doubts WHERE object_type = ?1 AND (why = 'gone' AND first_seen < ?2 OR first_seen > ?3)",
+            &[&kind, &steady.minus(DAY).to_string(), &steady.to_string()],
+        )?;
+        if !listed.complete || listed.ids.is_empty() {
+            return Ok(UnlistedDecision::Removed(Vec::new()));
+        }
+        let missing: Vec<RecordId> = known.iter().filter(|id| !listed.ids.contains(*id)).cloned().collect();
+        execute(
+            "INSERT OR IGNORE INTO doubts (object_type, record_id, why, first_seen, not_before)
+             SELECT ?1, value, 'unlisted', ?3, ?4 FROM json_each(?2)",
+            &[&kind, &json(&missing), &steady.to_string(), &steady.plus(LISTS_APART).to_string()],
+        )?;
+        // A list that keeps lacking an item is read on its interval.
+        execute(
+            "UPDATE doubts SET not_before = NULL WHERE object_type = ?1 AND why = 'unlisted' AND not_before <= ?2",
+            &[&kind, &steady.to_string()],
+        )?;
+        let before = self.unlisted_before(list, steady)?;
+        let gone: Vec<RecordId> = missing.into_iter().filter(|id| guard.accepted || before.contains(id)).collect();
+        let recent = self.count_items(list, "gone")?;
+        let share = RemovalShare { going: recent + gone.len() as u64, of: recent + known.len() as u64 };
+        if !gone.is_empty() && !guard.allows(share.going, share.of) {
+            return Ok(UnlistedDecision::Refused(share));
+        }
+        let why = if guard.accepted { "accepted" } else { "gone" };
+        execute(
+            &format!(
+                "UPDATE OR REPLACE doubts SET why = ?3, first_seen = ?4, not_before = NULL WHERE why = 'unlisted' AND {items}"
+            ),
+            &[&kind, &json(&gone), &why, &steady.to_string()],
+        )?;
+        execute("DELETE FROM doubts WHERE object_type = ?1 AND why = 'accepted'", &[&kind])?;
+        Ok(UnlistedDecision::Removed(gone))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+
+    fn ids(text: &str) -> BTreeSet<RecordId> {
+        text.chars().map(|id| RecordId::new(id.to_string())).collect()
+    }
+
+    fn at(minutes: u64) -> Instant {
+        Instant::EPOCH.plus(Duration::from_secs((100_000 + minutes) * 60))
+    }
+
+    #[tokio::test]
+    async fn item_missing_in_two_complete_lists_an_hour_apart_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+        for (minutes, listed, complete, gone, open, due) in [
+            (0, "abc", true, "", 0, false),
+            (1, "ab", true, "", 1, false),
+            (60, "ab", true, "", 1, false),
+            (61, "ab", true, "c", 0, false),
+            // The item is here again, and the hour begins again.
+            (62, "ab", true, "", 1, false),
+            (63, "abc", true, "", 0, false),
+            (64, "ab", true, "", 1, false),
+            // Neither an empty nor an incomplete list says anything.
+            (124, "", true, "", 1, true),
+            (125, "a", false, "", 1, true),
+            (126, "ab", true, "c", 0, false),
+            (127, "a", true, "", 2, false),
+            (187, "b", true, "c", 1, false),
+        ] {
+            let decided = store.write(move |tx| {
+                let (known, listed) =
+                    (ids("abc").into_iter().collect::<Vec<_>>(), ListedItems { ids: ids(listed), complete });
+                let guard = RemovalGuard { most: 0.2, accepted: false };
+                let gone = tx.decide_unlisted(WholeListKind::Team, &known, &listed, &guard, at(minutes))?;
+                Ok((
+                    gone,
+                    tx.count_unlisted(WholeListKind::Team)?,
+                    tx.needs_list(WholeListKind::Team, at(minutes), false)?,
+                ))
+            });
+            let expected = UnlistedDecision::Removed(ids(gone).into_iter().collect());
+            assert_eq!(decided.await.unwrap(), (expected, open, due), "{minutes}");
+        }
+        let due = store.read(|tx| {
+            Ok((
+                tx.needs_list(WholeListKind::Team, at(246), false)?,
+                tx.needs_list(WholeListKind::Team, at(247), false)?,
+            ))
+        });
+        assert_eq!(due.await.unwrap(), (false, true));
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn removals_of_a_day_count_together_unless_they_are_accepted() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+        let refused = |going, of| UnlistedDecision::Refused(RemovalShare { going, of });
+        let mut known: BTreeSet<RecordId> = (0..20).map(|n| RecordId::new(format!("{n:02}"))).collect();
+        for (hours, first, accepted, expected) in [
+            (0, 3, false, UnlistedDecision::Removed(Vec::new())),
+            (1, 3, false, UnlistedDecision::Removed((0..3).map(|n| RecordId::new(format!("{n:02}"))).collect())),
+            (2, 5, false, UnlistedDecision::Removed(Vec::new())),
+            (3, 5, false, refused(5, 20)),
+            (26, 5, false, UnlistedDecision::Removed((3..5).map(|n| RecordId::new(format!("{n:02}"))).collect())),
+            (27, 15, true, UnlistedDecision::Removed((5..15).map(|n| RecordId::new(format!("{n:02}"))).collect())),
+        ] {
+            let listed = known.iter().filter(|id| **id >= RecordId::new(format!("{first:02}"))).cloned().collect();
+            let items: Vec<RecordId> = known.iter().cloned().collect();
+            let decided = store.write(move |tx| {
+                let (guard, listed) =
+                    (RemovalGuard { most: 0.2, accepted }, ListedItems { ids: listed, complete: true });
+                tx.decide_unlisted(WholeListKind::Team, &items, &listed, &guard, at(60 * hours))
+            });
+            let decided = decided.await.unwrap();
+            assert_eq!(decided, expected, "{hours}");
+            if let UnlistedDecision::Removed(gone) = decided {
+                known.retain(|id| !gone.contains(id));
+            }
+        }
+        store.close().await;
+    }
+}

@@ -1,0 +1,72 @@
+//! Changes that go on while they are read, and those that were committed late: found in the same run, and read once.
+
+use std::time::Duration;
+
+use crate::changes::{edit_all, plain_world, settled};
+use crm_mirror::model::{Object, Resource};
+use crm_mirror::sandbox::{RequestLine, World};
+use serde_json::json;
+
+/// A count before the walk would be equal: the row that changes again has left, and the late one has come.
+#[tokio::test]
+async fn row_committed_late_beside_one_that_changes_again_is_found_in_the_same_run() {
+    let (crm, mut mirror) = settled(plain_world(1_600)).await;
+    mirror.settings.details = false;
+    edit_all(&crm, Object::Contact, 1_500, "Bulk");
+    crm.wait(5);
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| {
+        let late = world.now().minus(Duration::from_secs(15));
+        world.edit_at(Object::Contact, "c01550", &json!({"name": "Late"}), Some(late));
+        world.edit(Object::Contact, "c00100", &json!({"name": "Again"}));
+    });
+    crm.wait(5);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+}
+
+/// A poll every five seconds after a bulk change, with a change before each.
+#[tokio::test]
+async fn steady_changes_after_a_bulk_change_cost_their_pages_and_a_count() {
+    let (crm, mut mirror) = settled(plain_world(1_600)).await;
+    mirror.settings.details = false;
+    edit_all(&crm, Object::Contact, 1_500, "Bulk");
+    crm.wait(5);
+    mirror.sync(&crm).await;
+    for n in 0..12 {
+        crm.sandbox
+            .with_world(|world| world.edit(Object::Contact, &format!("c{:05}", n * 7), &json!({"name": "Again"})));
+        crm.wait(5);
+        crm.sandbox.clear_log();
+        mirror.sync(&crm).await;
+        assert!(crm.charged() <= 4, "{n}: {} RU", crm.charged());
+        mirror.assert_exact_lists(&crm);
+    }
+}
+
+/// A thousand changes, of which some change again with each page that is read.
+#[tokio::test]
+async fn changes_that_go_on_during_a_long_walk_cost_little_more() {
+    let (crm, mut mirror) = settled(plain_world(1_600)).await;
+    mirror.settings.details = false;
+    edit_all(&crm, Object::Contact, 1_000, "Bulk");
+    crm.wait(120);
+    let (clock, mut n) = (crm.clock.clone(), 0);
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+        if asked.lists(Resource::Contacts) && n < 11 {
+            for k in 0..10 {
+                clock.advance(Duration::from_millis(100));
+                world.set_now(crm_mirror::model::Clock::now(&clock));
+                world.edit(Object::Contact, &format!("c{:05}", n * 80 + k * 7), &json!({"name": "Again"}));
+            }
+            n += 1;
+        }
+    });
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    let asked = crm.sandbox.log().lists(Resource::Contacts);
+    assert!(asked <= 20, "{asked} lists");
+    crm.wait(120);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+}
