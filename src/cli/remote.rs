@@ -79,7 +79,7 @@ pub enum DaemonState {
     None,
 }
 
-/// The daemon's status, and whether one runs, within [`ANSWERS_WITHIN`]. The file's status is valid anyway.
+/// The daemon's status, and whether one runs, within a bounded time. The file's status is valid anyway.
 pub async fn daemon_state(config: &Config) -> (Option<DaemonStatus>, DaemonState) {
     let asked = async {
         // Not waited for: a daemon that hangs accepts no connections once its queue is full.

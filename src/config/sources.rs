@@ -10,7 +10,7 @@ use super::error::ConfigError;
 /// The prefix of every variable that is a setting.
 pub(super) const PREFIX: &str = "CRM_MIRROR_";
 const DEFAULT_FILE: &str = "/etc/crm-mirror/config.toml";
-/// The file of the current directory, which precedes [`DEFAULT_FILE`]. `crm-mirror init` writes it.
+/// The file of the current directory, which precedes the default file. `crm-mirror init` writes it.
 pub const LOCAL_FILE: &str = "crm-mirror.toml";
 
 /// A secret setting: it comes from a file of its own or from the environment, and enters no layer.
