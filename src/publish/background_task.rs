@@ -67,7 +67,7 @@ impl PublishKeeper {
                 let check = if compares { Check::Compare } else { Check::None };
                 let ended = publish(&url, &PublishSettings { check, ..settings.clone() }, clock.now()).await;
                 let (is_published, is_busy) = (ended.is_ok(), matches!(ended, Err(PublishError::Busy { .. })));
-                report(ended, &url, pace.failures(&found));
+                report(ended, pace.failures(&found));
                 if is_published {
                     // Read before the publish, so that changes during it are noticed.
                     pace.note_published(found.contents, url, settings);
@@ -85,11 +85,11 @@ impl PublishKeeper {
     }
 }
 
-fn report(ended: Result<super::PublishReport, PublishError>, url: &PublishUrl, failures: u32) {
+fn report(ended: Result<super::PublishReport, PublishError>, failures: u32) {
     match ended {
         Ok(report) => {
             if failures > 0 || report.reloaded.is_some() {
-                tracing::info!("Published to {}: cursor {}", url.place(), report.cursor);
+                tracing::info!("Published to {}: cursor {}", report.server, report.cursor);
             }
             for row in &report.refused_rows {
                 tracing::warn!("The published database refuses {} {}: {}", row.table, row.name, row.reason);

@@ -60,6 +60,11 @@ impl Database {
         }
     }
 
+    /// The server: host, port and database.
+    pub(super) fn place(&self) -> &str {
+        &self.place
+    }
+
     fn failed(&self, doing: &'static str) -> impl Fn(tokio_postgres::Error) -> PublishError + '_ {
         move |error| PublishError::of(doing, &self.place, &error)
     }

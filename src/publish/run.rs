@@ -57,6 +57,8 @@ pub enum Check {
 /// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PublishReport {
+    /// The server that was reached, of those in the URL: host, port and database.
+    pub server: String,
     /// The database's position in the feed.
     pub cursor: String,
     /// Why everything was loaded; `None` if only changes were sent.
@@ -211,6 +213,7 @@ impl Publisher<'_> {
         // An invalid configuration is found before anything is sent.
         self.round(None).await?;
         let database = Database::connect(self.url, &self.settings.schema).await?;
+        report.server = database.place().to_string();
         for _ in 0..LAYOUTS {
             match self.publish_layout(&database, &mut full, &mut report).await {
                 Ok(state) => {

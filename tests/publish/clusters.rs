@@ -176,5 +176,10 @@ async fn standby_that_is_promoted_has_everything_and_gets_the_rest() {
     }
     let report = ended.unwrap();
     assert_eq!((report.reloaded, report.comparison.unwrap().differences), (None, 0));
+    assert_eq!(
+        report.server,
+        format!("{}:5432/postgres", standby.host().replace("%2F", "/")),
+        "the one that was reached"
+    );
     assert_equal(&mirror, &postgres).await;
 }

@@ -60,7 +60,7 @@ pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
     if args.json {
         output::json(&report)?;
     } else {
-        output::text(&text(&report, url.place(), &config.publish.schema))?;
+        output::text(&text(&report, &config.publish.schema))?;
     }
     if !report.blocked.is_empty() {
         output::note("hint: undo what was changed in the schema, or drop the table: the next publish loads it again");
@@ -94,8 +94,8 @@ fn comparison(found: &Comparison) -> Vec<String> {
     lines
 }
 
-fn text(report: &PublishReport, place: &str, schema: &str) -> String {
-    let mut lines = vec![format!("published to {place}, schema {schema}")];
+fn text(report: &PublishReport, schema: &str) -> String {
+    let mut lines = vec![format!("published to {}, schema {schema}", report.server)];
     if let Some(why) = &report.reloaded {
         lines.push(format!("loaded everything: {why}"));
         lines.extend(report.loaded.iter().map(|(table, rows)| format!("  {table}: {}", format::count(*rows))));
