@@ -12,7 +12,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-import urllib.request
+
+from crm import Crm, quiet
 
 PROGRAM, DIR = os.path.abspath(sys.argv[1]), sys.argv[2]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -32,10 +33,6 @@ def as_postgres(*words):
     return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--", *words] if os.getuid() == 0 else list(words)
 
 
-def quiet(words, **more):
-    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=DIR, **more)
-
-
 def programs():
     root = "/usr/lib/postgresql"
     return os.path.join(root, sorted(os.listdir(root))[-1], "bin")
@@ -51,7 +48,7 @@ class Database:
         self.start()
 
     def start(self):
-        self.process = quiet(as_postgres(f"{programs()}/postgres", "-D", self.data, "-k", DIR, "-c", "listen_addresses="))
+        self.process = quiet(as_postgres(f"{programs()}/postgres", "-D", self.data, "-k", DIR, "-c", "listen_addresses="), DIR)
         for _ in range(600):
             if subprocess.run([f"{programs()}/pg_isready", "-q", "-h", DIR], check=False).returncode == 0:
                 return
@@ -62,52 +59,6 @@ class Database:
         # The immediate shutdown of a crash: the next start recovers.
         self.process.send_signal(signal.SIGQUIT)
         self.process.wait()
-
-
-class Crm:
-    """The sandbox and a mirror of it."""
-
-    def __init__(self):
-        words = [PROGRAM, "sandbox", "--port", "0", "--contacts", "300", "--companies", "40"]
-        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=DIR)
-        self.url, self.key = (self.process.stdout.readline().decode().split(": ")[1].strip() for _ in range(2))
-        self.mirror = os.path.join(DIR, "mirror.db")
-        self.env = {
-            "PATH": os.environ["PATH"], "HOME": DIR, "CRM_MIRROR_API__BASE_URL": self.url, "CRM_MIRROR_API__KEY": self.key,
-            "CRM_MIRROR_DATABASE__PATH": self.mirror,
-        }
-
-    def admin(self, verb, body):
-        url = self.url.replace("/v1", f"/_sandbox/{verb}")
-        return urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode())).read()
-
-    def change(self, number):
-        """Changes, removals and, in three rounds, another custom field."""
-        mirror = sqlite3.connect(f"file:{self.mirror}?mode=ro", uri=True)
-        ids = [row[0] for row in mirror.execute("SELECT id FROM contacts ORDER BY random() LIMIT 32")]
-        mirror.close()
-        for contact in ids[:30]:
-            self.admin("change", {"object": "contact", "id": contact, "fields": {"position": f"round {number}"}})
-        for contact in ids[30:]:
-            self.admin("delete", {"object": "contact", "id": contact})
-        self.admin("create", {"object": "contact", "fields": {"name": f"New {number}"}})
-        field = {"object": "custom-field", "id": "cf_lake"}
-        if number == 2:
-            fields = {"key": "lake", "objectType": "contact", "label": "Lake", "dataType": "DECIMAL"}
-            self.admin("create", {**field, "fields": fields})
-        if number == 3:
-            for contact in ids[:9]:
-                self.admin("change", {"object": "contact", "id": contact, "fields": {"customFields": {"lake": "12345678901234567890.0123456789"}}})
-        if number in (5, 8):
-            self.admin("change", {**field, "fields": {"status": "ARCHIVED" if number == 5 else "ACTIVE"}})
-        self.admin("clock", {"advance": "7h"})
-
-    def run(self, *words, kill_after=None):
-        process = quiet([PROGRAM, *words], env=self.env)
-        if kill_after is not None:
-            time.sleep(kill_after)
-            process.kill()
-        return process.wait()
 
 
 class Follower:
@@ -187,7 +138,7 @@ def has_contacts(db, version):
 
 
 def main():
-    database, crm = Database(), Crm()
+    database, crm = Database(), Crm(PROGRAM, DIR)
     try:
         assert crm.run("sync") == 0, "the first copy failed"
         assert Follower(crm).end()[0] == 0, "the first snapshot failed"

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Carries the stream of a mirror into a NATS JetStream, in order; whatever is killed, it goes on from the last cursor there.
+
+    bridge.py --servers nats://a:4222,nats://b:4222 [--stream CRM] [--replicas 3] -- crm-mirror export --snapshot --follow
+
+The command after `--` writes the stream; `--since CURSOR` is added to it. It ends when the stream ends. Packages:
+requirements.txt.
+"""
+
+import argparse
+import asyncio
+import json
+
+import nats
+from nats.errors import Error
+from nats.js.errors import NotFoundError
+
+# Bytes of lines in a message; a server takes 1 MiB unless it is configured otherwise. A longer line is a message of its own.
+MOST = 512 * 1024
+
+
+async def persistently(action):
+    """What a cluster without a leader refuses is tried again: the message id makes it arrive once."""
+    while True:
+        try:
+            return await action()
+        except NotFoundError:
+            raise
+        except (Error, OSError, asyncio.TimeoutError):
+            await asyncio.sleep(0.5)
+
+
+class Bridge:
+    def __init__(self, connection, stream, replicas):
+        self.stream, self.replicas, self.js = stream, replicas, connection.jetstream(timeout=5)
+
+    async def last_cursor(self):
+        subjects = [f"{self.stream}.>"]
+        await persistently(lambda: self.js.add_stream(name=self.stream, subjects=subjects, num_replicas=self.replicas))
+        try:
+            last = await persistently(lambda: self.js.get_last_msg(self.stream, f"{self.stream}.cursor"))
+        except NotFoundError:
+            return None
+        return last.data.decode()
+
+    async def publish(self, subject, data, message_id):
+        headers = {"Nats-Msg-Id": message_id}
+        await persistently(lambda: self.js.publish(f"{self.stream}.{subject}", data, headers=headers))
+
+    async def group(self, lines, cursor):
+        """Publishes the lines between two cursors: consecutive ones of a table together, and then the cursor."""
+        number, table, batch, size = 0, None, [], 0
+        for of, text in [*lines, (None, b"")]:
+            if batch and (of != table or size + len(text) > MOST):
+                await self.publish(table, b"".join(batch), f"{cursor}/{number}")
+                number, batch, size = number + 1, [], 0
+            table, size = of, size + len(text)
+            batch.append(text)
+        await self.publish("cursor", cursor.encode(), cursor)
+
+
+async def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--servers", required=True)
+    parser.add_argument("--stream", default="CRM")
+    parser.add_argument("--replicas", type=int, default=3)
+    parser.add_argument("command", nargs="+")
+    args = parser.parse_args()
+    connection = await nats.connect(args.servers.split(","), max_reconnect_attempts=-1, reconnect_time_wait=0.5)
+    bridge = Bridge(connection, args.stream, args.replicas)
+    since = await bridge.last_cursor()
+    command = [*args.command, *(["--since", since] if since else [])]
+    stream = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, limit=1 << 28)
+    lines = []
+    async for text in stream.stdout:
+        line = json.loads(text)
+        if "cursor" in line:
+            await bridge.group(lines, line["cursor"])
+            lines = []
+        else:
+            lines.append((line.get("schema") or line.get("upsert") or line["remove"], text))
+    raise SystemExit(await stream.wait())
+
+
+asyncio.run(main())
