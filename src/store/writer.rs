@@ -49,8 +49,8 @@ struct Writer {
     wal: wal::Keeper,
     rows: RowOrder,
     before_commit: Option<CommitHook>,
-    /// The version of the schema for which users' indexes were checked.
-    checked_schema: Option<i64>,
+    /// The version of the data at the last look at what other programs did to indexes; only their commits change it.
+    looked_at: Option<i64>,
     killed: bool,
 }
 
@@ -88,7 +88,7 @@ impl Store {
         let wal = wal::Keeper::of(path);
         let requests = RequestRegister::default();
         let rows = RowOrder::new(requests.clone());
-        let mut writer = Writer { conn, shapes, wal, rows, before_commit: None, checked_schema: None, killed: false };
+        let mut writer = Writer { conn, shapes, wal, rows, before_commit: None, looked_at: None, killed: false };
         let (current, copy) = writer
             .durably(|writer| {
                 writer.tx(|tx| {
@@ -307,11 +307,12 @@ impl Writer {
         }
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate).doing("begin a transaction")?;
         let mut tx = MirrorTx::new(tx, self.shapes.clone(), &self.rows);
-        let schema: i64 =
-            tx.conn.pragma_query_value(None, "schema_version", |row| row.get(0)).doing("read the schema")?;
-        if self.checked_schema != Some(schema) {
-            // Another process, or the last transaction, changed it.
+        let version: i64 =
+            tx.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing("read the version of the data")?;
+        if self.looked_at != Some(version) {
+            // First of all: after an error of a damaged index, SQLite refuses to write for the rest of a transaction.
             tx.drop_indexes_in_the_way()?;
+            tx.mend_searches()?;
         }
         let out = work(&mut tx)?;
         if self.before_commit.as_mut().is_some_and(|may_commit| !may_commit()) {
@@ -321,8 +322,7 @@ impl Writer {
         let (shapes, written) = tx.commit()?;
         self.shapes = shapes;
         self.rows.note(written);
-        // A transaction that changes the schema leaves a newer version, which the next one checks.
-        self.checked_schema = Some(schema);
+        self.looked_at = Some(version);
         Ok(out)
     }
 }

@@ -48,7 +48,6 @@ impl MirrorTx<'_> {
         if self.state::<String>(&StateKey::Derived)?.as_ref() != Some(&*REVISION) {
             self.relayout()?;
         }
-        self.mend_searches()?;
         self.fit_cache()
     }
 

@@ -20,6 +20,7 @@ use crate::error_chain::error_chain;
 use crate::model::catalogue::Object;
 use crate::store::derived::options::ViewOptions;
 use crate::store::derived::search_document::Document;
+use crate::store::derived::search_form::PARTS;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::upsert::{ColumnDifference, Phase};
@@ -37,10 +38,17 @@ impl ReadTx<'_> {
         }
         let (table, search) = (object.table(), object.search_table());
         let count = |sql: &str| self.conn.query_row(sql, [], |row| row.get::<_, i64>(0));
+        // SQLite calls a table without its parts a damaged file, and then refuses to write for the rest of the transaction.
+        let parts = PARTS.map(|part| format!("'{search}_{part}'")).join(", ");
+        let parts = count(&format!("SELECT count(*) FROM sqlite_schema WHERE name IN ('{search}', {parts})"));
+        if parts.doing(DOING)? <= PARTS.len() as i64 {
+            return Ok(Some("one of its tables is missing".into()));
+        }
         let records = count(&format!("SELECT count(*) FROM {table}")).doing(DOING)?;
-        // The pages of the index: FTS5 numbers them by segment and place.
-        let lost_pages = format!(
+        // The pages of the index, which FTS5 numbers by segment and place, and its version, which a connection reads only once.
+        let lost_parts = format!(
             "SELECT count(*) + (EXISTS (SELECT 1 FROM {search}_data WHERE id >> 37) AND NOT EXISTS (SELECT 1 FROM {search}_idx))
+                + NOT EXISTS (SELECT 1 FROM {search}_config WHERE k = 'version' AND v IN (4, 5))
              FROM {search}_idx AS i WHERE NOT EXISTS (SELECT 1 FROM {search}_data WHERE id = (i.segid << 37) + (i.pgno >> 1))"
         );
         let looked_at = || -> rusqlite::Result<(i64, [i64; 3])> {
@@ -50,7 +58,7 @@ impl ReadTx<'_> {
                 count(&format!("SELECT count(*) FROM {search}_docsize"))?,
                 count(&format!("SELECT count(*) FROM {search}_content"))?,
             ];
-            Ok((count(&lost_pages)?, documents))
+            Ok((count(&lost_parts)?, documents))
         };
         Ok(match looked_at() {
             Err(error) => Some(error.to_string()),

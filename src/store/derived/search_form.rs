@@ -11,6 +11,9 @@ use crate::store::tx::MirrorTx;
 
 const DOING: &str = "make the search index";
 
+/// The tables of a search table.
+pub(super) const PARTS: [&str; 5] = ["data", "idx", "content", "docsize", "config"];
+
 /// The text before the tokenizer in the statement that creates a search table.
 const TOKENIZE: &str = "tokenize =";
 
@@ -76,7 +79,7 @@ impl MirrorTx<'_> {
             self.conn.execute_batch(&format!("{openable}; DROP TABLE {table}")).doing(DOING)?;
         }
         // Another program may have dropped the table and left its parts.
-        for part in ["data", "idx", "content", "docsize", "config"] {
+        for part in PARTS {
             self.conn.execute_batch(&format!("DROP TABLE IF EXISTS {table}_{part}")).doing(DOING)?;
         }
         self.conn.execute_batch(&format!("{begin}{columns}{TOKENIZE} '{}')", form.tokenizer())).doing(DOING)
