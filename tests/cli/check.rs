@@ -310,3 +310,14 @@ fn secret_in_a_fifo_is_refused_and_a_url_that_everybody_can_write_is_reported() 
     let told = place.run("check --offline").out;
     assert!(told.contains("every user of this machine has access to") && told.contains("chmod o="), "{told}");
 }
+
+#[test]
+fn socket_that_cannot_be_used_is_a_warning() {
+    let place = TestDir::of(&Service::with(1, 1));
+    // Its process was killed.
+    drop(std::os::unix::net::UnixListener::bind(place.path("mirror.db.sock")).unwrap());
+    let document = place.run("check --offline --json").json();
+    is(&document, "daemon.socket", "warn", &["no process answers", "restart"]);
+    let place = place.set("CRM_MIRROR_DAEMON__SOCKET", &"s".repeat(200));
+    is(&place.run("check --offline --json").json(), "daemon.socket", "warn", &["too long"]);
+}

@@ -53,10 +53,70 @@ fn full_disk_is_waited_for() {
     let failed = daemon.job("/sync", &json!({}));
     assert_eq!(failed["exit"], 74, "{failed}");
     assert!(daemon.status()["daemon"]["trouble"]["why"].is_string());
+    let said = fixture.place.run("check --offline").code(74).out;
+    assert!(said.contains("the runs of the daemon at") && said.contains("restart the daemon"), "{said}");
     room(&daemon, "unlimited");
     daemon.sync();
     assert_eq!(daemon.status()["daemon"]["trouble"], Value::Null);
     daemon.stop();
     fixture.assert_consistent();
     fixture.assert_exact();
+}
+
+/// Makes the process's clock run a hundred times as fast, and what waits by it wait as much less.
+const FAST_CLOCK: &str = "
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t id, struct timespec *t) {
+    int result = syscall(SYS_clock_gettime, id, t);
+    if (id == CLOCK_MONOTONIC) {
+        long long ns = 100 * (t->tv_sec * 1000000000LL + t->tv_nsec);
+        t->tv_sec = ns / 1000000000;
+        t->tv_nsec = ns % 1000000000;
+    }
+    return result;
+}
+int epoll_wait(int fd, struct epoll_event *events, int most, int timeout) {
+    return syscall(SYS_epoll_pwait, fd, events, most, timeout > 0 ? timeout / 100 + 1 : timeout, (void *)0, 8);
+}
+";
+
+/// The case of a unit that keeps the mounts it started with: read-only for the daemon only.
+#[test]
+fn file_system_that_stays_read_only_is_named_and_ends_the_daemon_for_a_new_start() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let socket = elsewhere.path().join("control.sock");
+    let fixture = DaemonFixture::with(3, 1).set("CRM_MIRROR_DAEMON__SOCKET", &socket.display().to_string());
+    let (source, clock) = (elsewhere.path().join("clock.c"), elsewhere.path().join("clock.so"));
+    std::fs::write(&source, FAST_CLOCK).unwrap();
+    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&clock).arg(&source).status();
+    let may_mount = Command::new("unshare").args(["-m", "true"]).status();
+    if ![compiled, may_mount].into_iter().all(|done| done.is_ok_and(|status| status.success())) {
+        eprintln!("SKIPPED: it needs a C compiler, and the right to mount");
+        return;
+    }
+    fixture.place.run("sync").done();
+    let program = fixture.place.command(&["daemon"]);
+    let mut command = Command::new("unshare");
+    let steps = "mount --bind . . && mount -o remount,bind,ro \"$PWD\" && cd \"$PWD\" && exec env LD_PRELOAD=\"$CLOCK\" \"$0\" daemon";
+    command.args(["-m", "sh", "-c", steps]).arg(program.get_program()).env_clear().env("CLOCK", &clock);
+    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(fixture.place.path(""));
+    let mut daemon = fixture.spawn_command(command);
+    daemon.socket.clone_from(&socket);
+    daemon.until_notified("READY=1");
+    daemon.until_logged("cannot be opened");
+    for verb in ["check --offline", "status"] {
+        let said = fixture.place.run(verb);
+        assert!(said.out.contains("ead-only") && said.out.contains("wait"), "{verb}: {}{}", said.out, said.err);
+    }
+    assert_eq!(daemon.end(), Some(75), "{}", daemon.log());
+    assert!(daemon.log().contains("has been read-only for minutes"), "{}", daemon.log());
+    // A new start sees the file system as it is now.
+    let mut daemon = fixture.start();
+    daemon.socket = socket;
+    daemon.sync();
+    daemon.stop();
 }

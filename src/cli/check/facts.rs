@@ -7,8 +7,10 @@ use super::service::{self, ServiceReport};
 use super::unit_user::UnitUser;
 use crate::app::MirrorSettings;
 use crate::budget::Limits;
+use crate::cli::remote::{self, DaemonState};
 use crate::cli::{Failure, identity, session};
 use crate::config::{Config, ConfigError, Sources, unit};
+use crate::daemon::DaemonStatus;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
 use crate::store::{StoreError, lock};
@@ -28,6 +30,8 @@ pub(super) struct CheckFacts<'a> {
     pub(super) now: Instant,
     /// The limits of the budget.
     pub(super) limits: Limits,
+    /// The daemon.
+    pub(super) daemon: (Option<DaemonStatus>, DaemonState),
     /// The process that writes the mirror, if there is one.
     pub(super) writer: Option<Option<u32>>,
     /// The mirror.
@@ -58,7 +62,20 @@ impl<'a> CheckFacts<'a> {
             sources.files().unwrap_or_default().into_iter().map(|(path, _)| path).collect();
         // Only root can determine what another user can access.
         let unit = unit::of_file(sources.main_file()).filter(|_| unit::is_root()).map(UnitUser::of);
-        Ok(CheckFacts { config, configuration_files, unit, offline, now, limits, writer, mirror, wanted, service })
+        let daemon = session::runtime()?.block_on(remote::daemon_state(config));
+        Ok(CheckFacts {
+            config,
+            configuration_files,
+            unit,
+            offline,
+            now,
+            limits,
+            daemon,
+            writer,
+            mirror,
+            wanted,
+            service,
+        })
     }
 
     /// The mirror, if there is one that can be read.

@@ -29,7 +29,7 @@ pub fn run(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool)
     findings.extend(readers::check(&config.database));
     findings.extend(budget::check(config, &facts.limits, facts.here(), facts.totals(), facts.now));
     findings.extend(publish::check(&facts));
-    findings.push(socket::check(&config.socket, facts.writer));
+    findings.push(socket::check(config, &facts.daemon, facts.writer, facts.now));
     findings.extend(http::check(&facts));
     Ok(CheckReport::new(findings))
 }

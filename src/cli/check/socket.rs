@@ -1,53 +1,62 @@
-//! The control socket: whether a daemon answers there.
-
-use std::io::ErrorKind;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
+//! The control socket: whether a daemon answers there, and whether it can work.
 
 use super::finding::Finding;
 use super::mirror;
+use crate::cli::remote::DaemonState;
+use crate::config::Config;
+use crate::daemon::DaemonStatus;
+use crate::exit::Exit;
+use crate::format;
+use crate::model::Instant;
 
-/// Whether a daemon answers at the control socket. `writer` is the process that writes the mirror.
-pub(super) fn check(path: &Path, writer: Option<Option<u32>>) -> Finding {
+/// The longest path of a socket that Linux takes.
+const LONGEST: usize = 107;
+
+/// Whether a daemon answers at the control socket, and what keeps it from working. `writer` is the process that writes the
+/// mirror.
+pub(super) fn check(
+    config: &Config,
+    (status, state): &(Option<DaemonStatus>, DaemonState),
+    writer: Option<Option<u32>>,
+    now: Instant,
+) -> Finding {
     let name = "daemon.socket";
-    let shown = path.display();
-    match UnixStream::connect(path) {
-        Ok(_) => Finding::ok(name, format!("a daemon answers at {shown}")),
-        Err(error) if error.kind() == ErrorKind::NotFound => match writer {
-            None => Finding::ok(name, format!("no daemon is running: {shown} does not exist")),
-            Some(pid) => Finding::ok(name, format!("{} is not a daemon: {shown} does not exist", mirror::process(pid))),
-        },
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+    let shown = config.socket.display();
+    match (state, status, writer) {
+        (DaemonState::Running, Some(DaemonStatus { waiting_for: Some(why), .. }), _) => {
+            Finding::warn(name, format!("the daemon at {shown} waits: {why}"), "its log says since when")
+        }
+        (DaemonState::Running, Some(DaemonStatus { trouble: Some(trouble), .. }), _) => Finding::fail(
+            name,
+            Exit::of_code(trouble.exit),
+            format!(
+                "the runs of the daemon at {shown} fail, since {}: {}",
+                format::when(trouble.since, now),
+                trouble.why
+            ),
+            match Exit::of_code(trouble.exit) {
+                // Only a new start sees what was mounted since.
+                Exit::Storage => "if the disk is in order again, restart the daemon".into(),
+                _ => format!("{} shows more", config.command("status")),
+            },
+        ),
+        (DaemonState::Running, ..) => Finding::ok(name, format!("a daemon answers at {shown}")),
+        (DaemonState::Inaccessible, ..) => {
             Finding::skip(name, format!("the current user cannot access the daemon at {shown}"))
         }
-        Err(error) if error.kind() == ErrorKind::InvalidInput => Finding::warn(
-            name,
-            format!("{shown} is too long a path for a socket"),
-            "set `daemon.socket` to a shorter path",
-        ),
-        Err(_) => Finding::warn(
+        (DaemonState::Killed | DaemonState::Unresponsive, ..) => Finding::warn(
             name,
             format!("{shown} exists, but no process answers"),
             "the daemon was killed or hangs: restart it; nothing is lost",
         ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::check::finding::FindingState;
-    use std::os::unix::net::UnixListener;
-
-    #[test]
-    fn socket_without_a_listener_is_a_warning() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("s");
-        assert_eq!(check(&path, None).state, FindingState::Ok);
-        let listener = UnixListener::bind(&path).unwrap();
-        assert!(check(&path, None).message.starts_with("a daemon answers"));
-        assert!(check(&dir.path().join("s".repeat(200)), None).message.contains("too long"));
-        drop(listener);
-        assert_eq!(check(&path, None).state, FindingState::Warn);
+        (DaemonState::None, ..) if config.socket.as_os_str().len() > LONGEST => Finding::warn(
+            name,
+            format!("{shown} is too long a path for a socket"),
+            "set `daemon.socket` to a shorter path",
+        ),
+        (DaemonState::None, _, None) => Finding::ok(name, format!("no daemon is running at {shown}")),
+        (DaemonState::None, _, Some(pid)) => {
+            Finding::ok(name, format!("{} is not a daemon: none answers at {shown}", mirror::process(pid)))
+        }
     }
 }
