@@ -1,11 +1,12 @@
 //! The sources of the configuration: the file and its drop-ins, the environment, the flags.
 
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::error::ConfigError;
+use crate::regular_file;
 
 /// The prefix of every variable that is a setting.
 pub(super) const PREFIX: &str = "CRM_MIRROR_";
@@ -110,9 +111,7 @@ impl Sources {
     /// [`ConfigError::File`] if one of them cannot be read.
     pub fn files(&self) -> Result<Vec<(PathBuf, String)>, ConfigError> {
         let main = self.main_file();
-        if self.is_local() {
-            refuse_other_owners(main)?;
-        }
+        let read = if self.is_local() { read_found } else { read };
         let mut files = Vec::new();
         match read(main) {
             Err(ConfigError::File { source, .. }) if source.kind() == ErrorKind::NotFound && self.file.is_none() => {}
@@ -126,14 +125,21 @@ impl Sources {
     }
 }
 
-/// A file that was found and not named could be a trap in a directory of another user: it decides which commands and
-/// addresses are used.
-fn refuse_other_owners(file: &Path) -> Result<(), ConfigError> {
-    let owner = |path: &Path| std::fs::metadata(path).ok().map(|meta| meta.uid());
-    match (owner(file), owner(Path::new("/proc/self"))) {
-        (Some(owner), Some(own)) if owner != own && owner != 0 => Err(ConfigError::ForeignFile { path: file.into() }),
-        _ => Ok(()),
+/// Reads a file that was found and not named, which could be a trap in a directory of another user: it decides which commands
+/// and addresses are used. A link of another user is one, too, wherever it leads.
+fn read_found(path: &Path) -> Result<String, ConfigError> {
+    let failed = |source| ConfigError::File { path: path.into(), source };
+    let mut file = regular_file::open(path).map_err(failed)?;
+    let own = rustix::process::getuid().as_raw();
+    for found in [path.symlink_metadata(), file.metadata()] {
+        let owner = found.map_err(failed)?.uid();
+        if owner != own && owner != 0 {
+            return Err(ConfigError::ForeignFile { path: path.into() });
+        }
     }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {

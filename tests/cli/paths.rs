@@ -1,5 +1,7 @@
 //! One file means one mirror: from every directory, and in every message.
 
+use std::process::Command;
+
 use crate::binary::{Ended, SECRET, Service, TestDir};
 
 /// Set up as the documentation says: `init`, and the key beside the file.
@@ -48,7 +50,25 @@ fn file_of_another_user_is_not_found_by_accident() {
     if std::os::unix::fs::chown(place.path("crm-mirror.toml"), Some(65_534), None).is_err() {
         return;
     }
-    let refused = place.run("status").code(78).err;
-    assert!(refused.contains("belongs to another user") && refused.contains("--config"), "{refused}");
+    let refused = |trap: &str| {
+        let refused = place.run("status").code(78).err;
+        assert!(refused.contains("belongs to another user") && refused.contains("--config"), "{trap}: {refused}");
+    };
+    refused("a file");
     place.run("status -c crm-mirror.toml").code(74);
+    std::fs::rename(place.path("crm-mirror.toml"), place.path("own.toml")).unwrap();
+    std::os::unix::fs::chown(place.path("own.toml"), Some(0), None).unwrap();
+    std::os::unix::fs::symlink("own.toml", place.path("crm-mirror.toml")).unwrap();
+    place.run("status").code(74);
+    std::os::unix::fs::lchown(place.path("crm-mirror.toml"), Some(65_534), None).unwrap();
+    refused("a link to a file of root");
+    std::fs::remove_file(place.path("crm-mirror.toml")).unwrap();
+    std::fs::write(place.path("crm-mirror.toml"), "").unwrap();
+    std::fs::create_dir(place.path("crm-mirror.d")).unwrap();
+    std::fs::write(place.path("crm-mirror.d/trap.toml"), "[budget]\nlimit = 10\n").unwrap();
+    std::os::unix::fs::chown(place.path("crm-mirror.d/trap.toml"), Some(65_534), None).unwrap();
+    refused("a drop-in");
+    std::fs::remove_file(place.path("crm-mirror.toml")).unwrap();
+    assert!(Command::new("mkfifo").arg(place.path("crm-mirror.toml")).status().unwrap().success());
+    assert!(place.run("status").code(78).err.contains("not a regular file"));
 }

@@ -12,6 +12,7 @@ use rusqlite::{Batch, Connection};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::regular_file;
 use crate::store::error::{Doing, StoreError};
 
 const DOING: &str = "make the views of the folder";
@@ -48,11 +49,7 @@ pub(super) fn read(folder: &Path) -> ViewFiles {
 }
 
 fn read_file(path: &Path) -> Result<String, String> {
-    let meta = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    if !meta.is_file() {
-        return Err("not a regular file".into());
-    }
-    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let file = regular_file::open(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
     file.take(LONGEST + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
     if text.len() as u64 > LONGEST { Err("it is longer than 1 MiB".into()) } else { Ok(text) }
