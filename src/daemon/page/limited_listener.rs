@@ -1,8 +1,8 @@
 //! The status page's listener: a bounded number of connections, from the allowed networks.
 //!
-//! A newcomer always gets a place, so that a probe is answered however many connections others keep open: where there is
-//! none, the connection that has been idle for longest loses its own. An address that has its share of the places gives up
-//! one of its own.
+//! A newcomer always gets a place, so that a probe is answered however many connections others keep open, and whatever
+//! they send or do not send: where there is none, the connection that has been idle for longest loses its own, or that
+//! whose request is the oldest. An address that has its share of the places gives up one of its own.
 //!
 //! # Invariants
 //! - There are at most [`MOST`] connections, and at most [`SHARE`] of an address.
@@ -63,10 +63,8 @@ impl Listener for LimitedListener {
             if !is_allowed(from.ip(), &self.allowed) {
                 continue;
             }
-            // Without a place, every connection is being answered: this one is closed.
-            if let Some(place) = self.places.take(from.ip()) {
-                return (LimitedStream { stream, place, places: self.places.clone() }, from);
-            }
+            let place = self.places.take(from.ip());
+            return (LimitedStream { stream, place, places: self.places.clone() }, from);
         }
     }
 
@@ -90,9 +88,20 @@ struct Place {
 
 #[derive(Clone, Copy, Debug)]
 struct PlaceState {
-    /// Since when it is idle; `None` while a request is answered.
-    idle_since: Option<Instant>,
+    /// Whether something was received since the last answer.
+    is_asked: bool,
+    /// Since when.
+    since: Instant,
     is_lost: bool,
+}
+
+impl PlaceState {
+    /// Something was received, or sent. What a slow client adds to its request makes it no newer.
+    fn turn(&mut self, is_asked: bool) {
+        if !(is_asked && self.is_asked) {
+            (self.is_asked, self.since) = (is_asked, Instant::now());
+        }
+    }
 }
 
 impl Place {
@@ -104,7 +113,7 @@ impl Place {
     fn has_ended(&self, cx: &mut Context<'_>) -> bool {
         self.task.register(cx.waker());
         let state = self.state();
-        state.is_lost || (state.idle_since.is_some() && self.born.elapsed() > LIFE)
+        state.is_lost || (!state.is_asked && self.born.elapsed() > LIFE)
     }
 }
 
@@ -113,26 +122,30 @@ impl Places {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a new connection, if need be that of an idle one.
-    fn take(&self, from: IpAddr) -> Option<Arc<Place>> {
+    /// A place for a new connection, if need be that of another one.
+    fn take(&self, from: IpAddr) -> Arc<Place> {
         let from = Some(from.to_canonical()).filter(|from| !from.is_loopback()).unwrap_or(Ipv4Addr::LOCALHOST.into());
         let mut all = self.all();
         let count = |address: IpAddr| all.iter().filter(|place| place.from == address).count();
         let has_share = count(from) >= SHARE;
         if has_share || all.len() >= MOST {
             // Who has the most connections gives up one.
-            let idle = all.iter().enumerate().filter(|(_, place)| !has_share || place.from == from);
-            let idle = idle.filter_map(|(n, place)| Some((n, count(place.from), place.state().idle_since?)));
-            let (lost, ..) = idle.min_by_key(|(_, count, since)| (Reverse(*count), *since))?;
-            let lost = all.swap_remove(lost);
-            lost.state().is_lost = true;
-            lost.task.wake();
+            let may_lose = all.iter().enumerate().filter(|(_, place)| !has_share || place.from == from);
+            let lost = may_lose.min_by_key(|(_, place)| {
+                let state = place.state();
+                (Reverse(count(place.from)), state.is_asked, state.since)
+            });
+            if let Some(lost) = lost.map(|(n, _)| n) {
+                let lost = all.swap_remove(lost);
+                lost.state().is_lost = true;
+                lost.task.wake();
+            }
         }
         let now = Instant::now();
-        let state = Mutex::new(PlaceState { idle_since: Some(now), is_lost: false });
+        let state = Mutex::new(PlaceState { is_asked: false, since: now, is_lost: false });
         let place = Arc::new(Place { from, born: now, state, task: AtomicWaker::new() });
         all.push(place.clone());
-        Some(place)
+        place
     }
 }
 
@@ -159,7 +172,7 @@ impl AsyncRead for LimitedStream {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.place.state().idle_since = None;
+            self.place.state().turn(true);
         }
         read
     }
@@ -171,7 +184,7 @@ impl AsyncWrite for LimitedStream {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
         // Whether the client takes the answer is its own affair: it is bounded by this idle time.
-        self.place.state().idle_since = Some(Instant::now());
+        self.place.state().turn(false);
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
@@ -242,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn polite_connections_keep_no_probe_out() {
+    async fn connections_that_ask_slowly_or_politely_keep_no_probe_out() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         let router = Router::new().route("/", get(|| async { "page" }));
@@ -260,6 +273,8 @@ mod tests {
             for stream in &mut polite {
                 // Those that lost their places notice it here.
                 let _ = ask(stream).await;
+                // A request that does not end.
+                let _ = stream.write_all(b"GET / HT").await;
             }
             let probe = exchange(at, b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
             assert!(probe.ends_with("page"), "{probe}");
@@ -274,20 +289,25 @@ mod tests {
         let places = Places::default();
         let address = |n: usize| IpAddr::from([10, 0, 0, u8::try_from(n).unwrap()]);
         for n in 0..MOST {
-            places.take(address(n / SHARE)).unwrap();
+            places.take(address(n / SHARE));
         }
         let first = places.all()[0].clone();
-        places.take(address(0)).unwrap();
+        places.take(address(0));
         assert!(first.state().is_lost, "the oldest of the same address");
         let count = |n| places.all().iter().filter(|place| place.from == address(n)).count();
-        places.take(address(9)).unwrap();
+        places.take(address(9));
         assert_eq!(count(9), 1);
         assert_eq!(places.all().len(), MOST);
-        // Nobody who is being answered loses the place.
-        for place in places.all().iter() {
-            place.state().idle_since = None;
+        // One that asks loses its place only if all others of its address ask, too.
+        let asks = places.all().iter().find(|place| place.from == address(0)).unwrap().clone();
+        asks.state().turn(true);
+        for _ in 0..SHARE {
+            places.take(address(0));
         }
-        assert!(places.take(address(8)).is_none() && places.take(address(0)).is_none());
+        assert!(!asks.state().is_lost);
+        places.all().iter().for_each(|place| place.state().turn(true));
+        places.take(address(0));
+        assert!(asks.state().is_lost);
     }
 
     #[test]
