@@ -21,6 +21,7 @@ mod idle;
 mod inside;
 mod locked;
 mod metrics;
+mod neighbours;
 mod notification;
 mod reload;
 mod schedule;
