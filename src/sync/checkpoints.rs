@@ -43,10 +43,11 @@ impl Changes {
         dated: impl Fn(Instant) -> Option<Instant>,
     ) -> Result<(), StoreError> {
         let mut known = Changes::load(tx, object)?;
-        let Some(walk) = known.walk.as_mut().filter(|walk| walk.present_at != walk.present_at.and_then(&dated)) else {
+        let Some(present) = known.walk.as_mut().map(|walk| &mut walk.present.at) else { return Ok(()) };
+        if *present == present.and_then(&dated) {
             return Ok(());
-        };
-        walk.present_at = walk.present_at.and_then(dated);
+        }
+        *present = present.and_then(dated);
         known.store(tx, object)
     }
 }

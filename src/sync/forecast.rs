@@ -65,7 +65,7 @@ impl Engine {
     /// # Errors
     /// Returns a [`SyncError`] if the service does not answer.
     pub async fn forecast(&self, job: &Job) -> Result<Forecast, SyncError> {
-        let run = Run::new(self, job, "manual");
+        let run = Run::new(self, job, (0, "manual"));
         // An acceptance needs no lookup and is stored with the identity: only a run does that.
         if !job.accept().workspace {
             run.check_identity().await?;

@@ -93,7 +93,7 @@ fn read_so_far(tx: &ReadTx<'_>, object: Object, work: LongWork) -> Result<u64, S
     }
     let finished = Sweep::load(tx, object)?.map_or(0, |sweep| sweep.rows);
     let slices = tx.slices::<Walk>(object)?.unwrap_or_default();
-    Ok(finished + slices.iter().map(|(_, walk)| walk.rows).sum::<u64>())
+    Ok(finished + slices.iter().map(|(_, walk)| walk.seen.rows).sum::<u64>())
 }
 
 impl Run<'_> {

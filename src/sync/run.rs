@@ -15,6 +15,7 @@ use super::job::Job;
 use super::plan::Step;
 use super::step_failures::{FailedAttempt, StepCost, StepFailures};
 use super::walks::closing_counts::OwedCounts;
+use super::walks::walk::Reader;
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::ServiceTime;
 use crate::model::{Object, RecordId, Resource, Ru};
@@ -25,6 +26,8 @@ use crate::store::{DefinitionChanges, Tally};
 pub(super) struct Run<'a> {
     pub(super) engine: &'a Engine,
     pub(super) job: &'a Job,
+    /// Who it is for the cursors that it receives.
+    pub(super) reader: Reader,
     /// Whether a person requested it, or the schedule.
     pub(super) by_person: bool,
     /// What requests had cost when the run started.
@@ -89,10 +92,11 @@ pub(super) struct RunResults {
 
 impl<'a> Run<'a> {
     /// A run without results.
-    pub(super) fn new(engine: &'a Engine, job: &'a Job, trigger: &str) -> Run<'a> {
+    pub(super) fn new(engine: &'a Engine, job: &'a Job, (run, trigger): (i64, &str)) -> Run<'a> {
         Run {
             engine,
             job,
+            reader: Reader { run, key: engine.client.key_fingerprint().to_string() },
             by_person: trigger != "schedule",
             began_at: StepCost { spent: engine.meter.ledger().total, answered: engine.client.answered() },
             failures: OnceLock::new(),

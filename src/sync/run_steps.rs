@@ -66,7 +66,7 @@ impl Engine {
     /// Returns the [`SyncError`] that ended the run and that waiting does not fix. A suspended run is a report.
     pub async fn run(&self, job: &Job, trigger: &'static str) -> Result<RunReport, SyncError> {
         let begun = self.begin(job, trigger).await?;
-        let run = Run::new(self, job, trigger);
+        let run = Run::new(self, job, (begun.id, trigger));
         if let Some(copy) = self.store.take_found_copy() {
             run.warn(found_copy(copy.held));
         }

@@ -214,14 +214,14 @@ impl Run<'_> {
     /// Reads the records that have a value: begins a walk, or resumes the one that is under way.
     async fn fill_from(&self, target: FillTarget) -> Result<(), SyncError> {
         let (object, field) = (target.object, target.definition.key.clone());
-        let (current_key, now) = (self.engine.client.key_fingerprint().to_string(), self.engine.clock.now());
+        let reader = self.reader.clone();
         let walks = self.engine.store.write(move |tx| {
             let known: Vec<(StateKey, FillCheckpoint)> = tx.fill_walks(object)?.unwrap_or_default();
             let resumed = !known.is_empty() && known.iter().all(|(_, checkpoint)| checkpoint.key == field);
             let mut walks = Vec::new();
             if resumed {
                 for (entry, FillCheckpoint { walk, .. }) in known.into_iter().filter(|(_, known)| !known.finished) {
-                    for (n, walk) in walk.resumed(&current_key, now).into_iter().enumerate() {
+                    for (n, walk) in walk.resumed(&reader).into_iter().enumerate() {
                         let entry = if n == 0 { entry.clone() } else { entry.part(&format!("k{n}")) };
                         let checkpoint = FillCheckpoint { key: field.clone(), walk: walk.clone(), finished: false };
                         tx.set_state(&entry, &checkpoint)?;
@@ -232,7 +232,7 @@ impl Run<'_> {
                 tx.clear_fill_walks(object)?;
                 tx.clear_filled(object)?;
                 let entry = StateKey::FillWalk(object, "0".into());
-                let walk = Walk::new(WalkRange::All, &current_key);
+                let walk = Walk::new(WalkRange::All);
                 tx.set_state(&entry, &FillCheckpoint { key: field, walk: walk.clone(), finished: false })?;
                 walks.push((entry, walk));
             }

@@ -44,9 +44,8 @@ impl Run<'_> {
     pub(in crate::sync) async fn walk_changes(&self, object: Object) -> Result<(), SyncError> {
         let began = self.engine.clock.now();
         let known = self.engine.store.read(move |tx| Changes::load(tx, object)).await?;
-        let key = self.engine.client.key_fingerprint();
         let walk = match known.walk.clone() {
-            Some(walk) => walk.resumed(key, began).into_iter().next(),
+            Some(walk) => walk.resumed(&self.reader).into_iter().next(),
             None => None,
         };
         let walk = match walk {
@@ -54,11 +53,10 @@ impl Run<'_> {
             None => self.new_changes_walk(object, &known).await?,
         }
         .in_run_of(began);
-        let as_of = walk.present_at;
+        let as_of = walk.present.at;
         self.begins(object.resource(), "changes", None);
         let end = self.walk(WalkPurpose::Changes(object), walk).await?;
         self.ends(object.resource());
-        // A walk of an older version does not say when it came to where later changes sort before it.
         if let (WalkEnd::Finished, Some(began)) = (end, as_of) {
             let fresh = Fresh::between(began, self.engine.clock.now());
             self.engine.store.write(move |tx| OwedCounts::claim_changes(tx, object, fresh)).await?;
@@ -72,9 +70,8 @@ impl Run<'_> {
         let served_at = self.boundary(object).await?;
         let after = lower_bound(known, served_at, self.engine.settings.overlap);
         let after = self.behind_unsettled(object, after, known.watermark).await?;
-        let key = self.engine.client.key_fingerprint();
-        let mut walk = Walk::new(WalkRange::Changes { after, inclusive: false }, key);
-        walk.served_at = served_at;
+        let mut walk = Walk::new(WalkRange::Changes { after, inclusive: false });
+        walk.seen.served_at = served_at;
         Ok(walk)
     }
 

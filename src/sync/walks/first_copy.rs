@@ -77,11 +77,11 @@ impl Run<'_> {
         if walkers < 2 {
             return Ok(());
         }
-        if walk.pages == 0 {
+        if walk.seen.pages == 0 {
             self.walk(WalkPurpose::Slice(object, entry), walk.pausing()).await?;
         }
         let Some((entry, mut walk)) = self.whole_walk(object).await? else { return Ok(()) };
-        let (Frontier::At(from), Some(total)) = (walk.frontier, walk.total) else { return Ok(()) };
+        let (Frontier::At(from), Some(total)) = (walk.frontier, walk.size.total) else { return Ok(()) };
         // At most 2 % more requests, and a cut has to be worth it.
         let allowed = total / self.engine.settings.rows_per_slice.max(1);
         if allowed < 2 {
@@ -90,7 +90,7 @@ impl Run<'_> {
         let Some(newest) = self.newest_records(object, &walk).await? else { return Ok(()) };
         let dateless = total > newest.dated;
         let (end, on_page) = newest.whole_from.unzip();
-        let rows = newest.dated.saturating_sub(walk.rows + on_page.unwrap_or(0));
+        let rows = newest.dated.saturating_sub(walk.seen.rows + on_page.unwrap_or(0));
         walk.until = end.filter(|end| *end > from);
         let mut slices = vec![CopySlice { entry, walk, from, rows }];
         let mut made = 1;
@@ -112,8 +112,8 @@ impl Run<'_> {
             made += parts.len();
             // Records without a date are in no slice of dates. Where there are none, the count that every large walk owes
             // finds the one that was created meanwhile.
-            let further = (dateless && !is_stored)
-                .then(|| (Sweep::slice_entry(object, 1), Walk::new(WalkRange::WithoutCreated, &slice.walk.key)));
+            let further =
+                (dateless && !is_stored).then(|| (Sweep::slice_entry(object, 1), Walk::new(WalkRange::WithoutCreated)));
             let whole_page = (!is_stored && slice.walk.until.is_some()).then_some(&newest);
             self.store_slices(object, parts.iter().cloned().chain(further).collect(), whole_page).await?;
             is_stored = true;
@@ -122,7 +122,7 @@ impl Run<'_> {
             let read = self.read_first_pages(object, parts).await?;
             spent += (made_now - read.len()) as u64;
             // With the rows of their first pages.
-            let rows = slice.rows.saturating_sub(read.iter().map(|slice| slice.rows + slice.walk.rows).sum());
+            let rows = slice.rows.saturating_sub(read.iter().map(|slice| slice.rows + slice.walk.seen.rows).sum());
             slices[n] = CopySlice { entry: low_entry, walk: low, from: slices[n].from, rows };
             slices.splice(n + 1..n + 1, read);
         }
@@ -133,11 +133,8 @@ impl Run<'_> {
     async fn whole_walk(&self, object: Object) -> Result<Option<(StateKey, Walk)>, SyncError> {
         let slices: Option<Vec<(StateKey, Walk)>> = self.engine.store.read(move |tx| tx.slices(object)).await?;
         let mut slices = slices.unwrap_or_default();
-        let key = self.engine.client.key_fingerprint();
         let only = if slices.len() == 1 { slices.pop() } else { None };
-        Ok(only.filter(|(_, walk)| {
-            walk.range == WalkRange::All && walk.counted && walk.until.is_none() && walk.key == key
-        }))
+        Ok(only.filter(|(_, walk)| walk.range == WalkRange::All && walk.size.counted && walk.until.is_none()))
     }
 
     /// Stores slices, and with them the page of the newest records, which the last slice ends before.
@@ -233,7 +230,7 @@ fn known(slices: &[CopySlice], newest: &NewestRecords) -> Vec<KnownSlice> {
             from: slice.from,
             last: to.map_or(newest.at, |to| to.minus(Duration::from_micros(1))),
             rows: slice.rows,
-            gap_at_start: seconds(slice.walk.gap),
+            gap_at_start: seconds(slice.walk.size.gap),
             gap_at_end: seconds(end),
         }
     };

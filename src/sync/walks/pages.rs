@@ -178,7 +178,7 @@ impl WalkPurpose {
                 changes.store(tx, *object)
             }
             WalkPurpose::Slice(object, entry) => {
-                if let (Some(served_at), Some(sweep)) = (walk.served_at, Sweep::load(tx, *object)?)
+                if let (Some(served_at), Some(sweep)) = (walk.seen.served_at, Sweep::load(tx, *object)?)
                     && sweep.served_at.is_none_or(|known| served_at < known)
                 {
                     Sweep { served_at: Some(served_at), ..sweep }.store(tx, *object)?;
@@ -197,19 +197,19 @@ impl WalkPurpose {
         match self {
             WalkPurpose::Changes(object) => {
                 let known = Changes::load(tx, *object)?;
-                if walk.pages > 1 {
-                    OwedCounts::of_changes(tx, *object, walk.origin, walk.high, walk.pages)?;
+                if walk.seen.pages > 1 {
+                    OwedCounts::of_changes(tx, *object, walk.origin, walk.seen.high, walk.seen.pages)?;
                 }
-                Changes { watermark: known.watermark.max(walk.high), served_at: walk.served_at, walk: None }
+                Changes { watermark: known.watermark.max(walk.seen.high), served_at: walk.seen.served_at, walk: None }
                     .store(tx, *object)
             }
             WalkPurpose::Slice(object, entry) => {
                 self.checkpoint(tx, walk)?;
                 if let Some(mut sweep) = Sweep::load(tx, *object)? {
-                    sweep.high = sweep.high.max(walk.high);
-                    sweep.rows += walk.rows;
-                    sweep.pages += walk.pages;
-                    sweep.dateless_on_one_page |= walk.range == WalkRange::WithoutCreated && walk.pages == 1;
+                    sweep.high = sweep.high.max(walk.seen.high);
+                    sweep.rows += walk.seen.rows;
+                    sweep.pages += walk.seen.pages;
+                    sweep.dateless_on_one_page |= walk.range == WalkRange::WithoutCreated && walk.seen.pages == 1;
                     sweep.store(tx, *object)?;
                 }
                 tx.clear_state(entry)
@@ -277,7 +277,7 @@ impl Run<'_> {
             };
             if let (Some(total), WalkRange::All) = (arrived.page.total, &walk.range) {
                 self.engine.observer.on(RunEvent::Total { resource, total });
-                if walk.pages == 0 {
+                if walk.seen.pages == 0 {
                     self.note_total(job.object(), total).await?;
                 }
             }
@@ -290,7 +290,7 @@ impl Run<'_> {
                 Next::Repeats => walk.restart(),
                 next => next,
             };
-            let pauses = std::mem::take(&mut walk.pauses) && next == Next::Page;
+            let pauses = walk.takes_a_pause() && next == Next::Page;
             let goes_on = next == Next::Page && !pauses;
             let save = !goes_on || unsaved.pages >= MOST_UNSAVED;
             let landing = Landing { arrived, before, walk, ends: next == Next::End, anomalies, save };
@@ -308,7 +308,7 @@ impl Run<'_> {
                 Unsaved { pages: unsaved.pages + 1, walk: Some(walk.clone()) }
             };
             let rows = match job {
-                WalkPurpose::Changes(_) | WalkPurpose::Fill(..) => walk.rows,
+                WalkPurpose::Changes(_) | WalkPurpose::Fill(..) => walk.seen.rows,
                 WalkPurpose::Slice(..) => self.swept(facts.keys.len() as u64),
             };
             self.report_page(resource, rows, &stored.noted);
@@ -336,7 +336,7 @@ impl Run<'_> {
         turns: &mut Vec<(WalkPurpose, Walk)>,
         error: SyncError,
     ) -> Result<Walk, SyncError> {
-        if error.is_refused() && walk.cursor.is_some() {
+        if error.is_refused() && walk.cursor().is_some() {
             return self.restart(job, walk, turns, Some(Anomaly::RefusedCursor)).await;
         }
         let other = if error.is_unreadable() {
@@ -344,14 +344,14 @@ impl Run<'_> {
                 Some(smaller) => smaller,
                 None => return self.pass_over_record(job, walk, turns, error).await,
             }
-        } else if walk.counted && error.concerns_one_resource() {
+        } else if walk.size.counted && error.concerns_one_resource() {
             self.note_uncounted(job.object(), &error);
             walk.clone().uncounted()
         } else {
             return Err(error);
         };
         // The cursor is bound to the conditions of its page.
-        if other.cursor.is_some() { self.restart(job, &other, turns, None).await } else { Ok(other) }
+        if other.cursor().is_some() { self.restart(job, &other, turns, None).await } else { Ok(other) }
     }
 
     async fn fetch(&self, job: &WalkPurpose, walk: &Walk) -> Result<Arrived, SyncError> {
@@ -470,7 +470,8 @@ impl Run<'_> {
         let total = arrived.page.total;
         let last = arrived.page.records.last().map(|record| record.id.clone());
         let settled_at = served_at.map(|served_at| served_at.minus(self.engine.settings.overlap));
-        Facts { keys, last, high, next: arrived.page.next.clone(), served_at, settled_at, now: Some(now), total }
+        let (next, reader) = (arrived.page.next.clone(), self.reader.clone());
+        Facts { keys, last, high, next, reader, served_at, settled_at, now: Some(now), total }
     }
 
     /// Adds the results of a page to the run's tally, and notifies the observer.

@@ -101,7 +101,7 @@ impl Run<'_> {
     }
 
     async fn begin_sweep(&self, object: Object, again: bool) -> Result<(), SyncError> {
-        let (now, key) = (self.engine.clock.now(), self.engine.client.key_fingerprint().to_string());
+        let now = self.engine.clock.now();
         // The first changes walk begins where the copy began: what is copied early may change while the rest is read.
         let first = self.engine.store.read(move |tx| {
             let first = tx.phase(object)? == Phase::FirstCopy || tx.has_former_rows(object)?;
@@ -140,7 +140,7 @@ impl Run<'_> {
                 let copies = tx.phase(object)? == Phase::FirstCopy;
                 for (number, range) in slices(tx, object, workers, rows_per_slice)?.into_iter().enumerate() {
                     let counted = range == WalkRange::All && may_count && (wants_totals || copies && workers > 1);
-                    let walk = Walk::new(range, &key);
+                    let walk = Walk::new(range);
                     let walk = if counted { walk.counted() } else { walk };
                     tx.set_state(&Sweep::slice_entry(object, number), &walk)?;
                 }
@@ -151,14 +151,13 @@ impl Run<'_> {
     }
 
     async fn walk_slices(&self, object: Object) -> Result<(), SyncError> {
-        let (key, now) = (self.engine.client.key_fingerprint(), self.engine.clock.now());
         let slices: Vec<(StateKey, Walk)> =
             self.engine.store.read(move |tx| tx.slices(object)).await?.unwrap_or_default();
         let read = self.engine.store.read(move |tx| Sweep::load(tx, object)).await?.map_or(0, |sweep| sweep.rows);
-        self.set_swept(read + slices.iter().map(|(_, walk)| walk.rows).sum::<u64>());
+        self.set_swept(read + slices.iter().map(|(_, walk)| walk.seen.rows).sum::<u64>());
         let mut walks = Vec::new();
         for (entry, walk) in slices {
-            let parts = walk.resumed(key, now);
+            let parts = walk.resumed(&self.reader);
             let names =
                 (0..parts.len()).map(|n| if n == 0 { entry.clone() } else { entry.part(&format!("k{}", n - 1)) });
             let parts: Vec<(StateKey, Walk)> = names.zip(parts).collect();

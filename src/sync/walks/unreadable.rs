@@ -64,7 +64,7 @@ impl Run<'_> {
                 WalkRange::Created { from: Some(at), to: walk.until }
             }
         };
-        let query = self.page_query(job, &Walk::new(range, &walk.key))?.limit(PageSize::ONE).once();
+        let query = self.page_query(job, &Walk::new(range))?.limit(PageSize::ONE).once();
         match self.page(&query, job.purpose(), job.doing()).await {
             Ok(_) => Ok(true),
             Err(error) if error.is_unreadable() => Ok(false),

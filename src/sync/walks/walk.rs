@@ -1,8 +1,8 @@
 //! A walk through a list, page by page: what to request next, and what a page means. Pure: no IO, no clock.
 //!
-//! A [`Walk`] is its own checkpoint. It is stored in the transaction of each page, so it continues with the cursor
-//! after a restart; and it can continue without a cursor, if the service refuses it, the key has changed, or the cursor is
-//! of another time.
+//! A [`Walk`] is its own checkpoint, stored in the transaction of each page. A cursor is followed within its run: what the
+//! list had before it may move until the next one, which goes on by value. Only where values lead nowhere, among rows that
+//! share a timestamp or have none, or that came in disorder, is it followed later, with the same key.
 //!
 //! # Why a walk restarts with `gte` and never with `gt`
 //! Rows may share a timestamp. After a refused cursor, `gt` the last applied timestamp would skip the other rows of the
@@ -14,7 +14,6 @@
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -35,10 +34,6 @@ const MOST_EMPTY: u32 = 10;
 /// changes it would never end.
 const MOST_PAGES_BEYOND: u32 = 20;
 
-/// How long after a page its cursor is followed. A cursor may count rows: every record that is removed or moved behind
-/// the walk meanwhile makes it pass over another one.
-const CURSOR_AGE: Duration = Duration::from_secs(600);
-
 /// How far a walk has read, by its sort key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -49,6 +44,15 @@ pub enum Frontier {
     At(Instant),
     /// Among the rows without a timestamp, which come last.
     Nulls,
+}
+
+/// Who received a cursor: a run, with its key, whose scopes the cursor is bound to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reader {
+    /// The run in `sync_runs`.
+    pub run: i64,
+    /// The fingerprint of its key.
+    pub key: String,
 }
 
 /// The facts about a page that decisions need.
@@ -62,6 +66,8 @@ pub struct Facts {
     pub high: Option<Instant>,
     /// The cursor of the next page.
     pub next: Option<Cursor>,
+    /// Who received it.
+    pub reader: Reader,
     /// The service's time when the page was asked for, at least.
     pub served_at: Option<Instant>,
     /// Before this, nothing is committed any more: the overlap before `served_at`.
@@ -89,136 +95,130 @@ pub enum Next {
     Stuck,
 }
 
-/// A walk through one range: its checkpoint and state.
+/// A walk through one range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walk {
     /// The rows to read.
     pub range: WalkRange,
-    /// The cursor of the next page; `None` before the first.
-    pub cursor: Option<Cursor>,
-    /// The fingerprint of the key that the cursor is bound to.
-    pub key: String,
+    /// Where it ends before its range does: rows from here on are read by another walk. The cursor stays of use, which it
+    /// would not with a narrower range.
+    pub until: Option<Instant>,
     /// How far it has read.
     pub frontier: Frontier,
-    /// The highest `updatedAt` seen.
+    /// Whether every page so far was in order.
+    orderly: bool,
+    /// How the list goes on; `None` before the first page and without a cursor.
+    next: Option<NextPage>,
+    /// The page size, if full pages are too large.
+    page_size: Option<u8>,
+    /// What its pages have shown.
+    pub seen: Seen,
+    /// What the range's rows are like.
+    pub size: RangeSize,
+    /// Where the first of the walks that it restarts started, if it is a changes walk.
+    pub origin: Option<Instant>,
+    /// As of when it will have read all changes, if it walks changes.
+    pub present: Present,
+    /// What only the run that reads it needs.
+    #[serde(skip)]
+    turn: Turn,
+}
+
+/// What the pages of a walk have shown, those of the walks that it restarts included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// The highest `updatedAt`.
     pub high: Option<Instant>,
     /// The service's time at the first page, at least.
     pub served_at: Option<Instant>,
-    /// Rows read.
+    /// Rows of this walk.
     pub rows: u64,
-    /// Pages read, including those of walks that it restarts.
+    /// Pages.
     pub pages: u64,
-    /// Where the first of the walks that it restarts started, if it is a changes walk.
-    pub origin: Option<Instant>,
-    /// How far it or a walk that it restarts has read: only rows beyond this are progress.
-    reached: Frontier,
-    /// Restarts without progress.
-    restarts: u32,
-    /// Whether every page so far was in order.
-    orderly: bool,
-    /// Pages beyond `served_at`.
-    beyond: u32,
-    /// Pages without rows since the last one with rows.
-    #[serde(default)]
-    empty: u32,
-    /// The page size, if full pages are too large.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    page_size: Option<u8>,
-    /// Whether its pages ask for the total. A cursor is bound to the conditions that it came with, so all of them do or
-    /// none.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub counted: bool,
-    /// How many rows the range had at the first page, where that was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub total: Option<u64>,
-    /// Where it ends before its range does: rows from here on are read by another walk. The cursor stays of use, which it
-    /// would not with a narrower range.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<Instant>,
-    /// Microseconds from one row's timestamp to the next one's, on average over the later half of the first page: how
-    /// densely rows follow each other there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gap: Option<u64>,
-    /// Our clock when the last run began that continued this walk while every later change was still before it, if it
-    /// walks changes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub present_at: Option<Instant>,
-    /// Whether a later change may sort before the place that it has reached.
-    #[serde(default, skip_serializing_if = "is_false")]
-    passed: bool,
-    /// When the cursor was received, by the latest of all clocks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    cursor_at: Option<Instant>,
-    /// Whether all rows of the last page have the same timestamp: a walk from there would read the page again.
-    #[serde(default, skip_serializing_if = "is_false")]
-    tied: bool,
-    /// The last page, if it had rows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    last_page: Option<LastPage>,
-    /// The last record of the page that is read again, if the cursor after it is still of use.
-    #[serde(skip)]
-    expected: Option<RecordId>,
-    /// The time at the first page of this run: what changed later is churn.
-    #[serde(skip)]
-    run_began: Option<Instant>,
-    /// Whether it stops after its next page, although there are more.
-    #[serde(skip)]
-    pub pauses: bool,
-    /// The cursors followed since the frontier last moved.
-    #[serde(skip)]
-    followed: HashSet<u64>,
-    /// The last records of the pages since the frontier last moved.
-    #[serde(skip)]
-    ended_with: HashSet<u64>,
 }
 
-/// A page that was read, to see later whether the list still continues behind it.
+/// What the first page says about the rows of a range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RangeSize {
+    /// Whether its pages ask for the total. A cursor is bound to the conditions that it came with, so all of them do or
+    /// none.
+    pub counted: bool,
+    /// How many rows it has, where that was asked for.
+    pub total: Option<u64>,
+    /// Microseconds from one row's timestamp to the next one's, on average over the later half of the page: how densely
+    /// rows follow each other there.
+    pub gap: Option<u64>,
+}
+
+/// As of when a walk will have read all changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Present {
+    /// Our clock when the last run began that continued the walk while every later change was still before it.
+    pub at: Option<Instant>,
+    /// Whether a later change may sort before the place that it has reached.
+    passed: bool,
+}
+
+/// How a list goes on after a page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct LastPage {
-    /// The cursor that it was requested with; `None` for a first page.
-    cursor: Option<Cursor>,
-    /// The last record on it.
-    record: RecordId,
+struct NextPage {
+    cursor: Cursor,
+    reader: Reader,
+    /// Whether all rows of the page have the same timestamp: a walk from there would read the page again.
+    tied: bool,
+}
+
+/// What the run that reads a walk knows about its progress.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Turn {
+    /// How far it or a walk that it restarts has read: only rows beyond this are progress.
+    reached: Option<Frontier>,
+    /// Restarts without progress.
+    restarts: u32,
+    /// Pages of changes that were made after the run began.
+    beyond: u32,
+    /// Pages without rows since the last one with rows.
+    empty: u32,
+    /// The time at its first page: what changed later is churn.
+    began: Option<Instant>,
+    /// Whether it stops after its next page, although there are more.
+    pauses: bool,
+    /// The cursors followed since the frontier last moved.
+    followed: HashSet<u64>,
+    /// The last records of the pages since the frontier last moved.
+    ended_with: HashSet<u64>,
 }
 
 impl Walk {
     /// A walk that has read nothing.
-    pub fn new(range: WalkRange, key: &str) -> Walk {
+    pub fn new(range: WalkRange) -> Walk {
         let origin = match &range {
             WalkRange::Changes { after, .. } => *after,
             _ => None,
         };
         Walk {
             range,
-            pages: 0,
-            origin,
-            cursor: None,
-            key: key.to_string(),
-            frontier: Frontier::Start,
-            high: None,
-            served_at: None,
-            rows: 0,
-            reached: Frontier::Start,
-            restarts: 0,
-            orderly: true,
-            beyond: 0,
-            empty: 0,
-            page_size: None,
-            counted: false,
-            total: None,
             until: None,
-            gap: None,
-            present_at: None,
-            passed: false,
-            cursor_at: None,
-            tied: false,
-            last_page: None,
-            expected: None,
-            run_began: None,
-            pauses: false,
-            followed: HashSet::new(),
-            ended_with: HashSet::new(),
+            frontier: Frontier::Start,
+            orderly: true,
+            next: None,
+            page_size: None,
+            seen: Seen::default(),
+            size: RangeSize::default(),
+            origin,
+            present: Present::default(),
+            turn: Turn::default(),
         }
+    }
+
+    /// The cursor of the next page.
+    pub fn cursor(&self) -> Option<&Cursor> {
+        self.next.as_ref().map(|next| &next.cursor)
+    }
+
+    /// Whether it stops after its next page, although there are more; it does so once.
+    pub fn takes_a_pause(&mut self) -> bool {
+        std::mem::take(&mut self.turn.pauses)
     }
 
     /// This walk with half as many rows per page; `None` if a page has only one row. A cursor is bound to its
@@ -233,34 +233,28 @@ impl Walk {
     /// This walk, asking for the total on every page. Only for a walk that has read nothing.
     #[must_use]
     pub fn counted(self) -> Walk {
-        Walk { counted: true, ..self }
+        Walk { size: RangeSize { counted: true, ..self.size }, ..self }
     }
 
     /// This walk, without asking for the total.
     #[must_use]
     pub fn uncounted(self) -> Walk {
-        Walk { counted: false, ..self }
+        Walk { size: RangeSize { counted: false, ..self.size }, ..self }
     }
 
     /// Where a walk goes on that cannot read what lies before this instant. What it passes over is as a page that proves
     /// nothing: a count has to show that nothing is missing.
     #[must_use]
     pub fn passing_to(self, at: Instant) -> Walk {
-        let frontier = Frontier::At(at);
-        Walk {
-            pages: self.pages + 1,
-            frontier,
-            reached: self.reached.max(frontier),
-            restarts: 0,
-            page_size: None,
-            ..self
-        }
+        let (frontier, seen) = (Frontier::At(at), Seen { pages: self.seen.pages + 1, ..self.seen });
+        let turn = Turn { reached: self.turn.reached.max(Some(frontier)), restarts: 0, ..self.turn };
+        Walk { frontier, seen, turn, page_size: None, ..self }
     }
 
     /// This walk, stopping after its next page, although there are more.
     #[must_use]
     pub fn pausing(self) -> Walk {
-        Walk { pauses: true, ..self }
+        Walk { turn: Turn { pauses: true, ..self.turn }, ..self }
     }
 
     /// How many rows a page has at most.
@@ -270,16 +264,15 @@ impl Walk {
 
     /// How many rows are still to be read, where the total is known.
     pub fn rows_left(&self) -> Option<u64> {
-        self.total.map(|total| total.saturating_sub(self.rows))
+        self.size.total.map(|total| total.saturating_sub(self.seen.rows))
     }
 
     /// This walk in a run that begins now. It will have read all changes until then, unless one of them may sort before the
     /// place that it has reached: then it has read those until the begin of the run that brought it there.
     #[must_use]
     pub fn in_run_of(self, began: Instant) -> Walk {
-        // A walk of an older version does not know it.
-        let passed = self.passed || self.reached > Frontier::Start && self.present_at.is_none();
-        Walk { present_at: if passed { self.present_at } else { Some(began) }, ..self }
+        let at = if self.present.passed { self.present.at } else { Some(began) };
+        Walk { present: Present { at, ..self.present }, ..self }
     }
 
     /// The query of the next page.
@@ -292,8 +285,8 @@ impl Walk {
         // A page that was halved is halved again rather than repeated.
         let is_part = self.page_size() > PageSize::ONE && self.page_size() < PageSize::MAX;
         let query = if is_part { query.once() } else { query };
-        let query = if self.counted { query.count_exact() } else { query };
-        Ok(match &self.cursor {
+        let query = if self.size.counted { query.count_exact() } else { query };
+        Ok(match self.cursor() {
             Some(cursor) => query.after(cursor.clone()),
             None => query,
         })
@@ -302,28 +295,16 @@ impl Walk {
     /// Processes a page: advances, and returns what follows and the anomalies.
     pub fn take(&mut self, facts: &Facts) -> (Next, Vec<Anomaly>) {
         let mut anomalies = Vec::new();
-        if self.expected.take().is_some_and(|record| facts.last.as_ref() != Some(&record)) {
-            // The list has moved behind the cursor that followed this page.
-            return (self.restart(), anomalies);
-        }
         let before = self.frontier;
-        if self.pages == 0 {
+        if self.seen.pages == 0 {
             // Later pages may know of a later time, which says nothing about what the first one left out.
-            self.served_at = self.served_at.max(facts.served_at);
+            self.seen.served_at = self.seen.served_at.max(facts.served_at);
+            self.size = RangeSize { total: facts.total, gap: gap(&facts.keys), ..self.size };
         }
-        self.run_began = self.run_began.or(facts.now);
-        self.cursor_at = facts.now;
-        if !facts.keys.is_empty() {
-            self.tied = facts.keys.first() == facts.keys.last();
-        }
-        self.last_page = facts.last.clone().map(|record| LastPage { cursor: self.cursor.clone(), record });
-        if self.pages == 0 {
-            self.total = facts.total;
-            self.gap = gap(&facts.keys);
-        }
-        self.rows += facts.keys.len() as u64;
-        self.pages += 1;
-        self.high = self.high.max(facts.high);
+        self.turn.began = self.turn.began.or(facts.now);
+        self.seen.rows += facts.keys.len() as u64;
+        self.seen.pages += 1;
+        self.seen.high = self.seen.high.max(facts.high);
         let mut previous = before;
         for key in &facts.keys {
             let at = key.map_or(Frontier::Nulls, Frontier::At);
@@ -338,55 +319,60 @@ impl Walk {
         }
         self.frontier = previous;
         if self.frontier > before {
-            self.followed.clear();
-            self.ended_with.clear();
+            self.turn.followed.clear();
+            self.turn.ended_with.clear();
         }
-        if self.frontier > self.reached {
-            self.reached = self.frontier;
-            self.restarts = 0;
+        if Some(self.frontier) > self.turn.reached {
+            self.turn.reached = Some(self.frontier);
+            self.turn.restarts = 0;
         }
-        self.passed |= match self.frontier {
+        self.present.passed |= match self.frontier {
             Frontier::Start => false,
             Frontier::At(at) => facts.settled_at.is_none_or(|settled| at > settled),
             Frontier::Nulls => true,
         };
-        let next = self.next(facts, &mut anomalies);
+        let next = self.follow(facts, &mut anomalies);
         anomalies.sort_unstable();
         anomalies.dedup();
         (next, anomalies)
     }
 
-    fn next(&mut self, facts: &Facts, anomalies: &mut Vec<Anomaly>) -> Next {
+    fn follow(&mut self, facts: &Facts, anomalies: &mut Vec<Anomaly>) -> Next {
         let reached = self.until.is_some_and(|until| self.orderly && self.frontier >= Frontier::At(until));
         let Some(next) = facts.next.as_ref().filter(|_| !reached) else {
-            self.cursor = None;
+            self.next = None;
             let WalkRange::Tied { at, .. } = self.range else { return Next::End };
             return Next::Restart(vec![
                 self.with_range(WalkRange::Changes { after: Some(at.plus(SECOND)), inclusive: true }),
             ]);
         };
         // A page that ends as an earlier one, while no later row has come, has nothing new, whatever its cursor.
-        let is_repeated = !facts.last.as_ref().is_none_or(|last| self.ended_with.insert(hash_of(last)));
+        let is_repeated = !facts.last.as_ref().is_none_or(|last| self.turn.ended_with.insert(hash_of(last)));
         if facts.keys.is_empty() || is_repeated {
             anomalies.push(if is_repeated { Anomaly::RepeatedPage } else { Anomaly::EmptyPage });
-            self.empty += 1;
-            if self.empty > MOST_EMPTY {
-                return if self.restarts == 0 { self.restart() } else { Next::Stuck };
+            self.turn.empty += 1;
+            if self.turn.empty > MOST_EMPTY {
+                return if self.turn.restarts == 0 { self.restart() } else { Next::Stuck };
             }
         } else {
-            self.empty = 0;
+            self.turn.empty = 0;
         }
-        if !self.followed.insert(hash_of(next)) || self.cursor.as_ref() == Some(next) {
+        let repeats_own = self.cursor() == Some(next);
+        if !self.turn.followed.insert(hash_of(next)) || repeats_own {
             anomalies.push(Anomaly::RepeatedCursor);
-            let has_ended = self.restarts > 0 && self.cursor.as_ref() == Some(next) && self.frontier == self.reached;
+            let has_ended = self.turn.restarts > 0 && repeats_own && Some(self.frontier) == self.turn.reached;
             return if has_ended { Next::Repeats } else { self.restart() };
         }
-        self.cursor = Some(next.clone());
-        let is_beyond = |key: &Option<Instant>| self.run_began.is_some_and(|began| key.is_some_and(|key| key > began));
+        let tied = match (facts.keys.first(), &self.next) {
+            (None, Some(before)) => before.tied,
+            (first, _) => first == facts.keys.last(),
+        };
+        self.next = Some(NextPage { cursor: next.clone(), reader: facts.reader.clone(), tied });
+        let is_beyond = |key: &Option<Instant>| self.turn.began.is_some_and(|began| key.is_some_and(|key| key > began));
         if matches!(self.range, WalkRange::Changes { .. }) && facts.keys.first().is_some_and(is_beyond) {
-            self.beyond += 1;
-            if self.beyond >= MOST_PAGES_BEYOND {
-                self.beyond = 0;
+            self.turn.beyond += 1;
+            if self.turn.beyond >= MOST_PAGES_BEYOND {
+                self.turn.beyond = 0;
                 return Next::Later;
             }
         }
@@ -398,11 +384,6 @@ fn hash_of(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 /// Microseconds from one key to the next on average, over the later half: the first rows of a list may be dated oddly.

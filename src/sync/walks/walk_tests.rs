@@ -6,12 +6,17 @@ fn at(second: i64) -> Instant {
     Instant::from_secs(1_700_000_000 + second).unwrap()
 }
 
+fn reader(run: i64, key: &str) -> Reader {
+    Reader { run, key: key.into() }
+}
+
 fn page(keys: &[i64], next: Option<&str>) -> Facts {
     Facts {
         keys: keys.iter().map(|s| Some(at(*s))).collect(),
         last: keys.last().map(|key| RecordId::new(format!("r{key}"))),
         high: keys.iter().max().map(|s| at(*s)),
         next: next.map(Cursor::from),
+        reader: reader(1, "k"),
         served_at: Some(at(1000)),
         settled_at: Some(at(940)),
         now: Some(at(1000)),
@@ -20,7 +25,7 @@ fn page(keys: &[i64], next: Option<&str>) -> Facts {
 }
 
 fn changes(after: i64) -> Walk {
-    Walk::new(WalkRange::Changes { after: Some(at(after)), inclusive: false }, "k")
+    Walk::new(WalkRange::Changes { after: Some(at(after)), inclusive: false })
 }
 
 #[test]
@@ -46,9 +51,9 @@ fn page_that_is_repeated_with_new_cursors_is_given_up() {
 fn walk_reads_to_the_end() {
     let mut walk = changes(0);
     assert_eq!(walk.take(&page(&[1, 2], Some("a"))), (Next::Page, vec![]));
-    assert_eq!(walk.cursor, Some(Cursor::from("a")));
+    assert_eq!(walk.cursor(), Some(&Cursor::from("a")));
     assert_eq!(walk.take(&page(&[3], None)), (Next::End, vec![]));
-    assert_eq!((walk.high, walk.rows), (Some(at(3)), 3));
+    assert_eq!((walk.seen.high, walk.seen.rows), (Some(at(3)), 3));
 }
 
 #[test]
@@ -86,12 +91,12 @@ fn tie_that_no_cursor_leads_through_is_read_by_creation() {
     assert_eq!(walk.range, WalkRange::Tied { at: at(5), from: Some(at(3)) });
     let (Next::Restart(walks), _) = walk.take(&page(&[3, 4], None)) else { panic!() };
     assert_eq!(walks[0].range, WalkRange::Changes { after: Some(at(6)), inclusive: true });
-    assert_eq!((walks[0].high, walks[0].pages), (Some(at(5)), 4));
+    assert_eq!((walks[0].seen.high, walks[0].seen.pages), (Some(at(5)), 4));
 }
 
 #[test]
 fn refused_cursor_of_a_full_walk_still_reads_the_rows_without_a_date() {
-    let mut walk = Walk::new(WalkRange::All, "k");
+    let mut walk = Walk::new(WalkRange::All);
     walk.take(&page(&[1, 5], Some("a")));
     let Next::Restart(walks) = walk.restart() else { panic!() };
     let ranges: Vec<_> = walks.into_iter().map(|w| w.range).collect();
@@ -128,14 +133,12 @@ fn walk_that_was_given_up_is_retried_in_the_next_run() {
     let mut walk = changes(0);
     walk.take(&page(&[1, 5], Some("dead")));
     while let Next::Restart(walks) = walk.restart() {
-        walk =
-            Walk { cursor: Some(Cursor::from("dead")), frontier: walk.frontier, ..walks.into_iter().next().unwrap() };
+        walk = Walk { next: walk.next, frontier: walk.frontier, ..walks.into_iter().next().unwrap() };
     }
+    assert_eq!(walk.restart(), Next::Stuck);
     let stored = serde_json::to_string(&walk).unwrap();
     let walk: Walk = serde_json::from_str(&stored).unwrap();
-    assert_eq!(walk.restart(), Next::Stuck);
-    let resumed = walk.resumed("k", at(1000)).remove(0);
-    let Next::Restart(walks) = resumed.restart() else { panic!("no progress") };
+    let Next::Restart(walks) = walk.resumed(&reader(2, "k")).remove(0).restart() else { panic!("no progress") };
     assert_eq!(walks[0].range, WalkRange::Tied { at: at(5), from: Some(at(5)) });
 }
 
@@ -161,7 +164,7 @@ fn constant_changes_are_left_to_the_next_run_with_the_cursor() {
         }
     };
     assert_eq!((next, n), (Next::Later, i64::from(MOST_PAGES_BEYOND)));
-    assert!(walk.cursor.is_some());
+    assert!(walk.cursor().is_some());
     assert_eq!(walk.take(&page(&[2000], Some("more"))).0, Next::Page, "the next run has as many pages again");
 }
 
@@ -174,35 +177,23 @@ fn anomalous_pages_are_reported() {
 }
 
 #[test]
-fn different_key_discards_the_cursor() {
-    let mut walk = changes(0);
-    walk.take(&page(&[1, 5], Some("a")));
-    let kept = walk.clone().resumed("k", at(1000));
-    assert_eq!(kept[0].cursor, Some(Cursor::from("a")));
-    let given_up = walk.resumed("other", at(1000));
-    assert_eq!(given_up[0].cursor, None);
-    assert_eq!(given_up[0].key, "other");
-    assert_eq!(given_up[0].range, WalkRange::Changes { after: Some(at(5)), inclusive: true });
-}
-
-#[test]
 fn checkpoint_round_trips_through_storage() {
-    let mut walk = changes(0);
+    let mut walk = changes(0).in_run_of(at(100)).counted();
     walk.take(&page(&[1, 5], Some("a")));
     let text = serde_json::to_string(&walk).unwrap();
     let back: Walk = serde_json::from_str(&text).unwrap();
-    assert_eq!((back.cursor, back.frontier, back.high), (walk.cursor, walk.frontier, walk.high));
+    assert_eq!(back, Walk { turn: Turn::default(), ..walk });
 }
 
 #[test]
 fn a_cut_walk_ends_at_the_cut_and_keeps_its_cursor() {
-    let mut walk = Walk::new(WalkRange::All, "k").counted();
+    let mut walk = Walk::new(WalkRange::All).counted();
     walk.take(&page(&[1, 5], Some("a")));
     let parts = walk.cut(at(5), &[at(20), at(30)]).unwrap();
-    assert_eq!((parts[0].cursor.clone(), parts[0].until, parts[0].rows), (Some(Cursor::from("a")), Some(at(20)), 2));
+    assert_eq!((parts[0].cursor(), parts[0].until, parts[0].seen.rows), (Some(&Cursor::from("a")), Some(at(20)), 2));
     assert_eq!(parts[1].range, WalkRange::Created { from: Some(at(20)), to: Some(at(30)) });
     assert_eq!(parts[2].range, WalkRange::Created { from: Some(at(30)), to: None });
-    assert!(parts[1].counted && parts[1].cursor.is_none());
+    assert!(parts[1].size.counted && parts[1].cursor().is_none());
     let mut low = parts[0].clone();
     assert_eq!(low.take(&page(&[6, 19], Some("b"))).0, Next::Page);
     let Next::Restart(again) = low.restart() else { panic!() };
@@ -215,31 +206,24 @@ fn a_cut_walk_ends_at_the_cut_and_keeps_its_cursor() {
 }
 
 #[test]
-fn cursor_of_another_time_is_not_followed() {
-    let resumed = |walk: &Walk, now: i64| walk.clone().resumed("k", at(now)).remove(0);
-    let mut walk = Walk::new(WalkRange::All, "k");
-    walk.take(&page(&[1, 5], Some("a")));
-    for now in [1000, 1599, 401] {
-        assert_eq!(resumed(&walk, now).cursor, Some(Cursor::from("a")), "{now}");
+fn cursor_is_followed_in_its_run_and_later_only_where_values_lead_nowhere() {
+    let resumed = |walk: &Walk, reader: Reader| walk.clone().resumed(&reader).remove(0);
+    let (same, later, other) = (reader(1, "k"), reader(2, "k"), reader(2, "other"));
+    let mut walk = Walk::new(WalkRange::All);
+    let from = |second: i64| WalkRange::Created { from: Some(at(second)), to: None };
+    for (keys, cursor, is_followed_later, by_value) in [
+        (vec![1, 5], "a", false, from(5)),
+        (vec![5, 5], "b", true, from(5)),
+        (vec![], "c", true, from(5)),
+        (vec![5, 7], "d", false, from(7)),
+        (vec![9, 6], "e", true, WalkRange::All),
+    ] {
+        walk.take(&page(&keys, Some(cursor)));
+        assert_eq!(resumed(&walk, same.clone()).cursor(), Some(&Cursor::from(cursor)), "{cursor}");
+        assert_eq!(resumed(&walk, later.clone()).cursor().is_some(), is_followed_later, "{cursor}");
+        let otherwise = resumed(&walk, other.clone());
+        assert_eq!((otherwise.cursor(), &otherwise.range), (None, &by_value), "{cursor}, another key");
     }
-    for now in [1600, 400] {
-        let resumed = resumed(&walk, now);
-        let from_the_last_row = WalkRange::Created { from: Some(at(5)), to: None };
-        assert_eq!((resumed.cursor, resumed.range), (None, from_the_last_row), "{now}");
-    }
-    // Narrowing to a page of ties, or after disorder, would read more than that page: it is read again, and continued if
-    // it still ends with the same record.
-    for (rows, next) in [([5, 5], "b"), ([9, 6], "d")] {
-        let before = walk.cursor.clone();
-        walk.take(&page(&rows, Some(next)));
-        let again = resumed(&walk, 9000);
-        assert_eq!((&again.cursor, &again.range), (&before, &WalkRange::All), "{next}");
-        assert_eq!(again.clone().take(&page(&rows, Some(next))).0, Next::Page);
-        assert!(matches!(again.clone().take(&page(&[rows[0]; 0], Some(next))).0, Next::Restart(_)));
-        assert!(matches!(again.clone().take(&page(&[rows[0], 8], Some(next))).0, Next::Restart(_)));
-    }
-    walk.take(&page(&[5, 7], Some("c")));
-    assert_eq!(resumed(&walk, 1000).cursor, Some(Cursor::from("c")));
 }
 
 #[test]
@@ -253,7 +237,7 @@ fn walk_is_of_the_run_that_brought_it_to_where_later_changes_sort_before_it() {
         walk.take(facts);
         walk
     };
-    let later = |walk: Walk| walk.in_run_of(at(300)).present_at.map(|then| then.since(at(0)).as_secs());
+    let later = |walk: Walk| walk.in_run_of(at(300)).present.at.map(|then| then.since(at(0)).as_secs());
     assert_eq!(later(changes(0).in_run_of(at(100))), Some(300), "nothing read");
     for (last, settled_at, expected, name) in [
         (Some(940), Some(940), 300, "settled"),
@@ -268,6 +252,4 @@ fn walk_is_of_the_run_that_brought_it_to_where_later_changes_sort_before_it() {
     assert_eq!(later(walks[0].clone()), Some(100), "without its cursor");
     passed.take(&page(Some(9_001), Some(10_000)));
     assert_eq!(later(passed.clone()), Some(100), "what it has passed once may have changed since");
-    assert_eq!(later(Walk { present_at: None, ..passed }), None, "of an older version");
-    assert_eq!(later(Walk { present_at: None, passed: false, ..read(&page(Some(5), Some(940))) }), None, "the same");
 }

@@ -1,8 +1,6 @@
 //! How a walk goes on by value: cut into slices, without a cursor that is of no use, or in a later run.
 
-use std::collections::HashSet;
-
-use super::{CURSOR_AGE, Frontier, LastPage, MOST_RESTARTS, Next, Walk, WalkRange};
+use super::{Frontier, MOST_RESTARTS, Next, Reader, Seen, Turn, Walk, WalkRange};
 use crate::model::Instant;
 
 impl Walk {
@@ -23,32 +21,23 @@ impl Walk {
         let ends = cuts.iter().skip(1).copied().map(Some).chain([end]);
         let further = cuts.iter().zip(ends).map(|(from, to)| {
             let range = WalkRange::Created { from: Some(*from), to };
-            Walk { page_size: self.page_size, ..Walk::new(range, &self.key) }.counted()
+            Walk { page_size: self.page_size, ..Walk::new(range) }.counted()
         });
         Some(std::iter::once(first).chain(further).collect())
     }
 
     /// This walk, going on with a range that it has read nothing of.
     pub(super) fn with_range(&self, range: WalkRange) -> Walk {
-        Walk {
-            high: self.high,
-            served_at: self.served_at,
-            rows: self.rows,
-            pages: self.pages,
-            origin: self.origin,
-            page_size: self.page_size,
-            present_at: self.present_at,
-            passed: self.passed,
-            ..Walk::new(range, &self.key)
-        }
+        let (origin, page_size, present, seen) = (self.origin, self.page_size, self.present, self.seen);
+        Walk { origin, page_size, present, seen, ..Walk::new(range) }
     }
 
-    /// What to do if the cursor is unusable: refused, of another key, or going in circles.
+    /// What to do if the cursor is unusable: refused, of an earlier run, or going in circles.
     pub fn restart(&self) -> Next {
-        if self.restarts >= MOST_RESTARTS {
+        if self.turn.restarts >= MOST_RESTARTS {
             return Next::Stuck;
         }
-        if let (WalkRange::Changes { .. }, Frontier::At(at), 1..) = (&self.range, self.frontier, self.restarts) {
+        if let (WalkRange::Changes { .. }, Frontier::At(at), 1..) = (&self.range, self.frontier, self.turn.restarts) {
             // By value as well, it does not get through the rows that share this timestamp: they are told apart by the
             // other one.
             return Next::Restart(vec![self.with_range(WalkRange::Tied { at: at.whole_second(), from: None })]);
@@ -70,51 +59,31 @@ impl Walk {
             (WalkRange::All, Frontier::Nulls) => vec![WalkRange::WithoutCreated],
             (range, _) => vec![range.clone()],
         };
-        Next::Restart(
-            ranges
-                .into_iter()
-                .map(|range| Walk {
-                    high: self.high,
-                    served_at: self.served_at,
-                    pages: self.pages,
-                    origin: self.origin,
-                    reached: self.reached,
-                    restarts: self.restarts + 1,
-                    orderly: self.orderly,
-                    page_size: self.page_size,
-                    until: self.until,
-                    present_at: self.present_at,
-                    passed: self.passed,
-                    ..Walk::new(range, &self.key)
-                })
-                .collect(),
-        )
+        let turn = Turn { reached: self.turn.reached, restarts: self.turn.restarts + 1, ..Turn::default() };
+        let again = |range| Walk {
+            until: self.until,
+            orderly: self.orderly,
+            seen: Seen { rows: 0, ..self.seen },
+            turn: turn.clone(),
+            ..self.with_range(range)
+        };
+        Next::Restart(ranges.into_iter().map(again).collect())
     }
 
-    /// This walk in a run that continues it now, with that run's key: cursors are bound to the key's scopes, so with a
-    /// different key the walk continues without the cursor. After a pause it continues from its last row, or reads its
-    /// last page again if that would read more. Restarts of earlier runs no longer count; otherwise a walk that was
-    /// given up once would be given up forever.
+    /// This walk as `reader` goes on with it. A cursor of its own it follows; one of an earlier run only where it cannot go
+    /// on by value without reading the last page again, and with the same key. Restarts of earlier runs do not count;
+    /// otherwise a walk that was given up once would be given up forever.
     #[must_use]
-    pub fn resumed(self, key: &str, now: Instant) -> Vec<Walk> {
-        let is_recent = |at: Instant| now.since(at).max(at.since(now)) < CURSOR_AGE;
-        let is_usable = self.key == key || self.cursor.is_none();
-        let is_stale = self.cursor.is_some() && !self.cursor_at.is_some_and(is_recent);
-        let can_narrow = self.orderly && !self.tied && matches!(self.frontier, Frontier::At(_));
-        let (followed, ended_with) = (HashSet::new(), HashSet::new());
-        let renamed = Walk { key: key.to_string(), restarts: 0, beyond: 0, empty: 0, followed, ended_with, ..self };
-        if is_usable && !is_stale {
-            return vec![renamed];
-        }
-        if is_usable && !can_narrow {
-            return vec![match renamed.last_page.clone() {
-                Some(LastPage { cursor, record }) => Walk { cursor, expected: Some(record), ..renamed },
-                None => renamed,
-            }];
-        }
-        match renamed.restart() {
+    pub fn resumed(self, reader: &Reader) -> Vec<Walk> {
+        let leads_on = |tied: bool| self.orderly && !tied && matches!(self.frontier, Frontier::At(_));
+        let follows = self
+            .next
+            .as_ref()
+            .is_none_or(|next| next.reader == *reader || next.reader.key == reader.key && !leads_on(next.tied));
+        let fresh = Walk { turn: Turn::default(), ..self };
+        match if follows { Next::Page } else { fresh.restart() } {
             Next::Restart(walks) => walks,
-            _ => vec![Walk::new(renamed.range, key)],
+            _ => vec![fresh],
         }
     }
 }
