@@ -15,7 +15,7 @@ use super::job::Job;
 use super::plan::Step;
 use super::step_failures::{FailedAttempt, StepCost, StepFailures};
 use super::walks::closing_counts::OwedCounts;
-use super::walks::walk::Reader;
+use super::walks::walk::CursorOwner;
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::ServiceTime;
 use crate::model::{Object, RecordId, Resource, Ru};
@@ -27,7 +27,7 @@ pub(super) struct Run<'a> {
     pub(super) engine: &'a Engine,
     pub(super) job: &'a Job,
     /// Who it is for the cursors that it receives.
-    pub(super) reader: Reader,
+    pub(super) reader: CursorOwner,
     /// Whether a person requested it, or the schedule.
     pub(super) by_person: bool,
     /// What requests had cost when the run started.
@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
         Run {
             engine,
             job,
-            reader: Reader { run, key: engine.client.key_fingerprint().to_string() },
+            reader: CursorOwner { run, key: engine.client.key_fingerprint().to_string() },
             by_person: trigger != "schedule",
             began_at: StepCost { spent: engine.meter.ledger().total, answered: engine.client.answered() },
             failures: OnceLock::new(),

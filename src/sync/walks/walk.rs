@@ -48,7 +48,7 @@ pub enum Frontier {
 
 /// Who received a cursor: a run, with its key, whose scopes the cursor is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reader {
+pub struct CursorOwner {
     /// The run in `sync_runs`.
     pub run: i64,
     /// The fingerprint of its key.
@@ -67,7 +67,7 @@ pub struct Facts {
     /// The cursor of the next page.
     pub next: Option<Cursor>,
     /// Who received it.
-    pub reader: Reader,
+    pub reader: CursorOwner,
     /// The service's time when the page was asked for, at least.
     pub served_at: Option<Instant>,
     /// Before this, nothing is committed any more: the overlap before `served_at`.
@@ -163,7 +163,7 @@ pub struct Present {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct NextPage {
     cursor: Cursor,
-    reader: Reader,
+    reader: CursorOwner,
     /// Whether all rows of the page have the same timestamp: a walk from there would read the page again.
     tied: bool,
 }

@@ -6,8 +6,8 @@ fn at(second: i64) -> Instant {
     Instant::from_secs(1_700_000_000 + second).unwrap()
 }
 
-fn reader(run: i64, key: &str) -> Reader {
-    Reader { run, key: key.into() }
+fn reader(run: i64, key: &str) -> CursorOwner {
+    CursorOwner { run, key: key.into() }
 }
 
 fn page(keys: &[i64], next: Option<&str>) -> Facts {
@@ -207,7 +207,7 @@ fn a_cut_walk_ends_at_the_cut_and_keeps_its_cursor() {
 
 #[test]
 fn cursor_is_followed_in_its_run_and_later_only_where_values_lead_nowhere() {
-    let resumed = |walk: &Walk, reader: Reader| walk.clone().resumed(&reader).remove(0);
+    let resumed = |walk: &Walk, reader: CursorOwner| walk.clone().resumed(&reader).remove(0);
     let (same, later, other) = (reader(1, "k"), reader(2, "k"), reader(2, "other"));
     let mut walk = Walk::new(WalkRange::All);
     let from = |second: i64| WalkRange::Created { from: Some(at(second)), to: None };

@@ -1,6 +1,6 @@
 //! How a walk goes on by value: cut into slices, without a cursor that is of no use, or in a later run.
 
-use super::{Frontier, MOST_RESTARTS, Next, Reader, Seen, Turn, Walk, WalkRange};
+use super::{CursorOwner, Frontier, MOST_RESTARTS, Next, Seen, Turn, Walk, WalkRange};
 use crate::model::Instant;
 
 impl Walk {
@@ -74,7 +74,7 @@ impl Walk {
     /// on by value without reading the last page again, and with the same key. Restarts of earlier runs do not count;
     /// otherwise a walk that was given up once would be given up forever.
     #[must_use]
-    pub fn resumed(self, reader: &Reader) -> Vec<Walk> {
+    pub fn resumed(self, reader: &CursorOwner) -> Vec<Walk> {
         let leads_on = |tied: bool| self.orderly && !tied && matches!(self.frontier, Frontier::At(_));
         let follows = self
             .next
