@@ -136,7 +136,7 @@ impl BudgetMeter {
         *self.set_back.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What follows from a clock that was set back by so much is stored, with the ledger.
+    /// Marks a set-back of `by` as stored, with the ledger.
     pub fn set_back_is_stored(&self, by: Duration) {
         let mut set_back = self.set_back.lock().unwrap_or_else(PoisonError::into_inner);
         *set_back = set_back.saturating_sub(by);

@@ -112,7 +112,7 @@ impl Engine {
         };
         let error = result.as_ref().err().map(error_chain);
         let failure = error.clone().filter(|_| outcome == RunOutcome::Failed);
-        // An error that is not of single steps: the delays of steps say nothing any more.
+        // The run failed as a whole, so per-step delays no longer apply.
         let fails_as_a_whole = match &result {
             Err(error) => suspension.is_none() && !is_not_due(error) && results.failed_steps.is_empty(),
             Ok(()) => false,

@@ -154,7 +154,7 @@ impl Run<'_> {
         Ok(noted.await?)
     }
 
-    /// Reads again the records that have a value here and that the filter did not give: they lost it while the field was
+    /// Reads again the records with a local value that the filter did not return: they lost it while the field was
     /// archived, or slipped between two pages. Those of each list are noted as read, even if an error ends it, so that the
     /// next run goes on with the others.
     async fn read_passed_over(&self, object: Object, key: &FieldKey) -> Result<(), SyncError> {

@@ -128,7 +128,7 @@ impl Run<'_> {
             let (from, most) = (last.clone(), behind.min(BATCH));
             let due = self.engine.store.read(move |tx| tx.due_details(object, from.as_ref(), most as usize)).await?;
             if (due.len() as u64) < most {
-                // Somebody else changed the tables: there are fewer than were counted.
+                // Another process changed the tables: there are fewer than were counted.
                 self.engine.store.write(move |tx| tx.recount(object)).await?;
                 (behind, wanted) = (due.len() as u64, due.len() as u64);
             }

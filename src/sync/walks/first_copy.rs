@@ -8,7 +8,7 @@
 //! # Always true
 //! - The slices that are stored cover every record that was not read. A cut is one transaction; a kill at any moment
 //!   leaves slices that the next run walks, if in fewer parts.
-//! - Where all of this is of no use (no totals, no dates, disorder), the list is read by one walker, as before.
+//! - If the service gives no totals, dates or order, one walker reads the list.
 
 use std::time::Duration;
 
