@@ -158,7 +158,9 @@ pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts, StoreError> {
             Ok(EditState::Queued) => counts.queued = count,
             Ok(EditState::Held) => counts.held = count,
             Ok(EditState::Sending) => counts.sending = count,
-            _ => counts.conflict = count,
+            Ok(EditState::Conflict) => counts.conflict = count,
+            // Somebody wrote it by hand.
+            _ => continue,
         }
         let oldest: Option<Instant> = oldest.parse().ok();
         counts.oldest = counts.oldest.into_iter().chain(oldest).min();
@@ -188,8 +190,7 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreE
     let applied: Vec<i64> = tx
         .conn
         .prepare_cached(
-            "SELECT o.id FROM outbox AS o WHERE o.state IN ('rejected', 'applied', 'dropped', 'replaced')
-           AND o.state = 'applied' AND o.finished_at >= ?1 AND o.undoes IS NULL
+            "SELECT o.id FROM outbox AS o WHERE o.state = 'applied' AND o.finished_at >= ?1 AND o.undoes IS NULL
            AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.undoes = o.id AND u.state NOT IN ('rejected', 'dropped'))
          ORDER BY o.id",
         )
@@ -209,8 +210,7 @@ pub fn rejected(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
     let count: i64 = tx
         .conn
         .query_row(
-            "SELECT count(*) FROM outbox AS o WHERE o.state IN ('rejected', 'applied', 'dropped', 'replaced')
-               AND o.state = 'rejected' AND NOT EXISTS (SELECT 1 FROM outbox AS r WHERE r.repeats = o.id)",
+            "SELECT count(*) FROM outbox AS o WHERE o.state = 'rejected' AND o.finished_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM outbox AS r WHERE r.repeats = o.id)",
             [],
             |row| row.get(0),
         )

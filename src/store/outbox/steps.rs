@@ -313,7 +313,7 @@ impl MirrorTx<'_> {
     pub fn forget_edits_before(&self, cutoff: Instant) -> Result<(), StoreError> {
         let ended = "SELECT o.id FROM outbox AS o WHERE o.state IN ('rejected', 'applied', 'dropped', 'replaced')
              AND o.finished_at < ?1 AND NOT EXISTS (SELECT 1 FROM outbox AS p WHERE p.merged_into = o.id
-               AND p.state IN ('queued', 'held', 'sending', 'conflict'))";
+               AND p.finished_at IS NULL)";
         for sql in [
             format!("DELETE FROM outbox_events WHERE outbox_id IN ({ended})"),
             format!("DELETE FROM outbox WHERE id IN ({ended})"),
