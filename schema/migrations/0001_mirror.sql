@@ -408,6 +408,7 @@ CREATE TABLE outbox_events (
     at TEXT NOT NULL, -- UTC
     from_state TEXT, -- NULL where the edit was made
     to_state TEXT NOT NULL,
+    who TEXT, -- a user of the operating system, sql for a shell, mcp for an assistant; NULL where crm-mirror did it by itself
     why TEXT NOT NULL -- a sentence
 ) STRICT;
 

@@ -179,6 +179,7 @@ async fn trail_and_states_of_edits_cannot_be_changed_from_a_shell() {
         let refused = conn.execute_batch(sql).unwrap_err().to_string();
         assert!(refused.contains("is written by crm-mirror alone"), "{sql}: {refused}");
     }
+    assert_eq!(mirror.one("SELECT DISTINCT who FROM outbox_events"), "'sql'");
     // Another edit of the column replaces the first one.
     conn.execute_batch("UPDATE contacts_full SET position = 'y' WHERE id = 'c0001'").unwrap();
     assert_eq!(mirror.one("SELECT group_concat(state, ' ') FROM outbox"), "'replaced queued'");

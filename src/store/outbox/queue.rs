@@ -13,8 +13,9 @@ use crate::store::tx::MirrorTx;
 
 const DOING: &str = "queue an edit";
 
-static MERGE: LazyLock<[String; 3]> =
-    LazyLock::new(|| queue_statements::merge(EditedRecord { object: ":object", record: ":record", now: ":now" }));
+static MERGE: LazyLock<[String; 3]> = LazyLock::new(|| {
+    queue_statements::merge(EditedRecord { object: ":object", record: ":record", now: ":now", who: ":who" })
+});
 
 static INSERT: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -55,7 +56,8 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
     }
     let (record, etag, now) = (edit.record.as_str(), edit.base_etag.map(Etag::as_str), now.to_string());
     let object = edit.object.as_str();
-    let values: [(&str, &dyn ToSql); 8] = [
+    let who = tx.author.borrow();
+    let values: [(&str, &dyn ToSql); 9] = [
         (":object", &object),
         (":record", &record),
         (":base_etag", &etag),
@@ -64,6 +66,7 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
         (":repeats", &edit.repeats),
         (":why", &why),
         (":now", &now),
+        (":who", &*who),
     ];
     let execute = |sql: &str| -> Result<usize, StoreError> {
         let mut stmt = conn.prepare_cached(sql).doing(DOING)?;
@@ -81,7 +84,7 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
     let queued = (execute(&INSERT)? > 0).then(|| conn.last_insert_rowid());
     if queued.is_some() {
         execute(
-            "INSERT INTO outbox_events (outbox_id, at, to_state, why) VALUES (last_insert_rowid(), :now, 'queued', :why)",
+            "INSERT INTO outbox_events (outbox_id, at, to_state, who, why) VALUES (last_insert_rowid(), :now, 'queued', :who, :why)",
         )?;
     }
     execute(queue_statements::END)?;

@@ -28,6 +28,8 @@ pub(super) struct EditedRecord<'a> {
     pub record: &'a str,
     /// The time.
     pub now: &'a str,
+    /// Who makes it.
+    pub who: &'a str,
 }
 
 /// The fields of an edit as rows; none if they are not JSON.
@@ -49,7 +51,7 @@ pub(super) const END: &str = "DELETE FROM outbox_values";
 
 /// Merges the values with the waiting edits of the record, in order.
 pub(super) fn merge(of: EditedRecord<'_>) -> [String; 3] {
-    let EditedRecord { object, record, now } = of;
+    let EditedRecord { object, record, now, who } = of;
     let pending = format!(
         "FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{{}}' END) AS f
     WHERE o.object_type = {object} AND o.record_id = {record} AND o.{OPEN} AND o.state <> 'conflict'
@@ -76,8 +78,8 @@ pub(super) fn merge(of: EditedRecord<'_>) -> [String; 3] {
         ),
         // The history of the edits that this one replaces, completely or in part.
         format!(
-            "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
-SELECT outbox.id, {now}, outbox.state, CASE WHEN {kept} <> '{{}}' THEN outbox.state WHEN {taken_back} THEN 'dropped' ELSE 'replaced' END,
+            "INSERT INTO outbox_events (outbox_id, at, from_state, who, to_state, why)
+SELECT outbox.id, {now}, outbox.state, {who}, CASE WHEN {kept} <> '{{}}' THEN outbox.state WHEN {taken_back} THEN 'dropped' ELSE 'replaced' END,
   CASE WHEN {taken_back} THEN 'taken back: ' ELSE 'replaced by a later edit before it was sent: ' END
     || (SELECT group_concat(f.key, ', ') FROM {FIELDS} AS f JOIN {SHARED})
 FROM outbox WHERE {unsent}"

@@ -92,6 +92,8 @@ pub struct TrailLine {
     pub from: Option<String>,
     /// The state after.
     pub to: String,
+    /// Who took it: a user of the operating system, `sql` or `mcp`; `None` where crm-mirror did.
+    pub who: Option<String>,
     /// Why.
     pub why: String,
 }
@@ -121,11 +123,12 @@ pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>
     let Some(edit) = edit_line(tx, id)? else { return Ok(None) };
     let mut stmt = tx
         .conn
-        .prepare("SELECT at, from_state, to_state, why FROM outbox_events WHERE outbox_id = ?1 ORDER BY id")
+        .prepare("SELECT at, from_state, to_state, who, why FROM outbox_events WHERE outbox_id = ?1 ORDER BY id")
         .doing(DOING)?;
     let trail = stmt.query_map(params![id], |row| {
         let (at, from) = (edits::text(row, 0)?, edits::optional_text(row, 1)?);
-        Ok(TrailLine { at, from, to: edits::text(row, 2)?, why: edits::text(row, 3)? })
+        let (to, who) = (edits::text(row, 2)?, edits::optional_text(row, 3)?);
+        Ok(TrailLine { at, from, to, who, why: edits::text(row, 4)? })
     });
     Ok(Some((edit, trail.and_then(Iterator::collect).doing(DOING)?)))
 }

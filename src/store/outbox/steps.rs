@@ -223,9 +223,12 @@ impl MirrorTx<'_> {
         }
         self.conn
             .prepare_cached(
-                "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why) VALUES (?1, ?2, ?3, ?4, ?5)",
+                "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, who, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )
-            .and_then(|mut stmt| stmt.execute(params![edit, now, step.from.as_str(), step.to.as_str(), step.why]))
+            .and_then(|mut stmt| {
+                let who = self.author.borrow();
+                stmt.execute(params![edit, now, step.from.as_str(), step.to.as_str(), *who, step.why])
+            })
             .doing(WRITE)?;
         Ok(true)
     }

@@ -148,14 +148,19 @@ END",
 
 /// The triggers of `outbox` that complete an edit made with SQL. An edit without columns is not made.
 fn completing() -> String {
-    let merge = queue_statements::merge(EditedRecord { object: "NEW.object_type", record: "NEW.record_id", now: NOW });
+    let merge = queue_statements::merge(EditedRecord {
+        object: "NEW.object_type",
+        record: "NEW.record_id",
+        now: NOW,
+        who: "'sql'",
+    });
     format!(
         "DROP TRIGGER IF EXISTS outbox_leave_out_empty;
 DROP TRIGGER IF EXISTS outbox_begin_history;
 DROP TRIGGER IF EXISTS outbox_merge;
 CREATE TRIGGER outbox_leave_out_empty BEFORE INSERT ON outbox WHEN NEW.fields IS NULL BEGIN SELECT RAISE(IGNORE); END;
 CREATE TRIGGER outbox_begin_history AFTER INSERT ON outbox BEGIN
-INSERT INTO outbox_events (outbox_id, at, to_state, why) VALUES (NEW.id, NEW.queued_at, NEW.state, 'changed with SQL'); END;
+INSERT INTO outbox_events (outbox_id, at, to_state, who, why) VALUES (NEW.id, NEW.queued_at, NEW.state, 'sql', 'changed with SQL'); END;
 CREATE TRIGGER outbox_merge AFTER UPDATE OF source ON outbox BEGIN
 {};
 END",
