@@ -111,6 +111,7 @@ impl Exit {
             | PublishError::RowSecurity { .. }
             | PublishError::Statement { .. } => Exit::Config,
             PublishError::Busy { .. } | PublishError::Unsettled => Exit::Paused,
+            PublishError::Store(error) if error.is_busy() => Exit::Paused,
             PublishError::Empty | PublishError::Lock { .. } => Exit::Storage,
             PublishError::Store(error) => Exit::of_store(error),
         }
@@ -120,6 +121,7 @@ impl Exit {
     pub fn of_sync(error: &SyncError) -> Exit {
         match error {
             SyncError::Api { source, .. } => Exit::of_api(source),
+            SyncError::Store(source) if source.is_busy() => Exit::Paused,
             SyncError::Store(source) => Exit::of_store(source),
             SyncError::NotAdvancing { .. } | SyncError::NotRecognised { .. } | SyncError::NotDue { .. } => {
                 Exit::Unavailable

@@ -393,10 +393,10 @@ CREATE TABLE outbox (
     repeats INTEGER REFERENCES outbox (id) -- the finished edit that it tries again
 ) STRICT;
 
-CREATE INDEX outbox_open ON outbox (object_type, record_id, id) WHERE state IN ('queued', 'held', 'sending', 'conflict');
-CREATE INDEX outbox_new ON outbox (id) WHERE state IN ('queued', 'held') AND tried_at IS NULL;
+CREATE INDEX outbox_open ON outbox (object_type, record_id, id) WHERE finished_at IS NULL;
+CREATE INDEX outbox_new ON outbox (state, id) WHERE finished_at IS NULL AND tried_at IS NULL;
 CREATE INDEX outbox_tried ON outbox (tried_at) WHERE tried_at IS NOT NULL;
-CREATE INDEX outbox_ended ON outbox (state, finished_at) WHERE state IN ('rejected', 'applied', 'dropped', 'replaced');
+CREATE INDEX outbox_ended ON outbox (state, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX outbox_merged ON outbox (merged_into) WHERE merged_into IS NOT NULL;
 CREATE INDEX outbox_undoes ON outbox (undoes) WHERE undoes IS NOT NULL;
 CREATE INDEX outbox_repeats ON outbox (repeats) WHERE repeats IS NOT NULL;
@@ -408,6 +408,7 @@ CREATE TABLE outbox_events (
     at TEXT NOT NULL, -- UTC
     from_state TEXT, -- NULL where the edit was made
     to_state TEXT NOT NULL,
+    who TEXT, -- a user of the operating system, sql for a shell, mcp for an assistant; NULL where crm-mirror did it by itself
     why TEXT NOT NULL -- a sentence
 ) STRICT;
 
@@ -436,7 +437,7 @@ SELECT o.id, o.object_type, o.record_id, coalesce(c.name, k.name), f.key,
 FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
 LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
 LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id
-WHERE o.state IN ('queued', 'held', 'sending', 'conflict');
+WHERE o.finished_at IS NULL;
 
 -- Until when no request is made for the edits of a record, of an object, or of an object's custom fields. The program's own.
 CREATE TABLE outbox_delays (
@@ -455,5 +456,6 @@ CREATE TABLE outbox_delays (
 CREATE TABLE outbox_values (
     column_name TEXT PRIMARY KEY,
     change TEXT NOT NULL, -- JSON, [before, after]
-    cancels INTEGER NOT NULL DEFAULT 0 -- 1 where it takes back an edit that was never sent
+    unproven INTEGER NOT NULL DEFAULT 0, -- 1 if the record's version does not prove the value before
+    effect INTEGER NOT NULL DEFAULT 1 -- 0: changes nothing, 1: becomes part of the edit, 2: takes back an edit that was never sent
 ) STRICT, WITHOUT ROWID;

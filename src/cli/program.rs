@@ -8,11 +8,14 @@ use clap::error::ErrorKind;
 
 use super::ui::{commands, output};
 use super::{Cli, Failure, logging};
+use crate::app::person;
 use crate::exit::Exit;
 
 /// Runs the program with these arguments, the program's name first.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
     let args: Vec<OsString> = args.into_iter().collect();
+    // Before a verb takes the identity of the mirror's owner.
+    person();
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(e) => {

@@ -9,9 +9,10 @@ use super::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use super::job::{FailureKind, RunEnd, RunEnding};
 use super::status_reply::{DaemonStatus, PageStatus};
 use crate::config::Config;
+use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::Object;
-use crate::sync::{Findings, Summary};
+use crate::sync::{Findings, Summary, Suspension};
 
 /// A message to the daemon's loop.
 #[derive(Debug)]
@@ -62,6 +63,13 @@ impl JobRunEnd {
     pub(super) fn panicked() -> JobRunEnd {
         let reason = "internal error: the run panicked; please report it as a bug".into();
         JobRunEnd::failed(FailureKind::Passing, reason, Exit::Internal, Some("the log shows where"))
+    }
+
+    /// The result of a run that another program's lock on the mirror ended, or did not let start.
+    pub(super) fn locked(error: &dyn std::error::Error) -> JobRunEnd {
+        let suspended = RunEnd::Suspended(Suspension::Locked);
+        let ended = JobRunEnd::failed(FailureKind::Passing, error_chain(error), Exit::Paused, None);
+        JobRunEnd { ending: RunEnding { end: suspended, ..ended.ending }, ..ended }
     }
 
     /// The result of a run that failed, or could not start.

@@ -131,6 +131,8 @@ impl Opening {
             self.report(&error);
             let next = match error {
                 StoreError::Locked { .. } => LOCKED,
+                // SQLite has waited already.
+                error if error.is_busy() => LOCKED,
                 _ => {
                     let now = delay;
                     delay = (delay * 2).min(DELAYS.1);

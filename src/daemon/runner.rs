@@ -23,7 +23,7 @@ use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::{StateKey, StoreError, report};
-use crate::sync::{Job, Selection, Summary, SyncError};
+use crate::sync::{Job, Selection, Summary, Suspension, SyncError};
 
 /// The state entry for the time since when the schedule is paused.
 pub(super) const PAUSED: StateKey = StateKey::PausedSince;
@@ -191,6 +191,9 @@ async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>
         Ok::<_, MirrorError>(mirror.reserve_for_schedule().await?)
     };
     if let Err(error) = prepared.await {
+        if matches!(&error, MirrorError::Store(error) if error.is_busy()) {
+            return JobRunEnd::locked(&error);
+        }
         let error = DaemonError::from(error);
         return JobRunEnd::failed(FailureKind::Passing, error_chain(&error), error.exit(), error.hint());
     }
@@ -209,6 +212,7 @@ async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>
             error: None,
             hint: None,
         },
+        Err(error) if error.suspension() == Some(Suspension::Locked) => JobRunEnd::locked(&error),
         Err(error) => {
             let kind = kind(mirror, &job.job, &error).await;
             let mut ended = JobRunEnd::failed(kind, error_chain(&error), Exit::of_sync(&error), error.hint());

@@ -87,25 +87,32 @@ impl Clock for SystemClock {
     }
 }
 
-/// The monotonic clock of the machine, with a number derived from the kernel's boot id.
+/// The monotonic clock of the machine, with a number derived from the kernel's boot id. Where that cannot be read, as with
+/// `ProcSubset=pid` in a unit, each process counts as a new boot.
 #[cfg(target_os = "linux")]
 fn system_monotonic() -> Option<MonotonicReading> {
-    static BOOT: OnceLock<Option<u32>> = OnceLock::new();
-    let boot = (*BOOT.get_or_init(|| {
-        let name = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-        u32::from_str_radix(name.get(..8)?, 16).ok()
-    }))?;
+    static BOOT: OnceLock<u32> = OnceLock::new();
+    let boot = *BOOT.get_or_init(|| {
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+        id.and_then(|id| u32::from_str_radix(id.get(..8)?, 16).ok()).unwrap_or_else(of_this_process)
+    });
     // Unlike the usual monotonic clock, this one counts the time that the machine sleeps.
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let micros = u64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000)? + u64::try_from(time.tv_nsec).ok()? / 1000;
     Some(MonotonicReading { boot, micros })
 }
 
+/// A number that another process hardly has: in a container, every process may have the same id.
+fn of_this_process() -> u32 {
+    let now = Instant::system_now().to_string();
+    now.bytes().fold(std::process::id(), |hash, byte| hash.wrapping_mul(16_777_619) ^ u32::from(byte))
+}
+
 /// The monotonic clock of this process, for systems without a boot id: each process counts as a new boot.
 #[cfg(not(target_os = "linux"))]
 fn system_monotonic() -> Option<MonotonicReading> {
     static START: OnceLock<(u32, std::time::Instant)> = OnceLock::new();
-    let (boot, start) = START.get_or_init(|| (std::process::id(), std::time::Instant::now()));
+    let (boot, start) = START.get_or_init(|| (of_this_process(), std::time::Instant::now()));
     Some(MonotonicReading { boot: *boot, micros: u64::try_from(start.elapsed().as_micros()).ok()? })
 }
 

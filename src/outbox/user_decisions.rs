@@ -8,6 +8,7 @@
 //! - An undo is sent only if the record still has the values of the edit, and to the workspace that the edit was applied in.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ use super::patch_request;
 use super::queue::{self, EditRequest, QueueError};
 use super::rebase::{self, FieldState, Verdict};
 use super::typed_values::Given;
-use crate::model::{Edit, EditState, EditedFields, Instant, Object, RecordId, is_unknown};
+use crate::model::{Edit, EditState, Editable, EditedFields, Instant, Object, RecordId, is_unknown};
 use crate::store::outbox_report::{self, EditLine};
 use crate::store::queue::{self as stored, NewEdit};
 use crate::store::{EditStep, MirrorTx, StoreError};
@@ -284,18 +285,26 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
         }
     }
     let mut undo: Vec<UndoEdit> = undo.into_values().collect();
+    let mut editable = BTreeMap::new();
     for of_record in &mut undo {
-        of_record.changed = changed(tx, of_record)?;
+        let editable = match editable.entry(of_record.object) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(tx.editable(of_record.object)?),
+        };
+        of_record.changed = changed(tx, of_record, editable)?;
     }
     Ok(undo)
 }
 
 /// The columns of an undo whose values were changed since.
-fn changed(tx: &MirrorTx<'_>, undo: &UndoEdit) -> Result<Vec<String>, StoreError> {
-    let editable = tx.editable(undo.object)?;
+fn changed(
+    tx: &MirrorTx<'_>,
+    undo: &UndoEdit,
+    editable: &BTreeMap<String, Editable>,
+) -> Result<Vec<String>, StoreError> {
     let columns: Vec<&str> = undo.fields.keys().map(String::as_str).collect();
     let now = tx.mirrored(undo.object, &undo.record, &columns)?.map(|record| record.values).unwrap_or_default();
-    let states = rebase::field_states(&undo.fields, &editable, &now);
+    let states = rebase::field_states(&undo.fields, editable, &now);
     let theirs = undo.fields.keys().zip(states).filter(|(_, state)| *state == FieldState::Theirs);
     Ok(theirs.map(|(column, _)| column.clone()).collect())
 }

@@ -66,7 +66,7 @@ impl PublishKeeper {
                 }
                 let check = if compares { Check::Compare } else { Check::None };
                 let ended = publish(&url, &PublishSettings { check, ..settings.clone() }, clock.now()).await;
-                let (is_published, is_busy) = (ended.is_ok(), matches!(ended, Err(PublishError::Busy { .. })));
+                let (is_published, is_busy) = (ended.is_ok(), ended.as_ref().is_err_and(PublishError::is_busy));
                 report(ended, pace.failures(&found));
                 if is_published {
                     // Read before the publish, so that changes during it are noticed.
@@ -108,8 +108,7 @@ fn report(ended: Result<super::PublishReport, PublishError>, failures: u32) {
                 tracing::warn!("{} is not published, and will be tried again: {}", blocked.table, blocked.reason);
             }
         }
-        // `crm-mirror publish` is running.
-        Err(PublishError::Busy { .. }) => {}
+        Err(error) if error.is_busy() => tracing::debug!("Publishing waits: {}", error_chain(&error)),
         Err(error) if failures == 0 => {
             let error = error_chain(&error);
             tracing::warn!(%error, "Publishing failed and will be retried: {error}");
@@ -183,7 +182,7 @@ impl PublishPace {
         self.missed = None;
     }
 
-    /// Notes an attempt that published nothing. Another publisher at work is no failure.
+    /// Notes an attempt that published nothing. Another publisher at work, or a locked mirror, is no failure.
     fn note_missed(&mut self, found: &PublishDue, is_busy: bool, ended: ClockReading) {
         let known = self.missed(found).map_or(0, |missed| missed.failures);
         let failures = if is_busy { 0 } else { known.saturating_add(1) };

@@ -147,6 +147,15 @@ pub enum PublishError {
 }
 
 impl PublishError {
+    /// Whether it was only too early: another publisher is at work, or another program has the mirror locked.
+    pub(super) fn is_busy(&self) -> bool {
+        match self {
+            PublishError::Busy { .. } => true,
+            PublishError::Store(error) => error.is_busy(),
+            _ => false,
+        }
+    }
+
     /// The error of a statement, with what was being done.
     pub(super) fn of(doing: &'static str, place: &str, error: &tokio_postgres::Error) -> PublishError {
         let (place, source) = (place.to_string(), Box::new(DatabaseError::of(error)));

@@ -117,6 +117,9 @@ pub async fn publish(
         mirror.note(|tx| tx.begin_recording()).await?;
     }
     let ended = Publisher { url, settings, mirror: &mirror, now }.run().await;
+    if ended.as_ref().is_err_and(PublishError::is_busy) {
+        return ended.map(|(report, _)| report);
+    }
     let reached = ended.as_ref().ok().map(|(_, reached)| reached.clone());
     let sent = ended.as_ref().ok().map(|(report, _)| report.clone());
     let error = ended.as_ref().err().map(error_chain);

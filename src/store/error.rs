@@ -97,6 +97,13 @@ impl StoreError {
         source.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_CORRUPT_INDEX)
     }
 
+    /// Whether another process had the file locked for longer than anybody waits: it is free again after its statement.
+    pub fn is_busy(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
+        let (StoreError::Sqlite { source, .. } | StoreError::Open { source, .. }) = self else { return false };
+        matches!(source.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
+    }
+
     /// A hint that helps to fix the problem.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -106,6 +113,9 @@ impl StoreError {
             StoreError::Written { .. } => Some("run the command again"),
             StoreError::Locked { .. } => Some("stop the other process; `crm-mirror status` shows what it does"),
             StoreError::Missing { .. } => Some("run `crm-mirror sync` to make the first copy"),
+            busy if busy.is_busy() => Some(
+                "another program writes the mirror, such as a shell with an open transaction: try again when it is done",
+            ),
             StoreError::Open { .. } | StoreError::Io { .. } => {
                 Some("check that the directory exists and that the current user can write it (`database.path`)")
             }
@@ -123,5 +133,24 @@ pub(crate) trait Doing<T> {
 impl<T> Doing<T> for rusqlite::Result<T> {
     fn doing(self, doing: &'static str) -> Result<T, StoreError> {
         self.map_err(|source| StoreError::Sqlite { doing, source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::Connection;
+
+    #[test]
+    fn lock_of_another_program_is_told_from_other_failures() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Connection::open(dir.path().join("x.db")).unwrap();
+        let (shell, own) = (open(), open());
+        shell.execute_batch("BEGIN IMMEDIATE").unwrap();
+        own.busy_timeout(std::time::Duration::ZERO).unwrap();
+        let locked = own.execute_batch("BEGIN IMMEDIATE").doing("begin").unwrap_err();
+        let wrong = own.execute_batch("BEGIN WRONGLY").doing("begin").unwrap_err();
+        assert_eq!((locked.is_busy(), wrong.is_busy()), (true, false));
+        assert!(locked.hint().unwrap().contains("open transaction"));
     }
 }

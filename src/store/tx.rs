@@ -1,6 +1,6 @@
 //! One transaction on the mirror: a page's rows, its checkpoint and the ledger, all or nothing.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ pub struct MirrorTx<'a> {
     pub(in crate::store) answer: Cell<Option<AnswerTime>>,
     /// The work left for its end.
     pub(in crate::store) pending: Pending,
+    /// Who takes the steps of edits; `None` if nobody asked for them.
+    pub(in crate::store) author: RefCell<Option<String>>,
 }
 
 impl<'a> Deref for MirrorTx<'a> {
@@ -45,10 +47,16 @@ impl<'a> MirrorTx<'a> {
             changes_before: conn.total_changes(),
             answer: Cell::default(),
             pending: Pending::default(),
+            author: RefCell::default(),
             read: ReadTx::new(conn),
             rows,
             shapes,
         }
+    }
+
+    /// Names who makes the edits of this transaction, and decides on them: a user of the operating system, or `mcp`.
+    pub fn by(&self, who: &str) {
+        self.author.replace(Some(who.into()));
     }
 
     pub(in crate::store) fn commit(self) -> Result<(Shapes, WrittenRows), StoreError> {

@@ -76,13 +76,17 @@ pub enum Suspension {
     Hold(Instant),
     /// The program is stopping, or an urgent job preempts the run.
     Shutdown,
+    /// Another program has the mirror locked.
+    Locked,
 }
 
 impl SyncError {
     /// The suspension that this error stands for, if any.
     pub fn suspension(&self) -> Option<Suspension> {
-        let SyncError::Api { source: ApiError::NotAdmitted(refused), .. } = self else {
-            return None;
+        let refused = match self {
+            SyncError::Api { source: ApiError::NotAdmitted(refused), .. } => refused,
+            SyncError::Store(error) => return error.is_busy().then_some(Suspension::Locked),
+            _ => return None,
         };
         match refused {
             AdmissionError::Budget { refills_at } => Some(Suspension::Budget(*refills_at)),

@@ -139,6 +139,7 @@ impl Summary {
                     Suspension::Budget(at) => ("budget", Some(at)),
                     Suspension::Hold(at) => ("hold", Some(at)),
                     Suspension::Shutdown => ("stopped", None),
+                    Suspension::Locked => ("locked", None),
                 };
                 PauseSummary { reason: reason.into(), until: at.map(|at| at.to_string()) }
             }),
@@ -268,6 +269,7 @@ impl Summary {
             }
             (Some("budget"), Some(until)) => format!("the budget of this window is spent; it refills at {until}"),
             (Some("hold"), Some(until)) => format!("rate limit: no request is sent before {until}"),
+            (Some("locked"), _) => "another program writes the mirror, such as a shell with an open transaction".into(),
             _ => "stopped on request; everything read so far is stored".into(),
         };
         format!("{why}\nhint: `crm-mirror sync` continues from there")

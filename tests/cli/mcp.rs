@@ -86,6 +86,7 @@ fn assistant_can_query_and_only_propose_edits() {
     let edit = json!({"object": "contact", "id": id, "fields": {"position": "Proposed"}});
     let proposed = client.answer("propose_edit", &edit);
     assert_eq!(proposed["changes"]["position"][1], "Proposed");
+    assert_eq!(place.ask("SELECT DISTINCT who FROM outbox_events"), "mcp");
     // A second proposal must not replace it.
     assert!(client.call("propose_edit", &edit).1.contains("has pending edits"));
     let pending = client.answer("show", &json!({"object": "contact", "id": id}));

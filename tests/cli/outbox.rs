@@ -72,6 +72,8 @@ fn waiting_edits_are_listed_and_push_sends_them() {
     let shown = desk.place.run("outbox show 1 --json").done().json();
     let steps: Vec<&str> = shown["trail"].as_array().unwrap().iter().filter_map(|step| step["to"].as_str()).collect();
     assert_eq!(steps, ["queued", "sending", "applied"]);
+    let who: Vec<&Value> = shown["trail"].as_array().unwrap().iter().map(|step| &step["who"]).collect();
+    assert_eq!(who, [&json!(crm_mirror::app::person()), &Value::Null, &Value::Null]);
     // An applied edit takes no further decision.
     for (line, message) in [
         ("outbox drop 1 --yes", "is already applied"),

@@ -391,12 +391,13 @@ async fn row_that_is_no_edit_hides_and_blocks_no_other() {
         let reader = Reader::open(&mirror.path).unwrap();
         let moment = reader.begin().unwrap();
         let ids = |all| outbox_report::edits(&moment, all).unwrap().iter().map(|line| line.id).collect::<Vec<_>>();
-        assert_eq!(ids(false), [1, 5, 6, 7, 8, 9, 10, 11, 12]);
-        assert_eq!(ids(true), ids(false), "a row that is no edit is not listed");
+        // The last one has a time at which it finished.
+        assert_eq!(ids(false), [1, 5, 6, 7, 8, 9, 10, 11]);
+        assert_eq!(ids(true), [1, 5, 6, 7, 8, 9, 10, 11, 12], "a row that is no edit is not listed");
         let (line, trail) = outbox_report::edit(&moment, 1).unwrap().unwrap();
         assert_eq!((line.attempts, trail.len()), (i64::MAX.unsigned_abs(), 2));
         assert!(outbox_report::edit(&moment, 2).unwrap().is_none());
-        assert_eq!(outbox_report::counts(&moment).unwrap().queued, 11);
+        assert_eq!(outbox_report::counts(&moment).unwrap().queued, 10);
         assert_eq!(outbox::EditWatch::new(&mirror.path).next_due(now).unwrap(), Some(now));
     }
     mirror.run(&crm, &Job::Push).await.unwrap();

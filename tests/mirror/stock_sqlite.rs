@@ -143,7 +143,7 @@ async fn schema_is_readable_by_every_supported_tool() {
         }
         // Before 3.47, RAISE accepts only a constant text.
         // A doubled quote is one quote in the text.
-        for raised in code.replace("''", "").split("raise(").skip(1) {
+        for raised in code.replace("''", "").replace("raise(ignore)", "").split("raise(").skip(1) {
             let text = raised.strip_prefix("abort, '").and_then(|rest| rest.split_once('\''));
             assert!(text.is_some_and(|(_, rest)| rest.starts_with(')')), "{kind} {name}: {}", &raised[..80]);
         }

@@ -436,11 +436,11 @@ INSERT INTO mirror_columns VALUES('company_details','extra',5,NULL,NULL,'json','
 INSERT INTO mirror_columns VALUES('company_details','fetched_at',7,NULL,NULL,'timestamp','mirror','when the detail was asked for');
 INSERT INTO mirror_columns VALUES('company_details','notes',1,'notes',NULL,'text','detail','notes');
 INSERT INTO mirror_columns VALUES('company_details','notes_at',2,'notesAt',NULL,'timestamp','detail','when the notes last changed');
-INSERT INTO mirror_columns VALUES('company_history','column_name',1,NULL,NULL,'blob','mirror','the column of the _full view');
+INSERT INTO mirror_columns VALUES('company_history','column_name',1,NULL,NULL,'text','mirror','the column of the _full view');
 INSERT INTO mirror_columns VALUES('company_history','id',0,NULL,NULL,'text','mirror','the record''s id');
 INSERT INTO mirror_columns VALUES('company_history','valid_from',3,NULL,NULL,'text','mirror','since when, UTC; NULL: since before the history');
 INSERT INTO mirror_columns VALUES('company_history','valid_to',4,NULL,NULL,'text','mirror','until when, UTC; NULL: still');
-INSERT INTO mirror_columns VALUES('company_history','value',2,NULL,NULL,'blob','mirror','what it held');
+INSERT INTO mirror_columns VALUES('company_history','value',2,NULL,NULL,'text','mirror','what it held');
 INSERT INTO mirror_columns VALUES('company_search','company',2,NULL,NULL,'text','mirror','registered name and web site');
 INSERT INTO mirror_columns VALUES('company_search','custom',4,NULL,NULL,'text','mirror','every text custom field, one line each');
 INSERT INTO mirror_columns VALUES('company_search','name',1,NULL,NULL,'text','mirror','name');
@@ -491,11 +491,11 @@ INSERT INTO mirror_columns VALUES('contact_details','whatsapp_marketing_consent_
 INSERT INTO mirror_columns VALUES('contact_details','whatsapp_marketing_consent_updated_at',29,'whatsappMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the WhatsApp consent changed');
 INSERT INTO mirror_columns VALUES('contact_details','whatsapp_reachability_status',38,'whatsappReachabilityStatus',NULL,'text','detail','reachable by WhatsApp');
 INSERT INTO mirror_columns VALUES('contact_details','whatsapp_service_window_expires_at',39,'whatsappServiceWindowExpiresAt',NULL,'timestamp','detail','when the WhatsApp service window closes');
-INSERT INTO mirror_columns VALUES('contact_history','column_name',1,NULL,NULL,'blob','mirror','the column of the _full view');
+INSERT INTO mirror_columns VALUES('contact_history','column_name',1,NULL,NULL,'text','mirror','the column of the _full view');
 INSERT INTO mirror_columns VALUES('contact_history','id',0,NULL,NULL,'text','mirror','the record''s id');
 INSERT INTO mirror_columns VALUES('contact_history','valid_from',3,NULL,NULL,'text','mirror','since when, UTC; NULL: since before the history');
 INSERT INTO mirror_columns VALUES('contact_history','valid_to',4,NULL,NULL,'text','mirror','until when, UTC; NULL: still');
-INSERT INTO mirror_columns VALUES('contact_history','value',2,NULL,NULL,'blob','mirror','what it held');
+INSERT INTO mirror_columns VALUES('contact_history','value',2,NULL,NULL,'text','mirror','what it held');
 INSERT INTO mirror_columns VALUES('contact_search','company',3,NULL,NULL,'text','mirror','company text');
 INSERT INTO mirror_columns VALUES('contact_search','custom',7,NULL,NULL,'text','mirror','every text custom field, one line each');
 INSERT INTO mirror_columns VALUES('contact_search','email',2,NULL,NULL,'text','mirror','primary e-mail address');
@@ -747,7 +747,7 @@ INSERT INTO mirror_columns VALUES('outbox','answer',14,NULL,NULL,'text','mirror'
 INSERT INTO mirror_columns VALUES('outbox','attempts',10,NULL,NULL,'integer','mirror',NULL);
 INSERT INTO mirror_columns VALUES('outbox','base_etag',6,NULL,NULL,'text','mirror','the version of the record that the edit was made on');
 INSERT INTO mirror_columns VALUES('outbox','body',7,NULL,NULL,'text','mirror','the request''s body, byte for byte; set before it is first sent');
-INSERT INTO mirror_columns VALUES('outbox','fields',5,NULL,NULL,'text','mirror','JSON, {column: [before, after]} as the mirror''s columns have them');
+INSERT INTO mirror_columns VALUES('outbox','fields',5,NULL,NULL,'text','mirror','JSON, {column: [before, after]} as the mirror''s columns have them; an unknown before is an object');
 INSERT INTO mirror_columns VALUES('outbox','finished_at',18,NULL,NULL,'text','mirror','UTC; when it was applied, rejected, dropped or replaced');
 INSERT INTO mirror_columns VALUES('outbox','first_sent_at',11,NULL,NULL,'text','mirror','UTC; when this body was first sent');
 INSERT INTO mirror_columns VALUES('outbox','id',0,NULL,NULL,'integer','mirror',NULL);
@@ -759,28 +759,31 @@ INSERT INTO mirror_columns VALUES('outbox','object_type',1,NULL,NULL,'text','mir
 INSERT INTO mirror_columns VALUES('outbox','queued_at',17,NULL,NULL,'text','mirror','UTC');
 INSERT INTO mirror_columns VALUES('outbox','record_id',2,NULL,NULL,'text','mirror',NULL);
 INSERT INTO mirror_columns VALUES('outbox','released_at',20,NULL,NULL,'text','mirror','UTC; when a person let it pass `write_back.max_edits`');
+INSERT INTO mirror_columns VALUES('outbox','repeats',22,NULL,NULL,'integer','mirror','the finished edit that it tries again');
 INSERT INTO mirror_columns VALUES('outbox','source',4,NULL,NULL,'text','mirror','sql, edit or socket');
 INSERT INTO mirror_columns VALUES('outbox','state',3,NULL,NULL,'text','mirror','queued, held, sending, applied, conflict, rejected, dropped or replaced');
 INSERT INTO mirror_columns VALUES('outbox','status',13,NULL,NULL,'integer','mirror','the HTTP status of the last answer; NULL where none came');
 INSERT INTO mirror_columns VALUES('outbox','theirs',15,NULL,NULL,'text','mirror','in a conflict, what the edited columns hold at the service, JSON, {column: value}');
-INSERT INTO mirror_columns VALUES('outbox','tried_at',19,NULL,NULL,'text','mirror','UTC; when a request with it was first sent, whatever came of it');
+INSERT INTO mirror_columns VALUES('outbox','tried_at',19,NULL,NULL,'text','mirror','when a request with it was first sent, whatever came of it; UTC by a clock that nobody sets');
 INSERT INTO mirror_columns VALUES('outbox','undoes',21,NULL,NULL,'integer','mirror','the applied edit that it takes back');
 INSERT INTO mirror_columns VALUES('outbox_events','at',2,NULL,NULL,'text','mirror','UTC');
 INSERT INTO mirror_columns VALUES('outbox_events','from_state',3,NULL,NULL,'text','mirror','NULL where the edit was made');
 INSERT INTO mirror_columns VALUES('outbox_events','id',0,NULL,NULL,'integer','mirror',NULL);
 INSERT INTO mirror_columns VALUES('outbox_events','outbox_id',1,NULL,NULL,'integer','mirror',NULL);
 INSERT INTO mirror_columns VALUES('outbox_events','to_state',4,NULL,NULL,'text','mirror',NULL);
-INSERT INTO mirror_columns VALUES('outbox_events','why',5,NULL,NULL,'text','mirror','a sentence');
-INSERT INTO mirror_columns VALUES('pending_edits','after',6,NULL,NULL,'text','mirror','what it is to hold');
+INSERT INTO mirror_columns VALUES('outbox_events','who',5,NULL,NULL,'text','mirror','a user of the operating system, sql for a shell, mcp for an assistant; NULL where crm-mirror did it by itself');
+INSERT INTO mirror_columns VALUES('outbox_events','why',6,NULL,NULL,'text','mirror','a sentence');
+INSERT INTO mirror_columns VALUES('pending_edits','after',7,NULL,NULL,'text','mirror','what it is to hold');
 INSERT INTO mirror_columns VALUES('pending_edits','before',5,NULL,NULL,'text','mirror','what the column held when the edit was made');
+INSERT INTO mirror_columns VALUES('pending_edits','before_known',6,NULL,NULL,'text','mirror','0 if that was unknown: then it replaces nothing but an empty value');
 INSERT INTO mirror_columns VALUES('pending_edits','column_name',4,NULL,NULL,'blob','mirror','the column that was edited');
 INSERT INTO mirror_columns VALUES('pending_edits','edit_id',0,NULL,NULL,'integer','mirror','the edit''s id in outbox');
 INSERT INTO mirror_columns VALUES('pending_edits','name',3,NULL,NULL,'text','mirror','what the record is called');
 INSERT INTO mirror_columns VALUES('pending_edits','object_type',1,NULL,NULL,'text','mirror','contact or company');
 INSERT INTO mirror_columns VALUES('pending_edits','record_id',2,NULL,NULL,'text','mirror','the record''s id');
-INSERT INTO mirror_columns VALUES('pending_edits','since',9,NULL,NULL,'text','mirror','when the edit was made, UTC');
-INSERT INTO mirror_columns VALUES('pending_edits','state',8,NULL,NULL,'text','mirror','queued, held, sending or conflict');
-INSERT INTO mirror_columns VALUES('pending_edits','theirs',7,NULL,NULL,'text','mirror','in a conflict, what it holds at the service');
+INSERT INTO mirror_columns VALUES('pending_edits','since',10,NULL,NULL,'text','mirror','when the edit was made, UTC');
+INSERT INTO mirror_columns VALUES('pending_edits','state',9,NULL,NULL,'text','mirror','queued, held, sending or conflict');
+INSERT INTO mirror_columns VALUES('pending_edits','theirs',8,NULL,NULL,'text','mirror','in a conflict, what it holds at the service');
 INSERT INTO mirror_columns VALUES('removed_records','id',1,NULL,NULL,'text','mirror',NULL);
 INSERT INTO mirror_columns VALUES('removed_records','object_type',0,NULL,NULL,'text','mirror','contact or company');
 INSERT INTO mirror_columns VALUES('removed_records','record',3,NULL,NULL,'text','mirror','the last known record, a JSON object by column');
@@ -834,7 +837,7 @@ INSERT INTO state VALUES('changes:company','{"watermark":"2026-03-04T11:00:00.00
 INSERT INTO state VALUES('changes:contact','{"watermark":"2026-03-04T13:00:00.000000000Z","served_at":"2026-03-04T13:00:00.000000000Z","walk":null}');
 INSERT INTO state VALUES('copied:company','true');
 INSERT INTO state VALUES('copied:contact','true');
-INSERT INTO state VALUES('derived','"1-05571f6b"');
+INSERT INTO state VALUES('derived','"1-c3c34de2"');
 INSERT INTO state VALUES('evidence:company','{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true,"open":0,"complete":{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true},"withdrawn":false}');
 INSERT INTO state VALUES('evidence:contact','{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true,"open":0,"complete":{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true},"withdrawn":false}');
 INSERT INTO state VALUES('filled:company','{"filled":["cf_43bceaba8a76","cf_5049ec25924c","cf_5cd6ed909a22","cf_6963eefba1f8","cf_75f0f066a9ce","cf_ca036b700e61","cf_d6906cdb1637","cf_e31d6e461e0d","cf_efaa6fb125e3"],"made":[]}');
@@ -843,10 +846,10 @@ INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
+INSERT INTO state VALUES('last_writer','{"nonce":"351a4014827544bc847ab308be4f9268","before":"8d5037a748b64e14a0e35ece2b1e5eda","file":{"inode":11330004,"born":"1795734946422666590","device":65024,"booted":1795718029}}');
 INSERT INTO state VALUES('layout','3');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]]}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
-INSERT INTO state VALUES('people_objects','{"refused":[],"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}}}');
 INSERT INTO state VALUES('progress:company','{"work":"details","since":"2026-03-04T12:00:00.000000000Z","rows":0,"total":3}');
 INSERT INTO state VALUES('progress:contact','{"work":"details","since":"2026-03-04T13:00:00.000000000Z","rows":5,"total":1}');
 INSERT INTO state VALUES('read:custom-fields','{"began":"2026-03-04T12:00:00.000000000Z","finished":"2026-03-04T12:00:00.000000000Z","steady":"2026-03-04T12:00:00.000000000Z","cost":4}');
@@ -856,6 +859,7 @@ INSERT INTO state VALUES('searched:contact','["r.cf_nickname","r.cf_customer_ref
 INSERT INTO state VALUES('service_time','{"at_least":"2026-03-04T13:00:00.000000000Z","date":"2026-03-04T13:00:00.000000000Z","wall":"2026-03-04T13:00:00.000000000Z","monotonic":{"boot":0,"micros":3600000000}}');
 INSERT INTO state VALUES('swept:company','{"began":"2026-03-04T12:00:00.000000000Z","finished":"2026-03-04T12:00:00.000000000Z"}');
 INSERT INTO state VALUES('swept:contact','{"began":"2026-03-04T12:00:00.000000000Z","finished":"2026-03-04T12:00:00.000000000Z"}');
+INSERT INTO state VALUES('view_files','{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}}');
 INSERT INTO state VALUES('write_back','false');
 CREATE TABLE doubts (
     object_type TEXT NOT NULL,
@@ -1000,6 +1004,7 @@ CREATE TABLE outbox_events (
     at TEXT NOT NULL, -- UTC
     from_state TEXT, -- NULL where the edit was made
     to_state TEXT NOT NULL,
+    who TEXT, -- a user of the operating system, sql for a shell, mcp for an assistant; NULL where crm-mirror did it by itself
     why TEXT NOT NULL -- a sentence
 ) STRICT;
 CREATE TABLE outbox_delays (
@@ -1016,7 +1021,8 @@ CREATE TABLE outbox_delays (
 CREATE TABLE outbox_values (
     column_name TEXT PRIMARY KEY,
     change TEXT NOT NULL, -- JSON, [before, after]
-    cancels INTEGER NOT NULL DEFAULT 0 -- 1 where it takes back an edit that was never sent
+    unproven INTEGER NOT NULL DEFAULT 0, -- 1 if the record's version does not prove the value before
+    effect INTEGER NOT NULL DEFAULT 1 -- 0: changes nothing, 1: becomes part of the edit, 2: takes back an edit that was never sent
 ) STRICT, WITHOUT ROWID;
 DELETE FROM sqlite_sequence;
 INSERT INTO sqlite_sequence VALUES('sync_runs',2);
@@ -1055,10 +1061,10 @@ SELECT c.seq, c.seen_at, c.object_type, c.record_id, f.key,
 FROM changes AS c CROSS JOIN json_each(c.fields) AS f
 WHERE c.kind <> 'schema'
 ;
-CREATE INDEX outbox_open ON outbox (object_type, record_id, id) WHERE state IN ('queued', 'held', 'sending', 'conflict');
-CREATE INDEX outbox_new ON outbox (id) WHERE state IN ('queued', 'held') AND tried_at IS NULL;
+CREATE INDEX outbox_open ON outbox (object_type, record_id, id) WHERE finished_at IS NULL;
+CREATE INDEX outbox_new ON outbox (state, id) WHERE finished_at IS NULL AND tried_at IS NULL;
 CREATE INDEX outbox_tried ON outbox (tried_at) WHERE tried_at IS NOT NULL;
-CREATE INDEX outbox_ended ON outbox (state, finished_at) WHERE state IN ('rejected', 'applied', 'dropped', 'replaced');
+CREATE INDEX outbox_ended ON outbox (state, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX outbox_merged ON outbox (merged_into) WHERE merged_into IS NOT NULL;
 CREATE INDEX outbox_undoes ON outbox (undoes) WHERE undoes IS NOT NULL;
 CREATE INDEX outbox_repeats ON outbox (repeats) WHERE repeats IS NOT NULL;
@@ -1084,8 +1090,20 @@ SELECT o.id, o.object_type, o.record_id, coalesce(c.name, k.name), f.key,
 FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
 LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
 LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id
-WHERE o.state IN ('queued', 'held', 'sending', 'conflict')
+WHERE o.finished_at IS NULL
 ;
+CREATE TRIGGER outbox_refuse_insert BEFORE INSERT ON outbox WHEN NEW.fields IS NOT NULL AND NOT EXISTS (SELECT 1 FROM outbox_values) BEGIN
+SELECT RAISE(ABORT, 'outbox is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
+CREATE TRIGGER outbox_refuse_update BEFORE UPDATE ON outbox WHEN NOT EXISTS (SELECT 1 FROM outbox_values) BEGIN
+SELECT RAISE(ABORT, 'outbox is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
+CREATE TRIGGER outbox_events_refuse_insert BEFORE INSERT ON outbox_events WHEN NOT EXISTS (SELECT 1 FROM outbox_values) BEGIN
+SELECT RAISE(ABORT, 'outbox_events is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
+CREATE TRIGGER outbox_refuse_delete BEFORE DELETE ON outbox BEGIN
+SELECT RAISE(ABORT, 'outbox is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
+CREATE TRIGGER outbox_events_refuse_update BEFORE UPDATE ON outbox_events BEGIN
+SELECT RAISE(ABORT, 'outbox_events is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
+CREATE TRIGGER outbox_events_refuse_delete BEFORE DELETE ON outbox_events BEGIN
+SELECT RAISE(ABORT, 'outbox_events is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
 CREATE TRIGGER contacts_refuse_insert BEFORE INSERT ON contacts BEGIN
 SELECT RAISE(ABORT, 'contacts is written by crm-mirror alone: change contacts_full instead'); END;
 CREATE TRIGGER contacts_refuse_update BEFORE UPDATE ON contacts BEGIN
@@ -1155,23 +1173,29 @@ CREATE VIEW contact_history (
     valid_from, -- since when, UTC; NULL: since before the history
     valid_to -- until when, UTC; NULL: still
 ) AS
-SELECT c.record_id, f.key, json_extract(f.value, '$[1]'), +c.seen_at,
-    (SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = c.record_id AND e.seq > c.seq
-     AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL) ORDER BY e.seq LIMIT 1)
+SELECT c.record_id, coalesce(f.key, NULL), json_extract(f.value, '$[1]'), CAST(c.seen_at AS TEXT),
+    CAST((SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id IN (c.record_id, '')
+     AND e.seq > c.seq AND (e.kind <> 'schema' AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL) OR e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed')) ORDER BY e.seq LIMIT 1) AS TEXT)
 FROM changes AS c CROSS JOIN json_each(c.fields) AS f
-WHERE c.object_type = 'contact' AND c.kind IN ('insert', 'update')
+WHERE coalesce(c.object_type, '') = 'contact' AND c.kind IN ('insert', 'update')
 UNION ALL
-SELECT c.record_id, f.key, json_extract(f.value, '$[0]'), NULL, +c.seen_at
+SELECT c.record_id, coalesce(f.key, NULL), json_extract(f.value, '$[0]'), CAST(NULL AS TEXT),
+    CAST(coalesce((SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = '' AND e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed') AND e.seq < c.seq ORDER BY e.seq LIMIT 1), c.seen_at) AS TEXT)
 FROM changes AS c CROSS JOIN json_each(c.fields) AS f
-WHERE c.object_type = 'contact' AND c.kind IN ('update', 'remove') AND NOT EXISTS (
+WHERE coalesce(c.object_type, '') = 'contact' AND c.kind IN ('update', 'remove') AND NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = c.record_id AND e.seq < c.seq
     AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
 UNION ALL
-SELECT r.id, f.key, f.value, NULL, NULL
+SELECT r.id, coalesce(f.key, NULL), coalesce(f.value, NULL), CAST(NULL AS TEXT), CAST((SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = '' AND e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed') AND f.key IN ('') ORDER BY e.seq DESC LIMIT 1) AS TEXT)
 FROM contacts AS r LEFT JOIN contact_details AS d ON d.contact_id = r.id
-CROSS JOIN json_each(json_array(json_object('name', r.name, 'first_name', r.first_name, 'last_name', r.last_name, 'email', r.email, 'mobile', r.mobile, 'position', r.position, 'company', r.company, 'company_id', r.company_id, 'owner_id', r.owner_id, 'qualification', r.qualification, 'created_at', r.created_at, 'updated_at', r.updated_at, 'intent_type', r.intent_type, 'intent_level', r.intent_level, 'last_interaction_at', r.last_interaction_at, 'enrichment_status', r.enrichment_status, 'enrichment_at', r.enrichment_at, 'etag', r.etag, 'location_country', r.location_country, 'location_region', r.location_region, 'location_city', r.location_city, 'industry', d.industry, 'language', d.language, 'timezone', d.timezone, 'linkedin_url', d.linkedin_url), json_object('record_source', d.record_source, 'origin_channel', d.origin_channel, 'notes', d.notes, 'notes_at', d.notes_at, 'score', d.score, 'reasoning', d.reasoning, 'qualification_confidence', d.qualification_confidence, 'qualification_confidence_num', d.qualification_confidence_num, 'qualified_at', d.qualified_at, 'intent_reason', d.intent_reason, 'intent_inferred_at', d.intent_inferred_at, 'last_message_sent_at', d.last_message_sent_at, 'last_message_received_at', d.last_message_received_at, 'session_summary_discussed', d.session_summary_discussed, 'session_summary_requests', d.session_summary_requests, 'session_summary_at', d.session_summary_at, 'do_not_contact', d.do_not_contact, 'do_not_contact_at', d.do_not_contact_at, 'do_not_contact_reason', d.do_not_contact_reason, 'email_marketing_consent_status', d.email_marketing_consent_status, 'email_marketing_consent_updated_at', d.email_marketing_consent_updated_at, 'sms_marketing_consent_status', d.sms_marketing_consent_status, 'sms_marketing_consent_updated_at', d.sms_marketing_consent_updated_at, 'whatsapp_marketing_consent_status', d.whatsapp_marketing_consent_status, 'whatsapp_marketing_consent_updated_at', d.whatsapp_marketing_consent_updated_at), json_object('phone_marketing_consent_status', d.phone_marketing_consent_status, 'phone_marketing_consent_updated_at', d.phone_marketing_consent_updated_at, 'consent_updated_at', d.consent_updated_at, 'contactable', d.contactable, 'contactable_channels', d.contactable_channels, 'contactability_updated_at', d.contactability_updated_at, 'email_reachability_status', d.email_reachability_status, 'web_chat_reachability_status', d.web_chat_reachability_status, 'whatsapp_reachability_status', d.whatsapp_reachability_status, 'whatsapp_service_window_expires_at', d.whatsapp_service_window_expires_at, 'phone_reachability_status', d.phone_reachability_status, 'cf_nickname', r.cf_nickname, 'cf_birthday', r.cf_birthday, 'cf_lifetime_value', r.cf_lifetime_value, 'cf_lifetime_value_num', r.cf_lifetime_value_num, 'cf_topics', r.cf_topics, 'cf_tier', r.cf_tier, 'cf__berweisung', r.cf__berweisung, 'cf__berweisung_num', r.cf__berweisung_num, 'cf_customer_ref', r.cf_customer_ref, 'cf_tier_2', r.cf_tier_2, 'cf_next_call', r.cf_next_call, 'cf_children', r.cf_children, 'cf_newsletter', r.cf_newsletter, 'cf_background', d.cf_background), json_object('extra', r.extra, 'detail_extra', d.extra))) AS p CROSS JOIN json_each(p.value) AS f
-WHERE f.value IS NOT NULL AND NOT EXISTS (
+CROSS JOIN json_each(json_array(json_object('name', r.name, 'first_name', r.first_name, 'last_name', r.last_name, 'email', r.email, 'mobile', r.mobile, 'position', r.position, 'company', r.company, 'company_id', r.company_id, 'owner_id', r.owner_id, 'qualification', r.qualification, 'created_at', r.created_at, 'updated_at', r.updated_at, 'intent_type', r.intent_type, 'intent_level', r.intent_level, 'last_interaction_at', r.last_interaction_at, 'enrichment_status', r.enrichment_status, 'enrichment_at', r.enrichment_at, 'etag', r.etag, 'location_country', r.location_country, 'location_region', r.location_region, 'location_city', r.location_city, 'industry', d.industry, 'language', d.language, 'timezone', d.timezone, 'linkedin_url', d.linkedin_url), json_object('record_source', d.record_source, 'origin_channel', d.origin_channel, 'notes', d.notes, 'notes_at', d.notes_at, 'score', CASE WHEN typeof(d.score) = 'real' AND abs(d.score) < 9e999 THEN json(printf('%!.17g', d.score)) ELSE d.score END, 'reasoning', d.reasoning, 'qualification_confidence', d.qualification_confidence, 'qualification_confidence_num', CASE WHEN typeof(d.qualification_confidence_num) = 'real' AND abs(d.qualification_confidence_num) < 9e999 THEN json(printf('%!.17g', d.qualification_confidence_num)) ELSE d.qualification_confidence_num END, 'qualified_at', d.qualified_at, 'intent_reason', d.intent_reason, 'intent_inferred_at', d.intent_inferred_at, 'last_message_sent_at', d.last_message_sent_at, 'last_message_received_at', d.last_message_received_at, 'session_summary_discussed', d.session_summary_discussed, 'session_summary_requests', d.session_summary_requests, 'session_summary_at', d.session_summary_at, 'do_not_contact', d.do_not_contact, 'do_not_contact_at', d.do_not_contact_at, 'do_not_contact_reason', d.do_not_contact_reason, 'email_marketing_consent_status', d.email_marketing_consent_status, 'email_marketing_consent_updated_at', d.email_marketing_consent_updated_at, 'sms_marketing_consent_status', d.sms_marketing_consent_status, 'sms_marketing_consent_updated_at', d.sms_marketing_consent_updated_at, 'whatsapp_marketing_consent_status', d.whatsapp_marketing_consent_status, 'whatsapp_marketing_consent_updated_at', d.whatsapp_marketing_consent_updated_at), json_object('phone_marketing_consent_status', d.phone_marketing_consent_status, 'phone_marketing_consent_updated_at', d.phone_marketing_consent_updated_at, 'consent_updated_at', d.consent_updated_at, 'contactable', d.contactable, 'contactable_channels', d.contactable_channels, 'contactability_updated_at', d.contactability_updated_at, 'email_reachability_status', d.email_reachability_status, 'web_chat_reachability_status', d.web_chat_reachability_status, 'whatsapp_reachability_status', d.whatsapp_reachability_status, 'whatsapp_service_window_expires_at', d.whatsapp_service_window_expires_at, 'phone_reachability_status', d.phone_reachability_status, 'cf_nickname', r.cf_nickname, 'cf_birthday', r.cf_birthday, 'cf_lifetime_value', r.cf_lifetime_value, 'cf_lifetime_value_num', CASE WHEN typeof(r.cf_lifetime_value_num) = 'real' AND abs(r.cf_lifetime_value_num) < 9e999 THEN json(printf('%!.17g', r.cf_lifetime_value_num)) ELSE r.cf_lifetime_value_num END, 'cf_topics', r.cf_topics, 'cf_tier', r.cf_tier, 'cf__berweisung', r.cf__berweisung, 'cf__berweisung_num', CASE WHEN typeof(r.cf__berweisung_num) = 'real' AND abs(r.cf__berweisung_num) < 9e999 THEN json(printf('%!.17g', r.cf__berweisung_num)) ELSE r.cf__berweisung_num END, 'cf_customer_ref', r.cf_customer_ref, 'cf_tier_2', r.cf_tier_2, 'cf_next_call', r.cf_next_call, 'cf_children', r.cf_children, 'cf_newsletter', r.cf_newsletter, 'cf_background', d.cf_background), json_object('extra', r.extra, 'detail_extra', d.extra))) AS p CROSS JOIN json_each(p.value) AS f
+WHERE f.value IS NOT NULL AND (NOT f.key IN ('') OR (SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = '' AND e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed') AND f.key IN ('') ORDER BY e.seq DESC LIMIT 1) IS NOT NULL) AND NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = r.id AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
+UNION ALL
+SELECT f.record_id, coalesce(f.key, NULL), json_extract(f.value, '$'), CAST(NULL AS TEXT), CAST((SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = '' AND e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed') ORDER BY e.seq DESC LIMIT 1) AS TEXT)
+FROM (SELECT record_id, column_name AS key, value FROM retyped_values WHERE object_type = 'contact') AS f
+WHERE NOT EXISTS (
+    SELECT 1 FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = f.record_id AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
 ;
 CREATE VIEW companies_full AS SELECT r.id AS id, r.name AS name, r.registered_name AS registered_name, coalesce(r.industry, NULL) AS industry, r.sub_industry AS sub_industry, r.employee_count AS employee_count, r.revenue AS revenue, r.revenue_num AS revenue_num, r.hq_country AS hq_country, r.year_founded AS year_founded, r.owner_id AS owner_id, nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '') AS owner_name, r.logo AS logo, r.enrichment_at AS enrichment_at, r.enrichment_status AS enrichment_status, r.last_message_sent_at AS last_message_sent_at, r.last_message_received_at AS last_message_received_at, r.last_interaction_at AS last_interaction_at, r.created_at AS created_at, r.updated_at AS updated_at, r.customer_fit_score AS customer_fit_score, r.etag AS etag, r.website_url AS website_url, d.notes AS notes, d.notes_at AS notes_at, d.customer_fit_score_reason AS customer_fit_score_reason, r.cf_last_audit AS cf_last_audit, r.cf_contract_end AS cf_contract_end, r.cf_offices AS cf_offices, r.cf_markets AS cf_markets, coalesce(r.cf_account_code, NULL) AS cf_account_code, r.cf_region AS cf_region, coalesce(r.cf_credit_limit, NULL) AS cf_credit_limit, r.cf_credit_limit_num AS cf_credit_limit_num, r.cf_public AS cf_public, coalesce(d.cf_strategy, NULL) AS cf_strategy, r.extra AS extra, d.extra AS detail_extra, r.synced_at AS synced_at, d.fetched_at AS fetched_at, (d.company_id IS NOT NULL AND coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL)) AS details_current FROM companies AS r LEFT JOIN company_details AS d ON d.company_id = r.id LEFT JOIN team_members AS o ON o.id = r.owner_id;
 CREATE VIEW companies_lookup AS SELECT r.id AS id, r.name AS name, r.registered_name AS registered_name, r.industry AS industry, r.sub_industry AS sub_industry, r.employee_count AS employee_count, r.revenue AS revenue, r.revenue_num AS revenue_num, r.hq_country AS hq_country, r.year_founded AS year_founded, r.owner_id AS owner_id, (SELECT nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '') FROM team_members AS o WHERE o.id = r.owner_id) AS owner_name, r.logo AS logo, r.enrichment_at AS enrichment_at, r.enrichment_status AS enrichment_status, r.last_message_sent_at AS last_message_sent_at, r.last_message_received_at AS last_message_received_at, r.last_interaction_at AS last_interaction_at, r.created_at AS created_at, r.updated_at AS updated_at, r.customer_fit_score AS customer_fit_score, r.etag AS etag, r.website_url AS website_url, (SELECT d.notes FROM company_details AS d WHERE d.company_id = r.id) AS notes, (SELECT d.notes_at FROM company_details AS d WHERE d.company_id = r.id) AS notes_at, (SELECT d.customer_fit_score_reason FROM company_details AS d WHERE d.company_id = r.id) AS customer_fit_score_reason, r.cf_last_audit AS cf_last_audit, r.cf_contract_end AS cf_contract_end, r.cf_offices AS cf_offices, r.cf_markets AS cf_markets, r.cf_account_code AS cf_account_code, r.cf_region AS cf_region, r.cf_credit_limit AS cf_credit_limit, r.cf_credit_limit_num AS cf_credit_limit_num, r.cf_public AS cf_public, (SELECT d.cf_strategy FROM company_details AS d WHERE d.company_id = r.id) AS cf_strategy, r.extra AS extra, (SELECT d.extra FROM company_details AS d WHERE d.company_id = r.id) AS detail_extra, r.synced_at AS synced_at, (SELECT d.fetched_at FROM company_details AS d WHERE d.company_id = r.id) AS fetched_at, coalesce((SELECT coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL) FROM company_details AS d WHERE d.company_id = r.id), 0) AS details_current FROM companies AS r;
@@ -1182,28 +1206,54 @@ CREATE VIEW company_history (
     valid_from, -- since when, UTC; NULL: since before the history
     valid_to -- until when, UTC; NULL: still
 ) AS
-SELECT c.record_id, f.key, json_extract(f.value, '$[1]'), +c.seen_at,
-    (SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = c.record_id AND e.seq > c.seq
-     AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL) ORDER BY e.seq LIMIT 1)
+SELECT c.record_id, coalesce(f.key, NULL), json_extract(f.value, '$[1]'), CAST(c.seen_at AS TEXT),
+    CAST((SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'company' AND e.record_id IN (c.record_id, '')
+     AND e.seq > c.seq AND (e.kind <> 'schema' AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL) OR e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed')) ORDER BY e.seq LIMIT 1) AS TEXT)
 FROM changes AS c CROSS JOIN json_each(c.fields) AS f
-WHERE c.object_type = 'company' AND c.kind IN ('insert', 'update')
+WHERE coalesce(c.object_type, '') = 'company' AND c.kind IN ('insert', 'update')
 UNION ALL
-SELECT c.record_id, f.key, json_extract(f.value, '$[0]'), NULL, +c.seen_at
+SELECT c.record_id, coalesce(f.key, NULL), json_extract(f.value, '$[0]'), CAST(NULL AS TEXT),
+    CAST(coalesce((SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = '' AND e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed') AND e.seq < c.seq ORDER BY e.seq LIMIT 1), c.seen_at) AS TEXT)
 FROM changes AS c CROSS JOIN json_each(c.fields) AS f
-WHERE c.object_type = 'company' AND c.kind IN ('update', 'remove') AND NOT EXISTS (
+WHERE coalesce(c.object_type, '') = 'company' AND c.kind IN ('update', 'remove') AND NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = c.record_id AND e.seq < c.seq
     AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
 UNION ALL
-SELECT r.id, f.key, f.value, NULL, NULL
+SELECT r.id, coalesce(f.key, NULL), coalesce(f.value, NULL), CAST(NULL AS TEXT), CAST((SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = '' AND e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed') AND f.key IN ('') ORDER BY e.seq DESC LIMIT 1) AS TEXT)
 FROM companies AS r LEFT JOIN company_details AS d ON d.company_id = r.id
-CROSS JOIN json_each(json_array(json_object('name', r.name, 'registered_name', r.registered_name, 'industry', r.industry, 'sub_industry', r.sub_industry, 'employee_count', r.employee_count, 'revenue', r.revenue, 'revenue_num', r.revenue_num, 'hq_country', r.hq_country, 'year_founded', r.year_founded, 'owner_id', r.owner_id, 'logo', r.logo, 'enrichment_at', r.enrichment_at, 'enrichment_status', r.enrichment_status, 'last_message_sent_at', r.last_message_sent_at, 'last_message_received_at', r.last_message_received_at, 'last_interaction_at', r.last_interaction_at, 'created_at', r.created_at, 'updated_at', r.updated_at, 'customer_fit_score', r.customer_fit_score, 'etag', r.etag, 'website_url', r.website_url, 'notes', d.notes, 'notes_at', d.notes_at, 'customer_fit_score_reason', d.customer_fit_score_reason, 'cf_last_audit', r.cf_last_audit), json_object('cf_contract_end', r.cf_contract_end, 'cf_offices', r.cf_offices, 'cf_markets', r.cf_markets, 'cf_account_code', r.cf_account_code, 'cf_region', r.cf_region, 'cf_credit_limit', r.cf_credit_limit, 'cf_credit_limit_num', r.cf_credit_limit_num, 'cf_public', r.cf_public, 'cf_strategy', d.cf_strategy, 'extra', r.extra, 'detail_extra', d.extra))) AS p CROSS JOIN json_each(p.value) AS f
-WHERE f.value IS NOT NULL AND NOT EXISTS (
+CROSS JOIN json_each(json_array(json_object('name', r.name, 'registered_name', r.registered_name, 'industry', r.industry, 'sub_industry', r.sub_industry, 'employee_count', r.employee_count, 'revenue', r.revenue, 'revenue_num', CASE WHEN typeof(r.revenue_num) = 'real' AND abs(r.revenue_num) < 9e999 THEN json(printf('%!.17g', r.revenue_num)) ELSE r.revenue_num END, 'hq_country', r.hq_country, 'year_founded', r.year_founded, 'owner_id', r.owner_id, 'logo', r.logo, 'enrichment_at', r.enrichment_at, 'enrichment_status', r.enrichment_status, 'last_message_sent_at', r.last_message_sent_at, 'last_message_received_at', r.last_message_received_at, 'last_interaction_at', r.last_interaction_at, 'created_at', r.created_at, 'updated_at', r.updated_at, 'customer_fit_score', CASE WHEN typeof(r.customer_fit_score) = 'real' AND abs(r.customer_fit_score) < 9e999 THEN json(printf('%!.17g', r.customer_fit_score)) ELSE r.customer_fit_score END, 'etag', r.etag, 'website_url', r.website_url, 'notes', d.notes, 'notes_at', d.notes_at, 'customer_fit_score_reason', d.customer_fit_score_reason, 'cf_last_audit', r.cf_last_audit), json_object('cf_contract_end', r.cf_contract_end, 'cf_offices', r.cf_offices, 'cf_markets', r.cf_markets, 'cf_account_code', r.cf_account_code, 'cf_region', r.cf_region, 'cf_credit_limit', r.cf_credit_limit, 'cf_credit_limit_num', CASE WHEN typeof(r.cf_credit_limit_num) = 'real' AND abs(r.cf_credit_limit_num) < 9e999 THEN json(printf('%!.17g', r.cf_credit_limit_num)) ELSE r.cf_credit_limit_num END, 'cf_public', r.cf_public, 'cf_strategy', d.cf_strategy, 'extra', r.extra, 'detail_extra', d.extra))) AS p CROSS JOIN json_each(p.value) AS f
+WHERE f.value IS NOT NULL AND (NOT f.key IN ('') OR (SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = '' AND e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed') AND f.key IN ('') ORDER BY e.seq DESC LIMIT 1) IS NOT NULL) AND NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = r.id AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
+UNION ALL
+SELECT f.record_id, coalesce(f.key, NULL), json_extract(f.value, '$'), CAST(NULL AS TEXT), CAST((SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = '' AND e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed') ORDER BY e.seq DESC LIMIT 1) AS TEXT)
+FROM (SELECT record_id, column_name AS key, value FROM retyped_values WHERE object_type = 'company') AS f
+WHERE NOT EXISTS (
+    SELECT 1 FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = f.record_id AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
 ;
 CREATE TRIGGER contacts_full_update INSTEAD OF UPDATE ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync')
 WHERE NOT EXISTS (SELECT 1 FROM state WHERE name = 'write_back' AND value = 'true');
-SELECT CASE
+SELECT RAISE(ABORT, 'this SQLite runs the triggers of a view in an unsupported order: use crm-mirror edit instead')
+WHERE NOT EXISTS (SELECT 1 FROM outbox_values) AND (NEW.position IS NOT OLD.position OR NEW.industry IS NOT OLD.industry OR NEW.language IS NOT OLD.language OR NEW.timezone IS NOT OLD.timezone OR NEW.notes IS NOT OLD.notes OR NEW.cf_nickname IS NOT OLD.cf_nickname OR NEW.cf_birthday IS NOT OLD.cf_birthday OR NEW.cf_lifetime_value IS NOT OLD.cf_lifetime_value OR NEW.cf_topics IS NOT OLD.cf_topics OR NEW.cf_tier IS NOT OLD.cf_tier OR NEW.cf__berweisung IS NOT OLD.cf__berweisung OR NEW.cf_customer_ref IS NOT OLD.cf_customer_ref OR NEW.cf_tier_2 IS NOT OLD.cf_tier_2 OR NEW.cf_next_call IS NOT OLD.cf_next_call OR NEW.cf_children IS NOT OLD.cf_children OR NEW.cf_newsletter IS NOT OLD.cf_newsletter OR NEW.cf_background IS NOT OLD.cf_background);
+SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE CASE WHEN EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*')
+THEN EXISTS (
+  WITH RECURSIVE part(t) AS (
+    SELECT v.change FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*'
+    UNION ALL SELECT substr(t, 1, length(t) / 2) FROM part
+      WHERE length(t) > 1 AND t GLOB '*[^' || char(1) || '-' || char(127) || ']*'
+    UNION ALL SELECT substr(t, length(t) / 2 + 1) FROM part
+      WHERE length(t) > 1 AND t GLOB '*[^' || char(1) || '-' || char(127) || ']*')
+  SELECT 1 FROM part WHERE length(t) = 1 AND t <> char(unicode(t)) AND hex(t) NOT IN ('EFBFBE', 'EFBFBF')) END;
+SELECT RAISE(ABORT, 'an edit changes at most 100 custom fields of a record at once')
+WHERE (SELECT count(*) FROM outbox_values WHERE substr(column_name, 1, 3) = 'cf_') > 100;
+UPDATE outbox_values SET effect = 0 WHERE json_extract(change, '$[1]') IS json_extract(change, '$[0]');
+UPDATE outbox SET source = source WHERE id = (SELECT id FROM outbox
+  WHERE object_type = 'contact' AND record_id = OLD.id AND finished_at IS NULL LIMIT 1) AND EXISTS (SELECT 1 FROM outbox_values);
+INSERT INTO outbox (object_type, record_id, source, fields, base_etag, queued_at) VALUES ('contact', OLD.id, 'sql', nullif((SELECT json_group_object(column_name, json(change)) FROM outbox_values WHERE effect = 1), '{}'),
+  CASE WHEN (SELECT max(unproven) FROM outbox_values WHERE effect = 1) THEN NULL ELSE OLD.etag END, strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z');
+DELETE FROM outbox_values;
+END;
+CREATE TRIGGER contacts_full_fixed_0 INSTEAD OF UPDATE OF id, name, first_name, last_name, email, mobile, company, company_id, company_name, owner_id, owner_name, qualification, created_at, updated_at, intent_type, intent_level, last_interaction_at, enrichment_status, enrichment_at, etag, location_country, location_region, location_city, linkedin_url, record_source, origin_channel, notes_at, score, reasoning, qualification_confidence, qualification_confidence_num, qualified_at, intent_reason, intent_inferred_at, last_message_sent_at, last_message_received_at, session_summary_discussed, session_summary_requests, session_summary_at, do_not_contact, do_not_contact_at, do_not_contact_reason, email_marketing_consent_status, email_marketing_consent_updated_at, sms_marketing_consent_status, sms_marketing_consent_updated_at, whatsapp_marketing_consent_status, whatsapp_marketing_consent_updated_at, phone_marketing_consent_status, phone_marketing_consent_updated_at, consent_updated_at, contactable, contactable_channels, contactability_updated_at, email_reachability_status, web_chat_reachability_status, whatsapp_reachability_status, whatsapp_service_window_expires_at, phone_reachability_status, cf_lifetime_value_num, cf__berweisung_num, extra, detail_extra, synced_at, fetched_at, details_current ON contacts_full BEGIN SELECT CASE
   WHEN NEW.id IS NOT OLD.id THEN RAISE(ABORT, 'id is read-only at the service')
   WHEN NEW.name IS NOT OLD.name THEN RAISE(ABORT, 'name is read-only at the service')
   WHEN NEW.first_name IS NOT OLD.first_name THEN RAISE(ABORT, 'first_name is read-only at the service')
@@ -1269,136 +1319,171 @@ SELECT CASE
   WHEN NEW.detail_extra IS NOT OLD.detail_extra THEN RAISE(ABORT, 'detail_extra is derived and cannot be changed')
   WHEN NEW.synced_at IS NOT OLD.synced_at THEN RAISE(ABORT, 'synced_at is derived and cannot be changed')
   WHEN NEW.fetched_at IS NOT OLD.fetched_at THEN RAISE(ABORT, 'fetched_at is derived and cannot be changed')
-  WHEN NEW.details_current IS NOT OLD.details_current THEN RAISE(ABORT, 'details_current is derived and cannot be changed') END;
-SELECT RAISE(ABORT, 'this SQLite runs the triggers of a view in an unsupported order: use crm-mirror edit instead')
-WHERE NOT EXISTS (SELECT 1 FROM outbox_values) AND (NEW.position IS NOT OLD.position OR NEW.industry IS NOT OLD.industry OR NEW.language IS NOT OLD.language OR NEW.timezone IS NOT OLD.timezone OR NEW.notes IS NOT OLD.notes OR NEW.cf_nickname IS NOT OLD.cf_nickname OR NEW.cf_birthday IS NOT OLD.cf_birthday OR NEW.cf_lifetime_value IS NOT OLD.cf_lifetime_value OR NEW.cf_topics IS NOT OLD.cf_topics OR NEW.cf_tier IS NOT OLD.cf_tier OR NEW.cf__berweisung IS NOT OLD.cf__berweisung OR NEW.cf_customer_ref IS NOT OLD.cf_customer_ref OR NEW.cf_tier_2 IS NOT OLD.cf_tier_2 OR NEW.cf_next_call IS NOT OLD.cf_next_call OR NEW.cf_children IS NOT OLD.cf_children OR NEW.cf_newsletter IS NOT OLD.cf_newsletter OR NEW.cf_background IS NOT OLD.cf_background);
-SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE EXISTS (
-SELECT 1 FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*' AND EXISTS (
-  WITH RECURSIVE block(i, part) AS (SELECT 0, substr(v.change, 1, 256) UNION ALL
-    SELECT i + 1, substr(v.change, (i + 1) * 256 + 1, 256) FROM block WHERE (i + 1) * 256 < length(v.change)),
-  place(j) AS (SELECT 1 UNION ALL SELECT j + 1 FROM place WHERE j < 256)
-  SELECT 1 FROM block, place WHERE substr(part, j, 1) <> '' AND substr(part, j, 1) <> char(unicode(substr(part, j, 1)))
-    AND hex(substr(part, j, 1)) NOT IN ('EFBFBE', 'EFBFBF')));
-SELECT RAISE(ABORT, 'an edit changes at most 100 custom fields of a record at once')
-WHERE (SELECT count(*) FROM outbox_values WHERE substr(column_name, 1, 3) = 'cf_') > 100;
-DELETE FROM outbox_values WHERE json_extract(change, '$[1]') IS CASE
-  WHEN EXISTS (SELECT 1 FROM pending_edits AS p WHERE p.object_type = 'contact' AND p.record_id = OLD.id
-    AND p.column_name = outbox_values.column_name AND p.state <> 'conflict')
-  THEN (SELECT p.after FROM pending_edits AS p WHERE p.object_type = 'contact' AND p.record_id = OLD.id
-    AND p.column_name = outbox_values.column_name AND p.state <> 'conflict' ORDER BY p.edit_id DESC LIMIT 1)
-  ELSE json_extract(change, '$[0]') END;
-UPDATE outbox_values SET cancels = 1 WHERE json_extract(change, '$[1]') IS json_extract(change, '$[0]')
-  AND NOT EXISTS (SELECT 1 FROM pending_edits AS p WHERE p.object_type = 'contact' AND p.record_id = OLD.id
-    AND p.column_name = outbox_values.column_name AND p.state = 'sending');
-INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
-SELECT outbox.id, strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z', outbox.state, CASE WHEN (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
-    WHERE f.key NOT IN (SELECT column_name FROM outbox_values)) <> '{}' THEN outbox.state WHEN NOT EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key WHERE v.cancels = 0) THEN 'dropped' ELSE 'replaced' END,
-  CASE WHEN NOT EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key WHERE v.cancels = 0) THEN 'taken back: ' ELSE 'replaced by a later edit before it was sent: ' END
-    || (SELECT group_concat(f.key, ', ') FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key)
-FROM outbox WHERE outbox.object_type = 'contact' AND outbox.record_id = OLD.id AND outbox.state IN ('queued', 'held') AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key);
-UPDATE outbox SET state = CASE WHEN NOT EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key WHERE v.cancels = 0) THEN 'dropped' ELSE 'replaced' END, finished_at = strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z'
-WHERE outbox.object_type = 'contact' AND outbox.record_id = OLD.id AND outbox.state IN ('queued', 'held') AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key) AND (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
-    WHERE f.key NOT IN (SELECT column_name FROM outbox_values)) = '{}';
-UPDATE outbox SET fields = (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
-    WHERE f.key NOT IN (SELECT column_name FROM outbox_values)) WHERE outbox.object_type = 'contact' AND outbox.record_id = OLD.id AND outbox.state IN ('queued', 'held') AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key);
-INSERT INTO outbox (object_type, record_id, source, undoes, fields, base_etag, queued_at)
-SELECT 'contact', OLD.id, 'sql', NULL, json_group_object(column_name, json(change)), CASE WHEN max(column_name IN ('industry', 'language', 'timezone', 'notes', 'cf_background')) AND NOT OLD.details_current THEN (SELECT etag FROM contact_details WHERE contact_id = OLD.id) ELSE OLD.etag END, strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z'
-FROM outbox_values WHERE cancels = 0 GROUP BY NULL;
-INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
-SELECT id, queued_at, NULL, state, 'changed with SQL' FROM outbox WHERE id = last_insert_rowid() AND changes() > 0;
-DELETE FROM outbox_values;
-END;
+  WHEN NEW.details_current IS NOT OLD.details_current THEN RAISE(ABORT, 'details_current is derived and cannot be changed') END; END;
 CREATE TRIGGER contacts_full_insert INSTEAD OF INSERT ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'a contact cannot be made here: the service can only update one'); END;
 CREATE TRIGGER contacts_full_delete INSTEAD OF DELETE ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'a contact cannot be removed here: the service can only update one'); END;
 CREATE TRIGGER contacts_full_set_position INSTEAD OF UPDATE OF position ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'position: SQLite keeps only 15 digits of this number; write it in quotes, as in position = ''12.50''') WHERE typeof(NEW.position) = 'real';
-SELECT RAISE(ABORT, 'position takes text; NULL clears it') WHERE NEW.position IS NOT OLD.position AND NOT coalesce(CASE WHEN NEW.position IS NULL THEN 1 ELSE typeof(NEW.position) IN ('text', 'integer') END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('position', json_array(OLD.position,
+SELECT RAISE(ABORT, 'position takes text without the character U+0000; NULL clears it') WHERE NEW.position IS NOT OLD.position AND NOT coalesce(CASE WHEN instr(NEW.position, char(0)) > 0 THEN 0 WHEN NEW.position IS NULL THEN 1 ELSE typeof(NEW.position) IN ('text', 'integer') END, 0);
+SELECT RAISE(ABORT, 'position is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.position IS NOT OLD.position AND 0;
+SELECT RAISE(ABORT, 'position is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.position IS NOT OLD.position AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.position') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.position') IS NOT NULL);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('position', 0, json_array(OLD.position,
   CASE WHEN nullif(CAST(NEW.position AS TEXT), '') IS nullif(OLD.position, '') THEN OLD.position ELSE CAST(NEW.position AS TEXT) END));
 END;
 CREATE TRIGGER contacts_full_set_industry INSTEAD OF UPDATE OF industry ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'industry: SQLite keeps only 15 digits of this number; write it in quotes, as in industry = ''12.50''') WHERE typeof(NEW.industry) = 'real';
-SELECT RAISE(ABORT, 'industry takes text; NULL clears it') WHERE NEW.industry IS NOT OLD.industry AND NOT coalesce(CASE WHEN NEW.industry IS NULL THEN 1 ELSE typeof(NEW.industry) IN ('text', 'integer') END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('industry', json_array(OLD.industry,
+SELECT RAISE(ABORT, 'industry takes text without the character U+0000; NULL clears it') WHERE NEW.industry IS NOT OLD.industry AND NOT coalesce(CASE WHEN instr(NEW.industry, char(0)) > 0 THEN 0 WHEN NEW.industry IS NULL THEN 1 ELSE typeof(NEW.industry) IN ('text', 'integer') END, 0);
+SELECT RAISE(ABORT, 'industry is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.industry IS NOT OLD.industry AND OLD.fetched_at IS NULL;
+SELECT RAISE(ABORT, 'industry is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.industry IS NOT OLD.industry AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.industry') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.industry') IS NOT NULL);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('industry', NOT OLD.details_current, json_array(OLD.industry,
   CASE WHEN nullif(CAST(NEW.industry AS TEXT), '') IS nullif(OLD.industry, '') THEN OLD.industry ELSE CAST(NEW.industry AS TEXT) END));
 END;
 CREATE TRIGGER contacts_full_set_language INSTEAD OF UPDATE OF language ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'language: SQLite keeps only 15 digits of this number; write it in quotes, as in language = ''12.50''') WHERE typeof(NEW.language) = 'real';
-SELECT RAISE(ABORT, 'language takes text; NULL clears it') WHERE NEW.language IS NOT OLD.language AND NOT coalesce(CASE WHEN NEW.language IS NULL THEN 1 ELSE typeof(NEW.language) IN ('text', 'integer') END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('language', json_array(OLD.language,
+SELECT RAISE(ABORT, 'language takes text without the character U+0000; NULL clears it') WHERE NEW.language IS NOT OLD.language AND NOT coalesce(CASE WHEN instr(NEW.language, char(0)) > 0 THEN 0 WHEN NEW.language IS NULL THEN 1 ELSE typeof(NEW.language) IN ('text', 'integer') END, 0);
+SELECT RAISE(ABORT, 'language is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.language IS NOT OLD.language AND OLD.fetched_at IS NULL;
+SELECT RAISE(ABORT, 'language is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.language IS NOT OLD.language AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.language') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.language') IS NOT NULL);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('language', NOT OLD.details_current, json_array(OLD.language,
   CASE WHEN nullif(CAST(NEW.language AS TEXT), '') IS nullif(OLD.language, '') THEN OLD.language ELSE CAST(NEW.language AS TEXT) END));
 END;
 CREATE TRIGGER contacts_full_set_timezone INSTEAD OF UPDATE OF timezone ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'timezone: SQLite keeps only 15 digits of this number; write it in quotes, as in timezone = ''12.50''') WHERE typeof(NEW.timezone) = 'real';
-SELECT RAISE(ABORT, 'timezone takes text; NULL clears it') WHERE NEW.timezone IS NOT OLD.timezone AND NOT coalesce(CASE WHEN NEW.timezone IS NULL THEN 1 ELSE typeof(NEW.timezone) IN ('text', 'integer') END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('timezone', json_array(OLD.timezone,
+SELECT RAISE(ABORT, 'timezone takes text without the character U+0000; NULL clears it') WHERE NEW.timezone IS NOT OLD.timezone AND NOT coalesce(CASE WHEN instr(NEW.timezone, char(0)) > 0 THEN 0 WHEN NEW.timezone IS NULL THEN 1 ELSE typeof(NEW.timezone) IN ('text', 'integer') END, 0);
+SELECT RAISE(ABORT, 'timezone is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.timezone IS NOT OLD.timezone AND OLD.fetched_at IS NULL;
+SELECT RAISE(ABORT, 'timezone is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.timezone IS NOT OLD.timezone AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.timezone') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.timezone') IS NOT NULL);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('timezone', NOT OLD.details_current, json_array(OLD.timezone,
   CASE WHEN nullif(CAST(NEW.timezone AS TEXT), '') IS nullif(OLD.timezone, '') THEN OLD.timezone ELSE CAST(NEW.timezone AS TEXT) END));
 END;
 CREATE TRIGGER contacts_full_set_notes INSTEAD OF UPDATE OF notes ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'notes: SQLite keeps only 15 digits of this number; write it in quotes, as in notes = ''12.50''') WHERE typeof(NEW.notes) = 'real';
-SELECT RAISE(ABORT, 'notes takes text; NULL clears it') WHERE NEW.notes IS NOT OLD.notes AND NOT coalesce(CASE WHEN NEW.notes IS NULL THEN 1 ELSE typeof(NEW.notes) IN ('text', 'integer') END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('notes', json_array(OLD.notes,
+SELECT RAISE(ABORT, 'notes takes text without the character U+0000; NULL clears it') WHERE NEW.notes IS NOT OLD.notes AND NOT coalesce(CASE WHEN instr(NEW.notes, char(0)) > 0 THEN 0 WHEN NEW.notes IS NULL THEN 1 ELSE typeof(NEW.notes) IN ('text', 'integer') END, 0);
+SELECT RAISE(ABORT, 'notes is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.notes IS NOT OLD.notes AND OLD.fetched_at IS NULL;
+SELECT RAISE(ABORT, 'notes is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.notes IS NOT OLD.notes AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.notes') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.notes') IS NOT NULL);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('notes', NOT OLD.details_current, json_array(OLD.notes,
   CASE WHEN nullif(CAST(NEW.notes AS TEXT), '') IS nullif(OLD.notes, '') THEN OLD.notes ELSE CAST(NEW.notes AS TEXT) END));
 END;
 CREATE TRIGGER contacts_full_set_cf_nickname INSTEAD OF UPDATE OF cf_nickname ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_nickname: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_nickname = ''12.50''') WHERE typeof(NEW.cf_nickname) = 'real';
-SELECT RAISE(ABORT, 'cf_nickname takes text of at most 255 characters; NULL clears it') WHERE NEW.cf_nickname IS NOT OLD.cf_nickname AND NOT coalesce(CASE WHEN nullif(NEW.cf_nickname, '') IS NULL THEN 1 ELSE typeof(NEW.cf_nickname) IN ('text', 'integer') AND length(NEW.cf_nickname) <= 255 END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_nickname', json_array(OLD.cf_nickname,
+SELECT RAISE(ABORT, 'cf_nickname takes text of at most 255 characters; NULL clears it') WHERE NEW.cf_nickname IS NOT OLD.cf_nickname AND NOT coalesce(CASE WHEN instr(NEW.cf_nickname, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_nickname, '') IS NULL THEN 1 ELSE typeof(NEW.cf_nickname) IN ('text', 'integer') AND length(NEW.cf_nickname) <= 255 END, 0);
+SELECT RAISE(ABORT, 'cf_nickname is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_nickname IS NOT OLD.cf_nickname AND (0 OR OLD.cf_nickname IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_nickname')));
+SELECT RAISE(ABORT, 'cf_nickname is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_nickname IS NOT OLD.cf_nickname AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('nickname'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('nickname'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_nickname', NOT OLD.details_current, json_array(OLD.cf_nickname,
   CASE WHEN NEW.cf_nickname IS OLD.cf_nickname THEN OLD.cf_nickname ELSE nullif(CAST(NEW.cf_nickname AS TEXT), '') END));
 END;
 CREATE TRIGGER contacts_full_set_cf_birthday INSTEAD OF UPDATE OF cf_birthday ON contacts_full BEGIN
-SELECT RAISE(ABORT, 'cf_birthday takes a real date, YYYY-MM-DD; NULL clears it') WHERE NEW.cf_birthday IS NOT OLD.cf_birthday AND NOT coalesce(CASE WHEN NEW.cf_birthday IS NULL THEN 1 ELSE typeof(NEW.cf_birthday) = 'text' AND NEW.cf_birthday IS date(NEW.cf_birthday, '+0 days') END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_birthday', json_array(OLD.cf_birthday,
+SELECT RAISE(ABORT, 'cf_birthday takes a real date, YYYY-MM-DD, of the years 0001 to 9999; NULL clears it') WHERE NEW.cf_birthday IS NOT OLD.cf_birthday AND NOT coalesce(CASE WHEN instr(NEW.cf_birthday, char(0)) > 0 THEN 0 WHEN NEW.cf_birthday IS NULL THEN 1 ELSE typeof(NEW.cf_birthday) = 'text' AND NEW.cf_birthday IS date(NEW.cf_birthday, '+0 days') AND NEW.cf_birthday >= '0001' END, 0);
+SELECT RAISE(ABORT, 'cf_birthday is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_birthday IS NOT OLD.cf_birthday AND (0 OR OLD.cf_birthday IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_birthday')));
+SELECT RAISE(ABORT, 'cf_birthday is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_birthday IS NOT OLD.cf_birthday AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('birthday'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('birthday'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_birthday', NOT OLD.details_current, json_array(OLD.cf_birthday,
   CASE WHEN NEW.cf_birthday IS OLD.cf_birthday THEN OLD.cf_birthday ELSE NEW.cf_birthday END));
 END;
 CREATE TRIGGER contacts_full_set_cf_lifetime_value INSTEAD OF UPDATE OF cf_lifetime_value ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_lifetime_value: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_lifetime_value = ''12.50''') WHERE typeof(NEW.cf_lifetime_value) = 'real';
-SELECT RAISE(ABORT, 'cf_lifetime_value takes a decimal as text, at most 20 digits before the point and 10 after it; NULL clears it') WHERE NEW.cf_lifetime_value IS NOT OLD.cf_lifetime_value AND NOT coalesce(CASE WHEN NEW.cf_lifetime_value IS NULL THEN 1 ELSE typeof(NEW.cf_lifetime_value) IN ('text', 'integer') AND CAST(NEW.cf_lifetime_value AS TEXT) NOT GLOB '-[-]*' AND ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') NOT GLOB '*[^0-9.]*' AND ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') GLOB '[0-9]*'
+SELECT RAISE(ABORT, 'cf_lifetime_value takes a decimal as text, at most 20 digits before the point and 10 after it; NULL clears it') WHERE NEW.cf_lifetime_value IS NOT OLD.cf_lifetime_value AND NOT coalesce(CASE WHEN instr(NEW.cf_lifetime_value, char(0)) > 0 THEN 0 WHEN NEW.cf_lifetime_value IS NULL THEN 1 ELSE typeof(NEW.cf_lifetime_value) IN ('text', 'integer') AND CAST(NEW.cf_lifetime_value AS TEXT) NOT GLOB '-[-]*' AND ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') NOT GLOB '*[^0-9.]*' AND ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') GLOB '[0-9]*'
     AND ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') GLOB '*[0-9]' AND ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') NOT GLOB '*.*.*'
-    AND length(ltrim(substr(ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-'), 1, instr(ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') || '.', '.') - 1), '0')) <= 20
-    AND length(rtrim(substr(ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-'), instr(ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') || '.', '.') + 1), '0')) <= 10 END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_lifetime_value', json_array(OLD.cf_lifetime_value,
+    AND instr(ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') || '.', '.') <= 21 AND length(substr(ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-'), instr(ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') || '.', '.') + 1)) <= 10 END, 0);
+SELECT RAISE(ABORT, 'cf_lifetime_value is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_lifetime_value IS NOT OLD.cf_lifetime_value AND (0 OR OLD.cf_lifetime_value IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_lifetime_value')));
+SELECT RAISE(ABORT, 'cf_lifetime_value is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_lifetime_value IS NOT OLD.cf_lifetime_value AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('lifetime_value'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('lifetime_value'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_lifetime_value', NOT OLD.details_current, json_array(OLD.cf_lifetime_value,
   CASE WHEN NEW.cf_lifetime_value IS OLD.cf_lifetime_value THEN OLD.cf_lifetime_value ELSE CAST(NEW.cf_lifetime_value AS TEXT) END));
 END;
 CREATE TRIGGER contacts_full_set_cf_topics INSTEAD OF UPDATE OF cf_topics ON contacts_full BEGIN
-SELECT RAISE(ABORT, 'cf_topics takes a JSON array of at most 100 values of its options, see select_labels; NULL clears it') WHERE NEW.cf_topics IS NOT OLD.cf_topics AND NOT coalesce(CASE WHEN (NEW.cf_topics IS NULL OR CASE WHEN json_valid(NEW.cf_topics) THEN json_type(NEW.cf_topics) = 'array' AND json_array_length(NEW.cf_topics) = 0 END) THEN 1 ELSE CASE WHEN typeof(NEW.cf_topics) <> 'text' THEN 0 WHEN json_valid(NEW.cf_topics) = 0 THEN 0
+SELECT RAISE(ABORT, 'cf_topics takes a JSON array of at most 100 different values of its options, see select_labels; NULL clears it') WHERE NEW.cf_topics IS NOT OLD.cf_topics AND NOT coalesce(CASE WHEN instr(NEW.cf_topics, char(0)) > 0 THEN 0 WHEN (NEW.cf_topics IS NULL OR CASE WHEN json_valid(NEW.cf_topics) THEN json_type(NEW.cf_topics) = 'array' AND json_array_length(NEW.cf_topics) = 0 END) THEN 1 ELSE CASE WHEN typeof(NEW.cf_topics) <> 'text' THEN 0 WHEN json_valid(NEW.cf_topics) = 0 THEN 0
     WHEN json_type(NEW.cf_topics) <> 'array' THEN 0 WHEN json_array_length(NEW.cf_topics) > 100 THEN 0
+    WHEN (SELECT count(DISTINCT j.value) FROM json_each(NEW.cf_topics) AS j) < json_array_length(NEW.cf_topics) THEN 0
     ELSE NOT EXISTS (SELECT 1 FROM json_each(NEW.cf_topics) AS j WHERE j.type <> 'text' OR j.value NOT IN (
       SELECT o.value FROM custom_field_options AS o WHERE o.definition_id = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_topics'))) END END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_topics', json_array(OLD.cf_topics,
+SELECT RAISE(ABORT, 'cf_topics is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_topics IS NOT OLD.cf_topics AND (0 OR OLD.cf_topics IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_topics')));
+SELECT RAISE(ABORT, 'cf_topics is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_topics IS NOT OLD.cf_topics AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('topics'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('topics'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_topics', NOT OLD.details_current, json_array(OLD.cf_topics,
   CASE WHEN NEW.cf_topics IS OLD.cf_topics THEN OLD.cf_topics ELSE CASE WHEN NEW.cf_topics IS NOT NULL THEN (SELECT nullif(json_group_array(j.value), '[]') FROM json_each(NEW.cf_topics) AS j) || '' END END));
 END;
 CREATE TRIGGER contacts_full_set_cf_tier INSTEAD OF UPDATE OF cf_tier ON contacts_full BEGIN
-SELECT RAISE(ABORT, 'cf_tier takes the value of one of its options, see select_labels; NULL clears it') WHERE NEW.cf_tier IS NOT OLD.cf_tier AND NOT coalesce(CASE WHEN nullif(NEW.cf_tier, '') IS NULL THEN 1 ELSE typeof(NEW.cf_tier) = 'text' AND EXISTS (SELECT 1 FROM custom_field_options AS o WHERE o.definition_id = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_tier')
+SELECT RAISE(ABORT, 'cf_tier takes the value of one of its options, see select_labels; NULL clears it') WHERE NEW.cf_tier IS NOT OLD.cf_tier AND NOT coalesce(CASE WHEN instr(NEW.cf_tier, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_tier, '') IS NULL THEN 1 ELSE typeof(NEW.cf_tier) = 'text' AND EXISTS (SELECT 1 FROM custom_field_options AS o WHERE o.definition_id = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_tier')
     AND o.value = NEW.cf_tier) END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_tier', json_array(OLD.cf_tier,
+SELECT RAISE(ABORT, 'cf_tier is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_tier IS NOT OLD.cf_tier AND (0 OR OLD.cf_tier IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_tier')));
+SELECT RAISE(ABORT, 'cf_tier is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_tier IS NOT OLD.cf_tier AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('tier'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('tier'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_tier', NOT OLD.details_current, json_array(OLD.cf_tier,
   CASE WHEN NEW.cf_tier IS OLD.cf_tier THEN OLD.cf_tier ELSE nullif(NEW.cf_tier, '') END));
 END;
 CREATE TRIGGER contacts_full_set_cf__berweisung INSTEAD OF UPDATE OF cf__berweisung ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf__berweisung: SQLite keeps only 15 digits of this number; write it in quotes, as in cf__berweisung = ''12.50''') WHERE typeof(NEW.cf__berweisung) = 'real';
-SELECT RAISE(ABORT, 'cf__berweisung takes a decimal as text, at most 20 digits before the point and 10 after it; NULL clears it') WHERE NEW.cf__berweisung IS NOT OLD.cf__berweisung AND NOT coalesce(CASE WHEN NEW.cf__berweisung IS NULL THEN 1 ELSE typeof(NEW.cf__berweisung) IN ('text', 'integer') AND CAST(NEW.cf__berweisung AS TEXT) NOT GLOB '-[-]*' AND ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') NOT GLOB '*[^0-9.]*' AND ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') GLOB '[0-9]*'
+SELECT RAISE(ABORT, 'cf__berweisung takes a decimal as text, at most 20 digits before the point and 10 after it; NULL clears it') WHERE NEW.cf__berweisung IS NOT OLD.cf__berweisung AND NOT coalesce(CASE WHEN instr(NEW.cf__berweisung, char(0)) > 0 THEN 0 WHEN NEW.cf__berweisung IS NULL THEN 1 ELSE typeof(NEW.cf__berweisung) IN ('text', 'integer') AND CAST(NEW.cf__berweisung AS TEXT) NOT GLOB '-[-]*' AND ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') NOT GLOB '*[^0-9.]*' AND ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') GLOB '[0-9]*'
     AND ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') GLOB '*[0-9]' AND ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') NOT GLOB '*.*.*'
-    AND length(ltrim(substr(ltrim(CAST(NEW.cf__berweisung AS TEXT), '-'), 1, instr(ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') || '.', '.') - 1), '0')) <= 20
-    AND length(rtrim(substr(ltrim(CAST(NEW.cf__berweisung AS TEXT), '-'), instr(ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') || '.', '.') + 1), '0')) <= 10 END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf__berweisung', json_array(OLD.cf__berweisung,
+    AND instr(ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') || '.', '.') <= 21 AND length(substr(ltrim(CAST(NEW.cf__berweisung AS TEXT), '-'), instr(ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') || '.', '.') + 1)) <= 10 END, 0);
+SELECT RAISE(ABORT, 'cf__berweisung is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf__berweisung IS NOT OLD.cf__berweisung AND (0 OR OLD.cf__berweisung IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf__berweisung')));
+SELECT RAISE(ABORT, 'cf__berweisung is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf__berweisung IS NOT OLD.cf__berweisung AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('Überweisung'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('Überweisung'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf__berweisung', NOT OLD.details_current, json_array(OLD.cf__berweisung,
   CASE WHEN NEW.cf__berweisung IS OLD.cf__berweisung THEN OLD.cf__berweisung ELSE CAST(NEW.cf__berweisung AS TEXT) END));
 END;
 CREATE TRIGGER contacts_full_set_cf_customer_ref INSTEAD OF UPDATE OF cf_customer_ref ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_customer_ref: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_customer_ref = ''12.50''') WHERE typeof(NEW.cf_customer_ref) = 'real';
-SELECT RAISE(ABORT, 'cf_customer_ref takes text of at most 255 characters; NULL clears it') WHERE NEW.cf_customer_ref IS NOT OLD.cf_customer_ref AND NOT coalesce(CASE WHEN nullif(NEW.cf_customer_ref, '') IS NULL THEN 1 ELSE typeof(NEW.cf_customer_ref) IN ('text', 'integer') AND length(NEW.cf_customer_ref) <= 255 END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_customer_ref', json_array(OLD.cf_customer_ref,
+SELECT RAISE(ABORT, 'cf_customer_ref takes text of at most 255 characters; NULL clears it') WHERE NEW.cf_customer_ref IS NOT OLD.cf_customer_ref AND NOT coalesce(CASE WHEN instr(NEW.cf_customer_ref, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_customer_ref, '') IS NULL THEN 1 ELSE typeof(NEW.cf_customer_ref) IN ('text', 'integer') AND length(NEW.cf_customer_ref) <= 255 END, 0);
+SELECT RAISE(ABORT, 'cf_customer_ref is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_customer_ref IS NOT OLD.cf_customer_ref AND (0 OR OLD.cf_customer_ref IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_customer_ref')));
+SELECT RAISE(ABORT, 'cf_customer_ref is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_customer_ref IS NOT OLD.cf_customer_ref AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('customer-ref'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('customer-ref'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_customer_ref', NOT OLD.details_current, json_array(OLD.cf_customer_ref,
   CASE WHEN NEW.cf_customer_ref IS OLD.cf_customer_ref THEN OLD.cf_customer_ref ELSE nullif(CAST(NEW.cf_customer_ref AS TEXT), '') END));
 END;
 CREATE TRIGGER contacts_full_set_cf_tier_2 INSTEAD OF UPDATE OF cf_tier_2 ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_tier_2: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_tier_2 = ''12.50''') WHERE typeof(NEW.cf_tier_2) = 'real';
-SELECT RAISE(ABORT, 'cf_tier_2 takes text of at most 255 characters; NULL clears it') WHERE NEW.cf_tier_2 IS NOT OLD.cf_tier_2 AND NOT coalesce(CASE WHEN nullif(NEW.cf_tier_2, '') IS NULL THEN 1 ELSE typeof(NEW.cf_tier_2) IN ('text', 'integer') AND length(NEW.cf_tier_2) <= 255 END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_tier_2', json_array(OLD.cf_tier_2,
+SELECT RAISE(ABORT, 'cf_tier_2 takes text of at most 255 characters; NULL clears it') WHERE NEW.cf_tier_2 IS NOT OLD.cf_tier_2 AND NOT coalesce(CASE WHEN instr(NEW.cf_tier_2, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_tier_2, '') IS NULL THEN 1 ELSE typeof(NEW.cf_tier_2) IN ('text', 'integer') AND length(NEW.cf_tier_2) <= 255 END, 0);
+SELECT RAISE(ABORT, 'cf_tier_2 is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_tier_2 IS NOT OLD.cf_tier_2 AND (0 OR OLD.cf_tier_2 IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_tier_2')));
+SELECT RAISE(ABORT, 'cf_tier_2 is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_tier_2 IS NOT OLD.cf_tier_2 AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('Tier'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('Tier'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_tier_2', NOT OLD.details_current, json_array(OLD.cf_tier_2,
   CASE WHEN NEW.cf_tier_2 IS OLD.cf_tier_2 THEN OLD.cf_tier_2 ELSE nullif(CAST(NEW.cf_tier_2 AS TEXT), '') END));
 END;
 CREATE TRIGGER contacts_full_set_cf_next_call INSTEAD OF UPDATE OF cf_next_call ON contacts_full BEGIN
-SELECT RAISE(ABORT, 'cf_next_call takes a timestamp with a time zone, YYYY-MM-DDTHH:MM:SSZ, to the microsecond at most; NULL clears it') WHERE NEW.cf_next_call IS NOT OLD.cf_next_call AND NOT coalesce(CASE WHEN NEW.cf_next_call IS NULL THEN 1 ELSE typeof(NEW.cf_next_call) = 'text' AND (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
+SELECT RAISE(ABORT, 'cf_next_call takes a timestamp with a time zone, YYYY-MM-DDTHH:MM:SSZ, of the years 0001 to 9999 and to the microsecond at most; NULL clears it') WHERE NEW.cf_next_call IS NOT OLD.cf_next_call AND NOT coalesce(CASE WHEN instr(NEW.cf_next_call, char(0)) > 0 THEN 0 WHEN NEW.cf_next_call IS NULL THEN 1 ELSE typeof(NEW.cf_next_call) = 'text' AND (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
     AND (t.fraction = '' OR t.fraction GLOB '.[0-9]*' AND length(t.fraction) <= 7
          AND substr(t.fraction, 2) NOT GLOB '*[^0-9]*')
   THEN strftime('%Y-%m-%dT%H:%M:%S', t.seconds || t.zone)
@@ -1406,8 +1491,24 @@ SELECT RAISE(ABORT, 'cf_next_call takes a timestamp with a time zone, YYYY-MM-DD
     SELECT z.seconds AS seconds, z.zone AS zone, substr(z.rest, 1, length(z.rest) - length(z.zone)) AS fraction FROM (
       SELECT substr(NEW.cf_next_call, 1, 19) AS seconds, substr(NEW.cf_next_call, 20) AS rest,
         CASE WHEN NEW.cf_next_call GLOB '*Z' THEN 'Z' WHEN NEW.cf_next_call GLOB '*[+-][0-9][0-9]:[0-9][0-9]'
-          THEN substr(NEW.cf_next_call, -6) ELSE ' none' END AS zone) AS z) AS t) IS NOT NULL END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_next_call', json_array(OLD.cf_next_call,
+          THEN substr(NEW.cf_next_call, -6) ELSE ' none' END AS zone) AS z) AS t) GLOB '[0-9][0-9][0-9][0-9]-*' AND (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
+    AND (t.fraction = '' OR t.fraction GLOB '.[0-9]*' AND length(t.fraction) <= 7
+         AND substr(t.fraction, 2) NOT GLOB '*[^0-9]*')
+  THEN strftime('%Y-%m-%dT%H:%M:%S', t.seconds || t.zone)
+         || '.' || substr(substr(t.fraction, 2) || '000000', 1, 6) || 'Z' END FROM (
+    SELECT z.seconds AS seconds, z.zone AS zone, substr(z.rest, 1, length(z.rest) - length(z.zone)) AS fraction FROM (
+      SELECT substr(NEW.cf_next_call, 1, 19) AS seconds, substr(NEW.cf_next_call, 20) AS rest,
+        CASE WHEN NEW.cf_next_call GLOB '*Z' THEN 'Z' WHEN NEW.cf_next_call GLOB '*[+-][0-9][0-9]:[0-9][0-9]'
+          THEN substr(NEW.cf_next_call, -6) ELSE ' none' END AS zone) AS z) AS t) >= '0001' END, 0);
+SELECT RAISE(ABORT, 'cf_next_call is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_next_call IS NOT OLD.cf_next_call AND (0 OR OLD.cf_next_call IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_next_call')));
+SELECT RAISE(ABORT, 'cf_next_call is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_next_call IS NOT OLD.cf_next_call AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('next call'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('next call'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_next_call', NOT OLD.details_current, json_array(OLD.cf_next_call,
   CASE WHEN NEW.cf_next_call IS OLD.cf_next_call THEN OLD.cf_next_call ELSE (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
     AND (t.fraction = '' OR t.fraction GLOB '.[0-9]*' AND length(t.fraction) <= 7
          AND substr(t.fraction, 2) NOT GLOB '*[^0-9]*')
@@ -1421,25 +1522,69 @@ END;
 CREATE TRIGGER contacts_full_set_cf_children INSTEAD OF UPDATE OF cf_children ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_children: SQLite may have rounded this number; use crm-mirror edit for such large numbers') WHERE typeof(NEW.cf_children) = 'integer' AND NEW.cf_children IS NOT OLD.cf_children AND NEW.cf_children NOT BETWEEN -9007199254740991 AND 9007199254740991
     AND NEW.cf_children = CAST(NEW.cf_children AS REAL) AND NEW.cf_children <> -9223372036854775807 - 1;
-SELECT RAISE(ABORT, 'cf_children takes a whole number of 64 bits; NULL clears it') WHERE NEW.cf_children IS NOT OLD.cf_children AND NOT coalesce(CASE WHEN NEW.cf_children IS NULL THEN 1 ELSE typeof(NEW.cf_children) = 'integer' END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_children', json_array(OLD.cf_children,
+SELECT RAISE(ABORT, 'cf_children takes a whole number of 64 bits; NULL clears it') WHERE NEW.cf_children IS NOT OLD.cf_children AND NOT coalesce(CASE WHEN instr(NEW.cf_children, char(0)) > 0 THEN 0 WHEN NEW.cf_children IS NULL THEN 1 ELSE typeof(NEW.cf_children) = 'integer' END, 0);
+SELECT RAISE(ABORT, 'cf_children is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_children IS NOT OLD.cf_children AND (0 OR OLD.cf_children IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_children')));
+SELECT RAISE(ABORT, 'cf_children is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_children IS NOT OLD.cf_children AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('children'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('children'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_children', NOT OLD.details_current, json_array(OLD.cf_children,
   CASE WHEN NEW.cf_children IS OLD.cf_children THEN OLD.cf_children ELSE NEW.cf_children END));
 END;
 CREATE TRIGGER contacts_full_set_cf_newsletter INSTEAD OF UPDATE OF cf_newsletter ON contacts_full BEGIN
-SELECT RAISE(ABORT, 'cf_newsletter takes 0 or 1; NULL clears it') WHERE NEW.cf_newsletter IS NOT OLD.cf_newsletter AND NOT coalesce(CASE WHEN NEW.cf_newsletter IS NULL THEN 1 ELSE typeof(NEW.cf_newsletter) = 'integer' AND NEW.cf_newsletter IN (0, 1) END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_newsletter', json_array(OLD.cf_newsletter,
+SELECT RAISE(ABORT, 'cf_newsletter takes 0 or 1; NULL clears it') WHERE NEW.cf_newsletter IS NOT OLD.cf_newsletter AND NOT coalesce(CASE WHEN instr(NEW.cf_newsletter, char(0)) > 0 THEN 0 WHEN NEW.cf_newsletter IS NULL THEN 1 ELSE typeof(NEW.cf_newsletter) = 'integer' AND NEW.cf_newsletter IN (0, 1) END, 0);
+SELECT RAISE(ABORT, 'cf_newsletter is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_newsletter IS NOT OLD.cf_newsletter AND (0 OR OLD.cf_newsletter IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_newsletter')));
+SELECT RAISE(ABORT, 'cf_newsletter is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_newsletter IS NOT OLD.cf_newsletter AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('newsletter'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('newsletter'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_newsletter', NOT OLD.details_current, json_array(OLD.cf_newsletter,
   CASE WHEN NEW.cf_newsletter IS OLD.cf_newsletter THEN OLD.cf_newsletter ELSE NEW.cf_newsletter END));
 END;
 CREATE TRIGGER contacts_full_set_cf_background INSTEAD OF UPDATE OF cf_background ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_background: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_background = ''12.50''') WHERE typeof(NEW.cf_background) = 'real';
-SELECT RAISE(ABORT, 'cf_background takes text of at most 10000 characters; NULL clears it') WHERE NEW.cf_background IS NOT OLD.cf_background AND NOT coalesce(CASE WHEN nullif(NEW.cf_background, '') IS NULL THEN 1 ELSE typeof(NEW.cf_background) IN ('text', 'integer') AND length(NEW.cf_background) <= 10000 END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_background', json_array(OLD.cf_background,
+SELECT RAISE(ABORT, 'cf_background takes text of at most 10000 characters; NULL clears it') WHERE NEW.cf_background IS NOT OLD.cf_background AND NOT coalesce(CASE WHEN instr(NEW.cf_background, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_background, '') IS NULL THEN 1 ELSE typeof(NEW.cf_background) IN ('text', 'integer') AND length(NEW.cf_background) <= 10000 END, 0);
+SELECT RAISE(ABORT, 'cf_background is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_background IS NOT OLD.cf_background AND (OLD.fetched_at IS NULL OR OLD.cf_background IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_background')));
+SELECT RAISE(ABORT, 'cf_background is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_background IS NOT OLD.cf_background AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('background'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('background'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_background', NOT OLD.details_current, json_array(OLD.cf_background,
   CASE WHEN NEW.cf_background IS OLD.cf_background THEN OLD.cf_background ELSE nullif(CAST(NEW.cf_background AS TEXT), '') END));
 END;
 CREATE TRIGGER companies_full_update INSTEAD OF UPDATE ON companies_full BEGIN
 SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync')
 WHERE NOT EXISTS (SELECT 1 FROM state WHERE name = 'write_back' AND value = 'true');
-SELECT CASE
+SELECT RAISE(ABORT, 'this SQLite runs the triggers of a view in an unsupported order: use crm-mirror edit instead')
+WHERE NOT EXISTS (SELECT 1 FROM outbox_values) AND (NEW.industry IS NOT OLD.industry OR NEW.cf_last_audit IS NOT OLD.cf_last_audit OR NEW.cf_contract_end IS NOT OLD.cf_contract_end OR NEW.cf_offices IS NOT OLD.cf_offices OR NEW.cf_markets IS NOT OLD.cf_markets OR NEW.cf_account_code IS NOT OLD.cf_account_code OR NEW.cf_region IS NOT OLD.cf_region OR NEW.cf_credit_limit IS NOT OLD.cf_credit_limit OR NEW.cf_public IS NOT OLD.cf_public OR NEW.cf_strategy IS NOT OLD.cf_strategy);
+SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE CASE WHEN EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*')
+THEN EXISTS (
+  WITH RECURSIVE part(t) AS (
+    SELECT v.change FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*'
+    UNION ALL SELECT substr(t, 1, length(t) / 2) FROM part
+      WHERE length(t) > 1 AND t GLOB '*[^' || char(1) || '-' || char(127) || ']*'
+    UNION ALL SELECT substr(t, length(t) / 2 + 1) FROM part
+      WHERE length(t) > 1 AND t GLOB '*[^' || char(1) || '-' || char(127) || ']*')
+  SELECT 1 FROM part WHERE length(t) = 1 AND t <> char(unicode(t)) AND hex(t) NOT IN ('EFBFBE', 'EFBFBF')) END;
+SELECT RAISE(ABORT, 'an edit changes at most 100 custom fields of a record at once')
+WHERE (SELECT count(*) FROM outbox_values WHERE substr(column_name, 1, 3) = 'cf_') > 100;
+UPDATE outbox_values SET effect = 0 WHERE json_extract(change, '$[1]') IS json_extract(change, '$[0]');
+UPDATE outbox SET source = source WHERE id = (SELECT id FROM outbox
+  WHERE object_type = 'company' AND record_id = OLD.id AND finished_at IS NULL LIMIT 1) AND EXISTS (SELECT 1 FROM outbox_values);
+INSERT INTO outbox (object_type, record_id, source, fields, base_etag, queued_at) VALUES ('company', OLD.id, 'sql', nullif((SELECT json_group_object(column_name, json(change)) FROM outbox_values WHERE effect = 1), '{}'),
+  CASE WHEN (SELECT max(unproven) FROM outbox_values WHERE effect = 1) THEN NULL ELSE OLD.etag END, strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z');
+DELETE FROM outbox_values;
+END;
+CREATE TRIGGER companies_full_fixed_0 INSTEAD OF UPDATE OF id, name, registered_name, sub_industry, employee_count, revenue, revenue_num, hq_country, year_founded, owner_id, owner_name, logo, enrichment_at, enrichment_status, last_message_sent_at, last_message_received_at, last_interaction_at, created_at, updated_at, customer_fit_score, etag, website_url, notes, notes_at, customer_fit_score_reason, cf_credit_limit_num, extra, detail_extra, synced_at, fetched_at, details_current ON companies_full BEGIN SELECT CASE
   WHEN NEW.id IS NOT OLD.id THEN RAISE(ABORT, 'id is read-only at the service')
   WHEN NEW.name IS NOT OLD.name THEN RAISE(ABORT, 'name is read-only at the service')
   WHEN NEW.registered_name IS NOT OLD.registered_name THEN RAISE(ABORT, 'registered_name is read-only at the service')
@@ -1470,58 +1615,22 @@ SELECT CASE
   WHEN NEW.detail_extra IS NOT OLD.detail_extra THEN RAISE(ABORT, 'detail_extra is derived and cannot be changed')
   WHEN NEW.synced_at IS NOT OLD.synced_at THEN RAISE(ABORT, 'synced_at is derived and cannot be changed')
   WHEN NEW.fetched_at IS NOT OLD.fetched_at THEN RAISE(ABORT, 'fetched_at is derived and cannot be changed')
-  WHEN NEW.details_current IS NOT OLD.details_current THEN RAISE(ABORT, 'details_current is derived and cannot be changed') END;
-SELECT RAISE(ABORT, 'this SQLite runs the triggers of a view in an unsupported order: use crm-mirror edit instead')
-WHERE NOT EXISTS (SELECT 1 FROM outbox_values) AND (NEW.industry IS NOT OLD.industry OR NEW.cf_last_audit IS NOT OLD.cf_last_audit OR NEW.cf_contract_end IS NOT OLD.cf_contract_end OR NEW.cf_offices IS NOT OLD.cf_offices OR NEW.cf_markets IS NOT OLD.cf_markets OR NEW.cf_account_code IS NOT OLD.cf_account_code OR NEW.cf_region IS NOT OLD.cf_region OR NEW.cf_credit_limit IS NOT OLD.cf_credit_limit OR NEW.cf_public IS NOT OLD.cf_public OR NEW.cf_strategy IS NOT OLD.cf_strategy);
-SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE EXISTS (
-SELECT 1 FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*' AND EXISTS (
-  WITH RECURSIVE block(i, part) AS (SELECT 0, substr(v.change, 1, 256) UNION ALL
-    SELECT i + 1, substr(v.change, (i + 1) * 256 + 1, 256) FROM block WHERE (i + 1) * 256 < length(v.change)),
-  place(j) AS (SELECT 1 UNION ALL SELECT j + 1 FROM place WHERE j < 256)
-  SELECT 1 FROM block, place WHERE substr(part, j, 1) <> '' AND substr(part, j, 1) <> char(unicode(substr(part, j, 1)))
-    AND hex(substr(part, j, 1)) NOT IN ('EFBFBE', 'EFBFBF')));
-SELECT RAISE(ABORT, 'an edit changes at most 100 custom fields of a record at once')
-WHERE (SELECT count(*) FROM outbox_values WHERE substr(column_name, 1, 3) = 'cf_') > 100;
-DELETE FROM outbox_values WHERE json_extract(change, '$[1]') IS CASE
-  WHEN EXISTS (SELECT 1 FROM pending_edits AS p WHERE p.object_type = 'company' AND p.record_id = OLD.id
-    AND p.column_name = outbox_values.column_name AND p.state <> 'conflict')
-  THEN (SELECT p.after FROM pending_edits AS p WHERE p.object_type = 'company' AND p.record_id = OLD.id
-    AND p.column_name = outbox_values.column_name AND p.state <> 'conflict' ORDER BY p.edit_id DESC LIMIT 1)
-  ELSE json_extract(change, '$[0]') END;
-UPDATE outbox_values SET cancels = 1 WHERE json_extract(change, '$[1]') IS json_extract(change, '$[0]')
-  AND NOT EXISTS (SELECT 1 FROM pending_edits AS p WHERE p.object_type = 'company' AND p.record_id = OLD.id
-    AND p.column_name = outbox_values.column_name AND p.state = 'sending');
-INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
-SELECT outbox.id, strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z', outbox.state, CASE WHEN (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
-    WHERE f.key NOT IN (SELECT column_name FROM outbox_values)) <> '{}' THEN outbox.state WHEN NOT EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key WHERE v.cancels = 0) THEN 'dropped' ELSE 'replaced' END,
-  CASE WHEN NOT EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key WHERE v.cancels = 0) THEN 'taken back: ' ELSE 'replaced by a later edit before it was sent: ' END
-    || (SELECT group_concat(f.key, ', ') FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key)
-FROM outbox WHERE outbox.object_type = 'company' AND outbox.record_id = OLD.id AND outbox.state IN ('queued', 'held') AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key);
-UPDATE outbox SET state = CASE WHEN NOT EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key WHERE v.cancels = 0) THEN 'dropped' ELSE 'replaced' END, finished_at = strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z'
-WHERE outbox.object_type = 'company' AND outbox.record_id = OLD.id AND outbox.state IN ('queued', 'held') AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key) AND (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
-    WHERE f.key NOT IN (SELECT column_name FROM outbox_values)) = '{}';
-UPDATE outbox SET fields = (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
-    WHERE f.key NOT IN (SELECT column_name FROM outbox_values)) WHERE outbox.object_type = 'company' AND outbox.record_id = OLD.id AND outbox.state IN ('queued', 'held') AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key);
-INSERT INTO outbox (object_type, record_id, source, undoes, fields, base_etag, queued_at)
-SELECT 'company', OLD.id, 'sql', NULL, json_group_object(column_name, json(change)), CASE WHEN max(column_name IN ('cf_strategy')) AND NOT OLD.details_current THEN (SELECT etag FROM company_details WHERE company_id = OLD.id) ELSE OLD.etag END, strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z'
-FROM outbox_values WHERE cancels = 0 GROUP BY NULL;
-INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
-SELECT id, queued_at, NULL, state, 'changed with SQL' FROM outbox WHERE id = last_insert_rowid() AND changes() > 0;
-DELETE FROM outbox_values;
-END;
+  WHEN NEW.details_current IS NOT OLD.details_current THEN RAISE(ABORT, 'details_current is derived and cannot be changed') END; END;
 CREATE TRIGGER companies_full_insert INSTEAD OF INSERT ON companies_full BEGIN
 SELECT RAISE(ABORT, 'a company cannot be made here: the service can only update one'); END;
 CREATE TRIGGER companies_full_delete INSTEAD OF DELETE ON companies_full BEGIN
 SELECT RAISE(ABORT, 'a company cannot be removed here: the service can only update one'); END;
 CREATE TRIGGER companies_full_set_industry INSTEAD OF UPDATE OF industry ON companies_full BEGIN
 SELECT RAISE(ABORT, 'industry: SQLite keeps only 15 digits of this number; write it in quotes, as in industry = ''12.50''') WHERE typeof(NEW.industry) = 'real';
-SELECT RAISE(ABORT, 'industry takes text with a character that is not white space; NULL clears it') WHERE NEW.industry IS NOT OLD.industry AND NOT coalesce(CASE WHEN NEW.industry IS NULL THEN 1 ELSE typeof(NEW.industry) IN ('text', 'integer') AND trim(NEW.industry, char(9, 10, 11, 12, 13, 32, 133, 160, 5760, 8192, 8193, 8194, 8195, 8196, 8197, 8198, 8199, 8200, 8201,
+SELECT RAISE(ABORT, 'industry takes text with a character that is not white space; NULL clears it') WHERE NEW.industry IS NOT OLD.industry AND NOT coalesce(CASE WHEN instr(NEW.industry, char(0)) > 0 THEN 0 WHEN NEW.industry IS NULL THEN 1 ELSE typeof(NEW.industry) IN ('text', 'integer') AND trim(NEW.industry, char(9, 10, 11, 12, 13, 32, 133, 160, 5760, 8192, 8193, 8194, 8195, 8196, 8197, 8198, 8199, 8200, 8201,
     8202, 8232, 8233, 8239, 8287, 12288)) <> '' END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('industry', json_array(OLD.industry,
+SELECT RAISE(ABORT, 'industry is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.industry IS NOT OLD.industry AND 0;
+SELECT RAISE(ABORT, 'industry is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.industry IS NOT OLD.industry AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.industry') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.industry') IS NOT NULL);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('industry', 0, json_array(OLD.industry,
   CASE WHEN nullif(CAST(NEW.industry AS TEXT), '') IS nullif(OLD.industry, '') THEN OLD.industry ELSE CAST(NEW.industry AS TEXT) END));
 END;
 CREATE TRIGGER companies_full_set_cf_last_audit INSTEAD OF UPDATE OF cf_last_audit ON companies_full BEGIN
-SELECT RAISE(ABORT, 'cf_last_audit takes a timestamp with a time zone, YYYY-MM-DDTHH:MM:SSZ, to the microsecond at most; NULL clears it') WHERE NEW.cf_last_audit IS NOT OLD.cf_last_audit AND NOT coalesce(CASE WHEN NEW.cf_last_audit IS NULL THEN 1 ELSE typeof(NEW.cf_last_audit) = 'text' AND (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
+SELECT RAISE(ABORT, 'cf_last_audit takes a timestamp with a time zone, YYYY-MM-DDTHH:MM:SSZ, of the years 0001 to 9999 and to the microsecond at most; NULL clears it') WHERE NEW.cf_last_audit IS NOT OLD.cf_last_audit AND NOT coalesce(CASE WHEN instr(NEW.cf_last_audit, char(0)) > 0 THEN 0 WHEN NEW.cf_last_audit IS NULL THEN 1 ELSE typeof(NEW.cf_last_audit) = 'text' AND (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
     AND (t.fraction = '' OR t.fraction GLOB '.[0-9]*' AND length(t.fraction) <= 7
          AND substr(t.fraction, 2) NOT GLOB '*[^0-9]*')
   THEN strftime('%Y-%m-%dT%H:%M:%S', t.seconds || t.zone)
@@ -1529,8 +1638,24 @@ SELECT RAISE(ABORT, 'cf_last_audit takes a timestamp with a time zone, YYYY-MM-D
     SELECT z.seconds AS seconds, z.zone AS zone, substr(z.rest, 1, length(z.rest) - length(z.zone)) AS fraction FROM (
       SELECT substr(NEW.cf_last_audit, 1, 19) AS seconds, substr(NEW.cf_last_audit, 20) AS rest,
         CASE WHEN NEW.cf_last_audit GLOB '*Z' THEN 'Z' WHEN NEW.cf_last_audit GLOB '*[+-][0-9][0-9]:[0-9][0-9]'
-          THEN substr(NEW.cf_last_audit, -6) ELSE ' none' END AS zone) AS z) AS t) IS NOT NULL END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_last_audit', json_array(OLD.cf_last_audit,
+          THEN substr(NEW.cf_last_audit, -6) ELSE ' none' END AS zone) AS z) AS t) GLOB '[0-9][0-9][0-9][0-9]-*' AND (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
+    AND (t.fraction = '' OR t.fraction GLOB '.[0-9]*' AND length(t.fraction) <= 7
+         AND substr(t.fraction, 2) NOT GLOB '*[^0-9]*')
+  THEN strftime('%Y-%m-%dT%H:%M:%S', t.seconds || t.zone)
+         || '.' || substr(substr(t.fraction, 2) || '000000', 1, 6) || 'Z' END FROM (
+    SELECT z.seconds AS seconds, z.zone AS zone, substr(z.rest, 1, length(z.rest) - length(z.zone)) AS fraction FROM (
+      SELECT substr(NEW.cf_last_audit, 1, 19) AS seconds, substr(NEW.cf_last_audit, 20) AS rest,
+        CASE WHEN NEW.cf_last_audit GLOB '*Z' THEN 'Z' WHEN NEW.cf_last_audit GLOB '*[+-][0-9][0-9]:[0-9][0-9]'
+          THEN substr(NEW.cf_last_audit, -6) ELSE ' none' END AS zone) AS z) AS t) >= '0001' END, 0);
+SELECT RAISE(ABORT, 'cf_last_audit is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_last_audit IS NOT OLD.cf_last_audit AND (0 OR OLD.cf_last_audit IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_last_audit')));
+SELECT RAISE(ABORT, 'cf_last_audit is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_last_audit IS NOT OLD.cf_last_audit AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('last_audit'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('last_audit'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_last_audit', NOT OLD.details_current, json_array(OLD.cf_last_audit,
   CASE WHEN NEW.cf_last_audit IS OLD.cf_last_audit THEN OLD.cf_last_audit ELSE (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
     AND (t.fraction = '' OR t.fraction GLOB '.[0-9]*' AND length(t.fraction) <= 7
          AND substr(t.fraction, 2) NOT GLOB '*[^0-9]*')
@@ -1542,56 +1667,155 @@ INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_last_audi
           THEN substr(NEW.cf_last_audit, -6) ELSE ' none' END AS zone) AS z) AS t) END));
 END;
 CREATE TRIGGER companies_full_set_cf_contract_end INSTEAD OF UPDATE OF cf_contract_end ON companies_full BEGIN
-SELECT RAISE(ABORT, 'cf_contract_end takes a real date, YYYY-MM-DD; NULL clears it') WHERE NEW.cf_contract_end IS NOT OLD.cf_contract_end AND NOT coalesce(CASE WHEN NEW.cf_contract_end IS NULL THEN 1 ELSE typeof(NEW.cf_contract_end) = 'text' AND NEW.cf_contract_end IS date(NEW.cf_contract_end, '+0 days') END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_contract_end', json_array(OLD.cf_contract_end,
+SELECT RAISE(ABORT, 'cf_contract_end takes a real date, YYYY-MM-DD, of the years 0001 to 9999; NULL clears it') WHERE NEW.cf_contract_end IS NOT OLD.cf_contract_end AND NOT coalesce(CASE WHEN instr(NEW.cf_contract_end, char(0)) > 0 THEN 0 WHEN NEW.cf_contract_end IS NULL THEN 1 ELSE typeof(NEW.cf_contract_end) = 'text' AND NEW.cf_contract_end IS date(NEW.cf_contract_end, '+0 days') AND NEW.cf_contract_end >= '0001' END, 0);
+SELECT RAISE(ABORT, 'cf_contract_end is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_contract_end IS NOT OLD.cf_contract_end AND (0 OR OLD.cf_contract_end IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_contract_end')));
+SELECT RAISE(ABORT, 'cf_contract_end is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_contract_end IS NOT OLD.cf_contract_end AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('contract_end'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('contract_end'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_contract_end', NOT OLD.details_current, json_array(OLD.cf_contract_end,
   CASE WHEN NEW.cf_contract_end IS OLD.cf_contract_end THEN OLD.cf_contract_end ELSE NEW.cf_contract_end END));
 END;
 CREATE TRIGGER companies_full_set_cf_offices INSTEAD OF UPDATE OF cf_offices ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_offices: SQLite may have rounded this number; use crm-mirror edit for such large numbers') WHERE typeof(NEW.cf_offices) = 'integer' AND NEW.cf_offices IS NOT OLD.cf_offices AND NEW.cf_offices NOT BETWEEN -9007199254740991 AND 9007199254740991
     AND NEW.cf_offices = CAST(NEW.cf_offices AS REAL) AND NEW.cf_offices <> -9223372036854775807 - 1;
-SELECT RAISE(ABORT, 'cf_offices takes a whole number of 64 bits; NULL clears it') WHERE NEW.cf_offices IS NOT OLD.cf_offices AND NOT coalesce(CASE WHEN NEW.cf_offices IS NULL THEN 1 ELSE typeof(NEW.cf_offices) = 'integer' END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_offices', json_array(OLD.cf_offices,
+SELECT RAISE(ABORT, 'cf_offices takes a whole number of 64 bits; NULL clears it') WHERE NEW.cf_offices IS NOT OLD.cf_offices AND NOT coalesce(CASE WHEN instr(NEW.cf_offices, char(0)) > 0 THEN 0 WHEN NEW.cf_offices IS NULL THEN 1 ELSE typeof(NEW.cf_offices) = 'integer' END, 0);
+SELECT RAISE(ABORT, 'cf_offices is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_offices IS NOT OLD.cf_offices AND (0 OR OLD.cf_offices IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_offices')));
+SELECT RAISE(ABORT, 'cf_offices is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_offices IS NOT OLD.cf_offices AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('offices'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('offices'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_offices', NOT OLD.details_current, json_array(OLD.cf_offices,
   CASE WHEN NEW.cf_offices IS OLD.cf_offices THEN OLD.cf_offices ELSE NEW.cf_offices END));
 END;
 CREATE TRIGGER companies_full_set_cf_markets INSTEAD OF UPDATE OF cf_markets ON companies_full BEGIN
-SELECT RAISE(ABORT, 'cf_markets takes a JSON array of at most 100 values of its options, see select_labels; NULL clears it') WHERE NEW.cf_markets IS NOT OLD.cf_markets AND NOT coalesce(CASE WHEN (NEW.cf_markets IS NULL OR CASE WHEN json_valid(NEW.cf_markets) THEN json_type(NEW.cf_markets) = 'array' AND json_array_length(NEW.cf_markets) = 0 END) THEN 1 ELSE CASE WHEN typeof(NEW.cf_markets) <> 'text' THEN 0 WHEN json_valid(NEW.cf_markets) = 0 THEN 0
+SELECT RAISE(ABORT, 'cf_markets takes a JSON array of at most 100 different values of its options, see select_labels; NULL clears it') WHERE NEW.cf_markets IS NOT OLD.cf_markets AND NOT coalesce(CASE WHEN instr(NEW.cf_markets, char(0)) > 0 THEN 0 WHEN (NEW.cf_markets IS NULL OR CASE WHEN json_valid(NEW.cf_markets) THEN json_type(NEW.cf_markets) = 'array' AND json_array_length(NEW.cf_markets) = 0 END) THEN 1 ELSE CASE WHEN typeof(NEW.cf_markets) <> 'text' THEN 0 WHEN json_valid(NEW.cf_markets) = 0 THEN 0
     WHEN json_type(NEW.cf_markets) <> 'array' THEN 0 WHEN json_array_length(NEW.cf_markets) > 100 THEN 0
+    WHEN (SELECT count(DISTINCT j.value) FROM json_each(NEW.cf_markets) AS j) < json_array_length(NEW.cf_markets) THEN 0
     ELSE NOT EXISTS (SELECT 1 FROM json_each(NEW.cf_markets) AS j WHERE j.type <> 'text' OR j.value NOT IN (
       SELECT o.value FROM custom_field_options AS o WHERE o.definition_id = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_markets'))) END END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_markets', json_array(OLD.cf_markets,
+SELECT RAISE(ABORT, 'cf_markets is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_markets IS NOT OLD.cf_markets AND (0 OR OLD.cf_markets IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_markets')));
+SELECT RAISE(ABORT, 'cf_markets is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_markets IS NOT OLD.cf_markets AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('markets'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('markets'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_markets', NOT OLD.details_current, json_array(OLD.cf_markets,
   CASE WHEN NEW.cf_markets IS OLD.cf_markets THEN OLD.cf_markets ELSE CASE WHEN NEW.cf_markets IS NOT NULL THEN (SELECT nullif(json_group_array(j.value), '[]') FROM json_each(NEW.cf_markets) AS j) || '' END END));
 END;
 CREATE TRIGGER companies_full_set_cf_account_code INSTEAD OF UPDATE OF cf_account_code ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_account_code: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_account_code = ''12.50''') WHERE typeof(NEW.cf_account_code) = 'real';
-SELECT RAISE(ABORT, 'cf_account_code takes text of at most 255 characters; NULL clears it') WHERE NEW.cf_account_code IS NOT OLD.cf_account_code AND NOT coalesce(CASE WHEN nullif(NEW.cf_account_code, '') IS NULL THEN 1 ELSE typeof(NEW.cf_account_code) IN ('text', 'integer') AND length(NEW.cf_account_code) <= 255 END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_account_code', json_array(OLD.cf_account_code,
+SELECT RAISE(ABORT, 'cf_account_code takes text of at most 255 characters; NULL clears it') WHERE NEW.cf_account_code IS NOT OLD.cf_account_code AND NOT coalesce(CASE WHEN instr(NEW.cf_account_code, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_account_code, '') IS NULL THEN 1 ELSE typeof(NEW.cf_account_code) IN ('text', 'integer') AND length(NEW.cf_account_code) <= 255 END, 0);
+SELECT RAISE(ABORT, 'cf_account_code is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_account_code IS NOT OLD.cf_account_code AND (0 OR OLD.cf_account_code IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_account_code')));
+SELECT RAISE(ABORT, 'cf_account_code is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_account_code IS NOT OLD.cf_account_code AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('account_code'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('account_code'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_account_code', NOT OLD.details_current, json_array(OLD.cf_account_code,
   CASE WHEN NEW.cf_account_code IS OLD.cf_account_code THEN OLD.cf_account_code ELSE nullif(CAST(NEW.cf_account_code AS TEXT), '') END));
 END;
 CREATE TRIGGER companies_full_set_cf_region INSTEAD OF UPDATE OF cf_region ON companies_full BEGIN
-SELECT RAISE(ABORT, 'cf_region takes the value of one of its options, see select_labels; NULL clears it') WHERE NEW.cf_region IS NOT OLD.cf_region AND NOT coalesce(CASE WHEN nullif(NEW.cf_region, '') IS NULL THEN 1 ELSE typeof(NEW.cf_region) = 'text' AND EXISTS (SELECT 1 FROM custom_field_options AS o WHERE o.definition_id = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_region')
+SELECT RAISE(ABORT, 'cf_region takes the value of one of its options, see select_labels; NULL clears it') WHERE NEW.cf_region IS NOT OLD.cf_region AND NOT coalesce(CASE WHEN instr(NEW.cf_region, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_region, '') IS NULL THEN 1 ELSE typeof(NEW.cf_region) = 'text' AND EXISTS (SELECT 1 FROM custom_field_options AS o WHERE o.definition_id = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_region')
     AND o.value = NEW.cf_region) END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_region', json_array(OLD.cf_region,
+SELECT RAISE(ABORT, 'cf_region is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_region IS NOT OLD.cf_region AND (0 OR OLD.cf_region IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_region')));
+SELECT RAISE(ABORT, 'cf_region is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_region IS NOT OLD.cf_region AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('region'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('region'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_region', NOT OLD.details_current, json_array(OLD.cf_region,
   CASE WHEN NEW.cf_region IS OLD.cf_region THEN OLD.cf_region ELSE nullif(NEW.cf_region, '') END));
 END;
 CREATE TRIGGER companies_full_set_cf_credit_limit INSTEAD OF UPDATE OF cf_credit_limit ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_credit_limit: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_credit_limit = ''12.50''') WHERE typeof(NEW.cf_credit_limit) = 'real';
-SELECT RAISE(ABORT, 'cf_credit_limit takes a decimal as text, at most 20 digits before the point and 10 after it; NULL clears it') WHERE NEW.cf_credit_limit IS NOT OLD.cf_credit_limit AND NOT coalesce(CASE WHEN NEW.cf_credit_limit IS NULL THEN 1 ELSE typeof(NEW.cf_credit_limit) IN ('text', 'integer') AND CAST(NEW.cf_credit_limit AS TEXT) NOT GLOB '-[-]*' AND ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') NOT GLOB '*[^0-9.]*' AND ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') GLOB '[0-9]*'
+SELECT RAISE(ABORT, 'cf_credit_limit takes a decimal as text, at most 20 digits before the point and 10 after it; NULL clears it') WHERE NEW.cf_credit_limit IS NOT OLD.cf_credit_limit AND NOT coalesce(CASE WHEN instr(NEW.cf_credit_limit, char(0)) > 0 THEN 0 WHEN NEW.cf_credit_limit IS NULL THEN 1 ELSE typeof(NEW.cf_credit_limit) IN ('text', 'integer') AND CAST(NEW.cf_credit_limit AS TEXT) NOT GLOB '-[-]*' AND ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') NOT GLOB '*[^0-9.]*' AND ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') GLOB '[0-9]*'
     AND ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') GLOB '*[0-9]' AND ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') NOT GLOB '*.*.*'
-    AND length(ltrim(substr(ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-'), 1, instr(ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') || '.', '.') - 1), '0')) <= 20
-    AND length(rtrim(substr(ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-'), instr(ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') || '.', '.') + 1), '0')) <= 10 END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_credit_limit', json_array(OLD.cf_credit_limit,
+    AND instr(ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') || '.', '.') <= 21 AND length(substr(ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-'), instr(ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') || '.', '.') + 1)) <= 10 END, 0);
+SELECT RAISE(ABORT, 'cf_credit_limit is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_credit_limit IS NOT OLD.cf_credit_limit AND (0 OR OLD.cf_credit_limit IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_credit_limit')));
+SELECT RAISE(ABORT, 'cf_credit_limit is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_credit_limit IS NOT OLD.cf_credit_limit AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('credit_limit'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('credit_limit'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_credit_limit', NOT OLD.details_current, json_array(OLD.cf_credit_limit,
   CASE WHEN NEW.cf_credit_limit IS OLD.cf_credit_limit THEN OLD.cf_credit_limit ELSE CAST(NEW.cf_credit_limit AS TEXT) END));
 END;
 CREATE TRIGGER companies_full_set_cf_public INSTEAD OF UPDATE OF cf_public ON companies_full BEGIN
-SELECT RAISE(ABORT, 'cf_public takes 0 or 1; NULL clears it') WHERE NEW.cf_public IS NOT OLD.cf_public AND NOT coalesce(CASE WHEN NEW.cf_public IS NULL THEN 1 ELSE typeof(NEW.cf_public) = 'integer' AND NEW.cf_public IN (0, 1) END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_public', json_array(OLD.cf_public,
+SELECT RAISE(ABORT, 'cf_public takes 0 or 1; NULL clears it') WHERE NEW.cf_public IS NOT OLD.cf_public AND NOT coalesce(CASE WHEN instr(NEW.cf_public, char(0)) > 0 THEN 0 WHEN NEW.cf_public IS NULL THEN 1 ELSE typeof(NEW.cf_public) = 'integer' AND NEW.cf_public IN (0, 1) END, 0);
+SELECT RAISE(ABORT, 'cf_public is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_public IS NOT OLD.cf_public AND (0 OR OLD.cf_public IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_public')));
+SELECT RAISE(ABORT, 'cf_public is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_public IS NOT OLD.cf_public AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('public'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('public'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_public', NOT OLD.details_current, json_array(OLD.cf_public,
   CASE WHEN NEW.cf_public IS OLD.cf_public THEN OLD.cf_public ELSE NEW.cf_public END));
 END;
 CREATE TRIGGER companies_full_set_cf_strategy INSTEAD OF UPDATE OF cf_strategy ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_strategy: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_strategy = ''12.50''') WHERE typeof(NEW.cf_strategy) = 'real';
-SELECT RAISE(ABORT, 'cf_strategy takes text of at most 10000 characters; NULL clears it') WHERE NEW.cf_strategy IS NOT OLD.cf_strategy AND NOT coalesce(CASE WHEN nullif(NEW.cf_strategy, '') IS NULL THEN 1 ELSE typeof(NEW.cf_strategy) IN ('text', 'integer') AND length(NEW.cf_strategy) <= 10000 END, 0);
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_strategy', json_array(OLD.cf_strategy,
+SELECT RAISE(ABORT, 'cf_strategy takes text of at most 10000 characters; NULL clears it') WHERE NEW.cf_strategy IS NOT OLD.cf_strategy AND NOT coalesce(CASE WHEN instr(NEW.cf_strategy, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_strategy, '') IS NULL THEN 1 ELSE typeof(NEW.cf_strategy) IN ('text', 'integer') AND length(NEW.cf_strategy) <= 10000 END, 0);
+SELECT RAISE(ABORT, 'cf_strategy is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_strategy IS NOT OLD.cf_strategy AND (OLD.fetched_at IS NULL OR OLD.cf_strategy IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
+    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_strategy')));
+SELECT RAISE(ABORT, 'cf_strategy is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_strategy IS NOT OLD.cf_strategy AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('strategy'))
+    ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('strategy'))
+    ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_strategy', NOT OLD.details_current, json_array(OLD.cf_strategy,
   CASE WHEN NEW.cf_strategy IS OLD.cf_strategy THEN OLD.cf_strategy ELSE nullif(CAST(NEW.cf_strategy AS TEXT), '') END));
+END;
+CREATE TRIGGER outbox_leave_out_empty BEFORE INSERT ON outbox WHEN NEW.fields IS NULL BEGIN SELECT RAISE(IGNORE); END;
+CREATE TRIGGER outbox_begin_history AFTER INSERT ON outbox BEGIN
+INSERT INTO outbox_events (outbox_id, at, to_state, who, why) VALUES (NEW.id, NEW.queued_at, NEW.state, 'sql', 'changed with SQL'); END;
+CREATE TRIGGER outbox_merge AFTER UPDATE OF source ON outbox BEGIN
+UPDATE outbox_values SET effect = CASE
+  WHEN NOT EXISTS (SELECT 1 FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
+    WHERE o.object_type = NEW.object_type AND o.record_id = NEW.record_id AND o.finished_at IS NULL AND o.state <> 'conflict'
+      AND f.key = outbox_values.column_name) THEN effect
+  WHEN json_extract(change, '$[1]') IS (SELECT json_extract(f.value, '$[1]') FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
+    WHERE o.object_type = NEW.object_type AND o.record_id = NEW.record_id AND o.finished_at IS NULL AND o.state <> 'conflict'
+      AND f.key = outbox_values.column_name ORDER BY o.id DESC LIMIT 1) THEN 0
+  WHEN json_extract(change, '$[1]') IS json_extract(change, '$[0]')
+    AND NOT EXISTS (SELECT 1 FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
+    WHERE o.object_type = NEW.object_type AND o.record_id = NEW.record_id AND o.finished_at IS NULL AND o.state <> 'conflict'
+      AND f.key = outbox_values.column_name AND o.first_sent_at IS NOT NULL) THEN 2
+  ELSE 1 END;
+INSERT INTO outbox_events (outbox_id, at, from_state, who, to_state, why)
+SELECT outbox.id, strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z', outbox.state, 'sql', CASE WHEN (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
+    WHERE NOT EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.column_name = f.key AND v.effect <> 0)) <> '{}' THEN outbox.state WHEN NOT EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key AND v.effect <> 0 WHERE v.effect = 1) THEN 'dropped' ELSE 'replaced' END,
+  CASE WHEN NOT EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key AND v.effect <> 0 WHERE v.effect = 1) THEN 'taken back: ' ELSE 'replaced by a later edit before it was sent: ' END
+    || (SELECT group_concat(f.key, ', ') FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key AND v.effect <> 0)
+FROM outbox WHERE outbox.object_type = NEW.object_type AND outbox.record_id = NEW.record_id AND outbox.finished_at IS NULL
+    AND outbox.state IN ('queued', 'held') AND outbox.first_sent_at IS NULL
+    AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key AND v.effect <> 0);
+UPDATE outbox SET fields = CASE (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
+    WHERE NOT EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.column_name = f.key AND v.effect <> 0)) WHEN '{}' THEN fields ELSE (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
+    WHERE NOT EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.column_name = f.key AND v.effect <> 0)) END,
+  state = CASE WHEN (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
+    WHERE NOT EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.column_name = f.key AND v.effect <> 0)) <> '{}' THEN state WHEN NOT EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key AND v.effect <> 0 WHERE v.effect = 1) THEN 'dropped' ELSE 'replaced' END,
+  finished_at = CASE (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
+    WHERE NOT EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.column_name = f.key AND v.effect <> 0)) WHEN '{}' THEN strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z' END
+WHERE outbox.object_type = NEW.object_type AND outbox.record_id = NEW.record_id AND outbox.finished_at IS NULL
+    AND outbox.state IN ('queued', 'held') AND outbox.first_sent_at IS NULL
+    AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key AND v.effect <> 0);
 END;
 CREATE INDEX contacts_by_created_at ON contacts (created_at, id);
 CREATE INDEX contacts_by_updated_at ON contacts (updated_at, id);

@@ -4,6 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::finding::Finding;
+use crate::app::{name_in, user_name};
 use crate::store::wal;
 
 /// Checks the directory and the files.
@@ -14,7 +15,7 @@ pub(super) fn check(database: &Path) -> Vec<Finding> {
         lines.push(folder_mode(&folder, meta.permissions().mode(), &group(meta.gid())));
     }
     if let Ok(meta) = std::fs::metadata(database) {
-        lines.push(file_mode(meta.permissions().mode(), &user(meta.uid()), &group(meta.gid())));
+        lines.push(file_mode(meta.permissions().mode(), &user_name(meta.uid()), &group(meta.gid())));
     }
     let owned = |path: PathBuf| Some((path.clone(), std::fs::metadata(path).ok()?.uid()));
     let beside = ["-wal", "-shm", ".lock"].map(|suffix| {
@@ -84,10 +85,10 @@ fn file_mode(mode: u32, owner: &str, group: &str) -> Finding {
 /// The files next to a mirror must belong to its owner; otherwise its writer cannot open them.
 fn owners(owner: u32, beside: impl Iterator<Item = (PathBuf, u32)>) -> Option<Finding> {
     let (path, other) = { beside }.find(|(_, other)| *other != owner)?;
-    let (path, owner) = (path.display(), user(owner));
+    let (path, owner) = (path.display(), user_name(owner));
     Some(Finding::warn(
         "readers.owners",
-        format!("{path} belongs to {}, but the mirror belongs to {owner}, who cannot write it", user(other)),
+        format!("{path} belongs to {}, but the mirror belongs to {owner}, who cannot write it", user_name(other)),
         format!("while no process writes the mirror, run: chown {owner} {path}"),
     ))
 }
@@ -105,28 +106,8 @@ fn wal_files(database: &Path) -> Option<Finding> {
     })
 }
 
-/// A user's name, or the id if it has none.
-pub(super) fn user(id: u32) -> String {
-    name_in("/etc/passwd", id)
-}
-
 fn group(id: u32) -> String {
     name_in("/etc/group", id)
-}
-
-fn name_in(table: &str, id: u32) -> String {
-    let table = std::fs::read_to_string(table).unwrap_or_default();
-    name(&table, id).unwrap_or_else(|| id.to_string())
-}
-
-/// The name in the first field of the line whose third field is the id.
-fn name(table: &str, id: u32) -> Option<String> {
-    let number = id.to_string();
-    table.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)? == number).then(|| name.to_string())
-    })
 }
 
 #[cfg(test)]
@@ -170,12 +151,5 @@ mod tests {
         let line = owners(0, beside(4_000_000)).unwrap();
         assert!(line.message.starts_with("m-shm belongs to 4000000"), "{}", line.message);
         assert!(line.fix.unwrap().ends_with(" m-shm"));
-    }
-
-    #[test]
-    fn user_id_has_its_name() {
-        let table = "root:x:0:\ncrm:x:117:anna,bert\n";
-        assert_eq!(name(table, 117).as_deref(), Some("crm"));
-        assert_eq!(name(table, 11), None);
     }
 }

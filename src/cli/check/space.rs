@@ -8,8 +8,9 @@ use rustix::io::Errno;
 
 use super::finding::Finding;
 use super::mirror::MirrorFacts;
-use super::readers::{folder_of, user};
+use super::readers::folder_of;
 use super::unit_user::{FileAccess, UnitUser};
+use crate::app::user_name;
 use crate::config::unit::ServiceUnit;
 use crate::{exit::Exit, format};
 
@@ -144,7 +145,7 @@ fn folder_line(folder: &Path, database: &Path) -> Finding {
 }
 
 fn fix(path: &Path) -> String {
-    let owner = std::fs::metadata(path).map(|meta| user(meta.uid()));
+    let owner = std::fs::metadata(path).map(|meta| user_name(meta.uid()));
     owner.map_or_else(
         |_| "run the check as the user that writes the mirror".into(),
         |owner| {

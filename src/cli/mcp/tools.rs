@@ -249,7 +249,11 @@ impl ToolCall<'_> {
             if_match: None,
         };
         let now = SystemClock.now();
-        let (edit, prepared) = write_beside(&self.tools.database, |tx| propose(tx, &request, now)).map_err(store)?;
+        let (edit, prepared) = write_beside(&self.tools.database, |tx| {
+            tx.by("mcp");
+            propose(tx, &request, now)
+        })
+        .map_err(store)?;
         Ok(match edit {
             None => json!({"status": "nothing to do: the record already has these values"}),
             Some(edit) => json!({

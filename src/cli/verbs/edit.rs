@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::app::person;
 use crate::cli::Failure;
 use crate::cli::Global;
 use crate::cli::ui::output;
@@ -100,8 +101,10 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     if !config.write_back {
         return Err(off());
     }
-    let (edit, prepared) =
-        write_beside(&config.database, |tx| queue::queue(tx, &request, EditSource::Edit, Instant::system_now()))?;
+    let (edit, prepared) = write_beside(&config.database, |tx| {
+        tx.by(person());
+        queue::queue(tx, &request, EditSource::Edit, Instant::system_now())
+    })?;
     if args.json {
         output::json(&EditReply { edit, object: request.object, id: &request.record, fields: &prepared.fields })?;
         return Ok(Exit::Done);

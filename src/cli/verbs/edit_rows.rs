@@ -13,6 +13,7 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use crate::app::person;
 use crate::cli::Failure;
 use crate::cli::ui::output;
 use crate::cli::verbs::edit_price::EditPrice;
@@ -67,6 +68,7 @@ pub(super) fn run(config: &Config, object: Object, file: &Path, dry_run: bool, j
     let mut queued: Vec<(Option<i64>, RecordId, EditedFields)> = Vec::new();
     let mut reads = 0;
     let result = write_beside(&config.database, |tx| {
+        tx.by(person());
         let mut refused = Vec::new();
         for row in &rows {
             match queue(tx, &row.request, EditSource::Edit, now) {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::app::person;
 use crate::cli::Failure;
 use crate::cli::Global;
 use crate::cli::ui::output;
@@ -210,6 +211,7 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
     let ids: Vec<i64> = edits.iter().map(|edit| edit.id).collect();
     let now = Instant::system_now();
     let decided: Vec<Decided> = write_beside(database, |tx| {
+        tx.by(person());
         ids.iter().map(|id| user_decisions::decide(tx, *id, decision, now)).collect::<Result<_, DecideError>>()
     })?;
     match (decided.as_slice(), which.all) {
@@ -294,7 +296,10 @@ fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: b
             return Ok(Exit::Done);
         }
     }
-    let undone_records = write_beside(database, |tx| user_decisions::undo(tx, &ids, Instant::system_now()))?;
+    let undone_records = write_beside(database, |tx| {
+        tx.by(person());
+        user_decisions::undo(tx, &ids, Instant::system_now())
+    })?;
     if json {
         let edits = undone_records.iter().map(|of| UndoneRecord {
             edit: of.edit,

@@ -91,8 +91,10 @@ pub(super) fn show(database: &Path, id: i64, json: bool) -> Result<Exit, Failure
         return Ok(Exit::Done);
     }
     output::text(&text(&edit))?;
-    let columns = ["at", "from", "to", "why"].map(TableColumn::Left);
-    let rows = trail.into_iter().map(|step| vec![step.at, step.from.unwrap_or_default(), step.to, step.why]);
+    let columns = ["at", "from", "to", "who", "why"].map(TableColumn::Left);
+    let rows = trail
+        .into_iter()
+        .map(|step| vec![step.at, step.from.unwrap_or_default(), step.to, step.who.unwrap_or_default(), step.why]);
     output::table(&columns, rows)?;
     Ok(Exit::Done)
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::app::person;
 use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
 use crate::outbox::typed_values::Given;
 use crate::outbox::{EditRequest, EditSource, QueueError, queue};
@@ -50,6 +51,10 @@ pub(super) struct QueuedEdit {
 /// Returns what is wrong with it; nothing is queued then.
 pub(super) fn queue_edit(mirror: &Path, body: EditBody, now: Instant) -> Result<QueuedEdit, QueueError> {
     let request = EditRequest::from(body);
-    let (edit, prepared) = write_beside(mirror, |tx| queue(tx, &request, EditSource::Socket, now))?;
+    let (edit, prepared) = write_beside(mirror, |tx| {
+        // The socket takes requests of this user only.
+        tx.by(person());
+        queue(tx, &request, EditSource::Socket, now)
+    })?;
     Ok(QueuedEdit { edit, fields: prepared.fields })
 }

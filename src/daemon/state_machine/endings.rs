@@ -40,6 +40,11 @@ impl StateMachine {
                 self.resume_at = Some((until, job::remainder(&job.job)));
                 effects.push(Effect::Finished(job));
             }
+            RunEnd::Suspended(Suspension::Locked) => {
+                // Whoever has the lock may be done at any time, and the run has waited before it gave up.
+                self.resume_at = Some((now.plus(FLOOR), job::remainder(&job.job)));
+                effects.push(Effect::Finished(job));
+            }
             RunEnd::Done => {
                 // A push does not attempt what other runs failed at, and any run may need no request at all.
                 let attempts = ending.requested && job.job != Job::Push;

@@ -286,6 +286,15 @@ fn hold_applies_to_every_job_and_ends_with_time() {
 }
 
 #[test]
+fn locked_mirror_is_no_failure_and_delays_nothing_for_long() {
+    let mut state = running(Job::sync());
+    state.on(ended(RunEnd::Suspended(Suspension::Locked)), at(100));
+    assert!(state.trouble().is_none());
+    assert_eq!(state.wakes_at(at(100)), Some(at(105)));
+    assert_eq!(started(&state.on(Input::Tick, at(105))).len(), 1);
+}
+
+#[test]
 fn exhausted_budget_waits_and_an_exhausted_share_still_allows_changes() {
     let refills = at(3_600);
     let mut state = running(resync(&[]));

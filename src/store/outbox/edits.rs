@@ -46,7 +46,8 @@ impl ReadTx<'_> {
             .prepare_cached(&format!(
                 "SELECT id, state, fields, body, if_match, idempotency_key, first_sent_at, status, merged_into,
                             base_etag
-                     FROM outbox WHERE object_type = ?1 AND record_id = ?2 AND {OPEN} ORDER BY id"
+                     FROM outbox WHERE object_type = ?1 AND record_id = ?2 AND {OPEN}
+                       AND state IN ('queued', 'held', 'sending', 'conflict') ORDER BY id"
             ))
             .doing(READ)?;
         let mut rows = stmt.query(params![object.as_str(), id.as_str()]).doing(READ)?;

@@ -14,9 +14,14 @@ const OUTBOX: &str = "contacts_full and companies_full take edits, crm-mirror ou
 impl MirrorTx<'_> {
     /// Creates the missing triggers.
     pub(in crate::store) fn make_table_guards(&self) -> Result<(), StoreError> {
-        for (table, what) in [("outbox", "INSERT"), ("outbox", "UPDATE"), ("outbox_events", "INSERT")] {
-            // The triggers of the views write these: they have the values of a statement meanwhile.
-            self.make_guard(table, what, " WHEN NOT EXISTS (SELECT 1 FROM outbox_values)", OUTBOX)?;
+        for (table, what, and) in [
+            ("outbox", "INSERT", "NEW.fields IS NOT NULL AND "),
+            ("outbox", "UPDATE", ""),
+            ("outbox_events", "INSERT", ""),
+        ] {
+            // The triggers of the views write these: they have the values of a statement meanwhile. An edit without
+            // columns is left out by another trigger.
+            self.make_guard(table, what, &format!(" WHEN {and}NOT EXISTS (SELECT 1 FROM outbox_values)"), OUTBOX)?;
         }
         for (table, what) in [("outbox", "DELETE"), ("outbox_events", "UPDATE"), ("outbox_events", "DELETE")] {
             self.make_guard(table, what, "", OUTBOX)?;

@@ -1,15 +1,28 @@
 //! Puts an edit into the outbox from the program. The triggers queue edits made with SQL; both use the statements of
 //! `queue_statements`.
 
+use std::sync::LazyLock;
+
 use rusqlite::ToSql;
 use serde_json::Value;
 
-use super::queue_statements::{self, EditOrigin};
+use super::queue_statements::{self, EditedRecord, NEW_FIELDS};
 use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
 use crate::store::error::{Doing, StoreError};
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "queue an edit";
+
+static MERGE: LazyLock<[String; 3]> = LazyLock::new(|| {
+    queue_statements::merge(EditedRecord { object: ":object", record: ":record", now: ":now", who: ":who" })
+});
+
+static INSERT: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "INSERT INTO outbox (object_type, record_id, source, undoes, repeats, fields, base_etag, queued_at)
+SELECT :object, :record, :source, :undoes, :repeats, {NEW_FIELDS}, :base_etag, :now WHERE {NEW_FIELDS} <> '{{}}'"
+    )
+});
 
 /// An edit that is about to be queued.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,18 +54,11 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
             .and_then(|mut stmt| stmt.execute([column, &change]))
             .doing(DOING)?;
     }
-    let origin = EditOrigin {
-        object: edit.object,
-        record: ":record",
-        base_etag: ":base_etag",
-        source: ":source",
-        undoes: ":undoes",
-        repeats: ":repeats",
-        why: ":why",
-        now: ":now",
-    };
     let (record, etag, now) = (edit.record.as_str(), edit.base_etag.map(Etag::as_str), now.to_string());
-    let values: [(&str, &dyn ToSql); 7] = [
+    let object = edit.object.as_str();
+    let who = tx.author.borrow();
+    let values: [(&str, &dyn ToSql); 9] = [
+        (":object", &object),
         (":record", &record),
         (":base_etag", &etag),
         (":source", &edit.source),
@@ -60,19 +66,27 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
         (":repeats", &edit.repeats),
         (":why", &why),
         (":now", &now),
+        (":who", &*who),
     ];
-    let mut queued = None;
-    for (place, sql) in queue_statements::statements(&origin).iter().enumerate() {
+    let execute = |sql: &str| -> Result<usize, StoreError> {
         let mut stmt = conn.prepare_cached(sql).doing(DOING)?;
         for (name, value) in values {
             if let Some(index) = stmt.parameter_index(name).doing(DOING)? {
                 stmt.raw_bind_parameter(index, value).doing(DOING)?;
             }
         }
-        let changed = stmt.raw_execute().doing(DOING)?;
-        if place == queue_statements::INSERT && changed > 0 {
-            queued = Some(conn.last_insert_rowid());
-        }
+        stmt.raw_execute().doing(DOING)
+    };
+    execute(queue_statements::UNCHANGED)?;
+    for sql in &*MERGE {
+        execute(sql)?;
     }
+    let queued = (execute(&INSERT)? > 0).then(|| conn.last_insert_rowid());
+    if queued.is_some() {
+        execute(
+            "INSERT INTO outbox_events (outbox_id, at, to_state, who, why) VALUES (last_insert_rowid(), :now, 'queued', :who, :why)",
+        )?;
+    }
+    execute(queue_statements::END)?;
     Ok(queued)
 }

@@ -92,6 +92,8 @@ pub struct TrailLine {
     pub from: Option<String>,
     /// The state after.
     pub to: String,
+    /// Who took it: a user of the operating system, `sql` or `mcp`; `None` where crm-mirror did.
+    pub who: Option<String>,
     /// Why.
     pub why: String,
 }
@@ -121,11 +123,12 @@ pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>
     let Some(edit) = edit_line(tx, id)? else { return Ok(None) };
     let mut stmt = tx
         .conn
-        .prepare("SELECT at, from_state, to_state, why FROM outbox_events WHERE outbox_id = ?1 ORDER BY id")
+        .prepare("SELECT at, from_state, to_state, who, why FROM outbox_events WHERE outbox_id = ?1 ORDER BY id")
         .doing(DOING)?;
     let trail = stmt.query_map(params![id], |row| {
         let (at, from) = (edits::text(row, 0)?, edits::optional_text(row, 1)?);
-        Ok(TrailLine { at, from, to: edits::text(row, 2)?, why: edits::text(row, 3)? })
+        let (to, who) = (edits::text(row, 2)?, edits::optional_text(row, 3)?);
+        Ok(TrailLine { at, from, to, who, why: edits::text(row, 4)? })
     });
     Ok(Some((edit, trail.and_then(Iterator::collect).doing(DOING)?)))
 }
@@ -158,7 +161,9 @@ pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts, StoreError> {
             Ok(EditState::Queued) => counts.queued = count,
             Ok(EditState::Held) => counts.held = count,
             Ok(EditState::Sending) => counts.sending = count,
-            _ => counts.conflict = count,
+            Ok(EditState::Conflict) => counts.conflict = count,
+            // Somebody wrote it by hand.
+            _ => continue,
         }
         let oldest: Option<Instant> = oldest.parse().ok();
         counts.oldest = counts.oldest.into_iter().chain(oldest).min();
@@ -188,8 +193,7 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreE
     let applied: Vec<i64> = tx
         .conn
         .prepare_cached(
-            "SELECT o.id FROM outbox AS o WHERE o.state IN ('rejected', 'applied', 'dropped', 'replaced')
-           AND o.state = 'applied' AND o.finished_at >= ?1 AND o.undoes IS NULL
+            "SELECT o.id FROM outbox AS o WHERE o.state = 'applied' AND o.finished_at >= ?1 AND o.undoes IS NULL
            AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.undoes = o.id AND u.state NOT IN ('rejected', 'dropped'))
          ORDER BY o.id",
         )
@@ -209,8 +213,7 @@ pub fn rejected(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
     let count: i64 = tx
         .conn
         .query_row(
-            "SELECT count(*) FROM outbox AS o WHERE o.state IN ('rejected', 'applied', 'dropped', 'replaced')
-               AND o.state = 'rejected' AND NOT EXISTS (SELECT 1 FROM outbox AS r WHERE r.repeats = o.id)",
+            "SELECT count(*) FROM outbox AS o WHERE o.state = 'rejected' AND o.finished_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM outbox AS r WHERE r.repeats = o.id)",
             [],
             |row| row.get(0),
         )

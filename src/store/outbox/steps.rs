@@ -223,9 +223,12 @@ impl MirrorTx<'_> {
         }
         self.conn
             .prepare_cached(
-                "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why) VALUES (?1, ?2, ?3, ?4, ?5)",
+                "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, who, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )
-            .and_then(|mut stmt| stmt.execute(params![edit, now, step.from.as_str(), step.to.as_str(), step.why]))
+            .and_then(|mut stmt| {
+                let who = self.author.borrow();
+                stmt.execute(params![edit, now, step.from.as_str(), step.to.as_str(), *who, step.why])
+            })
             .doing(WRITE)?;
         Ok(true)
     }
@@ -313,7 +316,7 @@ impl MirrorTx<'_> {
     pub fn forget_edits_before(&self, cutoff: Instant) -> Result<(), StoreError> {
         let ended = "SELECT o.id FROM outbox AS o WHERE o.state IN ('rejected', 'applied', 'dropped', 'replaced')
              AND o.finished_at < ?1 AND NOT EXISTS (SELECT 1 FROM outbox AS p WHERE p.merged_into = o.id
-               AND p.state IN ('queued', 'held', 'sending', 'conflict'))";
+               AND p.finished_at IS NULL)";
         for sql in [
             format!("DELETE FROM outbox_events WHERE outbox_id IN ({ended})"),
             format!("DELETE FROM outbox WHERE id IN ({ended})"),

@@ -11,8 +11,8 @@
 //!
 //! # How a row's edit is made
 //! Every column that can be edited has its own `UPDATE OF` trigger: it validates the value, converts it to the column's
-//! form and stores it in `outbox_values`. The trigger without a column runs after them and creates the edit
-//! ([`queue_statements`]). SQLite runs the triggers of a view in the reverse order of their creation, but does not promise it:
+//! form and stores it in `outbox_values`. The trigger without a column runs after them and creates the edit; two
+//! triggers of `outbox` write its first history entry and merge it with waiting edits ([`queue_statements`]). SQLite runs the triggers of a view in the reverse order of their creation, but does not promise it:
 //! in another order, the last trigger would find a change that is not in `outbox_values`, and refuse it.
 //!
 //! A column whose text could hide a rounded number is an expression in its view, so that it has no affinity and the
@@ -23,7 +23,7 @@
 
 use std::collections::BTreeSet;
 
-use super::queue_statements::{self, EditOrigin};
+use super::queue_statements::{self, END, EditedRecord, NEW_FIELDS, UNCHANGED};
 use super::{accepted_values, knowledge};
 use crate::model::catalogue::Object;
 use crate::model::editable::{CUSTOM_KEYS, Editability, Editable};
@@ -43,16 +43,17 @@ const ARMS: usize = 200;
 const NOW: &str = "strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z'";
 
 /// Detects a text of `outbox_values` that is not UTF-8: SQLite reads an invalid byte sequence as a different character.
-/// A text is halved as long as it is long and has other than ASCII characters, so that the time grows with its length.
+/// What has other than ASCII characters is halved down to them, so that the time grows with the length of the text.
 const NOT_UTF8: &str =
-    "WITH RECURSIVE part(t) AS (SELECT v.change FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*'
-    UNION ALL SELECT CASE side WHEN 0 THEN substr(t, 1, length(t) / 2) ELSE substr(t, length(t) / 2 + 1) END
-    FROM part CROSS JOIN (SELECT 0 AS side UNION ALL SELECT 1)
-    WHERE length(t) > 32 AND t GLOB '*[^' || char(1) || '-' || char(127) || ']*'),
-  place(j) AS (SELECT 1 UNION ALL SELECT j + 1 FROM place WHERE j < 32)
-  SELECT 1 FROM part CROSS JOIN place WHERE length(t) <= 32 AND t GLOB '*[^' || char(1) || '-' || char(127) || ']*'
-    AND substr(t, j, 1) <> '' AND substr(t, j, 1) <> char(unicode(substr(t, j, 1)))
-    AND hex(substr(t, j, 1)) NOT IN ('EFBFBE', 'EFBFBF')";
+    "CASE WHEN EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*')
+THEN EXISTS (
+  WITH RECURSIVE part(t) AS (
+    SELECT v.change FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*'
+    UNION ALL SELECT substr(t, 1, length(t) / 2) FROM part
+      WHERE length(t) > 1 AND t GLOB '*[^' || char(1) || '-' || char(127) || ']*'
+    UNION ALL SELECT substr(t, length(t) / 2 + 1) FROM part
+      WHERE length(t) > 1 AND t GLOB '*[^' || char(1) || '-' || char(127) || ']*')
+  SELECT 1 FROM part WHERE length(t) = 1 AND t <> char(unicode(t)) AND hex(t) NOT IN ('EFBFBE', 'EFBFBF')) END";
 
 /// Why a column cannot be edited whose value was not read, to follow its name.
 const NOT_READ: &str = "is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details \
@@ -78,7 +79,7 @@ fn column(field: &Editable) -> String {
 {rounded}SELECT RAISE(ABORT, {message}) WHERE NEW.{column} IS NOT OLD.{column} AND NOT coalesce({taken}, 0);
 SELECT RAISE(ABORT, {not_read}) WHERE NEW.{column} IS NOT OLD.{column} AND {unread};
 SELECT RAISE(ABORT, {not_fitting}) WHERE NEW.{column} IS NOT OLD.{column} AND {unfit};
-INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('{column}', json_array(OLD.{column},
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('{column}', {unproven}, json_array(OLD.{column},
   CASE WHEN {same} THEN OLD.{column} ELSE {settled} END));
 END",
         message = literal(&accepted_values::message(field)),
@@ -86,32 +87,28 @@ END",
         unread = knowledge::unread(field, &accepted_values::definition(field)),
         not_fitting = literal(&format!("{column} {NOT_FITTING}")),
         unfit = knowledge::unfit(field),
+        // Values that only details prove were seen in the detail's version, which may be another; a list may omit custom
+        // values.
+        unproven = if field.detail_only() || field.key().is_some() { "NOT OLD.details_current" } else { "0" },
         taken = accepted_values::condition(field),
         same = accepted_values::same(field),
         settled = accepted_values::settled(field),
     )
 }
 
-/// The trigger that makes the edit of a row.
-fn update(object: Object, columns: &[(String, Editability)], in_view: &BTreeSet<String>) -> String {
-    let (view, mut fixed, mut noted, mut details) = (object.full_view(), vec![], vec![], vec![]);
+/// The triggers that refuse changes of the other columns, and make the edit of a row.
+fn update(object: Object, columns: &[(String, Editability)], in_view: &BTreeSet<String>) -> Vec<String> {
+    let (view, mut fixed, mut noted) = (object.full_view(), vec![], vec![]);
     for (name, editability) in columns {
         match editability {
-            Editability::Editable(field) => {
-                noted.push(format!("NEW.{name} IS NOT OLD.{name}"));
-                // A list may omit custom values.
-                if field.detail_only() || field.key().is_some() {
-                    details.push(format!("'{name}'"));
-                }
-            }
+            Editability::Editable(_) => noted.push(format!("NEW.{name} IS NOT OLD.{name}")),
             Editability::Archived if !in_view.contains(name) => {}
             other => {
                 let why = literal(&format!("{name} {}", other.refusal().unwrap_or_default()));
-                fixed.push(format!("WHEN NEW.{name} IS NOT OLD.{name} THEN RAISE(ABORT, {why})"));
+                fixed.push((name.as_str(), format!("WHEN NEW.{name} IS NOT OLD.{name} THEN RAISE(ABORT, {why})")));
             }
         }
     }
-    let fixed: String = fixed.chunks(ARMS).map(|arms| format!("SELECT CASE\n  {} END;\n", arms.join("\n  "))).collect();
     let noted: String = noted
         .chunks(ARMS)
         .map(|arms| {
@@ -122,33 +119,52 @@ WHERE NOT EXISTS (SELECT 1 FROM outbox_values) AND ({});\n",
             )
         })
         .collect();
-    // Values that only details prove were seen in the detail's version, which may be another.
-    let base_etag = format!(
-        "CASE WHEN max(column_name IN ({})) AND NOT OLD.details_current THEN NULL ELSE OLD.etag END",
-        details.join(", ")
-    );
-    let statements = queue_statements::statements(&EditOrigin {
-        object,
-        record: "OLD.id",
-        base_etag: &base_etag,
-        source: "'sql'",
-        undoes: "NULL",
-        repeats: "NULL",
-        why: "'changed with SQL'",
-        now: NOW,
-    });
-    format!(
+    let makes_edit = format!(
         "CREATE TRIGGER {view}_update INSTEAD OF UPDATE ON {view} BEGIN
 SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync')
 WHERE NOT EXISTS (SELECT 1 FROM state WHERE name = '{write_back}' AND value = 'true');
-{fixed}{noted}SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE EXISTS (
-{NOT_UTF8});
+{noted}SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE {NOT_UTF8};
 SELECT RAISE(ABORT, 'an edit changes at most {CUSTOM_KEYS} custom fields of a record at once')
 WHERE (SELECT count(*) FROM outbox_values WHERE substr(column_name, 1, 3) = 'cf_') > {CUSTOM_KEYS};
+{UNCHANGED};
+{start_merge};
+INSERT INTO outbox (object_type, record_id, source, fields, base_etag, queued_at) VALUES ('{object}', OLD.id, 'sql', nullif({NEW_FIELDS}, '{{}}'),
+  CASE WHEN (SELECT max(unproven) FROM outbox_values WHERE effect = 1) THEN NULL ELSE OLD.etag END, {NOW});
+{END};
+END",
+        write_back = StateKey::WriteBack,
+        start_merge = queue_statements::start_merge(object, "OLD.id"),
+    );
+    let refuses = fixed.chunks(ARMS).enumerate().map(|(part, arms)| {
+        let (names, arms): (Vec<&str>, Vec<&str>) = arms.iter().map(|(name, arm)| (*name, arm.as_str())).unzip();
+        format!(
+            "CREATE TRIGGER {view}_fixed_{part} INSTEAD OF UPDATE OF {} ON {view} BEGIN SELECT CASE\n  {} END; END",
+            names.join(", "),
+            arms.join("\n  ")
+        )
+    });
+    std::iter::once(makes_edit).chain(refuses).collect()
+}
+
+/// The triggers of `outbox` that complete an edit made with SQL. An edit without columns is not made.
+fn completing() -> String {
+    let merge = queue_statements::merge(EditedRecord {
+        object: "NEW.object_type",
+        record: "NEW.record_id",
+        now: NOW,
+        who: "'sql'",
+    });
+    format!(
+        "DROP TRIGGER IF EXISTS outbox_leave_out_empty;
+DROP TRIGGER IF EXISTS outbox_begin_history;
+DROP TRIGGER IF EXISTS outbox_merge;
+CREATE TRIGGER outbox_leave_out_empty BEFORE INSERT ON outbox WHEN NEW.fields IS NULL BEGIN SELECT RAISE(IGNORE); END;
+CREATE TRIGGER outbox_begin_history AFTER INSERT ON outbox BEGIN
+INSERT INTO outbox_events (outbox_id, at, to_state, who, why) VALUES (NEW.id, NEW.queued_at, NEW.state, 'sql', 'changed with SQL'); END;
+CREATE TRIGGER outbox_merge AFTER UPDATE OF source ON outbox BEGIN
 {};
 END",
-        statements.join(";\n"),
-        write_back = StateKey::WriteBack,
+        merge.join(";\n")
     )
 }
 
@@ -171,7 +187,7 @@ impl MirrorTx<'_> {
             let columns = editable::columns(&self.conn, object, &self.shapes)?;
             // The one that makes the edit is made first, and so runs last.
             let in_view = view_columns::columns(&self.shapes, object).into_iter().map(|column| column.name).collect();
-            let mut triggers = vec![update(object, &columns, &in_view)];
+            let mut triggers = update(object, &columns, &in_view);
             triggers.extend(refused(object));
             triggers.extend(columns.iter().filter_map(|(_, editability)| match editability {
                 Editability::Editable(field) => Some(column(field)),
@@ -181,7 +197,7 @@ impl MirrorTx<'_> {
                 self.conn.execute_batch(&sql).doing(DOING)?;
             }
         }
-        Ok(())
+        self.conn.execute_batch(&completing()).doing(DOING)
     }
 
     /// Sets whether edits are accepted, as configured.

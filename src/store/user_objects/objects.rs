@@ -44,7 +44,10 @@ fn is_own_trigger(name: &str, table: &str) -> bool {
     let Some(what) = name.strip_prefix(table).and_then(|rest| rest.strip_prefix('_')) else { return false };
     let is_guarded = OUTBOX_TABLES.contains(&table) || GUARDED_TABLES.iter().any(|(guarded, _)| *guarded == table);
     match Object::ALL.iter().any(|object| object.full_view() == table) {
-        true => ["update", "insert", "delete"].contains(&what) || what.starts_with("set_"),
+        true => {
+            ["update", "insert", "delete"].contains(&what) || what.starts_with("set_") || what.starts_with("fixed_")
+        }
+        false if table == "outbox" && ["leave_out_empty", "begin_history", "merge"].contains(&what) => true,
         false => is_guarded && ["refuse_insert", "refuse_update", "refuse_delete"].contains(&what),
     }
 }
@@ -167,6 +170,7 @@ mod tests {
             ("contacts_full_set_cf_tier", "contacts_full", true),
             ("companies_full_update", "companies_full", true),
             ("outbox_refuse_delete", "outbox", true),
+            ("outbox_merge", "outbox", true),
             ("outbox_events_refuse_update", "outbox_events", true),
             ("outbox_events_refuse_update", "outbox", false),
             ("contacts_refuse_insert", "companies", false),
