@@ -358,7 +358,7 @@ async fn bulk_change_after_a_suspended_walk_is_read_in_one_run() {
 
 /// A walk that was given up, with a cursor that the service no longer takes, as a program that was killed left it.
 #[tokio::test]
-async fn a_stored_walk_with_a_dead_cursor_and_no_restart_left_is_finished_by_any_job() {
+async fn a_stored_walk_with_a_dead_cursor_is_finished_by_any_job() {
     for (job, entry) in
         [(Job::sync(), "changes:contact"), (Job::resync(), "slice:contact:0"), (Job::audit(), "changes:contact")]
     {
@@ -376,8 +376,8 @@ async fn a_stored_walk_with_a_dead_cursor_and_no_restart_left_is_finished_by_any
         let conn = rusqlite::Connection::open(&mirror.path).unwrap();
         let path = if swept { "$" } else { "$.walk" };
         let spoil = format!(
-            "UPDATE state SET value = json_set(value, '{path}.cursor', 'dead', '{path}.restarts', 4)
-             WHERE name = '{entry}' AND json_extract(value, '{path}.cursor') IS NOT NULL"
+            "UPDATE state SET value = json_set(value, '{path}.next.cursor', 'dead')
+             WHERE name = '{entry}' AND json_extract(value, '{path}.next.tied')"
         );
         assert_eq!(conn.execute(&spoil, []).unwrap(), 1, "{entry}");
         drop(conn);

@@ -2,7 +2,8 @@
 //!
 //! A [`Walk`] is its own checkpoint, stored in the transaction of each page. A cursor is followed within its run: what the
 //! list had before it may move until the next one, which goes on by value. Only where values lead nowhere, among rows that
-//! share a timestamp or have none, or that came in disorder, is it followed later, with the same key.
+//! share a timestamp or have none, or that came in disorder, the next run reads the last page again, and follows the cursor
+//! behind it if that page still ends with the same record.
 //!
 //! # Why a walk restarts with `gte` and never with `gt`
 //! Rows may share a timestamp. After a refused cursor, `gt` the last applied timestamp would skip the other rows of the
@@ -166,6 +167,10 @@ struct NextPage {
     reader: CursorOwner,
     /// Whether all rows of the page have the same timestamp: a walk from there would read the page again.
     tied: bool,
+    /// The cursor that the page was requested with; `None` for a first page.
+    behind: Option<Cursor>,
+    /// The last record of the page, if it had rows.
+    last: Option<RecordId>,
 }
 
 /// What the run that reads a walk knows about its progress.
@@ -183,6 +188,8 @@ struct Turn {
     began: Option<Instant>,
     /// Whether it stops after its next page, although there are more.
     pauses: bool,
+    /// The last record of a page that is read again.
+    expected: Option<RecordId>,
     /// The cursors followed since the frontier last moved.
     followed: HashSet<u64>,
     /// The last records of the pages since the frontier last moved.
@@ -295,6 +302,10 @@ impl Walk {
     /// Processes a page: advances, and returns what follows and the anomalies.
     pub fn take(&mut self, facts: &Facts) -> (Next, Vec<Anomaly>) {
         let mut anomalies = Vec::new();
+        if self.turn.expected.take().is_some_and(|record| facts.last.as_ref() != Some(&record)) {
+            // The list has moved behind the cursor that followed this page.
+            return (self.restart(), anomalies);
+        }
         let before = self.frontier;
         if self.seen.pages == 0 {
             // Later pages may know of a later time, which says nothing about what the first one left out.
@@ -367,7 +378,9 @@ impl Walk {
             (None, Some(before)) => before.tied,
             (first, _) => first == facts.keys.last(),
         };
-        self.next = Some(NextPage { cursor: next.clone(), reader: facts.reader.clone(), tied });
+        let (reader, last) = (facts.reader.clone(), facts.last.clone());
+        let behind = self.next.take().map(|page| page.cursor);
+        self.next = Some(NextPage { cursor: next.clone(), reader, tied, behind, last });
         let is_beyond = |key: &Option<Instant>| self.turn.began.is_some_and(|began| key.is_some_and(|key| key > began));
         if matches!(self.range, WalkRange::Changes { .. }) && facts.keys.first().is_some_and(is_beyond) {
             self.turn.beyond += 1;

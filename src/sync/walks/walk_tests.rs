@@ -211,18 +211,27 @@ fn cursor_is_followed_in_its_run_and_later_only_where_values_lead_nowhere() {
     let (same, later, other) = (reader(1, "k"), reader(2, "k"), reader(2, "other"));
     let mut walk = Walk::new(WalkRange::All);
     let from = |second: i64| WalkRange::Created { from: Some(at(second)), to: None };
-    for (keys, cursor, is_followed_later, by_value) in [
-        (vec![1, 5], "a", false, from(5)),
-        (vec![5, 5], "b", true, from(5)),
-        (vec![], "c", true, from(5)),
-        (vec![5, 7], "d", false, from(7)),
-        (vec![9, 6], "e", true, WalkRange::All),
+    for (keys, cursor, behind, by_value) in [
+        (vec![1, 5], "a", None, from(5)),
+        (vec![5, 5], "b", Some("a"), from(5)),
+        (vec![5, 7], "c", None, from(7)),
+        (vec![9, 6], "d", Some("c"), WalkRange::All),
     ] {
-        walk.take(&page(&keys, Some(cursor)));
+        let facts = page(&keys, Some(cursor));
+        walk.take(&facts);
         assert_eq!(resumed(&walk, same.clone()).cursor(), Some(&Cursor::from(cursor)), "{cursor}");
-        assert_eq!(resumed(&walk, later.clone()).cursor().is_some(), is_followed_later, "{cursor}");
         let otherwise = resumed(&walk, other.clone());
         assert_eq!((otherwise.cursor(), &otherwise.range), (None, &by_value), "{cursor}, another key");
+        let again = resumed(&walk, later.clone());
+        let Some(behind) = behind else {
+            assert_eq!((again.cursor(), &again.range), (None, &by_value), "{cursor}, a later run");
+            continue;
+        };
+        // The page is read again, and continued if it still ends with the same record.
+        assert_eq!((again.cursor(), &again.range), (Some(&Cursor::from(behind)), &WalkRange::All), "{cursor}");
+        assert_eq!(again.clone().take(&facts).0, Next::Page);
+        assert!(matches!(again.clone().take(&page(&[], Some(cursor))).0, Next::Restart(_)));
+        assert!(matches!(again.clone().take(&page(&[keys[0], 8], Some(cursor))).0, Next::Restart(_)));
     }
 }
 

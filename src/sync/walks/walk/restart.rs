@@ -1,6 +1,6 @@
 //! How a walk goes on by value: cut into slices, without a cursor that is of no use, or in a later run.
 
-use super::{CursorOwner, Frontier, MOST_RESTARTS, Next, Seen, Turn, Walk, WalkRange};
+use super::{CursorOwner, Frontier, MOST_RESTARTS, Next, NextPage, Seen, Turn, Walk, WalkRange};
 use crate::model::Instant;
 
 impl Walk {
@@ -70,20 +70,25 @@ impl Walk {
         Next::Restart(ranges.into_iter().map(again).collect())
     }
 
-    /// This walk as `reader` goes on with it. A cursor of its own it follows; one of an earlier run only where it cannot go
-    /// on by value without reading the last page again, and with the same key. Restarts of earlier runs do not count;
-    /// otherwise a walk that was given up once would be given up forever.
+    /// This walk as `reader` goes on with it: with a cursor of its own, or by value. Where that leads nowhere, it reads the
+    /// last page again, which shows whether the cursor behind it is still of use, with the same key. Restarts of earlier
+    /// runs do not count; otherwise a walk that was given up once would be given up forever.
     #[must_use]
     pub fn resumed(self, reader: &CursorOwner) -> Vec<Walk> {
-        let leads_on = |tied: bool| self.orderly && !tied && matches!(self.frontier, Frontier::At(_));
-        let follows = self
-            .next
-            .as_ref()
-            .is_none_or(|next| next.reader == *reader || next.reader.key == reader.key && !leads_on(next.tied));
-        let fresh = Walk { turn: Turn::default(), ..self };
-        match if follows { Next::Page } else { fresh.restart() } {
+        let mut walk = Walk { turn: Turn::default(), ..self };
+        let Some(page) = walk.next.clone().filter(|page| page.reader != *reader) else { return vec![walk] };
+        let leads_on = walk.orderly && !page.tied && matches!(walk.frontier, Frontier::At(_));
+        if !leads_on && page.reader.key == reader.key {
+            if page.last.is_some() {
+                let again = |cursor| NextPage { cursor, reader: reader.clone(), behind: None, last: None, ..page };
+                walk.next = page.behind.clone().map(again);
+                walk.turn.expected = page.last;
+            }
+            return vec![walk];
+        }
+        match walk.restart() {
             Next::Restart(walks) => walks,
-            _ => vec![fresh],
+            _ => vec![walk],
         }
     }
 }
