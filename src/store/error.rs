@@ -112,6 +112,9 @@ impl StoreError {
             StoreError::NotRecovered { .. } => Some("`crm-mirror status` by the mirror's owner recovers it"),
             StoreError::Written { .. } => Some("run the command again"),
             StoreError::Locked { .. } => Some("stop the other process; `crm-mirror status` shows what it does"),
+            StoreError::Open { source, .. } | StoreError::Sqlite { source, .. } if is_locked(source) => Some(
+                "another process keeps a lock on the file, as everybody can who may read it: `fuser` and `lsof` name it",
+            ),
             StoreError::Missing { .. } => Some("run `crm-mirror sync` to make the first copy"),
             busy if busy.is_busy() => Some(
                 "another program writes the mirror, such as a shell with an open transaction: try again when it is done",
@@ -122,6 +125,13 @@ impl StoreError {
             _ => None,
         }
     }
+}
+
+fn is_locked(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed};
+    error
+        .sqlite_error_code()
+        .is_some_and(|code| [DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed].contains(&code))
 }
 
 /// Adds what was being done to an error of SQLite.

@@ -284,24 +284,39 @@ fn no_verb_of_root_touches_anything_outside_a_folder_of_another_user() {
 fn root_follows_no_link_in_a_folder_of_its_own_that_others_may_write() {
     let Some(place) = place() else { return };
     let before = place.outside();
-    let suffixes = ["-wal", "-shm", "-journal", ".lock", ".publish.lock", ".sock", ""];
-    for (suffix, target) in suffixes.into_iter().flat_map(|suffix| [(suffix, "victim"), (suffix, "absent")]) {
-        for is_new in [false, true] {
+    let beside = ["", "-wal", "-shm", "-journal", ".lock"];
+    let mut planted: Vec<((&str, &str), String)> = Vec::new();
+    for (verb, file) in [
+        (("sync", ""), "mirror.db"),
+        (("demo", "--path HOME/demo.db"), "demo.db"),
+        (("backup", "HOME/copy.db"), "copy.db"),
+        (("sandbox", "--port 0 --state HOME/state.ndjson"), "state.ndjson"),
+    ] {
+        planted.extend(beside.map(|suffix| (verb, format!("{file}{suffix}"))));
+    }
+    for (verb, name) in [
+        (("publish", ""), "mirror.db.publish.lock"),
+        (("daemon", ""), "mirror.db.sock"),
+        (("init", "HOME/new.toml --force"), "new.toml"),
+        (("man", "--dir HOME"), "crm-mirror.1"),
+    ] {
+        planted.push((verb, name.into()));
+    }
+    for (verb, name) in planted {
+        for (target, is_new) in [("victim", false), ("absent", false), ("victim", true), ("absent", true)] {
             let home = place.fresh();
             for entry in std::fs::read_dir(&home).unwrap().map(|entry| entry.unwrap().path()) {
                 if is_new { std::fs::remove_file(&entry) } else { chown(&entry, Some(0), Some(0)) }.unwrap();
             }
             chown(&home, Some(0), Some(0)).unwrap();
             std::fs::set_permissions(&home, PermissionsExt::from_mode(0o777)).unwrap();
-            let planted = home.join(format!("mirror.db{suffix}"));
-            let _ = std::fs::remove_file(&planted);
-            symlink(place.at("vault").join(target), &planted).unwrap();
-            lchown(&planted, Some(OWNER), Some(OWNER)).unwrap();
-            for verb in [("sync", ""), ("publish", ""), ("daemon", "")] {
-                let code = place.run(verb, &[]);
-                assert!(code.is_some_and(|code| code < 128), "{verb:?} with {} as a link: {code:?}", planted.display());
-                assert!(place.outside() == before, "{verb:?} with {} as a link to {target}", planted.display());
-            }
+            let link = home.join(&name);
+            let _ = std::fs::remove_file(&link);
+            symlink(place.at("vault").join(target), &link).unwrap();
+            lchown(&link, Some(OWNER), Some(OWNER)).unwrap();
+            let code = place.run(verb, &[]);
+            assert!(code.is_some_and(|code| code < 128), "{verb:?} with {name} as a link: {code:?}");
+            assert!(place.outside() == before, "{verb:?} with {name} as a link to {target}");
         }
     }
 }

@@ -60,37 +60,6 @@ fn locked_database_delays_no_answer_and_a_pause_reports_whether_it_is_stored() {
     daemon.stop();
 }
 
-/// Files that never answer, as on a network disk that hangs: to open a pipe that nobody writes waits for ever.
-#[test]
-#[ignore = "a pipe in place of the lock is refused at once, so nothing hangs here any more"]
-fn status_is_answered_while_the_files_never_answer_and_the_daemon_stops() {
-    let fixture = DaemonFixture::with(30, 2).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
-    let fixture = fixture.set("CRM_MIRROR_DAEMON__HTTP", "127.0.0.1:0");
-    let daemon = fixture.start();
-    daemon.sync();
-    let page = daemon.status()["daemon"]["page"]["at"].as_str().unwrap().to_string();
-    let lock = fixture.place.path("mirror.db.lock");
-    std::fs::remove_file(&lock).unwrap();
-    assert!(std::process::Command::new("mkfifo").arg(&lock).status().unwrap().success());
-    let status = daemon.status();
-    for _ in 0..20 {
-        let again = daemon.status();
-        assert_eq!(again["objects"], status["objects"]);
-        // When it was last read.
-        assert_eq!(again["read_at"], status["read_at"]);
-        daemon.get("/metrics").with(200);
-        socket::ask_page(&page, "/status").with(200);
-        socket::ask_page(&page, "/healthz").with(200);
-    }
-    assert_eq!(status["objects"][0]["rows"], 30);
-    daemon.post("/pause", &json!({})).with(200);
-    assert!(daemon.status()["daemon"]["paused_since"].is_string(), "the daemon's part is current");
-    daemon.sync();
-    daemon.stop();
-    std::fs::remove_file(&lock).unwrap();
-    fixture.assert_exact();
-}
-
 #[test]
 fn sigterm_while_the_database_is_locked_ends_in_time() {
     let nothing: fn(&Daemon) = |_| {};

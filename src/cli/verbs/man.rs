@@ -1,10 +1,10 @@
 //! `crm-mirror man`: the manual page, or all of them.
 
-use std::fmt::Write as _;
-use std::io;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
 use super::Cli;
@@ -27,11 +27,12 @@ pub struct ManArgs {
 /// Returns the error of stdout or of the directory.
 pub fn run(args: &ManArgs) -> Result<Exit, Failure> {
     match &args.dir {
-        None => output::raw(&page()?)?,
+        None => output::raw(&page(Cli::command())?)?,
         Some(dir) => {
             identity::take(dir)?;
-            let written = clap_mangen::generate_to(Cli::command(), dir)
-                .and_then(|()| std::fs::write(dir.join("crm-mirror.1"), page()?));
+            let mut command = Cli::command().disable_help_subcommand(true);
+            command.build();
+            let written = write_pages(command, dir);
             let failed =
                 |error| Failure::new(Exit::Storage, format!("could not write into {}: {error}", dir.display()));
             written.map_err(failed)?;
@@ -40,15 +41,29 @@ pub fn run(args: &ManArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The page of the program, with the exit codes.
-fn page() -> io::Result<Vec<u8>> {
-    let mut page = Vec::new();
-    Man::new(Cli::command()).render(&mut page)?;
-    let mut codes = String::from(".SH \"EXIT STATUS\"\n");
-    for (exit, meaning) in Exit::TABLE {
-        let _ = writeln!(codes, ".TP\n.B {}\n{meaning}", exit.code());
+/// Writes the pages of a command and of those below it. Another user may have put a link in the place of one.
+fn write_pages(command: Command, dir: &Path) -> io::Result<()> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        write_pages(below.clone(), dir)?;
     }
-    page.extend_from_slice(codes.as_bytes());
+    let path = dir.join(Man::new(command.clone()).get_filename());
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => File::create_new(&path)?.write_all(&page(command)?),
+    }
+}
+
+/// The page of a command; that of the program has the exit codes.
+fn page(command: Command) -> io::Result<Vec<u8>> {
+    let is_program = command.get_name() == Cli::command().get_name();
+    let mut page = Vec::new();
+    Man::new(command).render(&mut page)?;
+    if is_program {
+        page.extend_from_slice(b".SH \"EXIT STATUS\"\n");
+        for (exit, meaning) in Exit::TABLE {
+            write!(page, ".TP\n.B {}\n{meaning}\n", exit.code())?;
+        }
+    }
     Ok(page)
 }
 
@@ -58,7 +73,7 @@ mod tests {
 
     #[test]
     fn page_has_the_commands_and_the_exit_codes() {
-        let page = String::from_utf8(page().unwrap()).unwrap();
+        let page = String::from_utf8(page(Cli::command()).unwrap()).unwrap();
         for part in [".SH NAME", "completions", ".SH \"EXIT STATUS\"", ".B 75"] {
             assert!(page.contains(part), "{part}");
         }
