@@ -93,6 +93,7 @@ impl Exit {
     /// The exit of a failure of the mirror's file.
     pub fn of_store(error: &StoreError) -> Exit {
         match error {
+            StoreError::EditOfExcluded { .. } => Exit::Config,
             StoreError::StaleLayout | StoreError::Closed | StoreError::Interrupted => Exit::Internal,
             _ => Exit::Storage,
         }
@@ -175,6 +176,7 @@ mod tests {
             (ApiError::NotAdmitted(AdmissionError::Budget { refills_at }), 75),
             (ApiError::NotAdmitted(AdmissionError::Hold { until: refills_at }), 75),
             (ApiError::NotAdmitted(AdmissionError::Stopping), 75),
+            (ApiError::NotAdmitted(AdmissionError::RunLimit), 75),
             (ApiError::NotAdmitted(AdmissionError::Ledger), 74),
             (ApiError::Redirected { status: 301 }, 78),
             (ApiError::Redirected { status: 302 }, 69),

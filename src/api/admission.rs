@@ -37,6 +37,9 @@ pub enum AdmissionError {
         /// The end of the hold.
         until: Instant,
     },
+    /// The run has spent what a person allowed it.
+    #[error("the run has spent what it may (`--max-ru`)")]
+    RunLimit,
     /// The program is ending.
     #[error("the program is stopping")]
     Stopping,

@@ -2,7 +2,7 @@
 //! decoded.
 //!
 //! Every value is read from its source text, so nothing passes through a parsed number. A value that does not fit its
-//! column goes verbatim to `extra`; an item without an identifier is counted and reported, because it cannot be stored.
+//! column goes verbatim to `extra`; an excluded field (`sync.exclude`) ends here; an item without an identifier is counted and reported, because it cannot be stored.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -206,6 +206,8 @@ fn record(resource: Resource, projection: AnswerProjection, item: JsonMembers<'_
     let fields = resource.fields();
     let places = &PLACES[Resource::ALL.iter().position(|r| *r == resource)?];
     let slots = resource.object().map_or(0, |object| layout.of(object).fields().len());
+    let is_excluded =
+        |index: usize| resource.object().is_some_and(|object| layout.exclusions.takes_field(object, index));
     let mut out = Record {
         id: RecordId::new(""),
         fields: vec![FieldValue::Absent; fields.len()],
@@ -220,6 +222,7 @@ fn record(resource: Resource, projection: AnswerProjection, item: JsonMembers<'_
     let mut id = None;
     for (name, value) in item.0 {
         match places.get(name.as_ref()) {
+            Some(WirePlace::Field(index)) if is_excluded(*index) => {}
             Some(WirePlace::Field(index)) => {
                 if name == "id" {
                     id = identifier(value);
@@ -235,6 +238,7 @@ fn record(resource: Resource, projection: AnswerProjection, item: JsonMembers<'_
                 } else if let Some(members) = members(value) {
                     for (inner_name, inner_value) in members.0 {
                         match inner.get(inner_name.as_ref()) {
+                            Some(index) if is_excluded(*index) => {}
                             Some(index) => {
                                 standard(
                                     &mut out,
@@ -253,7 +257,10 @@ fn record(resource: Resource, projection: AnswerProjection, item: JsonMembers<'_
                     }
                 } else {
                     out.inexact += 1;
-                    out.extra.keep(&name, value);
+                    // It may hold the value of an excluded member.
+                    if !inner.values().any(|index| is_excluded(*index)) {
+                        out.extra.keep(&name, value);
+                    }
                     inner.values().for_each(|index| out.fields[*index] = FieldValue::Unrepresentable);
                 }
             }
@@ -345,14 +352,22 @@ fn custom_values(
     let Some(members) = members(value) else {
         set_all(FieldValue::Unrepresentable);
         out.inexact += 1;
-        out.extra.keep(WIRE, value);
+        if !layout.exclusions.takes_part_of(object, WIRE) {
+            out.extra.keep(WIRE, value);
+        }
         return;
     };
     for (key, value) in members.0 {
         let Some((slot, field)) = fields.by_key(&key) else {
+            if fields.is_excluded(&key) {
+                continue;
+            }
             // A null has no value to keep: the key alone is known from the definitions.
             if !fields.is_unplaced(&key) {
                 out.unknown_keys.push(FieldKey::new(&*key));
+            }
+            if layout.excludes_key(object, &key) {
+                continue;
             }
             if value.get() == "null" {
                 out.null_keys.push(FieldKey::new(&*key));

@@ -14,7 +14,7 @@ fn layout() -> Layout {
         column: ColumnName::for_key(key, false, &Default::default()),
     };
     let fields = vec![field("tier", DataType::SingleSelect), field("story", DataType::LongText)];
-    Layout { version: 1, contact: Arc::new(CustomFields::new(fields, Default::default())), company: Arc::default() }
+    Layout { version: 1, contact: Arc::new(CustomFields::new(fields, Default::default())), ..Layout::default() }
 }
 
 fn list(items: &str) -> ListPage {

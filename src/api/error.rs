@@ -120,7 +120,10 @@ impl ApiError {
         match self {
             ApiError::Status(rejection) => classify(rejection.status, rejection.envelope),
             ApiError::NotAdmitted(
-                AdmissionError::Budget { .. } | AdmissionError::Hold { .. } | AdmissionError::Stopping,
+                AdmissionError::Budget { .. }
+                | AdmissionError::Hold { .. }
+                | AdmissionError::RunLimit
+                | AdmissionError::Stopping,
             ) => ErrorClass::Pause,
             ApiError::Unreachable { .. }
             | ApiError::NoAnswer { .. }

@@ -8,7 +8,7 @@ use super::error::MirrorError;
 use super::schedule_reserve;
 use super::settings::MirrorSettings;
 use crate::budget::{Ledger, Limits};
-use crate::model::{Clock, Instant, Object};
+use crate::model::{Clock, Instant, Object, Ru};
 use crate::store::{FileId, MirrorTx, Store, StoreError, StoreOptions};
 use crate::sync::events::RunObserver;
 use crate::sync::step_failures::StepFailures;
@@ -107,6 +107,11 @@ impl Mirror {
     /// The RU spent so far.
     pub fn ledger(&self) -> Ledger {
         self.parts().meter.ledger()
+    }
+
+    /// Lets this process spend so much from now on, whatever the budget has.
+    pub fn limit_run(&self, units: Ru) {
+        self.parts().meter.limit_run(units);
     }
 
     /// Stops sending requests: answers that are on their way are stored, then the run ends.

@@ -216,9 +216,12 @@ pub fn at_moment(
     let hold: Option<Hold> = moment.state(&HOLD)?;
     let identity: Option<Identity> = moment.state(&Identity::ENTRY)?;
     let mut objects = objects(moment)?;
-    if !config.sync.details {
-        // Nothing reads them, so none is pending.
-        objects.iter_mut().for_each(|object| object.details_pending = None);
+    for object in &mut objects {
+        let reads = |of: Object| Ok::<bool, StoreError>(config.sync.details && moment.has_details(of)?);
+        if !object.object.object().map_or(Ok(true), reads)? {
+            // Nothing reads them, so none is pending.
+            object.details_pending = None;
+        }
     }
     let stored = ledger(moment, config)?;
     let set_back = stored.set_back_by(reading);

@@ -19,7 +19,7 @@ use crate::cli::Failure;
 use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
 use crate::exit::Exit;
-use crate::model::SystemClock;
+use crate::model::{Ru, SystemClock};
 use crate::sync::events::RunObserver;
 use crate::sync::{Forecast, Job, SyncError};
 
@@ -52,6 +52,11 @@ impl Session {
     /// What may be spent.
     pub fn limits(&self) -> Limits {
         self.0.limits()
+    }
+
+    /// Lets the session spend so much, whatever the budget has.
+    pub fn limit_run(&self, units: Ru) {
+        self.0.limit_run(units);
     }
 
     /// Runs a job until it ends or a signal stops it.

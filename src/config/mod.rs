@@ -39,7 +39,7 @@ pub use error::ConfigError;
 pub use network::Network;
 pub use notify::NotifyConfig;
 pub use publish_target::PublishConfig;
-pub use sections::{BudgetConfig, LogConfig, LogFormat, SyncConfig};
+pub use sections::{BudgetConfig, LogConfig, LogFormat, McpConfig, SyncConfig};
 pub use settings::{ApiConfig, Config};
 pub use sources::{Environment, LOCAL_FILE, Sources};
 pub use unit::{ServiceUnit, UnitCredential};

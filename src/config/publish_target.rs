@@ -35,13 +35,15 @@ enum UrlSource {
 }
 
 impl PublishConfig {
-    pub(super) fn new(section: PublishSection, env: &Environment) -> PublishConfig {
+    pub(super) fn new(section: PublishSection, unmirrored: &[String], env: &Environment) -> PublishConfig {
         let url = match (env.get(PUBLISH_URL.variable), section.url_file) {
             (Some(url), _) => UrlSource::Variable(SecretString::from(url)),
             (None, Some(path)) => UrlSource::File(path),
             (None, None) => UrlSource::Nowhere,
         };
-        PublishConfig { schema: section.schema, objects: section.objects, exclude: section.exclude, url }
+        // What is not mirrored any more is withdrawn where it was published.
+        let exclude = section.exclude.into_iter().chain(unmirrored.iter().cloned()).collect();
+        PublishConfig { schema: section.schema, objects: section.objects, exclude, url }
     }
 
     /// Whether publishing is configured.

@@ -35,6 +35,7 @@ pub(super) struct Sections {
     pub write_back: WriteBackSection,
     pub publish: PublishSection,
     pub notify: NotifySection,
+    pub mcp: McpConfig,
     pub log: LogConfig,
 }
 
@@ -89,6 +90,9 @@ pub struct SyncConfig {
     /// The objects; `None` for all that the key may read.
     #[serde(deserialize_with = "values::objects")]
     pub objects: Option<Vec<Resource>>,
+    /// The fields that are not mirrored, as `contacts.notes`.
+    #[serde(deserialize_with = "values::excluded_columns")]
+    pub exclude: Vec<String>,
     /// When to fetch changes; `None` for never.
     #[serde(deserialize_with = "values::changes_schedule")]
     pub schedule: ChangesSchedule,
@@ -174,6 +178,18 @@ pub(super) struct NotifySection {
     pub command: Option<Vec<String>>,
     #[serde(default, deserialize_with = "values::webhook")]
     pub webhook: Option<Url>,
+}
+
+/// `[mcp]`: what an assistant sees, and where its calls are recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct McpConfig {
+    /// Columns that an assistant does not see: `column`, or `table.column`.
+    #[serde(deserialize_with = "values::columns")]
+    pub exclude: Vec<String>,
+    /// The file with a line for each call.
+    #[serde(default, deserialize_with = "values::path")]
+    pub log: Option<PathBuf>,
 }
 
 /// `[log]`: what is logged, and how.

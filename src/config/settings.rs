@@ -10,7 +10,7 @@ use super::layers;
 use super::network::Network;
 use super::notify::NotifyConfig;
 use super::publish_target::PublishConfig;
-use super::sections::{BudgetConfig, LogConfig, SyncConfig};
+use super::sections::{BudgetConfig, LogConfig, McpConfig, SyncConfig};
 use super::sources::Sources;
 use super::unit::{self, ServiceUnit};
 use crate::api::{ApiKey, BaseUrl};
@@ -50,6 +50,8 @@ pub struct Config {
     pub publish: PublishConfig,
     /// `[notify]`.
     pub notify: NotifyConfig,
+    /// `[mcp]`.
+    pub mcp: McpConfig,
     /// `[log]`.
     pub log: LogConfig,
     base_url: Option<BaseUrl>,
@@ -125,7 +127,10 @@ impl Config {
                 indexes: sections.database.indexes,
                 folder: sections.database.views.map(|folder| folder.to_string_lossy().into_owned()),
                 search: sections.database.search,
+                exclude: sections.sync.exclude.clone(),
+                ..ViewOptions::default()
             },
+            publish: PublishConfig::new(sections.publish, &sections.sync.exclude, env),
             budget: sections.budget,
             sync: sections.sync,
             history: sections.history.retention,
@@ -134,8 +139,8 @@ impl Config {
             http_allow: sections.daemon.http_allow,
             write_back: sections.write_back.enabled,
             max_edits: sections.write_back.max_edits,
-            publish: PublishConfig::new(sections.publish, env),
             notify: NotifyConfig::new(sections.notify)?,
+            mcp: sections.mcp,
             log: sections.log,
             base_url: sections.api.base_url,
             key: KeySource::find(env, sections.api.key_file, sources.main_file().to_path_buf()),

@@ -87,6 +87,7 @@ fn defaults_are_the_documented_ones() {
     let budget = BudgetConfig { limit: Ru::new(10_000), window: day };
     assert_eq!(config.budget, budget);
     let sync = SyncConfig {
+        exclude: Vec::new(),
         objects: None,
         schedule: ChangesSchedule::Cron(Cron::parse("0 */5 * * * *").unwrap()),
         min_interval: Duration::from_secs(15),

@@ -19,7 +19,7 @@ use super::cron::{self, Cron};
 use super::network::Network;
 use crate::api::{BaseUrl, is_loopback};
 use crate::model::duration::{duration, spell};
-use crate::model::{Instant, Object, Resource, Ru};
+use crate::model::{ExcludedFields, Instant, Object, Resource, Ru};
 use crate::store::{LabelColumns, SearchForm};
 
 /// The seconds of a century: the maximum age.
@@ -276,6 +276,15 @@ pub(super) fn columns<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>
     columns.retain(|column| !column.is_empty());
     match columns.iter().find(|column| !column.splitn(2, '.').all(is_plain_name)) {
         Some(wrong) => Err(Error::custom(format!("must be {EXPECTED}; `{wrong}` is not one"))),
+        None => Ok(columns),
+    }
+}
+
+/// Columns of fields that are not mirrored.
+pub(super) fn excluded_columns<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
+    let columns = columns(value)?;
+    match columns.iter().find_map(|column| Some((column, ExcludedFields::check(column)?))) {
+        Some((column, why)) => Err(Error::custom(format!("contains `{column}`, which {why}"))),
         None => Ok(columns),
     }
 }

@@ -38,6 +38,13 @@ impl ColumnName {
         ColumnName(name.into())
     }
 
+    /// Whether a column can be that of a key, whatever other names are taken.
+    pub fn may_name(column: &str, key: &str) -> bool {
+        let first = ColumnName::for_key(key, false, &BTreeSet::new());
+        let number = || column.rsplit_once('_').and_then(|(_, number)| number.parse::<u64>().ok());
+        first.as_str() == column || number().is_some_and(|number| numbered(first.as_str(), number) == column)
+    }
+
     /// Parses a stored name; `None` if it is not a valid custom column name.
     pub fn given(text: &str) -> Option<ColumnName> {
         let plain = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');

@@ -9,6 +9,8 @@ use strum::{EnumString, IntoStaticStr};
 
 use super::catalogue::{Object, Ops};
 use super::column_name::ColumnName;
+use super::exclusions::{ExcludedFields, object_of};
+use super::hidden_members::HiddenMembers;
 use super::ids::{FieldKey, RecordId};
 
 /// The type of a custom field's values.
@@ -148,13 +150,19 @@ pub struct CustomFields {
     // Looked up for every value that is decoded; only definitions of the workspace are entered.
     by_key: FxHashMap<FieldKey, usize>,
     unplaced: HashSet<FieldKey>,
+    excluded: HashSet<FieldKey>,
 }
 
 impl CustomFields {
     /// The fields in the given order, and the keys of active fields that have no column.
     pub fn new(fields: Vec<CustomField>, unplaced: HashSet<FieldKey>) -> CustomFields {
         let by_key = fields.iter().enumerate().map(|(slot, field)| (field.key.clone(), slot)).collect();
-        CustomFields { fields, by_key, unplaced }
+        CustomFields { fields, by_key, unplaced, excluded: HashSet::new() }
+    }
+
+    /// The same, with the keys of the fields that are not mirrored.
+    pub fn without(self, excluded: HashSet<FieldKey>) -> CustomFields {
+        CustomFields { excluded, ..self }
     }
 
     /// The fields, by slot.
@@ -166,6 +174,11 @@ impl CustomFields {
     pub fn by_key(&self, key: &str) -> Option<(usize, &CustomField)> {
         let slot = *self.by_key.get(key)?;
         Some((slot, &self.fields[slot]))
+    }
+
+    /// Whether the key belongs to a field that is not mirrored.
+    pub fn is_excluded(&self, key: &str) -> bool {
+        self.excluded.contains(key)
     }
 
     /// Whether the key belongs to an active field without a column, whose values are kept in `extra`.
@@ -183,6 +196,8 @@ pub struct Layout {
     pub contact: Arc<CustomFields>,
     /// The company's fields.
     pub company: Arc<CustomFields>,
+    /// The fields that are not mirrored.
+    pub exclusions: Arc<ExcludedFields>,
 }
 
 impl Layout {
@@ -192,5 +207,34 @@ impl Layout {
             Object::Contact => &self.contact,
             Object::Company => &self.company,
         }
+    }
+
+    /// Whether the values of a custom field are not mirrored.
+    pub fn excludes_key(&self, object: Object, key: &str) -> bool {
+        let fields = self.of(object);
+        fields.is_excluded(key) || fields.by_key(key).is_none() && self.exclusions.takes_key(object, key)
+    }
+
+    /// Whether a field is mirrored that only details carry.
+    pub fn has_details(&self, object: Object) -> bool {
+        self.exclusions.leave_a_detail_field(object)
+            || self.of(object).fields().iter().any(|field| field.data_type.detail_only())
+    }
+}
+
+impl HiddenMembers for Layout {
+    fn hides_column(&self, table: &str, column: &str) -> bool {
+        object_of(table).is_some_and(|object| self.exclusions.takes_column(object, column))
+    }
+
+    fn hides_wire(&self, table: &str, wire: &str) -> bool {
+        object_of(table).is_some_and(|object| match wire.strip_prefix("customFields.") {
+            Some(key) => self.excludes_key(object, key),
+            None => self.exclusions.takes_wire(object, wire),
+        })
+    }
+
+    fn hides_part_of(&self, table: &str, group: &str) -> bool {
+        object_of(table).is_some_and(|object| self.exclusions.takes_part_of(object, group))
     }
 }

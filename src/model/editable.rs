@@ -91,6 +91,8 @@ pub enum Editability {
     Derived(Option<Box<str>>),
     /// An archived custom field: no view contains it.
     Archived,
+    /// A field that is not mirrored: no view contains it.
+    Excluded,
 }
 
 impl Editability {
@@ -103,6 +105,9 @@ impl Editability {
             Editability::Derived(Some(from)) => format!("is derived from {from}: change that column instead"),
             Editability::Derived(None) => "is derived and cannot be changed".into(),
             Editability::Archived => "is archived and cannot be changed".into(),
+            Editability::Excluded => {
+                "is unknown and cannot be changed: `sync.exclude` keeps it out of the mirror".into()
+            }
         })
     }
 }

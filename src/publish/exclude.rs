@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::error::PublishError;
 use crate::model::catalogue::Object;
 use crate::model::column_name::ColumnName;
+use crate::model::exclusions::{belongs_to, table_of};
 
 /// The columns that are not published.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +21,7 @@ impl Exclusions {
     /// Parses entries such as `notes` and `contacts.notes`. `keys` are the columns of each table that identify its rows.
     pub(super) fn new(entries: &[String], keys: BTreeSet<(String, String)>) -> Exclusions {
         let entry = |text: &String| match text.split_once('.') {
-            Some((table, column)) => (Some(published_name(table).to_string()), column.to_string()),
+            Some((table, column)) => (Some(table_of(table).to_string()), column.to_string()),
             None => (None, text.clone()),
         };
         Exclusions { entries: entries.iter().map(entry).collect(), keys }
@@ -31,18 +32,13 @@ impl Exclusions {
         self.entries.is_empty()
     }
 
-    /// Whether a column of a published table is excluded. The companion of a decimal, the labels of a select field and
-    /// an archived column follow the column that they belong to. A name without a table hides no column that identifies
+    /// Whether a column of a published table is excluded. A name without a table hides no column that identifies
     /// rows: the position of a value in a list is no contact's position.
     pub(super) fn hides(&self, table: &str, column: &str) -> bool {
-        let column = column.strip_prefix("archived_").filter(|rest| rest.starts_with("cf_")).unwrap_or(column);
-        let names = |excluded: &str| {
-            excluded == column || ["_num", "_label"].iter().any(|suffix| column.strip_suffix(suffix) == Some(excluded))
-        };
         let is_key = || self.keys.contains(&(table.to_string(), column.to_string()));
-        self.entries
-            .iter()
-            .any(|(of, excluded)| names(excluded) && of.as_deref().map_or_else(|| !is_key(), |of| of == table))
+        self.entries.iter().any(|(of, excluded)| {
+            belongs_to(column, excluded) && of.as_deref().map_or_else(|| !is_key(), |of| of == table)
+        })
     }
 
     /// Whether a column of an object's records is excluded.
@@ -51,8 +47,8 @@ impl Exclusions {
     }
 
     /// Whether the values of a custom field are excluded, even if it has no column.
-    pub(super) fn hides_key(&self, object: Object, key: &str) -> bool {
-        self.hides_of(object, ColumnName::for_key(key, false, &BTreeSet::new()).as_str())
+    pub(super) fn hides_key(&self, table: &str, key: &str) -> bool {
+        self.hides(table, ColumnName::for_key(key, false, &BTreeSet::new()).as_str())
     }
 
     /// Checks every entry against the existing columns: a mistake would publish what must not be published. A custom
@@ -73,15 +69,6 @@ impl Exclusions {
     }
 }
 
-/// The published table that holds what a table of the mirror holds.
-fn published_name(table: &str) -> &str {
-    match table {
-        "contact_details" | "contacts_full" => "contacts",
-        "company_details" | "companies_full" => "companies",
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,7 +84,7 @@ mod tests {
         for (table, column) in [("companies", "notes"), ("contacts", "cf_salary_2"), ("contacts", "notes_at")] {
             assert!(!hidden.hides(table, column), "{table}.{column}");
         }
-        assert!(hidden.hides_key(Object::Contact, "Salary"));
+        assert!(hidden.hides_key("contacts", "Salary"));
     }
 
     #[test]

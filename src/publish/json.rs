@@ -1,11 +1,10 @@
-//! Converts JSON documents to what `jsonb` can store, and removes excluded members.
+//! Converts JSON documents to what `jsonb` can store.
 //!
 //! `jsonb` refuses U+0000, unpaired surrogates and numbers with more digits than `numeric` has. Such a value becomes an
 //! object with one member, [`ESCAPED`], whose text is the value's JSON; in the name of a member the escape sequence is
 //! written out. Everything else keeps its source text.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
@@ -98,25 +97,6 @@ fn string(source: &str, is_name: bool) -> Option<String> {
     Some(if is_name { source.replace("\\u", "\\\\u") } else { escaped(source) })
 }
 
-/// An object without its hidden members; `None` for a text that is not a JSON object.
-pub(super) fn without(text: &str, mut hide: impl FnMut(&str) -> bool) -> Option<String> {
-    let mut members: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
-    members.retain(|name, _| !hide(name));
-    serde_json::to_string(&members).ok()
-}
-
-/// An object with each member transformed by `change`.
-pub(super) fn mapped(text: &str, mut change: impl FnMut(&str, &str) -> Option<String>) -> Option<String> {
-    let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
-    let mut out = BTreeMap::new();
-    for (name, value) in members {
-        if let Some(changed) = change(&name, value.get()) {
-            out.insert(name, RawValue::from_string(changed).ok()?);
-        }
-    }
-    serde_json::to_string(&out).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,16 +120,5 @@ mod tests {
             assert_eq!(storable(text).unwrap(), expected);
             assert!(serde_json::from_str::<serde_json::Value>(expected).is_ok());
         }
-    }
-
-    #[test]
-    fn hidden_members_are_removed() {
-        let kept = without(r#"{"a":1.10,"b":"secret"}"#, |name| name == "b").unwrap();
-        assert_eq!(kept, r#"{"a":1.10}"#);
-        assert_eq!(without("[1]", |_| false), None);
-        assert_eq!(
-            mapped(r#"{"a":1,"b":2}"#, |name, value| (name == "a").then(|| format!("[{value}]"))).unwrap(),
-            r#"{"a":[1]}"#
-        );
     }
 }

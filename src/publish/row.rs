@@ -9,6 +9,7 @@ use super::tables::{PgType, Publication, PublishedColumn, PublishedTable};
 use super::value::{self, PgValue};
 use crate::model::Object;
 use crate::model::field_value::SqlValue;
+use crate::model::hidden_members::HiddenMembers;
 
 /// A row, in the order of the table's columns; `None` is NULL.
 pub(super) type PgRow = Vec<Option<String>>;
@@ -109,52 +110,30 @@ impl<'a> Converter<'a> {
             row.get(place)?.as_text()?.parse().ok()
         });
         let kept = match (column, object) {
-            ("extra" | "detail_extra", object) => self.extra_without_hidden(text, object),
-            ("record" | "fields", Some(object)) => self.document_without_hidden(text, object),
+            ("extra" | "detail_extra", object) => {
+                self.extra_without(object.map_or(self.table.name, Object::table), text)
+            }
+            ("record" | "fields", Some(object)) => self.document_without(object.table(), text),
             _ => return Cow::Borrowed(value),
         };
         // A document that cannot be parsed could contain excluded values, so it is not published.
         Cow::Owned(kept.map_or(SqlValue::Null, |kept| SqlValue::Text(kept.into())))
     }
+}
 
-    fn extra_without_hidden(&self, text: &str, object: Option<Object>) -> Option<String> {
-        let table = object.map_or(self.table.name, Object::table);
-        let is_hidden = |wire: &str| self.hidden.iter().any(|(of, hidden)| of == table && hidden == wire);
-        json::mapped(text, |name, members| {
-            if is_hidden(name) {
-                return None;
-            }
-            let nested = json::without(members, |member| {
-                is_hidden(&format!("{name}.{member}"))
-                    || name == "customFields" && object.is_some_and(|object| self.exclusions.hides_key(object, member))
-            });
-            Some(nested.unwrap_or_else(|| members.to_string()))
-        })
+impl HiddenMembers for Converter<'_> {
+    fn hides_column(&self, table: &str, column: &str) -> bool {
+        self.exclusions.hides(table, column)
     }
 
-    /// A document by column: the last state of a removed record, or the fields of a change.
-    fn document_without_hidden(&self, text: &str, object: Object) -> Option<String> {
-        let in_text = |source: &str| {
-            // `extra` is a text that contains JSON.
-            let inner: Option<String> = serde_json::from_str(source).ok()?;
-            let kept = inner.map(|inner| self.extra_without_hidden(&inner, Some(object)).unwrap_or_default());
-            Some(kept.map_or("null".into(), |kept| json::quoted(&kept)))
-        };
-        json::mapped(text, |column, source| {
-            if self.exclusions.hides_of(object, column) {
-                return None;
-            }
-            if column != "extra" && column != "detail_extra" {
-                return Some(source.to_string());
-            }
-            match serde_json::from_str::<Vec<&serde_json::value::RawValue>>(source) {
-                Ok(both) => {
-                    let both: Option<Vec<String>> = both.iter().map(|side| in_text(side.get())).collect();
-                    Some(format!("[{}]", both?.join(",")))
-                }
-                Err(_) => in_text(source),
-            }
-        })
+    fn hides_wire(&self, table: &str, wire: &str) -> bool {
+        self.hidden.iter().any(|(of, hidden)| of == table && hidden == wire)
+            || wire.strip_prefix("customFields.").is_some_and(|key| self.exclusions.hides_key(table, key))
+    }
+
+    fn hides_part_of(&self, table: &str, group: &str) -> bool {
+        let is_part = |wire: &str| wire.strip_prefix(group).is_some_and(|member| member.starts_with('.'));
+        self.hidden.iter().any(|(of, hidden)| of == table && is_part(hidden))
     }
 }
 

@@ -293,7 +293,11 @@ pub(super) fn publication(
     let exclusions = Exclusions::new(exclude, keys.collect());
     let chosen = |resource: Resource| resources.is_none_or(|chosen| chosen.contains(&resource));
     let objects: Vec<Object> = Object::ALL.into_iter().filter(|object| chosen(object.resource())).collect();
-    let mut known = BTreeSet::new();
+    // What `sync.exclude` keeps out of the mirror is a column all the same.
+    let of_catalogue = Object::ALL
+        .into_iter()
+        .flat_map(|object| object.fields().iter().map(move |f| (object.table().to_string(), f.column.to_string())));
+    let mut known: BTreeSet<(String, String)> = of_catalogue.collect();
     let (mut tables, mut hidden, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for spec in SPECS {
         let columns = moment.columns(spec.source)?;

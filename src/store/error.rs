@@ -79,6 +79,12 @@ pub enum StoreError {
         /// The cause.
         source: serde_json::Error,
     },
+    /// A field was excluded that an unfinished edit changes.
+    #[error("`sync.exclude` contains a field that edit {id} changes, and that edit is not finished")]
+    EditOfExcluded {
+        /// The edit.
+        id: i64,
+    },
     /// A page was decoded with columns that have changed since: it has to be decoded again.
     #[error("the custom columns changed while a page was being processed")]
     StaleLayout,
@@ -119,6 +125,9 @@ impl StoreError {
             busy if busy.is_busy() => Some(
                 "another program writes the mirror, such as a shell with an open transaction: try again when it is done",
             ),
+            StoreError::EditOfExcluded { .. } => {
+                Some("`crm-mirror outbox drop` ends the edit, or send it with the field still mirrored")
+            }
             StoreError::Open { .. } | StoreError::Io { .. } => {
                 Some("check that the directory exists and that the current user can write it (`database.path`)")
             }

@@ -41,6 +41,7 @@ pub use file::{backup, lock, migrate, open, wal};
 pub use outbox::concurrent::write_beside;
 pub use outbox::steps::{EditStep, RECORD_REMOVED, record_removed};
 pub use outbox::{delays, editable, queue, report as outbox_report};
+pub use read::withheld::WithheldColumns;
 pub use read::{cursor, feed, functions, guide, history as history_report, record, report, watchdog};
 pub use reader::{ReadTx, Reader};
 pub use records::compare::{Compared, FieldDifference};

@@ -12,6 +12,7 @@ use rusqlite::{InterruptHandle, Statement, Transaction};
 
 use super::error::{Doing, StoreError};
 use super::file::open::{self, ReadOnly};
+use super::read::withheld::WithheldColumns;
 use super::read::{functions, untrusted};
 
 /// A mirror that is open read-only.
@@ -45,13 +46,13 @@ impl Reader {
     }
 
     /// Like [`Reader::open_for_queries`], for statements of strangers: only what is known to be harmless is allowed, and
-    /// memory is bounded.
+    /// memory is bounded, and some columns are withheld.
     ///
     /// # Errors
     /// As [`Reader::open_for_queries`].
-    pub fn open_for_strangers(path: &Path) -> Result<Reader, StoreError> {
+    pub fn open_for_strangers(path: &Path, withheld: &WithheldColumns) -> Result<Reader, StoreError> {
         let mut reader = Reader::open_for_queries(path)?;
-        untrusted::confine(&mut reader.file.conn).doing("confine a query")?;
+        untrusted::confine(&mut reader.file.conn, withheld.clone()).doing("confine a query")?;
         Ok(reader)
     }
 

@@ -25,8 +25,8 @@ impl Shapes {
     /// The shapes that result from a layout and the additional columns of the views.
     pub fn new(layout: Arc<Layout>, extras: [ObjectExtras; 2]) -> Shapes {
         Shapes {
-            list: Object::ALL.map(|object| Arc::new(Shape::list(object, layout.of(object)))),
-            detail: Object::ALL.map(|object| Arc::new(Shape::detail(object, layout.of(object)))),
+            list: Object::ALL.map(|object| Arc::new(Shape::list(object, &layout))),
+            detail: Object::ALL.map(|object| Arc::new(Shape::detail(object, &layout))),
             team: Arc::new(Shape::plain(Resource::TeamMembers)),
             definitions: Arc::new(Shape::plain(Resource::CustomFields)),
             documents: Object::ALL.map(|object| Arc::new(Document::new(object, layout.of(object)))),

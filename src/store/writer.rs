@@ -21,6 +21,7 @@ use crate::store::file::original::{CurrentWriter, FoundCopy};
 use crate::store::file::wal;
 use crate::store::reader::ReadTx;
 use crate::store::row_order::RowOrder;
+use crate::store::state_keys::{StateKey, read_state};
 use crate::store::table_shapes::Shapes;
 use crate::store::tx::MirrorTx;
 
@@ -102,6 +103,7 @@ impl Store {
                 })
             })
             .and_then(|((current, copy), step)| current.note(&lock, step).map(|()| (current, copy)))?;
+        writer.finish_erasure();
         *layout.write().unwrap_or_else(PoisonError::into_inner) = writer.shapes.layout.clone();
         writer.before_commit = options.before_commit;
         let lock = Arc::new(lock);
@@ -195,6 +197,7 @@ impl Store {
     pub async fn settle(&self) -> Result<bool, StoreError> {
         let (answer, answered) = oneshot::channel();
         let work: WriterJob = Box::new(move |writer| {
+            writer.finish_erasure();
             let emptied = if writer.killed { Ok(false) } else { wal::empty(&writer.conn) };
             writer.release_memory();
             let _ = answer.send(emptied);
@@ -255,6 +258,32 @@ impl Writer {
         self.conn.flush_prepared_statement_cache();
         // If it fails, the memory is used for longer.
         let _ = self.conn.execute_batch("PRAGMA shrink_memory");
+    }
+
+    /// Rewrites the file if its unused parts may hold values of fields that were excluded since it was last rewritten. If
+    /// that is not possible now, the end of the next run tries again.
+    fn finish_erasure(&mut self) {
+        let doing = "rewrite the file without the values of excluded fields";
+        let mut rewrite = || -> Result<bool, StoreError> {
+            let options: Option<ViewOptions> = read_state(&self.conn, &StateKey::ViewOptions)?;
+            let Some(options) = options.filter(|options| !self.killed && options.owes_erasure()) else {
+                return Ok(true);
+            };
+            self.conn.execute_batch("VACUUM").doing(doing)?;
+            if !wal::empty(&self.conn)? {
+                return Ok(false);
+            }
+            let options = ViewOptions { erased: options.exclude.clone(), ..options };
+            self.tx(|tx| tx.set_state(&StateKey::ViewOptions, &options))?;
+            Ok(true)
+        };
+        match rewrite() {
+            Ok(true) => {}
+            Ok(false) => tracing::warn!(
+                "Values of excluded fields may still be in the WAL, because a process is reading the mirror; the next run tries again"
+            ),
+            Err(error) => tracing::warn!(%error, "Could not {doing}: {error}"),
+        }
     }
 
     /// Runs the closure with durable commits. This cannot be set inside a transaction.

@@ -33,6 +33,8 @@ pub struct BudgetMeter {
     observer: Arc<dyn RunObserver>,
     reserve: AtomicU64,
     for_edits: AtomicU64,
+    /// The total of the ledger up to which requests are sent.
+    most_total: AtomicU64,
     ledger: Mutex<Ledger>,
     /// By how much the wall clock was set back, as far as nothing is stored about it yet.
     set_back: Mutex<Duration>,
@@ -70,6 +72,7 @@ impl BudgetMeter {
             observer,
             reserve: AtomicU64::new(0),
             for_edits: AtomicU64::new(0),
+            most_total: AtomicU64::new(u64::MAX),
             ledger: Mutex::new(ledger),
             set_back: Mutex::new(set_back),
             hold: Mutex::new(hold),
@@ -90,6 +93,11 @@ impl BudgetMeter {
     /// Reserves RU for later runs in this window.
     pub fn set_reserve(&self, reserve: Ru) {
         self.reserve.store(reserve.get(), Ordering::Relaxed);
+    }
+
+    /// Lets this process spend so much from now on, whatever the budget has.
+    pub fn limit_run(&self, units: Ru) {
+        self.most_total.store(self.ledger().total.get().saturating_add(units.get()), Ordering::Relaxed);
     }
 
     /// Reserves RU for edits that are waiting to be sent.
@@ -189,6 +197,9 @@ impl BudgetMeter {
     fn charge(&self, attempt: Attempt) -> Result<Admission, AdmissionError> {
         let (mut book, now) = (self.book(), self.clock.reading());
         self.update(&mut book, now);
+        if (book.total + attempt.cost).get() > self.most_total.load(Ordering::Relaxed) {
+            return Err(AdmissionError::RunLimit);
+        }
         let charged = book
             .charge(now, attempt.cost, attempt.purpose, &self.limits, self.reserve(attempt.purpose))
             .map_err(|refills_at| AdmissionError::Budget { refills_at })?;

@@ -8,7 +8,7 @@ use super::checkpoints::Fresh;
 use super::events::RunObserver;
 use crate::api::Client;
 use crate::budget::Limits;
-use crate::model::{Clock, Instant, Ru};
+use crate::model::{Clock, Instant, Object, Ru};
 use crate::outbox::IdempotencyKeys;
 use crate::store::Store;
 
@@ -90,6 +90,11 @@ pub struct Engine {
 }
 
 impl Engine {
+    /// Whether details of an object are read: not if nothing that only they carry is mirrored.
+    pub(super) fn reads_details(&self, object: Object) -> bool {
+        self.settings.details && self.store.layout().has_details(object)
+    }
+
     /// An engine, which executes runs one after the other.
     pub fn new(
         client: Client,

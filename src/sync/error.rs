@@ -74,6 +74,8 @@ pub enum Suspension {
     Budget(Instant),
     /// A rate limit holds requests until this time.
     Hold(Instant),
+    /// The run has spent what a person allowed it.
+    Limit,
     /// The program is stopping, or an urgent job preempts the run.
     Shutdown,
     /// Another program has the mirror locked.
@@ -91,6 +93,7 @@ impl SyncError {
         match refused {
             AdmissionError::Budget { refills_at } => Some(Suspension::Budget(*refills_at)),
             AdmissionError::Hold { until } => Some(Suspension::Hold(*until)),
+            AdmissionError::RunLimit => Some(Suspension::Limit),
             AdmissionError::Stopping => Some(Suspension::Shutdown),
             AdmissionError::Ledger => None,
         }

@@ -137,7 +137,7 @@ impl Engine {
         };
         let lists = lists + slices;
         let rows = if whole && !copying { counted + rows_here } else { counted };
-        let details = match (self.settings.details, copying) {
+        let details = match (self.reads_details(object), copying) {
             (false, _) => 0,
             // Every record that is not mirrored yet is due too.
             (true, true) => due + counted.saturating_sub(rows_here),

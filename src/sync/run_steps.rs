@@ -165,7 +165,8 @@ impl Engine {
     ) -> Result<u64, SyncError> {
         let (ended, retention, meter) = (self.clock.now(), self.settings.retention, self.meter.clone());
         let date = self.client.service_date();
-        let (details, tally, skipped) = (self.settings.details, results.tally, results.skipped.clone());
+        let (tally, skipped) = (results.tally, results.skipped.clone());
+        let with_details = Object::ALL.map(|object| self.reads_details(object).then_some(object));
         let (writable, unwritable) = (results.writable.clone(), results.unwritable.clone());
         let mut served = results.served.clone();
         let (failed_steps, answered_steps) = (results.failed_steps.clone(), results.answered_steps.clone());
@@ -192,10 +193,7 @@ impl Engine {
                 tx.forget_old_history(retention, clock, ended, date)?;
             }
             // Counting reads every row; if details are not read at all, none is pending.
-            if !details {
-                return Ok(0);
-            }
-            Ok(tx.count_due_details(Object::Contact)? + tx.count_due_details(Object::Company)?)
+            with_details.into_iter().flatten().map(|object| tx.count_due_details(object)).sum()
         });
         let pending_details = entered.await?;
         self.meter.set_back_is_stored(set_back);
@@ -401,6 +399,7 @@ impl Run<'_> {
             }
             Step::Total(object) => _ = self.guard(object.resource(), self.count_between_audits(object).await)?,
             Step::Audit(object) => _ = self.guard(object.resource(), self.verify_object(object).await)?,
+            Step::Details(object) | Step::OldDetails(object) if !self.engine.reads_details(object) => {}
             Step::Details(object) => _ = self.guard(object.resource(), self.read_details(object).await)?,
             Step::OldDetails(object) => _ = self.guard(object.resource(), self.refresh_details(object).await)?,
             Step::Removals(object) | Step::LateRemovals(object) => {

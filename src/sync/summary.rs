@@ -138,6 +138,7 @@ impl Summary {
                 let (reason, at) = match pause {
                     Suspension::Budget(at) => ("budget", Some(at)),
                     Suspension::Hold(at) => ("hold", Some(at)),
+                    Suspension::Limit => ("limit", None),
                     Suspension::Shutdown => ("stopped", None),
                     Suspension::Locked => ("locked", None),
                 };
@@ -270,6 +271,7 @@ impl Summary {
             (Some("budget"), Some(until)) => format!("the budget of this window is spent; it refills at {until}"),
             (Some("hold"), Some(until)) => format!("rate limit: no request is sent before {until}"),
             (Some("locked"), _) => "another program writes the mirror, such as a shell with an open transaction".into(),
+            (Some("limit"), _) => format!("{} RU are spent (`--max-ru`)", format::count(self.ru.spent)),
             _ => "stopped on request; everything read so far is stored".into(),
         };
         format!("{why}\nhint: `crm-mirror sync` continues from there")

@@ -15,6 +15,7 @@ mod describe;
 mod documentation;
 mod documented;
 mod edit;
+mod exclude;
 mod export;
 mod forget;
 mod golden;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::binary::{Service, TestDir};
 
-struct McpClient {
+pub struct McpClient {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -15,7 +15,7 @@ struct McpClient {
 }
 
 impl McpClient {
-    fn start(place: &TestDir, args: &[&str]) -> McpClient {
+    pub fn start(place: &TestDir, args: &[&str]) -> McpClient {
         let mut child = place.command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         McpClient { child, input, output, asked: 0 }
@@ -31,7 +31,7 @@ impl McpClient {
         serde_json::from_str(&line).unwrap()
     }
 
-    fn ask(&mut self, method: &str, params: &Value) -> Value {
+    pub fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.asked += 1;
         self.send(&json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params}).to_string());
         let reply = self.receive();
@@ -40,13 +40,13 @@ impl McpClient {
     }
 
     /// Whether a tool failed, and its text.
-    fn call(&mut self, name: &str, arguments: &Value) -> (bool, String) {
+    pub fn call(&mut self, name: &str, arguments: &Value) -> (bool, String) {
         let reply = self.ask("tools/call", &json!({"name": name, "arguments": arguments}));
         let result = &reply["result"];
         (result["isError"] == true, result["content"][0]["text"].as_str().unwrap().to_string())
     }
 
-    fn answer(&mut self, name: &str, arguments: &Value) -> Value {
+    pub fn answer(&mut self, name: &str, arguments: &Value) -> Value {
         let (is_error, text) = self.call(name, arguments);
         assert!(!is_error, "{text}");
         serde_json::from_str(&text).unwrap()

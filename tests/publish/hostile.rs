@@ -2,6 +2,7 @@
 
 use crm_mirror::model::{DataType, Object, Resource};
 use crm_mirror::sandbox::{NewField, World, generate};
+use crm_mirror::store::ViewOptions;
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -119,7 +120,7 @@ async fn excluded_values_are_nowhere_in_the_database() {
         hide(&mut world, id, n);
     }
     let crm = Crm::serve(world).await;
-    let mirror = Mirror::empty();
+    let mut mirror = Mirror::empty();
     mirror.sync(&crm).await;
     crm.sandbox.with_world(|world| {
         for (n, id) in ids[..10].iter().enumerate() {
@@ -157,6 +158,15 @@ async fn excluded_values_are_nowhere_in_the_database() {
     let positions = "SELECT string_agg(DISTINCT table_name, ' ' ORDER BY table_name) FROM information_schema.columns
                      WHERE table_schema = 'crm' AND column_name = 'position'";
     assert_eq!(postgres.one(positions).await, "custom_field_options custom_multi_values");
+    // What is not mirrored any more is withdrawn too, and is a column all the same.
+    mirror.views = Some(ViewOptions { exclude: vec!["contacts.industry".into()], ..ViewOptions::default() });
+    settings.exclude.push("contacts.industry".into());
+    assert_ne!(postgres.one("SELECT count(industry) FROM crm.contacts").await, "0");
+    mirror.sync(&crm).await;
+    postgres.try_publish(&settings).await.unwrap();
+    let left = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'crm' AND column_name = 'industry'
+                AND table_name = 'contacts'";
+    assert_eq!(postgres.one(left).await, "0");
     settings.exclude = vec!["contacts.nots".into()];
     let refused = postgres.try_publish(&settings).await.unwrap_err().to_string();
     assert!(refused.contains("contacts.nots"), "{refused}");

@@ -36,7 +36,7 @@ pub fn layout() -> Layout {
     };
     let contact = CustomFields::new(CUSTOM_FIELDS.iter().map(field).collect(), HashSet::new());
     let company = CustomFields::new(CUSTOM_FIELDS[..2].iter().map(field).collect(), HashSet::new());
-    Layout { version: 1, contact: Arc::new(contact), company: Arc::new(company) }
+    Layout { version: 1, contact: Arc::new(contact), company: Arc::new(company), ..Layout::default() }
 }
 
 fn only_item(page: ListPage) -> Record {

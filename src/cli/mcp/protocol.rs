@@ -35,10 +35,11 @@ pub fn serve(
     output: &(impl Write + Clone + Send + 'static),
     tools: &MirrorTools,
 ) -> io::Result<()> {
+    let mut client = Value::Null;
     while let Some(line) = line(&mut input)? {
         let reply = match line {
             Some(line) if line.iter().all(u8::is_ascii_whitespace) => continue,
-            Some(line) => reply(&line, tools, output),
+            Some(line) => reply(&line, tools, output, &mut client),
             None => failed(&Value::Null, -32600, "the message is too long"),
         };
         if let Some(reply) = reply {
@@ -89,8 +90,13 @@ fn begin_again() -> ! {
     std::process::exit(i32::from(Exit::Internal.code()))
 }
 
-/// The answer to a message; `None` if none is expected.
-fn reply(line: &[u8], tools: &MirrorTools, output: &(impl Write + Clone + Send + 'static)) -> Option<Value> {
+/// The answer to a message of a client, which says at the beginning who it is; `None` if none is expected.
+fn reply(
+    line: &[u8],
+    tools: &MirrorTools,
+    output: &(impl Write + Clone + Send + 'static),
+    client: &mut Value,
+) -> Option<Value> {
     let Ok(message) = serde_json::from_slice::<Value>(line) else {
         return failed(&Value::Null, -32700, "the message is not JSON");
     };
@@ -102,7 +108,10 @@ fn reply(line: &[u8], tools: &MirrorTools, output: &(impl Write + Clone + Send +
     let id = message.get("id").filter(|id| id.is_string() || id.is_number())?.clone();
     let params = message.get("params").cloned().unwrap_or(Value::Null);
     let result = match method {
-        "initialize" => initialize(&params),
+        "initialize" => {
+            *client = params.get("clientInfo").cloned().unwrap_or_default();
+            initialize(&params)
+        }
         "ping" => json!({}),
         "tools/list" => json!({"tools": tools.list()}),
         "tools/call" => {
@@ -114,7 +123,8 @@ fn reply(line: &[u8], tools: &MirrorTools, output: &(impl Write + Clone + Send +
                 let _ = write(output, &late);
                 begin_again()
             });
-            return match tools.call(name, &arguments, &watchdog) {
+            let recorded = tools.record(client, name, &arguments);
+            return match recorded.and_then(|()| tools.call(name, &arguments, &watchdog)) {
                 Ok(answer) => Some(answered(&id, &answer.to_string(), false)),
                 Err(CallError::Unknown) => failed(&id, -32602, &format!("there is no tool `{name}`")),
                 Err(CallError::Failed(why)) => Some(answered(&id, &why, true)),

@@ -1,6 +1,7 @@
 //! `crm-mirror backup`: a verified copy of the mirror in one file, even while it is written.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -18,14 +19,19 @@ use crate::store::backup::{self, BackupError, BackupReport};
 /// mirror of its own: followers of the change feed start again with it, and its open edits are held until a person
 /// releases them.
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "Example:\n  crm-mirror backup /backup/mirror-$(date +%F).db")]
+#[command(
+    after_help = "Example:\n  crm-mirror backup /backup/mirror-$(date +%F).db\n  crm-mirror backup --keep 7 /backup"
+)]
 pub struct BackupArgs {
-    /// The file to write.
+    /// The file to write; with --keep the folder, in which each copy has its time as its name.
     #[arg(value_name = "FILE")]
     target: PathBuf,
     /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
+    /// Write to a folder, and remove all but the newest N copies there.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "force")]
+    keep: Option<u32>,
     /// The mirror [default: `database.path` of the configuration].
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
@@ -40,6 +46,46 @@ struct BackupSummary {
     file: String,
     #[serde(flatten)]
     report: BackupReport,
+    removed: Vec<String>,
+}
+
+/// Where copies are rotated.
+struct Rotation<'a> {
+    folder: &'a Path,
+    /// What their names begin with.
+    stem: String,
+    keep: usize,
+}
+
+impl Rotation<'_> {
+    /// The file of a copy that is made now.
+    fn file(&self, now: Instant) -> PathBuf {
+        // `2026-11-26T02:15:00.000000Z` without what a file name should not have, and without the fraction.
+        let time: String = now.to_string().chars().filter(char::is_ascii_alphanumeric).take(15).collect();
+        self.folder.join(format!("{}-{time}Z.db", self.stem))
+    }
+
+    /// Removes all but the newest copies. Returns their names.
+    fn remove_old(&self) -> io::Result<Vec<String>> {
+        let mut copies: Vec<String> = std::fs::read_dir(self.folder)?
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| self.is_copy(name))
+            .collect();
+        copies.sort_unstable();
+        copies.truncate(copies.len().saturating_sub(self.keep));
+        for name in &copies {
+            std::fs::remove_file(self.folder.join(name))?;
+        }
+        Ok(copies)
+    }
+
+    fn is_copy(&self, name: &str) -> bool {
+        let time = name.strip_prefix(&self.stem).and_then(|rest| rest.strip_prefix('-')?.strip_suffix("Z.db"));
+        time.is_some_and(|time| {
+            let is_place = |(place, c): (usize, char)| if place == 8 { c == 'T' } else { c.is_ascii_digit() };
+            time.len() == 15 && time.chars().enumerate().all(is_place)
+        })
+    }
 }
 
 /// Runs the verb.
@@ -49,10 +95,22 @@ struct BackupSummary {
 pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
     logging::start(&config.log, &ProgressView::nothing());
-    let report = backup::backup(&config.database, &args.target, args.force, Instant::system_now())?;
-    let file = args.target.display().to_string();
+    let now = Instant::system_now();
+    let stem = config.database.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let rotation = args.keep.map(|keep| Rotation { folder: &args.target, stem, keep: keep as usize });
+    let target = rotation.as_ref().map_or_else(|| args.target.clone(), |rotation| rotation.file(now));
+    let report = backup::backup(&config.database, &target, args.force, now)?;
+    let removed = rotation.as_ref().map_or(Ok(Vec::new()), Rotation::remove_old);
+    let removed = removed.map_err(|error| {
+        let folder = args.target.display();
+        Failure::new(
+            Exit::Storage,
+            format!("the copy is complete, and old ones in {folder} cannot be removed: {error}"),
+        )
+    })?;
+    let file = target.display().to_string();
     if args.json {
-        output::json(&BackupSummary { file, report })?;
+        output::json(&BackupSummary { file, report, removed })?;
         return Ok(Exit::Done);
     }
     let mut text =
@@ -62,6 +120,9 @@ pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
             "\nin the copy, {} held",
             format::counted(report.held_edits, "open edit is", "open edits are")
         ));
+    }
+    if !removed.is_empty() {
+        text.push_str(&format!("\nremoved {}", removed.join(", ")));
     }
     output::text(&text)?;
     Ok(Exit::Done)

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::cli::mcp::{self, MirrorTools};
 use crate::cli::{Failure, Global};
 use crate::exit::Exit;
-use crate::store::Reader;
+use crate::store::{Reader, guide};
 
 /// Serve the mirror to an assistant, over the Model Context Protocol on stdin and stdout.
 ///
@@ -33,9 +33,14 @@ pub struct McpArgs {
 /// [`Exit::Storage`] if there is no mirror.
 pub fn run(global: &Global, args: &McpArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
-    // An unreadable mirror is reported at once, not at the first call.
-    Reader::open(&config.database)?;
-    let tools = MirrorTools::new(&config.database, config.write_back, args.timeout);
+    // An unreadable mirror is reported at once, not at the first call. So is a column that does not exist: a spelling
+    // mistake would show a column that was meant to be withheld.
+    let unknown = guide::unknown_column(&Reader::open(&config.database)?.begin()?, &config.mcp.exclude)?;
+    if let Some(column) = unknown {
+        let text = format!("`mcp.exclude` contains `{column}`, which is not a column of the mirror");
+        return Err(Failure::new(Exit::Config, text).hint("`crm-mirror describe` lists tables and columns"));
+    }
+    let tools = MirrorTools::new(&config, args.timeout);
     // Without the buffers of the standard library, which would be lost when a statement has to be ended by force.
     let [input, output] =
         [io::stdin().as_fd().try_clone_to_owned()?, io::stdout().as_fd().try_clone_to_owned()?].map(File::from);

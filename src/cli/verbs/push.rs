@@ -51,7 +51,7 @@ pub fn run(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
     if !config.write_back {
         return Err(edit::off());
     }
-    sync::run_now(&config, &Job::Push, &[], args.json)
+    sync::run_now(&config, &Job::Push, &[], None, args.json)
 }
 
 fn planned(config: &Config, json: bool) -> Result<Exit, Failure> {

@@ -12,7 +12,7 @@ use crate::cli::{Failure, Global, logging};
 use crate::exit::Exit;
 use crate::format;
 use crate::store::watchdog::Watchdog;
-use crate::store::{Reader, StoreError};
+use crate::store::{Reader, StoreError, WithheldColumns};
 
 /// Run read-only SQL on the mirror with the built-in SQLite.
 ///
@@ -52,7 +52,7 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
     };
     let conn = match args.timeout {
         None => connect(&database)?,
-        Some(_) => Reader::open_for_strangers(&database)?,
+        Some(_) => Reader::open_for_strangers(&database, &WithheldColumns::default())?,
     };
     let _watchdog = args.timeout.map(|limit| {
         let watchdog = Watchdog::start(limit, move || {

@@ -18,7 +18,7 @@ use crate::cli::{Global, logging};
 use crate::config::Config;
 use crate::daemon::client::DaemonClient;
 use crate::exit::Exit;
-use crate::model::Resource;
+use crate::model::{Resource, Ru};
 use crate::store::RunOutcome;
 use crate::sync::{Acceptance, Job, Summary};
 
@@ -39,8 +39,11 @@ pub struct ResyncArgs {
     /// Remove what the service no longer has, even if there are so many that it looks like an outage.
     #[arg(long)]
     accept_removals: bool,
+    /// Stop with 75 after this many RU; the next sync or resync goes on with the rest.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_ru: Option<u64>,
     /// Stop the resync that is running or was interrupted, and discard its progress.
-    #[arg(long, conflicts_with_all = ["objects", "accept_removals", "dry_run", "accept_workspace"])]
+    #[arg(long, conflicts_with_all = ["objects", "accept_removals", "dry_run", "accept_workspace", "max_ru"])]
     stop: bool,
 }
 
@@ -72,7 +75,7 @@ fn resources() -> impl TypedValueParser<Value = Resource> {
 /// # Errors
 /// Returns the error that ended the run and that waiting does not fix.
 pub fn run(global: &Global, args: &SyncArgs) -> Result<Exit, Failure> {
-    foreground(global, &args.common, Job::sync(), false)
+    foreground(global, &args.common, Job::sync(), false, None)
 }
 
 /// Runs `resync`.
@@ -83,17 +86,17 @@ pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
     if args.stop {
         return stop(global);
     }
-    foreground(global, &args.common, Job::resync(), args.accept_removals)
+    foreground(global, &args.common, Job::resync(), args.accept_removals, args.max_ru.map(Ru::new))
 }
 
-fn foreground(global: &Global, args: &RunArgs, job: Job, removals: bool) -> Result<Exit, Failure> {
+fn foreground(global: &Global, args: &RunArgs, job: Job, removals: bool, max_ru: Option<Ru>) -> Result<Exit, Failure> {
     let config = global.load()?;
     let accept = Acceptance { removals, workspace: args.accept_workspace };
     let job = within(job.of(&args.objects).accepting(accept), config.sync.objects.as_deref())?;
     if args.dry_run {
         return forecast(&config, &job, args);
     }
-    run_now(&config, &job, &args.objects, args.json)
+    run_now(&config, &job, &args.objects, max_ru, args.json)
 }
 
 /// Shows the estimated cost of a run.
@@ -132,16 +135,23 @@ fn needs_it_alone() -> Failure {
 }
 
 /// Runs a job while the user watches, through the daemon if one owns the mirror, and prints the result. `objects` are
-/// those that the user named.
+/// those that the user named; `max_ru` limits what a run without the daemon spends.
 ///
 /// # Errors
 /// Returns the error that ended the run and that waiting does not fix.
-pub(super) fn run_now(config: &Config, job: &Job, objects: &[Resource], json: bool) -> Result<Exit, Failure> {
+pub(super) fn run_now(
+    config: &Config,
+    job: &Job,
+    objects: &[Resource],
+    max_ru: Option<Ru>,
+    json: bool,
+) -> Result<Exit, Failure> {
     let progress = ProgressView::of_process();
     logging::start(&config.log, &progress);
     let runtime = session::runtime()?;
     if let Some((client, status)) = runtime.block_on(remote::daemon(config))? {
-        if job.accept().workspace {
+        // The daemon would go on with the rest of a limited run at once.
+        if job.accept().workspace || max_ru.is_some() {
             return Err(needs_it_alone());
         }
         if *job == Job::Push && status.running.is_some_and(|running| running.work == "verify") {
@@ -153,6 +163,9 @@ pub(super) fn run_now(config: &Config, job: &Job, objects: &[Resource], json: bo
     let ran = runtime.block_on(async {
         let mut signals = StopSignals::listen()?;
         let session = Session::open(setup, Arc::new(progress)).await?;
+        if let Some(units) = max_ru {
+            session.limit_run(units);
+        }
         let ran = session.run(job, "manual", &mut signals).await;
         if !matches!(&ran, Err(failure) if failure.exit() == Exit::Paused) {
             session.close().await;

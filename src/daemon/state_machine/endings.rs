@@ -26,7 +26,7 @@ impl StateMachine {
             {
                 self.continues(&job, effects);
             }
-            RunEnd::Suspended(Suspension::Shutdown) => self.finished(job, preemption, effects),
+            RunEnd::Suspended(Suspension::Shutdown | Suspension::Limit) => self.finished(job, preemption, effects),
             RunEnd::Suspended(Suspension::Budget(until)) => {
                 self.trouble = None;
                 self.resume_at = Some((until, job::remainder(&job.job)));

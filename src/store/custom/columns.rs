@@ -16,7 +16,7 @@ use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::model::record::Record;
 use crate::store::custom::changes::{DefinitionChanges, FieldToFill, Redefined};
-use crate::store::custom::rows::{DefinitionRow, physical, rows};
+use crate::store::custom::rows::{DefinitionRow, exclusions, physical, rows};
 use crate::store::custom::table_shapes_of_file;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
@@ -195,7 +195,12 @@ impl MirrorTx<'_> {
         // Cached statements on tables that are about to change must not be used afterwards.
         self.conn.flush_prepared_statement_cache();
         let squeezed: Vec<bool> = rows.iter().map(|row| row.is_squeezed(&rows)).collect();
-        for (row, squeezed) in rows.into_iter().zip(squeezed) {
+        let exclusions = exclusions(&self.conn)?;
+        for (mut row, squeezed) in rows.into_iter().zip(squeezed) {
+            let given = names.give(&row, squeezed);
+            if let Some(column) = &given {
+                row.excluded = exclusions.takes_column(object, column.as_str());
+            }
             let definition = &row.definition;
             let known = before.iter().find(|(id, _)| *id == definition.id).map(|(_, data_type)| *data_type);
             if let (Some(known), Some(column)) = (known, &row.column)
@@ -203,13 +208,15 @@ impl MirrorTx<'_> {
             {
                 self.retype(&feed, column, known, &row)?;
             }
-            let Some(column) = names.give(&row, squeezed) else {
+            let Some(column) = given else {
                 if row.is_shown() {
                     out.without_column.push(definition.key.clone());
                 }
                 continue;
             };
-            if !row.is_shown() {
+            if row.excluded {
+                self.withdraw(&feed, definition, &column)?;
+            } else if !row.is_shown() {
                 self.park(&feed, definition, &column)?;
             } else if definition.data_type == DataType::Unknown {
                 self.name_column(definition, None)?;
@@ -306,6 +313,28 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
+    /// Drops the column of an excluded field, with its values.
+    fn withdraw(&self, feed: &ColumnFeed, definition: &Definition, column: &ColumnName) -> Result<(), StoreError> {
+        let data_type = definition.data_type;
+        self.forget_retyped(feed.object, column.as_str())?;
+        for table in Self::tables(feed.object) {
+            if physical(&self.conn, table)?.contains(column.as_str()) {
+                self.announce(feed, column, ColumnChange::Removed, (Some(data_type), None))?;
+            }
+        }
+        self.drop_columns(feed.object, column, data_type.has_num())
+    }
+
+    /// Makes the columns of both objects those of their fields, after other fields were excluded.
+    pub(in crate::store) fn reconcile_exclusions(&mut self, seen_at: Instant) -> Result<(), StoreError> {
+        for object in Object::ALL {
+            let known = rows(&self.conn, object)?.into_iter().map(|row| row.definition);
+            let before: Vec<(RecordId, DataType)> = known.map(|known| (known.id, known.data_type)).collect();
+            self.reconcile(object, &before, seen_at, &mut Redefined::default())?;
+        }
+        Ok(())
+    }
+
     /// Drops the columns of a field whose type changed, and records that in the feed.
     fn retype(
         &self,
@@ -358,7 +387,7 @@ impl MirrorTx<'_> {
         self.remember_column(feed.object, &column.num(), change, (num(from), num(to)), feed.seen_at)
     }
 
-    /// Drops the columns of a field whose type changed: the old values are invalid under the new type.
+    /// Drops the columns of a field whose type changed, so that the old values are invalid, or that is excluded.
     fn drop_columns(&self, object: Object, column: &ColumnName, had_num: bool) -> Result<(), StoreError> {
         let mut names = vec![column.as_str().to_string(), column.archived()];
         if had_num {

@@ -8,7 +8,9 @@ use rusqlite::Connection;
 use crate::model::catalogue::Object;
 use crate::model::column_name::ColumnName;
 use crate::model::custom::{CustomField, CustomFields, DataType, Definition, Layout};
+use crate::model::exclusions::ExcludedFields;
 use crate::model::ids::{FieldKey, RecordId};
+use crate::store::derived::options::ViewOptions;
 use crate::store::error::{Doing, StoreError};
 use crate::store::state_keys::{StateKey, read_state};
 
@@ -17,12 +19,14 @@ pub(super) struct DefinitionRow {
     pub(super) definition: Definition,
     pub(super) column: Option<ColumnName>,
     pub(super) readable: bool,
+    /// Whether the field is not mirrored.
+    pub(super) excluded: bool,
 }
 
 impl DefinitionRow {
-    /// Whether records carry the field's values, so that its column is in use.
+    /// Whether the field's values are mirrored, so that its column is in use.
     pub(super) fn is_shown(&self) -> bool {
-        self.definition.active && self.readable
+        self.definition.active && self.readable && !self.excluded
     }
 
     /// Whether the field became a decimal after another field was given the name of its companion.
@@ -38,8 +42,10 @@ impl DefinitionRow {
 /// The layout of the definitions in the file.
 pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout, StoreError> {
     let version = read_state(conn, &StateKey::Layout)?.unwrap_or(0);
+    let exclusions = Arc::new(exclusions(conn)?);
     let of = |object| -> Result<Arc<CustomFields>, StoreError> {
         let rows = rows(conn, object)?;
+        let excluded = rows.iter().filter(|r| r.excluded).map(|r| r.definition.key.clone()).collect();
         let unplaced = rows
             .iter()
             .filter(|r| r.definition.active && (r.column.is_none() || !r.readable))
@@ -53,14 +59,21 @@ pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout, StoreError> 
                 Some(CustomField { definition: id, key, data_type, column: row.column? })
             })
             .collect();
-        Ok(Arc::new(CustomFields::new(fields, unplaced)))
+        Ok(Arc::new(CustomFields::new(fields, unplaced).without(excluded)))
     };
-    Ok(Layout { version, contact: of(Object::Contact)?, company: of(Object::Company)? })
+    Ok(Layout { version, contact: of(Object::Contact)?, company: of(Object::Company)?, exclusions })
+}
+
+/// The fields that are not mirrored.
+pub(in crate::store) fn exclusions(conn: &Connection) -> Result<ExcludedFields, StoreError> {
+    let options: ViewOptions = read_state(conn, &StateKey::ViewOptions)?.unwrap_or_default();
+    Ok(ExcludedFields::new(&options.exclude))
 }
 
 /// The definitions of an object in order of their creation, which is the order of their columns.
 pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRow>, StoreError> {
     let doing = "read the custom field definitions";
+    let exclusions = exclusions(conn)?;
     let mut stmt = conn
         .prepare_cached(
             "SELECT id, key, label, data_type, status = 'ACTIVE', filterable, allowed_operators, column_name,
@@ -73,11 +86,17 @@ pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRo
         let operators: Option<String> = row.get(6)?;
         let operators: Vec<String> = operators.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         let data_type: Option<String> = row.get(3)?;
+        let key = FieldKey::new(row.get::<_, String>(1)?);
         let column: Option<String> = row.get(7)?;
+        let excluded = match &column {
+            Some(column) => exclusions.takes_column(object, column),
+            None => exclusions.takes_key(object, key.as_str()),
+        };
         Ok(DefinitionRow {
+            excluded,
             definition: Definition {
                 id: RecordId::new(row.get::<_, String>(0)?),
-                key: FieldKey::new(row.get::<_, String>(1)?),
+                key,
                 label: row.get(2)?,
                 data_type: DataType::from_name(data_type.as_deref().unwrap_or_default()),
                 object,

@@ -53,9 +53,16 @@ impl MirrorTx<'_> {
 
     /// Changes the settings of views, indexes and search, and rebuilds what depends on them.
     pub fn configure_views(&mut self, options: &ViewOptions) -> Result<(), StoreError> {
-        if self.state(&StateKey::ViewOptions)?.unwrap_or_else(ViewOptions::default) != *options {
-            self.set_state(&StateKey::ViewOptions, options)?;
+        let known: ViewOptions = self.state(&StateKey::ViewOptions)?.unwrap_or_default();
+        // What was excluded in the meantime, and is again, has values in the file.
+        let still_erased = known.erased.iter().filter(|column| options.exclude.contains(column)).cloned().collect();
+        let options = ViewOptions { erased: still_erased, ..options.clone() };
+        if known != options {
+            self.set_state(&StateKey::ViewOptions, &options)?;
             self.set_search_form(options.search)?;
+            if known.exclude != options.exclude {
+                self.change_exclusions(&known.exclude, &options)?;
+            }
             self.relayout()?;
         }
         self.refresh_view_files()

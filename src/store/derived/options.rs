@@ -1,4 +1,4 @@
-//! The configuration of views, indexes and search. The file stores it, so that every process builds the same.
+//! The configuration of columns, views, indexes and search. The file stores it, so that every process builds the same.
 
 use serde::{Deserialize, Serialize};
 
@@ -45,4 +45,15 @@ pub struct ViewOptions {
     pub folder: Option<String>,
     /// The tokenization for full-text search.
     pub search: SearchForm,
+    /// The fields that are not mirrored, as `contacts.notes`.
+    pub exclude: Vec<String>,
+    /// Those of them whose former values are in no unused part of the file any more; only the file knows them.
+    pub erased: Vec<String>,
+}
+
+impl ViewOptions {
+    /// Whether unused parts of the file may hold values of excluded fields.
+    pub(in crate::store) fn owes_erasure(&self) -> bool {
+        self.exclude.iter().any(|column| !self.erased.contains(column))
+    }
 }

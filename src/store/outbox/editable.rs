@@ -54,8 +54,16 @@ pub(in crate::store) fn columns(
         };
         columns.push((name, editability));
     }
-    // Archived fields are in no view unless they are kept, and an edit that names one gets an explanation.
-    columns.extend(custom.into_iter().filter(|(_, editability)| matches!(editability, Editability::Archived)));
+    // Archived fields are in no view unless they are kept, excluded ones are in none: an edit that names one gets an
+    // explanation.
+    let exclusions = &shapes.layout.exclusions;
+    let standard = object.fields().iter().map(|field| (field.column.to_string(), Editability::Excluded));
+    columns.extend(standard.filter(|(name, _)| exclusions.takes_column(object, name)));
+    columns.extend(custom.into_iter().filter_map(|(name, editability)| match editability {
+        _ if exclusions.takes_column(object, &name) => Some((name, Editability::Excluded)),
+        Editability::Archived => Some((name, editability)),
+        _ => None,
+    }));
     Ok(columns)
 }
 

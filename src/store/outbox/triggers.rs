@@ -102,7 +102,7 @@ fn update(object: Object, columns: &[(String, Editability)], in_view: &BTreeSet<
     for (name, editability) in columns {
         match editability {
             Editability::Editable(_) => noted.push(format!("NEW.{name} IS NOT OLD.{name}")),
-            Editability::Archived if !in_view.contains(name) => {}
+            Editability::Archived | Editability::Excluded if !in_view.contains(name) => {}
             other => {
                 let why = literal(&format!("{name} {}", other.refusal().unwrap_or_default()));
                 fixed.push((name.as_str(), format!("WHEN NEW.{name} IS NOT OLD.{name} THEN RAISE(ABORT, {why})")));

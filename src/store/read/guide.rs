@@ -6,6 +6,7 @@
 use serde::Serialize;
 
 use crate::model::catalogue::Object;
+use crate::model::exclusions::ExcludedFields;
 use crate::store::error::{Doing, StoreError};
 use crate::store::program_objects::lookup_view;
 use crate::store::reader::ReadTx;
@@ -154,6 +155,24 @@ pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>, StoreErr
         }
     }
     Ok(columns)
+}
+
+/// The first of these columns, given as `column` or `table.column`, that no table has; a custom field may be created later.
+pub fn unknown_column(tx: &ReadTx<'_>, names: &[String]) -> Result<Option<String>, StoreError> {
+    let mut stmt = tx
+        .conn
+        .prepare("SELECT 1 FROM mirror_columns WHERE column_name = ?2 AND (?1 IS NULL OR table_name = ?1)")
+        .doing(DOING)?;
+    for name in names {
+        let (table, column) =
+            name.split_once('.').map_or((None, name.as_str()), |(table, column)| (Some(table), column));
+        let is_known = stmt.exists(rusqlite::params![table, column]).doing(DOING)?;
+        let is_excluded = ExcludedFields::check(name).is_none();
+        if !is_known && !is_excluded {
+            return Ok(Some(name.clone()));
+        }
+    }
+    Ok(None)
 }
 
 /// The object whose custom fields are in a table.

@@ -9,3 +9,4 @@ pub mod record;
 pub mod report;
 pub(in crate::store) mod untrusted;
 pub mod watchdog;
+pub(in crate::store) mod withheld;

@@ -8,6 +8,8 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, Result};
 
+use super::withheld::{ColumnAccess, WithheldColumns};
+
 /// The longest value and row, in bytes. No record of the service comes near.
 const LONGEST: i32 = 4 << 20;
 
@@ -43,8 +45,8 @@ const FUNCTIONS: &str = "\
     jsonb_remove jsonb_replace jsonb_set -> ->> \
     decimal_sum decimal_avg decimal_add decimal_mul decimal_cmp median percentile regexp unaccent similarity";
 
-/// Confines a connection for good. It must be open read-only.
-pub(in crate::store) fn confine(conn: &mut Connection) -> Result<()> {
+/// Confines a connection for good, and withholds columns. It must be open read-only.
+pub(in crate::store) fn confine(conn: &mut Connection, withheld: WithheldColumns) -> Result<()> {
     // Sorting and temporary tables count as memory, instead of filling a disk.
     conn.pragma_update(None, "temp_store", "memory")?;
     conn.query_row(&format!("PRAGMA hard_heap_limit = {HEAP}"), [], |_| Ok(()))?;
@@ -58,16 +60,23 @@ pub(in crate::store) fn confine(conn: &mut Connection) -> Result<()> {
     ] {
         conn.set_limit(limit, value)?;
     }
-    conn.authorizer(Some(|context: AuthContext<'_>| match is_allowed(context.action) {
-        true => Authorization::Allow,
-        false => Authorization::Deny,
+    conn.authorizer(Some(move |context: AuthContext<'_>| match context.action {
+        AuthAction::Read { table_name, column_name } => {
+            match withheld.access(table_name, column_name, context.accessor.is_none()) {
+                ColumnAccess::Shown => Authorization::Allow,
+                ColumnAccess::Withheld => Authorization::Ignore,
+                ColumnAccess::Refused => Authorization::Deny,
+            }
+        }
+        action if is_allowed(action) => Authorization::Allow,
+        _ => Authorization::Deny,
     }))
 }
 
 fn is_allowed(action: AuthAction<'_>) -> bool {
     let is_in = |list: &[&str], name: &str| list.iter().any(|known| known.eq_ignore_ascii_case(name));
     match action {
-        AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => true,
+        AuthAction::Select | AuthAction::Recursive => true,
         AuthAction::Function { function_name } => {
             FUNCTIONS.split_whitespace().any(|known| known.eq_ignore_ascii_case(function_name))
         }
@@ -87,7 +96,7 @@ mod tests {
         let mut conn = Connection::open_in_memory().unwrap();
         conn.execute_batch("CREATE TABLE t (x); CREATE VIRTUAL TABLE f USING fts5 (a); INSERT INTO f VALUES ('b c')")
             .unwrap();
-        confine(&mut conn).unwrap();
+        confine(&mut conn, WithheldColumns::default()).unwrap();
         conn
     }
 

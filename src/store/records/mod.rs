@@ -6,6 +6,7 @@ pub(super) mod counts;
 pub(super) mod doubts;
 pub(super) mod due;
 pub(super) mod erase;
+mod exclude;
 pub(super) mod feed_entries;
 pub(in crate::store) mod former_rows;
 pub(super) mod history;

@@ -4,7 +4,7 @@
 use rusqlite::types::{Value, ValueRef};
 
 use crate::model::catalogue::{FieldKind, FieldProjection, Object, Resource};
-use crate::model::custom::{CustomFields, DataType};
+use crate::model::custom::{CustomFields, DataType, Layout};
 use crate::model::decimal;
 use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::record::Record;
@@ -97,20 +97,20 @@ impl Shape {
     }
 
     /// The table of an object's list items.
-    pub fn list(object: Object, custom: &CustomFields) -> Shape {
-        let mut columns = standard(object.resource(), FieldProjection::List);
+    pub fn list(object: Object, layout: &Layout) -> Shape {
+        let mut columns = mirrored(object, FieldProjection::List, layout);
         columns.push(Column::new("extra", Source::Extra));
-        let multi = slots(&mut columns, custom, false);
+        let multi = slots(&mut columns, layout.of(object), false);
         Shape::new(object.table(), "id", "synced_at", columns, multi)
     }
 
     /// The table of an object's details.
-    pub fn detail(object: Object, custom: &CustomFields) -> Shape {
-        let mut columns = standard(object.resource(), FieldProjection::Detail);
+    pub fn detail(object: Object, layout: &Layout) -> Shape {
+        let mut columns = mirrored(object, FieldProjection::Detail, layout);
         let etag = object.fields().iter().position(|field| field.kind == FieldKind::Etag);
         columns.extend(etag.map(|index| Column::new("etag", Source::Field(index))));
         columns.push(Column::new("extra", Source::Extra));
-        let multi = slots(&mut columns, custom, true);
+        let multi = slots(&mut columns, layout.of(object), true);
         Shape::new(object.detail_table(), object.detail_key(), "fetched_at", columns, multi)
     }
 
@@ -135,6 +135,13 @@ pub(in crate::store) fn is_number(object: Object, shape: &Shape, column: &str) -
         Source::Field(index) => object.resource().fields()[index].kind == FieldKind::Number,
         Source::Slot(_) | Source::Extra => false,
     })
+}
+
+/// The columns of the standard fields that are not excluded. The table has the others too: they are NULL.
+fn mirrored(object: Object, shown: FieldProjection, layout: &Layout) -> Vec<Column> {
+    let mut columns = standard(object.resource(), shown);
+    columns.retain(|column| !layout.exclusions.takes_column(object, &column.name));
+    columns
 }
 
 fn standard(resource: Resource, shown: FieldProjection) -> Vec<Column> {

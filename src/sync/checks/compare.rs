@@ -60,6 +60,7 @@ impl Run<'_> {
         body: Option<Bytes>,
     ) -> Result<(), SyncError> {
         let (object, repair, settings) = (audit.object, audit.repair, self.engine.settings);
+        let details = self.engine.reads_details(object);
         let FoundRecords { records, asked, layout, answer, .. } = found;
         let rows = records.len() as u64;
         let compared = self.engine.store.write(move |tx| {
@@ -84,7 +85,7 @@ impl Run<'_> {
                 compared.push((instant(object.resource(), &record, "updatedAt"), record.id, how, older));
             }
             // The next changes walk reads the omitted values.
-            apply::after_answer(tx, object, (settings.details, settings.overlap))?;
+            apply::after_answer(tx, object, (details, settings.overlap))?;
             Ok((compared, noted.tally))
         });
         let (compared, tally) = compared.await?;

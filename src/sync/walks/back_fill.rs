@@ -192,7 +192,7 @@ impl Run<'_> {
     /// Notes that these records were read again. Those that still have their value may have lost it all the same: a list
     /// that omits nulls does not show that, and a detail does.
     async fn note_passed_over(&self, object: Object, key: FieldKey, ids: Vec<RecordId>) -> Result<(), SyncError> {
-        let details = self.engine.settings.details;
+        let details = self.engine.reads_details(object);
         let noted = self.engine.store.write(move |tx| {
             let layout = tx.layout().clone();
             if let Some((_, field)) = layout.of(object).by_key(key.as_str()) {

@@ -198,7 +198,7 @@ impl Run<'_> {
         // One that is archived here already stays so.
         let active = known.into_iter().filter(|definition| definition.active).map(|definition| definition.id);
         let active: Vec<RecordId> = active.collect();
-        let details = self.engine.settings.details;
+        let details = self.engine.reads_details(object);
         let (rows, guard, steady) = (list.records.len() as u64, self.removal_guard(), self.steady_time());
         let (redefined, refused): (Redefined, _) = self
             .engine

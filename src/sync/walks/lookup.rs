@@ -246,7 +246,7 @@ impl Run<'_> {
     /// Writes records that were looked up. If the columns have changed since they were decoded, the next walk writes
     /// them.
     pub(in crate::sync) async fn apply_found(&self, object: Object, found: FoundRecords) -> Result<(), SyncError> {
-        let (details, overlap) = (self.engine.settings.details, self.engine.settings.overlap);
+        let (details, overlap) = (self.engine.reads_details(object), self.engine.settings.overlap);
         let applied = self.engine.store.write(move |tx| {
             let mut noted = Noted::default();
             tx.answered(found.answer);

@@ -423,7 +423,7 @@ impl Run<'_> {
         let object = job.object();
         let Landing { arrived: Arrived { answer, page, layout }, before, walk, ends, anomalies, save } = landing;
         let (service_time, resource) = (self.results().service_time, object.resource());
-        let (details, overlap) = (self.engine.settings.details, self.engine.settings.overlap);
+        let (details, overlap) = (self.engine.reads_details(object), self.engine.settings.overlap);
         let answered = self.answer_time(object, &answer, &page.records);
         let (job, walk, meter, now) = (job.clone(), walk.clone(), self.engine.meter.clone(), self.engine.clock.now());
         let stored = self.engine.store.write(move |tx| {

@@ -30,7 +30,7 @@ static LAYOUT: LazyLock<Layout> = LazyLock::new(|| {
         column: ColumnName::given(&format!("cf_{}", data_type.as_str().to_lowercase())).unwrap(),
     };
     let fields = || Arc::new(CustomFields::new(DataType::ALL.iter().map(field).collect(), Default::default()));
-    Layout { version: 1, contact: fields(), company: fields() }
+    Layout { version: 1, contact: fields(), company: fields(), ..Layout::default() }
 });
 
 /// Checks one answer.

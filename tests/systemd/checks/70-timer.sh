@@ -28,3 +28,8 @@ is ConditionResult yes crm-mirror-sync.service || fail "after the resync the run
 inside systemctl disable --now crm-mirror-sync.timer crm-mirror-resync.timer 2>/dev/null
 inside systemctl start crm-mirror.service
 ok "a run that is due during a resync is passed over, and the next one is not"
+
+inside systemctl start crm-mirror-backup.service || fail "the backup fails: $(inside systemctl status crm-mirror-backup.service)"
+copies() { inside find /var/lib/crm-mirror/backup -name 'mirror-*Z.db' -user crmmirror -perm 640; }
+[ "$(copies | wc -l)" = 1 ] || fail "the copies are: $(inside ls -l /var/lib/crm-mirror/backup)"
+ok "crm-mirror-backup.service makes a copy beside the running daemon, as crmmirror"

@@ -1,0 +1,143 @@
+//! `sync.exclude`: fields whose values never reach the mirror. The decoding drops them, and the tables, views and
+//! documents are made without them, because all of these are made from one layout.
+
+use super::catalogue::{Field, FieldKind, Object};
+use super::column_name::ColumnName;
+
+/// Fields that no mirror can be without: they identify a record and its version, and order the lists.
+const NEEDED: [&str; 4] = ["id", "etag", "created_at", "updated_at"];
+
+/// The fields that are not mirrored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExcludedFields {
+    /// Object, if one is named, and column.
+    entries: Vec<(Option<Object>, String)>,
+    /// By object, then by the field's index in the catalogue.
+    fields: [Vec<bool>; 2],
+}
+
+impl ExcludedFields {
+    /// Parses entries such as `notes` and `contacts.notes`, which [`ExcludedFields::check`] has accepted.
+    pub fn new(entries: &[String]) -> ExcludedFields {
+        let entries = entries.iter().map(|text| match text.split_once('.') {
+            Some((table, column)) => (object_of(table), column.to_string()),
+            None => (None, text.clone()),
+        });
+        let mut exclusions = ExcludedFields { entries: entries.collect(), fields: Default::default() };
+        if !exclusions.is_empty() {
+            exclusions.fields = Object::ALL.map(|object| {
+                object.fields().iter().map(|field| exclusions.takes_column(object, field.column)).collect()
+            });
+        }
+        exclusions
+    }
+
+    /// Why an entry cannot be excluded, phrased to follow its name; `None` if it can. A custom field may be created later.
+    pub fn check(entry: &str) -> Option<&'static str> {
+        let (table, column) = entry.split_once('.').map_or((None, entry), |(table, column)| (Some(table), column));
+        let objects = match table.map(object_of) {
+            Some(None) => return Some("is not a column of contacts or companies"),
+            Some(Some(object)) => vec![object],
+            None => Object::ALL.to_vec(),
+        };
+        if NEEDED.contains(&column) {
+            return Some("cannot be left out: a mirror is kept up to date by it");
+        }
+        let is_standard = objects.iter().any(|object| object.fields().iter().any(|field| field.column == column));
+        (!is_standard && !column.starts_with("cf_")).then_some("is not a column that the service fills")
+    }
+
+    /// Whether nothing is excluded.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether the standard field with this index in the catalogue is excluded.
+    pub fn takes_field(&self, object: Object, index: usize) -> bool {
+        self.fields[object as usize].get(index) == Some(&true)
+    }
+
+    /// Whether the standard field with that wire name is excluded.
+    pub fn takes_wire(&self, object: Object, wire: &str) -> bool {
+        object.fields().iter().zip(&self.fields[object as usize]).any(|(field, taken)| *taken && field.wire == wire)
+    }
+
+    /// Whether a column is excluded.
+    pub fn takes_column(&self, object: Object, column: &str) -> bool {
+        self.entries.iter().any(|(of, excluded)| of.is_none_or(|of| of == object) && belongs_to(column, excluded))
+    }
+
+    /// Whether a custom field may be excluded whose column is not known yet.
+    pub fn takes_key(&self, object: Object, key: &str) -> bool {
+        self.entries.iter().any(|(of, column)| of.is_none_or(|of| of == object) && ColumnName::may_name(column, key))
+    }
+
+    /// Whether a container of the answers has an excluded field: a container of a foreign shape may hold its value.
+    pub fn takes_part_of(&self, object: Object, group: &str) -> bool {
+        let is_of_group = |field: &Field| field.wire.split_once('.').is_some_and(|(of, _)| of == group);
+        let of_custom =
+            |(of, column): &(Option<Object>, String)| of.is_none_or(|of| of == object) && column.starts_with("cf_");
+        group == "customFields" && self.entries.iter().any(of_custom)
+            || object.fields().iter().zip(&self.fields[object as usize]).any(|(f, taken)| *taken && is_of_group(f))
+    }
+
+    /// Whether a standard field that only details carry is mirrored.
+    pub fn leave_a_detail_field(&self, object: Object) -> bool {
+        let is_kept = |field: &&Field| field.kind != FieldKind::Id && !self.takes_column(object, field.column);
+        object.detail_fields().any(|field| is_kept(&field))
+    }
+}
+
+/// Whether a column is the one of that name, or follows it: the companion of a decimal, the labels of a select field, and
+/// an archived column.
+pub fn belongs_to(column: &str, name: &str) -> bool {
+    let column = column.strip_prefix("archived_").filter(|rest| rest.starts_with("cf_")).unwrap_or(column);
+    column == name || ["_num", "_label"].iter().any(|suffix| column.strip_suffix(suffix) == Some(name))
+}
+
+/// The table of an object's records, for the table of its details and its view; any other name as it is.
+pub fn table_of(name: &str) -> &str {
+    match object_of(name) {
+        Some(object) => object.table(),
+        None => name,
+    }
+}
+
+/// The object with a table or view of that name.
+pub fn object_of(table: &str) -> Option<Object> {
+    Object::ALL.into_iter().find(|object| [object.table(), object.detail_table(), object.full_view()].contains(&table))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_an_excluded_column_follows_it() {
+        let excluded =
+            ExcludedFields::new(&["cf_salary".into(), "contact_details.notes".into(), "contacts.cf_x_2".into()]);
+        for column in ["cf_salary", "cf_salary_num", "archived_cf_salary", "archived_cf_salary_num", "cf_salary_label"]
+        {
+            assert!(excluded.takes_column(Object::Company, column), "{column}");
+        }
+        assert!(excluded.takes_column(Object::Contact, "notes") && !excluded.takes_column(Object::Company, "notes"));
+        assert!(!excluded.takes_column(Object::Contact, "cf_salary_2"));
+        assert!(excluded.takes_key(Object::Contact, "Salary") && excluded.takes_key(Object::Contact, "x"));
+        assert!(!excluded.takes_key(Object::Company, "x") && !excluded.takes_key(Object::Company, "sal"));
+        let notes = Object::Contact.fields().iter().position(|field| field.column == "notes").unwrap();
+        assert!(
+            excluded.takes_field(Object::Contact, notes) && !ExcludedFields::default().takes_field(Object::Contact, 0)
+        );
+        assert!(excluded.leave_a_detail_field(Object::Contact));
+    }
+
+    #[test]
+    fn only_fields_of_the_service_can_be_excluded() {
+        for good in ["notes", "contacts.notes", "companies_full.industry", "location_country", "contacts.cf_later"] {
+            assert_eq!(ExcludedFields::check(good), None, "{good}");
+        }
+        for wrong in ["note", "companies.mobile", "id", "contacts.etag", "team_members.email", "contacts.owner_name"] {
+            assert!(ExcludedFields::check(wrong).is_some(), "{wrong}");
+        }
+    }
+}

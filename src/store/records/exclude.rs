@@ -1,0 +1,153 @@
+//! What a change of `sync.exclude` does to the values that are stored: those of a field that was excluded leave every table,
+//! and a field that is mirrored again is read again.
+
+use rusqlite::params;
+
+use crate::model::catalogue::Object;
+use crate::model::custom::Layout;
+use crate::model::exclusions::ExcludedFields;
+use crate::model::hidden_members::HiddenMembers;
+use crate::model::instant::Instant;
+use crate::store::custom::rows::layout;
+use crate::store::derived::options::ViewOptions;
+use crate::store::error::{Doing, StoreError};
+use crate::store::outbox::OPEN;
+use crate::store::reader::ReadTx;
+use crate::store::state_keys::StateKey;
+use crate::store::tx::MirrorTx;
+
+const DOING: &str = "erase the values of excluded fields";
+
+/// A column with documents, its row's key and object, and the rows that may be changed.
+type Documents = (&'static str, &'static str, &'static str, &'static str);
+
+const DOCUMENTS: [Documents; 4] = [
+    ("changes", "fields", "seq", "kind <> 'schema'"),
+    ("removed_records", "record", "id", "true"),
+    ("outbox", "fields", "id", "true"),
+    ("outbox", "theirs", "id", "theirs IS NOT NULL"),
+];
+
+impl ReadTx<'_> {
+    /// Whether a field of an object is mirrored that only details carry.
+    pub fn has_details(&self, object: Object) -> Result<bool, StoreError> {
+        Ok(layout(&self.conn)?.has_details(object))
+    }
+}
+
+impl MirrorTx<'_> {
+    /// Makes what is stored follow the exclusions that `options` have instead of those before.
+    pub(in crate::store) fn change_exclusions(
+        &mut self,
+        before: &[String],
+        options: &ViewOptions,
+    ) -> Result<(), StoreError> {
+        if options.exclude.iter().any(|column| !before.contains(column)) {
+            self.expect_no_open_edits_of_excluded()?;
+            self.erase_excluded(options)?;
+        }
+        if before.iter().any(|column| !options.exclude.contains(column)) {
+            Object::ALL.into_iter().try_for_each(|object| self.read_again(object))?;
+        }
+        self.reconcile_exclusions(Instant::system_now())
+    }
+
+    /// An edit that is not finished needs its values.
+    fn expect_no_open_edits_of_excluded(&self) -> Result<(), StoreError> {
+        let layout = layout(&self.conn)?;
+        let sql = format!("SELECT id, object_type, fields FROM outbox WHERE {OPEN} ORDER BY id");
+        let mut stmt = self.conn.prepare(&sql).doing(DOING)?;
+        let mut rows = stmt.query([]).doing(DOING)?;
+        while let Some(row) = rows.next().doing(DOING)? {
+            let (object, fields): (String, String) = (row.get(1).doing(DOING)?, row.get(2).doing(DOING)?);
+            if without_excluded(&layout, &object, &fields).is_some() {
+                return Err(StoreError::EditOfExcluded { id: row.get(0).doing(DOING)? });
+            }
+        }
+        Ok(())
+    }
+
+    fn erase_excluded(&self, options: &ViewOptions) -> Result<(), StoreError> {
+        let layout = layout(&self.conn)?;
+        for object in Object::ALL {
+            self.erase_columns(object, &layout.exclusions)?;
+            for table in [object.table(), object.detail_table()] {
+                let select = format!("SELECT rowid, extra FROM {table} WHERE extra IS NOT NULL");
+                let update = format!("UPDATE {table} SET extra = nullif(?2, '{{}}') WHERE rowid = ?1");
+                self.rewrite(&select, &update, |text, _| {
+                    let kept = layout.extra_without(object.table(), text)?;
+                    (kept != Layout::default().extra_without(object.table(), text)?).then_some(kept)
+                })?;
+            }
+            // The documents, and the terms of the index, are made again from what is left.
+            self.recreate_search(object, options.search)?;
+            self.clear_state(&StateKey::Searched(object))?;
+        }
+        for (table, column, key, condition) in DOCUMENTS {
+            let select = format!("SELECT {key}, {column}, object_type FROM {table} WHERE {condition}");
+            let more = if table == "outbox" { ", body = NULL, answer = NULL" } else { "" };
+            let update = format!("UPDATE {table} SET {column} = ?2{more} WHERE {key} = ?1");
+            self.rewrite(&select, &update, |text, object| without_excluded(&layout, object?, text))?;
+        }
+        Ok(())
+    }
+
+    /// Empties the columns of standard fields; those of custom fields are dropped with the new layout.
+    fn erase_columns(&self, object: Object, exclusions: &ExcludedFields) -> Result<(), StoreError> {
+        for table in [object.table(), object.detail_table()] {
+            let mut columns = self.conn.prepare("SELECT name FROM pragma_table_info(?1)").doing(DOING)?;
+            let names: Vec<String> =
+                columns.query_map([table], |row| row.get(0)).and_then(Iterator::collect).doing(DOING)?;
+            for name in names.iter().filter(|name| exclusions.takes_column(object, name)) {
+                let sql = format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL");
+                self.conn.execute(&sql, []).doing(DOING)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the texts of a select of key, text and perhaps object, where `change` gives another one.
+    fn rewrite(
+        &self,
+        select: &str,
+        update: &str,
+        change: impl Fn(&str, Option<&str>) -> Option<String>,
+    ) -> Result<(), StoreError> {
+        let mut changed: Vec<(rusqlite::types::Value, String)> = Vec::new();
+        let mut stmt = self.conn.prepare(select).doing(DOING)?;
+        let has_object = stmt.column_count() > 2;
+        let mut rows = stmt.query([]).doing(DOING)?;
+        while let Some(row) = rows.next().doing(DOING)? {
+            let text: String = row.get(1).doing(DOING)?;
+            let object: Option<String> = if has_object { row.get(2).doing(DOING)? } else { None };
+            if let Some(text) = change(&text, object.as_deref()) {
+                changed.push((row.get(0).doing(DOING)?, text));
+            }
+        }
+        drop(rows);
+        let mut stmt = self.conn.prepare(update).doing(DOING)?;
+        for (key, text) in changed {
+            stmt.execute(params![key, text]).doing(DOING)?;
+        }
+        Ok(())
+    }
+
+    /// Reads every record of an object again: nothing is known of a field that was excluded.
+    fn read_again(&self, object: Object) -> Result<(), StoreError> {
+        for key in [StateKey::Sweep(object), StateKey::FilledFields(object), StateKey::Evidence(object)] {
+            self.clear_state(&key)?;
+        }
+        self.clear_slices(object)?;
+        self.clear_fill_walks(object)?;
+        self.clear_filled(object)?;
+        self.make_details_due(object, None)?;
+        if self.is_empty(object)? { Ok(()) } else { self.set_state(&StateKey::WantedSweep(object), &true) }
+    }
+}
+
+/// A document by column without excluded values; `None` if it has none.
+fn without_excluded(layout: &Layout, object: &str, text: &str) -> Option<String> {
+    let table = object.parse::<Object>().ok()?.table();
+    let kept = layout.document_without(table, text)?;
+    (kept != Layout::default().document_without(table, text)?).then_some(kept)
+}

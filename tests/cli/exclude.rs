@@ -1,0 +1,259 @@
+//! `sync.exclude`: the excluded values are in no byte of anything, whether they were excluded before the first copy or later.
+
+use crm_mirror::model::{DataType, Instant, Object, Resource};
+use crm_mirror::sandbox::{NewField, World, generate};
+use serde_json::{Value, json};
+
+use crate::binary::{Ended, Service, TestDir};
+use crate::mcp::McpClient;
+
+/// In every excluded value, in lower case, as a search index has its terms.
+const MARKER: &str = "zqmarker";
+const EXCLUDED: &str = "contacts.notes,mobile,location_region,cf_salary,contacts.cf_secret,cf_story,cf_vip";
+
+fn world() -> World {
+    let mut world = generate(3, 12, 3, Instant::system_now());
+    for (key, data_type) in [
+        ("salary", DataType::Decimal),
+        ("secret", DataType::ShortText),
+        ("story", DataType::LongText),
+        ("vip", DataType::MultiSelect),
+        ("plain", DataType::ShortText),
+    ] {
+        world.define(NewField::new(Object::Contact, key, data_type).options(&["zz"]));
+    }
+    for (n, id) in world.ids(Resource::Contacts).iter().enumerate() {
+        world.edit(Object::Contact, id, &secrets(n));
+    }
+    world
+}
+
+fn secrets(n: usize) -> Value {
+    let text = format!("{MARKER} {n}");
+    json!({"notes": text, "mobile": text, "location": {"region": text, "city": "Bonn"},
+           "customFields": {"salary": format!("5550{n}.25"), "secret": text, "story": text, "vip": ["zz"], "plain": "seen"}})
+}
+
+/// Values that no column holds: `extra` keeps what is not excluded.
+fn distort(world: &mut World) -> Vec<String> {
+    let ids: Vec<String> = world.ids(Resource::Contacts).iter().take(5).map(ToString::to_string).collect();
+    let raw = format!("[\"{MARKER}\"]");
+    for (id, path) in ids.iter().zip(["notes", "mobile", "customFields.secret", "location", "customFields"]) {
+        world.set_raw(Object::Contact, id, path, &raw);
+    }
+    ids
+}
+
+/// No file of the directory, and none of these texts, has an excluded value.
+#[track_caller]
+fn assert_nowhere(place: &TestDir, texts: &[&str]) {
+    let holds = |bytes: &[u8], what: &str| {
+        let lower = bytes.to_ascii_lowercase();
+        [MARKER, "5550"].into_iter().for_each(|part| {
+            assert!(!lower.windows(part.len()).any(|window| window == part.as_bytes()), "{part} is in {what}");
+        });
+    };
+    for path in place.files().keys().filter(|path| path.is_file()) {
+        holds(&std::fs::read(path).unwrap(), &path.display().to_string());
+    }
+    texts.iter().for_each(|text| holds(text.as_bytes(), "an answer"));
+}
+
+fn assistant(place: &TestDir) -> String {
+    let mut client = McpClient::start(place, &["mcp"]);
+    client.ask("initialize", &json!({"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {}}));
+    let mut all = String::new();
+    for sql in ["SELECT * FROM contacts_full", "SELECT * FROM contact_details", "SELECT * FROM changes"] {
+        all += &client.answer("query", &json!({"sql": sql})).to_string();
+    }
+    assert!(all.contains("Bonn") && all.contains("seen"), "{all}");
+    all
+}
+
+#[track_caller]
+fn assert_not_mirrored(place: &TestDir, service: &Service) {
+    let log = place.run("sync").done().err;
+    place.run("backup copy.db --force").done();
+    let stream = place.run("export --snapshot").done().out;
+    assert!(stream.contains("Bonn"));
+    assert_nowhere(place, &[&log, &stream, &assistant(place)]);
+    assert_eq!(place.ask("SELECT count(*) FROM custom_multi_values WHERE field_key = 'vip'"), "0");
+    let id = place.ask("SELECT min(id) FROM contacts");
+    for column in ["notes", "cf_salary", "cf_secret"] {
+        let edit = ["edit", "contact", &id, &format!("{column}=1")];
+        let refused = Ended::from(place.command(&edit).output().unwrap()).code(2);
+        assert!(refused.err.contains("`sync.exclude`"), "{}", refused.err);
+    }
+    place.run("verify --full").done();
+    let reads = |log: &crm_mirror::sandbox::Log| log.entries().len();
+    let before = reads(&service.sandbox.log());
+    place.run("sync").done();
+    assert!(reads(&service.sandbox.log()) - before <= 4, "excluded fields cost requests in each run");
+}
+
+#[test]
+fn excluded_values_never_land() {
+    let service = Service::of(world());
+    service.sandbox.with_world(distort);
+    let place = TestDir::of(&service)
+        .set("CRM_MIRROR_SYNC__EXCLUDE", EXCLUDED)
+        .set("CRM_MIRROR_WRITE_BACK__ENABLED", "true")
+        .set("CRM_MIRROR_LOG__LEVEL", "trace");
+    place.run("sync").done();
+    assert_not_mirrored(&place, &service);
+    service.sandbox.with_world(|world| {
+        let ids = world.ids(Resource::Contacts);
+        ids.iter().enumerate().for_each(|(n, id)| _ = world.edit(Object::Contact, id, &secrets(n + 50)));
+        // As new as the removed record: it is removed at once.
+        world.remove(Object::Contact, &ids[6]);
+        world.edit(Object::Contact, &ids[7], &json!({"position": "Newest"}));
+    });
+    place.run("resync").done();
+    assert_eq!(place.ask("SELECT count(*) FROM removed_records"), "1");
+    assert_not_mirrored(&place, &service);
+}
+
+#[test]
+fn column_that_is_excluded_later_is_erased() {
+    let service = Service::of(world());
+    let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    place.run("sync").done();
+    service.sandbox.with_world(|world| {
+        distort(world);
+        let ids = world.ids(Resource::Contacts);
+        ids.iter().enumerate().skip(5).for_each(|(n, id)| _ = world.edit(Object::Contact, id, &secrets(n + 50)));
+    });
+    place.run("sync").done();
+    let id = service.sandbox.with_world(|world| {
+        let ids = world.ids(Resource::Contacts);
+        world.remove(Object::Contact, &ids[6]);
+        world.edit(Object::Contact, &ids[7], &json!({"position": "Newest"}));
+        ids[8].to_string()
+    });
+    place.run("resync").done();
+    let edit = ["edit", "contact", &id, "position=Chief", &format!("cf_secret={MARKER} edited")];
+    Ended::from(place.command(&edit).output().unwrap()).done();
+    // An edit that is not finished needs its values.
+    let excluding = place.set("CRM_MIRROR_SYNC__EXCLUDE", EXCLUDED);
+    let refused = excluding.run("sync").code(78);
+    assert!(refused.err.contains("edit 1 changes") && refused.err.contains("outbox drop"), "{}", refused.err);
+    let place = excluding.unset("CRM_MIRROR_SYNC__EXCLUDE");
+    place.run("push").done();
+    assert_eq!(place.ask("SELECT state FROM outbox"), "applied");
+    let place = place.set("CRM_MIRROR_SYNC__EXCLUDE", EXCLUDED);
+    assert_not_mirrored(&place, &service);
+    assert_eq!(place.ask("SELECT count(*) FROM removed_records"), "1");
+    assert_ne!(place.ask("SELECT count(*) FROM changes"), "0");
+    assert_eq!(place.ask("SELECT group_concat(f.key) FROM outbox, json_each(fields) AS f"), "position");
+
+    // Mirrored again, it is read again.
+    let place = place.unset("CRM_MIRROR_SYNC__EXCLUDE");
+    place.run("sync").done();
+    place.run("verify --full").done();
+    let held = "SELECT count(mobile), count(cf_secret), count(cf_salary_num), count(notes), count(cf_story) FROM contacts_full";
+    assert_eq!(place.ask(held), "10,9,10,10,10");
+}
+
+#[test]
+fn assistant_does_not_see_withheld_columns_and_its_calls_are_recorded() {
+    let service = Service::of(world());
+    let place = TestDir::of(&service)
+        .set("CRM_MIRROR_WRITE_BACK__ENABLED", "true")
+        .set("CRM_MIRROR_MCP__EXCLUDE", EXCLUDED)
+        .set("CRM_MIRROR_MCP__LOG", "calls.log");
+    place.run("sync").done();
+    service.sandbox.with_world(|world| {
+        distort(world);
+        let ids = world.ids(Resource::Contacts);
+        ids.iter().enumerate().skip(5).for_each(|(n, id)| _ = world.edit(Object::Contact, id, &secrets(n + 50)));
+    });
+    place.run("sync").done();
+    let id = place.ask("SELECT max(id) FROM contacts");
+    let edit = ["edit", "contact", &id, &format!("cf_secret={MARKER} edited")];
+    Ended::from(place.command(&edit).output().unwrap()).done();
+    let tables = place.ask(
+        "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE '%search%' ORDER BY name",
+    );
+    assert!(tables.contains("contact_history") && tables.contains("pending_edits"), "{tables}");
+
+    let mut client = McpClient::start(&place, &["mcp"]);
+    let about = json!({"name": "a client", "version": "7"});
+    client.ask("initialize", &json!({"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": about}));
+    let mut seen = String::new();
+    for table in tables.lines() {
+        seen += &client.answer("query", &json!({"sql": format!("SELECT * FROM {table}")})).to_string();
+    }
+    let star =
+        client.answer("query", &json!({"sql": "SELECT id, notes, name FROM contacts_full WHERE mobile IS NOT NULL"}));
+    assert_eq!(star["withheld"], json!(["contacts_full.mobile", "contacts_full.notes"]));
+    assert_eq!(star["rows"], json!([]));
+    seen += &client.answer("show", &json!({"object": "contact", "id": id})).to_string();
+    for sql in [
+        format!("SELECT name FROM contacts_full WHERE notes LIKE '{MARKER}%'"),
+        format!("SELECT count(*) FROM contact_details AS d WHERE d.cf_story GLOB '{MARKER}*'"),
+        format!("SELECT rowid FROM contact_search WHERE contact_search MATCH '{MARKER}'"),
+        "SELECT * FROM contact_search_content".into(),
+        "SELECT * FROM contact_search_data".into(),
+    ] {
+        let (_, text) = client.call("query", &json!({"sql": sql}));
+        assert!(
+            text.contains("prohibited")
+                || text.contains("mcp.exclude")
+                || text.contains("not authorized")
+                || text.contains("\"rows\":[]")
+                || text.contains("[[0]]"),
+            "{sql}: {text}"
+        );
+    }
+    let (failed, text) = client.call("search", &json!({"object": "contact", "text": MARKER}));
+    assert!(failed && text.contains("mcp.exclude"), "{text}");
+    let proposed = json!({"object": "contact", "id": id, "fields": {"notes": "new"}});
+    let (failed, text) = client.call("propose_edit", &proposed);
+    assert!(failed && text.contains("`mcp.exclude` withholds notes"), "{text}");
+    let columns = client.answer("describe", &json!({"table": "contacts_full"})).to_string();
+    assert!(
+        columns.contains("\"email\"") && !columns.contains("\"notes\"") && !columns.contains("cf_salary"),
+        "{columns}"
+    );
+    let lower = seen.to_lowercase();
+    assert!(!lower.contains(MARKER) && !lower.contains("5550"), "{lower}");
+    assert!(seen.contains("Bonn") && seen.contains("\"seen\""));
+
+    let log = std::fs::read_to_string(place.path("calls.log")).unwrap();
+    let first: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+    assert_eq!((&first["client"], &first["tool"]), (&about, &json!("query")));
+    assert!(first["user"].is_number() && first["at"].is_string(), "{first}");
+    let last: Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
+    assert_eq!(last["arguments"], json!({"table": "contacts_full"}));
+    // Without a record there is no answer.
+    std::fs::remove_file(place.path("calls.log")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", place.path("calls.log")).unwrap();
+    let (failed, text) = client.call("query", &json!({"sql": "SELECT 1"}));
+    assert!(failed && text.contains("mcp.log"), "{text}");
+    let place = place.set("CRM_MIRROR_MCP__EXCLUDE", "contacts.nots");
+    assert!(place.run("mcp").code(78).err.contains("contacts.nots"));
+}
+
+#[test]
+fn no_detail_is_read_for_excluded_fields_alone() {
+    let mut world = World::new(Instant::system_now());
+    for n in 0..12 {
+        world.create(Object::Contact, &json!({"name": format!("Name {n}"), "notes": "Notes"}));
+    }
+    (0..3).for_each(|n| _ = world.create(Object::Company, &json!({"name": format!("Company {n}")})));
+    let service = Service::of(world);
+    let all: Vec<String> = Object::Contact.detail_fields().map(|field| format!("contacts.{}", field.column)).collect();
+    let place = TestDir::of(&service).set("CRM_MIRROR_SYNC__EXCLUDE", &all.join(","));
+    let reads = |object| service.sandbox.log().details(object);
+    place.run("sync contacts companies").done();
+    assert_eq!(reads(Object::Contact), 0);
+    assert_eq!(reads(Object::Company), 3);
+    let status = place.run("status --json").code(0).json();
+    assert_eq!(status["objects"][0]["details_pending"], Value::Null);
+    // A long text is in details only.
+    service.sandbox.with_world(|world| {
+        world.define(NewField::new(Object::Contact, "story", DataType::LongText));
+    });
+    place.run("resync contacts custom-fields").done();
+    assert_eq!(reads(Object::Contact), 12);
+}
