@@ -1,7 +1,7 @@
 //! What edits may still spend: they leave what scheduled runs will need.
 
 use super::schedule_reserve::reserved;
-use super::settings::limits;
+use super::settings::{ReservedRuns, limits};
 use super::status;
 use crate::config::Config;
 use crate::model::{Instant, Purpose};
@@ -25,8 +25,7 @@ pub fn edit_budget(config: &Config, now: Instant) -> Result<EditBudget, StoreErr
     let reader = Reader::open(&config.database)?;
     let tx = reader.begin()?;
     let ledger = status::ledger(&tx, config)?.at(now, &limits);
-    let schedule = (config.sync.schedule.clone(), config.sync.time_zone.clone());
-    let reserve = reserved(&tx, &schedule, &ledger, &limits, now)?;
+    let reserve = reserved(&tx, &ReservedRuns::of(config), &ledger, &limits, now)?;
     let left = ledger.left_for(Purpose::Outbox, &limits, reserve).get();
     Ok(EditBudget { left, limit: limits.limit.get(), refills_at: ledger.refills_at(&limits) })
 }

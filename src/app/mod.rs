@@ -25,4 +25,4 @@ pub use error::MirrorError;
 pub use mirror::{Mirror, PATIENCE, RunResult};
 pub use person::{name_in, person, user_name};
 pub use schedule_reserve::RUNS_OF_FORECAST;
-pub use settings::{MirrorSettings, limits, publish_settings};
+pub use settings::{MirrorSettings, ReservedRuns, limits, publish_settings};

@@ -3,14 +3,14 @@
 //! A manual run reserves as much as a run of the daemon, even if no daemon is running: the daemon may be started again
 //! at any time, or a timer may run the schedule.
 
-use jiff::tz::TimeZone;
-
-use super::settings::MirrorSettings;
+use super::settings::{MirrorSettings, ReservedRuns};
 use crate::budget::{self, Ledger, Limits};
-use crate::config::ChangesSchedule;
 use crate::model::{Instant, Ru};
 use crate::store::{ReadTx, Reader, StoreError, report};
 use crate::sync::BudgetMeter;
+
+/// The likely cost of an audit, before there was one.
+const AUDIT: Ru = Ru::new(20);
 
 /// The number of runs whose median cost is the forecast.
 pub const RUNS_OF_FORECAST: u32 = 20;
@@ -23,12 +23,21 @@ pub(super) fn for_schedule(settings: &MirrorSettings, meter: &BudgetMeter, now: 
 
 pub(super) fn reserved(
     tx: &ReadTx<'_>,
-    (schedule, zone): &(ChangesSchedule, TimeZone),
+    runs: &ReservedRuns,
     ledger: &Ledger,
     limits: &Limits,
     now: Instant,
 ) -> Result<Ru, StoreError> {
-    let Some(due) = schedule.due_after(now, zone) else { return Ok(Ru::ZERO) };
-    let costs = report::cost_of_runs(tx, RUNS_OF_FORECAST)?;
-    Ok(budget::reserve(due, ledger.refills_at(limits), budget::forecast(&costs), limits.limit))
+    let refills = ledger.refills_at(limits);
+    let mut units = Ru::ZERO;
+    if let Some(due) = runs.changes.due_after(now, &runs.zone) {
+        let costs = report::cost_of_runs(tx, "sync", RUNS_OF_FORECAST)?;
+        units += budget::reserve(due, refills, budget::forecast(&costs), limits.limit);
+    }
+    if let Some(audits) = &runs.audits {
+        let costs = report::cost_of_runs(tx, "verify", RUNS_OF_FORECAST)?;
+        let forecast = if costs.is_empty() { AUDIT } else { budget::forecast(&costs) };
+        units += budget::reserve(audits.due_after(now, &runs.zone), refills, forecast, limits.limit);
+    }
+    Ok(units.min(budget::most_reserved(limits.limit)))
 }

@@ -40,8 +40,31 @@ pub struct MirrorSettings {
     pub sync: SyncSettings,
     /// When definitions and team members are read again, with the time zone; `None` means never by time alone.
     pub definitions: Option<(Cron, TimeZone)>,
-    /// When runs for changes are scheduled, and in which zone.
-    pub schedule: (ChangesSchedule, TimeZone),
+    /// When runs are scheduled that nothing else may starve.
+    pub schedule: ReservedRuns,
+}
+
+/// When the runs are due that edits, sweeps and details leave RU for.
+#[derive(Clone, Debug)]
+pub struct ReservedRuns {
+    /// For changes.
+    pub changes: ChangesSchedule,
+    /// For audits.
+    pub audits: Option<Cron>,
+    /// The zone of both.
+    pub zone: TimeZone,
+}
+
+impl ReservedRuns {
+    /// Those of a configuration.
+    pub(super) fn of(config: &Config) -> ReservedRuns {
+        let sync = &config.sync;
+        ReservedRuns {
+            changes: sync.schedule.clone(),
+            audits: sync.audit_schedule.clone(),
+            zone: sync.time_zone.clone(),
+        }
+    }
 }
 
 impl MirrorSettings {
@@ -68,7 +91,7 @@ impl MirrorSettings {
             views: config.views.clone(),
             limits: limits(&config.budget),
             definitions: config.sync.definitions_schedule.clone().map(|cron| (cron, config.sync.time_zone.clone())),
-            schedule: (config.sync.schedule.clone(), config.sync.time_zone.clone()),
+            schedule: ReservedRuns::of(config),
         })
     }
 

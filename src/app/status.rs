@@ -360,7 +360,7 @@ pub(super) fn ledger(tx: &ReadTx<'_>, config: &Config) -> Result<Ledger, StoreEr
 
 fn ru(tx: &ReadTx<'_>, config: &Config, pending: u64, ledger: &Ledger) -> Result<RuStatus, StoreError> {
     let limits = &limits(&config.budget);
-    let costs = report::cost_of_runs(tx, RUNS_OF_FORECAST)?;
+    let costs = report::cost_of_runs(tx, "sync", RUNS_OF_FORECAST)?;
     let left = limits.limit.saturating_sub(ledger.used).get();
     let later = pending.saturating_sub(left);
     Ok(RuStatus {

@@ -80,7 +80,7 @@ pub(super) fn read(config: &Config, under_way: Option<CurrentWork>, now: Instant
     let until = window.refills_at(&limits);
     let mut counted = SpentCounter::new(window.since, limits.window, now);
     history_report::spent_since(&moment, counted.from, |at, ru| counted.add(at, ru))?;
-    let costs = report::cost_of_runs(&moment, RUNS_OF_FORECAST)?;
+    let costs = report::cost_of_runs(&moment, "sync", RUNS_OF_FORECAST)?;
     let due = config.sync.schedule.due_after(now, &config.sync.time_zone);
     let reserve = due.map(|due| budget::reserve(due, until, budget::forecast(&costs), limits.limit).get());
     Ok(PageHistory {

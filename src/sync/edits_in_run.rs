@@ -1,7 +1,8 @@
 //! Local edits in a run: they are sent before anything is read. A verification, which may take long, also sends edits
 //! that become due between its requests.
 
-use super::error::SyncError;
+use super::error::{Suspension, SyncError};
+use super::job::Job;
 use crate::format::counted;
 use crate::model::{HELD_COMMANDS, Instant, Object, RecordId};
 use crate::outbox::error::OutboxError;
@@ -58,7 +59,13 @@ impl Run<'_> {
             self.warn(warning);
         }
         self.engine.meter.keep_for_edits(push.will_cost());
-        result?;
+        match result.map_err(SyncError::from) {
+            // Changes and audits have RU of their own, which edits do not use.
+            Err(error) if *self.job != Job::Push && matches!(error.suspension(), Some(Suspension::Budget(_))) => {
+                self.results().edits_wait = Some(error);
+            }
+            other => other?,
+        }
         for object in Object::ALL {
             let of_object = not_found.iter().filter(|(of, _)| *of == object);
             let ids: Vec<RecordId> = of_object.map(|(_, id)| id.clone()).collect();

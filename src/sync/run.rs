@@ -48,6 +48,8 @@ pub(super) struct RunResults {
     pub(super) tally: Tally,
     /// The results of local edits.
     pub(super) pushed: PushTally,
+    /// Why edits wait although the run goes on: what is left of the budget is reserved for it.
+    pub(super) edits_wait: Option<SyncError>,
     /// The resources that the key cannot read, with the missing scope.
     pub(super) skipped: BTreeMap<Resource, &'static str>,
     /// The resources that the key cannot write, with the missing scope.

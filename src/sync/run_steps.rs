@@ -248,6 +248,9 @@ impl Run<'_> {
             }
             return Err(error);
         }
+        if let Some(error) = self.results().edits_wait.take() {
+            return Err(error);
+        }
         match self.job {
             Job::Push if !known.write_back => self.warn("edits are waiting: `write_back.enabled` is off".into()),
             Job::Push | Job::Verify { .. } => {}

@@ -250,6 +250,38 @@ fn too_many_edits_are_held_released_and_undone() {
     assert_eq!(small.run("outbox undo --since 2026-01-01T00:00:00Z --yes").done().out.lines().count(), 1);
 }
 
+/// An accident that is released leaves the mirror what it needs to stay current, and its price is said before.
+#[test]
+fn released_edits_leave_what_scheduled_runs_need() {
+    let service = Service::with(12, 3);
+    // So long that its end is not near.
+    let dir = || {
+        let dir = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+        dir.set("CRM_MIRROR_BUDGET__WINDOW", "365d")
+    };
+    let place = dir();
+    place.run("sync").done();
+    let used = place.run("status --json").done().json()["ru"]["used"].as_u64().unwrap();
+    let file = place.path("mirror.db");
+    let statement = "UPDATE contacts_full SET position = 'everybody'";
+    rusqlite::Connection::open(&file).unwrap().execute_batch(statement).unwrap();
+    // Half of the budget is for the runs of the schedule.
+    let small = dir()
+        .set("CRM_MIRROR_BUDGET__LIMIT", &(2 * used + 20).to_string())
+        .set("CRM_MIRROR_DATABASE__PATH", file.to_str().unwrap());
+    let plan = small.run("push --dry-run --json").done().json();
+    assert_eq!((&plan["ru"], &plan["budget"]["left"]), (&json!(24), &json!(10)), "{plan}");
+    let plan = small.run("push --dry-run").done();
+    assert!(plan.out.contains("sending takes up to 24 RU; 10 of"), "{}", plan.out);
+    small.run("push").code(75);
+    assert_eq!(service.sandbox.log().patches(Object::Contact), 5);
+    let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
+    service.sandbox.with_world(|world| world.edit(Object::Contact, &contact, &json!({"name": "Changed"})));
+    small.run("sync").code(75);
+    assert_eq!(place.ask("SELECT count(*) FROM contacts WHERE name = 'Changed'"), "1");
+    assert_eq!(service.sandbox.log().patches(Object::Contact), 5);
+}
+
 #[test]
 fn rows_of_a_file_are_queued_all_or_none() {
     let mirror = EditingMirror::new();
@@ -279,4 +311,14 @@ fn rows_of_a_file_are_queued_all_or_none() {
         file(name, text);
         edit(name, "").code(2);
     }
+    for (name, text) in [
+        ("twice.ndjson", format!("{{\"id\": \"{other}\", \"notes\": \"first\", \"notes\": \"last\"}}\n")),
+        ("twice.csv", format!("id,notes,notes\n{other},first,last\n")),
+        ("id-twice.ndjson", format!("{{\"id\": \"nobody\", \"notes\": \"first\", \"id\": \"{other}\"}}\n")),
+    ] {
+        file(name, &text);
+        let refused = edit(name, "").code(2);
+        assert!(refused.err.contains("twice"), "{name}: {}", refused.err);
+    }
+    assert_eq!(place.run("outbox").done().out, "no edits are waiting\n");
 }

@@ -1,5 +1,8 @@
 //! The limits on edits: the brake on new ones, and the delays between retries, whatever the service keeps answering.
 
+use std::sync::Arc;
+
+use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Instant, Object, Ru};
 use crm_mirror::outbox::user_decisions::{self, Decision};
@@ -108,6 +111,29 @@ async fn edits_sent_within_the_hour_count_and_are_never_held() {
     sql(&mirror, "UPDATE contacts_full SET position = 'c' WHERE id = 'c011'");
     mirror.run(&crm, &Job::Push).await.unwrap();
     assert_eq!(states(&mirror), "applied 11, dropped 1", "an hour later there is room again");
+}
+
+/// Setting the clock gives no room for more edits: an hour has to pass.
+#[tokio::test]
+async fn limit_on_new_edits_counts_an_hour_that_passes() {
+    for ahead in [25 * HOUR as i64, -25 * HOUR as i64] {
+        let (crm, mut mirror) = mirrored(12).await;
+        mirror.settings.max_edits = 5;
+        let clock = WrongClock::new(crm.clock.clone());
+        mirror.clock = Some(Arc::new(clock.clone()));
+        sql(&mirror, "UPDATE contacts_full SET position = 'a' WHERE id < 'c005'");
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        assert_eq!(states(&mirror), "applied 5");
+        crm.wait(60);
+        clock.set_ahead(ahead);
+        sql(&mirror, "UPDATE contacts_full SET position = 'b' WHERE id = 'c006'");
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        assert_eq!(states(&mirror), "applied 5, held 1", "{ahead}");
+        crm.wait(HOUR);
+        sql(&mirror, "UPDATE contacts_full SET position = 'b' WHERE id = 'c007'");
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        assert_eq!(states(&mirror), "applied 6, held 1", "{ahead}");
+    }
 }
 
 #[tokio::test]

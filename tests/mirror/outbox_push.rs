@@ -186,6 +186,31 @@ async fn missing_write_scope_is_reported_and_the_rest_continues() {
     mirror.assert_exact(&crm);
 }
 
+/// What was read with another key is known: an edit of it needs no read.
+#[tokio::test]
+async fn key_that_may_only_write_sends_edits() {
+    let (crm, mut mirror) = mirrored().await;
+    set_position(&mirror, "a", "CTO");
+    mirror.key = Some(crm.sandbox.add_key(&["contacts:write"]));
+    let report = push(&mirror, &crm).await;
+    assert_eq!(
+        (report.outcome, report.push.applied, there(&crm, "a", "position")),
+        (RunOutcome::Done, 1, json!("CTO"))
+    );
+    // A lost answer cannot be read back: the edit waits, and says why.
+    set_position(&mirror, "b", "CTO");
+    crm.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH").times(1));
+    let _ = mirror.run(&crm, &Job::Push).await;
+    crm.wait(60);
+    let report = push(&mirror, &crm).await;
+    assert_eq!(states(&mirror), "applied sending");
+    assert!(report.warnings.iter().any(|warning| warning.contains("the key lacks `contacts:read`")), "{report:?}");
+    mirror.key = None;
+    crm.wait(6 * 3_600);
+    push(&mirror, &crm).await;
+    assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("applied applied", 2));
+}
+
 #[tokio::test]
 async fn plan_without_custom_values_blocks_only_those() {
     let (crm, mirror) = mirrored().await;

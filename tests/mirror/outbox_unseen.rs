@@ -47,8 +47,20 @@ enum Knowledge {
 #[derive(Clone, Debug)]
 enum Reply {
     Fault(Fault),
-    /// Status 200 with the record as it was before the update, which is not carried out.
+    /// Status 200 with the record as it was before the update.
     Unchanged,
+}
+
+impl Reply {
+    fn fault(&self, crm: &Crm) -> Fault {
+        match self {
+            Reply::Fault(fault) => fault.clone(),
+            Reply::Unchanged => {
+                let record = crm.sandbox.with_world(|world| world.detail_json(CONTACT, "a")).unwrap();
+                Fault::Body(json!({ "data": record }).to_string())
+            }
+        }
+    }
 }
 
 /// Whose file sends the edit, besides the original.
@@ -318,15 +330,8 @@ async fn live_through(case: &Case) -> Result<(), String> {
     let clock = WrongClock::new(crm.clock.clone());
     mirror.clock = Some(Arc::new(clock.clone()));
     let before = contents(&mirror);
-    let answer = case.answer.clone().map(|answer| match answer {
-        Reply::Fault(fault) => fault,
-        Reply::Unchanged => {
-            let record = crm.sandbox.with_world(|world| world.detail_json(CONTACT, "a")).unwrap();
-            Fault::Body(json!({ "data": record }).to_string())
-        }
-    });
-    if let Some(answer) = answer {
-        crm.sandbox.faults().add(Rule::new(answer).method("PATCH"));
+    if let Some(answer) = &case.answer {
+        crm.sandbox.faults().add(Rule::new(answer.fault(&crm)).method("PATCH"));
     }
     // The outcome does not matter; the fate of the edit does.
     let _ = mirror.run_killed_after(&crm, &Job::Push, case.killed_after[0]).await;

@@ -69,7 +69,7 @@ impl MirrorFacts {
             identity: moment.state(&Identity::ENTRY)?,
             hold: hold.and_then(|hold| hold.left(ledger.steady_time())).map(|left| now.plus(left)),
             ledger,
-            costs: report::cost_of_runs(&moment, crate::app::RUNS_OF_FORECAST)?,
+            costs: report::cost_of_runs(&moment, "sync", crate::app::RUNS_OF_FORECAST)?,
             objects: [held(&moment, contact)?, held(&moment, company)?],
             publish: queue::lag(&moment, now)?,
             broken_objects: people_report::broken(&moment)?,

@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use crate::api::{ApiKey, BaseUrl};
-use crate::app::{MirrorSettings, RunResult};
+use crate::app::{MirrorSettings, ReservedRuns, RunResult};
 use crate::budget::Limits;
 use crate::cli::Failure;
 use crate::cli::session::{self, Session};
@@ -270,7 +270,7 @@ fn setup(path: &Path, running: &SandboxServer) -> Result<MirrorSettings, Failure
     let key = ApiKey::new(&running.sandbox().full_key());
     Ok(MirrorSettings {
         definitions: None,
-        schedule: (ChangesSchedule::Off, TimeZone::UTC),
+        schedule: ReservedRuns { changes: ChangesSchedule::Off, audits: None, zone: TimeZone::UTC },
         api: ApiConfig {
             base_url: base_url.map_err(|error| Failure::new(Exit::Internal, error))?,
             key: key.map_err(|error| Failure::new(Exit::Internal, error))?,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rusqlite::OptionalExtension;
+use rusqlite::{OptionalExtension, params};
 use serde::Serialize;
 
 use crate::model::{Instant, Object, Ru};
@@ -79,19 +79,19 @@ pub struct OddityLine {
     pub last_seen_at: String,
 }
 
-/// The cost of the last runs for changes. The first completed run is omitted: it made the copy, and says nothing about
+/// The cost of the last runs of a kind. The first completed run for changes is omitted: it made the copy, and says nothing about
 /// the next one.
-pub fn cost_of_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<Ru>, StoreError> {
+pub fn cost_of_runs(tx: &ReadTx<'_>, kind: &str, most: u32) -> Result<Vec<Ru>, StoreError> {
     let doing = "read the last runs";
     let mut stmt = tx
         .conn
         .prepare_cached(
-            "SELECT ru FROM sync_runs WHERE kind = 'sync' AND outcome = 'done'
+            "SELECT ru FROM sync_runs WHERE kind = ?1 AND outcome = 'done'
                AND id > (SELECT min(id) FROM sync_runs WHERE kind = 'sync' AND outcome = 'done')
-             ORDER BY id DESC LIMIT ?1",
+             ORDER BY id DESC LIMIT ?2",
         )
         .doing(doing)?;
-    let rows = stmt.query_map([most], |row| row.get::<_, i64>(0).map(|ru| Ru::new(ru.unsigned_abs())));
+    let rows = stmt.query_map(params![kind, most], |row| row.get::<_, i64>(0).map(|ru| Ru::new(ru.unsigned_abs())));
     rows.and_then(Iterator::collect).doing(doing)
 }
 
