@@ -105,9 +105,9 @@ impl StoreError {
 
     /// Whether another process had the file locked for longer than anybody waits: it is free again after its statement.
     pub fn is_busy(&self) -> bool {
-        use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
+        use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed};
         let (StoreError::Sqlite { source, .. } | StoreError::Open { source, .. }) = self else { return false };
-        matches!(source.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
+        matches!(source.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
     }
 
     /// A hint that helps to fix the problem.
@@ -118,12 +118,9 @@ impl StoreError {
             StoreError::NotRecovered { .. } => Some("`crm-mirror status` by the mirror's owner recovers it"),
             StoreError::Written { .. } => Some("run the command again"),
             StoreError::Locked { .. } => Some("stop the other process; `crm-mirror status` shows what it does"),
-            StoreError::Open { source, .. } | StoreError::Sqlite { source, .. } if is_locked(source) => Some(
-                "another process keeps a lock on the file, as everybody can who may read it: `fuser` and `lsof` name it",
-            ),
             StoreError::Missing { .. } => Some("run `crm-mirror sync` to make the first copy"),
             busy if busy.is_busy() => Some(
-                "another program writes the mirror, such as a shell with an open transaction: try again when it is done",
+                "another program keeps a lock on the file, such as a shell with an open transaction; `fuser` and `lsof` name it",
             ),
             StoreError::EditOfExcluded { .. } => {
                 Some("`crm-mirror outbox drop` ends the edit, or send it with the field still mirrored")
@@ -134,13 +131,6 @@ impl StoreError {
             _ => None,
         }
     }
-}
-
-fn is_locked(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed};
-    error
-        .sqlite_error_code()
-        .is_some_and(|code| [DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed].contains(&code))
 }
 
 /// Adds what was being done to an error of SQLite.
