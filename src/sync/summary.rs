@@ -211,7 +211,7 @@ impl Summary {
             .ru
             .refills_at
             .parse()
-            .map(|at| format!(" until {} ({})", format::moment(at), format::when(at, now)))
+            .map(|at| format!("; the window ends {}", format::when(at, now)))
             .unwrap_or_default();
         let mut text = format!("{ended}\n");
         if self.kind != "push" {
@@ -252,8 +252,8 @@ impl Summary {
             n(self.ru.limit),
         ));
         if self.warnings > 0 {
-            let values = format::counted(self.warnings, "value or item has", "values or items have");
-            text.push_str(&format!("  warnings   {values} no column that fits; they are kept in `extra`\n"));
+            let values = format::counted(self.warnings, "value or item", "values or items");
+            text.push_str(&format!("  warnings   {values} without a fitting column, kept in `extra`\n"));
         }
         text
     }

@@ -140,7 +140,7 @@ impl Bars {
                     if bar.length().is_some_and(|length| length < *rows) {
                         bar.set_length(*rows);
                     }
-                    bar.set_message(format::ru(*ru));
+                    bar.set_message(format!(", {}", format::ru(*ru)));
                     bar.set_position(*rows);
                 }
             }
@@ -190,12 +190,19 @@ fn style(total: Option<u64>) -> ProgressStyle {
     let rate = |state: &ProgressState, line: &mut dyn fmt::Write| {
         let _ = write!(line, "{} rows/s", format::count(state.per_sec().round() as u64));
     };
+    // Nothing is known of the rest before the first rows.
+    let left = |state: &ProgressState, line: &mut dyn fmt::Write| {
+        if state.pos() > 0 {
+            let _ = write!(line, ", {} left", format::duration(Duration::from_secs(state.eta().as_secs())));
+        }
+    };
     template(if total.is_some() {
-        "{prefix:24} [{wide_bar}] {human_pos}/{human_len}, {msg}, {eta} left"
+        "{prefix:24} [{wide_bar}] {human_pos}/{human_len}{msg}{left}"
     } else {
-        "{prefix:24} {spinner} {human_pos}, {rate}, {msg}"
+        "{prefix:24} {spinner} {human_pos}, {rate}{msg}"
     })
     .with_key("rate", rate)
+    .with_key("left", left)
 }
 
 fn template(text: &str) -> ProgressStyle {

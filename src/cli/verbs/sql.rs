@@ -137,7 +137,8 @@ fn meant(conn: &Reader, message: &str) -> Option<String> {
     };
     let mut stmt = conn.prepare(sql).ok()?;
     let names = stmt.query_map([], |row| row.get::<_, String>(0)).ok()?.filter_map(Result::ok);
-    let near = names.map(|known| (format::distance(&name, &known), known)).min()?;
+    // A column of that name may be in another table.
+    let near = names.filter(|known| *known != name).map(|known| (format::distance(&name, &known), known)).min()?;
     (near.0 <= 3).then_some(near.1)
 }
 
