@@ -1,14 +1,16 @@
 //! The alert rules on days and weeks of a real daemon in which time passes: nothing fires while all is well, and each
-//! trouble fires its own alert and no other. They need `promtool`, which is named if it is missing.
+//! trouble fires its own alert and no other, and is told once. The rules need `promtool`, which is named if it is missing.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::Command;
 
+use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{Fault, Rule, generate};
 use serde_json::{Value, json};
 
 use crate::inside::Inside;
+use crate::notification::Hook;
 use crate::socket;
 use crate::support::noon;
 
@@ -120,50 +122,73 @@ impl Scraped {
     }
 }
 
-fn started(settings: &[(&str, &str)]) -> Inside {
-    let all = [&DEFAULT[..], settings].concat();
+fn started(settings: &[(&str, &str)]) -> (Inside, Hook) {
+    let hook = Hook::listen(0);
+    let all = [&DEFAULT[..], &[("NOTIFY__WEBHOOK", &hook.address)], settings].concat();
     let inside = Inside::start(generate(5, 30, 4, noon()), &all);
     inside.settle();
-    inside
+    (inside, hook)
+}
+
+/// What people were told, in order.
+fn told(hook: &Hook) -> Vec<String> {
+    let word = |message: &Value, name: &str| message[name].as_str().unwrap().to_string();
+    hook.messages.try_iter().map(|message| word(&message, "episode") + " " + &word(&message, "state")).collect()
 }
 
 /// A week where there is time for it, else a day.
 #[test]
 fn healthy_week_fires_nothing() {
-    let inside = started(&[]);
+    let (inside, hook) = started(&[]);
     let days = crate::support::cases::records(7) as u64;
     let week = Scraped::after(&inside, days * 86_400 / STEP);
     let interval = &week.series["crm_mirror_scheduled_interval_seconds{object=\"team-members\",workspace=\"default\"}"];
     assert!(interval.iter().flatten().all(|seconds| *seconds > 5.9 * 3600.0 / 2.0 && *seconds <= 21_600.0));
     week.fires(&[]);
+    assert!(told(&hook).is_empty());
 }
 
 #[test]
 fn holds_that_are_renewed_for_ever_fire_one_alert() {
-    let inside = started(&[]);
+    let (inside, hook) = started(&[]);
     inside.crm.sandbox.faults().add(Rule::new(Fault::TooMany { body: Some(3000), header: None }).forever());
     Scraped::after(&inside, 8 * 3600 / STEP).fires(&["CrmMirrorHold"]);
+    assert_eq!(told(&hook), ["stale begins"]);
 }
 
 #[test]
 fn service_that_is_down_fires_one_alert() {
-    let inside = started(&[]);
+    let (inside, hook) = started(&[]);
     inside.crm.sandbox.faults().add(Rule::new(Fault::Reset).forever());
     Scraped::after(&inside, 8 * 3600 / STEP).fires(&["CrmMirrorStale"]);
+    assert_eq!(told(&hook), ["stale begins"]);
 }
 
 #[test]
 fn pause_that_somebody_forgot_fires_one_alert() {
-    let inside = started(&[]);
+    let (inside, hook) = started(&[]);
     inside.post("/pause", &json!({})).with(200);
     let scraped = Scraped::after(&inside, 26 * 3600 / STEP);
     scraped.first(23 * 3600 / STEP).fires(&[]);
     scraped.fires(&["CrmMirrorPaused"]);
+    assert_eq!(told(&hook), ["stale begins"]);
     assert_ne!(inside.status()["daemon"]["paused_since"], Value::Null);
 }
 
 #[test]
 fn budget_that_is_spent_early_fires_one_alert() {
-    let inside = started(&[("BUDGET__LIMIT", "120")]);
+    let (inside, hook) = started(&[("BUDGET__LIMIT", "120")]);
     Scraped::after(&inside, 10 * 3600 / STEP).fires(&["CrmMirrorBudgetExhausted"]);
+    assert_eq!(told(&hook), ["budget-spent begins"]);
+}
+
+#[test]
+fn records_that_vanish_at_once_fire_one_alert() {
+    let (inside, hook) = started(&[]);
+    inside.crm.sandbox.with_world(|world| {
+        let ids = world.ids(Resource::Contacts);
+        ids[..15].iter().for_each(|id| _ = world.remove(Object::Contact, id));
+    });
+    Scraped::after(&inside, 8 * 3600 / STEP).fires(&["CrmMirrorRemovalRefused"]);
+    assert_eq!(told(&hook), ["refused-removals begins"]);
 }

@@ -19,13 +19,13 @@ use crate::support::noon;
 const TOKEN: &str = "T0-hook-4711";
 
 /// An HTTP server that passes on what is posted to it, and refuses the first few messages.
-struct Hook {
-    address: String,
-    messages: Receiver<Value>,
+pub struct Hook {
+    pub address: String,
+    pub messages: Receiver<Value>,
 }
 
 impl Hook {
-    fn listen(mut refusals: u32) -> Hook {
+    pub fn listen(mut refusals: u32) -> Hook {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}/{TOKEN}", listener.local_addr().unwrap());
         let (sender, messages) = channel();
