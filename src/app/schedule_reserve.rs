@@ -5,8 +5,8 @@
 
 use super::settings::{MirrorSettings, ReservedRuns};
 use crate::budget::{self, Ledger, Limits};
-use crate::model::{Instant, Ru};
-use crate::store::{ReadTx, Reader, StoreError, report};
+use crate::model::{Instant, Object, Ru};
+use crate::store::{Phase, ReadTx, Reader, StoreError, report};
 use crate::sync::BudgetMeter;
 
 /// The likely cost of an audit, before there was one.
@@ -34,7 +34,10 @@ pub(super) fn reserved(
         let costs = report::cost_of_runs(tx, "sync", RUNS_OF_FORECAST)?;
         units += budget::reserve(due, refills, budget::forecast(&costs), limits.limit);
     }
-    if let Some(audits) = &runs.audits {
+    // An audit compares what is copied: those that fall into a first copy are left out.
+    let phases = Object::ALL.into_iter().map(|object| tx.phase(object)).collect::<Result<Vec<_>, _>>()?;
+    let is_copied = phases.into_iter().all(|phase| phase == Phase::Kept);
+    if let Some(audits) = runs.audits.as_ref().filter(|_| is_copied) {
         let costs = report::cost_of_runs(tx, "verify", RUNS_OF_FORECAST)?;
         let forecast = if costs.is_empty() { AUDIT } else { budget::forecast(&costs) };
         units += budget::reserve(audits.due_after(now, &runs.zone), refills, forecast, limits.limit);

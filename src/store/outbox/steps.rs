@@ -286,7 +286,9 @@ impl MirrorTx<'_> {
             .doing(READ)?;
         let mut ended = Vec::new();
         for (edit, state) in edits {
-            let Ok(state) = state.parse() else { continue };
+            // A row that was changed by hand may be finished and not say when.
+            let open = state.parse().ok().filter(|state: &EditState| state.may_become(EditState::Rejected));
+            let Some(state) = open else { continue };
             if self.take_step(edit, &EditStep::new(state, EditState::Rejected, record_removed(state)), now)? {
                 ended.push(edit);
             }
