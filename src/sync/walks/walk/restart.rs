@@ -60,14 +60,16 @@ impl Walk {
             (range, _) => vec![range.clone()],
         };
         let turn = Turn { reached: self.turn.reached, restarts: self.turn.restarts + 1, ..Turn::default() };
-        let again = |range| Walk {
+        // Its pages count once.
+        let pages = |n: usize| if n == 0 { self.seen.pages } else { 0 };
+        let again = |(n, range)| Walk {
             until: self.until,
             orderly: self.orderly,
-            seen: Seen { rows: 0, ..self.seen },
+            seen: Seen { rows: 0, pages: pages(n), ..self.seen },
             turn: turn.clone(),
             ..self.with_range(range)
         };
-        Next::Restart(ranges.into_iter().map(again).collect())
+        Next::Restart(ranges.into_iter().enumerate().map(again).collect())
     }
 
     /// This walk as `reader` goes on with it: with a cursor of its own, or by value. Where that leads nowhere, it reads the
