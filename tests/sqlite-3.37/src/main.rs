@@ -65,6 +65,7 @@ fn edit(path: &str) -> std::result::Result<(), String> {
         Err(error) if error.contains(told) => Ok(()),
         other => Err(format!("UPDATE with {set}: {other:?}")),
     };
+    run("INSERT OR REPLACE INTO state VALUES ('write_back', 'false')")?;
     refused("position = 'x'", "writing back is off")?;
     run("INSERT OR REPLACE INTO state VALUES ('write_back', 'true')")?;
     refused("email = 'x'", "email is read-only")?;
