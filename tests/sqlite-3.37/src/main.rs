@@ -82,7 +82,8 @@ fn edit(path: &str) -> std::result::Result<(), String> {
     ))?;
     let queued = "SELECT count(*) = 1 AND json_extract(max(fields), '$.cf_topics[1]') = '[\"api\"]'
                   AND json_extract(max(fields), '$.cf_next_call[1]') = '2026-01-02T01:04:05.000000Z'
-                  AND (SELECT count(*) FROM outbox_events) = 1 AND (SELECT count(*) FROM pending_edits) = 5 FROM outbox";
+                  AND (SELECT count(*) FROM outbox_events WHERE outbox_id = max(outbox.id)) = 1
+                  AND (SELECT count(*) FROM pending_edits) = 5 FROM outbox WHERE finished_at IS NULL";
     match tx.query_row(queued, [], |row| row.get::<_, bool>(0)) {
         Ok(true) => tx.rollback().map_err(|e| e.to_string()),
         other => Err(format!("the edit was queued otherwise: {other:?}")),
