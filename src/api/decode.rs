@@ -2,7 +2,8 @@
 //! decoded.
 //!
 //! Every value is read from its source text, so nothing passes through a parsed number. A value that does not fit its
-//! column goes verbatim to `extra`; an excluded field (`sync.exclude`) ends here; an item without an identifier is counted and reported, because it cannot be stored.
+//! column goes verbatim to `extra`; an excluded field (`sync.exclude`) ends here; an item without an identifier is counted
+//! and reported, because it cannot be stored.
 
 use std::fmt;
 use std::sync::LazyLock;
