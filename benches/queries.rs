@@ -163,7 +163,7 @@ async fn seed(path: &Path, world: &World) -> Outcome<()> {
         .write(move |tx| {
             let mut records = fields.records;
             records.retain(|record| of_contacts.iter().any(|id| id == record.id.as_str()));
-            tx.apply_definitions(Object::Contact, &records, &[], asked_at)
+            tx.custom().apply_definitions(Object::Contact, &records, &[], asked_at)
         })
         .await?;
     let layout = store.layout();
@@ -178,10 +178,10 @@ async fn seed(path: &Path, world: &World) -> Outcome<()> {
     store
         .write(move |tx| {
             for record in &page.records {
-                tx.apply_list(Object::Contact, record, &asked, Phase::FirstCopy)?;
+                tx.records().apply_list(Object::Contact, record, &asked, Phase::FirstCopy)?;
             }
             for record in &details {
-                tx.apply_detail(Object::Contact, record, &asked, Phase::FirstCopy)?;
+                tx.records().apply_detail(Object::Contact, record, &asked, Phase::FirstCopy)?;
             }
             Ok(())
         })
@@ -256,9 +256,9 @@ async fn finish(path: &Path) -> Outcome<()> {
     let store = Store::open(path)?;
     store
         .write(|tx| {
-            tx.finish_first_copy(Object::Contact)?;
+            tx.derived().finish_first_copy(Object::Contact)?;
             // The rows were multiplied past the store.
-            tx.recount(Object::Contact)
+            tx.records().recount(Object::Contact)
         })
         .await?;
     store.close().await;

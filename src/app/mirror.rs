@@ -134,9 +134,9 @@ impl Mirror {
         let meter = known.meter.clone();
         // The next meter takes over this one's state.
         let views = settings.views.clone();
-        let apply = move |tx: &mut MirrorTx<'_>| {
+        let apply = move |tx: &MirrorTx<'_>| {
             meter.enter(tx)?;
-            tx.configure_views(&views)
+            tx.derived().configure_views(&views)
         };
         known.store.write(apply).await?;
         let parts = assemble(settings, known.store.clone(), &self.clock, &self.observer).await?;
@@ -257,7 +257,7 @@ async fn assemble(
     let write_back = settings.sync.write_back;
     if store.read(|tx| tx.takes_edits()).await? != write_back {
         // Immediately rather than with the next run, because the triggers of the views read it.
-        store.write(move |tx| tx.set_write_back(write_back)).await?;
+        store.write(move |tx| tx.edits().set_write_back(write_back)).await?;
     }
     let parts = EngineSettings {
         client: settings.client(),

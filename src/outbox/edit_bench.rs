@@ -39,14 +39,14 @@ pub(super) async fn mirror(contact: Value) -> (tempfile::TempDir, Store) {
     let stored = store.write(move |tx| {
         show(tx, &contact);
         // From now on, changes are kept in the history.
-        tx.finish_first_copy(CONTACT)
+        tx.derived().finish_first_copy(CONTACT)
     });
     stored.await.unwrap();
     (dir, store)
 }
 
 /// What a test finds in a transaction on a mirror whose contact has the version `"v1"`, and A in each field.
-pub(super) async fn on_mirror<T: Send + 'static>(work: impl FnOnce(&mut MirrorTx<'_>) -> T + Send + 'static) -> T {
+pub(super) async fn on_mirror<T: Send + 'static>(work: impl FnOnce(&MirrorTx<'_>) -> T + Send + 'static) -> T {
     let fields = json!({ "id": "c", "etag": "\"v1\"", "position": "A", "language": "A", "notes": "A" });
     let (_dir, store) = mirror(fields).await;
     store.write(move |tx| Ok(work(tx))).await.unwrap()
@@ -55,15 +55,15 @@ pub(super) async fn on_mirror<T: Send + 'static>(work: impl FnOnce(&mut MirrorTx
 /// Stores a detail of the contact.
 pub(super) fn show(tx: &MirrorTx<'_>, contact: &Value) {
     let body = json!({ "data": contact }).to_string();
-    let record = decode::detail(CONTACT.resource(), body.as_bytes(), tx.layout()).unwrap();
-    tx.apply_detail(CONTACT, &record, &stamp(), tx.phase(CONTACT).unwrap()).unwrap();
+    let record = decode::detail(CONTACT.resource(), body.as_bytes(), &tx.layout()).unwrap();
+    tx.records().apply_detail(CONTACT, &record, &stamp(), tx.phase(CONTACT).unwrap()).unwrap();
 }
 
 /// Stores a list that has the contact with this version and position: its detail is outdated.
 pub(super) fn list(tx: &MirrorTx<'_>, etag: &str, position: &str) {
     let body = json!({ "data": [{ "id": "c", "etag": etag, "position": position }], "nextCursor": null }).to_string();
-    let page = decode::page(CONTACT.resource(), body.as_bytes(), tx.layout()).unwrap();
-    tx.apply_list(CONTACT, &page.records[0], &stamp(), tx.phase(CONTACT).unwrap()).unwrap();
+    let page = decode::page(CONTACT.resource(), body.as_bytes(), &tx.layout()).unwrap();
+    tx.records().apply_list(CONTACT, &page.records[0], &stamp(), tx.phase(CONTACT).unwrap()).unwrap();
 }
 
 /// A connection that may write the program's tables, as the program's own.
@@ -101,12 +101,12 @@ pub(super) fn edit_of(tx: &MirrorTx<'_>, column: &str, after: &str) -> i64 {
 }
 
 pub(super) fn step(tx: &MirrorTx<'_>, edit: i64, from: EditState, to: EditState) {
-    assert!(tx.take_step(edit, &EditStep::new(from, to, "a test"), now()).unwrap(), "{edit} is not {from:?}");
+    assert!(tx.edits().take_step(edit, &EditStep::new(from, to, "a test"), now()).unwrap(), "{edit} is not {from:?}");
 }
 
 /// Stores a request of these edits as sent.
 pub(super) fn send_now(tx: &MirrorTx<'_>, edits: &[i64], body: &str) {
-    tx.fix_request(edits, body, &Etag::new("\"v1\""), "00ff", (now(), now())).unwrap();
+    tx.edits().fix_request(edits, body, &Etag::new("\"v1\""), "00ff", (now(), now())).unwrap();
 }
 
 /// The open edits of the contact.
@@ -133,12 +133,12 @@ pub(super) fn delayed(tx: &MirrorTx<'_>, scope: DelayScope, requests: u32, secon
     };
     let delay =
         RetryDelay { requests, recent: requests, last_at: now().minus(Duration::from_secs(60)), not_before: ends };
-    tx.set_delay(CONTACT, scope, &contact(), delay, KEY).unwrap();
+    tx.edits().set_delay(CONTACT, scope, &contact(), delay, KEY).unwrap();
 }
 
 /// The failed requests that a delay counts.
 pub(super) fn requests(tx: &MirrorTx<'_>, scope: DelayScope) -> Option<u32> {
-    tx.delay(CONTACT, scope, &contact()).unwrap().map(|delay| delay.requests)
+    tx.edits().delay(CONTACT, scope, &contact()).unwrap().map(|delay| delay.requests)
 }
 
 /// Works on the contact's edits where at most so many new ones are sent.

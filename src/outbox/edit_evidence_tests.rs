@@ -22,7 +22,7 @@ async fn values_that_the_mirror_saw_settle_a_doubt() {
         let last = bench::on_mirror(move |tx| {
             let (record, rules) = (RecordId::new("c"), rules(100));
             let (mut edits, request) = send(tx, &record, &rules, FIRST);
-            tx.give_up_request(&[request.carrier], true).unwrap();
+            tx.edits().give_up_request(&[request.carrier], true).unwrap();
             positions(tx, &[("\"v2\"", between), ("\"v3\"", "A")]);
             edits.was_read_back(request.carrier).unwrap();
             bench::ended(tx, 1)
@@ -41,7 +41,7 @@ async fn values_that_the_mirror_saw_before_the_request_settle_nothing() {
             let (record, rules) = (RecordId::new("c"), rules(100));
             positions(tx, before);
             let (mut edits, request) = send(tx, &record, &rules, FIRST);
-            tx.give_up_request(&[request.carrier], true).unwrap();
+            tx.edits().give_up_request(&[request.carrier], true).unwrap();
             positions(tx, &[("\"v5\"", "C"), ("\"v6\"", "A")]);
             edits.was_read_back(request.carrier).unwrap();
             bench::ended(tx, 1)
@@ -75,7 +75,7 @@ async fn a_success_is_evidence_only_if_it_shows_the_update() {
         let shown = bench::on_mirror(move |tx| {
             let (record, rules) = (RecordId::new("c"), rules(100));
             let (edits, request) = send(tx, &record, &rules, FIRST);
-            let decoded = crate::outbox::read_back::decoded(CONTACT, &record, text.as_bytes(), None, tx.layout());
+            let decoded = crate::outbox::read_back::decoded(CONTACT, &record, text.as_bytes(), None, &tx.layout());
             edits.shows(&request, decoded.as_ref(), status).unwrap()
         });
         assert_eq!(shown.await, shows, "{status} {answer}");

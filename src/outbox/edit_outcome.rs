@@ -67,7 +67,7 @@ impl EditTx<'_, '_> {
                 // Read at once if a read and another request still fit into the hour; else the record is read first,
                 // later.
                 let ids: Vec<i64> = edits.iter().map(|edit| edit.id).collect();
-                self.tx.give_up_request(&ids, request.doubt)?;
+                self.tx.edits().give_up_request(&ids, request.doubt)?;
                 self.all(&edits, EditState::Sending, &step(trail::READ_FIRST))?;
                 self.follow(|delay, now| delay::after_progress(delay, 2, now))?;
             }
@@ -85,7 +85,7 @@ impl EditTx<'_, '_> {
                 self.all(&edits, EditState::Queued, &step(trail::NOT_SENT))?;
                 if !sent {
                     for edit in &edits {
-                        self.tx.unsend(edit.id)?;
+                        self.tx.edits().unsend(edit.id)?;
                     }
                 }
             }
@@ -119,7 +119,7 @@ impl EditTx<'_, '_> {
     /// rejected; otherwise the removal is confirmed as often as the record's delay allows.
     pub(super) fn not_found(&mut self, status: Option<u16>, answer_json: &str) -> Result<(), StoreError> {
         if self.mirrored(&[])?.is_some() {
-            let delay = self.tx.delay(self.object, DelayScope::Record, self.record)?;
+            let delay = self.tx.edits().delay(self.object, DelayScope::Record, self.record)?;
             self.to_confirm = delay.is_none_or(|delay| delay::may_confirm(delay.requests));
             if self.to_confirm {
                 // The confirmation counts as a request for this edit.
@@ -152,7 +152,7 @@ impl EditTx<'_, '_> {
                 // The record had this value already.
                 return true;
             }
-            let shown = record.and_then(|record| self.tx.shown_value(self.object, record, column));
+            let shown = record.and_then(|record| self.tx.records().shown_value(self.object, record, column));
             shown.is_some_and(|shown| rebase::same(Some(field), &shown, after))
         };
         let has_values = fields.iter().all(has_value);
@@ -174,9 +174,10 @@ impl EditTx<'_, '_> {
         let mut applied = None;
         if let Some(record) = record {
             let fields = patch_request::union(&sent);
-            let complete = self.tx.shows_all(self.object, record, fields.keys().map(String::as_str));
+            let complete = self.tx.records().shows_all(self.object, record, fields.keys().map(String::as_str));
             let phase = self.tx.phase(self.object)?;
-            applied = self.tx.apply_confirmation(self.object, record, &request.if_match, complete, asked, phase)?;
+            applied =
+                self.tx.records().apply_confirmation(self.object, record, &request.if_match, complete, asked, phase)?;
         }
         self.end_delay(DelayScope::Object)?;
         if request.custom {
@@ -282,7 +283,7 @@ impl EditTx<'_, '_> {
         let is_ours = |column: &str, new: &Value| {
             fields.get(column).is_some_and(|(_, after)| rebase::same(self.editable.get(column), new, after))
         };
-        self.tx.saw_values(self.object, self.record, replaced, is_ours, fields.len())
+        self.tx.edits().saw_values(self.object, self.record, replaced, is_ours, fields.len())
     }
 }
 

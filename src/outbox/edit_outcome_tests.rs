@@ -54,10 +54,10 @@ pub(super) fn send<'a, 'b>(
     let over = now().minus(Duration::from_secs(60));
     let refused = |requests| RetryDelay { requests, recent: requests, last_at: over, not_before: over };
     if sent.failed > 0 {
-        tx.set_delay(CONTACT, DelayScope::Record, record, refused(sent.failed), "key").unwrap();
+        tx.edits().set_delay(CONTACT, DelayScope::Record, record, refused(sent.failed), "key").unwrap();
     }
     for scope in [DelayScope::Object, DelayScope::CustomFields] {
-        tx.set_delay(CONTACT, scope, record, refused(1), "key").unwrap();
+        tx.edits().set_delay(CONTACT, scope, record, refused(1), "key").unwrap();
     }
     let mut edits = EditTx::open(tx, CONTACT, record, rules, now()).unwrap();
     let NextRequest::Send(mut request) = edits.next_request(&IdempotencyKeys::from_source(|| 7), false).unwrap() else {
@@ -74,7 +74,7 @@ async fn after(sent: Sent, take: impl FnOnce(&mut EditTx<'_, '_>, &StoredRequest
         let (record, rules) = (RecordId::new("c"), rules(100));
         let (mut edits, request) = send(tx, &record, &rules, sent);
         let follows = take(&mut edits, &request);
-        let delay = |scope| tx.delay(CONTACT, scope, &record).unwrap();
+        let delay = |scope| tx.edits().delay(CONTACT, scope, &record).unwrap();
         Ok(Became {
             state: outbox_report::edit(tx, 1)?.unwrap().0.state,
             follows,
@@ -213,7 +213,7 @@ async fn read_back(edits: usize, known: Known, shown: Shown) -> (AfterReadBack, 
             let (mut open, mut request) = send(tx, &record, &rules, Sent { edits, ..FIRST });
             match known {
                 Known::Lost => {}
-                Known::Discarded => tx.give_up_request(&[1, 2][..edits], true)?,
+                Known::Discarded => tx.edits().give_up_request(&[1, 2][..edits], true)?,
                 Known::OtherVersion | Known::Answered(_) => {
                     let status = if let Known::Answered(status) = known { status } else { 412 };
                     request.doubt = matches!(known, Known::Answered(_));
@@ -357,7 +357,7 @@ async fn request_that_was_not_admitted_uses_up_no_attempt() {
 async fn read_that_was_not_sent_is_no_attempt() {
     let became_now = after(Sent { failed: 3, ..FIRST }, |edits, _| {
         edits.was_not_sent().unwrap();
-        edits.tx.delay(CONTACT, DelayScope::Record, edits.record).unwrap().unwrap().requests == 3
+        edits.tx.edits().delay(CONTACT, DelayScope::Record, edits.record).unwrap().unwrap().requests == 3
     });
     assert_eq!(became_now.await, became(EditState::Sending, true, Some(0), (Some(2), Some(1))));
 }
@@ -422,7 +422,7 @@ async fn field_that_cannot_be_edited_any_more_needs_no_detail() {
         let (mut edits, request) = send(tx, &record, &rules, FIRST);
         edits.editable.remove("position");
         bench::list(tx, "\"v2\"", "X");
-        tx.give_up_request(&[request.carrier], true).unwrap();
+        tx.edits().give_up_request(&[request.carrier], true).unwrap();
         assert_eq!(edits.was_read_back(request.carrier).unwrap(), AfterReadBack::Continue);
         bench::ended(tx, 1)
     });
@@ -441,7 +441,7 @@ async fn one_field_that_the_record_does_not_show_leaves_the_doubt_open() {
                 let answer = RefusedAnswer { status: Some(412), answer_json: "{}", sent: true, admitted: true };
                 edits.refused(&request, AfterAnswer::Read, answer).unwrap();
             } else {
-                tx.give_up_request(&[1, 2], true).unwrap();
+                tx.edits().give_up_request(&[1, 2], true).unwrap();
             }
             edits.editable.remove("position");
             Shown::Detail("X", "X").store(tx);
@@ -459,7 +459,7 @@ async fn no_edit_of_a_request_is_sent_again_if_a_part_of_it_is_there() {
             let (record, rules) = (RecordId::new("c"), rules(100));
             let (mut edits, request) = send(tx, &record, &rules, Sent { edits: 2, ..FIRST });
             shown.store(tx);
-            tx.give_up_request(&[1, 2], true).unwrap();
+            tx.edits().give_up_request(&[1, 2], true).unwrap();
             edits.was_read_back(request.carrier).unwrap();
             [1, 2].map(|edit| bench::ended(tx, edit))
         });

@@ -96,17 +96,17 @@ impl<'a, 'b> EditTx<'a, 'b> {
         rules: &'a PushRules,
         now: Instant,
     ) -> Result<EditTx<'a, 'b>, StoreError> {
-        let editable = tx.editable(object)?;
+        let editable = tx.edits().editable(object)?;
         let (ended, held, former, to_confirm) = (Vec::new(), 0, 0, false);
         let mut edits = EditTx { tx, object, record, editable, rules, now, ended, held, former, to_confirm };
         let (readable, unreadable) = tx.edits_of(object, record)?;
         for unreadable in unreadable {
-            tx.reject_unreadable(&unreadable, &trail::of_text(&unreadable.why), now)?;
+            tx.edits().reject_unreadable(&unreadable, &trail::of_text(&unreadable.why), now)?;
             edits.note_end(unreadable.id, EditState::Rejected, &unreadable.why);
             if unreadable.state == Some(EditState::Sending) {
                 let request = group(&readable, unreadable.merged_into.unwrap_or(unreadable.id));
                 let others: Vec<i64> = request.iter().map(|edit| edit.id).collect();
-                tx.give_up_request(&others, true)?;
+                tx.edits().give_up_request(&others, true)?;
             }
         }
         Ok(edits)
@@ -120,7 +120,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
     /// The record in the mirror, with the columns of these edits.
     pub(super) fn mirrored(&self, edits: &[Edit]) -> Result<Option<MirroredRecord>, StoreError> {
         let columns: Vec<&str> = edits.iter().flat_map(|edit| edit.fields.keys().map(String::as_str)).collect();
-        self.tx.mirrored(self.object, self.record, &columns)
+        self.tx.edits().mirrored(self.object, self.record, &columns)
     }
 
     /// Takes every step that needs no request, then claims and stores the next request.
@@ -168,10 +168,10 @@ impl<'a, 'b> EditTx<'a, 'b> {
 
     /// Holds new edits if there are too many, or if their rows may be of another workspace. Returns whether it held any.
     fn is_held(&mut self, edits: &[i64]) -> Result<bool, StoreError> {
-        if !self.tx.any_unreleased(edits)? {
+        if !self.tx.edits().any_unreleased(edits)? {
             return Ok(false);
         }
-        let former = self.tx.hold_edits_of_former_rows(self.object, Some(self.record), self.now)?;
+        let former = self.tx.records().hold_edits_of_former_rows(self.object, Some(self.record), self.now)?;
         let held = new_edit_limit::apply(self.tx, self.rules.max_edits, self.rules.steady, self.now)?;
         self.former += former;
         self.held += held;
@@ -182,7 +182,13 @@ impl<'a, 'b> EditTx<'a, 'b> {
         let key = keys.make();
         let custom = has_custom(&request.body);
         self.claim_update(custom)?;
-        self.tx.fix_request(&request.edits, &request.body, &request.if_match, &key, (self.now, self.rules.steady))?;
+        self.tx.edits().fix_request(
+            &request.edits,
+            &request.body,
+            &request.if_match,
+            &key,
+            (self.now, self.rules.steady),
+        )?;
         let carrier = request.edits.first().copied().unwrap_or_default();
         let last_status = edits.iter().find(|edit| edit.id == carrier).and_then(|edit| edit.status);
         Ok(NextRequest::Send(StoredRequest {
@@ -229,12 +235,12 @@ impl<'a, 'b> EditTx<'a, 'b> {
     /// Claims the same request again.
     pub(super) fn repeat(&self, request: StoredRequest) -> Result<StoredRequest, StoreError> {
         self.claim_update(request.custom)?;
-        self.tx.send_again(request.carrier, self.now)?;
+        self.tx.edits().send_again(request.carrier, self.now)?;
         Ok(StoredRequest { step: self.tx.newest_step()?, ..request })
     }
 
     fn is_due(&self, scope: DelayScope) -> Result<bool, StoreError> {
-        let delay = self.tx.delay(self.object, scope, self.record)?;
+        let delay = self.tx.edits().delay(self.object, scope, self.record)?;
         Ok(delay.is_none_or(|delay| delay::is_over(delay.not_before, self.now)))
     }
 
@@ -251,7 +257,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         self.lengthen(DelayScope::Record)?;
         for scope in [DelayScope::Object, DelayScope::CustomFields] {
             let tried = scope == DelayScope::Object || custom;
-            if tried && self.tx.delay(self.object, scope, self.record)?.is_some() {
+            if tried && self.tx.edits().delay(self.object, scope, self.record)?.is_some() {
                 self.lengthen(scope)?;
             }
         }
@@ -260,17 +266,17 @@ impl<'a, 'b> EditTx<'a, 'b> {
 
     /// Counts one more failed request.
     pub(super) fn lengthen(&self, scope: DelayScope) -> Result<(), StoreError> {
-        let known = self.tx.delay(self.object, scope, self.record)?;
+        let known = self.tx.edits().delay(self.object, scope, self.record)?;
         let delay = delay::after_request(known, scope, self.now);
-        self.tx.set_delay(self.object, scope, self.record, delay, &self.rules.api_key)
+        self.tx.edits().set_delay(self.object, scope, self.record, delay, &self.rules.api_key)
     }
 
     /// Gives back the attempt that a delay allowed, because its answer says nothing about what the delay is for.
     pub(super) fn give_back(&self, scope: DelayScope) -> Result<(), StoreError> {
-        match self.tx.delay(self.object, scope, self.record)? {
+        match self.tx.edits().delay(self.object, scope, self.record)? {
             Some(delay) => {
                 let delay = delay::without_request(delay, self.now);
-                self.tx.set_delay(self.object, scope, self.record, delay, &self.rules.api_key)
+                self.tx.edits().set_delay(self.object, scope, self.record, delay, &self.rules.api_key)
             }
             None => Ok(()),
         }
@@ -278,10 +284,10 @@ impl<'a, 'b> EditTx<'a, 'b> {
 
     /// Allows the next request of the record at once, as far as the decision on its delay permits.
     pub(super) fn follow(&self, decide: impl Fn(RetryDelay, Instant) -> RetryDelay) -> Result<(), StoreError> {
-        match self.tx.delay(self.object, DelayScope::Record, self.record)? {
+        match self.tx.edits().delay(self.object, DelayScope::Record, self.record)? {
             Some(delay) => {
                 let delay = decide(delay, self.now);
-                self.tx.set_delay(self.object, DelayScope::Record, self.record, delay, &self.rules.api_key)
+                self.tx.edits().set_delay(self.object, DelayScope::Record, self.record, delay, &self.rules.api_key)
             }
             None => Ok(()),
         }
@@ -289,12 +295,12 @@ impl<'a, 'b> EditTx<'a, 'b> {
 
     /// Ends the delay: the service accepts updates of this object again.
     pub(super) fn end_delay(&self, scope: DelayScope) -> Result<(), StoreError> {
-        self.tx.end_delay(self.object, scope, self.record)
+        self.tx.edits().end_delay(self.object, scope, self.record)
     }
 
     /// Takes a step of an edit. A final step ends the record's delay.
     pub(super) fn end(&mut self, id: i64, step: &EditStep<'_>) -> Result<(), StoreError> {
-        if self.tx.take_step(id, step, self.now)? && (step.to.is_final() || step.to == EditState::Conflict) {
+        if self.tx.edits().take_step(id, step, self.now)? && (step.to.is_final() || step.to == EditState::Conflict) {
             self.note_end(id, step.to, step.why);
             self.end_delay(DelayScope::Record)?;
         }
@@ -323,7 +329,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
                 }
             }
             if settled != edit.fields {
-                self.tx.set_edited_fields(edit.id, &settled, etag)?;
+                self.tx.edits().set_edited_fields(edit.id, &settled, etag)?;
             }
         }
         Ok(())

@@ -43,7 +43,7 @@ async fn edits_over_the_limit_are_held_together() {
 async fn released_edits_are_sent_whatever_the_limit() {
     let (request, held) = on_mirror(|tx| {
         let edit = edit_of(tx, "position", "B");
-        tx.note_released(edit, now()).unwrap();
+        tx.edits().note_released(edit, now()).unwrap();
         with_edits(tx, 0, |edits| (sent(&next(edits)), edits.held))
     })
     .await;
@@ -57,7 +57,7 @@ async fn edits_sent_within_the_hour_count_as_new() {
             let first = edit_of(tx, "position", "B");
             // Whatever the wall clock shows.
             let wall = after(900_000);
-            tx.fix_request(&[first], "{}", &Etag::new("\"v1\""), "00ff", (wall, after(sent_at))).unwrap();
+            tx.edits().fix_request(&[first], "{}", &Etag::new("\"v1\""), "00ff", (wall, after(sent_at))).unwrap();
             step(tx, first, Sending, Applied);
             let second = edit_of(tx, "language", "B");
             let (record, rules) = (contact(), PushRules { steady: after(seconds), ..rules(1) });
@@ -152,7 +152,7 @@ async fn values_that_edits_of_a_request_leave_are_no_change_by_others() {
             });
             let later = edit_of(tx, column, "D");
             let fields = [(column.to_string(), (json!(before), json!("D")))].into();
-            tx.set_edited_fields(later, &fields, None).unwrap();
+            tx.edits().set_edited_fields(later, &fields, None).unwrap();
             let etag = Etag::new("\"v2\"");
             with_edits(tx, 100, |edits| edits.settle_later(&open(tx), &sent, Some(&etag))).unwrap();
             for edit in sent {
@@ -174,12 +174,12 @@ async fn a_conflict_and_a_last_status_are_those_of_the_edit_itself() {
         step(tx, held, Queued, Held);
         let edit = edit_of(tx, "position", "B");
         let refused = EditStep::new(Queued, Held, "a test").answered(Some(409), None);
-        tx.take_step(edit, &refused, now()).unwrap();
+        tx.edits().take_step(edit, &refused, now()).unwrap();
         step(tx, edit, Held, Queued);
         let NextRequest::Send(request) = with_edits(tx, 100, next) else { panic!("there is a request") };
         step(tx, edit, Sending, Queued);
         show(tx, &json!({ "id": "c", "etag": "\"v2\"", "position": "X", "language": "A" }));
-        tx.end_delay(CONTACT, DelayScope::Record, &contact()).unwrap();
+        tx.edits().end_delay(CONTACT, DelayScope::Record, &contact()).unwrap();
         assert_eq!(with_edits(tx, 100, next), NextRequest::Nothing);
         let (line, _) = crate::store::outbox_report::edit(tx, edit).unwrap().unwrap();
         assert_eq!(line.state, Conflict);
@@ -208,7 +208,7 @@ async fn value_that_was_not_read_is_compared_and_never_adopted() {
             let edit = insert(tx, &edit, "a test", now()).unwrap().unwrap();
             list(tx, "\"v2\"", "A");
             assert_eq!(with_edits(tx, 100, next), NextRequest::Read);
-            tx.end_delay(CONTACT, DelayScope::Record, &record).unwrap();
+            tx.edits().end_delay(CONTACT, DelayScope::Record, &record).unwrap();
             show(tx, &json!({ "id": "c", "etag": "\"v2\"", "position": "A", "notes": notes }));
             with_edits(tx, 100, next);
             ended(tx, edit).0
@@ -244,7 +244,7 @@ async fn only_a_request_with_custom_values_waits_for_their_delay() {
             let edit = edit_of(tx, "position", "B");
             send_now(tx, &[edit], body);
             if given_up {
-                tx.give_up_request(&[edit], true).unwrap();
+                tx.edits().give_up_request(&[edit], true).unwrap();
             }
             delayed(tx, DelayScope::CustomFields, 1, if waits { 60 } else { -1 });
             (with_edits(tx, 100, next), requests(tx, DelayScope::Record))

@@ -16,11 +16,11 @@ pub const fn holds(new_edits: u64, max_edits: u64) -> bool {
 /// Holds all edits that were never sent and not released, if there are too many new ones. Returns how many it held. The
 /// hour has elapsed by the steady clock.
 pub fn apply(tx: &MirrorTx<'_>, max_edits: u64, steady: Instant, now: Instant) -> Result<u64, StoreError> {
-    if !holds(tx.new_edits(steady.minus(WINDOW), max_edits)?, max_edits) {
+    if !holds(tx.edits().new_edits(steady.minus(WINDOW), max_edits)?, max_edits) {
         return Ok(0);
     }
     let why = format!("more than {max_edits} new edits within an hour: a person must release it");
-    tx.hold_new_edits(None, &why, now)
+    tx.edits().hold_new_edits(None, &why, now)
 }
 
 #[cfg(test)]

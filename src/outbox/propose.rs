@@ -43,7 +43,7 @@ pub fn propose(
     let (id, prepared) = queue_as(tx, request, "assistant", None, "proposed by an assistant", now)?;
     if let Some(id) = id {
         let why = "held until a person releases it: `crm-mirror outbox release`, or drops it: `crm-mirror outbox drop`";
-        tx.take_step(id, &EditStep::new(EditState::Queued, EditState::Held, why), now)?;
+        tx.edits().take_step(id, &EditStep::new(EditState::Queued, EditState::Held, why), now)?;
     }
     Ok((id, prepared))
 }

@@ -42,7 +42,7 @@ impl Pusher {
             return Ok(());
         }
         let api_key = self.client.key_fingerprint().to_string();
-        self.store.write(move |tx| tx.end_obsolete_delays(&api_key)).await?;
+        self.store.write(move |tx| tx.edits().end_obsolete_delays(&api_key)).await?;
         let workers = self.workers.clamp(1, records.len());
         *lock(&pass.records) = records.into();
         let work = (0..workers).map(|_| async {

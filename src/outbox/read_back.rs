@@ -63,7 +63,7 @@ impl Pusher {
             let decode = |layout: &Layout| decoded(object, &its_id, &answer.body, answer.etag.as_ref(), layout);
             let record = edits.tx.with_current_layout(record, version, decode)?;
             let phase = edits.tx.phase(object)?;
-            let (applied, _) = edits.tx.apply_detail(object, &record, &answer.asked, phase)?;
+            let (applied, _) = edits.tx.records().apply_detail(object, &record, &answer.asked, phase)?;
             let after = match carrier {
                 Some(carrier) => edits.was_read_back(carrier)?,
                 None if applied == Applied::Older => AfterReadBack::Wait,
@@ -123,7 +123,7 @@ mod tests {
         ] {
             let header = header.map(Etag::new);
             let record =
-                on_mirror(move |tx| decoded(CONTACT, &contact(), body.as_bytes(), header.as_ref(), tx.layout())).await;
+                on_mirror(move |tx| decoded(CONTACT, &contact(), body.as_bytes(), header.as_ref(), &tx.layout())).await;
             let found = record.map(|record| record.fields[place].clone());
             let expected = version.map(|version| FieldValue::Exact(SqlValue::from(version)));
             assert_eq!(found, expected, "{body}");

@@ -90,7 +90,7 @@ pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) ->
         (Decision::Retry, Rejected | Dropped | Replaced) => again(tx, &line, now),
         (Decision::Retry, Conflict) => step(tx, &line, Queued, "retried by a person", line.fields.clone(), now),
         (Decision::Retry, Queued | Sending) => {
-            tx.shorten_delay(line.object, &RecordId::new(line.record.as_str()), now)?;
+            tx.edits().shorten_delay(line.object, &RecordId::new(line.record.as_str()), now)?;
             Ok(Decided { edit, state: line.state, replacement: None, fields: line.fields })
         }
         (Decision::Drop, Queued | Held | Sending | Conflict) => discard(tx, &line, now),
@@ -119,7 +119,7 @@ fn step(
     fields: EditedFields,
     now: Instant,
 ) -> Result<Decided, DecideError> {
-    tx.take_step(line.id, &EditStep::new(line.state, to, why), now)?;
+    tx.edits().take_step(line.id, &EditStep::new(line.state, to, why), now)?;
     Ok(Decided { edit: line.id, state: to, replacement: None, fields })
 }
 
@@ -140,7 +140,7 @@ fn discard(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, 
     let is_sent = matches!(line.state, EditState::Sending | EditState::Held);
     let request = if is_sent { request_of(tx, line)? } else { Vec::new() };
     let others: Vec<i64> = request.iter().map(|edit| edit.id).filter(|id| *id != line.id).collect();
-    tx.give_up_request(&others, true)?;
+    tx.edits().give_up_request(&others, true)?;
     let why = match request.is_empty() && line.state != EditState::Sending {
         true => "dropped by a person",
         false => "dropped by a person: it may have been applied",
@@ -154,17 +154,17 @@ fn release(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, 
     let request = request_of(tx, line)?;
     for edit in &request {
         if let (None, None, Some(body)) = (&edit.body, edit.merged_into, body_in_a_copy(tx, edit)?) {
-            tx.fix_doubtful_request(edit.id, &body, &IdempotencyKeys::system().make())?;
+            tx.edits().fix_doubtful_request(edit.id, &body, &IdempotencyKeys::system().make())?;
         }
-        tx.note_released(edit.id, now)?;
+        tx.edits().note_released(edit.id, now)?;
         let why = "released by a person: the record is read back, then the same request is sent";
-        tx.take_step(edit.id, &EditStep::new(EditState::Held, EditState::Sending, why), now)?;
+        tx.edits().take_step(edit.id, &EditStep::new(EditState::Held, EditState::Sending, why), now)?;
     }
     if !request.is_empty() {
         let fields = line.fields.clone();
         return Ok(Decided { edit: line.id, state: EditState::Sending, replacement: None, fields });
     }
-    tx.note_released(line.id, now)?;
+    tx.edits().note_released(line.id, now)?;
     step(tx, line, EditState::Queued, "released by a person", line.fields.clone(), now)
 }
 
@@ -173,8 +173,8 @@ fn release(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, 
 /// read, and the edit ends in conflict if it has another version.
 fn body_in_a_copy(tx: &MirrorTx<'_>, edit: &Edit) -> Result<Option<String>, StoreError> {
     let columns: Vec<&str> = edit.fields.keys().map(String::as_str).collect();
-    let Some(record) = tx.mirrored(edit.object, &edit.record, &columns)? else { return Ok(None) };
-    let editable = tx.editable(edit.object)?;
+    let Some(record) = tx.edits().mirrored(edit.object, &edit.record, &columns)? else { return Ok(None) };
+    let editable = tx.edits().editable(edit.object)?;
     let is_proven = columns.iter().all(|column| record.proves(column, false));
     let states = rebase::field_states(&edit.fields, &editable, &record.values);
     if record.etag != edit.if_match || !is_proven || rebase::verdict(&states) != Verdict::Send {
@@ -186,7 +186,7 @@ fn body_in_a_copy(tx: &MirrorTx<'_>, edit: &Edit) -> Result<Option<String>, Stor
 
 /// Rebases the edit on the service's values that the person saw.
 fn mine(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, DecideError> {
-    let editable = tx.editable(line.object)?;
+    let editable = tx.edits().editable(line.object)?;
     let theirs = line.theirs.clone().unwrap_or_default();
     let mut fields = line.fields.clone();
     for (column, (before, _)) in &mut fields {
@@ -205,9 +205,9 @@ fn mine(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, Dec
         .map(|(column, values)| (column.clone(), values.clone()))
         .collect();
     let record = RecordId::new(line.record.as_str());
-    let etag = tx.mirrored(line.object, &record, &[])?.and_then(|record| record.etag);
+    let etag = tx.edits().mirrored(line.object, &record, &[])?.and_then(|record| record.etag);
     let kept = if left.is_empty() { &fields } else { &left };
-    tx.set_edited_fields(line.id, kept, etag.as_ref())?;
+    tx.edits().set_edited_fields(line.id, kept, etag.as_ref())?;
     let why = "resolved by a person: it replaces the service's value";
     step(tx, line, EditState::Queued, why, left, now)
 }
@@ -289,7 +289,7 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
     for of_record in &mut undo {
         let editable = match editable.entry(of_record.object) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(tx.editable(of_record.object)?),
+            Entry::Vacant(unknown) => unknown.insert(tx.edits().editable(of_record.object)?),
         };
         of_record.changed = changed(tx, of_record, editable)?;
     }
@@ -303,7 +303,7 @@ fn changed(
     editable: &BTreeMap<String, Editable>,
 ) -> Result<Vec<String>, StoreError> {
     let columns: Vec<&str> = undo.fields.keys().map(String::as_str).collect();
-    let now = tx.mirrored(undo.object, &undo.record, &columns)?.map(|record| record.values).unwrap_or_default();
+    let now = tx.edits().mirrored(undo.object, &undo.record, &columns)?.map(|record| record.values).unwrap_or_default();
     let states = rebase::field_states(&undo.fields, editable, &now);
     let theirs = undo.fields.keys().zip(states).filter(|(_, state)| *state == FieldState::Theirs);
     Ok(theirs.map(|(column, _)| column.clone()).collect())
@@ -317,7 +317,7 @@ pub fn undo(tx: &MirrorTx<'_>, edits: &[i64], now: Instant) -> Result<Vec<UndoEd
     let mut undo = plan_undo(tx, edits)?;
     for of_record in &mut undo {
         // The record is compared with the values of the edits, whatever its version.
-        let etag = tx.mirrored(of_record.object, &of_record.record, &[])?.and_then(|record| record.etag);
+        let etag = tx.edits().mirrored(of_record.object, &of_record.record, &[])?.and_then(|record| record.etag);
         let edit = NewEdit {
             object: of_record.object,
             record: &of_record.record,
@@ -333,7 +333,7 @@ pub fn undo(tx: &MirrorTx<'_>, edits: &[i64], now: Instant) -> Result<Vec<UndoEd
         };
         of_record.edit = stored::insert(tx, &edit, &why, now)?;
         if let Some(id) = of_record.edit {
-            tx.note_released(id, now)?;
+            tx.edits().note_released(id, now)?;
         }
     }
     Ok(undo)

@@ -25,7 +25,7 @@ async fn retry_ends_the_delay_of_an_edit_that_waits() {
             }
             delayed(tx, DelayScope::Record, 4, 3600);
             let decided = decide(tx, edit, Decision::Retry, after(1)).unwrap();
-            (tx.delay(CONTACT, DelayScope::Record, &contact()).unwrap(), decided)
+            (tx.edits().delay(CONTACT, DelayScope::Record, &contact()).unwrap(), decided)
         })
         .await;
         let last_at = now().minus(Duration::from_secs(60));
@@ -79,7 +79,7 @@ async fn mine_is_sent_if_the_record_still_has_the_values_that_the_person_saw() {
         let (decided, edit) = on_mirror(move |tx| {
             let edit = queue_edit(tx, &[("position", "B"), ("cf_gone", "B")], Some("\"v1\""));
             let conflict = EditStep::new(Queued, Conflict, "a test").theirs(theirs);
-            tx.take_step(edit, &conflict, now()).unwrap();
+            tx.edits().take_step(edit, &conflict, now()).unwrap();
             list(tx, "\"v2\"", "X");
             (decide(tx, edit, Decision::Mine, now()).unwrap(), open_edit(tx, edit))
         })
@@ -101,7 +101,7 @@ async fn undo_is_one_edit_from_the_last_values_to_the_first() {
         let undone = undo(tx, &[2, 1, 2], now()).unwrap();
         let id = undone[0].edit.unwrap();
         let (line, _) = outbox_report::edit(tx, id).unwrap().unwrap();
-        (undone, line.undoes, open_edit(tx, id).base_etag, tx.any_unreleased(&[id]).unwrap())
+        (undone, line.undoes, open_edit(tx, id).base_etag, tx.edits().any_unreleased(&[id]).unwrap())
     })
     .await;
     let expected = UndoEdit {
@@ -124,7 +124,7 @@ async fn release_is_remembered() {
             step(tx, edit, Queued, Held);
         }
         assert_eq!(decide(tx, edits[0], Decision::Release, now()).unwrap().state, Queued);
-        edits.map(|edit| tx.any_unreleased(&[edit]).unwrap())
+        edits.map(|edit| tx.edits().any_unreleased(&[edit]).unwrap())
     });
     assert_eq!(unreleased.await, [false, true]);
 }

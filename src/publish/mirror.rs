@@ -42,7 +42,7 @@ impl PublishedMirror {
     pub(super) async fn note<T, F>(&self, write: F) -> Result<T, PublishError>
     where
         T: Send + 'static,
-        F: FnOnce(&mut MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
         let path = self.path.clone();
         Ok(blocking(move || write_beside(&path, write)).await??)
@@ -56,7 +56,7 @@ impl PublishedMirror {
             let last = self
                 .note(move |tx| {
                     let which = column.as_deref().map_or(Requeue::All, Requeue::WithValue);
-                    tx.requeue(object, which, &from, REQUEUED)
+                    tx.feed().requeue(object, which, &from, REQUEUED)
                 })
                 .await?;
             match last {

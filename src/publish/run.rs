@@ -114,7 +114,7 @@ pub async fn publish(
     let lock = PublishLock::take(settings)?;
     let mirror = PublishedMirror::open(&settings.mirror).await?;
     if !mirror.moment(|moment| moment.is_recording()).await? {
-        mirror.note(|tx| tx.begin_recording()).await?;
+        mirror.note(|tx| tx.feed().begin_recording()).await?;
     }
     let ended = Publisher { url, settings, mirror: &mirror, now }.run().await;
     if ended.as_ref().is_err_and(PublishError::is_busy) {
@@ -124,10 +124,10 @@ pub async fn publish(
     let sent = ended.as_ref().ok().map(|(report, _)| report.clone());
     let error = ended.as_ref().err().map(error_chain);
     let noted = mirror.note(move |tx| {
-        let before = tx.publish_progress()?;
+        let before = tx.feed().publish_progress()?;
         let blocked = sent.as_ref().and_then(PublishReport::blocked_sentence);
         let sent = sent.unwrap_or_default();
-        tx.set_publish_progress(&match error {
+        tx.feed().set_publish_progress(&match error {
             None => PublishProgress {
                 seq: reached.as_ref().and_then(|state| Some(state.cursor.as_ref()?.1)),
                 changed: reached.as_ref().map_or(0, |state| state.details.changed),

@@ -127,7 +127,7 @@ impl MirrorStream {
     ) -> Result<MirrorStream, StreamError> {
         let source = PublishSource::open(path)?;
         if !source.moment(|moment| moment.is_recording())? {
-            write_beside::<_, StoreError>(path, |tx| tx.begin_recording())?;
+            write_beside::<_, StoreError>(path, |tx| tx.feed().begin_recording())?;
         }
         Ok(MirrorStream {
             source,

@@ -56,5 +56,5 @@ pub use records::unlisted::{ListedItems, UnlistedDecision, WholeListKind};
 pub use records::upsert::{Applied, Phase};
 pub use runs::entry::{RunOutcome, Tally};
 pub use state_keys::StateKey;
-pub use tx::MirrorTx;
+pub use tx::{CustomTx, DerivedTx, EditsTx, FeedTx, KnowledgeTx, MirrorTx, RecordsTx};
 pub use writer::{CommitHook, Store, StoreOptions};

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rusqlite::{Transaction, params};
@@ -23,7 +24,7 @@ pub struct MirrorTx<'a> {
     read: ReadTx<'a>,
     /// The request that last wrote each row before this transaction.
     rows: &'a RowOrder,
-    pub(in crate::store) shapes: Shapes,
+    shapes: RefCell<Rc<Shapes>>,
     changes_before: u64,
     /// How new the answer is that this transaction applies.
     pub(in crate::store) answer: Cell<Option<AnswerTime>>,
@@ -50,7 +51,7 @@ impl<'a> MirrorTx<'a> {
             author: RefCell::default(),
             read: ReadTx::new(conn),
             rows,
-            shapes,
+            shapes: RefCell::new(Rc::new(shapes)),
         }
     }
 
@@ -60,12 +61,12 @@ impl<'a> MirrorTx<'a> {
     }
 
     pub(in crate::store) fn commit(self) -> Result<(Shapes, WrittenRows), StoreError> {
-        self.settle_search()?;
-        self.settle_counts()?;
-        self.settle_changed()?;
+        self.derived().settle_search()?;
+        self.records().settle_counts()?;
+        self.feed().settle_changed()?;
         self.drop_unreadable()?;
         self.read.conn.commit().doing("commit a page")?;
-        Ok((self.shapes, self.pending.written.into_inner()))
+        Ok((Rc::unwrap_or_clone(self.shapes.into_inner()), self.pending.written.into_inner()))
     }
 
     /// Whether a later request than this has written or removed the row.
@@ -90,8 +91,18 @@ impl<'a> MirrorTx<'a> {
     }
 
     /// The layout in this transaction.
-    pub fn layout(&self) -> &Arc<Layout> {
-        &self.shapes.layout
+    pub fn layout(&self) -> Arc<Layout> {
+        self.shapes().layout.clone()
+    }
+
+    /// The shapes of the record tables in this transaction.
+    pub(in crate::store) fn shapes(&self) -> Rc<Shapes> {
+        self.shapes.borrow().clone()
+    }
+
+    /// Replaces the shapes after the tables have changed.
+    pub(in crate::store) fn set_shapes(&self, shapes: Shapes) {
+        self.shapes.replace(Rc::new(shapes));
     }
 
     /// What was decoded with the columns of this version; decoded again with `decode` if the columns have changed since.
@@ -105,10 +116,10 @@ impl<'a> MirrorTx<'a> {
         version: u64,
         decode: impl FnOnce(&Layout) -> Option<D>,
     ) -> Result<D, StoreError> {
-        if self.shapes.layout.version == version {
+        if self.shapes().layout.version == version {
             return Ok(decoded);
         }
-        decode(&self.shapes.layout).ok_or(StoreError::StaleLayout)
+        decode(&self.shapes().layout).ok_or(StoreError::StaleLayout)
     }
 
     /// Refuses a page that was decoded with a different layout.
@@ -116,7 +127,7 @@ impl<'a> MirrorTx<'a> {
     /// # Errors
     /// [`StoreError::StaleLayout`]: decode the page again.
     pub fn expect_layout(&self, version: u64) -> Result<(), StoreError> {
-        if self.shapes.layout.version == version { Ok(()) } else { Err(StoreError::StaleLayout) }
+        if self.shapes().layout.version == version { Ok(()) } else { Err(StoreError::StaleLayout) }
     }
 
     /// Records an anomaly: the service broke its own documentation.
@@ -132,4 +143,41 @@ impl<'a> MirrorTx<'a> {
             .doing("note an anomaly of the service")?;
         Ok(())
     }
+}
+
+/// Gives each door its type, and the method of [`MirrorTx`] that opens it.
+macro_rules! doors {
+    ($($(#[doc = $doc:literal])+ $open:ident: $door:ident;)+) => {
+        $(
+            $(#[doc = $doc])+
+            #[derive(Clone, Copy, Debug)]
+            pub struct $door<'t> {
+                pub(in crate::store) tx: &'t MirrorTx<'t>,
+            }
+        )+
+
+        impl MirrorTx<'_> {
+            $(
+                $(#[doc = $doc])+
+                pub const fn $open(&self) -> $door<'_> {
+                    $door { tx: self }
+                }
+            )+
+        }
+    };
+}
+
+doors! {
+    /// The rows of records, team members and their history.
+    records: RecordsTx;
+    /// What is known about the service and what is in doubt: doubts, nominations, lists, details that are due.
+    knowledge: KnowledgeTx;
+    /// The definitions of custom fields, and the columns that follow them.
+    custom: CustomTx;
+    /// What is derived from the rows: views, dictionary, indexes, search.
+    derived: DerivedTx;
+    /// Local edits.
+    edits: EditsTx;
+    /// The feed of changes, for streams and published copies.
+    feed: FeedTx;
 }

@@ -95,10 +95,10 @@ impl Store {
                 writer.tx(|tx| {
                     let taken = tx.take_over(&lock, path, Instant::system_now())?;
                     tx.name_mirror()?;
-                    options.views.as_ref().map_or(Ok(()), |views| tx.configure_views(views))?;
-                    tx.catch_up()?;
-                    tx.refresh_view_files()?;
-                    tx.count_once()?;
+                    options.views.as_ref().map_or(Ok(()), |views| tx.derived().configure_views(views))?;
+                    tx.derived().catch_up()?;
+                    tx.derived().refresh_view_files()?;
+                    tx.records().count_once()?;
                     Ok((taken, tx.newest_step()?))
                 })
             })
@@ -138,7 +138,7 @@ impl Store {
     pub async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&mut MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
         self.carry_out(|writer| writer.tx(work)).await
     }
@@ -150,7 +150,7 @@ impl Store {
     pub async fn write_durably<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&mut MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
         self.carry_out(|writer| writer.durably(|writer| writer.tx(work))).await
     }
@@ -315,7 +315,7 @@ impl Writer {
         Ok(out)
     }
 
-    fn tx<T>(&mut self, work: impl FnOnce(&mut MirrorTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn tx<T>(&mut self, work: impl FnOnce(&MirrorTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let done = self.attempt(work);
         if let Err(error) = &done
             && error.is_of_a_damaged_index()
@@ -330,7 +330,7 @@ impl Writer {
         done
     }
 
-    fn attempt<T>(&mut self, work: impl FnOnce(&mut MirrorTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn attempt<T>(&mut self, work: impl FnOnce(&MirrorTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         if self.killed {
             return Err(StoreError::Interrupted);
         }
@@ -340,8 +340,8 @@ impl Writer {
             tx.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing("read the version of the data")?;
         if self.looked_at != Some(version) {
             // First of all: after an error of a damaged index, SQLite refuses to write for the rest of a transaction.
-            tx.drop_indexes_in_the_way()?;
-            tx.mend_searches()?;
+            tx.derived().drop_indexes_in_the_way()?;
+            tx.derived().mend_searches()?;
         }
         let out = work(&mut tx)?;
         if self.before_commit.as_mut().is_some_and(|may_commit| !may_commit()) {

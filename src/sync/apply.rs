@@ -57,7 +57,7 @@ pub(super) fn apply_page(
             noted.anomalies += 1;
             tx.note_anomaly("duplicate_id", object.resource(), "a page contained the same record twice", now)?;
         }
-        let applied = tx.apply_list(object, record, asked, phase)?;
+        let applied = tx.records().apply_list(object, record, asked, phase)?;
         noted.record(record, applied);
         if applied == Applied::Older {
             noted.older.insert(record.id.clone());
@@ -80,14 +80,14 @@ pub(super) fn after_answer(
     object: Object,
     (details, overlap): (bool, Duration),
 ) -> Result<bool, StoreError> {
-    if let Some((accepted, was_as_new)) = tx.take_accepted_older(object) {
+    if let Some((accepted, was_as_new)) = tx.knowledge().take_accepted_older(object) {
         let changes = Changes::load(tx, object)?;
         if let Some(watermark) = changes.watermark.filter(|watermark| *watermark > accepted) {
             let lowest = if was_as_new { watermark.minus(overlap) } else { Instant::MIN };
             Changes { watermark: Some(accepted.max(lowest)), ..changes }.store(tx, object)?;
         }
     }
-    tx.forget_old_doubts(object)?;
+    tx.knowledge().forget_old_doubts(object)?;
     omitted_values::note(tx, object, details)
 }
 

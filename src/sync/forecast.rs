@@ -101,7 +101,7 @@ impl Engine {
                     tx.phase(object)?,
                     Changes::load(tx, object)?,
                     tx.count_rows(object)?,
-                    tx.count_due_details(object)?,
+                    tx.knowledge().count_due_details(object)?,
                     Sweep::load(tx, object)?.is_some(),
                 ))
             })

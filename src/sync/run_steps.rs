@@ -81,7 +81,7 @@ impl Engine {
         let id = self
             .store
             .write(move |tx| {
-                tx.set_write_back(write_back)?;
+                tx.edits().set_write_back(write_back)?;
                 if !set_back.is_zero() {
                     set_back_claims(tx, set_back)?;
                     meter.enter(tx)?;
@@ -190,10 +190,10 @@ impl Engine {
             }
             meter.enter(tx)?;
             if let Some(retention) = retention {
-                tx.forget_old_history(retention, clock, ended, date)?;
+                tx.feed().forget_old_history(retention, clock, ended, date)?;
             }
             // Counting reads every row; if details are not read at all, none is pending.
-            with_details.into_iter().flatten().map(|object| tx.count_due_details(object)).sum()
+            with_details.into_iter().flatten().map(|object| tx.knowledge().count_due_details(object)).sum()
         });
         let pending_details = entered.await?;
         self.meter.set_back_is_stored(set_back);

@@ -275,15 +275,15 @@ async fn apply(path: &std::path::Path, is_detail: bool, record: &str) -> Applied
     } else {
         format!(r#"{{"data":[{record}],"nextCursor":null}}"#)
     };
-    let applied = store.write(move |tx: &mut MirrorTx<'_>| {
-        tx.answered(AnswerTime { shows: None, steady: noon() });
+    let applied = store.write(move |tx: &MirrorTx<'_>| {
+        tx.knowledge().answered(AnswerTime { shows: None, steady: noon() });
         let layout = Layout::default();
         if is_detail {
             let record = decode::detail(Resource::Contacts, body.as_bytes(), &layout).unwrap();
-            return Ok(tx.apply_detail(Object::Contact, &record, &asked, Phase::Kept)?.0);
+            return Ok(tx.records().apply_detail(Object::Contact, &record, &asked, Phase::Kept)?.0);
         }
         let page = decode::page(Resource::Contacts, body.as_bytes(), &layout).unwrap();
-        tx.apply_list(Object::Contact, &page.records[0], &asked, Phase::Kept)
+        tx.records().apply_list(Object::Contact, &page.records[0], &asked, Phase::Kept)
     });
     let applied = applied.await.unwrap();
     store.close().await;

@@ -28,7 +28,7 @@ fn apply(tx: &MirrorTx<'_>, name: &str, updated: Option<u64>, asked: &RequestSta
     let updated = updated.map_or("null".into(), |updated| format!("\"{}\"", at(updated).to_wire()));
     let body = format!(r#"{{"data":[{{"id":"a","name":"{name}","updatedAt":{updated}}}],"nextCursor":null}}"#);
     let page = decode::page(Resource::Contacts, body.as_bytes(), &Layout::default()).unwrap();
-    tx.apply_list(Object::Contact, &page.records[0], asked, Phase::Kept).unwrap()
+    tx.records().apply_list(Object::Contact, &page.records[0], asked, Phase::Kept).unwrap()
 }
 
 fn name(store_path: &std::path::Path) -> String {
@@ -55,7 +55,7 @@ async fn older_version_never_overwrites_a_newer_one() {
                 apply(tx, "lagging", Some(5), &asked[3]),
                 // From an answer that is as new as the row: a service whose clocks differ, or that was restored.
                 {
-                    tx.answered(AnswerTime { shows: Some(at(30)), steady: at(0) });
+                    tx.knowledge().answered(AnswerTime { shows: Some(at(30)), steady: at(0) });
                     apply(tx, "restored", Some(5), &asked[4])
                 },
             ])
@@ -107,7 +107,7 @@ async fn older_detail_overwrites_no_row_that_is_dated_in_the_future() {
                 apply(tx, "first", Some(20), &asked[0]),
                 // A thousand years ahead of every clock.
                 apply(tx, "dated in the future", Some(31_536_000_000), &asked[1]),
-                tx.apply_detail(Object::Contact, &detail, &asked[2], Phase::Kept)?.0,
+                tx.records().apply_detail(Object::Contact, &detail, &asked[2], Phase::Kept)?.0,
                 apply(tx, "dated back", Some(30), &asked[3]),
             ])
         })
@@ -163,7 +163,7 @@ async fn older_page_restores_no_removed_record_and_a_later_one_does_whatever_the
             let witness = RecordId::new("w");
             assert!(gone.take(&[RecordId::new("a")], Some(&witness), &[witness.clone()].into(), &asked[2].order));
             let guard = RemovalGuard { most: 0.2, accepted: false };
-            let removed = tx.remove_confirmed(&gone, &guard, Instant::EPOCH, at(999_999_999))?;
+            let removed = tx.records().remove_confirmed(&gone, &guard, Instant::EPOCH, at(999_999_999))?;
             assert_eq!(removed, RemovalDecision::Removed(1));
             Ok([first, apply(tx, "here", Some(10), &asked[1]), apply(tx, "back", Some(10), &asked[3])])
         })

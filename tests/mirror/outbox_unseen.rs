@@ -226,7 +226,7 @@ async fn prepared(case: &Case) -> (Crm, Mirror) {
         _ => {}
     }
     if case.knowledge == Knowledge::Former {
-        write_beside(&mirror.path, |tx| tx.make_rows_former(CONTACT)).unwrap();
+        write_beside(&mirror.path, |tx| tx.records().make_rows_former(CONTACT)).unwrap();
     }
     mirror.tries = 1;
     crm.sandbox.clear_log();

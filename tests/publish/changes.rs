@@ -222,7 +222,7 @@ async fn forgotten_record_is_erased_in_the_database_and_a_return_keeps_its_new_h
     postgres.publish(&mirror).await;
     let about = format!("SELECT count(*) FROM crm.changes WHERE record_id = '{id}'");
     assert_ne!(postgres.one(&about).await, "0");
-    let erased = write_beside(&mirror.path, |tx| tx.erase_removed(Object::Contact, &id));
+    let erased = write_beside(&mirror.path, |tx| tx.feed().erase_removed(Object::Contact, &id));
     assert!(matches!(erased, Ok::<_, StoreError>(Erasure::Erased(_))), "{erased:?}");
     postgres.publish(&mirror).await;
     assert_eq!(postgres.one(&about).await, "0");

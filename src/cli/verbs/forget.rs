@@ -113,7 +113,7 @@ fn find(reader: &Reader, object: Object, id: &str) -> Result<(), Failure> {
 }
 
 fn erase(database: &Path, object: Object, id: &str) -> Result<ErasedCounts, Failure> {
-    match write_beside(database, |tx| tx.erase_removed(object, id))? {
+    match write_beside(database, |tx| tx.feed().erase_removed(object, id))? {
         Erasure::Erased(counts) => Ok(counts),
         Erasure::StillHere => Err(still_here(object, id)),
         Erasure::Unknown => Err(unknown(object, id)),

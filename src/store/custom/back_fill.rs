@@ -9,7 +9,7 @@ use crate::model::custom::CustomField;
 use crate::model::ids::RecordId;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::CustomTx;
 
 const DOING: &str = "fill a custom column";
 
@@ -52,16 +52,17 @@ impl ReadTx<'_> {
     }
 }
 
-impl MirrorTx<'_> {
+impl CustomTx<'_> {
     /// Forgets which records were read.
     pub fn clear_filled(&self, object: Object) -> Result<(), StoreError> {
-        self.conn.execute("DELETE FROM filled_records WHERE object_type = ?1", [object.as_str()]).doing(DOING)?;
+        self.tx.conn.execute("DELETE FROM filled_records WHERE object_type = ?1", [object.as_str()]).doing(DOING)?;
         Ok(())
     }
 
     /// Notes records that were read.
     pub fn note_filled(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
-        let mut stmt = self.conn.prepare_cached("INSERT OR IGNORE INTO filled_records VALUES (?1, ?2)").doing(DOING)?;
+        let mut stmt =
+            self.tx.conn.prepare_cached("INSERT OR IGNORE INTO filled_records VALUES (?1, ?2)").doing(DOING)?;
         for id in ids {
             stmt.execute(params![object.as_str(), id.as_str()]).doing(DOING)?;
         }

@@ -23,7 +23,7 @@ use crate::store::reader::ReadTx;
 use crate::store::records::feed_entries::ColumnChange;
 use crate::store::records::upsert::{Applied, Phase};
 use crate::store::state_keys::StateKey;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::CustomTx;
 
 /// The maximum number of custom columns of one object's tables, including companions and archived columns. SQLite
 /// allows 2,000 columns in a table and in a view's result; values of further fields are kept in `extra`.
@@ -92,17 +92,17 @@ struct ColumnFeed {
     is_kept: bool,
 }
 
-impl MirrorTx<'_> {
+impl CustomTx<'_> {
     /// Applies the complete list of an object's definitions, active and archived: updates columns, views and
     /// dictionary.
     pub fn apply_definitions(
-        &mut self,
+        &self,
         object: Object,
         records: &[Record],
         gone: &[RecordId],
         asked_at: Instant,
     ) -> Result<Redefined, StoreError> {
-        let known = rows(&self.conn, object)?;
+        let known = rows(&self.tx.conn, object)?;
         let before: Vec<(RecordId, DataType)> =
             known.iter().map(|row| (row.definition.id.clone(), row.definition.data_type)).collect();
         let mut out = Redefined::default();
@@ -116,12 +116,12 @@ impl MirrorTx<'_> {
         let states = |rows: &[DefinitionRow]| -> BTreeMap<RecordId, bool> {
             rows.iter().map(|row| (row.definition.id.clone(), row.definition.active)).collect()
         };
-        out.changes.count_states(&states(&known), &states(&rows(&self.conn, object)?));
+        out.changes.count_states(&states(&known), &states(&rows(&self.tx.conn, object)?));
         self.reconcile(object, &before, asked_at, &mut out)?;
         self.relayout()?;
         // The feed has no entry for changed labels, so every record is published again.
-        if !self.shapes.extras(object).labels.is_empty() {
-            self.requeue_all(object)?;
+        if !self.tx.shapes().extras(object).labels.is_empty() {
+            self.tx.feed().requeue_all(object)?;
         }
         Ok(out)
     }
@@ -134,8 +134,8 @@ impl MirrorTx<'_> {
         changes: &mut DefinitionChanges,
     ) -> Result<(), StoreError> {
         let doing = "write the options of a custom field";
-        let shape = self.shapes.definitions();
-        match self.apply_plain(&shape, record, asked_at)? {
+        let shape = self.tx.shapes().definitions();
+        match self.tx.records().apply_plain(&shape, record, asked_at)? {
             Applied::Inserted => changes.added += 1,
             Applied::Updated => changes.changed += 1,
             Applied::Unchanged | Applied::Older => {}
@@ -145,6 +145,7 @@ impl MirrorTx<'_> {
         };
         let id = record.id.as_str();
         let mut stmt = self
+            .tx
             .conn
             .prepare_cached("SELECT value, label FROM custom_field_options WHERE definition_id = ?1 ORDER BY position")
             .doing(doing)?;
@@ -155,9 +156,10 @@ impl MirrorTx<'_> {
             let gone = known.iter().filter(|(value, _)| !options.iter().any(|option| option.value == *value));
             // A new order of the options is one change.
             changes.options += ((options.iter().filter(is_new).count() + gone.count()) as u64).max(1);
-            self.conn.execute("DELETE FROM custom_field_options WHERE definition_id = ?1", [id]).doing(doing)?;
+            self.tx.conn.execute("DELETE FROM custom_field_options WHERE definition_id = ?1", [id]).doing(doing)?;
             for (position, option) in options.iter().enumerate() {
-                self.conn
+                self.tx
+                    .conn
                     .prepare_cached("INSERT INTO custom_field_options VALUES (?1, ?2, ?3, ?4)")
                     .and_then(|mut stmt| stmt.execute(params![id, position as i64, option.value, option.label]))
                     .doing(doing)?;
@@ -170,6 +172,7 @@ impl MirrorTx<'_> {
     fn archive_gone_definitions(&self, gone: &[RecordId], changes: &mut DefinitionChanges) -> Result<(), StoreError> {
         for id in gone {
             let archived = self
+                .tx
                 .conn
                 .execute(
                     "UPDATE custom_field_definitions SET status = 'ARCHIVED' WHERE id = ?1 AND status = 'ACTIVE'",
@@ -183,19 +186,19 @@ impl MirrorTx<'_> {
 
     /// Creates, archives and restores columns until the tables match the definitions.
     fn reconcile(
-        &mut self,
+        &self,
         object: Object,
         before: &[(RecordId, DataType)],
         seen_at: Instant,
         out: &mut Redefined,
     ) -> Result<(), StoreError> {
-        let rows = rows(&self.conn, object)?;
-        let feed = ColumnFeed { object, seen_at, is_kept: self.phase(object)? == Phase::Kept };
+        let rows = rows(&self.tx.conn, object)?;
+        let feed = ColumnFeed { object, seen_at, is_kept: self.tx.phase(object)? == Phase::Kept };
         let mut names = Names::of(&rows);
         // Cached statements on tables that are about to change must not be used afterwards.
-        self.conn.flush_prepared_statement_cache();
+        self.tx.conn.flush_prepared_statement_cache();
         let squeezed: Vec<bool> = rows.iter().map(|row| row.is_squeezed(&rows)).collect();
-        let exclusions = exclusions(&self.conn)?;
+        let exclusions = exclusions(&self.tx.conn)?;
         for (mut row, squeezed) in rows.into_iter().zip(squeezed) {
             let given = names.give(&row, squeezed);
             if let Some(column) = &given {
@@ -233,7 +236,8 @@ impl MirrorTx<'_> {
     }
 
     fn name_column(&self, definition: &Definition, column: Option<&ColumnName>) -> Result<(), StoreError> {
-        self.conn
+        self.tx
+            .conn
             .execute(
                 "UPDATE custom_field_definitions SET column_name = ?2 WHERE id = ?1",
                 params![definition.id.as_str(), column.map(ColumnName::as_str)],
@@ -256,11 +260,11 @@ impl MirrorTx<'_> {
     ) -> Result<Option<bool>, StoreError> {
         let detail = usize::from(data_type.detail_only());
         let table = Self::tables(feed.object)[detail];
-        let there = physical(&self.conn, table)?;
+        let there = physical(&self.tx.conn, table)?;
         if there.contains(column.as_str()) {
             return Ok(None);
         }
-        self.drop_views()?;
+        self.tx.derived().drop_views()?;
         if there.contains(&column.archived()) {
             self.rename(table, &column.archived(), column.as_str())?;
             if data_type.has_num() {
@@ -271,7 +275,7 @@ impl MirrorTx<'_> {
                 let mut columns = vec![column.as_str().to_string()];
                 columns.extend(data_type.has_num().then(|| column.num()));
                 let key = ["id", feed.object.detail_key()][detail];
-                self.emit_restored(feed.object, table, key, &columns, feed.seen_at)?;
+                self.tx.feed().emit_restored(feed.object, table, key, &columns, feed.seen_at)?;
             }
             return Ok(Some(false));
         }
@@ -290,23 +294,24 @@ impl MirrorTx<'_> {
     /// Archives the column of an archived field: its last values stay in the file, but not in the views.
     fn park(&self, feed: &ColumnFeed, definition: &Definition, column: &ColumnName) -> Result<(), StoreError> {
         let object = feed.object;
-        self.forget_retyped(object, column.as_str())?;
-        self.conn
+        self.tx.feed().forget_retyped(object, column.as_str())?;
+        self.tx
+            .conn
             .execute(
                 "DELETE FROM custom_multi_values WHERE object_type = ?1 AND field_key = ?2",
                 [object.as_str(), definition.key.as_str()],
             )
             .doing("archive a custom column")?;
         for table in Self::tables(object) {
-            let there = physical(&self.conn, table)?;
+            let there = physical(&self.tx.conn, table)?;
             if there.contains(column.as_str()) {
-                self.drop_views()?;
-                self.drop_index(table, column.as_str())?;
+                self.tx.derived().drop_views()?;
+                self.tx.derived().drop_index(table, column.as_str())?;
                 self.rename(table, column.as_str(), &column.archived())?;
                 self.announce(feed, column, ColumnChange::Archived, (Some(definition.data_type), None))?;
             }
             if there.contains(column.as_str()) && definition.data_type.has_num() && there.contains(&column.num()) {
-                self.drop_index(table, &column.num())?;
+                self.tx.derived().drop_index(table, &column.num())?;
                 self.rename(table, &column.num(), &format!("{}_num", column.archived()))?;
             }
         }
@@ -316,9 +321,9 @@ impl MirrorTx<'_> {
     /// Drops the column of an excluded field, with its values.
     fn withdraw(&self, feed: &ColumnFeed, definition: &Definition, column: &ColumnName) -> Result<(), StoreError> {
         let data_type = definition.data_type;
-        self.forget_retyped(feed.object, column.as_str())?;
+        self.tx.feed().forget_retyped(feed.object, column.as_str())?;
         for table in Self::tables(feed.object) {
-            if physical(&self.conn, table)?.contains(column.as_str()) {
+            if physical(&self.tx.conn, table)?.contains(column.as_str()) {
                 self.announce(feed, column, ColumnChange::Removed, (Some(data_type), None))?;
             }
         }
@@ -326,9 +331,9 @@ impl MirrorTx<'_> {
     }
 
     /// Makes the columns of both objects those of their fields, after other fields were excluded.
-    pub(in crate::store) fn reconcile_exclusions(&mut self, seen_at: Instant) -> Result<(), StoreError> {
+    pub(in crate::store) fn reconcile_exclusions(&self, seen_at: Instant) -> Result<(), StoreError> {
         for object in Object::ALL {
-            let known = rows(&self.conn, object)?.into_iter().map(|row| row.definition);
+            let known = rows(&self.tx.conn, object)?.into_iter().map(|row| row.definition);
             let before: Vec<(RecordId, DataType)> = known.map(|known| (known.id, known.data_type)).collect();
             self.reconcile(object, &before, seen_at, &mut Redefined::default())?;
         }
@@ -346,7 +351,7 @@ impl MirrorTx<'_> {
         let detail = usize::from(known.detail_only());
         let table = Self::tables(feed.object)[detail];
         let data_type = row.definition.data_type;
-        if feed.is_kept && physical(&self.conn, table)?.contains(column.as_str()) {
+        if feed.is_kept && physical(&self.tx.conn, table)?.contains(column.as_str()) {
             let change = match (row.is_shown(), data_type) {
                 (false, _) => ColumnChange::Archived,
                 (true, DataType::Unknown) => ColumnChange::Removed,
@@ -354,8 +359,8 @@ impl MirrorTx<'_> {
             };
             if change == ColumnChange::Retyped {
                 let key = ["id", feed.object.detail_key()][detail];
-                self.forget_retyped(feed.object, column.as_str())?;
-                self.keep_retyped_values(feed.object, table, key, column.as_str())?;
+                self.tx.feed().forget_retyped(feed.object, column.as_str())?;
+                self.tx.feed().keep_retyped_values(feed.object, table, key, column.as_str())?;
                 self.announce(feed, column, change, (Some(known), Some(data_type)))?;
             } else {
                 self.announce(feed, column, change, (Some(known), None))?;
@@ -376,7 +381,7 @@ impl MirrorTx<'_> {
             return Ok(());
         }
         let types = (from.map(DataType::as_str), to.map(DataType::as_str));
-        self.remember_column(feed.object, column.as_str(), change, types, feed.seen_at)?;
+        self.tx.feed().remember_column(feed.object, column.as_str(), change, types, feed.seen_at)?;
         let num = |data_type: Option<DataType>| data_type.is_some_and(DataType::has_num).then_some("number");
         let change = match (num(from), num(to), change) {
             (None, None, _) => return Ok(()),
@@ -384,7 +389,7 @@ impl MirrorTx<'_> {
             (None, Some(_), ColumnChange::Retyped) => ColumnChange::Added,
             (_, _, change) => change,
         };
-        self.remember_column(feed.object, &column.num(), change, (num(from), num(to)), feed.seen_at)
+        self.tx.feed().remember_column(feed.object, &column.num(), change, (num(from), num(to)), feed.seen_at)
     }
 
     /// Drops the columns of a field whose type changed, so that the old values are invalid, or that is excluded.
@@ -395,11 +400,11 @@ impl MirrorTx<'_> {
             names.extend([column.num(), format!("{}_num", column.archived())]);
         }
         for table in Self::tables(object) {
-            let there = physical(&self.conn, table)?;
+            let there = physical(&self.tx.conn, table)?;
             for name in names.iter().filter(|name| there.contains(*name)) {
-                self.drop_views()?;
-                self.drop_index(table, name)?;
-                self.drop_user_indexes(table, name)?;
+                self.tx.derived().drop_views()?;
+                self.tx.derived().drop_index(table, name)?;
+                self.tx.derived().drop_user_indexes(table, name)?;
                 self.alter(&format!("ALTER TABLE {table} DROP COLUMN {name}"))?;
             }
         }
@@ -411,22 +416,22 @@ impl MirrorTx<'_> {
     }
 
     fn alter(&self, sql: &str) -> Result<(), StoreError> {
-        self.conn.execute_batch(sql).doing("change the custom columns")
+        self.tx.conn.execute_batch(sql).doing("change the custom columns")
     }
 
     /// Makes a new layout from the definitions, with views and dictionary.
-    pub(in crate::store) fn relayout(&mut self) -> Result<(), StoreError> {
-        self.set_state(&StateKey::Layout, &(self.shapes.layout.version + 1))?;
-        self.shapes = table_shapes_of_file::shapes(&self.conn)?;
+    pub(in crate::store) fn relayout(&self) -> Result<(), StoreError> {
+        self.tx.set_state(&StateKey::Layout, &(self.tx.shapes().layout.version + 1))?;
+        self.tx.set_shapes(table_shapes_of_file::shapes(&self.tx.conn)?);
         for object in Object::ALL {
             // A restored column also restores its values.
-            if self.phase(object)? == Phase::Kept {
-                self.derive(object)?;
+            if self.tx.phase(object)? == Phase::Kept {
+                self.tx.derived().derive(object)?;
             }
         }
-        self.rebuild_views()?;
-        self.rebuild_dictionary()?;
-        self.note_derived()
+        self.tx.derived().rebuild_views()?;
+        self.tx.derived().rebuild_dictionary()?;
+        self.tx.derived().note_derived()
     }
 }
 

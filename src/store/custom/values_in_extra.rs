@@ -11,7 +11,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::upsert::{Phase, Written};
-use crate::store::tx::MirrorTx;
+use crate::store::tx::CustomTx;
 
 const DOING: &str = "fill a custom column";
 
@@ -50,7 +50,7 @@ impl ReadTx<'_> {
     }
 }
 
-impl MirrorTx<'_> {
+impl CustomTx<'_> {
     /// Moves values of a row from its `extra` into their columns; what does not fit its column stays there.
     pub fn fill_from_extra(
         &self,
@@ -61,15 +61,15 @@ impl MirrorTx<'_> {
         phase: Phase,
     ) -> Result<(), StoreError> {
         let (shape, shown, stamp) = if of_details {
-            (self.shapes.detail(object), FieldProjection::Detail, "fetched_at")
+            (self.tx.shapes().detail(object), FieldProjection::Detail, "fetched_at")
         } else {
-            (self.shapes.list(object), FieldProjection::List, "synced_at")
+            (self.tx.shapes().list(object), FieldProjection::List, "synced_at")
         };
-        let Some((_, old, stamped_at)) = self.version(shape.table, shape.key, stamp, record)? else {
+        let Some((_, old, stamped_at)) = self.tx.records().version(shape.table, shape.key, stamp, record)? else {
             return Ok(());
         };
         let old = old.map(|text| Extra::from_json(&text)).unwrap_or_default();
-        let mut extra = self.without_fields_of(object, record, shown, old);
+        let mut extra = self.tx.records().without_fields_of(object, record, shown, old);
         let kept = if of_details { &record.detail_extra } else { &record.extra };
         for (group, members) in kept.nested.iter().chain(&record.extra.nested) {
             let stays = extra.nested.entry(group.clone()).or_default();
@@ -79,14 +79,14 @@ impl MirrorTx<'_> {
         // Nothing was read: the row is as old as before.
         let asked = RequestStamp { at: stamped_at.parse().unwrap_or(asked.at), ..asked.clone() };
         let now = asked.at;
-        let written = self.write(object, &shape, record, extra.to_json().as_deref(), &asked, phase)?;
+        let written = self.tx.records().write(object, &shape, record, extra.to_json().as_deref(), &asked, phase)?;
         if !of_details {
-            self.finish(object, record, written, &asked, phase)?;
+            self.tx.records().finish(object, record, written, &asked, phase)?;
         } else if let Written::Updated(differences) = written {
-            self.unsearch_changed(object, record.id.as_str(), true, &differences, phase);
+            self.tx.derived().unsearch_changed(object, record.id.as_str(), true, &differences, phase);
             let differences = of_detail(differences);
             if phase == Phase::Kept && !differences.is_empty() {
-                self.remember(object, record.id.as_str(), "update", &differences, now)?;
+                self.tx.feed().remember(object, record.id.as_str(), "update", &differences, now)?;
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ use crate::store::file::open;
 use crate::store::reader::ReadTx;
 use crate::store::records::upsert::Phase;
 use crate::store::state_keys::StateKey;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::DerivedTx;
 
 /// SQLite's page cache for sequential reads, in KiB.
 const SMALL_CACHE_KIB: i32 = 1024;
@@ -28,42 +28,42 @@ impl ReadTx<'_> {
     }
 }
 
-impl MirrorTx<'_> {
+impl DerivedTx<'_> {
     /// Ends an object's first copy: builds its derived data, which is updated with every page from now on.
     pub fn finish_first_copy(&self, object: Object) -> Result<(), StoreError> {
-        if self.phase(object)? == Phase::Kept {
+        if self.tx.phase(object)? == Phase::Kept {
             return Ok(());
         }
         self.derive(object)?;
-        self.set_state(&StateKey::Copied(object), &true)?;
+        self.tx.set_state(&StateKey::Copied(object), &true)?;
         if object == Object::Company {
             // Contacts may be published without companies, but with their names, which the copy has just filled in.
-            self.requeue_all(Object::Contact)?;
+            self.tx.feed().requeue_all(Object::Contact)?;
         }
         self.fit_cache()
     }
 
     /// Builds derived data that another revision of the program built, or that a process which was killed did not build.
-    pub(in crate::store) fn catch_up(&mut self) -> Result<(), StoreError> {
-        if self.state::<String>(&StateKey::Derived)?.as_ref() != Some(&*REVISION) {
-            self.relayout()?;
+    pub(in crate::store) fn catch_up(&self) -> Result<(), StoreError> {
+        if self.tx.state::<String>(&StateKey::Derived)?.as_ref() != Some(&*REVISION) {
+            self.tx.custom().relayout()?;
         }
         self.fit_cache()
     }
 
     /// Changes the settings of views, indexes and search, and rebuilds what depends on them.
-    pub fn configure_views(&mut self, options: &ViewOptions) -> Result<(), StoreError> {
-        let known: ViewOptions = self.state(&StateKey::ViewOptions)?.unwrap_or_default();
+    pub fn configure_views(&self, options: &ViewOptions) -> Result<(), StoreError> {
+        let known: ViewOptions = self.tx.state(&StateKey::ViewOptions)?.unwrap_or_default();
         // What was excluded in the meantime, and is again, has values in the file.
         let still_erased = known.erased.iter().filter(|column| options.exclude.contains(column)).cloned().collect();
         let options = ViewOptions { erased: still_erased, ..options.clone() };
         if known != options {
-            self.set_state(&StateKey::ViewOptions, &options)?;
+            self.tx.set_state(&StateKey::ViewOptions, &options)?;
             self.set_search_form(options.search)?;
             if known.exclude != options.exclude {
-                self.change_exclusions(&known.exclude, &options)?;
+                self.tx.custom().change_exclusions(&known.exclude, &options)?;
             }
-            self.relayout()?;
+            self.tx.custom().relayout()?;
         }
         self.refresh_view_files()
     }
@@ -71,7 +71,7 @@ impl MirrorTx<'_> {
     /// Sets SQLite's cache to what is still to be written.
     fn fit_cache(&self) -> Result<(), StoreError> {
         for object in Object::ALL {
-            if self.phase(object)? == Phase::FirstCopy {
+            if self.tx.phase(object)? == Phase::FirstCopy {
                 return self.cache(open::CACHE_KIB);
             }
         }
@@ -80,7 +80,7 @@ impl MirrorTx<'_> {
 
     /// Records that all derived data is built by this revision of the program.
     pub(in crate::store) fn note_derived(&self) -> Result<(), StoreError> {
-        self.set_state(&StateKey::Derived, &*REVISION)
+        self.tx.set_state(&StateKey::Derived, &*REVISION)
     }
 
     /// Updates everything that is derived from an object's rows to the current columns.
@@ -96,13 +96,16 @@ impl MirrorTx<'_> {
     }
 
     fn cache(&self, kib: i32) -> Result<(), StoreError> {
-        self.conn.pragma_update(None, "cache_size", -kib).doing("set the size of the cache")
+        self.tx.conn.pragma_update(None, "cache_size", -kib).doing("set the size of the cache")
     }
 
     fn rebuild_multi_values(&self, object: Object) -> Result<(), StoreError> {
         let doing = "build the rows of multi-selects";
-        self.conn.execute("DELETE FROM custom_multi_values WHERE object_type = ?1", [object.as_str()]).doing(doing)?;
-        for field in self.layout().of(object).fields().iter().filter(|f| f.data_type == DataType::MultiSelect) {
+        self.tx
+            .conn
+            .execute("DELETE FROM custom_multi_values WHERE object_type = ?1", [object.as_str()])
+            .doing(doing)?;
+        for field in self.tx.layout().of(object).fields().iter().filter(|f| f.data_type == DataType::MultiSelect) {
             // The plus prevents SQLite from reading the rows by their ids, in random order: sorting is cheaper.
             let sql = format!(
                 "INSERT INTO custom_multi_values (object_type, record_id, field_key, position, value)
@@ -111,7 +114,7 @@ impl MirrorTx<'_> {
                 table = object.table(),
                 column = field.column,
             );
-            self.conn.execute(&sql, [object.as_str(), field.key.as_str()]).doing(doing)?;
+            self.tx.conn.execute(&sql, [object.as_str(), field.key.as_str()]).doing(doing)?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::store::derived::view_columns as views;
 use crate::store::error::{Doing, StoreError};
 use crate::store::program_objects::lookup_view;
 use crate::store::records::shape::{DEFINITIONS, Shape, Source};
-use crate::store::tx::MirrorTx;
+use crate::store::tx::DerivedTx;
 
 /// One line of the dictionary.
 #[derive(Clone)]
@@ -166,19 +166,20 @@ const PLAIN: [&str; 18] = [
     "mirror_columns",
 ];
 
-impl MirrorTx<'_> {
+impl DerivedTx<'_> {
     /// Rebuilds the dictionary.
     pub(in crate::store) fn rebuild_dictionary(&self) -> Result<(), StoreError> {
         let doing = "remake the data dictionary";
-        self.conn.execute("DELETE FROM mirror_columns", []).doing(doing)?;
+        self.tx.conn.execute("DELETE FROM mirror_columns", []).doing(doing)?;
         let labels = self.labels()?;
         for object in Object::ALL {
-            let custom = self.shapes.layout.of(object);
-            let (list, detail) = (self.shapes.list(object), self.shapes.detail(object));
+            let shapes = self.tx.shapes();
+            let custom = shapes.layout.of(object);
+            let (list, detail) = (shapes.list(object), shapes.detail(object));
             let of_list = shaped(&list, object.resource(), custom, &labels);
             let of_detail = shaped(&detail, object.resource(), custom, &labels);
-            let archived = &self.shapes.extras(object).archived;
-            let mut full: Vec<Entry> = views::columns(&self.shapes, object)
+            let archived = &shapes.extras(object).archived;
+            let mut full: Vec<Entry> = views::columns(&self.tx.shapes(), object)
                 .into_iter()
                 .filter_map(|shown| {
                     if let Some(column) = archived.iter().find(|column| column.name == shown.name) {
@@ -205,27 +206,31 @@ impl MirrorTx<'_> {
             self.enter(lookup_view(object), &full)?;
         }
         let none = CustomFields::default();
-        self.enter("team_members", &shaped(&self.shapes.team(), Resource::TeamMembers, &none, &[]))?;
-        let mut definitions = shaped(&self.shapes.definitions(), Resource::CustomFields, &none, &[]);
+        self.enter("team_members", &shaped(&self.tx.shapes().team(), Resource::TeamMembers, &none, &[]))?;
+        let mut definitions = shaped(&self.tx.shapes().definitions(), Resource::CustomFields, &none, &[]);
         let about = "the column that holds the values; NULL where they are kept in extra";
         definitions.insert(definitions.len() - 2, Entry::own("column_name", "text", about));
         self.enter(DEFINITIONS, &definitions)?;
         for table in PLAIN {
-            self.enter(table, &plain(&self.conn, table)?)?;
+            self.enter(table, &plain(&self.tx.conn, table)?)?;
         }
         Ok(())
     }
 
     fn labels(&self) -> Result<Vec<(String, String)>, StoreError> {
         let doing = "read the custom field definitions";
-        let mut stmt =
-            self.conn.prepare("SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL").doing(doing)?;
+        let mut stmt = self
+            .tx
+            .conn
+            .prepare("SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL")
+            .doing(doing)?;
         stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(doing)
     }
 
     fn enter(&self, table: &str, entries: &[Entry]) -> Result<(), StoreError> {
         let doing = "remake the data dictionary";
         let mut stmt = self
+            .tx
             .conn
             .prepare_cached("INSERT INTO mirror_columns VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
             .doing(doing)?;

@@ -16,7 +16,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::accepted_values;
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::DerivedTx;
 
 const DOING: &str = "build the indexes";
 const SHARED: &str = include_str!("../../../schema/indexes_after_first_copy/shared.sql");
@@ -73,12 +73,12 @@ impl ReadTx<'_> {
     }
 }
 
-impl MirrorTx<'_> {
+impl DerivedTx<'_> {
     /// Builds missing indexes of an object, and drops those of custom fields that no longer have one.
     pub(in crate::store) fn bring_indexes_in_step(&self, object: Object) -> Result<(), StoreError> {
-        self.conn.execute_batch(standard(object)).doing(DOING)?;
-        self.conn.execute_batch(SHARED).doing(DOING)?;
-        let editable = self.editable(object)?;
+        self.tx.conn.execute_batch(standard(object)).doing(DOING)?;
+        self.tx.conn.execute_batch(SHARED).doing(DOING)?;
+        let editable = self.tx.edits().editable(object)?;
         let configured = self.configured_indexes(object)?;
         for table in [object.table(), object.detail_table()] {
             let mut columns = if table == object.table() { self.indexed_columns(object)? } else { Vec::new() };
@@ -93,10 +93,10 @@ impl MirrorTx<'_> {
             }
             let there = self.custom_indexes(table)?;
             for index in there.iter().filter(|index| !wanted.contains_key(*index)) {
-                self.conn.execute_batch(&format!("DROP INDEX {index}")).doing(DOING)?;
+                self.tx.conn.execute_batch(&format!("DROP INDEX {index}")).doing(DOING)?;
             }
             for (index, column) in wanted.iter().filter(|(index, _)| !there.contains(*index)) {
-                self.conn.execute_batch(&format!("CREATE INDEX {index} ON {table} ({column})")).doing(DOING)?;
+                self.tx.conn.execute_batch(&format!("CREATE INDEX {index} ON {table} ({column})")).doing(DOING)?;
             }
         }
         Ok(())
@@ -104,8 +104,8 @@ impl MirrorTx<'_> {
 
     /// The configured columns of an object that exist, each with its table.
     fn configured_indexes(&self, object: Object) -> Result<Vec<(&'static str, String)>, StoreError> {
-        let options: ViewOptions = self.state(&StateKey::ViewOptions)?.unwrap_or_default();
-        let named = options.indexes.iter().filter_map(|entry| configured(&self.conn, entry).transpose());
+        let options: ViewOptions = self.tx.state(&StateKey::ViewOptions)?.unwrap_or_default();
+        let named = options.indexes.iter().filter_map(|entry| configured(&self.tx.conn, entry).transpose());
         let named: Result<Vec<_>, StoreError> = named.collect();
         Ok(named?.into_iter().filter(|(table, _)| [object.table(), object.detail_table()].contains(table)).collect())
     }
@@ -113,7 +113,7 @@ impl MirrorTx<'_> {
     /// Drops the index of a column that is about to be parked or dropped.
     pub(in crate::store) fn drop_index(&self, table: &str, column: &str) -> Result<(), StoreError> {
         for index in [name(table, column), name_in_view(table, column)] {
-            self.conn.execute_batch(&format!("DROP INDEX IF EXISTS {index}")).doing("drop an index")?;
+            self.tx.conn.execute_batch(&format!("DROP INDEX IF EXISTS {index}")).doing("drop an index")?;
         }
         Ok(())
     }
@@ -122,6 +122,7 @@ impl MirrorTx<'_> {
     /// multi-selects have their own table.
     fn indexed_columns(&self, object: Object) -> Result<Vec<String>, StoreError> {
         let mut stmt = self
+            .tx
             .conn
             .prepare_cached(
                 "SELECT column_name, data_type FROM custom_field_definitions
@@ -144,7 +145,8 @@ impl MirrorTx<'_> {
 
     /// The indexes of a table that this program created; those of users have other names.
     fn custom_indexes(&self, table: &str) -> Result<BTreeSet<String>, StoreError> {
-        self.conn
+        self.tx
+            .conn
             .prepare_cached(
                 "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1
                  AND (substr(name, 1, length(?1) + 4) = 'ix_' || ?1 || '_'

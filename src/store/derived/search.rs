@@ -25,7 +25,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::upsert::{ColumnDifference, Phase};
 use crate::store::state_keys::StateKey;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::DerivedTx;
 
 const DOING: &str = "keep the search index";
 
@@ -71,11 +71,11 @@ impl ReadTx<'_> {
     }
 }
 
-impl MirrorTx<'_> {
+impl DerivedTx<'_> {
     /// Marks a record's document as out of date.
     pub(in crate::store) fn unsearch(&self, object: Object, id: &str, phase: Phase) {
         if phase == Phase::Kept {
-            self.pending.stale_documents.borrow_mut().insert((object, id.into()));
+            self.tx.pending.stale_documents.borrow_mut().insert((object, id.into()));
         }
     }
 
@@ -88,7 +88,7 @@ impl MirrorTx<'_> {
         differences: &[ColumnDifference],
         phase: Phase,
     ) {
-        let document = self.shapes.document(object);
+        let document = self.tx.shapes().document(object);
         if differences.iter().any(|(column, ..)| document.takes(detail, column)) {
             self.unsearch(object, id, phase);
         }
@@ -96,21 +96,21 @@ impl MirrorTx<'_> {
 
     /// Writes the documents that became out of date in this transaction.
     pub(in crate::store) fn settle_search(&self) -> Result<(), StoreError> {
-        let stale = self.pending.stale_documents.take();
+        let stale = self.tx.pending.stale_documents.take();
         for object in Object::ALL {
             let mut ids = stale.iter().filter(|(of, _)| *of == object).map(|(_, id)| id.as_str()).peekable();
             if ids.peek().is_none() {
                 continue;
             }
-            self.conn.execute_batch("SAVEPOINT search").doing(DOING)?;
+            self.tx.conn.execute_batch("SAVEPOINT search").doing(DOING)?;
             // What SQLite would write with the commit is written here, where a failure costs nothing else.
             let table = object.search_table();
             let flush = format!("INSERT INTO {table} ({table}) VALUES ('flush')");
             if let Err(error) = self.write_documents(object, ids).and_then(|()| self.run(&flush, &[])) {
-                self.conn.execute_batch("ROLLBACK TO search").doing(DOING)?;
+                self.tx.conn.execute_batch("ROLLBACK TO search").doing(DOING)?;
                 self.mend_search(object, &error_chain(&error))?;
             }
-            self.conn.execute_batch("RELEASE search").doing(DOING)?;
+            self.tx.conn.execute_batch("RELEASE search").doing(DOING)?;
         }
         Ok(())
     }
@@ -118,11 +118,11 @@ impl MirrorTx<'_> {
     /// Builds an index anew if it is damaged: it is derived, and must not stop the page that it is derived from. An error that
     /// has another reason occurs again here.
     fn mend_search(&self, object: Object, why: &str) -> Result<(), StoreError> {
-        let options: ViewOptions = self.state(&StateKey::ViewOptions)?.unwrap_or_default();
-        let document = self.shapes.document(object);
+        let options: ViewOptions = self.tx.state(&StateKey::ViewOptions)?.unwrap_or_default();
+        let document = self.tx.shapes().document(object);
         self.recreate_search(object, options.search)?;
         self.build_search(object, &document)?;
-        self.set_state(&StateKey::Searched(object), &document.custom)?;
+        self.tx.set_state(&StateKey::Searched(object), &document.custom)?;
         tracing::warn!("The search index of {} was damaged, and was built again: {why}", object.table());
         Ok(())
     }
@@ -130,7 +130,7 @@ impl MirrorTx<'_> {
     /// Builds the indexes anew that another program has damaged, as far as a few counts show it.
     pub(in crate::store) fn mend_searches(&self) -> Result<(), StoreError> {
         for object in Object::ALL {
-            if let Some(why) = self.search_damage(object)? {
+            if let Some(why) = self.tx.search_damage(object)? {
                 self.mend_search(object, &why)?;
             }
         }
@@ -142,6 +142,7 @@ impl MirrorTx<'_> {
         let mut new = Vec::new();
         for id in ids {
             let docid: Option<i64> = self
+                .tx
                 .conn
                 .prepare_cached("SELECT docid FROM search_documents WHERE object_type = ?1 AND record_id = ?2")
                 .and_then(|mut stmt| stmt.query_row([object.as_str(), id], |row| row.get(0)).optional())
@@ -153,7 +154,7 @@ impl MirrorTx<'_> {
                 None => new.push(id),
             }
         }
-        let document = self.shapes.document(object);
+        let document = self.tx.shapes().document(object);
         for (docid, id) in known {
             match self.document(&document, id)? {
                 Some(columns) => self.update_document(&document, docid, columns)?,
@@ -172,7 +173,8 @@ impl MirrorTx<'_> {
     }
 
     fn document(&self, document: &Document, id: &str) -> Result<Option<Vec<Value>>, StoreError> {
-        self.conn
+        self.tx
+            .conn
             .prepare_cached(&document.select_one)
             .and_then(|mut stmt| stmt.query_row([id], |row| document.read(row)).optional())
             .doing(DOING)
@@ -180,7 +182,8 @@ impl MirrorTx<'_> {
 
     fn update_document(&self, document: &Document, docid: i64, columns: Vec<Value>) -> Result<(), StoreError> {
         let values = std::iter::once(docid.into()).chain(columns);
-        self.conn
+        self.tx
+            .conn
             .prepare_cached(&document.update)
             .and_then(|mut stmt| stmt.execute(params_from_iter(values)))
             .doing(DOING)?;
@@ -195,9 +198,10 @@ impl MirrorTx<'_> {
         columns: Vec<Value>,
     ) -> Result<(), StoreError> {
         self.run("INSERT INTO search_documents (object_type, record_id) VALUES (?1, ?2)", &[&object.as_str(), &id])?;
-        let docid = self.conn.last_insert_rowid();
+        let docid = self.tx.conn.last_insert_rowid();
         let values = [docid.into(), id.to_string().into()].into_iter().chain(columns);
-        self.conn
+        self.tx
+            .conn
             .prepare_cached(&document.insert)
             .and_then(|mut stmt| stmt.execute(params_from_iter(values)))
             .doing(DOING)?;
@@ -205,15 +209,15 @@ impl MirrorTx<'_> {
     }
 
     fn run(&self, sql: &str, values: &[&dyn ToSql]) -> Result<(), StoreError> {
-        self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
+        self.tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
         Ok(())
     }
 
     /// Updates an object's index to the custom fields: builds it if there is none, and rewrites documents that differ
     /// if other custom texts are searched now.
     pub(in crate::store) fn bring_search_in_step(&self, object: Object) -> Result<(), StoreError> {
-        let document = self.shapes.document(object);
-        let built = match self.state::<Vec<String>>(&StateKey::Searched(object))? {
+        let document = self.tx.shapes().document(object);
+        let built = match self.tx.state::<Vec<String>>(&StateKey::Searched(object))? {
             Some(custom) if custom == document.custom => return Ok(()),
             Some(_) => self.compare_documents(object, &document),
             None => self.build_search(object, &document),
@@ -221,16 +225,17 @@ impl MirrorTx<'_> {
         if let Err(error) = built {
             return self.mend_search(object, &error_chain(&error));
         }
-        self.set_state(&StateKey::Searched(object), &document.custom)
+        self.tx.set_state(&StateKey::Searched(object), &document.custom)
     }
 
     /// Writes every record's document, in the table's order. Statements and buffers are reused, because this is a good
     /// part of a first copy's time.
     fn build_search(&self, object: Object, document: &Document) -> Result<(), StoreError> {
         // Documents of an index with an unknown form.
-        self.conn.execute(&format!("DELETE FROM {}", document.table), []).doing(DOING)?;
-        self.conn.execute("DELETE FROM search_documents WHERE object_type = ?1", [object.as_str()]).doing(DOING)?;
+        self.tx.conn.execute(&format!("DELETE FROM {}", document.table), []).doing(DOING)?;
+        self.tx.conn.execute("DELETE FROM search_documents WHERE object_type = ?1", [object.as_str()]).doing(DOING)?;
         let before: i64 = self
+            .tx
             .conn
             .query_row("SELECT coalesce(max(docid), 0) FROM search_documents", [], |row| row.get(0))
             .doing(DOING)?;
@@ -239,9 +244,9 @@ impl MirrorTx<'_> {
              SELECT ?1 + rowid, ?2, id FROM {} ORDER BY rowid",
             object.table()
         );
-        self.conn.execute(&map, params![before, object.as_str()]).doing(DOING)?;
-        let mut records = self.conn.prepare(&document.select_all).doing(DOING)?;
-        let mut insert = self.conn.prepare(&document.insert).doing(DOING)?;
+        self.tx.conn.execute(&map, params![before, object.as_str()]).doing(DOING)?;
+        let mut records = self.tx.conn.prepare(&document.select_all).doing(DOING)?;
+        let mut insert = self.tx.conn.prepare(&document.insert).doing(DOING)?;
         let mut columns = document.blank();
         let mut rows = records.query([]).doing(DOING)?;
         while let Some(row) = rows.next().doing(DOING)? {
@@ -264,6 +269,7 @@ impl MirrorTx<'_> {
         let mut last = i64::MIN;
         loop {
             let next: Option<(i64, String)> = self
+                .tx
                 .conn
                 .prepare_cached(
                     "SELECT docid, record_id FROM search_documents WHERE docid > ?1 AND +object_type = ?2
@@ -276,6 +282,7 @@ impl MirrorTx<'_> {
             let Some((docid, id)) = next else { return Ok(()) };
             last = docid;
             let stored = self
+                .tx
                 .conn
                 .prepare_cached(&document.stored)
                 .and_then(|mut stmt| stmt.query_row([docid], |row| document.read_stored(row)))

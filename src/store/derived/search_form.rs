@@ -7,7 +7,7 @@ use crate::model::catalogue::Object;
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::migrate;
 use crate::store::state_keys::StateKey;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::DerivedTx;
 
 const DOING: &str = "make the search index";
 
@@ -38,11 +38,12 @@ impl SearchForm {
     }
 }
 
-impl MirrorTx<'_> {
+impl DerivedTx<'_> {
     /// Recreates the search tables if the tokenization changed. They are filled if the first copy is complete.
     pub(in crate::store) fn set_search_form(&self, form: SearchForm) -> Result<(), StoreError> {
         for object in Object::ALL {
             let sql: Option<String> = self
+                .tx
                 .conn
                 .query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [object.search_table()], |row| row.get(0))
                 .optional()
@@ -51,7 +52,7 @@ impl MirrorTx<'_> {
                 continue;
             }
             self.recreate_search(object, form)?;
-            self.clear_state(&StateKey::Searched(object))?;
+            self.tx.clear_state(&StateKey::Searched(object))?;
         }
         Ok(())
     }
@@ -72,16 +73,17 @@ impl MirrorTx<'_> {
              INSERT OR REPLACE INTO {table}_config VALUES ('version', 4)"
         );
         let is_there: bool = self
+            .tx
             .conn
             .query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = ?1)", [table], |row| row.get(0))
             .doing(DOING)?;
         if is_there {
-            self.conn.execute_batch(&format!("{openable}; DROP TABLE {table}")).doing(DOING)?;
+            self.tx.conn.execute_batch(&format!("{openable}; DROP TABLE {table}")).doing(DOING)?;
         }
         // Another program may have dropped the table and left its parts.
         for part in PARTS {
-            self.conn.execute_batch(&format!("DROP TABLE IF EXISTS {table}_{part}")).doing(DOING)?;
+            self.tx.conn.execute_batch(&format!("DROP TABLE IF EXISTS {table}_{part}")).doing(DOING)?;
         }
-        self.conn.execute_batch(&format!("{begin}{columns}{TOKENIZE} '{}')", form.tokenizer())).doing(DOING)
+        self.tx.conn.execute_batch(&format!("{begin}{columns}{TOKENIZE} '{}')", form.tokenizer())).doing(DOING)
     }
 }

@@ -12,19 +12,19 @@ use crate::store::derived::{history_views, lookup_views};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::accepted_values;
 use crate::store::program_objects::{history_view, lookup_view};
-use crate::store::tx::MirrorTx;
+use crate::store::tx::DerivedTx;
 
 /// A text column as an expression without affinity. An index on the same expression serves filters on it.
 pub(in crate::store) fn as_written(column: &str) -> String {
     format!("coalesce({column}, NULL)")
 }
 
-impl MirrorTx<'_> {
+impl DerivedTx<'_> {
     pub(in crate::store) fn drop_views(&self) -> Result<(), StoreError> {
         self.remove_user_objects()?;
         for object in Object::ALL {
             for view in [object.full_view(), lookup_view(object), history_view(object)] {
-                self.conn.execute_batch(&format!("DROP VIEW IF EXISTS {view}")).doing("remake the views")?;
+                self.tx.conn.execute_batch(&format!("DROP VIEW IF EXISTS {view}")).doing("remake the views")?;
             }
         }
         Ok(())
@@ -33,11 +33,11 @@ impl MirrorTx<'_> {
     pub(in crate::store) fn rebuild_views(&self) -> Result<(), StoreError> {
         self.drop_views()?;
         for object in Object::ALL {
-            let (list, detail) = (self.shapes.list(object), self.shapes.detail(object));
+            let (list, detail) = (self.tx.shapes().list(object), self.tx.shapes().detail(object));
             // A trigger must see a value as it was written: an expression has no affinity that would convert it to text
             // first. DuckDB, which parses the views of SQLite files, supports `coalesce` of a text, but not `+`.
-            let editable = self.editable(object)?;
-            let columns = columns(&self.shapes, object);
+            let editable = self.tx.edits().editable(object)?;
+            let columns = columns(&self.tx.shapes(), object);
             let shown: Vec<String> = columns
                 .iter()
                 .map(|column| match editable.get(&column.name) {
@@ -61,19 +61,19 @@ impl MirrorTx<'_> {
                 details = detail.table,
                 key = detail.key,
             );
-            self.conn.execute_batch(&sql).doing("remake the views")?;
+            self.tx.conn.execute_batch(&sql).doing("remake the views")?;
             let lookup = lookup_views::create(object, &list, &detail, &columns);
-            self.conn.execute_batch(&lookup).doing("recreate the views for joins")?;
+            self.tx.conn.execute_batch(&lookup).doing("recreate the views for joins")?;
             let mut archived = Vec::new();
             for (table, is_detail) in [(list.table, false), (detail.table, true)] {
-                let names = physical(&self.conn, table)?.into_iter().filter(|name| name.starts_with("archived_"));
+                let names = physical(&self.tx.conn, table)?.into_iter().filter(|name| name.starts_with("archived_"));
                 archived.extend(names.map(|name| (name, is_detail)));
             }
             let history = history_views::create(object, &list, &detail, columns, &archived);
-            self.conn.execute_batch(&history).doing("remake the views of the history")?;
+            self.tx.conn.execute_batch(&history).doing("remake the views of the history")?;
         }
-        self.make_edit_triggers()?;
-        self.make_table_guards()?;
+        self.tx.edits().make_edit_triggers()?;
+        self.tx.edits().make_table_guards()?;
         self.restore_user_objects()
     }
 }

@@ -21,7 +21,7 @@ use crate::store::tx::MirrorTx;
 /// Returns the error of `work`, or a [`StoreError`] if there is no mirror or it cannot be written.
 pub fn write_beside<T, E: From<StoreError>>(
     path: &Path,
-    work: impl FnOnce(&mut MirrorTx<'_>) -> Result<T, E>,
+    work: impl FnOnce(&MirrorTx<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut conn = open::editor(path)?;
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).doing("begin a transaction")?;

@@ -9,7 +9,7 @@ use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::open;
 use crate::store::outbox::{OPEN, edits};
-use crate::store::tx::MirrorTx;
+use crate::store::tx::EditsTx;
 
 const DOING: &str = "keep the delays of edits";
 
@@ -18,7 +18,7 @@ fn key(scope: DelayScope, record: &RecordId) -> &str {
     if scope == DelayScope::Record { record.as_str() } else { "" }
 }
 
-impl MirrorTx<'_> {
+impl EditsTx<'_> {
     /// The delay of a record, or of its object or custom fields. An unreadable delay counts as none.
     pub fn delay(
         &self,
@@ -27,7 +27,7 @@ impl MirrorTx<'_> {
         record: &RecordId,
     ) -> Result<Option<RetryDelay>, StoreError> {
         let row: Option<(i64, i64, String, String)> = self
-            .conn
+            .tx.conn
             .prepare_cached(
                 "SELECT requests, recent, last_at, not_before FROM outbox_delays WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3",
             )
@@ -53,7 +53,8 @@ impl MirrorTx<'_> {
         delay: RetryDelay,
         api_key: &str,
     ) -> Result<(), StoreError> {
-        self.conn
+        self.tx
+            .conn
             .prepare_cached("INSERT OR REPLACE INTO outbox_delays VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
             .and_then(|mut stmt| {
                 let RetryDelay { requests, recent, last_at, not_before } = delay;
@@ -75,7 +76,8 @@ impl MirrorTx<'_> {
 
     /// Ends a delay.
     pub fn end_delay(&self, object: Object, scope: DelayScope, record: &RecordId) -> Result<(), StoreError> {
-        self.conn
+        self.tx
+            .conn
             .prepare_cached("DELETE FROM outbox_delays WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3")
             .and_then(|mut stmt| stmt.execute(params![object.as_str(), scope.as_str(), key(scope, record)]))
             .doing(DOING)?;
@@ -84,7 +86,8 @@ impl MirrorTx<'_> {
 
     /// Ends a record's delay at once, on a person's request.
     pub fn shorten_delay(&self, object: Object, record: &RecordId, now: Instant) -> Result<(), StoreError> {
-        self.conn
+        self.tx
+            .conn
             .prepare_cached(
                 "UPDATE outbox_delays SET not_before = ?3, recent = 0
                  WHERE object_type = ?1 AND scope = 'record' AND record_id = ?2",
@@ -96,7 +99,8 @@ impl MirrorTx<'_> {
 
     /// Ends the delays of a different API key, and those of records without edits.
     pub fn end_obsolete_delays(&self, api_key: &str) -> Result<(), StoreError> {
-        self.conn
+        self.tx
+            .conn
             .execute(
                 &format!(
                     "DELETE FROM outbox_delays WHERE api_key IS NOT ?1

@@ -6,12 +6,12 @@
 
 use crate::store::error::{Doing, StoreError};
 use crate::store::program_objects::GUARDED_TABLES;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::EditsTx;
 
 /// What to do instead of writing to the outbox, whose trail says what was done.
 const OUTBOX: &str = "contacts_full and companies_full take edits, crm-mirror outbox decides on them";
 
-impl MirrorTx<'_> {
+impl EditsTx<'_> {
     /// Creates the missing triggers.
     pub(in crate::store) fn make_table_guards(&self) -> Result<(), StoreError> {
         for (table, what, and) in [
@@ -44,6 +44,6 @@ impl MirrorTx<'_> {
 SELECT RAISE(ABORT, '{table} is written by crm-mirror alone: {instead}'); END",
             what.to_lowercase()
         );
-        self.conn.execute_batch(&sql).doing("guard the tables")
+        self.tx.conn.execute_batch(&sql).doing("guard the tables")
     }
 }

@@ -12,7 +12,7 @@ use crate::model::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::OPEN;
 use crate::store::state_keys::StateKey;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::EditsTx;
 
 const DOING: &str = "hold the open edits";
 
@@ -60,15 +60,18 @@ pub(in crate::store) fn hold_open_edits(
     Ok(held as u64)
 }
 
-impl MirrorTx<'_> {
+impl EditsTx<'_> {
     /// Holds every edit that is queued or being sent, because the mirror becomes that of another workspace, and notes that
     /// those that were applied before were applied in the other one. Returns the number of held edits. Write it with
     /// [`Store::write_durably`](crate::store::Store::write_durably).
     pub fn hold_for_another_workspace(&self, now: Instant) -> Result<u64, StoreError> {
-        let last: i64 =
-            self.conn.query_row("SELECT coalesce(max(id), 0) FROM outbox_events", [], |row| row.get(0)).doing(DOING)?;
-        self.set_state(&StateKey::AcceptedAfter, &last)?;
+        let last: i64 = self
+            .tx
+            .conn
+            .query_row("SELECT coalesce(max(id), 0) FROM outbox_events", [], |row| row.get(0))
+            .doing(DOING)?;
+        self.tx.set_state(&StateKey::AcceptedAfter, &last)?;
         let why = "held because another workspace was accepted: the edit was made before";
-        hold_open_edits(&self.conn, Requests::Discard, why, now)
+        hold_open_edits(&self.tx.conn, Requests::Discard, why, now)
     }
 }

@@ -6,11 +6,11 @@ use crate::model::{EditState, Instant, Object};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::NEW;
 use crate::store::outbox::steps::EditStep;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::EditsTx;
 
 const DOING: &str = "count new edits";
 
-impl MirrorTx<'_> {
+impl EditsTx<'_> {
     /// The number of edits that were never sent, held ones included, or were first sent at this time or later by the steady
     /// clock; counted up to `most` + 1.
     pub fn new_edits(&self, since: Instant, most: u64) -> Result<u64, StoreError> {
@@ -21,6 +21,7 @@ impl MirrorTx<'_> {
              WHERE tried_at IS NOT NULL AND tried_at >= ?1 LIMIT ?2))"
         );
         let count: i64 = self
+            .tx
             .conn
             .prepare_cached(&sql)
             .and_then(|mut stmt| stmt.query_row(params![since.to_string(), most], |row| row.get(0)))
@@ -32,6 +33,7 @@ impl MirrorTx<'_> {
     pub fn any_unreleased(&self, edits: &[i64]) -> Result<bool, StoreError> {
         for edit in edits {
             let unreleased: bool = self
+                .tx
                 .conn
                 .prepare_cached(
                     "SELECT EXISTS (SELECT 1 FROM outbox WHERE id = ?1 AND tried_at IS NULL AND released_at IS NULL)",
@@ -62,6 +64,7 @@ impl MirrorTx<'_> {
             "SELECT id FROM outbox WHERE {NEW} AND state = 'queued' AND released_at IS NULL AND {condition} ORDER BY id"
         );
         let ids: Vec<i64> = self
+            .tx
             .conn
             .prepare_cached(&sql)
             .and_then(|mut stmt| stmt.query_map(values, |row| row.get(0))?.collect())
@@ -74,7 +77,8 @@ impl MirrorTx<'_> {
 
     /// Records that a person released an edit.
     pub fn note_released(&self, edit: i64, now: Instant) -> Result<(), StoreError> {
-        self.conn
+        self.tx
+            .conn
             .prepare_cached("UPDATE outbox SET released_at = ?2 WHERE id = ?1")
             .and_then(|mut stmt| stmt.execute(params![edit, now.to_string()]))
             .doing("release an edit")?;

@@ -31,24 +31,26 @@ const OPERATIONS: [(&str, Operation); 21] = [
     ("edits_of", |tx, id, _| tx.edits_of(CONTACT, id).map(drop)),
     ("edited_records", |tx, _, _| tx.edited_records().map(drop)),
     ("pending_columns", |tx, id, _| editable::pending_columns(tx, CONTACT, id).map(drop)),
-    ("new_edits", |tx, _, now| tx.new_edits(now, 100).map(drop)),
-    ("any_unreleased", |tx, _, _| tx.any_unreleased(&[1]).map(drop)),
-    ("hold_new_edits", |tx, _, now| tx.hold_new_edits(None, "a test", now).map(drop)),
-    ("hold_edits_of_former_rows", |tx, id, now| tx.hold_edits_of_former_rows(CONTACT, Some(id), now).map(drop)),
+    ("new_edits", |tx, _, now| tx.edits().new_edits(now, 100).map(drop)),
+    ("any_unreleased", |tx, _, _| tx.edits().any_unreleased(&[1]).map(drop)),
+    ("hold_new_edits", |tx, _, now| tx.edits().hold_new_edits(None, "a test", now).map(drop)),
+    ("hold_edits_of_former_rows", |tx, id, now| {
+        tx.records().hold_edits_of_former_rows(CONTACT, Some(id), now).map(drop)
+    }),
     ("hold_open_edits", |tx, _, now| hold_open_edits(&tx.conn, Requests::Keep, "a test", now).map(drop)),
     ("take_step", |tx, _, now| {
-        tx.take_step(1, &EditStep::new(EditState::Queued, EditState::Dropped, "a test"), now).map(drop)
+        tx.edits().take_step(1, &EditStep::new(EditState::Queued, EditState::Dropped, "a test"), now).map(drop)
     }),
-    ("note_released", |tx, _, now| tx.note_released(1, now)),
-    ("fix_request", |tx, _, now| tx.fix_request(&[1], "{}", &Etag::new("v1"), "00ff", (now, now))),
-    ("send_again", |tx, _, now| tx.send_again(1, now)),
-    ("give_up_request", |tx, _, _| tx.give_up_request(&[1], true)),
-    ("unsend", |tx, _, _| tx.unsend(1)),
+    ("note_released", |tx, _, now| tx.edits().note_released(1, now)),
+    ("fix_request", |tx, _, now| tx.edits().fix_request(&[1], "{}", &Etag::new("v1"), "00ff", (now, now))),
+    ("send_again", |tx, _, now| tx.edits().send_again(1, now)),
+    ("give_up_request", |tx, _, _| tx.edits().give_up_request(&[1], true)),
+    ("unsend", |tx, _, _| tx.edits().unsend(1)),
     ("reject_edits_of_removed", |tx, id, now| {
-        tx.reject_edits_of_removed(CONTACT, std::slice::from_ref(id), now).map(drop)
+        tx.edits().reject_edits_of_removed(CONTACT, std::slice::from_ref(id), now).map(drop)
     }),
-    ("forget_edits_before", |tx, _, _| tx.forget_edits_before(Instant::EPOCH)),
-    ("end_obsolete_delays", |tx, _, _| tx.end_obsolete_delays("key")),
+    ("forget_edits_before", |tx, _, _| tx.edits().forget_edits_before(Instant::EPOCH)),
+    ("end_obsolete_delays", |tx, _, _| tx.edits().end_obsolete_delays("key")),
     ("waiting", |tx, _, _| delays::waiting_for(&tx.conn).map(drop)),
     ("show", |tx, _, _| report::edit(tx, 1).map(drop)),
     ("counts and undo", |tx, _, now| {

@@ -14,7 +14,7 @@ use crate::model::{EditState, Editable, EditedFields, Etag, Instant, MirroredRec
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::edits::UnreadableEdit;
 use crate::store::outbox::{OPEN, editable, knowledge};
-use crate::store::tx::MirrorTx;
+use crate::store::tx::EditsTx;
 
 const READ: &str = "read the outbox";
 const WRITE: &str = "write the outbox";
@@ -72,7 +72,7 @@ impl<'a> EditStep<'a> {
     }
 }
 
-impl MirrorTx<'_> {
+impl EditsTx<'_> {
     /// The record in the mirror, with those of the columns that exist; `None` if the record is not mirrored.
     pub fn mirrored(
         &self,
@@ -80,7 +80,7 @@ impl MirrorTx<'_> {
         id: &RecordId,
         columns: &[&str],
     ) -> Result<Option<MirroredRecord>, StoreError> {
-        knowledge::mirrored(&self.conn, &self.shapes, object, id, columns)
+        knowledge::mirrored(&self.tx.conn, &self.tx.shapes(), object, id, columns)
     }
 
     /// Whether the mirror's history has these values of a record since a version was replaced. The times of the entries
@@ -94,6 +94,7 @@ impl MirrorTx<'_> {
         columns: usize,
     ) -> Result<bool, StoreError> {
         let mut stmt = self
+            .tx
             .conn
             .prepare_cached("SELECT fields FROM changes WHERE object_type = ?1 AND record_id = ?2 ORDER BY seq")
             .doing(READ)?;
@@ -123,7 +124,7 @@ impl MirrorTx<'_> {
 
     /// The fields of an object that can be edited, by column.
     pub fn editable(&self, object: Object) -> Result<BTreeMap<String, Editable>, StoreError> {
-        let columns = editable::columns(&self.conn, object, &self.shapes)?;
+        let columns = editable::columns(&self.tx.conn, object, &self.tx.shapes())?;
         let fields = columns.into_iter().filter_map(|(column, editability)| match editability {
             Editability::Editable(field) => Some((column, field)),
             _ => None,
@@ -147,7 +148,7 @@ impl MirrorTx<'_> {
                 false => format!("sent together with edit {carrier}"),
             };
             self.take_step(*edit, &EditStep::new(EditState::Queued, EditState::Sending, &why), now)?;
-            self.conn
+            self.tx.conn
                 .prepare_cached(&format!(
                     "UPDATE outbox SET {ONE_MORE_ATTEMPT}, status = NULL, first_sent_at = ?2, last_sent_at = ?2,
                             tried_at = coalesce(tried_at, ?4), merged_into = CASE WHEN id <> ?3 THEN ?3 END WHERE id = ?1",
@@ -155,7 +156,8 @@ impl MirrorTx<'_> {
                 .and_then(|mut stmt| stmt.execute(params![edit, now.to_string(), carrier, steady.to_string()]))
                 .doing(WRITE)?;
         }
-        self.conn
+        self.tx
+            .conn
             .prepare_cached("UPDATE outbox SET body = ?2, if_match = ?3, idempotency_key = ?4 WHERE id = ?1")
             .and_then(|mut stmt| stmt.execute(params![carrier, body, if_match.as_str(), key]))
             .doing(WRITE)?;
@@ -164,7 +166,8 @@ impl MirrorTx<'_> {
 
     /// Stores a request for an edit that is in doubt without one: the original of this copy may have sent it.
     pub fn fix_doubtful_request(&self, edit: i64, body: &str, key: &str) -> Result<(), StoreError> {
-        self.conn
+        self.tx
+            .conn
             .prepare_cached(
                 "UPDATE outbox SET body = ?2, idempotency_key = ?3, status = NULL WHERE id = ?1 AND body IS NULL",
             )
@@ -177,7 +180,7 @@ impl MirrorTx<'_> {
     pub fn send_again(&self, carrier: i64, now: Instant) -> Result<(), StoreError> {
         let again = EditStep::new(EditState::Sending, EditState::Sending, "sent again, the same request");
         self.take_step(carrier, &again, now)?;
-        self.conn
+        self.tx.conn
             .prepare_cached(&format!(
                 "UPDATE outbox SET {ONE_MORE_ATTEMPT}, status = NULL, last_sent_at = ?2 WHERE id = ?1 OR merged_into = ?1",
             ))
@@ -192,6 +195,7 @@ impl MirrorTx<'_> {
         let now = now.to_string();
         debug_assert!(step.from.may_become(step.to), "{step:?}");
         let taken = self
+            .tx
             .conn
             .prepare_cached(
                 "UPDATE outbox SET state = ?3, status = coalesce(?4, status), answer = coalesce(?5, answer),
@@ -213,7 +217,8 @@ impl MirrorTx<'_> {
             return Ok(false);
         }
         if matches!(step.to, EditState::Queued | EditState::Conflict | EditState::Dropped) {
-            self.conn
+            self.tx
+                .conn
                 .prepare_cached(
                     "UPDATE outbox SET body = NULL, if_match = NULL, idempotency_key = NULL, first_sent_at = NULL,
                             merged_into = NULL WHERE id = ?1",
@@ -221,12 +226,12 @@ impl MirrorTx<'_> {
                 .and_then(|mut stmt| stmt.execute([edit]))
                 .doing(WRITE)?;
         }
-        self.conn
+        self.tx.conn
             .prepare_cached(
                 "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, who, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )
             .and_then(|mut stmt| {
-                let who = self.author.borrow();
+                let who = self.tx.author.borrow();
                 stmt.execute(params![edit, now, step.from.as_str(), step.to.as_str(), *who, step.why])
             })
             .doing(WRITE)?;
@@ -235,7 +240,8 @@ impl MirrorTx<'_> {
 
     /// Reverts the record that an edit was sent: the request did not leave this machine.
     pub fn unsend(&self, edit: i64) -> Result<(), StoreError> {
-        self.conn
+        self.tx
+            .conn
             .prepare_cached(
                 "UPDATE outbox SET attempts = max(attempts - 1, 0), tried_at = CASE WHEN attempts > 1 THEN tried_at END
                  WHERE id = ?1",
@@ -250,7 +256,7 @@ impl MirrorTx<'_> {
     pub fn give_up_request(&self, edits: &[i64], doubt: bool) -> Result<(), StoreError> {
         let Some(carrier) = edits.first() else { return Ok(()) };
         for edit in edits {
-            self.conn
+            self.tx.conn
                 .prepare_cached(
                     "UPDATE outbox SET body = NULL, if_match = CASE WHEN ?3 THEN coalesce(if_match,
                               (SELECT c.if_match FROM outbox AS c WHERE c.id = outbox.merged_into)) END, idempotency_key = NULL,
@@ -272,6 +278,7 @@ impl MirrorTx<'_> {
     ) -> Result<Vec<i64>, StoreError> {
         let ids: Vec<&str> = records.iter().map(RecordId::as_str).collect();
         let edits: Vec<(i64, String)> = self
+            .tx
             .conn
             .prepare_cached(&format!(
                 "SELECT id, state FROM outbox WHERE object_type = ?1 AND {OPEN}
@@ -299,13 +306,14 @@ impl MirrorTx<'_> {
     /// Rejects an edit that cannot be read, whatever its state.
     pub fn reject_unreadable(&self, edit: &UnreadableEdit, answer: &str, now: Instant) -> Result<(), StoreError> {
         let (now, from) = (now.to_string(), edit.state.map(EditState::as_str));
-        self.conn
+        self.tx
+            .conn
             .prepare_cached(
                 "UPDATE outbox SET state = 'rejected', finished_at = ?2, answer = ?3, merged_into = NULL WHERE id = ?1",
             )
             .and_then(|mut stmt| stmt.execute(params![edit.id, now, answer]))
             .doing(WRITE)?;
-        self.conn
+        self.tx.conn
             .prepare_cached(
                 "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why) VALUES (?1, ?2, ?3, 'rejected', ?4)",
             )
@@ -323,7 +331,8 @@ impl MirrorTx<'_> {
             format!("DELETE FROM outbox_events WHERE outbox_id IN ({ended})"),
             format!("DELETE FROM outbox WHERE id IN ({ended})"),
         ] {
-            self.conn
+            self.tx
+                .conn
                 .prepare_cached(&sql)
                 .and_then(|mut stmt| stmt.execute([cutoff.to_string()]))
                 .doing("delete old edits")?;
@@ -335,7 +344,8 @@ impl MirrorTx<'_> {
     pub fn set_edited_fields(&self, edit: i64, fields: &EditedFields, base: Option<&Etag>) -> Result<(), StoreError> {
         let text =
             serde_json::to_string(fields).map_err(|source| StoreError::State { name: "outbox".into(), source })?;
-        self.conn
+        self.tx
+            .conn
             .prepare_cached("UPDATE outbox SET fields = ?2, base_etag = coalesce(?3, base_etag) WHERE id = ?1")
             .and_then(|mut stmt| stmt.execute(params![edit, text, base.map(Etag::as_str)]))
             .doing(WRITE)?;

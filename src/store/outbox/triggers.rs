@@ -32,7 +32,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::editable;
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::EditsTx;
 
 const DOING: &str = "make the triggers of the views";
 
@@ -180,13 +180,14 @@ SELECT RAISE(ABORT, 'a {object} cannot be {word} here: the service can only upda
     })
 }
 
-impl MirrorTx<'_> {
+impl EditsTx<'_> {
     /// Creates the triggers of new views; those of the old views were dropped with them.
     pub(in crate::store) fn make_edit_triggers(&self) -> Result<(), StoreError> {
         for object in Object::ALL {
-            let columns = editable::columns(&self.conn, object, &self.shapes)?;
+            let columns = editable::columns(&self.tx.conn, object, &self.tx.shapes())?;
             // The one that makes the edit is made first, and so runs last.
-            let in_view = view_columns::columns(&self.shapes, object).into_iter().map(|column| column.name).collect();
+            let in_view =
+                view_columns::columns(&self.tx.shapes(), object).into_iter().map(|column| column.name).collect();
             let mut triggers = update(object, &columns, &in_view);
             triggers.extend(refused(object));
             triggers.extend(columns.iter().filter_map(|(_, editability)| match editability {
@@ -194,15 +195,15 @@ impl MirrorTx<'_> {
                 _ => None,
             }));
             for sql in triggers {
-                self.conn.execute_batch(&sql).doing(DOING)?;
+                self.tx.conn.execute_batch(&sql).doing(DOING)?;
             }
         }
-        self.conn.execute_batch(&completing()).doing(DOING)
+        self.tx.conn.execute_batch(&completing()).doing(DOING)
     }
 
     /// Sets whether edits are accepted, as configured.
     pub fn set_write_back(&self, enabled: bool) -> Result<(), StoreError> {
-        self.set_state(&StateKey::WriteBack, &enabled)
+        self.tx.set_state(&StateKey::WriteBack, &enabled)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::read::feed;
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::FeedTx;
 
 const DOING: &str = "note which records are to be published";
 
@@ -121,19 +121,19 @@ pub enum Requeue<'a> {
     All,
 }
 
-impl MirrorTx<'_> {
+impl FeedTx<'_> {
     /// Records that a record changed.
     pub(in crate::store) fn note_changed(&self, object: Object, id: &str) {
-        self.pending.changed.borrow_mut().insert((object, id.to_string()));
+        self.tx.pending.changed.borrow_mut().insert((object, id.to_string()));
     }
 
     /// Enters the records that this transaction changed, if the mirror is published.
     pub(in crate::store) fn settle_changed(&self) -> Result<(), StoreError> {
-        let noted = self.pending.changed.take();
+        let noted = self.tx.pending.changed.take();
         if noted.is_empty() || !self.is_recording()? {
             return Ok(());
         }
-        let mut stmt = self.conn.prepare_cached(ENTER).doing(DOING)?;
+        let mut stmt = self.tx.conn.prepare_cached(ENTER).doing(DOING)?;
         for (object, id) in &noted {
             stmt.execute(params![object.as_str(), id, 0]).doing(DOING)?;
         }
@@ -147,7 +147,7 @@ impl MirrorTx<'_> {
                 "INSERT OR REPLACE INTO changed_records (object_type, record_id) SELECT ?1, id FROM {}",
                 object.table()
             );
-            self.conn.execute(&sql, [object.as_str()]).doing(DOING)?;
+            self.tx.conn.execute(&sql, [object.as_str()]).doing(DOING)?;
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ impl MirrorTx<'_> {
     ) -> Result<(), StoreError> {
         if self.is_recording()? {
             let sql = format!("INSERT OR REPLACE INTO changed_records (object_type, record_id) {selection}");
-            self.conn.prepare_cached(&sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
+            self.tx.conn.prepare_cached(&sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
         }
         Ok(())
     }
@@ -168,8 +168,9 @@ impl MirrorTx<'_> {
     /// Enters a removed record whose history was erased, so that it is also erased where it was published.
     pub fn publish_erasure(&self, object: Object, id: &str) -> Result<(), StoreError> {
         if self.is_recording()? {
-            let erased = feed::span(self)?.newest;
-            self.conn
+            let erased = feed::span(self.tx)?.newest;
+            self.tx
+                .conn
                 .prepare_cached(ENTER)
                 .and_then(|mut stmt| stmt.execute(params![object.as_str(), id, erased]))
                 .doing(DOING)?;
@@ -179,7 +180,8 @@ impl MirrorTx<'_> {
 
     /// Whether changed records are recorded.
     fn is_recording(&self) -> Result<bool, StoreError> {
-        self.conn
+        self.tx
+            .conn
             .prepare_cached("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)")
             .and_then(|mut stmt| stmt.query_row([RECORDING.to_string()], |row| row.get(0)))
             .doing(DOING)
@@ -187,7 +189,8 @@ impl MirrorTx<'_> {
 
     /// Starts to record every record that changes. The mirror gets an id if it has none.
     pub fn begin_recording(&self) -> Result<(), StoreError> {
-        self.conn
+        self.tx
+            .conn
             .execute(
                 "INSERT INTO state (name, value)
                  VALUES ('mirror_id', json_quote(lower(hex(randomblob(16))))), (?1, 'true')
@@ -200,12 +203,12 @@ impl MirrorTx<'_> {
 
     /// The progress of publishing; an unreadable entry counts as empty.
     pub fn publish_progress(&self) -> Result<PublishProgress, StoreError> {
-        Ok(progress(self)?.unwrap_or_default())
+        Ok(progress(self.tx)?.unwrap_or_default())
     }
 
     /// Stores the progress of publishing.
     pub fn set_publish_progress(&self, progress: &PublishProgress) -> Result<(), StoreError> {
-        self.set_state(&PROGRESS, progress)
+        self.tx.set_state(&PROGRESS, progress)
     }
 
     /// Enters up to `most` records of an object whose ids are after `after`. Returns the last of them while there may
@@ -225,10 +228,10 @@ impl MirrorTx<'_> {
             "SELECT id FROM {} WHERE id > ?1 AND {condition} ORDER BY id LIMIT ?2",
             if which == Requeue::All { object.table() } else { object.full_view() }
         );
-        let mut stmt = self.conn.prepare(&sql).doing(DOING)?;
+        let mut stmt = self.tx.conn.prepare(&sql).doing(DOING)?;
         let ids: Vec<String> =
             stmt.query_map(params![after, most as i64], |row| row.get(0)).and_then(Iterator::collect).doing(DOING)?;
-        let mut enter = self.conn.prepare_cached(ENTER).doing(DOING)?;
+        let mut enter = self.tx.conn.prepare_cached(ENTER).doing(DOING)?;
         for id in &ids {
             enter.execute(params![object.as_str(), id, 0]).doing(DOING)?;
         }

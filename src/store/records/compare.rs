@@ -9,7 +9,7 @@ use crate::model::record::Record;
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::shape::{owned, value_of};
 use crate::store::records::versions::is_coarser;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::RecordsTx;
 
 /// A column whose value differs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,13 +52,13 @@ pub(in crate::store) fn json(value: &Value) -> serde_json::Value {
     }
 }
 
-impl MirrorTx<'_> {
+impl RecordsTx<'_> {
     /// Compares a list item with its row, column by column.
     pub fn compare_list(&self, object: Object, record: &Record) -> Result<Compared, StoreError> {
         let doing = "compare a record";
-        let shape = self.shapes.list(object);
+        let shape = self.tx.shapes().list(object);
         let extra = record.extra.to_json();
-        let mut stmt = self.conn.prepare_cached(&shape.select).doing(doing)?;
+        let mut stmt = self.tx.conn.prepare_cached(&shape.select).doing(doing)?;
         let mut rows = stmt.query([record.id.as_str()]).doing(doing)?;
         let Some(row) = rows.next().doing(doing)? else {
             return Ok(Compared::Missing);

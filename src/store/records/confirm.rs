@@ -19,12 +19,12 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::records::feed_entries;
 use crate::store::records::shape::Source;
 use crate::store::records::upsert::{Applied, Phase, Written};
-use crate::store::tx::MirrorTx;
+use crate::store::tx::RecordsTx;
 
 /// The object with custom values.
 const CUSTOM: &str = "customFields";
 
-impl MirrorTx<'_> {
+impl RecordsTx<'_> {
     /// Writes the compact answer to an update; fields that it does not contain are unchanged. `complete` says whether
     /// it contains everything that the update changed. Returns the effect; `None` if the row did not have the version
     /// `replaced`.
@@ -37,7 +37,7 @@ impl MirrorTx<'_> {
         asked: &RequestStamp,
         phase: Phase,
     ) -> Result<Option<Applied>, StoreError> {
-        let (list, detail) = (self.shapes.list(object), self.shapes.detail(object));
+        let (list, detail) = (self.tx.shapes().list(object), self.tx.shapes().detail(object));
         let Some((etag, old_list, _)) = self.version(object.table(), "id", "synced_at", record)? else {
             return Ok(None);
         };
@@ -68,10 +68,10 @@ impl MirrorTx<'_> {
         if let Written::Updated(differences) =
             self.write(object, &detail, &of_detail, extra.as_deref(), &read_at, phase)?
         {
-            self.unsearch_changed(object, record.id.as_str(), true, &differences, phase);
+            self.tx.derived().unsearch_changed(object, record.id.as_str(), true, &differences, phase);
             let differences = feed_entries::of_detail(differences);
             if phase == Phase::Kept && !differences.is_empty() {
-                self.remember(object, record.id.as_str(), "update", &differences, asked.at)?;
+                self.tx.feed().remember(object, record.id.as_str(), "update", &differences, asked.at)?;
             }
         }
         Ok(Some(applied))
@@ -86,7 +86,8 @@ impl MirrorTx<'_> {
         stamp: &str,
         record: &Record,
     ) -> Result<Option<(Option<String>, Option<String>, String)>, StoreError> {
-        self.conn
+        self.tx
+            .conn
             .prepare_cached(&format!("SELECT etag, extra, {stamp} FROM {table} WHERE {key} = ?1"))
             .and_then(|mut stmt| {
                 stmt.query_row([record.id.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()
@@ -159,8 +160,8 @@ impl MirrorTx<'_> {
                 extra.nested.get_mut(group).map(|members| members.remove(name));
             }
         }
-        let fields = self.shapes.layout.of(object).fields();
-        for (field, value) in fields.iter().zip(&record.custom) {
+        let layout = self.tx.layout();
+        for (field, value) in layout.of(object).fields().iter().zip(&record.custom) {
             if field.data_type.detail_only() == (shown == FieldProjection::Detail) && *value != FieldValue::Absent {
                 extra.fields.remove(CUSTOM);
                 extra.nested.get_mut(CUSTOM).map(|members| members.remove(field.key.as_str()));
@@ -172,7 +173,7 @@ impl MirrorTx<'_> {
     /// Whether the answer to an update contains these columns, and nothing else changed with them that it does not
     /// contain.
     pub fn shows_all<'c>(&self, object: Object, record: &Record, columns: impl Iterator<Item = &'c str>) -> bool {
-        let shapes = [self.shapes.list(object), self.shapes.detail(object)];
+        let shapes = [self.tx.shapes().list(object), self.tx.shapes().detail(object)];
         columns.into_iter().all(|column| {
             let source = shapes.iter().find_map(|shape| shape.place(column).map(|place| shape.columns[place].source));
             match source {
@@ -191,7 +192,7 @@ impl MirrorTx<'_> {
     /// The value that an answer shows for a column, in the form of the column; `None` if it does not show the column, or
     /// shows what the column cannot hold.
     pub fn shown_value(&self, object: Object, record: &Record, column: &str) -> Option<serde_json::Value> {
-        let shapes = [self.shapes.list(object), self.shapes.detail(object)];
+        let shapes = [self.tx.shapes().list(object), self.tx.shapes().detail(object)];
         let source = shapes.iter().find_map(|shape| shape.place(column).map(|place| shape.columns[place].source));
         let value = match source? {
             Source::Slot(slot) => record.custom.get(slot)?,

@@ -11,7 +11,7 @@ use crate::model::catalogue::Object;
 use crate::store::error::{Doing, StoreError};
 use crate::store::pending_writes::RecordPresence;
 use crate::store::state_keys::{StateKey, read_state};
-use crate::store::tx::MirrorTx;
+use crate::store::tx::RecordsTx;
 
 const DOING: &str = "count what is here";
 
@@ -44,21 +44,21 @@ pub(in crate::store) fn count(conn: &Connection, object: Object) -> Result<RowCo
     })
 }
 
-impl MirrorTx<'_> {
+impl RecordsTx<'_> {
     /// Records the presence of a record, before this transaction first changes it.
     pub(in crate::store) fn note_before(&self, object: Object, id: &str) -> Result<(), StoreError> {
-        if !self.pending.before.borrow()[object as usize].contains_key(id) {
+        if !self.tx.pending.before.borrow()[object as usize].contains_key(id) {
             let presence = self.presence(object, id)?;
-            self.pending.before.borrow_mut()[object as usize].insert(id.into(), presence);
+            self.tx.pending.before.borrow_mut()[object as usize].insert(id.into(), presence);
         }
         Ok(())
     }
 
     /// Records a new record without a detail: in a first copy, looking each one up would be slow.
     pub(in crate::store) fn note_new(&self, object: Object, id: &str) {
-        let before = &mut self.pending.before.borrow_mut()[object as usize];
+        let before = &mut self.tx.pending.before.borrow_mut()[object as usize];
         if !before.contains_key(id) {
-            let new = &self.pending.new[object as usize];
+            let new = &self.tx.pending.new[object as usize];
             new.set(new.get() + 1);
         }
     }
@@ -70,6 +70,7 @@ impl MirrorTx<'_> {
              FROM {table} AS r LEFT JOIN {details} AS d ON d.{key} = r.id WHERE r.id = ?1"
         );
         let current: Option<bool> = self
+            .tx
             .conn
             .prepare_cached(&sql)
             .and_then(|mut stmt| stmt.query_row([id], |row| row.get(0)).optional())
@@ -79,13 +80,13 @@ impl MirrorTx<'_> {
 
     /// Applies the differences of this transaction so far.
     pub(in crate::store) fn settle_counts(&self) -> Result<(), StoreError> {
-        let before = self.pending.before.take();
+        let before = self.tx.pending.before.take();
         for (object, before) in Object::ALL.into_iter().zip(before) {
-            let new = self.pending.new[object as usize].take();
+            let new = self.tx.pending.new[object as usize].take();
             if new == 0 && before.is_empty() {
                 continue;
             }
-            let Some(mut held) = kept(&self.conn, object)? else {
+            let Some(mut held) = kept(&self.tx.conn, object)? else {
                 self.recount(object)?;
                 continue;
             };
@@ -96,7 +97,7 @@ impl MirrorTx<'_> {
                 held.details_current = (held.details_current + u64::from(after.has_current_detail))
                     .saturating_sub(u64::from(before.has_current_detail));
             }
-            self.set_state(&StateKey::RowCounts(object), &held)?;
+            self.tx.set_state(&StateKey::RowCounts(object), &held)?;
         }
         Ok(())
     }
@@ -107,17 +108,17 @@ impl MirrorTx<'_> {
     }
 
     fn counted_again(&self, object: Object) -> Result<RowCounts, StoreError> {
-        self.pending.before.borrow_mut()[object as usize].clear();
-        self.pending.new[object as usize].take();
-        let counts = count(&self.conn, object)?;
-        self.set_state(&StateKey::RowCounts(object), &counts)?;
+        self.tx.pending.before.borrow_mut()[object as usize].clear();
+        self.tx.pending.new[object as usize].take();
+        let counts = count(&self.tx.conn, object)?;
+        self.tx.set_state(&StateKey::RowCounts(object), &counts)?;
         Ok(counts)
     }
 
     /// The counts at this point of the transaction; no table is read unless they were lost.
     pub(in crate::store) fn counts_now(&self, object: Object) -> Result<RowCounts, StoreError> {
         self.settle_counts()?;
-        match kept(&self.conn, object)? {
+        match kept(&self.tx.conn, object)? {
             Some(counts) => Ok(counts),
             None => self.counted_again(object),
         }
@@ -126,7 +127,7 @@ impl MirrorTx<'_> {
     /// Counts if no writer has counted yet.
     pub(in crate::store) fn count_once(&self) -> Result<(), StoreError> {
         for object in Object::ALL {
-            if kept(&self.conn, object)?.is_none() {
+            if kept(&self.tx.conn, object)?.is_none() {
                 self.recount(object)?;
             }
         }

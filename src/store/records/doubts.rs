@@ -18,7 +18,7 @@ use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::former_rows::former_condition;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "read or write the doubts about records";
 
@@ -202,14 +202,14 @@ impl ReadTx<'_> {
     }
 }
 
-impl MirrorTx<'_> {
+impl KnowledgeTx<'_> {
     /// Says how new the answer is that this transaction applies. Without it, no doubt is raised or decided.
     pub fn answered(&self, answer: AnswerTime) {
-        self.answer.set(Some(answer));
+        self.tx.answer.set(Some(answer));
     }
 
     pub(super) fn steady_of_answer(&self) -> Option<String> {
-        self.answer.get().map(|answer| answer.steady.to_string())
+        self.tx.answer.get().map(|answer| answer.steady.to_string())
     }
 
     /// Forgets every doubt about records of an object.
@@ -223,7 +223,8 @@ impl MirrorTx<'_> {
     }
 
     pub(super) fn delete_doubts(&self, condition: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
-        self.conn
+        self.tx
+            .conn
             .prepare_cached(&format!("DELETE FROM doubts WHERE {condition}"))
             .and_then(|mut stmt| stmt.execute(values))
             .doing(DOING)?;
@@ -232,18 +233,18 @@ impl MirrorTx<'_> {
 
     /// Whether any record of an object is in doubt: looked up once in a transaction, for most have none.
     fn has_doubts(&self, object: Object) -> Result<bool, StoreError> {
-        let known = &self.pending.doubts[object as usize];
+        let known = &self.tx.pending.doubts[object as usize];
         if let Some(known) = known.get() {
             return Ok(known);
         }
-        let has = self.count_doubts(object, "true")? > 0;
+        let has = self.tx.count_doubts(object, "true")? > 0;
         known.set(Some(has));
         Ok(has)
     }
 
     /// Forgets what was refuted an hour after it would have been looked up again, and removals that no lagging answer precedes.
     pub fn forget_old_doubts(&self, object: Object) -> Result<(), StoreError> {
-        let Some(AnswerTime { steady, .. }) = self.answer.get() else { return Ok(()) };
+        let Some(AnswerTime { steady, .. }) = self.tx.answer.get() else { return Ok(()) };
         let (refuted, removed) = (steady.minus(4 * MOMENTS_APART).to_string(), steady.minus(MOMENTS_APART).to_string());
         self.delete_doubts(
             "object_type = ?1 AND (why = 'older' AND version IS NULL AND not_before <= ?2
@@ -263,7 +264,8 @@ impl MirrorTx<'_> {
             let of_record = "object_type = ?1 AND record_id = ?2 AND why = 'older'";
             self.delete_doubts(&format!("{of_record} AND tries = 0"), [object.as_str(), id])?;
             // The delay stays, in case that other answers contradict this one.
-            self.conn
+            self.tx
+                .conn
                 .prepare_cached(&format!(
                     "UPDATE doubts SET etag = NULL, version = NULL, first_seen = NULL WHERE {of_record}"
                 ))
@@ -282,12 +284,12 @@ impl MirrorTx<'_> {
         (etag, version): (Option<&str>, &str),
         here: Option<Instant>,
     ) -> Result<bool, StoreError> {
-        let Some(answer) = self.answer.get() else { return Ok(false) };
+        let Some(answer) = self.tx.answer.get() else { return Ok(false) };
         let is_as_new = answer.is_as_new_as(here);
         if is_as_new || self.is_older_again(object, id, (etag, version), answer)? {
             self.delete_doubts("object_type = ?1 AND record_id = ?2 AND why = 'older'", [object.as_str(), id])?;
             let accepted = version.parse().unwrap_or(Instant::MIN);
-            let lowest = &self.pending.accepted_older[object as usize];
+            let lowest = &self.tx.pending.accepted_older[object as usize];
             lowest.set(lowest.get().into_iter().chain([(accepted, is_as_new)]).min());
             return Ok(true);
         }
@@ -303,6 +305,7 @@ impl MirrorTx<'_> {
         answer: AnswerTime,
     ) -> Result<bool, StoreError> {
         let known: Option<(Option<String>, Option<String>, Option<String>)> = self
+            .tx
             .conn
             .prepare_cached(
                 "SELECT etag, version, first_seen FROM doubts
@@ -317,7 +320,8 @@ impl MirrorTx<'_> {
         {
             return Ok(answer.is_second_moment(time(first_seen)));
         }
-        self.conn
+        self.tx
+            .conn
             .prepare_cached(
                 "INSERT INTO doubts (object_type, record_id, why, etag, version, first_seen)
                  VALUES (?1, ?2, 'older', ?3, ?4, ?5)
@@ -325,13 +329,14 @@ impl MirrorTx<'_> {
             )
             .and_then(|mut stmt| stmt.execute(params![object.as_str(), id, seen.0, seen.1, answer.steady.to_string()]))
             .doing(DOING)?;
-        self.pending.doubts[object as usize].set(Some(true));
+        self.tx.pending.doubts[object as usize].set(Some(true));
         Ok(false)
     }
 
     /// Notes that a record was just removed: an answer that shows the same version may be of a moment before.
     pub(in crate::store) fn note_removed(&self, object: Object, id: &str, steady: Instant) -> Result<(), StoreError> {
-        self.conn
+        self.tx
+            .conn
             .prepare_cached(
                 "INSERT OR REPLACE INTO doubts (object_type, record_id, why, version, first_seen)
                  SELECT object_type, id, 'gone', coalesce(json_extract(record, '$.updated_at'), ''), ?3
@@ -350,11 +355,12 @@ impl MirrorTx<'_> {
         id: &str,
         (etag, version): (Option<&str>, &str),
     ) -> Result<bool, StoreError> {
-        let Some(answer) = self.answer.get() else { return Ok(false) };
+        let Some(answer) = self.tx.answer.get() else { return Ok(false) };
         if !self.has_doubts(object)? {
             return Ok(false);
         }
         let removed: Option<(String, Option<String>)> = self
+            .tx
             .conn
             .prepare_cached(
                 "SELECT version, first_seen FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'gone'",
@@ -380,7 +386,7 @@ impl MirrorTx<'_> {
     /// The earliest of the earlier versions that this transaction accepted so far, and whether its answer was as new as the
     /// record.
     pub fn take_accepted_older(&self, object: Object) -> Option<(Instant, bool)> {
-        self.pending.accepted_older[object as usize].take()
+        self.tx.pending.accepted_older[object as usize].take()
     }
 
     /// Notes that a lookup did not find these records, while the service lists others, or none at all. Returns those that
@@ -397,6 +403,7 @@ impl MirrorTx<'_> {
         let mut again = Vec::new();
         for id in ids {
             let known: Option<(Option<String>, Option<String>)> = self
+                .tx
                 .conn
                 .prepare_cached(
                     "SELECT version, first_seen FROM doubts
@@ -415,7 +422,8 @@ impl MirrorTx<'_> {
             }
             // A time in the future was stored by a clock that was lost.
             if first.is_none_or(|first| first > steady) {
-                self.conn
+                self.tx
+                    .conn
                     .prepare_cached(
                         "INSERT INTO doubts (object_type, record_id, why, version, first_seen)
                          VALUES (?1, ?2, 'missed', ?3, ?4)
@@ -425,7 +433,7 @@ impl MirrorTx<'_> {
                         stmt.execute(params![object.as_str(), id.as_str(), marked, steady.to_string()])
                     })
                     .doing(DOING)?;
-                self.pending.doubts[object as usize].set(Some(true));
+                self.tx.pending.doubts[object as usize].set(Some(true));
             }
         }
         Ok(again)
@@ -433,7 +441,8 @@ impl MirrorTx<'_> {
 
     /// Counts the time anew since which these records were not found.
     pub fn begin_not_found_again(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<(), StoreError> {
-        self.conn
+        self.tx
+            .conn
             .prepare_cached(
                 "UPDATE doubts SET first_seen = ?2 WHERE object_type = ?1 AND why = 'missed'
                  AND record_id IN (SELECT value FROM json_each(?3))",
@@ -447,6 +456,7 @@ impl MirrorTx<'_> {
     pub fn were_looked_up(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<(), StoreError> {
         let tried: Vec<(String, String, u32, Option<String>)> = {
             let mut stmt = self
+                .tx
                 .conn
                 .prepare_cached(
                     "SELECT record_id, why, tries, not_before FROM doubts
@@ -461,7 +471,8 @@ impl MirrorTx<'_> {
         let due = tried.into_iter().filter(|(.., not_before)| waits(time(not_before.clone()), steady).is_none());
         for (id, why, tries, _) in due {
             let tries = tries.saturating_add(1);
-            self.conn
+            self.tx
+                .conn
                 .prepare_cached(
                     "UPDATE doubts SET tries = ?4, not_before = ?5
                      WHERE object_type = ?1 AND record_id = ?2 AND why = ?3",

@@ -32,10 +32,10 @@ async fn the_same_earlier_version_is_accepted_at_a_second_moment() {
         (10, "a", 2, false),
     ] {
         let decided = store.write(move |tx| {
-            tx.answered(AnswerTime { shows: Some(at(3)), steady: at(minutes) });
+            tx.knowledge().answered(AnswerTime { shows: Some(at(3)), steady: at(minutes) });
             let version = at(version).to_string();
-            let decided = tx.decides_older(Object::Contact, ID, (Some(etag), &version), Some(at(4)))?;
-            Ok((decided, tx.take_accepted_older(Object::Contact).is_some()))
+            let decided = tx.knowledge().decides_older(Object::Contact, ID, (Some(etag), &version), Some(at(4)))?;
+            Ok((decided, tx.knowledge().take_accepted_older(Object::Contact).is_some()))
         });
         assert_eq!(decided.await.unwrap(), (accepted, accepted), "{minutes} {etag} {version}");
     }
@@ -46,8 +46,8 @@ async fn the_same_earlier_version_is_accepted_at_a_second_moment() {
 async fn lookups_that_decide_nothing_wait_longer_each_time() {
     let (_dir, store) = mirror().await;
     let raise = store.write(|tx| {
-        tx.answered(AnswerTime { shows: None, steady: at(0) });
-        tx.decides_older(Object::Contact, ID, (None, "x"), Some(at(4)))
+        tx.knowledge().answered(AnswerTime { shows: None, steady: at(0) });
+        tx.knowledge().decides_older(Object::Contact, ID, (None, "x"), Some(at(4)))
     });
     assert!(!raise.await.unwrap());
     let (mut now, mut waits) = (0, Vec::new());
@@ -56,7 +56,10 @@ async fn lookups_that_decide_nothing_wait_longer_each_time() {
         !due.older.is_empty()
     };
     for _ in 0..7 {
-        store.write(move |tx| tx.were_looked_up(Object::Contact, &[RecordId::new(ID)], at(now))).await.unwrap();
+        store
+            .write(move |tx| tx.knowledge().were_looked_up(Object::Contact, &[RecordId::new(ID)], at(now)))
+            .await
+            .unwrap();
         let begin = now;
         while !due(now).await {
             now += 1;
@@ -67,12 +70,15 @@ async fn lookups_that_decide_nothing_wait_longer_each_time() {
     // An answer that refutes the doubt and one that raises it again do not make it due at once.
     let (tx_time, is_due_before) = (now, due(now).await);
     assert!(is_due_before);
-    store.write(move |tx| tx.were_looked_up(Object::Contact, &[RecordId::new(ID)], at(tx_time))).await.unwrap();
-    store.write(|tx| tx.was_shown(Object::Contact, ID, true)).await.unwrap();
+    store
+        .write(move |tx| tx.knowledge().were_looked_up(Object::Contact, &[RecordId::new(ID)], at(tx_time)))
+        .await
+        .unwrap();
+    store.write(|tx| tx.knowledge().was_shown(Object::Contact, ID, true)).await.unwrap();
     assert_eq!(store.read(|tx| tx.count_older(Object::Contact)).await.unwrap(), 0);
     let again = store.write(move |tx| {
-        tx.answered(AnswerTime { shows: None, steady: at(tx_time + 1) });
-        tx.decides_older(Object::Contact, ID, (None, "x"), Some(at(4)))
+        tx.knowledge().answered(AnswerTime { shows: None, steady: at(tx_time + 1) });
+        tx.knowledge().decides_older(Object::Contact, ID, (None, "x"), Some(at(4)))
     });
     assert!(!again.await.unwrap());
     assert_eq!(store.read(|tx| tx.count_older(Object::Contact)).await.unwrap(), 1);
@@ -84,11 +90,11 @@ async fn lookups_that_decide_nothing_wait_longer_each_time() {
 async fn the_schedule_looks_new_doubts_up_once_a_minute() {
     let (_dir, store) = mirror().await;
     let raised = store.write(|tx| {
-        tx.answered(AnswerTime { shows: None, steady: at(0) });
+        tx.knowledge().answered(AnswerTime { shows: None, steady: at(0) });
         for id in ["a", "b"] {
-            tx.decides_older(Object::Contact, id, (None, "x"), Some(at(4)))?;
+            tx.knowledge().decides_older(Object::Contact, id, (None, "x"), Some(at(4)))?;
         }
-        tx.were_looked_up(Object::Contact, &[RecordId::new("a")], at(0))
+        tx.knowledge().were_looked_up(Object::Contact, &[RecordId::new("a")], at(0))
     });
     raised.await.unwrap();
     for (seconds, by_person, due) in [(0, false, 0), (59, false, 0), (60, false, 1), (0, true, 1)] {
@@ -111,8 +117,9 @@ async fn what_is_missing_among_others_at_two_moments_is_removed_and_what_an_empt
         (91, true, false),
     ] {
         let answer = AnswerTime { shows: None, steady: at(minutes) };
-        let noted =
-            store.write(move |tx| tx.note_not_found(Object::Contact, &[RecordId::new(ID)], lists_others, answer));
+        let noted = store.write(move |tx| {
+            tx.knowledge().note_not_found(Object::Contact, &[RecordId::new(ID)], lists_others, answer)
+        });
         assert_eq!(noted.await.unwrap().len(), usize::from(again), "{minutes}");
         let since = store.read(|tx| tx.nothing_listed_since(Object::Contact, &[RecordId::new(ID)])).await.unwrap();
         assert_eq!(since, (!lists_others).then(|| at(16)), "{minutes}");

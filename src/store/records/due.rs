@@ -17,7 +17,7 @@ use crate::store::reader::ReadTx;
 use crate::store::records::former_rows::former_condition;
 use crate::store::records::shape::Shape;
 use crate::store::state_keys::StateKey;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::KnowledgeTx;
 
 /// A record whose detail is due, and its place in the order of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,10 +145,10 @@ impl ReadTx<'_> {
     }
 }
 
-impl MirrorTx<'_> {
+impl KnowledgeTx<'_> {
     /// The number of due details, from the stored counts: no table is read.
     pub fn count_due_details(&self, object: Object) -> Result<u64, StoreError> {
-        let counts = self.counts_now(object)?;
+        let counts = self.tx.records().counts_now(object)?;
         Ok(counts.rows.saturating_sub(counts.details_current))
     }
 
@@ -159,14 +159,14 @@ impl MirrorTx<'_> {
     pub fn aged_details(&self, object: Object, before: Instant, most: usize) -> Result<Vec<RecordId>, StoreError> {
         let doing = "find aged details";
         let entry = StateKey::AgedDetails(object);
-        let (from, before) = (self.state::<i64>(&entry)?.unwrap_or(0), before.to_string());
+        let (from, before) = (self.tx.state::<i64>(&entry)?.unwrap_or(0), before.to_string());
         let sql = format!(
             "SELECT rowid, {key}, fetched_at < ?2 FROM {table} WHERE rowid > ?1 ORDER BY rowid LIMIT {EXAMINED_AT_ONCE}",
             key = object.detail_key(),
             table = object.detail_table()
         );
         let (mut aged, mut examined, mut last) = (Vec::new(), 0, from);
-        let mut stmt = self.conn.prepare_cached(&sql).doing(doing)?;
+        let mut stmt = self.tx.conn.prepare_cached(&sql).doing(doing)?;
         let mut rows = stmt.query(params![from, before]).doing(doing)?;
         while let Some(row) = rows.next().doing(doing)?.filter(|_| aged.len() < most) {
             (examined, last) = (examined + 1, row.get(0).doing(doing)?);
@@ -178,7 +178,7 @@ impl MirrorTx<'_> {
         if is_at_end && from == 0 {
             return Ok(aged);
         }
-        self.set_state(&entry, &if is_at_end { 0 } else { last })?;
+        self.tx.set_state(&entry, &if is_at_end { 0 } else { last })?;
         Ok(aged)
     }
 
@@ -188,9 +188,9 @@ impl MirrorTx<'_> {
         let Some(ids) = ids else {
             let table = object.detail_table();
             let sql = format!("UPDATE {table} SET etag = NULL WHERE etag IS NOT NULL");
-            self.conn.execute(&sql, []).doing(doing)?;
-            self.requeue_all(object)?;
-            return self.recount(object);
+            self.tx.conn.execute(&sql, []).doing(doing)?;
+            self.tx.feed().requeue_all(object)?;
+            return self.tx.records().recount(object);
         };
         self.make_due(object, ids, "etag IS NOT NULL")
     }
@@ -221,14 +221,14 @@ impl MirrorTx<'_> {
             return Ok(());
         }
         for id in ids {
-            self.note_before(object, id.as_str())?;
-            self.note_changed(object, id.as_str());
+            self.tx.records().note_before(object, id.as_str())?;
+            self.tx.feed().note_changed(object, id.as_str());
         }
         let (table, key) = (object.detail_table(), object.detail_key());
         let ids: Vec<&str> = ids.iter().map(RecordId::as_str).collect();
         let sql =
             format!("UPDATE {table} SET etag = NULL WHERE {key} IN (SELECT value FROM json_each(?1)) AND {condition}");
-        self.conn.execute(&sql, [serde_json::Value::from(ids).to_string()]).doing("make details due")?;
+        self.tx.conn.execute(&sql, [serde_json::Value::from(ids).to_string()]).doing("make details due")?;
         Ok(())
     }
 }
@@ -288,13 +288,13 @@ mod tests {
         let before: Instant = "2026-02-01T00:00:00Z".parse().unwrap();
         let (mut found, mut calls) = (std::collections::BTreeSet::new(), 0);
         while found.len() < rows / 50 {
-            let aged = store.write(move |tx| tx.aged_details(Object::Contact, before, 30)).await.unwrap();
+            let aged = store.write(move |tx| tx.knowledge().aged_details(Object::Contact, before, 30)).await.unwrap();
             assert!(aged.len() <= 30);
             assert!(aged.iter().all(|id| found.insert(id.clone())), "none comes again before the others came");
             calls += 1;
             assert!(calls <= 6, "{} of {} after {calls} calls", found.len(), rows / 50);
         }
-        let again = store.write(move |tx| tx.aged_details(Object::Contact, before, 30)).await.unwrap();
+        let again = store.write(move |tx| tx.knowledge().aged_details(Object::Contact, before, 30)).await.unwrap();
         assert!(again.is_empty() || found.contains(&again[0]), "it begins again");
         store.close().await;
     }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::model::catalogue::Object;
 use crate::store::error::{Doing, StoreError};
-use crate::store::tx::MirrorTx;
+use crate::store::tx::FeedTx;
 
 const DOING: &str = "erase a removed record";
 
@@ -31,11 +31,12 @@ pub struct ErasedCounts {
     pub edits: u64,
 }
 
-impl MirrorTx<'_> {
+impl FeedTx<'_> {
     /// Erases a record that is no longer mirrored from all tables, and overwrites its contents. Published copies
     /// follow.
     pub fn erase_removed(&self, object: Object, id: &str) -> Result<Erasure, StoreError> {
         let exists: bool = self
+            .tx
             .conn
             .query_row(&format!("SELECT EXISTS (SELECT 1 FROM {} WHERE id = ?1)", object.table()), [id], |row| {
                 row.get(0)
@@ -45,8 +46,8 @@ impl MirrorTx<'_> {
             return Ok(Erasure::StillHere);
         }
         // Deleted contents are overwritten with zeros, not only freed.
-        self.conn.pragma_update(None, "secure_delete", true).doing(DOING)?;
-        let erase = |sql: &str| self.conn.execute(sql, params![object.as_str(), id]).doing(DOING);
+        self.tx.conn.pragma_update(None, "secure_delete", true).doing(DOING)?;
+        let erase = |sql: &str| self.tx.conn.execute(sql, params![object.as_str(), id]).doing(DOING);
         let record = erase("DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2")? > 0;
         let changes = erase("DELETE FROM changes WHERE object_type = ?1 AND record_id = ?2")? as u64;
         erase(

@@ -14,7 +14,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::OPEN;
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::CustomTx;
 
 const DOING: &str = "erase the values of excluded fields";
 
@@ -35,10 +35,10 @@ impl ReadTx<'_> {
     }
 }
 
-impl MirrorTx<'_> {
+impl CustomTx<'_> {
     /// Makes what is stored follow the exclusions that `options` have instead of those before.
     pub(in crate::store) fn change_exclusions(
-        &mut self,
+        &self,
         before: &[String],
         options: &ViewOptions,
     ) -> Result<(), StoreError> {
@@ -54,9 +54,9 @@ impl MirrorTx<'_> {
 
     /// An edit that is not finished needs its values.
     fn expect_no_open_edits_of_excluded(&self) -> Result<(), StoreError> {
-        let layout = layout(&self.conn)?;
+        let layout = layout(&self.tx.conn)?;
         let sql = format!("SELECT id, object_type, fields FROM outbox WHERE {OPEN} ORDER BY id");
-        let mut stmt = self.conn.prepare(&sql).doing(DOING)?;
+        let mut stmt = self.tx.conn.prepare(&sql).doing(DOING)?;
         let mut rows = stmt.query([]).doing(DOING)?;
         while let Some(row) = rows.next().doing(DOING)? {
             let (object, fields): (String, String) = (row.get(1).doing(DOING)?, row.get(2).doing(DOING)?);
@@ -68,7 +68,7 @@ impl MirrorTx<'_> {
     }
 
     fn erase_excluded(&self, options: &ViewOptions) -> Result<(), StoreError> {
-        let layout = layout(&self.conn)?;
+        let layout = layout(&self.tx.conn)?;
         for object in Object::ALL {
             self.erase_columns(object, &layout.exclusions)?;
             for table in [object.table(), object.detail_table()] {
@@ -80,8 +80,8 @@ impl MirrorTx<'_> {
                 })?;
             }
             // The documents, and the terms of the index, are made again from what is left.
-            self.recreate_search(object, options.search)?;
-            self.clear_state(&StateKey::Searched(object))?;
+            self.tx.derived().recreate_search(object, options.search)?;
+            self.tx.clear_state(&StateKey::Searched(object))?;
         }
         for (table, column, key, condition) in DOCUMENTS {
             let select = format!("SELECT {key}, {column}, object_type FROM {table} WHERE {condition}");
@@ -95,12 +95,12 @@ impl MirrorTx<'_> {
     /// Empties the columns of standard fields; those of custom fields are dropped with the new layout.
     fn erase_columns(&self, object: Object, exclusions: &ExcludedFields) -> Result<(), StoreError> {
         for table in [object.table(), object.detail_table()] {
-            let mut columns = self.conn.prepare("SELECT name FROM pragma_table_info(?1)").doing(DOING)?;
+            let mut columns = self.tx.conn.prepare("SELECT name FROM pragma_table_info(?1)").doing(DOING)?;
             let names: Vec<String> =
                 columns.query_map([table], |row| row.get(0)).and_then(Iterator::collect).doing(DOING)?;
             for name in names.iter().filter(|name| exclusions.takes_column(object, name)) {
                 let sql = format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL");
-                self.conn.execute(&sql, []).doing(DOING)?;
+                self.tx.conn.execute(&sql, []).doing(DOING)?;
             }
         }
         Ok(())
@@ -114,7 +114,7 @@ impl MirrorTx<'_> {
         change: impl Fn(&str, Option<&str>) -> Option<String>,
     ) -> Result<(), StoreError> {
         let mut changed: Vec<(rusqlite::types::Value, String)> = Vec::new();
-        let mut stmt = self.conn.prepare(select).doing(DOING)?;
+        let mut stmt = self.tx.conn.prepare(select).doing(DOING)?;
         let has_object = stmt.column_count() > 2;
         let mut rows = stmt.query([]).doing(DOING)?;
         while let Some(row) = rows.next().doing(DOING)? {
@@ -125,7 +125,7 @@ impl MirrorTx<'_> {
             }
         }
         drop(rows);
-        let mut stmt = self.conn.prepare(update).doing(DOING)?;
+        let mut stmt = self.tx.conn.prepare(update).doing(DOING)?;
         for (key, text) in changed {
             stmt.execute(params![key, text]).doing(DOING)?;
         }
@@ -135,13 +135,13 @@ impl MirrorTx<'_> {
     /// Reads every record of an object again: nothing is known of a field that was excluded.
     fn read_again(&self, object: Object) -> Result<(), StoreError> {
         for key in [StateKey::Sweep(object), StateKey::FilledFields(object), StateKey::Evidence(object)] {
-            self.clear_state(&key)?;
+            self.tx.clear_state(&key)?;
         }
-        self.clear_slices(object)?;
-        self.clear_fill_walks(object)?;
+        self.tx.clear_slices(object)?;
+        self.tx.clear_fill_walks(object)?;
         self.clear_filled(object)?;
-        self.make_details_due(object, None)?;
-        if self.is_empty(object)? { Ok(()) } else { self.set_state(&StateKey::WantedSweep(object), &true) }
+        self.tx.knowledge().make_details_due(object, None)?;
+        if self.tx.is_empty(object)? { Ok(()) } else { self.tx.set_state(&StateKey::WantedSweep(object), &true) }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::model::instant::Instant;
 use crate::store::derived::history_views::json_argument;
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::compare::json;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::FeedTx;
 
 const DOING: &str = "record a change";
 
@@ -53,7 +53,7 @@ pub(in crate::store) fn of_detail(differences: Vec<(String, Value, Value)>) -> V
         .collect()
 }
 
-impl MirrorTx<'_> {
+impl FeedTx<'_> {
     /// Enters a change of a record.
     pub(in crate::store) fn remember(
         &self,
@@ -86,7 +86,8 @@ impl MirrorTx<'_> {
         fields: Map<String, serde_json::Value>,
         seen_at: Instant,
     ) -> Result<(), StoreError> {
-        self.conn
+        self.tx
+            .conn
             .prepare_cached(
                 "INSERT INTO changes (object_type, record_id, kind, fields, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)",
             )
@@ -135,7 +136,7 @@ impl MirrorTx<'_> {
             pairs = pairs.join(", "),
             first = columns.first().map_or("NULL", String::as_str),
         );
-        self.conn.execute(&sql, params![object.as_str(), seen_at.to_string()]).doing(DOING)?;
+        self.tx.conn.execute(&sql, params![object.as_str(), seen_at.to_string()]).doing(DOING)?;
         Ok(())
     }
 
@@ -152,12 +153,13 @@ impl MirrorTx<'_> {
              SELECT ?1, {key}, ?2, json_quote({value}) FROM {table} WHERE {column} IS NOT NULL",
             value = json_argument(column)
         );
-        self.conn.execute(&sql, [object.as_str(), column]).doing(DOING)?;
+        self.tx.conn.execute(&sql, [object.as_str(), column]).doing(DOING)?;
         Ok(())
     }
 
     fn has_retyped_values(&self) -> Result<bool, StoreError> {
-        self.conn
+        self.tx
+            .conn
             .prepare_cached("SELECT EXISTS (SELECT 1 FROM retyped_values)")
             .and_then(|mut stmt| stmt.query_row([], |row| row.get(0)))
             .doing(DOING)
@@ -170,6 +172,7 @@ impl MirrorTx<'_> {
         column: &str,
     ) -> Result<Option<serde_json::Value>, StoreError> {
         let text: Option<String> = self
+            .tx
             .conn
             .prepare_cached(
                 "DELETE FROM retyped_values WHERE object_type = ?1 AND record_id = ?2 AND column_name = ?3
@@ -182,7 +185,8 @@ impl MirrorTx<'_> {
 
     /// Deletes the values that a column had before its type changed.
     pub(in crate::store) fn forget_retyped(&self, object: Object, column: &str) -> Result<(), StoreError> {
-        self.conn
+        self.tx
+            .conn
             .execute(
                 "DELETE FROM retyped_values WHERE object_type = ?1 AND column_name = ?2",
                 [object.as_str(), column],

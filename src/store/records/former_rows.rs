@@ -14,7 +14,7 @@ use rusqlite::{ToSql, params};
 use crate::model::{Instant, Object, RecordId};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::OPEN;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::RecordsTx;
 
 /// The time of reading of a row that was not read since another workspace was accepted: no real one is this.
 const NEVER: &str = "1970-01-01T00:00:00.000000Z";
@@ -33,10 +33,11 @@ pub(in crate::store) fn former_condition(table: &str) -> String {
     format!("{table}.synced_at = '{NEVER}'")
 }
 
-impl MirrorTx<'_> {
+impl RecordsTx<'_> {
     /// Makes every row of an object a former row.
     pub fn make_rows_former(&self, object: Object) -> Result<(), StoreError> {
-        self.conn
+        self.tx
+            .conn
             .execute(&format!("UPDATE {} SET synced_at = ?1", object.table()), [NEVER])
             .doing("mark the rows of the workspace before")?;
         Ok(())
@@ -50,8 +51,8 @@ impl MirrorTx<'_> {
         id: &str,
         now: Instant,
     ) -> Result<(), StoreError> {
-        if !self.has_former_rows(object)? {
-            self.hold_new_edits_where(
+        if !self.tx.has_former_rows(object)? {
+            self.tx.edits().hold_new_edits_where(
                 "object_type = ?1 AND record_id = ?2",
                 params![object.as_str(), id],
                 FORMER_ROW,
@@ -69,8 +70,8 @@ impl MirrorTx<'_> {
         record: Option<&RecordId>,
         now: Instant,
     ) -> Result<u64, StoreError> {
-        if self.has_former_rows(object)? {
-            return self.hold_new_edits(Some(object), FORMER_ROW, now);
+        if self.tx.has_former_rows(object)? {
+            return self.tx.edits().hold_new_edits(Some(object), FORMER_ROW, now);
         }
         let table = object.table();
         let former =
@@ -83,6 +84,6 @@ impl MirrorTx<'_> {
             ),
             None => (format!("object_type = ?1 AND {former}"), params![object.as_str()]),
         };
-        self.hold_new_edits_where(&condition, values, FORMER_ROW, now)
+        self.tx.edits().hold_new_edits_where(&condition, values, FORMER_ROW, now)
     }
 }

@@ -11,12 +11,13 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::records::compare::json;
 use crate::store::records::shape::owned;
 use crate::store::records::upsert::Phase;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::RecordsTx;
 
-impl MirrorTx<'_> {
+impl RecordsTx<'_> {
     /// Whether the history saw the record come.
     pub(in crate::store) fn was_inserted(&self, object: Object, id: &RecordId) -> Result<bool, StoreError> {
-        self.conn
+        self.tx
+            .conn
             .prepare_cached(
                 "SELECT EXISTS (SELECT 1 FROM changes WHERE object_type = ?1 AND record_id = ?2 AND kind = 'insert')",
             )
@@ -38,7 +39,7 @@ impl MirrorTx<'_> {
             return Ok(false);
         };
         self.note_before(object, id.as_str())?;
-        self.note_changed(object, id.as_str());
+        self.tx.feed().note_changed(object, id.as_str());
         if let Some(detail) = self.row(object.detail_table(), object.detail_key(), id)? {
             let own = [object.detail_key(), "etag", "fetched_at"];
             let detail = detail.into_iter().filter(|(column, _)| !own.contains(&column.as_str()));
@@ -53,13 +54,13 @@ impl MirrorTx<'_> {
             .map(|(column, value)| (column.clone(), value.clone(), Value::Null))
             .collect();
         if phase == Phase::Kept {
-            self.remember(object, id.as_str(), "remove", &differences, removed_at)?;
+            self.tx.feed().remember(object, id.as_str(), "remove", &differences, removed_at)?;
         }
         let members: Map<String, serde_json::Value> =
             record.iter().map(|(column, value)| (column.clone(), json(value))).collect();
         let text = serde_json::Value::from(members).to_string();
         let execute = |sql: &str, params: &[&dyn rusqlite::ToSql]| {
-            self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(params)).doing(doing)
+            self.tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(params)).doing(doing)
         };
         execute(
             "INSERT OR REPLACE INTO removed_records (object_type, id, removed_at, record) VALUES (?1, ?2, ?3, ?4)",
@@ -70,8 +71,8 @@ impl MirrorTx<'_> {
             &[&object.as_str(), &id.as_str()],
         )?;
         execute(&format!("DELETE FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key()), &[&id.as_str()])?;
-        self.unsearch(object, id.as_str(), phase);
-        self.forget_doubts(object, id.as_str())?;
+        self.tx.derived().unsearch(object, id.as_str(), phase);
+        self.tx.knowledge().forget_doubts(object, id.as_str())?;
         execute(&format!("DELETE FROM {} WHERE id = ?1", object.table()), &[&id.as_str()])?;
         Ok(true)
     }
@@ -80,7 +81,7 @@ impl MirrorTx<'_> {
     fn row(&self, table: &str, key: &str, id: &RecordId) -> Result<Option<Vec<(String, Value)>>, StoreError> {
         let doing = "read a record";
         // Not cached: `*` depends on columns that are added and removed.
-        let mut stmt = self.conn.prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1")).doing(doing)?;
+        let mut stmt = self.tx.conn.prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1")).doing(doing)?;
         let names: Vec<String> = stmt.column_names().map(String::from).collect();
         stmt.query_row([id.as_str()], |row| {
             names.iter().enumerate().map(|(i, name)| Ok((name.clone(), row.get_ref::<_>(i).map(owned)?))).collect()

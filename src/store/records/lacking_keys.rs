@@ -17,7 +17,7 @@ use crate::model::record::Record;
 use crate::store::custom::changes::FieldToFill;
 use crate::store::error::StoreError;
 use crate::store::state_keys::StateKey;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::KnowledgeTx;
 
 /// The maximum number of records that are noted at once, for all fields together. If there were more, the columns that
 /// they lacked are filled again.
@@ -57,7 +57,7 @@ pub struct LackedValues {
     pub fields: Vec<FieldToFill>,
 }
 
-impl MirrorTx<'_> {
+impl KnowledgeTx<'_> {
     /// Notes the active keys that a detail lacked, of long texts only if the `whole` detail is stored.
     pub(in crate::store) fn note_lacking(
         &self,
@@ -69,19 +69,19 @@ impl MirrorTx<'_> {
             (whole || !field.data_type.detail_only())
                 && matches!(record.custom.get(*slot), None | Some(FieldValue::Absent))
         };
-        let layout = self.layout().clone();
+        let layout = self.tx.layout().clone();
         let lacking: Vec<&CustomField> =
             layout.of(object).fields().iter().enumerate().filter(is_lacking).map(|(_, field)| field).collect();
         if lacking.is_empty() {
             return Ok(());
         }
         let entry = StateKey::LackingKeys(object);
-        let known: Option<LackingKeys> = self.state(&entry)?;
+        let known: Option<LackingKeys> = self.tx.state(&entry)?;
         let mut fields = match known {
             Some(LackingKeys(Some(fields))) => fields,
             // Every column is filled again.
             Some(LackingKeys(None)) => return Ok(()),
-            None if self.is_unparseable(&entry) => return Ok(()),
+            None if self.tx.is_unparseable(&entry) => return Ok(()),
             None => BTreeMap::new(),
         };
         let before = fields.clone();
@@ -99,7 +99,7 @@ impl MirrorTx<'_> {
                 by.more = true;
             }
         }
-        if fields == before { Ok(()) } else { self.set_state(&entry, &LackingKeys(Some(fields))) }
+        if fields == before { Ok(()) } else { self.tx.set_state(&entry, &LackingKeys(Some(fields))) }
     }
 
     /// What must be read again, now that the definitions were read and their columns updated.
@@ -109,15 +109,15 @@ impl MirrorTx<'_> {
     pub fn take_lacking(&self, object: Object) -> Result<LackedValues, StoreError> {
         let entry = StateKey::LackingKeys(object);
         let mut out = LackedValues::default();
-        let known: Option<LackingKeys> = self.state(&entry)?;
-        let layout = self.layout().clone();
+        let known: Option<LackingKeys> = self.tx.state(&entry)?;
+        let layout = self.tx.layout().clone();
         let of_lists = |field: &&CustomField| !field.data_type.detail_only();
         let refilled = |definition: &RecordId| FieldToFill { definition: definition.clone(), is_new: false };
         let Some(LackingKeys(Some(mut fields))) = known else {
-            if known.is_some() || self.is_unparseable(&entry) {
+            if known.is_some() || self.tx.is_unparseable(&entry) {
                 let fields = layout.of(object).fields().iter().filter(of_lists);
                 out.fields = fields.map(|field| refilled(&field.definition)).collect();
-                self.clear_state(&entry)?;
+                self.tx.clear_state(&entry)?;
             }
             return Ok(out);
         };
@@ -136,9 +136,9 @@ impl MirrorTx<'_> {
         out.records.sort();
         out.records.dedup();
         if fields.is_empty() {
-            self.clear_state(&entry)?;
+            self.tx.clear_state(&entry)?;
         } else {
-            self.set_state(&entry, &LackingKeys(Some(fields)))?;
+            self.tx.set_state(&entry, &LackingKeys(Some(fields)))?;
         }
         Ok(out)
     }

@@ -9,7 +9,7 @@ use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::doubts::json;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "nominate records for removal";
 
@@ -29,7 +29,7 @@ impl ReadTx<'_> {
     }
 }
 
-impl MirrorTx<'_> {
+impl KnowledgeTx<'_> {
     /// Nominates records for removal; unknown ones are ignored.
     pub fn nominate(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
         self.nominate_where(object, "id IN (SELECT value FROM json_each(?3))", vec![json(ids).into()])
@@ -70,10 +70,14 @@ impl MirrorTx<'_> {
             object.table()
         );
         values.splice(0..0, [object.as_str().to_string().into(), self.steady_of_answer().into()]);
-        let nominated =
-            self.conn.prepare_cached(&sql).and_then(|mut stmt| stmt.execute(params_from_iter(values))).doing(DOING)?;
+        let nominated = self
+            .tx
+            .conn
+            .prepare_cached(&sql)
+            .and_then(|mut stmt| stmt.execute(params_from_iter(values)))
+            .doing(DOING)?;
         if nominated > 0 {
-            self.pending.doubts[object as usize].set(Some(true));
+            self.tx.pending.doubts[object as usize].set(Some(true));
         }
         Ok(())
     }
@@ -89,7 +93,7 @@ mod tests {
     use rusqlite::params;
 
     use super::*;
-    use crate::store::Store;
+    use crate::store::{MirrorTx, Store};
 
     /// A mirror with a contact created at each of the seconds 1 to 3 and one without a date, and a company at second 2.
     async fn mirror() -> (tempfile::TempDir, Store) {
@@ -133,7 +137,7 @@ mod tests {
             (Some(some(1)), Some(some(3)), r#"["c1","c2","c3"]"#, &[]),
         ] {
             let (_dir, store) = mirror().await;
-            store.write(move |tx| tx.nominate_between(Object::Contact, low, high, seen)).await.unwrap();
+            store.write(move |tx| tx.knowledge().nominate_between(Object::Contact, low, high, seen)).await.unwrap();
             assert_eq!(nominated(&store).await, expected, "{low:?} {high:?} {seen}");
             store.close().await;
         }
@@ -143,7 +147,7 @@ mod tests {
     async fn records_without_a_date_that_were_not_seen_are_nominated() {
         for (seen, expected) in [("[]", &["dateless"][..]), (r#"["dateless"]"#, &[]), (r#"["c1"]"#, &["dateless"])] {
             let (_dir, store) = mirror().await;
-            store.write(move |tx| tx.nominate_dateless(Object::Contact, seen)).await.unwrap();
+            store.write(move |tx| tx.knowledge().nominate_dateless(Object::Contact, seen)).await.unwrap();
             assert_eq!(nominated(&store).await, expected, "{seen}");
             store.close().await;
         }
@@ -152,10 +156,10 @@ mod tests {
     #[tokio::test]
     async fn nominations_of_one_object_are_withdrawn_without_those_of_the_other() {
         let (_dir, store) = mirror().await;
-        let nominate = |tx: &mut MirrorTx<'_>, object| tx.nominate_between(object, None, None, "[]");
+        let nominate = |tx: &MirrorTx<'_>, object| tx.knowledge().nominate_between(object, None, None, "[]");
         store.write(move |tx| Object::ALL.into_iter().try_for_each(|object| nominate(tx, object))).await.unwrap();
         assert_eq!(nominated(&store).await, ["c1", "c2", "c3", "co"]);
-        store.write(|tx| tx.clear_nominations(Object::Contact)).await.unwrap();
+        store.write(|tx| tx.knowledge().clear_nominations(Object::Contact)).await.unwrap();
         assert_eq!(nominated(&store).await, ["co"]);
         store.close().await;
     }

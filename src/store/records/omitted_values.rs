@@ -6,9 +6,9 @@ use rusqlite::types::{Value, ValueRef};
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::store::records::shape::{Shape, Source};
-use crate::store::tx::MirrorTx;
+use crate::store::tx::KnowledgeTx;
 
-impl MirrorTx<'_> {
+impl KnowledgeTx<'_> {
     /// Notes a changed record if the list omitted a stored value. `changed` has the places of the columns that it
     /// changes.
     pub(in crate::store) fn note_omitted(
@@ -30,13 +30,13 @@ impl MirrorTx<'_> {
         };
         if incoming.iter().enumerate().any(is_omitted) {
             let has_other_etag = changed.iter().any(|place| shape.columns[*place].name == "etag");
-            *self.pending.omitted.borrow_mut().entry((object, id.to_string())).or_default() |= has_other_etag;
+            *self.tx.pending.omitted.borrow_mut().entry((object, id.to_string())).or_default() |= has_other_etag;
         }
     }
 
     /// Returns and clears the records that this transaction noted, each with whether its etag changed.
     pub fn take_omitted(&self, object: Object) -> Vec<(RecordId, bool)> {
-        let taken = self.pending.omitted.take();
+        let taken = self.tx.pending.omitted.take();
         let of_object = taken.into_iter().filter(|((of, _), _)| *of == object);
         of_object.map(|((_, id), has_other_etag)| (RecordId::new(id), has_other_etag)).collect()
     }

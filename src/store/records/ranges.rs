@@ -11,7 +11,7 @@ use crate::model::instant::Instant;
 use crate::model::time_range::{TimeBounds, TimeField, TimeRange};
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::KnowledgeTx;
 
 /// The condition that selects a range, and its values.
 fn condition(range: &TimeRange) -> (String, Vec<Value>) {
@@ -150,7 +150,7 @@ impl ReadTx<'_> {
     }
 }
 
-impl MirrorTx<'_> {
+impl KnowledgeTx<'_> {
     /// Records that a range was counted.
     pub fn enter_audit(
         &self,
@@ -167,7 +167,8 @@ impl MirrorTx<'_> {
         let text = |at: Option<Instant>| at.map(|at| at.to_string());
         let (here, there) = (counts.0 as i64, counts.1 as i64);
         let dateless = range.bounds == TimeBounds::Dateless;
-        self.conn
+        self.tx
+            .conn
             .prepare_cached(
                 "INSERT INTO audits (object_type, dimension, range_from, range_to, null_range, count_here, count_there,
                                      found, audited_at)

@@ -25,7 +25,7 @@ use crate::model::request_order::RequestOrder;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::RecordsTx;
 
 /// Smaller tables may lose all of their rows at once.
 const TINY_TABLE: u64 = 10;
@@ -200,7 +200,7 @@ impl ReadTx<'_> {
     }
 }
 
-impl MirrorTx<'_> {
+impl RecordsTx<'_> {
     /// Removes confirmed records, all of them or none. `steady` is the time of the ledger's steady clock.
     pub fn remove_confirmed(
         &self,
@@ -210,7 +210,7 @@ impl MirrorTx<'_> {
         now: Instant,
     ) -> Result<RemovalDecision, StoreError> {
         let object = confirmed.object;
-        let share = self.removal_share(object, confirmed.ids.len() as u64, steady)?;
+        let share = self.tx.removal_share(object, confirmed.ids.len() as u64, steady)?;
         let unwitnessed = !confirmed.is_witnessed() && !guard.accepted && !confirmed.ids.is_empty();
         if !guard.allows(share.going, share.of) || unwitnessed && share.of >= TINY_TABLE {
             return Ok(RemovalDecision::Refused(share));
@@ -218,19 +218,19 @@ impl MirrorTx<'_> {
         if unwitnessed && confirmed.proof != RemovalProof::LongEmpty {
             return Ok(RemovalDecision::Unproven);
         }
-        let phase = self.phase(object)?;
-        let mut recent = self.recent_removals(object, steady)?;
+        let phase = self.tx.phase(object)?;
+        let mut recent = self.tx.recent_removals(object, steady)?;
         let mut removed = 0;
         for (id, order) in confirmed.ids.iter().zip(&confirmed.orders) {
             removed += u64::from(self.remove(object, id, now, phase)?);
-            self.note_removed(object, id.as_str(), steady)?;
-            self.note_order(object, id.as_str(), *order);
+            self.tx.knowledge().note_removed(object, id.as_str(), steady)?;
+            self.tx.note_order(object, id.as_str(), *order);
         }
         if removed > 0 {
             if !guard.accepted {
                 recent.0.push((steady, removed));
             }
-            self.set_state(&RecentRemovals::entry(object), &recent)?;
+            self.tx.set_state(&RecentRemovals::entry(object), &recent)?;
         }
         Ok(RemovalDecision::Removed(removed))
     }

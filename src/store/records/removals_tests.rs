@@ -150,7 +150,7 @@ async fn remove(
 ) -> RemovalDecision {
     let at = Instant::from_secs(NOW).unwrap().plus(Duration::from_secs(hours * 3600));
     let guard = RemovalGuard { most: 0.2, accepted };
-    store.write(move |tx| tx.remove_confirmed(&confirmed, &guard, at, at)).await.unwrap()
+    store.write(move |tx| tx.records().remove_confirmed(&confirmed, &guard, at, at)).await.unwrap()
 }
 
 #[tokio::test]
@@ -220,7 +220,7 @@ async fn impossible_counts_of_a_day_refuse_removals_until_it_is_over() {
 #[tokio::test]
 async fn nominated_record_is_no_witness() {
     let (_dir, store) = mirror(3).await;
-    store.write(|tx| tx.nominate(Object::Contact, &[id("c00"), id("c02"), id("unknown")])).await.unwrap();
+    store.write(|tx| tx.knowledge().nominate(Object::Contact, &[id("c00"), id("c02"), id("unknown")])).await.unwrap();
     let seen = store.read(|tx| Ok((tx.count_nominated(Object::Contact)?, tx.witness(Object::Contact, None)?)));
     assert_eq!(seen.await.unwrap(), (2, Some(id("c01"))));
 }

@@ -15,7 +15,7 @@ use crate::model::ElapsedClock;
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::state_keys::StateKey;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::FeedTx;
 
 const DOING: &str = "prune old history";
 
@@ -45,7 +45,7 @@ impl HistoryMark {
     }
 }
 
-impl MirrorTx<'_> {
+impl FeedTx<'_> {
     /// Prunes entries that have been stored for longer than `retention`: changes, removed records, audits, runs, and
     /// finished edits. `clock` is that of the ledger at `now`, and `date` the service's time then, if it is known.
     pub fn forget_old_history(
@@ -55,7 +55,7 @@ impl MirrorTx<'_> {
         now: Instant,
         date: Option<Instant>,
     ) -> Result<(), StoreError> {
-        let mut marks: Vec<HistoryMark> = self.state(&StateKey::HistoryMarks)?.unwrap_or_default();
+        let mut marks: Vec<HistoryMark> = self.tx.state(&StateKey::HistoryMarks)?.unwrap_or_default();
         // A clock that was lost, and began anew, makes older marks later ones.
         marks.retain(|mark| mark.clock.time() <= clock.time());
         let due = marks.last().is_none_or(|last| clock.time().since(last.clock.time()) >= retention / MARKS);
@@ -71,12 +71,12 @@ impl MirrorTx<'_> {
         } else if !due {
             return Ok(());
         }
-        self.set_state(&StateKey::HistoryMarks, &marks)
+        self.tx.set_state(&StateKey::HistoryMarks, &marks)
     }
 
     fn history_mark(&self, clock: &ElapsedClock) -> Result<HistoryMark, StoreError> {
         let newest = |sql: &str| -> Result<i64, StoreError> {
-            self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.query_row([], |row| row.get(0))).doing(DOING)
+            self.tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.query_row([], |row| row.get(0))).doing(DOING)
         };
         Ok(HistoryMark {
             clock: *clock,
@@ -98,15 +98,15 @@ impl MirrorTx<'_> {
         let values = params![mark.changes, before.to_string()];
         self.requeue_removed(removed, values)?;
         let forget = format!("DELETE FROM removed_records WHERE (object_type, id) IN ({removed})");
-        self.conn.prepare_cached(&forget).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
+        self.tx.conn.prepare_cached(&forget).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
         for (sql, newest) in [
             ("DELETE FROM changes WHERE seq <= ?1", mark.changes),
             ("DELETE FROM audits WHERE id <= ?1", mark.audits),
             ("DELETE FROM sync_runs WHERE id <= ?1", mark.runs),
         ] {
-            self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute([newest])).doing(DOING)?;
+            self.tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute([newest])).doing(DOING)?;
         }
-        self.forget_edits_before(before)
+        self.tx.edits().forget_edits_before(before)
     }
 }
 

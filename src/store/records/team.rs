@@ -7,12 +7,12 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::upsert::Applied;
 use crate::store::runs::entry::Tally;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::RecordsTx;
 
-impl MirrorTx<'_> {
+impl RecordsTx<'_> {
     /// Stores the whole list of team members: writes changes, deletes those whose removal is known.
     pub fn apply_team(&self, records: &[Record], gone: &[RecordId], asked_at: Instant) -> Result<Tally, StoreError> {
-        let shape = self.shapes.team();
+        let shape = self.tx.shapes().team();
         let mut tally = Tally { rows: records.len() as u64, ..Tally::default() };
         for record in records {
             match self.apply_plain(&shape, record, asked_at)? {
@@ -24,6 +24,7 @@ impl MirrorTx<'_> {
         }
         for id in gone {
             let left = self
+                .tx
                 .conn
                 .execute("DELETE FROM team_members WHERE id = ?1", [id.as_str()])
                 .doing("delete team members who left")?;

@@ -16,7 +16,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::doubts::json;
 use crate::store::records::removals::{RemovalGuard, RemovalShare};
-use crate::store::tx::MirrorTx;
+use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "compare a list with the mirror";
 
@@ -106,10 +106,10 @@ impl ReadTx<'_> {
     }
 }
 
-impl MirrorTx<'_> {
+impl KnowledgeTx<'_> {
     /// Forgets what any of these lists lacked.
     pub fn clear_unlisted(&self) -> Result<(), StoreError> {
-        self.conn.execute("DELETE FROM doubts WHERE why IN ('unlisted', 'gone')", []).doing(DOING)?;
+        self.tx.conn.execute("DELETE FROM doubts WHERE why IN ('unlisted', 'gone')", []).doing(DOING)?;
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl MirrorTx<'_> {
         steady: Instant,
     ) -> Result<UnlistedDecision, StoreError> {
         let execute = |sql: &str, values: &[&dyn rusqlite::ToSql]| {
-            self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)
+            self.tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)
         };
         let kind = list.as_str();
         let there = json(&listed.ids.iter().cloned().collect::<Vec<_>>());
@@ -148,9 +148,9 @@ impl MirrorTx<'_> {
             "UPDATE doubts SET not_before = NULL WHERE object_type = ?1 AND why = 'unlisted' AND not_before <= ?2",
             &[&kind, &steady.to_string()],
         )?;
-        let before = self.unlisted_before(list, steady)?;
+        let before = self.tx.unlisted_before(list, steady)?;
         let gone: Vec<RecordId> = missing.into_iter().filter(|id| guard.accepted || before.contains(id)).collect();
-        let recent = self.count_items(list, "gone")?;
+        let recent = self.tx.count_items(list, "gone")?;
         let share = RemovalShare { going: recent + gone.len() as u64, of: recent + known.len() as u64 };
         if !gone.is_empty() && !guard.allows(share.going, share.of) {
             return Ok(UnlistedDecision::Refused(share));
@@ -204,7 +204,7 @@ mod tests {
                 let (known, listed) =
                     (ids("abc").into_iter().collect::<Vec<_>>(), ListedItems { ids: ids(listed), complete });
                 let guard = RemovalGuard { most: 0.2, accepted: false };
-                let gone = tx.decide_unlisted(WholeListKind::Team, &known, &listed, &guard, at(minutes))?;
+                let gone = tx.knowledge().decide_unlisted(WholeListKind::Team, &known, &listed, &guard, at(minutes))?;
                 Ok((
                     gone,
                     tx.count_unlisted(WholeListKind::Team)?,
@@ -243,7 +243,7 @@ mod tests {
             let decided = store.write(move |tx| {
                 let (guard, listed) =
                     (RemovalGuard { most: 0.2, accepted }, ListedItems { ids: listed, complete: true });
-                tx.decide_unlisted(WholeListKind::Team, &items, &listed, &guard, at(60 * hours))
+                tx.knowledge().decide_unlisted(WholeListKind::Team, &items, &listed, &guard, at(60 * hours))
             });
             let decided = decided.await.unwrap();
             assert_eq!(decided, expected, "{hours}");

@@ -16,7 +16,7 @@ use crate::store::records::feed_entries::of_detail;
 use crate::store::records::former_rows::is_former;
 use crate::store::records::shape::{Shape, owned, value_of};
 use crate::store::records::versions::{Version, VersionFit, is_coarser};
-use crate::store::tx::MirrorTx;
+use crate::store::tx::RecordsTx;
 
 /// The effect of writing one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Written {
     }
 }
 
-impl MirrorTx<'_> {
+impl RecordsTx<'_> {
     /// Writes a list item. `asked` identifies the request.
     pub fn apply_list(
         &self,
@@ -66,7 +66,7 @@ impl MirrorTx<'_> {
         asked: &RequestStamp,
         phase: Phase,
     ) -> Result<Applied, StoreError> {
-        let shape = self.shapes.list(object);
+        let shape = self.tx.shapes().list(object);
         let written = self.write(object, &shape, record, record.extra.to_json().as_deref(), asked, phase)?;
         self.finish(object, record, written, asked, phase)
     }
@@ -86,8 +86,8 @@ impl MirrorTx<'_> {
             // The mirror has a newer answer: this detail has an outdated version, as its etag would show anyway.
             return Ok((Applied::Older, 0));
         };
-        self.note_lacking(object, record, true)?;
-        let detail = self.shapes.detail(object);
+        self.tx.knowledge().note_lacking(object, record, true)?;
+        let detail = self.tx.shapes().detail(object);
         let record = &*match &etag {
             // The detail belongs to the version that lists show with another etag.
             Some(etag) => Cow::Owned(record.with_field(object, "etag", FieldValue::Exact(SqlValue::from(&**etag)))),
@@ -98,15 +98,15 @@ impl MirrorTx<'_> {
             kept += detail_extra.len() as u64;
         }
         if let Written::Inserted(differences) | Written::Updated(differences) = &written {
-            self.unsearch_changed(object, record.id.as_str(), true, differences, phase);
+            self.tx.derived().unsearch_changed(object, record.id.as_str(), true, differences, phase);
         }
         match written {
             // The first reading of a detail is not a change, unless the record itself was created after the first copy.
             Written::Inserted(differences) if phase == Phase::Kept && self.was_inserted(object, &record.id)? => {
-                self.remember(object, record.id.as_str(), "update", &of_detail(differences), asked.at)?;
+                self.tx.feed().remember(object, record.id.as_str(), "update", &of_detail(differences), asked.at)?;
             }
             Written::Updated(differences) if phase == Phase::Kept => {
-                self.remember(object, record.id.as_str(), "update", &of_detail(differences), asked.at)?;
+                self.tx.feed().remember(object, record.id.as_str(), "update", &of_detail(differences), asked.at)?;
             }
             _ => {}
         }
@@ -124,7 +124,7 @@ impl MirrorTx<'_> {
         let Some(ListPart { applied, kept, .. }) = self.apply_list_part(object, record, asked, phase)? else {
             return Ok((Applied::Older, 0));
         };
-        self.note_lacking(object, record, false)?;
+        self.tx.knowledge().note_lacking(object, record, false)?;
         Ok((applied, kept))
     }
 
@@ -136,7 +136,7 @@ impl MirrorTx<'_> {
         asked: &RequestStamp,
         phase: Phase,
     ) -> Result<Option<ListPart>, StoreError> {
-        let list = self.shapes.list(object);
+        let list = self.tx.shapes().list(object);
         let DividedDetail { extra, detail_extra, fit } = self.divided(object, &list, record)?;
         let (mut record, mut etag) = (Cow::Borrowed(record), None);
         match fit {
@@ -172,12 +172,12 @@ impl MirrorTx<'_> {
             Written::Updated(differences) => (Applied::Updated, "update", differences),
         };
         if applied == Applied::Inserted {
-            self.unsearch(object, record.id.as_str(), phase);
+            self.tx.derived().unsearch(object, record.id.as_str(), phase);
         } else {
-            self.unsearch_changed(object, record.id.as_str(), false, &differences, phase);
+            self.tx.derived().unsearch_changed(object, record.id.as_str(), false, &differences, phase);
         }
         if phase == Phase::Kept {
-            self.remember(object, record.id.as_str(), kind, &differences, asked.at)?;
+            self.tx.feed().remember(object, record.id.as_str(), kind, &differences, asked.at)?;
         }
         Ok(applied)
     }
@@ -211,11 +211,11 @@ impl MirrorTx<'_> {
     ) -> Result<Written, StoreError> {
         let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra)).collect();
         let (id, is_detail) = (record.id.as_str(), shape.key != "id");
-        let overtaken = !is_detail && self.is_overtaken(object, id, asked);
+        let overtaken = !is_detail && self.tx.is_overtaken(object, id, asked);
         if is_detail {
             self.note_before(object, id)?;
         } else {
-            self.note_order(object, id, asked.order.number());
+            self.tx.note_order(object, id, asked.order.number());
         }
         // In a first copy nearly every row is new: try that first, and compare only what is there already.
         if phase == Phase::FirstCopy && !overtaken && self.execute(&shape.insert, id, &incoming, asked.at)? == 1 {
@@ -227,7 +227,7 @@ impl MirrorTx<'_> {
         match self.compare(shape, id, &incoming)? {
             RowComparison::Same { former } => {
                 if !is_detail {
-                    self.was_shown(object, id, true)?;
+                    self.tx.knowledge().was_shown(object, id, true)?;
                 }
                 if is_detail || former {
                     // The age of a detail is that of the last answer, changed or not.
@@ -242,7 +242,7 @@ impl MirrorTx<'_> {
                 }
                 self.note_before(object, id)?;
                 self.execute(&shape.insert, id, &incoming, asked.at)?;
-                self.note_changed(object, id);
+                self.tx.feed().note_changed(object, id);
                 self.index_multi_values(object, shape, record, &incoming, None, phase)?;
                 let differences = shape.columns.iter().zip(&incoming).filter_map(|(column, value)| {
                     let new = (*value).filter(|v| *v != ValueRef::Null)?;
@@ -254,7 +254,7 @@ impl MirrorTx<'_> {
                 let is_accepted =
                     former || self.is_accepted((object, id), shape, &incoming, &old, (asked, overtaken))?;
                 if !is_detail {
-                    self.was_shown(object, id, is_accepted)?;
+                    self.tx.knowledge().was_shown(object, id, is_accepted)?;
                 }
                 if !is_accepted {
                     return Ok(Written::Older);
@@ -262,12 +262,12 @@ impl MirrorTx<'_> {
                 if former {
                     self.hold_edits_of_replaced_row(object, id, asked.at)?;
                 } else if !is_detail {
-                    self.note_omitted(object, shape, id, &incoming, (&old, &changed));
+                    self.tx.knowledge().note_omitted(object, shape, id, &incoming, (&old, &changed));
                 }
                 self.note_before(object, id)?;
                 self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked.at)?;
-                self.make_detail_due_if_moved(object, shape, record, &changed)?;
-                self.note_changed(object, id);
+                self.tx.knowledge().make_detail_due_if_moved(object, shape, record, &changed)?;
+                self.tx.feed().note_changed(object, id);
                 self.index_multi_values(object, shape, record, &incoming, Some(&changed), phase)?;
                 let differences =
                     changed.iter().map(|&i| (shape.columns[i].name.clone(), old[i].clone(), merged[i].clone()));
@@ -279,7 +279,7 @@ impl MirrorTx<'_> {
     /// Compares a row with the values of an answer.
     fn compare(&self, shape: &Shape, id: &str, incoming: &[Option<ValueRef<'_>>]) -> Result<RowComparison, StoreError> {
         let doing = "read a record";
-        let mut stmt = self.conn.prepare_cached(&shape.select).doing(doing)?;
+        let mut stmt = self.tx.conn.prepare_cached(&shape.select).doing(doing)?;
         let mut rows = stmt.query([id]).doing(doing)?;
         let Some(row) = rows.next().doing(doing)? else {
             return Ok(RowComparison::Missing);
@@ -322,7 +322,7 @@ impl MirrorTx<'_> {
         asked_at: Instant,
     ) -> Result<usize, StoreError> {
         let doing = "write a record";
-        let mut stmt = self.conn.prepare_cached(sql).doing(doing)?;
+        let mut stmt = self.tx.conn.prepare_cached(sql).doing(doing)?;
         bind(&mut stmt, id, values, asked_at).and_then(|()| stmt.raw_execute()).doing(doing)
     }
 
@@ -336,10 +336,11 @@ impl MirrorTx<'_> {
         incoming: &[Option<ValueRef<'_>>],
     ) -> Result<bool, StoreError> {
         let Version { etag, updated_at } = Version::of_answer(shape, incoming);
-        if self.was_just_removed(object, id, (etag, updated_at.unwrap_or_default()))? {
+        if self.tx.knowledge().was_just_removed(object, id, (etag, updated_at.unwrap_or_default()))? {
             return Ok(false);
         }
-        self.conn
+        self.tx
+            .conn
             .prepare_cached("DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2")
             .and_then(|mut stmt| stmt.execute(params![object.as_str(), id]))
             .doing("look up a removed record")?;
@@ -364,8 +365,10 @@ impl MirrorTx<'_> {
             if changed.is_some_and(|changed| !changed.contains(&place)) {
                 continue;
             }
-            let key = self.shapes.layout.of(object).fields()[slot].key.as_str();
-            self.conn
+            let layout = self.tx.layout();
+            let key = layout.of(object).fields()[slot].key.as_str();
+            self.tx
+                .conn
                 .prepare_cached(
                     "DELETE FROM custom_multi_values WHERE object_type = ?1 AND record_id = ?2 AND field_key = ?3",
                 )
@@ -376,6 +379,7 @@ impl MirrorTx<'_> {
             };
             let values = std::str::from_utf8(text).ok().and_then(multi_values).unwrap_or_default();
             let mut stmt = self
+                .tx
                 .conn
                 .prepare_cached(
                     "INSERT INTO custom_multi_values (object_type, record_id, field_key, position, value)
@@ -400,6 +404,7 @@ impl MirrorTx<'_> {
         };
         let read = |row: &Row<'_>| Ok(([row.get(0)?, row.get(1)?, row.get(2)?], is_former(row.get_ref(3)?)));
         let row: Option<([Option<String>; 3], bool)> = self
+            .tx
             .conn
             .prepare_cached(sql)
             .and_then(|mut stmt| stmt.query_row([record.id.as_str()], read).optional())
@@ -426,7 +431,7 @@ impl MirrorTx<'_> {
         for (group, members) in old.nested {
             for (name, source) in members {
                 let known = match group.as_str() {
-                    "customFields" => self.shapes.layout.of(object).by_key(&name).is_some(),
+                    "customFields" => self.tx.shapes().layout.of(object).by_key(&name).is_some(),
                     _ => object.list_fields().any(|field| field.wire == format!("{group}.{name}")),
                 };
                 let is_cleared =

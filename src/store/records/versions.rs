@@ -15,7 +15,7 @@ use crate::model::service_time::ServiceTime;
 use crate::store::error::StoreError;
 use crate::store::records::shape::{Shape, Source};
 use crate::store::state_keys::StateKey;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::RecordsTx;
 
 /// The length of a canonical timestamp up to its whole seconds, its milliseconds and its microseconds.
 const PRECISIONS: [usize; 3] = [19, 23, 26];
@@ -115,7 +115,7 @@ pub(in crate::store) fn is_coarser(new: ValueRef<'_>, old: ValueRef<'_>) -> bool
     precision(new) < precision(old) && are_same_time(new, old)
 }
 
-impl MirrorTx<'_> {
+impl RecordsTx<'_> {
     /// Whether an answer may replace a row with other values.
     pub(in crate::store) fn is_accepted(
         &self,
@@ -139,7 +139,7 @@ impl MirrorTx<'_> {
                     });
                 let seen = (new.etag, new.updated_at.unwrap_or_default());
                 self.dated_in_the_future(here[0], asked)?
-                    || self.decides_older(object, id, seen, here.into_iter().max().flatten())?
+                    || self.tx.knowledge().decides_older(object, id, seen, here.into_iter().max().flatten())?
             }
         })
     }
@@ -148,7 +148,7 @@ impl MirrorTx<'_> {
     /// time and to the time since. Such a row blocks no change that is dated before it.
     fn dated_in_the_future(&self, version: Option<Instant>, asked: &RequestStamp) -> Result<bool, StoreError> {
         let Some(version) = version else { return Ok(false) };
-        let mut time = self.state::<ServiceTime>(&StateKey::ServiceTime)?.unwrap_or_default();
+        let mut time = self.tx.state::<ServiceTime>(&StateKey::ServiceTime)?.unwrap_or_default();
         // The stored time is of the last answer that a walk took in, which may be days ago.
         time.observe(asked.reading(), None);
         Ok(time.is_plausible(version) == Some(false))

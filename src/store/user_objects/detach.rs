@@ -8,40 +8,40 @@ use super::report;
 use crate::store::derived::options::ViewOptions;
 use crate::store::error::StoreError;
 use crate::store::state_keys::StateKey;
-use crate::store::tx::MirrorTx;
+use crate::store::tx::DerivedTx;
 
-impl MirrorTx<'_> {
+impl DerivedTx<'_> {
     /// Removes users' views and triggers from the file until the columns have been changed in this transaction.
     pub(in crate::store) fn remove_user_objects(&self) -> Result<(), StoreError> {
-        let mut aside = self.pending.aside.borrow_mut();
+        let mut aside = self.tx.pending.aside.borrow_mut();
         if aside.is_none() {
-            *aside = Some(objects::set_aside(&self.conn)?);
+            *aside = Some(objects::set_aside(&self.tx.conn)?);
         }
         Ok(())
     }
 
     /// Drops users' indexes on a column that will be dropped.
     pub(in crate::store) fn drop_user_indexes(&self, table: &str, column: &str) -> Result<(), StoreError> {
-        objects::drop_indexes_on(&self.conn, table, column)
+        objects::drop_indexes_on(&self.tx.conn, table, column)
     }
 
     /// Restores the removed views and recreates those of the directory.
     pub(in crate::store) fn restore_user_objects(&self) -> Result<(), StoreError> {
-        let Some(mut views) = self.pending.aside.take() else { return Ok(()) };
-        let known: AppliedFiles = self.state(&StateKey::ViewFiles)?.unwrap_or_default();
+        let Some(mut views) = self.tx.pending.aside.take() else { return Ok(()) };
+        let known: AppliedFiles = self.tx.state(&StateKey::ViewFiles)?.unwrap_or_default();
         views.retain(|view| known.file_of(&view.name).is_none());
-        objects::restore(&self.conn, &views);
+        objects::restore(&self.tx.conn, &views);
         self.apply_view_files(&known, &self.view_files()?)
     }
 
     /// Drops users' indexes that could make a write fail. Call it before the first write after a change of the schema.
     pub(in crate::store) fn drop_indexes_in_the_way(&self) -> Result<(), StoreError> {
-        objects::drop_indexes_in_the_way(&self.conn)
+        objects::drop_indexes_in_the_way(&self.tx.conn)
     }
 
     /// Recreates the views of the directory if a file changed.
     pub(in crate::store) fn refresh_view_files(&self) -> Result<(), StoreError> {
-        let known: AppliedFiles = self.state(&StateKey::ViewFiles)?.unwrap_or_default();
+        let known: AppliedFiles = self.tx.state(&StateKey::ViewFiles)?.unwrap_or_default();
         let found = self.view_files()?;
         if known.digest == files::digest(&found) || known.digest.is_empty() && found.is_empty() {
             return Ok(());
@@ -50,18 +50,18 @@ impl MirrorTx<'_> {
     }
 
     fn view_files(&self) -> Result<ViewFiles, StoreError> {
-        let options: ViewOptions = self.state(&StateKey::ViewOptions)?.unwrap_or_default();
+        let options: ViewOptions = self.tx.state(&StateKey::ViewOptions)?.unwrap_or_default();
         Ok(options.folder.map(|folder| files::read(Path::new(&folder))).unwrap_or_default())
     }
 
     /// Applies the files, and logs a warning for each object that does not work.
     fn apply_view_files(&self, known: &AppliedFiles, found: &ViewFiles) -> Result<(), StoreError> {
-        let now = files::apply(&self.conn, known, found)?;
+        let now = files::apply(&self.tx.conn, known, found)?;
         for (file, why) in now.refused.iter().filter(|(file, _)| !known.refused.contains_key(*file)) {
             tracing::warn!("The file `{file}` of database.views was not applied: {why}");
         }
-        self.set_state(&StateKey::ViewFiles, &now)?;
-        for broken in report::views(&self.conn, &now)? {
+        self.tx.set_state(&StateKey::ViewFiles, &now)?;
+        for broken in report::views(&self.tx.conn, &now)? {
             tracing::warn!("The {} `{}` does not work: {}", broken.kind, broken.name, broken.why);
         }
         Ok(())

@@ -24,23 +24,23 @@ pub(in crate::sync) fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, St
     for key in StateKey::all().into_iter().filter(StateKey::is_of_workspace) {
         tx.clear_state(&key)?;
     }
-    tx.clear_unlisted()?;
+    tx.knowledge().clear_unlisted()?;
     for object in Object::ALL {
         // The slices that are left are discarded by the sweep that begins.
         tx.clear_fill_walks(object)?;
-        tx.clear_filled(object)?;
-        tx.clear_doubts(object)?;
+        tx.custom().clear_filled(object)?;
+        tx.knowledge().clear_doubts(object)?;
         if tx.is_empty(object)? {
             continue;
         }
         tx.set_state(&StateKey::FormerRows(object), &true)?;
-        tx.make_rows_former(object)?;
+        tx.records().make_rows_former(object)?;
         tx.set_state(&wanted_sweep(object), &true)?;
         // A record with the same id may have the same version, too.
-        tx.make_details_due(object, None)?;
+        tx.knowledge().make_details_due(object, None)?;
     }
     // The same id may be another record there, and its fields may have the values that the edit was based on.
-    tx.hold_for_another_workspace(now)
+    tx.edits().hold_for_another_workspace(now)
 }
 
 impl Run<'_> {
@@ -52,7 +52,7 @@ impl Run<'_> {
             if !tx.has_former_rows(object)? {
                 return Ok(0);
             }
-            let held = tx.hold_edits_of_former_rows(object, None, now)?;
+            let held = tx.records().hold_edits_of_former_rows(object, None, now)?;
             tx.clear_state(&StateKey::FormerRows(object))?;
             if let Some(sweep) = Sweep::load(tx, object)? {
                 // As after a first copy.

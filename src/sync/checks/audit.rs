@@ -242,7 +242,10 @@ impl Run<'_> {
     ) -> Result<(), SyncError> {
         audit.findings.ranges += 1;
         let (object, now, found) = (audit.object, self.engine.clock.now(), audit.findings.since(before));
-        self.engine.store.write(move |tx| tx.enter_audit(object, range, counts, found.as_deref(), now)).await?;
+        self.engine
+            .store
+            .write(move |tx| tx.knowledge().enter_audit(object, range, counts, found.as_deref(), now))
+            .await?;
         Ok(())
     }
 

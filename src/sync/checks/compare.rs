@@ -70,15 +70,15 @@ impl Run<'_> {
             let mut noted = Noted::default();
             let mut compared = Vec::with_capacity(records.len());
             if repair {
-                tx.answered(answer);
+                tx.knowledge().answered(answer);
             }
             for record in records {
-                let how = tx.compare_list(object, &record)?;
+                let how = tx.records().compare_list(object, &record)?;
                 let mut older = how.shows_older(answer);
                 if repair && how == Compared::Same {
-                    tx.was_shown(object, record.id.as_str(), true)?;
+                    tx.knowledge().was_shown(object, record.id.as_str(), true)?;
                 } else if repair {
-                    let applied = tx.apply_list(object, &record, &asked, phase)?;
+                    let applied = tx.records().apply_list(object, &record, &asked, phase)?;
                     older = applied == Applied::Older;
                     noted.record(&record, applied);
                 }

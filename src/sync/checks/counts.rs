@@ -137,7 +137,7 @@ impl Run<'_> {
                 let name = entry.clone();
                 // Together: a removal that is decided before the rest is counted must not be forgotten.
                 let nominating = self.engine.store.write(move |tx| {
-                    tx.nominate(object, &unseen)?;
+                    tx.knowledge().nominate(object, &unseen)?;
                     tx.set_state(&name, &owed)
                 });
                 nominating.await?;

@@ -134,8 +134,8 @@ impl Run<'_> {
             // First: what the answers refute keeps its delay, and those that are not there any more are decided about as any
             // that were missed.
             let noted = self.engine.store.write(move |tx| {
-                tx.were_looked_up(object, &looked_up, steady)?;
-                tx.forget_versions(object, &gone)
+                tx.knowledge().were_looked_up(object, &looked_up, steady)?;
+                tx.knowledge().forget_versions(object, &gone)
             });
             noted.await?;
             self.nominate(object, missed).await?;
@@ -146,7 +146,7 @@ impl Run<'_> {
             (rest, ended) = (others, confirmation.ended);
         }
         let rest = rest.to_vec();
-        let waiting = self.engine.store.write(move |tx| tx.were_looked_up(object, &rest, steady));
+        let waiting = self.engine.store.write(move |tx| tx.knowledge().were_looked_up(object, &rest, steady));
         waiting.await?;
         ended
     }
@@ -161,7 +161,7 @@ impl Run<'_> {
             unproven.len()
         ));
         let steady = self.steady_time();
-        Ok(self.engine.store.write(move |tx| tx.were_looked_up(object, &unproven, steady)).await?)
+        Ok(self.engine.store.write(move |tx| tx.knowledge().were_looked_up(object, &unproven, steady)).await?)
     }
 
     /// Applies the result of the lookups.
@@ -179,10 +179,10 @@ impl Run<'_> {
         }
         let ids = gone.ids().to_vec();
         let decided = self.engine.store.write(move |tx| {
-            let decision = tx.remove_confirmed(&gone, &guard, steady, now)?;
+            let decision = tx.records().remove_confirmed(&gone, &guard, steady, now)?;
             let mut edits = Vec::new();
             if let RemovalDecision::Removed(_) = decision {
-                edits = tx.reject_edits_of_removed(object, gone.ids(), now)?;
+                edits = tx.edits().reject_edits_of_removed(object, gone.ids(), now)?;
                 tx.clear_state(&Outage::entry(object))?;
             }
             Ok((decision, edits))

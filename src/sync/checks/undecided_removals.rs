@@ -50,7 +50,8 @@ impl Run<'_> {
                 // The record exists, or it is unknown: the lists cannot be trusted, and the day begins again.
                 _ => {
                     let ids = gone.ids().to_vec();
-                    let begun = self.engine.store.write(move |tx| tx.begin_not_found_again(object, &ids, steady));
+                    let begun =
+                        self.engine.store.write(move |tx| tx.knowledge().begin_not_found_again(object, &ids, steady));
                     return Ok(begun.await?);
                 }
             };

@@ -55,7 +55,7 @@ impl Run<'_> {
             .store
             .write(move |tx| {
                 // The mirror may have been edited, which a verification should detect.
-                tx.recount(object)?;
+                tx.records().recount(object)?;
                 if tx.has_former_rows(object)? {
                     return Ok(());
                 }

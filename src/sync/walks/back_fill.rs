@@ -34,7 +34,7 @@ pub(super) fn forget_back_fill(tx: &MirrorTx<'_>, object: Object, fields: &[Fiel
     let walks: Option<Vec<(StateKey, FillCheckpoint)>> = tx.fill_walks(object)?;
     if walks.is_none_or(|walks| walks.iter().any(|(_, checkpoint)| is_of_them(&checkpoint.key))) {
         tx.clear_fill_walks(object)?;
-        tx.clear_filled(object)?;
+        tx.custom().clear_filled(object)?;
     }
     Ok(())
 }
@@ -148,7 +148,7 @@ impl Run<'_> {
         let id = definition.id.clone();
         let noted = self.engine.store.write(move |tx| {
             tx.clear_fill_walks(object)?;
-            tx.clear_filled(object)?;
+            tx.custom().clear_filled(object)?;
             FilledFields::note_filled(tx, object, [&id])
         });
         Ok(noted.await?)
@@ -173,8 +173,8 @@ impl Run<'_> {
                 };
                 // Ids that do not fit into a list, and values that no list contains.
                 let others = ids.split_off(others);
-                tx.make_details_due(object, Some(&others))?;
-                tx.note_filled(object, &others)?;
+                tx.knowledge().make_details_due(object, Some(&others))?;
+                tx.custom().note_filled(object, &others)?;
                 Ok(ids)
             })
             .await?;
@@ -199,14 +199,14 @@ impl Run<'_> {
                 let left = tx.with_value(object, field, &ids)?;
                 omitted_values::note_unshown(tx, object, left, details)?;
             }
-            tx.note_filled(object, &ids)
+            tx.custom().note_filled(object, &ids)
         });
         Ok(noted.await?)
     }
 
     async fn without_filter(&self, object: Object, long: bool) -> Result<bool, SyncError> {
         if long {
-            self.engine.store.write(move |tx| tx.make_details_due(object, None)).await?;
+            self.engine.store.write(move |tx| tx.knowledge().make_details_due(object, None)).await?;
         }
         Ok(!long)
     }
@@ -230,7 +230,7 @@ impl Run<'_> {
                 }
             } else {
                 tx.clear_fill_walks(object)?;
-                tx.clear_filled(object)?;
+                tx.custom().clear_filled(object)?;
                 let entry = StateKey::FillWalk(object, "0".into());
                 let walk = Walk::new(WalkRange::All);
                 tx.set_state(&entry, &FillCheckpoint { key: field, walk: walk.clone(), finished: false })?;

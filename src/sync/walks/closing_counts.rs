@@ -219,9 +219,9 @@ mod tests {
         let (object, nothing) = (Object::Contact, OwedCounts::owing_nothing());
         let kept = |walk: TimeField, owed: OwedCounts, nominated: bool| {
             store.write(move |tx| {
-                tx.clear_nominations(object)?;
+                tx.knowledge().clear_nominations(object)?;
                 if nominated {
-                    tx.nominate(object, &["a".into()])?;
+                    tx.knowledge().nominate(object, &["a".into()])?;
                 }
                 let entry = OwedCounts::entry(object, walk);
                 owed.made(tx, object, &entry)?;
@@ -248,7 +248,7 @@ mod tests {
         let settled = |nominated: bool, owed: OwedCounts| {
             store.write(move |tx| {
                 if !nominated {
-                    tx.clear_nominations(object)?;
+                    tx.knowledge().clear_nominations(object)?;
                 }
                 tx.set_state(&OwedCounts::entry(object, TimeField::CreatedAt), &owed)?;
                 OwedCounts::nominations_are_settled(tx, object)?;

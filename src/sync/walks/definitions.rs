@@ -205,12 +205,13 @@ impl Run<'_> {
             .store
             .write(move |tx| {
                 let kind = WholeListKind::Definitions(object);
-                let (gone, refused) = match tx.decide_unlisted(kind, &active, &list.items(), &guard, steady)? {
-                    UnlistedDecision::Removed(gone) => (gone, None),
-                    UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
-                };
-                let mut redefined = tx.apply_definitions(object, &list.records, &gone, list.asked_at)?;
-                let lacked = tx.take_lacking(object)?;
+                let (gone, refused) =
+                    match tx.knowledge().decide_unlisted(kind, &active, &list.items(), &guard, steady)? {
+                        UnlistedDecision::Removed(gone) => (gone, None),
+                        UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
+                    };
+                let mut redefined = tx.custom().apply_definitions(object, &list.records, &gone, list.asked_at)?;
+                let lacked = tx.knowledge().take_lacking(object)?;
                 omitted_values::note_unshown(tx, object, lacked.records, details)?;
                 for field in lacked.fields {
                     if !redefined.to_fill.iter().any(|known| known.definition == field.definition) {
@@ -283,12 +284,13 @@ impl Run<'_> {
             .store
             .write(move |tx| {
                 let known = tx.team_ids()?;
-                let decided = tx.decide_unlisted(WholeListKind::Team, &known, &list.items(), &guard, steady)?;
+                let decided =
+                    tx.knowledge().decide_unlisted(WholeListKind::Team, &known, &list.items(), &guard, steady)?;
                 let (gone, refused) = match decided {
                     UnlistedDecision::Removed(gone) => (gone, None),
                     UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
                 };
-                let tally = tx.apply_team(&list.records, &gone, list.asked_at)?;
+                let tally = tx.records().apply_team(&list.records, &gone, list.asked_at)?;
                 tx.clear_state(&StateKey::ListsUnderWay)?;
                 tx.set_state(&Fresh::TEAM, &fresh)?;
                 Ok((tally, refused))

@@ -111,7 +111,7 @@ impl DetailQueue {
 impl Run<'_> {
     /// Reads the due details, as far as the budget allows.
     pub(in crate::sync) async fn read_details(&self, object: Object) -> Result<(), SyncError> {
-        let total = self.engine.store.write(move |tx| tx.count_due_details(object)).await?;
+        let total = self.engine.store.write(move |tx| tx.knowledge().count_due_details(object)).await?;
         if total == 0 {
             return Ok(());
         }
@@ -129,7 +129,7 @@ impl Run<'_> {
             let due = self.engine.store.read(move |tx| tx.due_details(object, from.as_ref(), most as usize)).await?;
             if (due.len() as u64) < most {
                 // Another process changed the tables: there are fewer than were counted.
-                self.engine.store.write(move |tx| tx.recount(object)).await?;
+                self.engine.store.write(move |tx| tx.records().recount(object)).await?;
                 (behind, wanted) = (due.len() as u64, due.len() as u64);
             }
             last = due.last().cloned();
@@ -183,7 +183,7 @@ impl Run<'_> {
         };
         let (failures, waiting) = self.detail_failures(object).await?;
         let (before, most) = (self.engine.clock.now().minus(age), REFRESHED_AT_ONCE + waiting.len());
-        let aged = self.engine.store.write(move |tx| tx.aged_details(object, before, most)).await?;
+        let aged = self.engine.store.write(move |tx| tx.knowledge().aged_details(object, before, most)).await?;
         let aged: VecDeque<RecordId> =
             aged.into_iter().filter(|id| !waiting.contains(id)).take(REFRESHED_AT_ONCE).collect();
         if aged.is_empty() {
@@ -358,8 +358,8 @@ impl Run<'_> {
             let record = tx.with_current_layout(record, version, decode)?;
             let phase = tx.phase(object)?;
             let (list, kept) = match part {
-                DetailPart::Whole => tx.apply_detail(object, &record, &answer.asked, phase)?,
-                DetailPart::List => tx.apply_detail_as_list(object, &record, &answer.asked, phase)?,
+                DetailPart::Whole => tx.records().apply_detail(object, &record, &answer.asked, phase)?,
+                DetailPart::List => tx.records().apply_detail_as_list(object, &record, &answer.asked, phase)?,
             };
             if list != Applied::Older {
                 omitted_values::was_read(tx, object, &its_id)?;

@@ -80,7 +80,7 @@ impl Run<'_> {
             tx.expect_layout(layout.version)?;
             let phase = tx.phase(object)?;
             for record in &page.records {
-                tx.fill_from_extra(object, record, of_details, &asked, phase)?;
+                tx.custom().fill_from_extra(object, record, of_details, &asked, phase)?;
             }
             Ok(())
         });

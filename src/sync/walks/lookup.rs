@@ -214,7 +214,8 @@ impl Run<'_> {
         if ids.is_empty() || !self.repairs() {
             return Ok(Vec::new());
         }
-        let noted = self.engine.store.write(move |tx| tx.note_not_found(object, &ids, lists_others, answer));
+        let noted =
+            self.engine.store.write(move |tx| tx.knowledge().note_not_found(object, &ids, lists_others, answer));
         Ok(noted.await?)
     }
 
@@ -249,11 +250,11 @@ impl Run<'_> {
         let (details, overlap) = (self.engine.reads_details(object), self.engine.settings.overlap);
         let applied = self.engine.store.write(move |tx| {
             let mut noted = Noted::default();
-            tx.answered(found.answer);
+            tx.knowledge().answered(found.answer);
             if tx.expect_layout(found.layout).is_ok() {
                 let phase = tx.phase(object)?;
                 for record in &found.records {
-                    noted.record(record, tx.apply_list(object, record, &found.asked, phase)?);
+                    noted.record(record, tx.records().apply_list(object, record, &found.asked, phase)?);
                 }
             }
             apply::after_answer(tx, object, (details, overlap))?;
@@ -269,8 +270,8 @@ impl Run<'_> {
         if !ids.is_empty() {
             let answer = AnswerTime { shows: None, steady: self.steady_time() };
             let nominated = self.engine.store.write(move |tx| {
-                tx.answered(answer);
-                tx.nominate(object, &ids)
+                tx.knowledge().answered(answer);
+                tx.knowledge().nominate(object, &ids)
             });
             nominated.await?;
         }

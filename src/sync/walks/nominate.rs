@@ -32,13 +32,13 @@ pub(in crate::sync) fn note_missing(
     let has_nulls = matches!(walk.range, WalkRange::All | WalkRange::WithoutCreated);
     if has_dates {
         match after {
-            Frontier::At(at) if !ends => tx.nominate_between(object, low, Some((at, true)), &ids)?,
+            Frontier::At(at) if !ends => tx.knowledge().nominate_between(object, low, Some((at, true)), &ids)?,
             Frontier::Start if !ends => {}
-            _ => tx.nominate_between(object, low, to.map(|to| (to, false)), &ids)?,
+            _ => tx.knowledge().nominate_between(object, low, to.map(|to| (to, false)), &ids)?,
         }
     }
     if has_nulls && before != Frontier::Nulls && (after == Frontier::Nulls || ends) {
-        tx.nominate_dateless(object, &ids)?;
+        tx.knowledge().nominate_dateless(object, &ids)?;
     }
     Ok(())
 }

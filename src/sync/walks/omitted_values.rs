@@ -37,11 +37,11 @@ struct OmittedValues(Option<BTreeSet<RecordId>>);
 /// detail again. Meanwhile the row had another version, which may have written the value that is omitted now, so the
 /// detail is read once more.
 pub(in crate::sync) fn note(tx: &MirrorTx<'_>, object: Object, details: bool) -> Result<bool, StoreError> {
-    let noted = tx.take_omitted(object);
+    let noted = tx.knowledge().take_omitted(object);
     if details {
         let ids: Vec<RecordId> =
             noted.into_iter().filter(|(_, has_other_etag)| *has_other_etag).map(|(id, _)| id).collect();
-        tx.make_current_details_due(object, &ids)?;
+        tx.knowledge().make_current_details_due(object, &ids)?;
         return Ok(false);
     }
     if noted.is_empty() {
@@ -67,7 +67,7 @@ fn noted_or_refilled(tx: &MirrorTx<'_>, object: Object) -> Result<BTreeSet<Recor
         FilledFields::want(tx, object, &fields)?;
         // A back-fill under way has read records before.
         tx.clear_fill_walks(object)?;
-        tx.clear_filled(object)?;
+        tx.custom().clear_filled(object)?;
         tx.clear_state(&entry)?;
     }
     Ok(noted.and_then(|noted| noted.0).unwrap_or_default())
@@ -113,7 +113,7 @@ pub(super) fn note_unshown(
     ids: Vec<RecordId>,
     details: bool,
 ) -> Result<(), StoreError> {
-    if details { tx.make_details_due(object, Some(&ids)) } else { add(tx, object, ids) }
+    if details { tx.knowledge().make_details_due(object, Some(&ids)) } else { add(tx, object, ids) }
 }
 
 /// Notes that a record was read, in the transaction that stores it.

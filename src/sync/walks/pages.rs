@@ -160,11 +160,11 @@ impl WalkPurpose {
             WalkPurpose::Fill(target, _) => {
                 let mut ids: Vec<RecordId> = records.iter().map(|record| record.id.clone()).collect();
                 if target.is_of_details() {
-                    tx.make_details_due(target.object, Some(&ids))?;
+                    tx.knowledge().make_details_due(target.object, Some(&ids))?;
                 }
                 // Whether the newer version has a value as well, an older one does not say.
                 ids.retain(|id| !older.contains(id));
-                tx.note_filled(target.object, &ids)
+                tx.custom().note_filled(target.object, &ids)
             }
         }
     }
@@ -430,7 +430,7 @@ impl Run<'_> {
             let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
             let page = tx.with_current_layout(page, layout, decode)?;
             let phase = tx.phase(object)?;
-            tx.answered(answered);
+            tx.knowledge().answered(answered);
             let mut noted = apply::apply_page(tx, object, &page, &answer.asked, phase, now)?;
             noted.omitted = apply::after_answer(tx, object, (details, overlap))?;
             for anomaly in &anomalies {

@@ -48,7 +48,7 @@ impl Engine {
                     tx.clear_slices(object)?;
                     tx.clear_state(&Sweep::asked(object))?;
                     tx.clear_state(&Outage::entry(object))?;
-                    tx.clear_nominations(object)?;
+                    tx.knowledge().clear_nominations(object)?;
                     forgotten.push(object);
                 }
                 Ok(forgotten)
@@ -229,11 +229,11 @@ pub(in crate::sync) fn end_sweep(
     };
     let is_first_copy = tx.phase(object)? == Phase::FirstCopy;
     if is_first_copy {
-        tx.finish_first_copy(object)?;
+        tx.derived().finish_first_copy(object)?;
         // The first changes walk starts where the copy started, minus the overlap.
         Changes { watermark: sweep.high, served_at: sweep.served_at, walk: None }.store(tx, object)?;
     } else {
-        tx.recount(object)?;
+        tx.records().recount(object)?;
     }
     // Each slice has a page at least: without any, the entry of a slice is lost, and nobody knows what it has read. A first
     // copy nominates nothing, so rows that it did not read may be of records that were removed since.

@@ -70,12 +70,12 @@ fn written(mirrored: &Mirrored) {
     let now = mirrored.crm.clock.now();
     let done = mirrored.runtime.block_on(mirrored.store.write(move |tx| {
         for object in Object::ALL {
-            tx.aged_details(object, now, 10)?;
+            tx.knowledge().aged_details(object, now, 10)?;
             tx.removal_share(object, 1, now)?;
             Changes::load(tx, object)?.store(tx, object)?;
         }
-        tx.forget_old_history(DAY, ElapsedClock::default().at(now.into()), now, Some(now))?;
-        tx.set_write_back(true)?;
+        tx.feed().forget_old_history(DAY, ElapsedClock::default().at(now.into()), now, Some(now))?;
+        tx.edits().set_write_back(true)?;
         Err::<(), _>(StoreError::Interrupted)
     }));
     assert!(matches!(done, Err(StoreError::Interrupted)), "{done:?}");
