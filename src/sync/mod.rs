@@ -16,6 +16,7 @@ pub mod budget_meter;
 pub mod checkpoints;
 pub mod checks;
 mod claims;
+mod doors;
 mod edits_in_run;
 pub mod engine;
 pub mod error;

@@ -209,7 +209,7 @@ impl Run<'_> {
             details: self.engine.settings.details,
             ..Knowledge::default()
         };
-        self.recall_service_time().await?;
+        self.walks().recall_service_time().await?;
         let mut failed = FailedSteps::default();
         let failures = self.engine.store.read(StepFailures::load).await?;
         _ = self.failures.set(failures);
@@ -261,11 +261,11 @@ impl Run<'_> {
 
     async fn changes(&self, object: Object) -> Result<(), SyncError> {
         // Details that an interrupted run did not read come first.
-        let omitted = self.read_omitted(object).await;
+        let omitted = self.back_fills().read_omitted(object).await;
         if omitted.as_ref().is_err_and(|error| !error.concerns_one_resource()) {
             return omitted;
         }
-        self.walk_changes(object).await?;
+        self.walks().walk_changes(object).await?;
         omitted
     }
 
@@ -322,7 +322,7 @@ impl Run<'_> {
     /// The error of a step that the schedule does not attempt again yet.
     pub(super) fn not_due(&self, step: Step) -> Option<SyncError> {
         let failure = self.failures.get()?.of(step).filter(|_| !self.by_person)?;
-        let wait = failure.wait(self.steady_time())?;
+        let wait = failure.wait(self.gate().steady_time())?;
         Some(SyncError::NotDue { error: failure.error.clone(), due_at: self.engine.clock.now().plus(wait) })
     }
 
@@ -330,8 +330,8 @@ impl Run<'_> {
     async fn learn(&self, known: &mut Knowledge) -> Result<(), SyncError> {
         known.skipped = self.results().skipped.keys().copied().collect();
         let (now, first) = (self.engine.clock.now(), known.done.is_empty());
-        let steady = self.steady_time();
-        let persistence = (self.retries_refusals(), self.by_person);
+        let steady = self.gate().steady_time();
+        let persistence = (self.gate().retries_refusals(), self.by_person);
         let accepted = self.job.accept().removals;
         let key = self.engine.client.key_fingerprint().to_string();
         let interval = Share::TOTAL.time_to_earn(Ru::GET, self.engine.meter.limits()).max(TOTAL_INTERVAL);
@@ -381,32 +381,36 @@ impl Run<'_> {
 
     async fn take_step(&self, step: Step) -> Result<(), SyncError> {
         match step {
-            Step::Identity => self.check_identity().await?,
+            Step::Identity => self.gate().check_identity().await?,
             Step::Edits => self.push_edits().await?,
-            Step::NoteSweeps => self.note_sweeps().await?,
+            Step::NoteSweeps => self.walks().note_sweeps().await?,
             Step::Definitions => {
                 // A failed attempt is not repeated in this run either.
                 *self.definitions_read.lock().await = true;
-                self.guard(Resource::CustomFields, self.refresh_definitions().await)?;
+                self.guard(Resource::CustomFields, self.whole_lists().refresh_definitions().await)?;
             }
-            Step::Team => _ = self.guard(Resource::TeamMembers, self.refresh_team().await)?,
+            Step::Team => _ = self.guard(Resource::TeamMembers, self.whole_lists().refresh_team().await)?,
             Step::Changes(object) => {
                 self.guard(object.resource(), self.changes(object).await)?;
             }
-            Step::Fill(object) => _ = self.guard(object.resource(), self.fill_columns(object).await)?,
-            Step::Counts(object) => _ = self.guard(object.resource(), self.carry_out_counts(object).await)?,
+            Step::Fill(object) => _ = self.guard(object.resource(), self.back_fills().fill_columns(object).await)?,
+            Step::Counts(object) => _ = self.guard(object.resource(), self.audits().carry_out_counts(object).await)?,
             Step::Sweep(object) => {
-                if self.guard(object.resource(), self.sweep(object).await)?.is_some() {
-                    self.guard(object.resource(), self.settle_sweep(object).await)?;
+                if self.guard(object.resource(), self.walks().sweep(object).await)?.is_some() {
+                    self.guard(object.resource(), self.audits().settle_sweep(object).await)?;
                 }
             }
-            Step::Total(object) => _ = self.guard(object.resource(), self.count_between_audits(object).await)?,
-            Step::Audit(object) => _ = self.guard(object.resource(), self.verify_object(object).await)?,
+            Step::Total(object) => {
+                _ = self.guard(object.resource(), self.audits().count_between_audits(object).await)?
+            }
+            Step::Audit(object) => _ = self.guard(object.resource(), self.audits().verify_object(object).await)?,
             Step::Details(object) | Step::OldDetails(object) if !self.engine.reads_details(object) => {}
-            Step::Details(object) => _ = self.guard(object.resource(), self.read_details(object).await)?,
-            Step::OldDetails(object) => _ = self.guard(object.resource(), self.refresh_details(object).await)?,
+            Step::Details(object) => _ = self.guard(object.resource(), self.details().read_details(object).await)?,
+            Step::OldDetails(object) => {
+                _ = self.guard(object.resource(), self.details().refresh_details(object).await)?
+            }
             Step::Removals(object) | Step::LateRemovals(object) => {
-                self.guard(object.resource(), self.settle_not_found(object).await)?;
+                self.guard(object.resource(), self.audits().settle_not_found(object).await)?;
             }
             Step::End => {}
         }

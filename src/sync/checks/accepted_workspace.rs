@@ -15,8 +15,8 @@ use crate::model::{Instant, Object};
 use crate::outbox::former_edits;
 use crate::store::{MirrorTx, StateKey, StoreError};
 use crate::sync::checkpoints::{Changes, Sweep};
+use crate::sync::doors::RemovalGate;
 use crate::sync::error::SyncError;
-use crate::sync::run::Run;
 use crate::sync::walks::back_fill::wanted_sweep;
 
 /// Begins to replace the rows of the workspace before. Returns how many edits are held. Write it durably.
@@ -43,12 +43,12 @@ pub(in crate::sync) fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, St
     tx.edits().hold_for_another_workspace(now)
 }
 
-impl Run<'_> {
+impl RemovalGate<'_> {
     /// Ends the replacement once a sweep has read every record: what is left of the workspace before are records that this
     /// one does not have, on which is decided as on any. Edits that were made meanwhile are held.
     pub(in crate::sync) async fn end_replacement(&self, object: Object) -> Result<(), SyncError> {
-        let now = self.engine.clock.now();
-        let held = self.engine.store.write(move |tx| {
+        let now = self.run.engine.clock.now();
+        let held = self.run.engine.store.write(move |tx| {
             if !tx.has_former_rows(object)? {
                 return Ok(0);
             }
@@ -62,7 +62,7 @@ impl Run<'_> {
         });
         match held.await? {
             0 => {}
-            held => self.warn(former_edits(object, held)),
+            held => self.run.warn(former_edits(object, held)),
         }
         Ok(())
     }

@@ -10,8 +10,8 @@ use crate::api::decode;
 use crate::model::{Instant, Layout, Object, RecordId, TimeRange};
 use crate::store::{Applied, Compared, StoreError};
 use crate::sync::apply::{self, Noted, instant};
+use crate::sync::doors::Audits;
 use crate::sync::error::SyncError;
-use crate::sync::run::Run;
 use crate::sync::walks::lookup::FoundRecords;
 
 /// A comparison in progress.
@@ -51,7 +51,7 @@ impl Audit {
     }
 }
 
-impl Run<'_> {
+impl Audits<'_> {
     /// Compares records with their rows, and applies them if requested.
     pub(in crate::sync) async fn compare_records(
         &self,
@@ -59,11 +59,11 @@ impl Run<'_> {
         found: FoundRecords,
         body: Option<Bytes>,
     ) -> Result<(), SyncError> {
-        let (object, repair, settings) = (audit.object, audit.repair, self.engine.settings);
-        let details = self.engine.reads_details(object);
+        let (object, repair, settings) = (audit.object, audit.repair, self.run.engine.settings);
+        let details = self.run.engine.reads_details(object);
         let FoundRecords { records, asked, layout, answer, .. } = found;
         let rows = records.len() as u64;
-        let compared = self.engine.store.write(move |tx| {
+        let compared = self.run.engine.store.write(move |tx| {
             let decode = |layout: &Layout| Some(decode::page(object.resource(), &body?, layout).ok()?.records);
             let records = tx.with_current_layout(records, layout, decode)?;
             let phase = tx.phase(object)?;
@@ -89,7 +89,7 @@ impl Run<'_> {
             Ok((compared, noted.tally))
         });
         let (compared, tally) = compared.await?;
-        self.count(&tally);
+        self.run.count(&tally);
         audit.findings.compared += rows;
         for (updated_at, id, how, older) in compared {
             if older {

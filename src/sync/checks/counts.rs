@@ -6,40 +6,40 @@ use crate::error_chain::error_chain;
 use crate::model::{Object, Ru};
 use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::store::Phase;
+use crate::sync::doors::Audits;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::plan::Step;
-use crate::sync::run::Run;
 use crate::sync::walks::closing_counts::OwedCounts;
 use crate::sync::walks::sweep::end_sweep;
 
-impl Run<'_> {
+impl Audits<'_> {
     /// Finishes a sweep that was read completely: decides on the records that it missed, and counts what it read. While
     /// removals are refused or undecided, it is not finished. A first copy is: it has missed no record, and changes are
     /// not read before it is finished.
     pub(in crate::sync) async fn settle_sweep(&self, object: Object) -> Result<(), SyncError> {
         let is_settled = self.settle_nominations(object).await?;
-        self.end_replacement(object).await?;
-        let phase = self.engine.store.read(move |tx| tx.phase(object)).await?;
+        self.run.gate().end_replacement(object).await?;
+        let phase = self.run.engine.store.read(move |tx| tx.phase(object)).await?;
         if !is_settled && phase != Phase::FirstCopy {
             return Ok(());
         }
-        let unread = self.unread(object).await?;
-        let finished = self.engine.clock.now();
-        let owed = self.engine.store.write(move |tx| {
+        let unread = self.run.back_fills().unread(object).await?;
+        let finished = self.run.engine.clock.now();
+        let owed = self.run.engine.store.write(move |tx| {
             let open = unread + tx.count_nominated(object)? + tx.count_older(object)?;
             end_sweep(tx, object, finished, open)?;
             tx.state::<OwedCounts>(&OwedCounts::entry(object, TimeField::CreatedAt))
         });
         let owed = owed.await?;
-        self.results().owed_by_sweeps.extend(owed.map(|owed| (object, owed)));
+        self.run.results().owed_by_sweeps.extend(owed.map(|owed| (object, owed)));
         if let Err(error) = self.carry_out_counts(object).await {
             if !error.concerns_one_resource() {
                 return Err(error);
             }
             // They stay owed, and the sweep has read every record all the same.
             self.note_uncounted(object, &error);
-            self.results().failures_within.insert(Step::Counts(object), error);
+            self.run.results().failures_within.insert(Step::Counts(object), error);
         }
         self.settle_nominations(object).await?;
         Ok(())
@@ -47,16 +47,16 @@ impl Run<'_> {
 
     /// Whether it makes sense to ask the service for a number of records that nothing depends on.
     pub(in crate::sync) fn may_count(&self, object: Object) -> bool {
-        !self.results().uncounted.contains(&object) && self.not_due(Step::Counts(object)).is_none()
+        !self.run.results().uncounted.contains(&object) && self.run.not_due(Step::Counts(object)).is_none()
     }
 
     /// Notes that the service does not count an object. What a count would have shown is not known, and nothing else
     /// fails.
     pub(in crate::sync) fn note_uncounted(&self, object: Object, error: &SyncError) {
-        if self.results().uncounted.insert(object) {
+        if self.run.results().uncounted.insert(object) {
             let why = error_chain(error);
             tracing::warn!(%object, "{} could not be counted: {why}", object.resource());
-            self.note_failure(Step::Counts(object), why, Ru::GET);
+            self.run.note_failure(Step::Counts(object), why, Ru::GET);
         }
     }
 
@@ -64,12 +64,12 @@ impl Run<'_> {
     /// whether no nomination is left.
     pub(in crate::sync) async fn settle_nominations(&self, object: Object) -> Result<bool, SyncError> {
         let mut audit = Audit::new(object, true, None);
-        let settled = self.settle_removals(&mut audit).await?;
-        if !matches!(self.job, Job::Push) {
-            self.read_omitted(object).await?;
+        let settled = self.run.gate().settle_removals(&mut audit).await?;
+        if !matches!(self.run.job, Job::Push) {
+            self.run.back_fills().read_omitted(object).await?;
         }
         if settled.is_settled() {
-            self.engine.store.write(move |tx| OwedCounts::nominations_are_settled(tx, object)).await?;
+            self.run.engine.store.write(move |tx| OwedCounts::nominations_are_settled(tx, object)).await?;
         }
         Ok(settled.is_settled())
     }
@@ -80,16 +80,17 @@ impl Run<'_> {
     /// edge of a page, and the counts were equal because that one was missing and this one was still there. They are owed
     /// again.
     pub(in crate::sync) async fn settle_not_found(&self, object: Object) -> Result<bool, SyncError> {
-        let before = self.results().tally.removed;
+        let before = self.run.results().tally.removed;
         let settled = self.settle_nominations(object).await;
         let (by_sweep, by_changes) = {
-            let results = self.results();
+            let results = self.run.results();
             if results.tally.removed == before {
                 return settled;
             }
             (results.owed_by_sweeps.get(&object).copied(), results.owed_by_changes.get(&object).copied())
         };
-        self.engine
+        self.run
+            .engine
             .store
             .write(move |tx| {
                 by_sweep.map_or(Ok(()), |owed| owed.owe_again(tx, object))?;
@@ -111,12 +112,12 @@ impl Run<'_> {
     pub(in crate::sync) async fn carry_out_count(&self, object: Object, walk: TimeField) -> Result<(), SyncError> {
         let entry = OwedCounts::entry(object, walk);
         let name = entry.clone();
-        let Some(mut owed) = self.engine.store.read(move |tx| tx.state::<OwedCounts>(&name)).await? else {
+        let Some(mut owed) = self.run.engine.store.read(move |tx| tx.state::<OwedCounts>(&name)).await? else {
             return Ok(());
         };
-        let steady = self.steady_time();
+        let steady = self.run.gate().steady_time();
         let waits = owed.waits_until.is_some_and(|until| until > steady && until <= steady.plus(DAY));
-        if waits && !self.by_person {
+        if waits && !self.run.by_person {
             return Ok(());
         }
         owed.waits_until = None;
@@ -136,7 +137,7 @@ impl Run<'_> {
                 owed.has_nominated = true;
                 let name = entry.clone();
                 // Together: a removal that is decided before the rest is counted must not be forgotten.
-                let nominating = self.engine.store.write(move |tx| {
+                let nominating = self.run.engine.store.write(move |tx| {
                     tx.knowledge().nominate(object, &unseen)?;
                     tx.set_state(&name, &owed)
                 });
@@ -145,21 +146,21 @@ impl Run<'_> {
             found += audit.findings.count();
             if audit.unlisted > 0 {
                 let waiting = OwedCounts { waits_until: Some(steady.plus(DAY)), ..owed };
-                return Ok(self.engine.store.write(move |tx| tx.set_state(&entry, &waiting)).await?);
+                return Ok(self.run.engine.store.write(move |tx| tx.set_state(&entry, &waiting)).await?);
             }
             owed = owed.after(&counted);
             let name = entry.clone();
-            self.engine.store.write(move |tx| tx.set_state(&name, &owed)).await?;
-            at_once = (2 * at_once).min(self.engine.workers());
+            self.run.engine.store.write(move |tx| tx.set_state(&name, &owed)).await?;
+            at_once = (2 * at_once).min(self.run.engine.workers());
         }
         if found > 0 {
             tracing::warn!(%object, found, "Counts after a walk of {object} records found {found} that the walk had missed");
         }
-        self.read_omitted(object).await?;
+        self.run.back_fills().read_omitted(object).await?;
         if walk == TimeField::UpdatedAt {
-            self.results().owed_by_changes.insert(object, OwedCounts { waits_until: None, ..begun });
+            self.run.results().owed_by_changes.insert(object, OwedCounts { waits_until: None, ..begun });
         }
-        Ok(self.engine.store.write(move |tx| owed.made(tx, object, &entry)).await?)
+        Ok(self.run.engine.store.write(move |tx| owed.made(tx, object, &entry)).await?)
     }
 
     /// The most rows of a range that is listed instead of counted: where a sweep had few pages, as many ranges are
@@ -168,7 +169,7 @@ impl Run<'_> {
         if walk != TimeField::CreatedAt || !owed.has_a_page_each() {
             return Ok(0);
         }
-        let rows = self.engine.store.read(move |tx| tx.count_rows(object)).await?;
+        let rows = self.run.engine.store.read(move |tx| tx.count_rows(object)).await?;
         Ok(rows.div_ceil(owed.of))
     }
 
@@ -177,7 +178,7 @@ impl Run<'_> {
         let mut ranges = Vec::new();
         if owed.parts > 0 {
             let mut rest = TimeRange::dated(owed.by, owed.from, owed.to);
-            for edge in self.engine.store.read(move |tx| tx.edges(object, rest, owed.parts, shift)).await? {
+            for edge in self.run.engine.store.read(move |tx| tx.edges(object, rest, owed.parts, shift)).await? {
                 if let Some((low, high)) = rest.cut(edge) {
                     ranges.push(low);
                     rest = high;

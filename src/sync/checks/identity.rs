@@ -20,10 +20,10 @@ use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::store::StateKey;
 use crate::sync::apply::instant;
 use crate::sync::checkpoints::Identity;
+use crate::sync::doors::RemovalGate;
 use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
-use crate::sync::run::Run;
 use crate::sync::walks::cursor_loops::ListProgress;
 
 /// The number of known records that are looked up: as many as fit one list.
@@ -53,20 +53,20 @@ struct SampleResult {
     others: usize,
 }
 
-impl Run<'_> {
+impl RemovalGate<'_> {
     /// Makes sure that the key sees the mirrored workspace, for 1 RU if the key or the address is new.
     pub(in crate::sync) async fn check_identity(&self) -> Result<(), SyncError> {
         let now = Identity {
-            base_url: self.engine.client.base_url().as_str().to_string(),
-            key: self.engine.client.key_fingerprint().to_string(),
+            base_url: self.run.engine.client.base_url().as_str().to_string(),
+            key: self.run.engine.client.key_fingerprint().to_string(),
         };
-        let known: Option<Identity> = self.engine.store.read(|tx| tx.state(&Identity::ENTRY)).await?;
+        let known: Option<Identity> = self.run.engine.store.read(|tx| tx.state(&Identity::ENTRY)).await?;
         if known.as_ref() == Some(&now) {
             return Ok(());
         }
         // Without a known identity there may still be records, because the entry may be lost.
-        if !self.job.accept().workspace {
-            match self.engine.recognise().await {
+        if !self.run.job.accept().workspace {
+            match self.run.engine.recognise().await {
                 Err(SyncError::NotRecognised { asked, met, unread }) if unread.is_empty() => {
                     return Err(self.not_recognised(now, asked, met).await?);
                 }
@@ -74,16 +74,16 @@ impl Run<'_> {
                     return Err(self.not_recognised(now, asked, met).await?);
                 }
                 // A key that may only write: the version that an update replaces is all the evidence that there can be.
-                Err(SyncError::NoScope { .. }) if *self.job == Job::Push => {
+                Err(SyncError::NoScope { .. }) if *self.run.job == Job::Push => {
                     let text = "this key can read no record: edits are sent on the versions that the mirror has";
-                    self.warn(text.into());
+                    self.run.warn(text.into());
                     return Ok(());
                 }
                 recognised => recognised?,
             }
         }
-        let (accepted, at) = (self.job.accept().workspace, self.engine.clock.now());
-        let stored = self.engine.store.write_durably(move |tx| {
+        let (accepted, at) = (self.run.job.accept().workspace, self.run.engine.clock.now());
+        let stored = self.run.engine.store.write_durably(move |tx| {
             tx.clear_state(&StateKey::Unrecognised)?;
             tx.set_state(&Identity::ENTRY, &now)?;
             if accepted { accepted_workspace::accept(tx, at) } else { Ok(0) }
@@ -91,10 +91,10 @@ impl Run<'_> {
         let held = stored.await?;
         if accepted {
             // Another service has another clock.
-            self.recall_service_time().await?;
+            self.run.walks().recall_service_time().await?;
         }
         if held > 0 {
-            self.warn(format!(
+            self.run.warn(format!(
                 "another workspace was accepted, so {} held: `crm-mirror outbox` shows what was edited before",
                 crate::format::counted(held, "edit is", "edits are")
             ));
@@ -106,13 +106,13 @@ impl Run<'_> {
     async fn not_recognised(&self, identity: Identity, asked: usize, met: usize) -> Result<SyncError, SyncError> {
         let first_moment = SyncError::NotRecognised { asked, met, unread: Vec::new() };
         let steady = self.steady_time();
-        let before: Option<Unrecognised> = self.engine.store.read(|tx| tx.state(&StateKey::Unrecognised)).await?;
+        let before: Option<Unrecognised> = self.run.engine.store.read(|tx| tx.state(&StateKey::Unrecognised)).await?;
         match before.filter(|before| before.identity == identity && before.since <= steady) {
             Some(before) if steady.since(before.since) >= MOMENTS_APART => Ok(SyncError::OtherWorkspace { asked, met }),
             Some(_) => Ok(first_moment),
             None => {
                 let first = Unrecognised { identity, since: steady };
-                self.engine.store.write(move |tx| tx.set_state(&StateKey::Unrecognised, &first)).await?;
+                self.run.engine.store.write(move |tx| tx.set_state(&StateKey::Unrecognised, &first)).await?;
                 Ok(first_moment)
             }
         }

@@ -10,9 +10,9 @@ use super::compare::Audit;
 use crate::model::{Instant, Object, RecordId, Resource};
 use crate::store::{RemovalDecision, RemovalGuard, RemovalShare};
 use crate::sync::checkpoints::Outage;
+use crate::sync::doors::RemovalGate;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
-use crate::sync::run::Run;
 use crate::sync::walks::lookup::{Confirmation, FoundRecords, MOST_IN_VAIN, split_lookup};
 
 /// The number of 404s for details in one run after which no further details are read: a service that has lost its
@@ -43,27 +43,28 @@ fn retries_refusals(job: &Job, by_person: bool) -> bool {
     job.accept().removals || by_person && thorough
 }
 
-impl Run<'_> {
+impl RemovalGate<'_> {
     pub(in crate::sync) fn removal_guard(&self) -> RemovalGuard {
-        RemovalGuard { most: self.engine.settings.most_removals, accepted: self.job.accept().removals }
+        RemovalGuard { most: self.run.engine.settings.most_removals, accepted: self.run.job.accept().removals }
     }
 
     /// The ledger's steady clock, which measures days.
     pub(in crate::sync) fn steady_time(&self) -> Instant {
-        self.engine.meter.ledger().steady_time()
+        self.run.engine.meter.ledger().steady_time()
     }
 
     /// Whether this run spends RU on removals that were refused before.
     pub(in crate::sync) fn retries_refusals(&self) -> bool {
-        retries_refusals(self.job, self.by_person)
+        retries_refusals(self.run.job, self.run.by_person)
     }
 
     /// Looks up the records in doubt whose lookup is due, and removes those that the service does not have. Those that it has
     /// are compared for the current audit.
     pub(in crate::sync) async fn settle_removals(&self, audit: &mut Audit) -> Result<Settlement, SyncError> {
         let (object, guard, steady) = (audit.object, self.removal_guard(), self.steady_time());
-        let (at_once, by_person) = (self.retries_refusals(), self.by_person);
+        let (at_once, by_person) = (self.retries_refusals(), self.run.by_person);
         let (nominated, mut due, share, refusal) = self
+            .run
             .engine
             .store
             .read(move |tx| {
@@ -76,7 +77,7 @@ impl Run<'_> {
         let mut settlement = Settlement::default();
         match refusal {
             Some(_) if nominated.is_empty() => {
-                self.engine.store.write(move |tx| tx.clear_state(&Outage::entry(object))).await?;
+                self.run.engine.store.write(move |tx| tx.clear_state(&Outage::entry(object))).await?;
             }
             Some(refusal) if !at_once => {
                 settlement = self.sample_refused(audit, refusal, &nominated).await?;
@@ -95,13 +96,13 @@ impl Run<'_> {
             // A service with unordered lists causes nominations of existing records: a sample distinguishes that from
             // an outage.
             let (few, others) = split_lookup(rest);
-            self.confirm(object, few, &mut confirmation).await;
+            self.run.lookups().confirm(object, few, &mut confirmation).await;
             if confirmation.ended.is_ok() && !confirmation.has_found(few) {
                 return self.refuse(object, share).await;
             }
             rest = others;
         }
-        self.confirm(object, rest, &mut confirmation).await;
+        self.run.lookups().confirm(object, rest, &mut confirmation).await;
         let ended = std::mem::replace(&mut confirmation.ended, Ok(()));
         let nothing = confirmation.found.is_empty() && confirmation.gone.ids().is_empty();
         if ended.is_err() && nothing && !confirmation.unproven.is_empty() {
@@ -116,7 +117,7 @@ impl Run<'_> {
         }
         let concluded = self.conclude(audit, confirmation, guard).await?;
         let refused = concluded.refused || settlement.refused;
-        let left = self.engine.store.read(move |tx| tx.count_nominated(object)).await?;
+        let left = self.run.engine.store.read(move |tx| tx.count_nominated(object)).await?;
         ended.map(|()| Settlement { gone: concluded.gone, refused, unproven: if refused { 0 } else { left } })
     }
 
@@ -128,17 +129,17 @@ impl Run<'_> {
         while !rest.is_empty() && in_vain < MOST_IN_VAIN && ended.is_ok() {
             let (some, others) = split_lookup(rest);
             let mut confirmation = Confirmation::of(object);
-            self.confirm(object, some, &mut confirmation).await;
+            self.run.lookups().confirm(object, some, &mut confirmation).await;
             let (looked_up, gone) = (some.to_vec(), confirmation.gone.ids().to_vec());
             let missed = gone.clone();
             // First: what the answers refute keeps its delay, and those that are not there any more are decided about as any
             // that were missed.
-            let noted = self.engine.store.write(move |tx| {
+            let noted = self.run.engine.store.write(move |tx| {
                 tx.knowledge().were_looked_up(object, &looked_up, steady)?;
                 tx.knowledge().forget_versions(object, &gone)
             });
             noted.await?;
-            self.nominate(object, missed).await?;
+            self.run.lookups().nominate(object, missed).await?;
             let seen = confirmation.found.iter().map(|found| found.records.len()).sum::<usize>();
             self.keep_found(audit, confirmation.found).await?;
             let is_decided = some.iter().any(|id| !audit.older.contains(id));
@@ -146,7 +147,7 @@ impl Run<'_> {
             (rest, ended) = (others, confirmation.ended);
         }
         let rest = rest.to_vec();
-        let waiting = self.engine.store.write(move |tx| tx.knowledge().were_looked_up(object, &rest, steady));
+        let waiting = self.run.engine.store.write(move |tx| tx.knowledge().were_looked_up(object, &rest, steady));
         waiting.await?;
         ended
     }
@@ -156,12 +157,12 @@ impl Run<'_> {
         if unproven.is_empty() {
             return Ok(());
         }
-        self.warn(format!(
+        self.run.warn(format!(
             "{} {object} records seem to be removed, but no answer of the service proves it: they are kept",
             unproven.len()
         ));
         let steady = self.steady_time();
-        Ok(self.engine.store.write(move |tx| tx.knowledge().were_looked_up(object, &unproven, steady)).await?)
+        Ok(self.run.engine.store.write(move |tx| tx.knowledge().were_looked_up(object, &unproven, steady)).await?)
     }
 
     /// Applies the result of the lookups.
@@ -171,14 +172,14 @@ impl Run<'_> {
         confirmation: Confirmation,
         guard: RemovalGuard,
     ) -> Result<Settlement, SyncError> {
-        let (object, steady, now) = (audit.object, self.steady_time(), self.engine.clock.now());
+        let (object, steady, now) = (audit.object, self.steady_time(), self.run.engine.clock.now());
         let Confirmation { mut gone, found, unproven, .. } = confirmation;
         self.keep_found(audit, found).await?;
         if !guard.accepted {
             self.check_details(object, &mut gone).await?;
         }
         let ids = gone.ids().to_vec();
-        let decided = self.engine.store.write(move |tx| {
+        let decided = self.run.engine.store.write(move |tx| {
             let decision = tx.records().remove_confirmed(&gone, &guard, steady, now)?;
             let mut edits = Vec::new();
             if let RemovalDecision::Removed(_) = decision {
@@ -188,10 +189,10 @@ impl Run<'_> {
             Ok((decision, edits))
         });
         let (decision, edits) = decided.await?;
-        self.edits_ended_by_removal(object, &edits);
+        self.run.edits_ended_by_removal(object, &edits);
         match decision {
             RemovalDecision::Removed(removed) => {
-                self.count(&crate::store::Tally { removed, ..Default::default() });
+                self.run.count(&crate::store::Tally { removed, ..Default::default() });
                 self.leave_undecided(object, unproven).await?;
                 Ok(Settlement { gone: ids, ..Settlement::default() })
             }
@@ -206,7 +207,7 @@ impl Run<'_> {
     /// Compares records that exist, which ends their nominations.
     async fn keep_found(&self, audit: &mut Audit, found: Vec<FoundRecords>) -> Result<(), SyncError> {
         for found in found {
-            self.compare_found(audit, found).await?;
+            self.run.audits().compare_found(audit, found).await?;
         }
         Ok(())
     }
@@ -214,14 +215,14 @@ impl Run<'_> {
     /// Stores that removals are refused.
     async fn refuse(&self, object: Object, share: RemovalShare) -> Result<Settlement, SyncError> {
         let RemovalShare { going, of } = share;
-        let outage = Outage { going, of, seen_at: self.engine.clock.now(), sampled_at: Some(self.steady_time()) };
-        self.engine.store.write(move |tx| tx.set_state(&Outage::entry(object), &outage)).await?;
+        let outage = Outage { going, of, seen_at: self.run.engine.clock.now(), sampled_at: Some(self.steady_time()) };
+        self.run.engine.store.write(move |tx| tx.set_state(&Outage::entry(object), &outage)).await?;
         self.report_outage(object.resource(), outage);
         Ok(Settlement { refused: true, ..Settlement::default() })
     }
 
     pub(in crate::sync) fn report_outage(&self, resource: Resource, outage: Outage) {
-        let outages = &mut self.results().outages;
+        let outages = &mut self.run.results().outages;
         outages.retain(|(of, _)| *of != resource);
         outages.push((resource, outage));
     }
@@ -235,7 +236,7 @@ impl Run<'_> {
     ) -> Result<Settlement, SyncError> {
         let (object, steady) = (audit.object, self.steady_time());
         let still = Settlement { refused: true, ..Settlement::default() };
-        if !matches!(self.job, Job::Sync { .. } | Job::Push) {
+        if !matches!(self.run.job, Job::Sync { .. } | Job::Push) {
             self.report_outage(object.resource(), refusal);
         }
         if !refusal.is_sample_due(steady) {
@@ -243,18 +244,18 @@ impl Run<'_> {
         }
         let (few, _) = split_lookup(nominated);
         let mut confirmation = Confirmation::of(object);
-        self.confirm(object, few, &mut confirmation).await;
+        self.run.lookups().confirm(object, few, &mut confirmation).await;
         if !confirmation.has_found(few) {
             confirmation.ended?;
             let sampled = Outage { sampled_at: Some(steady), ..refusal };
-            self.engine.store.write(move |tx| tx.set_state(&Outage::entry(object), &sampled)).await?;
+            self.run.engine.store.write(move |tx| tx.set_state(&Outage::entry(object), &sampled)).await?;
             return Ok(still);
         }
-        let withdrawn = self.engine.store.write(move |tx| tx.clear_state(&Outage::entry(object)));
+        let withdrawn = self.run.engine.store.write(move |tx| tx.clear_state(&Outage::entry(object)));
         withdrawn.await?;
         tracing::info!(%object, "Records of {object} whose removal was refused are back");
         for found in confirmation.found {
-            self.compare_found(audit, found).await?;
+            self.run.audits().compare_found(audit, found).await?;
         }
         confirmation.ended?;
         Ok(Settlement { unproven: nominated.len() as u64, ..Settlement::default() })
@@ -269,11 +270,11 @@ impl Run<'_> {
         let few = gone.len() < MANY_NOT_FOUND;
         if !few {
             let what = "details of records that lists have were not found";
-            self.note("details_not_found", object.resource(), what).await?;
+            self.run.whole_lists().note("details_not_found", object.resource(), what).await?;
             let resource = object.resource();
-            self.warn(format!("{} details of {resource} were not found: this looks like an outage", gone.len()));
+            self.run.warn(format!("{} details of {resource} were not found: this looks like an outage", gone.len()));
         }
-        self.nominate(object, gone).await?;
+        self.run.lookups().nominate(object, gone).await?;
         Ok(few)
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use crate::api::ErrorClass;
 use crate::model::{Instant, Object, Purpose, Resource};
 use crate::store::{ConfirmedRemovals, ReadTx, StoreError, WholeListKind};
+use crate::sync::doors::RemovalGate;
 use crate::sync::error::{Asking, SyncError};
-use crate::sync::run::Run;
 
 /// Removals of a resource that are neither proven nor withdrawn: their number, and how long the next lookup or list waits
 /// if that has a time of its own.
@@ -28,7 +28,7 @@ pub fn undecided(tx: &ReadTx<'_>, resource: Resource, steady: Instant) -> Result
     Ok((tx.count_nominated(object)?, tx.wait_of_nominated(object, steady)?))
 }
 
-impl Run<'_> {
+impl RemovalGate<'_> {
     /// If the service has listed no record for a day, reads the detail of each, and takes the answers into account.
     pub(in crate::sync) async fn check_details(
         &self,
@@ -36,13 +36,13 @@ impl Run<'_> {
         gone: &mut ConfirmedRemovals,
     ) -> Result<(), SyncError> {
         let (steady, ids) = (self.steady_time(), gone.ids().to_vec());
-        let since = self.engine.store.read(move |tx| tx.nothing_listed_since(object, &ids)).await?;
+        let since = self.run.engine.store.read(move |tx| tx.nothing_listed_since(object, &ids)).await?;
         let Some(since) = since.filter(|since| gone.is_long_enough(*since, steady)) else {
             return Ok(());
         };
         let mut not_found = HashSet::new();
         for id in gone.ids() {
-            match self.engine.client.detail(object, id, Purpose::Audit).await {
+            match self.run.engine.client.detail(object, id, Purpose::Audit).await {
                 Err(error) if error.class() == ErrorClass::Gone => not_found.insert(id.clone()),
                 Err(error) if error.class() == ErrorClass::Pause => {
                     return Err(error).asking("read a detail of", object.resource());
@@ -50,8 +50,11 @@ impl Run<'_> {
                 // The record exists, or it is unknown: the lists cannot be trusted, and the day begins again.
                 _ => {
                     let ids = gone.ids().to_vec();
-                    let begun =
-                        self.engine.store.write(move |tx| tx.knowledge().begin_not_found_again(object, &ids, steady));
+                    let begun = self
+                        .run
+                        .engine
+                        .store
+                        .write(move |tx| tx.knowledge().begin_not_found_again(object, &ids, steady));
                     return Ok(begun.await?);
                 }
             };

@@ -6,33 +6,33 @@ use crate::model::{Object, RecordId};
 use crate::model::{TimeField, TimeRange};
 use crate::store::Phase;
 use crate::sync::checkpoints::{Changes, Evidence, Outage};
+use crate::sync::doors::Audits;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
-use crate::sync::run::Run;
 use crate::sync::walks::lookup::Confirmation;
 
 /// The number of records that a full verification lists at once: their ids are kept in memory, and the last page is
 /// partly empty.
 const STRIDE: u64 = 10_000;
 
-impl Run<'_> {
+impl Audits<'_> {
     /// Compares an object with the service, and repairs differences if the job requests it.
     pub(in crate::sync) async fn verify_object(&self, object: Object) -> Result<(), SyncError> {
-        let Job::Verify { full, repair, .. } = *self.job else { return Ok(()) };
+        let Job::Verify { full, repair, .. } = *self.run.job else { return Ok(()) };
         self.compare_object(object, full, repair).await
     }
 
     /// Compares an object with the service, by counts or record by record.
     pub(super) async fn compare_object(&self, object: Object, full: bool, repair: bool) -> Result<(), SyncError> {
-        if self.engine.store.read(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
-            self.warn(format!("{} have not been copied yet: run `crm-mirror sync`", object.resource()));
+        if self.run.engine.store.read(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
+            self.run.warn(format!("{} have not been copied yet: run `crm-mirror sync`", object.resource()));
             return Ok(());
         }
-        let as_of = self.engine.clock.now();
-        let since = self.engine.store.read(move |tx| Changes::load(tx, object)).await?.served_at;
+        let as_of = self.run.engine.clock.now();
+        let since = self.run.engine.store.read(move |tx| Changes::load(tx, object)).await?.served_at;
         let mut audit = Audit::new(object, repair, since);
         if full {
-            let rows = self.engine.store.read(move |tx| tx.count_rows(object)).await?;
+            let rows = self.run.engine.store.read(move |tx| tx.count_rows(object)).await?;
             let parts = rows / STRIDE;
             let ranges = if parts < 2 {
                 vec![TimeRange::WHOLE]
@@ -45,13 +45,14 @@ impl Run<'_> {
         }
         self.decide_about_unseen(&mut audit).await?;
         // What was paid for is stored first.
-        let read = if repair { self.read_omitted(object).await } else { Ok(()) };
+        let read = if repair { self.run.back_fills().read_omitted(object).await } else { Ok(()) };
         if repair {
-            audit.findings.open += self.unread(object).await?;
+            audit.findings.open += self.run.back_fills().unread(object).await?;
         }
         let by_record = audit.findings.compared >= audit.findings.ranges && full;
         let open = audit.findings.open;
-        self.engine
+        self.run
+            .engine
             .store
             .write(move |tx| {
                 // The mirror may have been edited, which a verification should detect.
@@ -63,7 +64,7 @@ impl Run<'_> {
                 tx.set_state(&Evidence::entry(object), &Evidence::after(before, as_of, by_record, open))
             })
             .await?;
-        self.results().findings.push((object, audit.findings));
+        self.run.results().findings.push((object, audit.findings));
         read
     }
 
@@ -74,13 +75,13 @@ impl Run<'_> {
         let mut unseen: Vec<RecordId> = std::mem::take(&mut audit.unseen).into_iter().collect();
         unseen.sort_unstable_by_key(|id| (!id.fits_a_list(), id.clone()));
         let (gone, refused, unproven) = if audit.repair {
-            self.nominate(object, unseen).await?;
-            let settled = self.settle_removals(audit).await?;
+            self.run.lookups().nominate(object, unseen).await?;
+            let settled = self.run.gate().settle_removals(audit).await?;
             let refused = if settled.refused { self.refused_removals(object).await? } else { 0 };
             (settled.gone, refused, settled.unproven)
         } else {
             let mut confirmation = Confirmation::of(object);
-            self.confirm(object, &unseen, &mut confirmation).await;
+            self.run.lookups().confirm(object, &unseen, &mut confirmation).await;
             confirmation.ended?;
             for found in confirmation.found {
                 self.compare_found(audit, found).await?;
@@ -99,7 +100,7 @@ impl Run<'_> {
 
     /// The number of refused removals of an object.
     async fn refused_removals(&self, object: Object) -> Result<u64, SyncError> {
-        let outage: Option<Outage> = self.engine.store.read(move |tx| tx.state(&Outage::entry(object))).await?;
+        let outage: Option<Outage> = self.run.engine.store.read(move |tx| tx.state(&Outage::entry(object))).await?;
         Ok(outage.map_or(0, |outage| outage.going))
     }
 }

@@ -16,8 +16,8 @@ use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId};
 use crate::store::{FieldToFill, MirrorTx, StateKey, StoreError};
 use crate::sync::checkpoints::Sweep;
+use crate::sync::doors::BackFills;
 use crate::sync::error::SyncError;
-use crate::sync::run::Run;
 
 /// The state entry that is set if only a sweep can fill a column of an object.
 pub(in crate::sync) fn wanted_sweep(object: Object) -> StateKey {
@@ -39,12 +39,13 @@ pub(super) fn forget_back_fill(tx: &MirrorTx<'_>, object: Object, fields: &[Fiel
     Ok(())
 }
 
-impl Run<'_> {
+impl BackFills<'_> {
     /// Fills the columns of an object that are not complete, as far as filters can tell who has a value: from `extra`
     /// first, then by a back-fill of each, or by one sweep where that costs less.
     pub(in crate::sync) async fn fill_columns(&self, object: Object) -> Result<(), SyncError> {
-        let layout = self.engine.store.layout();
+        let layout = self.run.engine.store.layout();
         let (missing, waiting, rows, definitions) = self
+            .run
             .engine
             .store
             .read(move |tx| {
@@ -72,7 +73,7 @@ impl Run<'_> {
         let from_extra = self.fill_from_extra(object, &missing).await?;
         let pages_of_a_sweep = rows.div_ceil(100).max(1);
         let mut listed = missing.iter().filter(|field| !field.data_type.detail_only()).count() as u64;
-        let (spent_before, mut sweeps) = (self.spent(), false);
+        let (spent_before, mut sweeps) = (self.run.spent(), false);
         for field in &missing {
             let definition = definitions.iter().find(|definition| definition.id == field.definition);
             let Some(definition) = definition.cloned() else { continue };
@@ -82,7 +83,7 @@ impl Run<'_> {
                 continue;
             }
             let of_lists = !field.data_type.detail_only();
-            let spent = self.spent().saturating_sub(spent_before).get();
+            let spent = self.run.spent().saturating_sub(spent_before).get();
             sweeps |= of_lists && listed > 1 && spent + listed > pages_of_a_sweep;
             if of_lists && sweeps {
                 continue;
@@ -91,7 +92,7 @@ impl Run<'_> {
             listed -= u64::from(of_lists);
         }
         if sweeps {
-            self.engine.store.write(move |tx| tx.set_state(&wanted_sweep(object), &true)).await?;
+            self.run.engine.store.write(move |tx| tx.set_state(&wanted_sweep(object), &true)).await?;
         }
         Ok(())
     }
@@ -105,17 +106,17 @@ impl Run<'_> {
         definition: &Definition,
     ) -> Result<bool, SyncError> {
         let id = field.definition.clone();
-        let was_made = self.engine.store.read(move |tx| FilledFields::was_made(tx, object, &id)).await?;
+        let was_made = self.run.engine.store.read(move |tx| FilledFields::was_made(tx, object, &id)).await?;
         let query = ListQuery::new(object.resource()).custom_is_null(definition, false);
         let (true, Ok(query)) = (was_made, query) else { return Ok(false) };
         let doing = "count the values of a new field of";
         let query = query.limit(PageSize::ONE).count_exact();
-        let page = match self.page(&query, Purpose::Definitions, doing).await {
+        let page = match self.run.walks().page(&query, Purpose::Definitions, doing).await {
             Err(error) if error.concerns_one_resource() => return Ok(false),
             arrived => arrived?.page,
         };
         let counted = field.clone();
-        let here = self.engine.store.read(move |tx| tx.count_values(object, &counted)).await?;
+        let here = self.run.engine.store.read(move |tx| tx.count_values(object, &counted)).await?;
         Ok(page.total == Some(here))
     }
 
@@ -146,7 +147,7 @@ impl Run<'_> {
 
     async fn note_filled(&self, object: Object, definition: &Definition) -> Result<(), SyncError> {
         let id = definition.id.clone();
-        let noted = self.engine.store.write(move |tx| {
+        let noted = self.run.engine.store.write(move |tx| {
             tx.clear_fill_walks(object)?;
             tx.custom().clear_filled(object)?;
             FilledFields::note_filled(tx, object, [&id])
@@ -160,6 +161,7 @@ impl Run<'_> {
     async fn read_passed_over(&self, object: Object, key: &FieldKey) -> Result<(), SyncError> {
         let name = key.clone();
         let passed_over = self
+            .run
             .engine
             .store
             .write(move |tx| {
@@ -181,7 +183,7 @@ impl Run<'_> {
         let mut rest = &passed_over[..];
         while !rest.is_empty() {
             let (some, others) = split_lookup(rest);
-            let (read, ended) = self.read_by_id(object, some).await?;
+            let (read, ended) = self.run.lookups().read_by_id(object, some).await?;
             self.note_passed_over(object, key.clone(), read).await?;
             ended?;
             rest = others;
@@ -192,8 +194,8 @@ impl Run<'_> {
     /// Notes that these records were read again. Those that still have their value may have lost it all the same: a list
     /// that omits nulls does not show that, and a detail does.
     async fn note_passed_over(&self, object: Object, key: FieldKey, ids: Vec<RecordId>) -> Result<(), SyncError> {
-        let details = self.engine.reads_details(object);
-        let noted = self.engine.store.write(move |tx| {
+        let details = self.run.engine.reads_details(object);
+        let noted = self.run.engine.store.write(move |tx| {
             let layout = tx.layout().clone();
             if let Some((_, field)) = layout.of(object).by_key(key.as_str()) {
                 let left = tx.with_value(object, field, &ids)?;
@@ -206,7 +208,7 @@ impl Run<'_> {
 
     async fn without_filter(&self, object: Object, long: bool) -> Result<bool, SyncError> {
         if long {
-            self.engine.store.write(move |tx| tx.knowledge().make_details_due(object, None)).await?;
+            self.run.engine.store.write(move |tx| tx.knowledge().make_details_due(object, None)).await?;
         }
         Ok(!long)
     }
@@ -214,8 +216,8 @@ impl Run<'_> {
     /// Reads the records that have a value: begins a walk, or resumes the one that is under way.
     async fn fill_from(&self, target: FillTarget) -> Result<(), SyncError> {
         let (object, field) = (target.object, target.definition.key.clone());
-        let reader = self.reader.clone();
-        let walks = self.engine.store.write(move |tx| {
+        let reader = self.run.reader.clone();
+        let walks = self.run.engine.store.write(move |tx| {
             let known: Vec<(StateKey, FillCheckpoint)> = tx.fill_walks(object)?.unwrap_or_default();
             let resumed = !known.is_empty() && known.iter().all(|(_, checkpoint)| checkpoint.key == field);
             let mut walks = Vec::new();
@@ -239,7 +241,7 @@ impl Run<'_> {
             Ok(walks)
         });
         for (entry, walk) in walks.await? {
-            self.walk(WalkPurpose::Fill(target.clone(), entry), walk).await?;
+            self.run.walks().walk(WalkPurpose::Fill(target.clone(), entry), walk).await?;
         }
         Ok(())
     }

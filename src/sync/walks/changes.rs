@@ -24,8 +24,8 @@ use super::walk::{Walk, WalkRange};
 use crate::api::PageSize;
 use crate::model::{Instant, Object};
 use crate::sync::checkpoints::{Changes, Fresh};
+use crate::sync::doors::Walks;
 use crate::sync::error::SyncError;
-use crate::sync::run::Run;
 
 /// Where the next changes walk begins; `None` where nothing is known, and everything is a change. `now` is the service's
 /// time now, at least.
@@ -39,13 +39,13 @@ pub fn lower_bound(known: &Changes, now: Option<Instant>, overlap: Duration) -> 
     }
 }
 
-impl Run<'_> {
+impl Walks<'_> {
     /// Updates an object's rows with the changes since the last walk.
     pub(in crate::sync) async fn walk_changes(&self, object: Object) -> Result<(), SyncError> {
-        let began = self.engine.clock.now();
-        let known = self.engine.store.read(move |tx| Changes::load(tx, object)).await?;
+        let began = self.run.engine.clock.now();
+        let known = self.run.engine.store.read(move |tx| Changes::load(tx, object)).await?;
         let walk = match known.walk.clone() {
-            Some(walk) => walk.resumed(&self.reader).into_iter().next(),
+            Some(walk) => walk.resumed(&self.run.reader).into_iter().next(),
             None => None,
         };
         let walk = match walk {
@@ -54,21 +54,21 @@ impl Run<'_> {
         }
         .in_run_of(began);
         let as_of = walk.present.at;
-        self.begins(object.resource(), "changes", None);
+        self.run.begins(object.resource(), "changes", None);
         let end = self.walk(WalkPurpose::Changes(object), walk).await?;
-        self.ends(object.resource());
+        self.run.ends(object.resource());
         if let (WalkEnd::Finished, Some(began)) = (end, as_of) {
-            let fresh = Fresh::between(began, self.engine.clock.now());
-            self.engine.store.write(move |tx| OwedCounts::claim_changes(tx, object, fresh)).await?;
+            let fresh = Fresh::between(began, self.run.engine.clock.now());
+            self.run.engine.store.write(move |tx| OwedCounts::claim_changes(tx, object, fresh)).await?;
         }
         Ok(())
     }
 }
 
-impl Run<'_> {
+impl Walks<'_> {
     async fn new_changes_walk(&self, object: Object, known: &Changes) -> Result<Walk, SyncError> {
         let served_at = self.boundary(object).await?;
-        let after = lower_bound(known, served_at, self.engine.settings.overlap);
+        let after = lower_bound(known, served_at, self.run.engine.settings.overlap);
         let after = self.behind_unsettled(object, after, known.watermark).await?;
         let mut walk = Walk::new(WalkRange::Changes { after, inclusive: false });
         walk.seen.served_at = served_at;
@@ -87,7 +87,7 @@ impl Run<'_> {
         if low >= high {
             return Ok(after);
         }
-        let left_out = self.engine.store.write(move |tx| {
+        let left_out = self.run.engine.store.write(move |tx| {
             let left_out = tx.count_updated(object, low, high)? > u64::from(PageSize::MAX.get());
             if left_out {
                 OwedCounts::of_changes(tx, object, Some(low), Some(high), 1)?;

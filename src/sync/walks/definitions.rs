@@ -13,9 +13,9 @@ use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Purpose, Record, RecordId, Resource, Ru};
 use crate::store::{ListedItems, Redefined, RemovalShare, StateKey, Tally, UnlistedDecision, WholeListKind};
 use crate::sync::checkpoints::{Fresh, Outage};
+use crate::sync::doors::WholeLists;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::plan::Step;
-use crate::sync::run::Run;
 
 /// The cost of reading the definitions: active and archived, of both objects, if each fits a page.
 pub(crate) const LISTS: Ru = Ru::new(4);
@@ -41,12 +41,12 @@ impl WholeList {
     }
 }
 
-impl Run<'_> {
+impl WholeLists<'_> {
     /// The lists of a resource, as far as an earlier run has read them.
     async fn lists_under_way(&self, resource: Resource) -> Result<ListsUnderWay, SyncError> {
-        let before = self.engine.store.read(|tx| tx.state(&StateKey::ListsUnderWay)).await?;
-        let (key, now) = (self.engine.client.key_fingerprint().to_string(), self.engine.clock.now());
-        Ok(ListsUnderWay::new(resource, &key, now, self.steady_time()).or_resumed(before))
+        let before = self.run.engine.store.read(|tx| tx.state(&StateKey::ListsUnderWay)).await?;
+        let (key, now) = (self.run.engine.client.key_fingerprint().to_string(), self.run.engine.clock.now());
+        Ok(ListsUnderWay::new(resource, &key, now, self.run.gate().steady_time()).or_resumed(before))
     }
 
     /// Stores what was read if the budget, a hold or a stop ended it. After any other error the lists begin again: it may
@@ -54,7 +54,7 @@ impl Run<'_> {
     async fn keep_lists<T>(&self, lists: ListsUnderWay, read: Result<T, SyncError>) -> Result<T, SyncError> {
         if let Err(error) = &read {
             let kept = if error.class() == Some(ErrorClass::Pause) { lists.kept_for_next_run() } else { None };
-            let stored = self.engine.store.write(move |tx| match kept {
+            let stored = self.run.engine.store.write(move |tx| match kept {
                 Some(lists) => tx.set_state(&StateKey::ListsUnderWay, &lists),
                 None => tx.clear_state(&StateKey::ListsUnderWay),
             });
@@ -71,10 +71,10 @@ impl Run<'_> {
         query: ListQuery,
     ) -> Result<WholeList, SyncError> {
         let resource = query.resource();
-        let mut query = self.with_fitting_pages(query.sort(SortBy::CreatedAsc).asking("list", resource)?);
+        let mut query = self.run.with_fitting_pages(query.sort(SortBy::CreatedAsc).asking("list", resource)?);
         loop {
             if lists.len() <= nth {
-                lists.push(ListUnderWay::new(self.engine.clock.now()));
+                lists.push(ListUnderWay::new(self.run.engine.clock.now()));
             }
             let Some(list) = lists.get_mut(nth) else { continue };
             let resumes = list.next.is_some();
@@ -88,20 +88,20 @@ impl Run<'_> {
             lists.truncate(nth);
             // The cursor of an earlier run may have expired.
             if !(resumes && error.is_refused()) {
-                query = self.with_smaller_pages(&query, error)?;
+                query = self.run.with_smaller_pages(&query, error)?;
             }
         }
     }
 
     async fn pages_of_list(&self, list: &mut ListUnderWay, query: &ListQuery) -> Result<WholeList, SyncError> {
         let (resource, doing) = (query.resource(), "list");
-        let layout = self.engine.store.layout();
+        let layout = self.run.engine.store.layout();
         let (pages, mut progress) = list.decoded(resource, &layout).asking(doing, resource)?;
         let mut whole = WholeList { records: Vec::new(), asked_at: list.asked_at, complete: true };
         pages.into_iter().for_each(|page| whole.add(page.records, page.unusable == 0));
         while !list.finished {
             let at = list.next.clone().map_or(query.clone(), |next| query.clone().after(next));
-            let answer = self.engine.client.list(&at, Purpose::Definitions).await.asking(doing, resource)?;
+            let answer = self.run.engine.client.list(&at, Purpose::Definitions).await.asking(doing, resource)?;
             let page: ListPage = decode::page(resource, &answer.body, &layout).asking(doing, resource)?;
             let first = page.records.first().map(|record| record.id.clone());
             if page.unusable > 0 {
@@ -129,7 +129,11 @@ impl Run<'_> {
     /// count, a page that is not full was the last.
     async fn has_ended(&self, query: &ListQuery, rows: usize, last_page: usize) -> Result<bool, SyncError> {
         let query = query.clone();
-        let counted = self.page(&query.clone().limit(PageSize::ONE).count_exact(), Purpose::Definitions, "count").await;
+        let counted = self
+            .run
+            .walks()
+            .page(&query.clone().limit(PageSize::ONE).count_exact(), Purpose::Definitions, "count")
+            .await;
         let total = match counted {
             Err(error) if error.concerns_one_resource() => None,
             arrived => arrived?.page.total,
@@ -144,9 +148,9 @@ impl Run<'_> {
         resource: Resource,
         what: &'static str,
     ) -> Result<(), SyncError> {
-        let now = self.engine.clock.now();
-        self.engine.store.write(move |tx| tx.note_anomaly(kind, resource, what, now)).await?;
-        self.count(&Tally { warnings: 1, ..Tally::default() });
+        let now = self.run.engine.clock.now();
+        self.run.engine.store.write(move |tx| tx.note_anomaly(kind, resource, what, now)).await?;
+        self.run.count(&Tally { warnings: 1, ..Tally::default() });
         Ok(())
     }
 
@@ -164,8 +168,9 @@ impl Run<'_> {
             }
             lists.were_applied(object);
         }
-        let fresh = lists.fresh(self.engine.clock.now());
-        self.engine
+        let fresh = lists.fresh(self.run.engine.clock.now());
+        self.run
+            .engine
             .store
             .write(move |tx| {
                 unknown_keys::definitions_were_read(tx)?;
@@ -182,14 +187,14 @@ impl Run<'_> {
         // counts.
         let archived = self.whole_list(lists, 1, ListQuery::definitions_of(object, false)).await?;
         list.add(archived.records, archived.complete);
-        let known = self.engine.store.read(move |tx| tx.definitions(object)).await?;
+        let known = self.run.engine.store.read(move |tx| tx.definitions(object)).await?;
         if known.iter().any(|known| !list.records.iter().any(|record| record.id == known.id)) {
             // A definition that moved the other way is on neither: the first list is read once more.
             let active = self.whole_list(lists, 2, ListQuery::definitions_of(object, true)).await?;
             list.add(active.records, active.complete);
             if list.records.is_empty() {
                 // An empty answer does not prove that all fields were removed.
-                self.warn(format!(
+                self.run.warn(format!(
                     "the service no longer lists custom fields of {object}: the columns are not changed"
                 ));
                 return Ok(());
@@ -198,9 +203,11 @@ impl Run<'_> {
         // One that is archived here already stays so.
         let active = known.into_iter().filter(|definition| definition.active).map(|definition| definition.id);
         let active: Vec<RecordId> = active.collect();
-        let details = self.engine.reads_details(object);
-        let (rows, guard, steady) = (list.records.len() as u64, self.removal_guard(), self.steady_time());
+        let details = self.run.engine.reads_details(object);
+        let (rows, guard, steady) =
+            (list.records.len() as u64, self.run.gate().removal_guard(), self.run.gate().steady_time());
         let (redefined, refused): (Redefined, _) = self
+            .run
             .engine
             .store
             .write(move |tx| {
@@ -227,11 +234,11 @@ impl Run<'_> {
             })
             .await?;
         self.refused_items(Resource::CustomFields, refused);
-        self.count(&Tally { rows, ..Tally::default() });
-        self.results().definitions.add(redefined.changes);
+        self.run.count(&Tally { rows, ..Tally::default() });
+        self.run.results().definitions.add(redefined.changes);
         for key in &redefined.without_column {
             let key: String = key.as_str().chars().take(40).collect();
-            self.warn(format!("the values of the custom field `{key}` of {object} are kept in `extra`"));
+            self.run.warn(format!("the values of the custom field `{key}` of {object} are kept in `extra`"));
         }
         Ok(())
     }
@@ -239,26 +246,26 @@ impl Run<'_> {
     /// Reads the definitions again in a run in which a record had an unknown key. If that fails, the run goes on: the
     /// values are in `extra` until the definitions are read.
     pub(in crate::sync) async fn refresh_definitions_for_unknown_keys(&self) -> Result<(), SyncError> {
-        let mut refreshed = self.definitions_read.lock().await;
-        if *refreshed || self.is_skipped(Resource::CustomFields) {
+        let mut refreshed = self.run.definitions_read.lock().await;
+        if *refreshed || self.run.is_skipped(Resource::CustomFields) {
             return Ok(());
         }
         *refreshed = true;
-        let before = self.cost();
-        let read = match self.not_due(Step::Definitions) {
+        let before = self.run.cost();
+        let read = match self.run.not_due(Step::Definitions) {
             Some(not_due) => Err(not_due),
             None => self.refresh_definitions().await,
         };
         match read {
-            Err(error) if self.skip(Resource::CustomFields, &error) => Ok(()),
+            Err(error) if self.run.skip(Resource::CustomFields, &error) => Ok(()),
             Err(error) if error.concerns_one_resource() => {
                 if matches!(error, SyncError::NotDue { .. }) {
-                    self.results().steps_not_due.insert(Step::Definitions);
+                    self.run.results().steps_not_due.insert(Step::Definitions);
                 } else {
-                    let cost = self.cost().since(before).of_failed(Step::Definitions);
-                    self.note_failure(Step::Definitions, error_chain(&error), cost);
+                    let cost = self.run.cost().since(before).of_failed(Step::Definitions);
+                    self.run.note_failure(Step::Definitions, error_chain(&error), cost);
                 }
-                self.results().failures_within.insert(Step::Definitions, error);
+                self.run.results().failures_within.insert(Step::Definitions, error);
                 Ok(())
             }
             other => other,
@@ -268,7 +275,9 @@ impl Run<'_> {
     /// Reports items of a list that would be removed at once, which looks like an outage.
     fn refused_items(&self, resource: Resource, refused: Option<RemovalShare>) {
         if let Some(RemovalShare { going, of }) = refused {
-            self.report_outage(resource, Outage { going, of, seen_at: self.engine.clock.now(), sampled_at: None });
+            self.run
+                .gate()
+                .report_outage(resource, Outage { going, of, seen_at: self.run.engine.clock.now(), sampled_at: None });
         }
     }
 
@@ -276,10 +285,11 @@ impl Run<'_> {
     pub(in crate::sync) async fn refresh_team(&self) -> Result<(), SyncError> {
         let mut lists = self.lists_under_way(Resource::TeamMembers).await?;
         let read = self.whole_list(&mut lists.lists, 0, ListQuery::new(Resource::TeamMembers)).await;
-        let fresh = lists.fresh(self.engine.clock.now());
+        let fresh = lists.fresh(self.run.engine.clock.now());
         let list = self.keep_lists(lists, read).await?;
-        let (guard, steady) = (self.removal_guard(), self.steady_time());
+        let (guard, steady) = (self.run.gate().removal_guard(), self.run.gate().steady_time());
         let (tally, refused) = self
+            .run
             .engine
             .store
             .write(move |tx| {
@@ -296,7 +306,7 @@ impl Run<'_> {
                 Ok((tally, refused))
             })
             .await?;
-        self.count(&tally);
+        self.run.count(&tally);
         self.refused_items(Resource::TeamMembers, refused);
         Ok(())
     }

@@ -20,9 +20,9 @@ use crate::model::{Layout, Object, Purpose, Record, RecordId};
 use crate::store::{Applied, DueDetail, StateKey};
 use crate::sync::apply::Noted;
 use crate::sync::checks::removal_gate::MANY_NOT_FOUND;
+use crate::sync::doors::Details;
 use crate::sync::error::{Asking, Suspension, SyncError};
 use crate::sync::events::RunEvent;
-use crate::sync::run::Run;
 
 /// The number of due details that are fetched from the mirror at once.
 const BATCH: u64 = 500;
@@ -108,28 +108,29 @@ impl DetailQueue {
     }
 }
 
-impl Run<'_> {
+impl Details<'_> {
     /// Reads the due details, as far as the budget allows.
     pub(in crate::sync) async fn read_details(&self, object: Object) -> Result<(), SyncError> {
-        let total = self.engine.store.write(move |tx| tx.knowledge().count_due_details(object)).await?;
+        let total = self.run.engine.store.write(move |tx| tx.knowledge().count_due_details(object)).await?;
         if total == 0 {
             return Ok(());
         }
         let (failures, waiting) = self.detail_failures(object).await?;
         let others = waiting.clone();
-        let waiting_due = self.engine.store.read(move |tx| tx.count_due_among(object, &others)).await?;
-        self.begins(object.resource(), "details", Some(total));
-        self.note_details(object, total).await?;
+        let waiting_due = self.run.engine.store.read(move |tx| tx.count_due_among(object, &others)).await?;
+        self.run.begins(object.resource(), "details", Some(total));
+        self.run.note_details(object, total).await?;
         let (mut read, mut skipped, mut not_found) = (0, waiting.clone(), HashSet::new());
         let mut last: Option<DueDetail> = None;
         // Those behind `last`, and those of them that do not wait.
         let (mut behind, mut wanted) = (total, total.saturating_sub(waiting_due));
         while wanted > 0 {
             let (from, most) = (last.clone(), behind.min(BATCH));
-            let due = self.engine.store.read(move |tx| tx.due_details(object, from.as_ref(), most as usize)).await?;
+            let due =
+                self.run.engine.store.read(move |tx| tx.due_details(object, from.as_ref(), most as usize)).await?;
             if (due.len() as u64) < most {
                 // Another process changed the tables: there are fewer than were counted.
-                self.engine.store.write(move |tx| tx.records().recount(object)).await?;
+                self.run.engine.store.write(move |tx| tx.records().recount(object)).await?;
                 (behind, wanted) = (due.len() as u64, due.len() as u64);
             }
             last = due.last().cloned();
@@ -149,10 +150,10 @@ impl Run<'_> {
                 break;
             }
         }
-        self.ends(object.resource());
+        self.run.ends(object.resource());
         let failed = skipped.len() - waiting.len();
         if failed > 0 {
-            self.warn(format!("{failed} details of {} could not be read in this run", object.resource()));
+            self.run.warn(format!("{failed} details of {} could not be read in this run", object.resource()));
         }
         Ok(())
     }
@@ -163,6 +164,7 @@ impl Run<'_> {
         object: Object,
     ) -> Result<(Arc<Mutex<DetailFailures>>, HashSet<RecordId>), SyncError> {
         let (mut failures, versions) = self
+            .run
             .engine
             .store
             .read(move |tx| {
@@ -171,19 +173,19 @@ impl Run<'_> {
                 Ok((failures, versions))
             })
             .await?;
-        let waiting = failures.waiting(&versions, self.engine.clock.now());
+        let waiting = failures.waiting(&versions, self.run.engine.clock.now());
         Ok((Arc::new(Mutex::new(failures)), waiting))
     }
 
     /// Reads old details again, a few per run, if RU are left over: the reference does not say whether a change of a
     /// field that only details contain changes the etag.
     pub(in crate::sync) async fn refresh_details(&self, object: Object) -> Result<(), SyncError> {
-        let Some(age) = self.engine.settings.detail_max_age else {
+        let Some(age) = self.run.engine.settings.detail_max_age else {
             return Ok(());
         };
         let (failures, waiting) = self.detail_failures(object).await?;
-        let (before, most) = (self.engine.clock.now().minus(age), REFRESHED_AT_ONCE + waiting.len());
-        let aged = self.engine.store.write(move |tx| tx.knowledge().aged_details(object, before, most)).await?;
+        let (before, most) = (self.run.engine.clock.now().minus(age), REFRESHED_AT_ONCE + waiting.len());
+        let aged = self.run.engine.store.write(move |tx| tx.knowledge().aged_details(object, before, most)).await?;
         let aged: VecDeque<RecordId> =
             aged.into_iter().filter(|id| !waiting.contains(id)).take(REFRESHED_AT_ONCE).collect();
         if aged.is_empty() {
@@ -205,7 +207,7 @@ impl Run<'_> {
         failures: &Arc<Mutex<DetailFailures>>,
         read: &mut u64,
     ) -> Result<BatchResult, SyncError> {
-        let workers = self.engine.workers().min(ids.len());
+        let workers = self.run.engine.workers().min(ids.len());
         let queue = DetailQueue {
             purpose,
             part,
@@ -223,18 +225,18 @@ impl Run<'_> {
         *read = *lock(&done);
         let skipped = queue.skipped.into_inner().unwrap_or_else(PoisonError::into_inner);
         let gone = queue.gone.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let outage = !self.nominate_not_found(object, gone.clone()).await?;
+        let outage = !self.run.gate().nominate_not_found(object, gone.clone()).await?;
         worked?;
         Ok(BatchResult { skipped, gone, outage, given_up: lock(&queue.streak).given_up })
     }
 
     async fn detail_worker(&self, object: Object, queue: &DetailQueue, done: &Mutex<u64>) -> Result<(), SyncError> {
         while let Some(id) = queue.pop() {
-            let (window, limit) = (self.engine.meter.ledger().window, self.engine.meter.limits().limit.get());
+            let (window, limit) = (self.run.engine.meter.ledger().window, self.run.engine.meter.limits().limit.get());
             // Every request under way may fail, as often as it is repeated.
             let others = queue.under_way.fetch_add(1, Ordering::Relaxed);
-            let most = (others + 1).saturating_mul(self.engine.client.tries());
-            if lock(&queue.failures).exhausted(self.engine.clock.now(), most, window, limit) {
+            let most = (others + 1).saturating_mul(self.run.engine.client.tries());
+            if lock(&queue.failures).exhausted(self.run.engine.clock.now(), most, window, limit) {
                 queue.under_way.fetch_sub(1, Ordering::Relaxed);
                 // The others know soon whether more may be asked for.
                 if others == 0 {
@@ -255,14 +257,14 @@ impl Run<'_> {
                 *done += 1;
                 *done
             };
-            self.engine.observer.on(RunEvent::Stored { resource: object.resource(), rows, ru: self.spent() });
+            self.run.engine.observer.on(RunEvent::Stored { resource: object.resource(), rows, ru: self.run.spent() });
         }
         Ok(())
     }
 
     async fn read_detail(&self, object: Object, id: &RecordId, queue: &DetailQueue) -> Result<(), SyncError> {
         let resource = object.resource();
-        match self.engine.client.detail(object, id, queue.purpose).await {
+        match self.run.engine.client.detail(object, id, queue.purpose).await {
             Ok(answer) => match self.store_detail(object, id, &answer, queue).await {
                 Err(error @ SyncError::Store(_)) => Err(error),
                 // The answer is not a record with this id: other records may be readable.
@@ -329,8 +331,8 @@ impl Run<'_> {
         queue: &DetailQueue,
         requests: u32,
     ) -> Result<(), SyncError> {
-        let (id, failures, now) = (id.clone(), queue.failures.clone(), self.engine.clock.now());
-        let stored = self.engine.store.write(move |tx| {
+        let (id, failures, now) = (id.clone(), queue.failures.clone(), self.run.engine.clock.now());
+        let stored = self.run.engine.store.write(move |tx| {
             // A record that was removed meanwhile is not stored.
             if let Some(etag) = tx.versions(object, std::slice::from_ref(&id))?.remove(&id) {
                 let mut failures = lock(&failures);
@@ -349,11 +351,11 @@ impl Run<'_> {
         answer: &DetailAnswer,
         queue: &DetailQueue,
     ) -> Result<(), SyncError> {
-        let layout = self.engine.store.layout();
+        let layout = self.run.engine.store.layout();
         let record = decoded(object, id, answer, &layout).asking("understand a detail of", object.resource())?;
         let (its_id, answer, version) = (id.clone(), answer.clone(), layout.version);
-        let (meter, failures, part) = (self.engine.meter.clone(), queue.failures.clone(), queue.part);
-        let stored = self.engine.store.write(move |tx| {
+        let (meter, failures, part) = (self.run.engine.meter.clone(), queue.failures.clone(), queue.part);
+        let stored = self.run.engine.store.write(move |tx| {
             let decode = |layout: &Layout| decoded(object, &its_id, &answer, layout).ok();
             let record = tx.with_current_layout(record, version, decode)?;
             let phase = tx.phase(object)?;
@@ -377,14 +379,14 @@ impl Run<'_> {
             Ok(noted)
         });
         let noted = stored.await?;
-        self.count(&noted.tally);
+        self.run.count(&noted.tally);
         if noted.tally.details == 0 {
             // The mirror has a newer answer: the detail comes from a lagging replica or a cache.
             queue.skip(id.clone());
             self.remember_failure(object, id, queue, 1).await?;
         }
         if noted.unknown_keys {
-            self.refresh_definitions_for_unknown_keys().await?;
+            self.run.whole_lists().refresh_definitions_for_unknown_keys().await?;
         }
         Ok(())
     }

@@ -10,13 +10,13 @@ use crate::model::record::Extra;
 use crate::model::request_order::RequestStamp;
 use crate::model::{CustomField, Object, RecordId};
 use crate::store::StoreError;
+use crate::sync::doors::BackFills;
 use crate::sync::error::{Asking, SyncError};
-use crate::sync::run::Run;
 
 /// Rows that are looked at in one transaction.
 const BATCH: usize = 500;
 
-impl Run<'_> {
+impl BackFills<'_> {
     /// Moves the values of these fields from `extra` into their columns. Gives the fields that got any.
     pub(in crate::sync) async fn fill_from_extra(
         &self,
@@ -34,6 +34,7 @@ impl Run<'_> {
             loop {
                 let from = after.clone();
                 let rows = self
+                    .run
                     .engine
                     .store
                     .read(move |tx| tx.rows_with_custom_extra(object, of_details, from.as_ref(), BATCH))
@@ -73,10 +74,10 @@ impl Run<'_> {
         }
         let (resource, doing) = (object.resource(), "fill the new fields of");
         let body = format!("{{\"data\":[{}],\"nextCursor\":null}}", items.join(","));
-        let layout = self.engine.store.layout();
+        let layout = self.run.engine.store.layout();
         let page = decode::page(resource, body.as_bytes(), &layout).asking(doing, resource)?;
-        let asked = RequestStamp::new(self.engine.clock.reading(), self.engine.store.requests().begin());
-        let taken = self.engine.store.write(move |tx| {
+        let asked = RequestStamp::new(self.run.engine.clock.reading(), self.run.engine.store.requests().begin());
+        let taken = self.run.engine.store.write(move |tx| {
             tx.expect_layout(layout.version)?;
             let phase = tx.phase(object)?;
             for record in &page.records {

@@ -22,8 +22,8 @@ use crate::model::{Instant, Layout, Object, Purpose};
 use crate::store::StateKey;
 use crate::sync::apply;
 use crate::sync::checkpoints::Sweep;
+use crate::sync::doors::Walks;
 use crate::sync::error::{Asking, SyncError};
-use crate::sync::run::Run;
 
 /// What one request showed of the newest records.
 struct NewestRecords {
@@ -69,10 +69,10 @@ struct CopySlice {
     rows: u64,
 }
 
-impl Run<'_> {
+impl Walks<'_> {
     /// Cuts the first copy of a large object, if it is still one walk.
     pub(in crate::sync) async fn cut_first_copy(&self, object: Object) -> Result<(), SyncError> {
-        let walkers = self.engine.workers();
+        let walkers = self.run.engine.workers();
         let Some((entry, walk)) = self.whole_walk(object).await? else { return Ok(()) };
         if walkers < 2 {
             return Ok(());
@@ -83,7 +83,7 @@ impl Run<'_> {
         let Some((entry, mut walk)) = self.whole_walk(object).await? else { return Ok(()) };
         let (Frontier::At(from), Some(total)) = (walk.frontier, walk.size.total) else { return Ok(()) };
         // At most 2 % more requests, and a cut has to be worth it.
-        let allowed = total / self.engine.settings.rows_per_slice.max(1);
+        let allowed = total / self.run.engine.settings.rows_per_slice.max(1);
         if allowed < 2 {
             return Ok(());
         }
@@ -131,7 +131,7 @@ impl Run<'_> {
 
     /// The only walk of a first copy that was not cut; `None` where there are several or another.
     async fn whole_walk(&self, object: Object) -> Result<Option<(StateKey, Walk)>, SyncError> {
-        let slices: Option<Vec<(StateKey, Walk)>> = self.engine.store.read(move |tx| tx.slices(object)).await?;
+        let slices: Option<Vec<(StateKey, Walk)>> = self.run.engine.store.read(move |tx| tx.slices(object)).await?;
         let mut slices = slices.unwrap_or_default();
         let only = if slices.len() == 1 { slices.pop() } else { None };
         Ok(only.filter(|(_, walk)| walk.range == WalkRange::All && walk.size.counted && walk.until.is_none()))
@@ -145,8 +145,8 @@ impl Run<'_> {
         newest: Option<&NewestRecords>,
     ) -> Result<(), SyncError> {
         let newest = newest.map(|newest| (newest.page.clone(), newest.high));
-        let (resource, meter, now) = (object.resource(), self.engine.meter.clone(), self.engine.clock.now());
-        let stored = self.engine.store.write(move |tx| {
+        let (resource, meter, now) = (object.resource(), self.run.engine.meter.clone(), self.run.engine.clock.now());
+        let stored = self.run.engine.store.write(move |tx| {
             slices.iter().try_for_each(|(entry, walk)| tx.set_state(entry, walk))?;
             let Some((Arrived { answer, page, layout }, high)) = newest else { return Ok(None) };
             let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
@@ -163,9 +163,9 @@ impl Run<'_> {
             Ok(Some((rows, noted)))
         });
         let Some((rows, noted)) = stored.await? else { return Ok(()) };
-        self.report_page(resource, self.swept(rows), &noted);
+        self.report_page(resource, self.run.swept(rows), &noted);
         if noted.unknown_keys {
-            self.refresh_definitions_for_unknown_keys().await?;
+            self.run.whole_lists().refresh_definitions_for_unknown_keys().await?;
         }
         Ok(())
     }
@@ -180,7 +180,7 @@ impl Run<'_> {
             .iter()
             .map(|(entry, walk)| self.walk(WalkPurpose::Slice(object, entry.clone()), walk.clone().pausing()));
         join_all(reading).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let left: Option<Vec<(StateKey, Walk)>> = self.engine.store.read(move |tx| tx.slices(object)).await?;
+        let left: Option<Vec<(StateKey, Walk)>> = self.run.engine.store.read(move |tx| tx.slices(object)).await?;
         let mut slices = Vec::new();
         for (entry, walk) in left.unwrap_or_default() {
             if !parts.iter().any(|(part, _)| *part == entry) {

@@ -17,9 +17,9 @@ use crate::api::{ErrorClass, ListQuery, SortBy, decode};
 use crate::model::{AnswerTime, Object, Purpose, Record, RecordId, RequestStamp};
 use crate::store::ConfirmedRemovals;
 use crate::sync::apply::{self, Noted};
+use crate::sync::doors::Lookups;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
-use crate::sync::run::Run;
 
 /// The number of ids in one lookup; with the witness, as many as a list may contain.
 const AT_ONCE: usize = 49;
@@ -101,7 +101,7 @@ pub(in crate::sync) fn split_lookup(ids: &[RecordId]) -> (&[RecordId], &[RecordI
     ids.split_at(ListQuery::ids_that_fit(ids).clamp(1, AT_ONCE).min(ids.len()))
 }
 
-impl Run<'_> {
+impl Lookups<'_> {
     /// Looks up records by id, for 1 RU per list, and adds the result.
     pub(in crate::sync) async fn confirm(&self, object: Object, ids: &[RecordId], into: &mut Confirmation) {
         let (mut rest, mut in_vain) = (ids, 0);
@@ -188,9 +188,9 @@ impl Run<'_> {
         into: &mut Confirmation,
     ) -> Result<(), SyncError> {
         let (ids, answer) = (missing.clone(), found.answer);
-        let times = self.engine.store.read(move |tx| tx.times_of(object, &ids)).await?;
+        let times = self.run.engine.store.read(move |tx| tx.times_of(object, &ids)).await?;
         // A person who accepts removals says that the service is right.
-        let accepted = self.job.accept().removals;
+        let accepted = self.run.job.accept().removals;
         let is_as_new = |id: &RecordId| accepted || answer.is_as_new_as(times.get(id).copied().flatten());
         let (mut gone, newer): (Vec<RecordId>, Vec<RecordId>) = missing.into_iter().partition(is_as_new);
         let again = self.note_not_found(object, newer.clone(), true, answer).await?;
@@ -215,13 +215,13 @@ impl Run<'_> {
             return Ok(Vec::new());
         }
         let noted =
-            self.engine.store.write(move |tx| tx.knowledge().note_not_found(object, &ids, lists_others, answer));
+            self.run.engine.store.write(move |tx| tx.knowledge().note_not_found(object, &ids, lists_others, answer));
         Ok(noted.await?)
     }
 
     /// Whether the run may change the mirror.
     fn repairs(&self) -> bool {
-        !matches!(self.job, Job::Verify { repair: false, .. })
+        !matches!(self.run.job, Job::Verify { repair: false, .. })
     }
 
     /// Looks up records by id and applies those that exist. Returns those about which there was an answer, and the error
@@ -247,8 +247,8 @@ impl Run<'_> {
     /// Writes records that were looked up. If the columns have changed since they were decoded, the next walk writes
     /// them.
     pub(in crate::sync) async fn apply_found(&self, object: Object, found: FoundRecords) -> Result<(), SyncError> {
-        let (details, overlap) = (self.engine.reads_details(object), self.engine.settings.overlap);
-        let applied = self.engine.store.write(move |tx| {
+        let (details, overlap) = (self.run.engine.reads_details(object), self.run.engine.settings.overlap);
+        let applied = self.run.engine.store.write(move |tx| {
             let mut noted = Noted::default();
             tx.knowledge().answered(found.answer);
             if tx.expect_layout(found.layout).is_ok() {
@@ -261,15 +261,15 @@ impl Run<'_> {
             Ok(noted)
         });
         let noted = applied.await?;
-        self.count(&noted.tally);
+        self.run.count(&noted.tally);
         Ok(())
     }
 
     /// Nominates records for removal. Only the removal gate removes them.
     pub(in crate::sync) async fn nominate(&self, object: Object, ids: Vec<RecordId>) -> Result<(), SyncError> {
         if !ids.is_empty() {
-            let answer = AnswerTime { shows: None, steady: self.steady_time() };
-            let nominated = self.engine.store.write(move |tx| {
+            let answer = AnswerTime { shows: None, steady: self.run.gate().steady_time() };
+            let nominated = self.run.engine.store.write(move |tx| {
                 tx.knowledge().answered(answer);
                 tx.knowledge().nominate(object, &ids)
             });
@@ -319,10 +319,10 @@ impl Run<'_> {
         query: ListQuery,
         witness: Option<&RecordId>,
     ) -> Result<FoundRecords, SyncError> {
-        let mut query = self.with_fitting_pages(query);
+        let mut query = self.run.with_fitting_pages(query);
         loop {
             query = match self.list_with_pages(object, query.clone(), witness).await {
-                Err(error) => self.with_smaller_pages(&query, error)?,
+                Err(error) => self.run.with_smaller_pages(&query, error)?,
                 found => return found,
             };
         }
@@ -335,21 +335,21 @@ impl Run<'_> {
         witness: Option<&RecordId>,
     ) -> Result<FoundRecords, SyncError> {
         let (resource, doing) = (object.resource(), "confirm removals of");
-        let layout = self.engine.store.layout();
+        let layout = self.run.engine.store.layout();
         let mut found = FoundRecords {
             records: Vec::new(),
-            asked: RequestStamp::new(self.engine.clock.reading(), self.engine.store.requests().begin()),
+            asked: RequestStamp::new(self.run.engine.clock.reading(), self.run.engine.store.requests().begin()),
             layout: layout.version,
             has_unusable: false,
             has_pages: false,
-            answer: AnswerTime { shows: None, steady: self.steady_time() },
+            answer: AnswerTime { shows: None, steady: self.run.gate().steady_time() },
         };
         let (mut at, mut progress) = (query.clone(), ListProgress::default());
         loop {
-            let answer = self.engine.client.list(&at, Purpose::Audit).await.asking(doing, resource)?;
+            let answer = self.run.engine.client.list(&at, Purpose::Audit).await.asking(doing, resource)?;
             let page = decode::page(resource, &answer.body, &layout).asking(doing, resource)?;
             let rows = page.records.len();
-            let time = self.answer_time(object, &answer, &page.records);
+            let time = self.run.walks().answer_time(object, &answer, &page.records);
             found.add(page.records, page.unusable > 0, time);
             // A service may use smaller pages than the list.
             let Some(next) = page.next else { return Ok(found) };
@@ -369,7 +369,7 @@ impl Run<'_> {
     /// lacked it, a record that the service lists now. `None` if there is neither.
     async fn witness(&self, object: Object, ids: &[RecordId]) -> Result<Option<RecordId>, SyncError> {
         let (known, withdrawn) = {
-            let results = self.results();
+            let results = self.run.results();
             (results.witnesses[object as usize].clone(), results.withdrawn_witness[object as usize])
         };
         // One from the mirror may have been nominated since.
@@ -377,12 +377,12 @@ impl Run<'_> {
         if let Some(witness) = known.filter(|witness| withdrawn || !is_nominated(witness)) {
             return Ok(witness);
         }
-        let latest = self.results().service_time.latest();
-        let witness = match self.engine.store.read(move |tx| tx.witness(object, latest)).await? {
+        let latest = self.run.results().service_time.latest();
+        let witness = match self.run.engine.store.read(move |tx| tx.witness(object, latest)).await? {
             Some(witness) => Some(witness),
             None => self.listed_record(object).await?,
         };
-        self.results().witnesses[object as usize] = Some(witness.clone());
+        self.run.results().witnesses[object as usize] = Some(witness.clone());
         Ok(witness)
     }
 
@@ -390,12 +390,13 @@ impl Run<'_> {
     async fn listed_record(&self, object: Object) -> Result<Option<RecordId>, SyncError> {
         let resource = object.resource();
         let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc).asking("list", resource)?;
-        let answer = self.engine.client.list(&query, Purpose::Audit).await.asking("list", resource)?;
-        let layout = self.engine.store.layout();
+        let answer = self.run.engine.client.list(&query, Purpose::Audit).await.asking("list", resource)?;
+        let layout = self.run.engine.store.layout();
         let mut page = decode::page(resource, &answer.body, &layout).asking("list", resource)?;
         // Those that are dated in the future come first, and say nothing about how new an answer is.
-        let is_newest =
-            |record: &Record| self.answer_time(object, &answer, std::slice::from_ref(record)).shows.is_some();
+        let is_newest = |record: &Record| {
+            self.run.walks().answer_time(object, &answer, std::slice::from_ref(record)).shows.is_some()
+        };
         let newest = page.records.iter().position(is_newest).unwrap_or(0);
         Ok(page.records.drain(..).nth(newest).map(|record| record.id))
     }
@@ -403,12 +404,12 @@ impl Run<'_> {
     /// Takes another witness because an answer lacked this one: one that the service lists. Returns whether that is another
     /// record.
     async fn replace_witness(&self, object: Object, lacked: &RecordId) -> Result<bool, SyncError> {
-        if std::mem::replace(&mut self.results().withdrawn_witness[object as usize], true) {
+        if std::mem::replace(&mut self.run.results().withdrawn_witness[object as usize], true) {
             return Ok(false);
         }
         let listed = self.listed_record(object).await?;
         let is_another = listed.as_ref().is_some_and(|listed| listed != lacked);
-        self.results().witnesses[object as usize] = Some(listed);
+        self.run.results().witnesses[object as usize] = Some(listed);
         Ok(is_another)
     }
 }

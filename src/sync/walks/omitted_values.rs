@@ -14,8 +14,8 @@ use crate::api::ErrorClass;
 use crate::error_chain::error_chain;
 use crate::model::{CustomField, FieldValue, Object, Purpose, Record, RecordId};
 use crate::store::{FieldToFill, MirrorTx, StateKey, StoreError};
+use crate::sync::doors::BackFills;
 use crate::sync::error::SyncError;
-use crate::sync::run::Run;
 
 /// The parts of a detail that are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,25 +122,25 @@ pub(super) fn was_read(tx: &MirrorTx<'_>, object: Object, id: &RecordId) -> Resu
     if noted.remove(id) { store(tx, object, noted) } else { Ok(()) }
 }
 
-impl Run<'_> {
+impl BackFills<'_> {
     /// How many records are to be read for which a list omitted a value.
     pub(in crate::sync) async fn unread(&self, object: Object) -> Result<u64, SyncError> {
         let entry = StateKey::OmittedValues(object);
-        let noted: Option<OmittedValues> = self.engine.store.read(move |tx| tx.state(&entry)).await?;
+        let noted: Option<OmittedValues> = self.run.engine.store.read(move |tx| tx.state(&entry)).await?;
         Ok(noted.and_then(|noted| noted.0).map_or(0, |ids| ids.len() as u64))
     }
 
     /// Reads the records for which a list omitted a value.
     pub(in crate::sync) async fn read_omitted(&self, object: Object) -> Result<(), SyncError> {
         let entry = StateKey::OmittedValues(object);
-        let is_noted = self.engine.store.read(move |tx| {
+        let is_noted = self.run.engine.store.read(move |tx| {
             let noted: Option<OmittedValues> = tx.state(&entry)?;
             Ok(noted.is_some() || tx.is_unparseable(&entry))
         });
         if !is_noted.await? {
             return Ok(());
         }
-        let there = self.engine.store.write(move |tx| {
+        let there = self.run.engine.store.write(move |tx| {
             let noted: Vec<RecordId> = noted_or_refilled(tx, object)?.into_iter().collect();
             // Records whose details are read anyway, or that were removed meanwhile, are skipped.
             let versions = tx.versions(object, &noted)?;
@@ -149,10 +149,15 @@ impl Run<'_> {
             Ok(there)
         });
         let there = there.await?;
-        let (failures, waiting) = self.detail_failures(object).await?;
+        let (failures, waiting) = self.run.details().detail_failures(object).await?;
         let ids: VecDeque<RecordId> = there.into_iter().filter(|id| !waiting.contains(id)).collect();
         if !ids.is_empty() {
-            match self.read_batch(object, ids, (Purpose::Changes, DetailPart::List), &failures, &mut 0).await {
+            match self
+                .run
+                .details()
+                .read_batch(object, ids, (Purpose::Changes, DetailPart::List), &failures, &mut 0)
+                .await
+            {
                 // The lists of the object may be answered although its details are not: the rest stays noted.
                 Err(error) if error.class() == Some(ErrorClass::Retry) => {
                     tracing::warn!(%object, "Some values of {object} records stay as they were: {}", error_chain(&error));

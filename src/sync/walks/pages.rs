@@ -18,9 +18,9 @@ use super::walk::{Anomaly, Facts, Frontier, Next, Walk, WalkRange};
 use super::{nominate, omitted_values};
 use crate::sync::apply::{self, Noted, instant};
 use crate::sync::checkpoints::{Changes, Sweep};
+use crate::sync::doors::Walks;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::events::RunEvent;
-use crate::sync::run::Run;
 
 /// The purpose of a walk, which determines where its checkpoint is stored.
 #[derive(Clone, Debug)]
@@ -222,7 +222,7 @@ impl WalkPurpose {
     }
 }
 
-impl Run<'_> {
+impl Walks<'_> {
     /// Walks a range completely, or as far as this run goes. If the walk is split into several ranges, they are read
     /// one after the other.
     pub(in crate::sync) async fn walk(&self, job: WalkPurpose, walk: Walk) -> Result<WalkEnd, SyncError> {
@@ -248,7 +248,7 @@ impl Run<'_> {
         if let (Err(_), Some(stored)) = (&walked, unsaved.walk) {
             // A walk that is stopped regularly continues exactly where it stopped.
             let job = job.clone();
-            self.engine.store.write(move |tx| job.checkpoint(tx, &stored)).await?;
+            self.run.engine.store.write(move |tx| job.checkpoint(tx, &stored)).await?;
         }
         walked
     }
@@ -276,9 +276,9 @@ impl Run<'_> {
                 }
             };
             if let (Some(total), WalkRange::All) = (arrived.page.total, &walk.range) {
-                self.engine.observer.on(RunEvent::Total { resource, total });
+                self.run.engine.observer.on(RunEvent::Total { resource, total });
                 if walk.seen.pages == 0 {
-                    self.note_total(job.object(), total).await?;
+                    self.run.note_total(job.object(), total).await?;
                 }
             }
             let facts = self.facts(resource, &walk.range, &arrived);
@@ -309,14 +309,14 @@ impl Run<'_> {
             };
             let rows = match job {
                 WalkPurpose::Changes(_) | WalkPurpose::Fill(..) => walk.seen.rows,
-                WalkPurpose::Slice(..) => self.swept(facts.keys.len() as u64),
+                WalkPurpose::Slice(..) => self.run.swept(facts.keys.len() as u64),
             };
             self.report_page(resource, rows, &stored.noted);
             if stored.noted.unknown_keys {
-                self.refresh_definitions_for_unknown_keys().await?;
+                self.run.whole_lists().refresh_definitions_for_unknown_keys().await?;
             }
             if stored.noted.omitted {
-                self.read_omitted(job.object()).await?;
+                self.run.back_fills().read_omitted(job.object()).await?;
             }
             match next {
                 Next::Page if !pauses => {}
@@ -345,7 +345,7 @@ impl Run<'_> {
                 None => return self.pass_over_record(job, walk, turns, error).await,
             }
         } else if walk.size.counted && error.concerns_one_resource() {
-            self.note_uncounted(job.object(), &error);
+            self.run.audits().note_uncounted(job.object(), &error);
             walk.clone().uncounted()
         } else {
             return Err(error);
@@ -403,8 +403,9 @@ impl Run<'_> {
             later.extend(job.part(&n.to_string()).map(|job| (job, walk)));
         }
         turns.extend(later.iter().cloned());
-        let (job, checkpoint, now) = (job.clone(), first.clone(), self.engine.clock.now());
-        self.engine
+        let (job, checkpoint, now) = (job.clone(), first.clone(), self.run.engine.clock.now());
+        self.run
+            .engine
             .store
             .write(move |tx| {
                 job.checkpoint(tx, &checkpoint)?;
@@ -414,7 +415,7 @@ impl Run<'_> {
                 anomaly.map_or(Ok(()), |anomaly| tx.note_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now))
             })
             .await?;
-        self.count(&Tally { warnings: u64::from(anomaly.is_some()), ..Tally::default() });
+        self.run.count(&Tally { warnings: u64::from(anomaly.is_some()), ..Tally::default() });
         Ok(first)
     }
 
@@ -422,11 +423,12 @@ impl Run<'_> {
     async fn store_page(&self, job: &WalkPurpose, landing: Landing<'_>) -> Result<StoredPage, SyncError> {
         let object = job.object();
         let Landing { arrived: Arrived { answer, page, layout }, before, walk, ends, anomalies, save } = landing;
-        let (service_time, resource) = (self.results().service_time, object.resource());
-        let (details, overlap) = (self.engine.reads_details(object), self.engine.settings.overlap);
+        let (service_time, resource) = (self.run.results().service_time, object.resource());
+        let (details, overlap) = (self.run.engine.reads_details(object), self.run.engine.settings.overlap);
         let answered = self.answer_time(object, &answer, &page.records);
-        let (job, walk, meter, now) = (job.clone(), walk.clone(), self.engine.meter.clone(), self.engine.clock.now());
-        let stored = self.engine.store.write(move |tx| {
+        let (job, walk, meter, now) =
+            (job.clone(), walk.clone(), self.run.engine.meter.clone(), self.run.engine.clock.now());
+        let stored = self.run.engine.store.write(move |tx| {
             let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
             let page = tx.with_current_layout(page, layout, decode)?;
             let phase = tx.phase(object)?;
@@ -457,7 +459,7 @@ impl Run<'_> {
     }
 }
 
-impl Run<'_> {
+impl Walks<'_> {
     /// What a page says, as far as the walk decides by it.
     pub(super) fn facts(&self, resource: Resource, range: &WalkRange, arrived: &Arrived) -> Facts {
         let by = if matches!(range, WalkRange::Changes { .. }) { "updatedAt" } else { "createdAt" };
@@ -469,14 +471,14 @@ impl Run<'_> {
         let now = date.map_or(asked.at, |date| date.max(asked.at));
         let total = arrived.page.total;
         let last = arrived.page.records.last().map(|record| record.id.clone());
-        let settled_at = served_at.map(|served_at| served_at.minus(self.engine.settings.overlap));
-        let (next, reader) = (arrived.page.next.clone(), self.reader.clone());
+        let settled_at = served_at.map(|served_at| served_at.minus(self.run.engine.settings.overlap));
+        let (next, reader) = (arrived.page.next.clone(), self.run.reader.clone());
         Facts { keys, last, high, next, reader, served_at, settled_at, now: Some(now), total }
     }
 
     /// Adds the results of a page to the run's tally, and notifies the observer.
     pub(super) fn report_page(&self, resource: Resource, rows: u64, noted: &Noted) {
-        self.count(&Tally { warnings: noted.tally.warnings + noted.anomalies, ..noted.tally });
-        self.engine.observer.on(RunEvent::Stored { resource, rows, ru: self.spent() });
+        self.run.count(&Tally { warnings: noted.tally.warnings + noted.anomalies, ..noted.tally });
+        self.run.engine.observer.on(RunEvent::Stored { resource, rows, ru: self.run.spent() });
     }
 }

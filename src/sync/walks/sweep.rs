@@ -18,10 +18,10 @@ use crate::model::{Instant, Object};
 use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::store::{MirrorTx, Phase, StateKey, StoreError};
 use crate::sync::checkpoints::{Changes, Evidence, Fresh, Outage, Sweep};
+use crate::sync::doors::Walks;
 use crate::sync::engine::Engine;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
-use crate::sync::run::Run;
 
 impl Engine {
     /// Discards the sweeps of copied objects that are in progress, with their checkpoints, and returns their objects. A
@@ -58,12 +58,13 @@ impl Engine {
     }
 }
 
-impl Run<'_> {
+impl Walks<'_> {
     /// Stores the sweeps that a person or the schedule requested: if this run ends early, the next one starts those
     /// that have not started.
     pub(in crate::sync) async fn note_sweeps(&self) -> Result<(), SyncError> {
-        let (job, accepted, now) = (self.job.clone(), self.job.accept().removals, self.engine.clock.now());
-        self.engine
+        let (job, accepted, now) = (self.run.job.clone(), self.run.job.accept().removals, self.run.engine.clock.now());
+        self.run
+            .engine
             .store
             .write(move |tx| {
                 for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
@@ -85,32 +86,34 @@ impl Run<'_> {
 
     /// Reads every record: starts a sweep, or continues the one in progress.
     pub(in crate::sync) async fn sweep(&self, object: Object) -> Result<(), SyncError> {
-        let phase = self.engine.store.read(move |tx| tx.phase(object)).await?;
-        self.set_swept(0);
+        let phase = self.run.engine.store.read(move |tx| tx.phase(object)).await?;
+        self.run.set_swept(0);
         let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
-        self.begins(object.resource(), work, None);
-        let again = matches!(self.job, Job::Resync { .. }) && !self.job.accept().removals;
+        self.run.begins(object.resource(), work, None);
+        let again = matches!(self.run.job, Job::Resync { .. }) && !self.run.job.accept().removals;
         self.begin_sweep(object, again).await?;
-        self.note_list(object).await?;
+        self.run.note_list(object).await?;
         if phase == Phase::FirstCopy {
             self.cut_first_copy(object).await?;
         }
         self.walk_slices(object).await?;
-        self.ends(object.resource());
+        self.run.ends(object.resource());
         Ok(())
     }
 
     async fn begin_sweep(&self, object: Object, again: bool) -> Result<(), SyncError> {
-        let now = self.engine.clock.now();
+        let now = self.run.engine.clock.now();
         // The first changes walk begins where the copy began: what is copied early may change while the rest is read.
-        let first = self.engine.store.read(move |tx| {
+        let first = self.run.engine.store.read(move |tx| {
             let first = tx.phase(object)? == Phase::FirstCopy || tx.has_former_rows(object)?;
             Ok(first && Sweep::load(tx, object)?.is_none())
         });
         let served_at = if first.await? { self.boundary(object).await? } else { None };
-        let (workers, rows_per_slice) = (self.engine.workers() as u64, self.engine.settings.rows_per_slice.max(1));
-        let (wants_totals, may_count) = (self.engine.observer.wants_totals(), self.may_count(object));
-        self.engine
+        let (workers, rows_per_slice) =
+            (self.run.engine.workers() as u64, self.run.engine.settings.rows_per_slice.max(1));
+        let (wants_totals, may_count) = (self.run.engine.observer.wants_totals(), self.run.audits().may_count(object));
+        self.run
+            .engine
             .store
             .write(move |tx| {
                 let known = tx.slices::<Walk>(object)?;
@@ -152,12 +155,12 @@ impl Run<'_> {
 
     async fn walk_slices(&self, object: Object) -> Result<(), SyncError> {
         let slices: Vec<(StateKey, Walk)> =
-            self.engine.store.read(move |tx| tx.slices(object)).await?.unwrap_or_default();
-        let read = self.engine.store.read(move |tx| Sweep::load(tx, object)).await?.map_or(0, |sweep| sweep.rows);
-        self.set_swept(read + slices.iter().map(|(_, walk)| walk.seen.rows).sum::<u64>());
+            self.run.engine.store.read(move |tx| tx.slices(object)).await?.unwrap_or_default();
+        let read = self.run.engine.store.read(move |tx| Sweep::load(tx, object)).await?.map_or(0, |sweep| sweep.rows);
+        self.run.set_swept(read + slices.iter().map(|(_, walk)| walk.seen.rows).sum::<u64>());
         let mut walks = Vec::new();
         for (entry, walk) in slices {
-            let parts = walk.resumed(&self.reader);
+            let parts = walk.resumed(&self.run.reader);
             let names =
                 (0..parts.len()).map(|n| if n == 0 { entry.clone() } else { entry.part(&format!("k{}", n - 1)) });
             let parts: Vec<(StateKey, Walk)> = names.zip(parts).collect();
@@ -165,6 +168,7 @@ impl Run<'_> {
                 // All of them, or the next run would divide the walk again and read the further parts again.
                 let stored = parts.clone();
                 let storing = self
+                    .run
                     .engine
                     .store
                     .write(move |tx| stored.iter().try_for_each(|(name, walk)| tx.set_state(name, walk)));
@@ -186,7 +190,7 @@ impl Run<'_> {
         // As many at once as there are requests, however many slices: each has pages in hand, which take memory and are
         // read again after a kill.
         let ended: Vec<Result<(), SyncError>> =
-            stream::iter(walking).buffer_unordered(self.engine.workers()).collect().await;
+            stream::iter(walking).buffer_unordered(self.run.engine.workers()).collect().await;
         ended.into_iter().collect()
     }
 }

@@ -10,14 +10,14 @@ use super::walk::{Frontier, Walk, WalkRange};
 use crate::api::PageSize;
 use crate::model::Instant;
 use crate::sync::checkpoints::Sweep;
+use crate::sync::doors::Walks;
 use crate::sync::error::SyncError;
-use crate::sync::run::Run;
 
 /// The step with which the search begins, and the precision with which it ends: the service may compare at another
 /// precision than it shows.
 const SECOND: Duration = Duration::from_secs(1);
 
-impl Run<'_> {
+impl Walks<'_> {
     /// The walk behind the record that follows the frontier and cannot be read.
     pub(super) async fn pass_over_record(
         &self,
@@ -26,7 +26,7 @@ impl Run<'_> {
         turns: &mut Vec<(WalkPurpose, Walk)>,
         error: SyncError,
     ) -> Result<Walk, SyncError> {
-        let now = self.results().service_time.at_least().unwrap_or_else(|| self.engine.clock.now());
+        let now = self.run.results().service_time.at_least().unwrap_or_else(|| self.run.engine.clock.now());
         let Some((mut low, mut high)) = unread(walk, now) else { return Err(error) };
         // A service that answers nothing readable at all is no matter of one record.
         if !self.is_readable_from(job, walk, high).await? {
@@ -44,10 +44,10 @@ impl Run<'_> {
         }
         let (object, resource) = (job.object(), job.object().resource());
         let what = "a record could not be read, whatever the page size";
-        self.note("unreadable_record", resource, what).await?;
-        self.warn(format!("records of {resource} before {high} could not be read and are left out: {error}"));
+        self.run.whole_lists().note("unreadable_record", resource, what).await?;
+        self.run.warn(format!("records of {resource} before {high} could not be read and are left out: {error}"));
         if matches!(job, WalkPurpose::Slice(..)) {
-            let noted = self.engine.store.write(move |tx| match Sweep::load(tx, object)? {
+            let noted = self.run.engine.store.write(move |tx| match Sweep::load(tx, object)? {
                 Some(sweep) => Sweep { left_out: sweep.left_out + 1, ..sweep }.store(tx, object),
                 None => Ok(()),
             });

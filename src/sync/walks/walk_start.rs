@@ -7,15 +7,15 @@ use crate::api::{ListAnswer, ListQuery, PageSize, SortBy};
 use crate::model::{AnswerTime, Instant, Object, Purpose, Record, ServiceTime};
 use crate::store::StateKey;
 use crate::sync::apply::instant;
+use crate::sync::doors::Walks;
 use crate::sync::error::{Asking, SyncError};
-use crate::sync::run::Run;
 
 /// Pages of rows dated in the future that are passed over to find the newest plausible `updatedAt`.
 const MOST_FUTURE_PAGES: u32 = 5;
 
 const DOING: &str = "look for the newest of";
 
-impl Run<'_> {
+impl Walks<'_> {
     /// Requests a page.
     pub(super) async fn page(
         &self,
@@ -23,15 +23,15 @@ impl Run<'_> {
         purpose: Purpose,
         doing: &'static str,
     ) -> Result<Arrived, SyncError> {
-        let (resource, layout) = (query.resource(), self.engine.store.layout());
-        let (answer, page) = self.engine.client.page(query, purpose, &layout).await.asking(doing, resource)?;
+        let (resource, layout) = (query.resource(), self.run.engine.store.layout());
+        let (answer, page) = self.run.engine.client.page(query, purpose, &layout).await.asking(doing, resource)?;
         Ok(Arrived { answer, page: page.asking(doing, resource)?, layout: layout.version })
     }
 
     /// Takes over what earlier runs knew about the service's time.
     pub(in crate::sync) async fn recall_service_time(&self) -> Result<(), SyncError> {
-        let known: Option<ServiceTime> = self.engine.store.read(|tx| tx.state(&StateKey::ServiceTime)).await?;
-        self.results().service_time = known.unwrap_or_default();
+        let known: Option<ServiceTime> = self.run.engine.store.read(|tx| tx.state(&StateKey::ServiceTime)).await?;
+        self.run.results().service_time = known.unwrap_or_default();
         Ok(())
     }
 
@@ -42,11 +42,11 @@ impl Run<'_> {
         answer: &ListAnswer,
         updates: impl Iterator<Item = Instant>,
     ) -> (Option<Instant>, ServiceTime) {
-        let time = &mut self.results().service_time;
+        let time = &mut self.run.results().service_time;
         // What the page shows is of some moment between the two.
         time.observe(answer.asked.reading(), answer.date);
         let served_at = time.at_least();
-        time.observe(self.engine.clock.reading(), answer.date);
+        time.observe(self.run.engine.clock.reading(), answer.date);
         for updated_at in updates {
             time.observe_update(updated_at);
         }
@@ -56,20 +56,23 @@ impl Run<'_> {
     /// How new an answer with these records is, and when it came.
     pub(in crate::sync) fn answer_time(&self, object: Object, answer: &ListAnswer, records: &[Record]) -> AnswerTime {
         let resource = object.resource();
-        let mut time = self.results().service_time;
+        let mut time = self.run.results().service_time;
         time.observe(answer.asked.reading(), answer.date);
-        time.observe(self.engine.clock.reading(), answer.date);
+        time.observe(self.run.engine.clock.reading(), answer.date);
         let times =
             records.iter().flat_map(|record| ["updatedAt", "createdAt"].map(|wire| instant(resource, record, wire)));
-        AnswerTime { shows: times.flatten().filter(|at| time.is_past(*at)).max(), steady: self.steady_time() }
+        AnswerTime {
+            shows: times.flatten().filter(|at| time.is_past(*at)).max(),
+            steady: self.run.gate().steady_time(),
+        }
     }
 
     /// The service's time now, at least. Where nothing is known about it, the newest record tells, for 1 RU; `None` where
     /// there is none.
     pub(in crate::sync) async fn boundary(&self, object: Object) -> Result<Option<Instant>, SyncError> {
-        let (now, dated) = (self.engine.clock.reading(), self.engine.client.last_date());
+        let (now, dated) = (self.run.engine.clock.reading(), self.run.engine.client.last_date());
         let known = {
-            let time = &mut self.results().service_time;
+            let time = &mut self.run.results().service_time;
             if let Some((date, seen)) = dated {
                 time.observe_once(seen, date);
             }
@@ -79,7 +82,7 @@ impl Run<'_> {
         if known.is_none() {
             self.observe_newest(object).await?;
         }
-        Ok(self.results().service_time.at_least())
+        Ok(self.run.results().service_time.at_least())
     }
 
     /// Lists the records that changed last until one of them is not dated in the future.
@@ -89,9 +92,9 @@ impl Run<'_> {
         let mut at = query.clone();
         let mut oldest = None;
         for _ in 0..MOST_FUTURE_PAGES {
-            let layout = self.engine.store.layout();
+            let layout = self.run.engine.store.layout();
             let (answer, page) =
-                self.engine.client.page(&at, Purpose::Changes, &layout).await.asking(DOING, resource)?;
+                self.run.engine.client.page(&at, Purpose::Changes, &layout).await.asking(DOING, resource)?;
             let page = page.asking(DOING, resource)?;
             let updates: Vec<Instant> =
                 page.records.iter().filter_map(|record| instant(resource, record, "updatedAt")).collect();
@@ -105,7 +108,7 @@ impl Run<'_> {
         }
         // So many rows are not dated in the future: it is the clock that is wrong.
         if let Some(oldest) = oldest {
-            self.results().service_time.assume(oldest);
+            self.run.results().service_time.assume(oldest);
         }
         Ok(())
     }
