@@ -14,6 +14,7 @@ use super::error::OutboxError;
 use super::push_context::Pusher;
 use super::push_progress::{PushPass, Pushed, lock};
 use crate::model::{Object, RecordId};
+use crate::store::outbox_report;
 
 impl Pusher {
     /// Sends the waiting edits until an error ends it. The results so far are returned in any case.
@@ -24,7 +25,7 @@ impl Pusher {
         // A plan that does not allow custom values refuses them for every object.
         let refused = lock(&pass.no_custom).clone();
         pushed.unwritable.extend(refused.difference(&pushed.written));
-        let result = match self.store.read(|tx| tx.edit_counts()).await {
+        let result = match self.store.read(outbox_report::counts).await {
             Ok(counts) => {
                 let push = &mut pushed.push;
                 (push.waiting, push.in_doubt) = (counts.queued + counts.sending, counts.sending);

@@ -125,7 +125,7 @@ fn create(sandbox: &Sandbox, members: &Map<String, Value>) -> Result<Value, Erro
             if world.definitions().iter().any(|d| d.object == definition.object && d.key == definition.key) {
                 return Err(ErrorAnswer::of_field(400, "key", "already exists"));
             }
-            world.define(NewField::from(definition))
+            world.fields().define(NewField::from(definition))
         } else {
             record = admin_fields::checked(world, resource, fields)?;
             if let Some(id) = id {
@@ -178,7 +178,7 @@ fn redefine(world: &mut World, id: &str, fields: &Map<String, Value>) -> Result<
     if (changed.object, &changed.key, &changed.id) != (known.object, &known.key, &known.id) {
         return Err(wrong("the id, the key and the objectType of a definition cannot be changed"));
     }
-    world.redefine(known.object, &known.key, |definition| {
+    world.fields().redefine(known.object, &known.key, |definition| {
         let updated_at = definition.updated_at;
         *definition = changed;
         if !fields.contains_key("updatedAt") {
@@ -195,7 +195,7 @@ fn delete(sandbox: &Sandbox, members: &Map<String, Value>) -> Result<Value, Erro
         match resource {
             Resource::CustomFields => {
                 let found = world.definitions().iter().find(|definition| definition.id == id).cloned();
-                found.is_some_and(|definition| world.undefine(definition.object, &definition.key))
+                found.is_some_and(|definition| world.fields().undefine(definition.object, &definition.key))
             }
             Resource::TeamMembers => world.remove_team_member(id),
             _ => resource.object().is_some_and(|object| world.remove(object, id)),

@@ -53,7 +53,7 @@ impl World {
             let mut seen = BTreeSet::new();
             for (place, record) in list.iter().enumerate() {
                 let at = format!("{member}[{place}]");
-                let id = world.load(resource, record.get()).map_err(|why| error(&at, why))?;
+                let id = load(&mut world, resource, record.get()).map_err(|why| error(&at, why))?;
                 if !seen.insert(id.clone()) {
                     return Err(error(&at, format!("duplicate id `{id}`")));
                 }
@@ -61,36 +61,35 @@ impl World {
         }
         Ok(world)
     }
+}
 
-    /// Adds one record in the form of a detail, or of a list item, and returns its identifier.
-    fn load(&mut self, resource: Resource, source: &str) -> Result<String, String> {
-        let record: Value = serde_json::from_str(source).map_err(|e| e.to_string())?;
-        let Value::Object(members) = &record else {
-            return Err("must be an object".to_string());
-        };
-        if !matches!(members.get("id"), None | Some(Value::String(_))) {
-            return Err("`id` must be a string".to_string());
-        }
-        if resource == Resource::CustomFields {
-            return Ok(self.define(NewField::from(CustomDefinition::from_json(&record)?)).as_str().to_string());
-        }
-        let id = match resource.object() {
-            Some(object) => self.create(object, &record),
-            None => self.add_team_member(&record),
-        };
-        self.keep_digits(resource, id.as_str(), source);
-        Ok(id.as_str().to_string())
+/// Adds one record in the form of a detail, or of a list item, and returns its identifier.
+fn load(world: &mut World, resource: Resource, source: &str) -> Result<String, String> {
+    let record: Value = serde_json::from_str(source).map_err(|e| e.to_string())?;
+    let Value::Object(members) = &record else {
+        return Err("must be an object".to_string());
+    };
+    if !matches!(members.get("id"), None | Some(Value::String(_))) {
+        return Err("`id` must be a string".to_string());
     }
+    if resource == Resource::CustomFields {
+        return Ok(world.fields().define(NewField::from(CustomDefinition::from_json(&record)?)).as_str().to_string());
+    }
+    let id = match resource.object() {
+        Some(object) => world.create(object, &record),
+        None => world.add_team_member(&record),
+    };
+    keep_digits(world, resource, id.as_str(), source);
+    Ok(id.as_str().to_string())
+}
 
-    /// Numbers keep the digits of the source: Rust would not write `1.10` or 2^70 back unchanged.
-    fn keep_digits(&mut self, resource: Resource, id: &str, source: &str) {
-        let Ok(members) = serde_json::from_str::<BTreeMap<String, &RawValue>>(source) else { return };
-        let number = |raw: &str| raw.starts_with(|c: char| c == '-' || c.is_ascii_digit());
-        for (wire, raw) in members.into_iter().filter(|(_, raw)| number(raw.get()) && raw.get().parse::<i64>().is_err())
-        {
-            let cell = Cell::Source(raw.get().into());
-            self.change(resource, id, |world, record| world.set_slot(resource, record, &wire, Some(cell)));
-        }
+/// Numbers keep the digits of the source: Rust would not write `1.10` or 2^70 back unchanged.
+fn keep_digits(world: &mut World, resource: Resource, id: &str, source: &str) {
+    let Ok(members) = serde_json::from_str::<BTreeMap<String, &RawValue>>(source) else { return };
+    let number = |raw: &str| raw.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+    for (wire, raw) in members.into_iter().filter(|(_, raw)| number(raw.get()) && raw.get().parse::<i64>().is_err()) {
+        let cell = Cell::Source(raw.get().into());
+        world.change(resource, id, |world, record| world.set_slot(resource, record, &wire, Some(cell)));
     }
 }
 

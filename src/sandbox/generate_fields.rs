@@ -77,7 +77,7 @@ pub(crate) fn define(world: &mut World, base: Instant, rng: &mut Rng) -> Vec<Fie
                 data_type: *data_type,
                 options: field.0.options.iter().map(|option| option.value.as_str().into()).collect(),
             });
-            world.define(field);
+            world.fields().define(field);
         }
     }
     shapes

@@ -115,7 +115,7 @@ impl PlainMaker {
         ] {
             let mut field = NewField::new(object, key, data_type).label(label).options(options);
             (field.0.created_at, field.0.updated_at) = (Some(at), Some(at));
-            self.world.define(field);
+            self.world.fields().define(field);
         }
     }
 

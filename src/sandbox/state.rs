@@ -302,7 +302,7 @@ fn read(conn: &Connection, mut world: World) -> rusqlite::Result<Option<Result<S
         for stored in parsed::<Vec<StoredDefinition>>(&definitions)? {
             read.push((CustomDefinition::from_json(&stored.definition)?, stored.listed));
         }
-        world.restore_definitions(read);
+        world.fields().restore(read);
         for [list, id, record] in &records {
             restore(&mut world, list, id, parsed(record)?)?;
         }

@@ -14,10 +14,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::model::catalogue::FieldKind;
-use crate::model::{Choice, DataType, Instant, Object, RecordId, Resource};
+use crate::model::{DataType, Instant, Object, RecordId, Resource};
 
 use super::cell::Cell;
-use super::definition::{CustomDefinition, NewField};
+use super::definition::CustomDefinition;
 use super::fault::Hidden;
 use super::past::{PastRecord, UndoLog};
 use super::table::{Id, WorldRecord, WorldTable};
@@ -26,8 +26,8 @@ use super::table::{Id, WorldRecord, WorldTable};
 #[derive(Clone, Debug)]
 pub struct World {
     now: Instant,
-    tables: BTreeMap<Resource, WorldTable>,
-    definitions: Vec<CustomDefinition>,
+    pub(super) tables: BTreeMap<Resource, WorldTable>,
+    pub(super) definitions: Vec<CustomDefinition>,
     born: u64,
     undo: UndoLog,
     touched: Touched,
@@ -177,69 +177,6 @@ impl World {
         self.take(Resource::TeamMembers, id).is_some()
     }
 
-    /// Defines a custom field. Its values are null until records get some.
-    pub fn define(&mut self, field: NewField) -> RecordId {
-        let mut definition = field.0;
-        if definition.id.is_empty() {
-            definition.id = self.new_id(Resource::CustomFields);
-        }
-        let now = self.tick();
-        definition.created_at = definition.created_at.or(Some(now));
-        definition.updated_at = definition.updated_at.or(Some(now));
-        let id = RecordId::new(definition.id.as_str());
-        self.put(Resource::CustomFields, definition.row());
-        self.definitions.push(definition);
-        id
-    }
-
-    /// Changes a definition by key. Returns false if there is none.
-    pub fn redefine(&mut self, object: Object, key: &str, change: impl FnOnce(&mut CustomDefinition)) -> bool {
-        let now = self.tick();
-        let found = self.definitions.iter_mut().find(|d| d.object == object && d.key == key);
-        let Some(definition) = found else { return false };
-        definition.updated_at = Some(now);
-        change(definition);
-        let row = definition.row();
-        self.put(Resource::CustomFields, row);
-        true
-    }
-
-    /// Changes the label of a field.
-    pub fn relabel(&mut self, object: Object, key: &str, label: &str) -> bool {
-        self.redefine(object, key, |d| d.label = label.to_string())
-    }
-
-    /// Changes the options of a select field.
-    pub fn set_options(&mut self, object: Object, key: &str, options: Vec<Choice>) -> bool {
-        self.redefine(object, key, |d| d.options = options)
-    }
-
-    /// Archives a field: its values are omitted from records until it is reactivated.
-    pub fn archive(&mut self, object: Object, key: &str) -> bool {
-        let now = self.tick();
-        self.redefine(object, key, |d| {
-            d.active = false;
-            d.archived_at = Some(now);
-        })
-    }
-
-    /// Reactivates an archived field with its values.
-    pub fn reactivate(&mut self, object: Object, key: &str) -> bool {
-        self.redefine(object, key, |d| {
-            d.active = true;
-            d.archived_at = None;
-        })
-    }
-
-    /// Removes a field without a trace: no list contains it, and no record has its values.
-    pub fn undefine(&mut self, object: Object, key: &str) -> bool {
-        let found = self.definitions.iter_mut().find(|d| d.object == object && d.key == key);
-        let Some(definition) = found else { return false };
-        definition.active = false;
-        let id = definition.id.clone();
-        self.take(Resource::CustomFields, &id).is_some()
-    }
-
     /// Every definition, including archived ones, in the order of creation.
     pub fn definitions(&self) -> &[CustomDefinition] {
         &self.definitions
@@ -296,12 +233,12 @@ impl World {
     }
 
     /// Inserts a new record, or replaces the one with the same id.
-    fn put(&mut self, resource: Resource, record: WorldRecord) {
+    pub(super) fn put(&mut self, resource: Resource, record: WorldRecord) {
         self.remember(resource, &record.id);
         self.table_mut(resource).put(record);
     }
 
-    fn take(&mut self, resource: Resource, id: &str) -> Option<WorldRecord> {
+    pub(super) fn take(&mut self, resource: Resource, id: &str) -> Option<WorldRecord> {
         self.table(resource).get(id)?;
         self.remember(resource, &Id::from(id));
         self.table_mut(resource).remove(id)
@@ -364,15 +301,6 @@ impl World {
 
     pub(crate) fn restore_born(&mut self, born: u64) {
         self.born = born;
-    }
-
-    /// Replaces all definitions; the flag says whether lists of definitions contain it.
-    pub(crate) fn restore_definitions(&mut self, definitions: Vec<(CustomDefinition, bool)>) {
-        self.tables.insert(Resource::CustomFields, WorldTable::new(Resource::CustomFields.fields()));
-        for (definition, _) in definitions.iter().filter(|(_, listed)| *listed) {
-            self.table_mut(Resource::CustomFields).put(definition.row());
-        }
-        self.definitions = definitions.into_iter().map(|(definition, _)| definition).collect();
     }
 
     fn without_undo(&self) -> World {

@@ -20,7 +20,7 @@ fn world() -> World {
         ("vip", DataType::MultiSelect),
         ("plain", DataType::ShortText),
     ] {
-        world.define(NewField::new(Object::Contact, key, data_type).options(&["zz"]));
+        world.fields().define(NewField::new(Object::Contact, key, data_type).options(&["zz"]));
     }
     for (n, id) in world.ids(Resource::Contacts).iter().enumerate() {
         world.edit(Object::Contact, id, &secrets(n));
@@ -252,7 +252,7 @@ fn no_detail_is_read_for_excluded_fields_alone() {
     assert_eq!(status["objects"][0]["details_pending"], Value::Null);
     // A long text is in details only.
     service.sandbox.with_world(|world| {
-        world.define(NewField::new(Object::Contact, "story", DataType::LongText));
+        world.fields().define(NewField::new(Object::Contact, "story", DataType::LongText));
     });
     place.run("resync contacts custom-fields").done();
     assert_eq!(reads(Object::Contact), 12);

@@ -180,7 +180,9 @@ fn rejected_edit_shows_the_reason_and_can_be_retried() {
     let wanted = if tier == "gold" { "silver" } else { "gold" };
     desk.edit(&format!("cf_tier={wanted}"));
     let writable = |flag| {
-        desk.service.sandbox.with_world(|world| world.redefine(Object::Contact, "tier", |field| field.writable = flag));
+        desk.service
+            .sandbox
+            .with_world(|world| world.fields().redefine(Object::Contact, "tier", |field| field.writable = flag));
     };
     // The mirror's definitions still show the field as writable.
     writable(false);

@@ -138,7 +138,7 @@ fn message_that_is_refused_is_sent_again_and_new_fields_are_told() {
         (inside.mirror.count("state WHERE name = 'told'") == 1).then_some(())
     });
     inside.crm.sandbox.with_world(|world| {
-        world.define(NewField::new(Object::Contact, "brand_new", DataType::ShortText));
+        world.fields().define(NewField::new(Object::Contact, "brand_new", DataType::ShortText));
     });
     assert_eq!(inside.job("/resync")["exit"], 0);
     let message = socket::until("the second attempt", || {

@@ -21,8 +21,8 @@ fn kills() -> impl Iterator<Item = u64> {
 /// A workspace of contacts and companies with these numbers in their ids, the first created `start` seconds before noon.
 fn workspace(name: &str, numbers: std::ops::Range<u64>, start: u64) -> World {
     let mut world = World::new(noon());
-    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
-    world.define(NewField::new(Object::Contact, "story", DataType::LongText));
+    world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "story", DataType::LongText));
     world.add_team_member(&json!({"id": format!("{name}-tm"), "firstName": name}));
     for n in numbers {
         world.set_now(noon().minus(Duration::from_secs(start - n)));

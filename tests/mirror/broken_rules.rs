@@ -12,7 +12,7 @@ use serde_json::json;
 
 fn world(contacts: usize) -> World {
     let mut world = World::new(noon());
-    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
     for n in 0..contacts {
         world.set_now(noon().minus(Duration::from_secs(100_000 - n as u64 * 10)));
         let values = json!({"tier": format!("t{n}")});
@@ -166,7 +166,7 @@ async fn short_lists_that_do_not_advance_are_given_up() {
             let (crm, mirror) = crm(3).await;
             crm.sandbox.with_world(|world| {
                 for n in 0..12 {
-                    world.define(NewField::new(Object::Contact, &format!("f{n}"), DataType::ShortText));
+                    world.fields().define(NewField::new(Object::Contact, &format!("f{n}"), DataType::ShortText));
                     world.add_team_member(&json!({"id": format!("tm{n}"), "firstName": "Ann"}));
                 }
             });
@@ -195,7 +195,7 @@ async fn back_fill_that_does_not_advance_is_given_up_and_completed_later() {
         let (crm, mirror) = edited(24).await;
         mirror.sync(&crm).await;
         crm.sandbox.with_world(|world| {
-            world.define(NewField::new(Object::Contact, "late", DataType::ShortText));
+            world.fields().define(NewField::new(Object::Contact, "late", DataType::ShortText));
             for id in world.ids(Resource::Contacts) {
                 world.edit_silently(Object::Contact, &id, &json!({"customFields": {"late": id}}));
             }

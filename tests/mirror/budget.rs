@@ -226,7 +226,7 @@ async fn budget_that_ends_during_a_walk_continues_at_the_last_record() {
 #[tokio::test]
 async fn back_fill_continues_in_the_next_budget_window_at_its_last_page() {
     let mut world = World::new(noon());
-    world.define(NewField::new(Object::Contact, "motto", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "motto", DataType::ShortText));
     for n in 0..60 {
         world.create(Object::Contact, &json!({"id": format!("ct{n:03}"), "name": format!("Name {n}")}));
     }
@@ -243,14 +243,14 @@ async fn back_fill_continues_in_the_next_budget_window_at_its_last_page() {
     mirror.settings.details = false;
     fill(0..55, json!("old"));
     mirror.run(&crm, &Job::resync()).await.unwrap();
-    crm.sandbox.with_world(|world| world.archive(Object::Contact, "motto"));
+    crm.sandbox.with_world(|world| world.fields().archive(Object::Contact, "motto"));
     crm.wait(6 * 3_600);
     mirror.sync(&crm).await;
     // Two lose their value silently meanwhile; the back-fill does not return them.
     fill(3..4, json!(null));
     fill(50..51, json!(null));
     fill(10..40, json!("new"));
-    crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "motto"));
+    crm.sandbox.with_world(|world| world.fields().reactivate(Object::Contact, "motto"));
     crm.sandbox.configure(|settings| settings.page_cap = Some(5));
     crm.wait(86_400);
     crm.sandbox.clear_log();
@@ -286,7 +286,7 @@ async fn back_fill_continues_in_the_next_budget_window_at_its_last_page() {
 /// A mirror of so many contacts that have a value in a custom field.
 async fn mirrored_mottos(contacts: usize) -> (Crm, Mirror) {
     let mut world = World::new(noon());
-    world.define(NewField::new(Object::Contact, "motto", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "motto", DataType::ShortText));
     for n in 0..contacts {
         let values = json!({"id": format!("ct{n:03}"), "name": "Ann", "customFields": {"motto": "old"}});
         world.create(Object::Contact, &values);
@@ -304,7 +304,7 @@ async fn mirrored_mottos(contacts: usize) -> (Crm, Mirror) {
 async fn records_that_a_back_fill_passed_over_are_read_once_over_several_windows() {
     let (crm, mut mirror) = mirrored_mottos(60).await;
     crm.sandbox.with_world(|world| {
-        world.archive(Object::Contact, "motto");
+        world.fields().archive(Object::Contact, "motto");
     });
     crm.wait(6 * 3_600);
     mirror.sync(&crm).await;
@@ -313,7 +313,7 @@ async fn records_that_a_back_fill_passed_over_are_read_once_over_several_windows
             let cleared = json!({"customFields": {"motto": null}});
             world.edit_silently(Object::Contact, &format!("ct{n:03}"), &cleared);
         }
-        world.reactivate(Object::Contact, "motto");
+        world.fields().reactivate(Object::Contact, "motto");
     });
     crm.sandbox.configure(|settings| settings.page_cap = Some(5));
     crm.wait(86_400);
@@ -347,8 +347,8 @@ async fn back_fill_begins_again_for_a_field_that_was_archived_meanwhile() {
     crm.sandbox.configure(|settings| settings.page_cap = Some(5));
     let again = |archived: bool| {
         crm.sandbox.with_world(|world| match archived {
-            true => world.archive(Object::Contact, "motto"),
-            false => world.reactivate(Object::Contact, "motto"),
+            true => world.fields().archive(Object::Contact, "motto"),
+            false => world.fields().reactivate(Object::Contact, "motto"),
         });
         crm.wait(90_000);
     };
@@ -377,10 +377,10 @@ async fn back_fill_begins_again_when_it_is_not_known_which_values_lists_omitted(
     let (crm, mut mirror) = mirrored_mottos(40).await;
     crm.sandbox.with_world(World::omit_nulls_in_lists);
     crm.sandbox.configure(|settings| settings.page_cap = Some(5));
-    crm.sandbox.with_world(|world| world.archive(Object::Contact, "motto"));
+    crm.sandbox.with_world(|world| world.fields().archive(Object::Contact, "motto"));
     crm.wait(90_000);
     mirror.sync(&crm).await;
-    crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "motto"));
+    crm.sandbox.with_world(|world| world.fields().reactivate(Object::Contact, "motto"));
     crm.wait(90_000);
     mirror.limits.limit = Ru::new(9);
     assert!(mirror.sync(&crm).await.suspension.is_some());

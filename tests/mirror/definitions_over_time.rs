@@ -19,7 +19,7 @@ const INTERVAL: u64 = 6 * 3600;
 async fn settled(contacts: usize, fields: &[NewField]) -> (Crm, Mirror) {
     let mut world = World::new(noon());
     for field in fields {
-        world.define(field.clone());
+        world.fields().define(field.clone());
     }
     for n in 0..contacts {
         world.create(Object::Contact, &json!({"id": format!("ct{n:03}"), "name": format!("Name {n}")}));
@@ -68,7 +68,7 @@ fn columns(mirror: &Mirror, table: &str) -> String {
 #[tokio::test]
 async fn field_defined_later_is_filled_from_records_with_a_value() {
     let (crm, mirror) = settled(250, &[]).await;
-    crm.sandbox.with_world(|world| world.define(field("tier", DataType::SingleSelect)));
+    crm.sandbox.with_world(|world| world.fields().define(field("tier", DataType::SingleSelect)));
     fill(&crm, 0..120, "tier", &json!("gold"));
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
@@ -85,7 +85,7 @@ async fn field_defined_later_is_filled_from_records_with_a_value() {
 async fn field_without_a_filter_is_filled_by_a_sweep() {
     for operators in [&[][..], &[Op::Eq]] {
         let (crm, mirror) = settled(250, &[]).await;
-        crm.sandbox.with_world(|world| world.define(field("tier", DataType::ShortText).operators(operators)));
+        crm.sandbox.with_world(|world| world.fields().define(field("tier", DataType::ShortText).operators(operators)));
         fill(&crm, 0..120, "tier", &json!("gold"));
         mirror.sync(&crm).await;
         mirror.assert_exact(&crm);
@@ -101,7 +101,7 @@ async fn field_without_a_filter_is_filled_by_a_sweep() {
 #[tokio::test]
 async fn long_text_defined_later_reads_only_details_with_a_value() {
     let (crm, mirror) = settled(150, &[]).await;
-    crm.sandbox.with_world(|world| world.define(field("story", DataType::LongText)));
+    crm.sandbox.with_world(|world| world.fields().define(field("story", DataType::LongText)));
     fill(&crm, 10..17, "story", &json!("Once upon a time"));
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
@@ -112,7 +112,7 @@ async fn long_text_defined_later_reads_only_details_with_a_value() {
 #[tokio::test]
 async fn long_text_without_a_filter_reads_every_detail_once() {
     let (crm, mirror) = settled(20, &[]).await;
-    crm.sandbox.with_world(|world| world.define(field("story", DataType::LongText).operators(&[])));
+    crm.sandbox.with_world(|world| world.fields().define(field("story", DataType::LongText).operators(&[])));
     fill(&crm, 3..5, "story", &json!("Once upon a time"));
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
@@ -127,9 +127,9 @@ async fn long_text_without_a_filter_reads_every_detail_once() {
 async fn new_label_and_options_are_mirrored() {
     let (crm, mirror) = settled(3, &[field("tier", DataType::SingleSelect)]).await;
     crm.sandbox.with_world(|world| {
-        world.relabel(Object::Contact, "tier", "Stufe");
+        world.fields().relabel(Object::Contact, "tier", "Stufe");
         let choice = |value: &str, label: &str| Choice { value: value.into(), label: Some(label.into()) };
-        world.set_options(Object::Contact, "tier", vec![choice("gold", "Gold!"), choice("tin", "Tin")]);
+        world.fields().set_options(Object::Contact, "tier", vec![choice("gold", "Gold!"), choice("tin", "Tin")]);
     });
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
@@ -168,7 +168,7 @@ async fn archived_field_is_restored_with_the_changes_made_meanwhile() {
     mirror.assert_exact(&crm);
     crm.sandbox.with_world(|world| {
         for key in ["tier", "fee", "tags", "story"] {
-            world.archive(Object::Contact, key);
+            world.fields().archive(Object::Contact, key);
         }
     });
     crm.wait(INTERVAL);
@@ -196,7 +196,7 @@ async fn archived_field_is_restored_with_the_changes_made_meanwhile() {
     mirror.sync(&crm).await;
     crm.sandbox.with_world(|world| {
         for key in ["tier", "fee", "tags", "story"] {
-            world.reactivate(Object::Contact, key);
+            world.fields().reactivate(Object::Contact, key);
         }
     });
     crm.wait(INTERVAL);
@@ -228,7 +228,7 @@ async fn changed_type_makes_a_new_column_with_values_of_that_type() {
     for (data_type, value) in changes {
         fill(&crm, 0..2, "it", &value);
         crm.sandbox.with_world(|world| {
-            world.redefine(Object::Contact, "it", |d| {
+            world.fields().redefine(Object::Contact, "it", |d| {
                 d.data_type = data_type.into();
                 d.allowed_operators = vec!["isNull".into()];
             })
@@ -258,7 +258,7 @@ async fn unreadable_field_is_archived_until_it_is_readable() {
     mirror.assert_exact(&crm);
     let readable = |yes: bool| {
         let crm = &crm;
-        crm.sandbox.with_world(|world| world.redefine(Object::Contact, "tier", |d| d.readable = yes));
+        crm.sandbox.with_world(|world| world.fields().redefine(Object::Contact, "tier", |d| d.readable = yes));
         crm.wait(INTERVAL);
     };
     readable(false);
@@ -277,8 +277,8 @@ async fn unreadable_field_is_archived_until_it_is_readable() {
 async fn field_that_was_never_readable_has_no_column_and_no_warning() {
     let (crm, mirror) = settled(3, &[]).await;
     crm.sandbox.with_world(|world| {
-        world.define(field("secret", DataType::ShortText));
-        world.redefine(Object::Contact, "secret", |d| d.readable = false)
+        world.fields().define(field("secret", DataType::ShortText));
+        world.fields().redefine(Object::Contact, "secret", |d| d.readable = false)
     });
     fill(&crm, 0..2, "secret", &json!("x"));
     let report = mirror.sync(&crm).await;
@@ -295,7 +295,7 @@ async fn lists_for_an_unknown_key_archive_nothing_in_the_same_run() {
     fill(&crm, 0..2, "tier", &json!("a"));
     mirror.resync(&crm).await;
     let tier = crm.sandbox.with_world(|world| world.definitions()[0].id.clone());
-    crm.sandbox.with_world(|world| world.define(field("added", DataType::SingleSelect)));
+    crm.sandbox.with_world(|world| world.fields().define(field("added", DataType::SingleSelect)));
     crm.wait(600);
     crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct001", &json!({"customFields": {"added": "b"}})));
     let lags = Rule::new(Fault::Hide(Hidden::ids([tier]))).on(Resource::CustomFields);
@@ -321,7 +321,7 @@ async fn unknown_key_reads_the_definitions_once_and_fills_its_column() {
     mirror.sync(&crm).await;
     crm.sandbox.configure(|settings| settings.page_cap = Some(5));
     crm.sandbox.with_world(|world| {
-        world.define(field("tier", DataType::SingleSelect));
+        world.fields().define(field("tier", DataType::SingleSelect));
         for n in 0..20 {
             world.edit(Object::Contact, &format!("ct{n:03}"), &json!({"customFields": {"tier": "gold"}}));
         }
@@ -380,7 +380,7 @@ async fn without_the_definitions_scope_values_stay_in_extra_until_it_is_granted(
     for (key, data_type) in
         [("tier", DataType::SingleSelect), ("tags", DataType::MultiSelect), ("story", DataType::LongText)]
     {
-        world.define(field(key, data_type));
+        world.fields().define(field(key, data_type));
     }
     for n in 0..6 {
         let values = json!({"tier": "gold", "tags": ["a"], "story": "Long"});
@@ -429,11 +429,11 @@ async fn no_reader_finds_a_missing_view() {
     };
     for round in 0..8 {
         crm.sandbox.with_world(|world| {
-            world.define(field(&format!("new{round}"), DataType::Decimal));
+            world.fields().define(field(&format!("new{round}"), DataType::Decimal));
             if round % 2 == 0 {
-                world.archive(Object::Contact, "tier");
+                world.fields().archive(Object::Contact, "tier");
             } else {
-                world.reactivate(Object::Contact, "tier");
+                world.fields().reactivate(Object::Contact, "tier");
             }
         });
         crm.wait(INTERVAL);
@@ -460,9 +460,9 @@ async fn killed_change_of_columns_is_completed_by_the_next_runs() {
         fill(&crm, 0..8, "tier", &json!("a"));
         mirror.resync(&crm).await;
         crm.sandbox.with_world(|world| {
-            world.archive(Object::Contact, "tier");
-            world.redefine(Object::Contact, "rank", |d| d.data_type = "DECIMAL".into());
-            world.define(field("new", DataType::LongText));
+            world.fields().archive(Object::Contact, "tier");
+            world.fields().redefine(Object::Contact, "rank", |d| d.data_type = "DECIMAL".into());
+            world.fields().define(field("new", DataType::LongText));
         });
         fill(&crm, 0..3, "new", &json!("Long"));
         fill(&crm, 0..3, "rank", &json!("1.5"));

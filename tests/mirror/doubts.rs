@@ -352,7 +352,7 @@ async fn container_that_is_null_or_foreign_keeps_no_value() {
         for (source, kept) in [("[]", Some("[]")), (r#""""#, Some(r#""""#)), ("7", Some("7")), ("null", None)] {
             for details in [false, true] {
                 let mut world = World::new(noon());
-                world.define(crm_mirror::sandbox::NewField::new(
+                world.fields().define(crm_mirror::sandbox::NewField::new(
                     Object::Contact,
                     "tier",
                     crm_mirror::model::DataType::ShortText,

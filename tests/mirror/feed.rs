@@ -117,8 +117,8 @@ impl Follower {
 
 async fn mirrored() -> (Crm, Mirror) {
     let mut world = World::new(noon());
-    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
-    world.define(NewField::new(Object::Contact, "amount", DataType::Decimal));
+    world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "amount", DataType::Decimal));
     for n in 0..8 {
         let fields = json!({"tier": format!("t{n}"), "amount": format!("{n}.50")});
         world.create(
@@ -143,10 +143,10 @@ async fn follower_of_the_feed_ends_equal_whatever_happens_to_fields() {
         crm.sandbox.with_world(|world| {
             let of = |key: &str, value: Value| json!({"customFields": {key: value}});
             match step {
-                0 => _ = world.archive(Object::Contact, "tier"),
-                1 => _ = world.reactivate(Object::Contact, "tier"),
+                0 => _ = world.fields().archive(Object::Contact, "tier"),
+                1 => _ = world.fields().reactivate(Object::Contact, "tier"),
                 2 => {
-                    world.redefine(Object::Contact, "tier", |definition| {
+                    world.fields().redefine(Object::Contact, "tier", |definition| {
                         definition.data_type = "INTEGER".into();
                         definition.allowed_operators = vec!["isNull".into()];
                     });
@@ -160,10 +160,10 @@ async fn follower_of_the_feed_ends_equal_whatever_happens_to_fields() {
                     world.remove(Object::Contact, "ct2");
                     world.create(Object::Contact, &json!({"id": "ct9", "name": "Nine"}));
                 }
-                4 => _ = world.archive(Object::Contact, "amount"),
+                4 => _ = world.fields().archive(Object::Contact, "amount"),
                 5 => _ = world.edit_silently(Object::Contact, "ct3", &of("amount", json!("9.99"))),
-                6 => _ = world.reactivate(Object::Contact, "amount"),
-                7 => _ = world.define(NewField::new(Object::Contact, "colour", DataType::ShortText)),
+                6 => _ = world.fields().reactivate(Object::Contact, "amount"),
+                7 => _ = world.fields().define(NewField::new(Object::Contact, "colour", DataType::ShortText)),
                 _ => _ = world.edit(Object::Contact, "ct4", &of("colour", json!("red"))),
             }
         });
@@ -256,8 +256,8 @@ async fn history_has_every_value_with_its_time() {
 #[tokio::test]
 async fn values_of_retyped_and_archived_fields_are_in_the_history_until_their_end() {
     let mut world = World::new(noon());
-    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
-    world.define(NewField::new(Object::Contact, "fee", DataType::Decimal));
+    world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "fee", DataType::Decimal));
     for n in 0..6 {
         let fields = json!({"tier": format!("t{n}"), "fee": format!("0.{n}0000000000000004")});
         world.create(Object::Contact, &json!({"id": format!("ct{n}"), "name": "N", "customFields": fields}));
@@ -270,11 +270,11 @@ async fn values_of_retyped_and_archived_fields_are_in_the_history_until_their_en
         crm.sandbox.with_world(|world| match step {
             0 => {}
             1 => _ = world.edit(Object::Contact, "ct1", &json!({"customFields": {"tier": "new", "fee": "7.5"}})),
-            2 => _ = world.redefine(Object::Contact, "tier", |field| field.data_type = "INTEGER".into()),
+            2 => _ = world.fields().redefine(Object::Contact, "tier", |field| field.data_type = "INTEGER".into()),
             3 => _ = world.edit(Object::Contact, "ct2", &json!({"customFields": {"tier": 7}})),
-            4 => _ = world.archive(Object::Contact, "fee"),
+            4 => _ = world.fields().archive(Object::Contact, "fee"),
             5 => _ = world.edit(Object::Contact, "ct3", &json!({"position": "moved"})),
-            _ => _ = world.reactivate(Object::Contact, "fee"),
+            _ => _ = world.fields().reactivate(Object::Contact, "fee"),
         });
         for _ in 0..2 {
             crm.wait(INTERVAL);

@@ -12,9 +12,9 @@ const SOME: [&str; 3] = ["contacts:read", "companies:read", "team-members:read"]
 async fn without_definitions(contacts: usize, fields: usize) -> (Crm, Mirror) {
     let mut world = World::new(noon());
     for n in 0..fields {
-        world.define(NewField::new(Object::Contact, &format!("f{n}"), DataType::ShortText));
+        world.fields().define(NewField::new(Object::Contact, &format!("f{n}"), DataType::ShortText));
     }
-    world.define(NewField::new(Object::Contact, "story", DataType::LongText));
+    world.fields().define(NewField::new(Object::Contact, "story", DataType::LongText));
     for n in 0..contacts {
         let mut values: Map<String, Value> = (0..fields).map(|f| (format!("f{f}"), json!(format!("v{n}")))).collect();
         values.insert("story".into(), json!(format!("Long {n}")));
@@ -56,7 +56,7 @@ async fn a_value_that_came_silently_is_filled_all_the_same() {
         world.create(Object::Contact, &json!({"id": "new", "customFields": {"f1": "x"}}));
         let silent = json!({"customFields": {"f0": null, "f2": "other"}});
         world.edit(Object::Contact, "ct007", &silent);
-        world.define(NewField::new(Object::Contact, "f9", DataType::ShortText));
+        world.fields().define(NewField::new(Object::Contact, "f9", DataType::ShortText));
         world.edit_silently(Object::Contact, "ct008", &json!({"customFields": {"f9": "silent"}}));
     });
     crm.wait(600);
@@ -77,7 +77,7 @@ async fn a_sweep_replaces_back_fills_that_would_cost_more() {
     crm.wait(600);
     crm.sandbox.with_world(|world| {
         for f in 0..9 {
-            world.define(NewField::new(Object::Contact, &format!("f{f}"), DataType::ShortText));
+            world.fields().define(NewField::new(Object::Contact, &format!("f{f}"), DataType::ShortText));
             for n in 0..150 {
                 let values = json!({"customFields": {format!("f{f}"): format!("v{n}")}});
                 world.edit_silently(Object::Contact, &format!("ct{n:03}"), &values);

@@ -71,7 +71,7 @@ fn world(history: &History, changed: &Changed) -> World {
         for (key, data_type) in FIELDS {
             let field = NewField::new(object, key, data_type);
             let field = if data_type.is_select() { field.options(&["a", "b", "gold"]) } else { field };
-            world.define(field);
+            world.fields().define(field);
         }
     }
     for n in 0..history.contacts {

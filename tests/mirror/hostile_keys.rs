@@ -51,7 +51,7 @@ async fn every_key_becomes_a_plain_column_with_its_values() {
     let mut values = serde_json::Map::new();
     for (n, (key, _)) in hostile().iter().enumerate() {
         world.set_now(noon().plus(std::time::Duration::from_secs(n as u64)));
-        world.define(NewField::new(Object::Contact, key, DataType::ShortText));
+        world.fields().define(NewField::new(Object::Contact, key, DataType::ShortText));
         values.insert(key.clone(), json!(value_of(key)));
     }
     world.create(Object::Contact, &json!({"id": "ct", "name": "Ann", "customFields": values}));
@@ -85,7 +85,7 @@ async fn every_key_becomes_a_plain_column_with_its_values() {
     // The names are stable over refreshes, archiving and restoring.
     crm.sandbox.with_world(|world| {
         for (key, _) in hostile() {
-            world.archive(Object::Contact, &key);
+            world.fields().archive(Object::Contact, &key);
         }
     });
     crm.wait(600);
@@ -96,7 +96,7 @@ async fn every_key_becomes_a_plain_column_with_its_values() {
     );
     crm.sandbox.with_world(|world| {
         for (key, _) in hostile() {
-            world.reactivate(Object::Contact, &key);
+            world.fields().reactivate(Object::Contact, &key);
         }
     });
     crm.wait(600);
@@ -121,7 +121,7 @@ async fn fees(fee: DataType, num_first: bool) -> (Crm, Mirror) {
     }
     for (n, field) in fields.into_iter().enumerate() {
         world.set_now(noon().plus(std::time::Duration::from_secs(n as u64)));
-        world.define(field);
+        world.fields().define(field);
     }
     world.create(Object::Contact, &json!({"id": "ct", "customFields": {"fee": "1.10", "fee_num": 7}}));
     let crm = Crm::serve(world).await;
@@ -149,7 +149,7 @@ async fn field_named_like_a_companion_is_independent_of_the_decimal() {
     let (crm, mirror) = fees(DataType::ShortText, false).await;
     assert_eq!(shown(&mirror, "cf_fee, cf_fee_num"), "'1.10 7'");
     // Archived and restored.
-    crm.sandbox.with_world(|world| world.archive(Object::Contact, "fee"));
+    crm.sandbox.with_world(|world| world.fields().archive(Object::Contact, "fee"));
     crm.wait(600);
     mirror.resync(&crm).await;
     mirror.assert_exact(&crm);
@@ -160,14 +160,14 @@ async fn field_named_like_a_companion_is_independent_of_the_decimal() {
         ),
         "'archived_cf_fee,cf_fee_num'"
     );
-    crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "fee"));
+    crm.sandbox.with_world(|world| world.fields().reactivate(Object::Contact, "fee"));
     crm.wait(600);
     mirror.resync(&crm).await;
     mirror.assert_exact(&crm);
     // Another type, first without and then with a companion.
     for (data_type, value) in [("INTEGER", json!(3)), ("DECIMAL", json!("2.50")), ("SHORT_TEXT", json!("two"))] {
         crm.sandbox.with_world(|world| {
-            world.redefine(Object::Contact, "fee", |field| field.data_type = data_type.into());
+            world.fields().redefine(Object::Contact, "fee", |field| field.data_type = data_type.into());
             world.edit(Object::Contact, "ct", &json!({"customFields": {"fee": value}}));
         });
         crm.wait(600);
@@ -184,7 +184,7 @@ async fn hundreds_of_fields_of_every_type_have_columns() {
     for n in 0..300 {
         let data_type = DataType::ALL[n % DataType::ALL.len()];
         let key = format!("Field {n}");
-        world.define(NewField::new(Object::Contact, &key, data_type).options(&["a", "b"]));
+        world.fields().define(NewField::new(Object::Contact, &key, data_type).options(&["a", "b"]));
         let value = match data_type {
             DataType::Integer => json!(n),
             DataType::Decimal => json!(format!("{n}.10")),
@@ -214,7 +214,7 @@ async fn fields_beyond_the_column_limit_are_kept_in_extra_and_the_file_stays_usa
     for n in 0..fields {
         world.set_now(noon().plus(std::time::Duration::from_secs(n as u64)));
         let key = format!("d{n:04}");
-        world.define(NewField::new(Object::Contact, &key, DataType::Decimal));
+        world.fields().define(NewField::new(Object::Contact, &key, DataType::Decimal));
         values.insert(key, json!(format!("{n}.5")));
     }
     world.create(Object::Contact, &json!({"id": "ct", "customFields": values}));

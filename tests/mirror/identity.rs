@@ -15,7 +15,7 @@ use serde_json::json;
 /// A workspace of this many contacts and companies, created a second apart, starting `start` seconds before noon.
 fn workspace(name: &str, records: u64, start: u64) -> World {
     let mut world = World::new(noon());
-    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
     world.add_team_member(&json!({"id": format!("{name}-tm"), "firstName": name}));
     for n in 0..records {
         world.set_now(noon().minus(Duration::from_secs(start - n)));

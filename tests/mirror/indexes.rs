@@ -18,9 +18,9 @@ fn world() -> World {
         ("since", DataType::Date),
         ("story", DataType::LongText),
     ] {
-        world.define(NewField::new(Object::Contact, key, data_type).options(&["gold", "tin"]));
+        world.fields().define(NewField::new(Object::Contact, key, data_type).options(&["gold", "tin"]));
     }
-    world.define(NewField::new(Object::Contact, "secret", DataType::ShortText).operators(&[]));
+    world.fields().define(NewField::new(Object::Contact, "secret", DataType::ShortText).operators(&[]));
     let owner = world.add_team_member(&json!({"firstName": "Ada", "lastName": "Okafor"}));
     let nameless = world.add_team_member(&json!({"username": "nn"}));
     for (id, owner) in [("co1", json!(owner.as_str())), ("co2", json!(null))] {
@@ -154,21 +154,21 @@ async fn index_of_a_custom_field_follows_its_column() {
         mirror.assert_exact(&crm);
     };
     crm.sandbox.with_world(|world| {
-        world.archive(Object::Contact, "fee");
-        world.archive(Object::Contact, "tier");
+        world.fields().archive(Object::Contact, "fee");
+        world.fields().archive(Object::Contact, "tier");
     });
     sync().await;
     assert_eq!(indexes(&mirror), "'ix_contacts_cf_since'");
     crm.sandbox.with_world(|world| {
-        world.reactivate(Object::Contact, "fee");
-        world.reactivate(Object::Contact, "tier");
-        world.redefine(Object::Contact, "since", |field| field.data_type = "DECIMAL".into());
+        world.fields().reactivate(Object::Contact, "fee");
+        world.fields().reactivate(Object::Contact, "tier");
+        world.fields().redefine(Object::Contact, "since", |field| field.data_type = "DECIMAL".into());
     });
     sync().await;
     assert_eq!(indexes(&mirror), "'ix_contacts_cf_fee_num ix_contacts_cf_since_num ix_contacts_cf_tier'");
     crm.sandbox.with_world(|world| {
-        world.redefine(Object::Contact, "fee", |field| field.data_type = "SHORT_TEXT".into());
-        world.redefine(Object::Contact, "tier", |field| field.filterable = false);
+        world.fields().redefine(Object::Contact, "fee", |field| field.data_type = "SHORT_TEXT".into());
+        world.fields().redefine(Object::Contact, "tier", |field| field.filterable = false);
         for id in ["ct1", "ct2", "ct3"] {
             world.edit(Object::Contact, id, &json!({"customFields": {"fee": "x"}}));
         }
@@ -193,7 +193,7 @@ async fn file_with_fifteen_hundred_fields_can_be_queried() {
             _ => "k".repeat(400) + &n.to_string(),
         };
         let data_type = if n % 3 == 0 { DataType::LongText } else { DataType::ShortText };
-        world.define(NewField::new(Object::Contact, &key, data_type));
+        world.fields().define(NewField::new(Object::Contact, &key, data_type));
         if n % 50 == 1 {
             values.insert(key, json!(format!("word{n}")));
         }

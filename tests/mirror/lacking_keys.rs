@@ -17,15 +17,15 @@ async fn value_that_changed_before_its_field_was_archived_for_a_while_is_read() 
         crm.wait(INTERVAL);
         mirror.sync(&crm).await;
         clear(&crm, "ct1", key);
-        crm.sandbox.with_world(|world| world.archive(Object::Contact, key));
+        crm.sandbox.with_world(|world| world.fields().archive(Object::Contact, key));
         crm.wait(600);
         crm.sandbox.clear_log();
         mirror.sync(&crm).await;
         assert_eq!(crm.sandbox.log().details(Object::Contact), 1, "its detail lacks the key");
         assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), 0, "the mirror does not know why");
         crm.sandbox.with_world(|world| {
-            world.reactivate(Object::Contact, key);
-            world.relabel(Object::Contact, key, "Another label");
+            world.fields().reactivate(Object::Contact, key);
+            world.fields().relabel(Object::Contact, key, "Another label");
         });
         crm.sandbox.clear_log();
         for seconds in [600, INTERVAL, 600] {
@@ -48,7 +48,7 @@ async fn value_that_changed_before_its_field_was_archived_for_a_while_is_read() 
 async fn values_of_many_records_that_changed_before_their_field_was_archived_for_a_while_are_read() {
     let mut world = World::new(noon());
     world.omit_nulls_in_lists();
-    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
     let ids: Vec<String> = (0..230).map(|n| format!("ct{n:03}")).collect();
     for id in &ids {
         world.create(Object::Contact, &json!({"id": id, "customFields": {"tier": "a"}}));
@@ -61,10 +61,10 @@ async fn values_of_many_records_that_changed_before_their_field_was_archived_for
         for id in &ids {
             world.edit(Object::Contact, id, &json!({"customFields": {"tier": null}}));
         }
-        world.archive(Object::Contact, "tier");
+        world.fields().archive(Object::Contact, "tier");
     });
     mirror.sync(&crm).await;
-    crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "tier"));
+    crm.sandbox.with_world(|world| world.fields().reactivate(Object::Contact, "tier"));
     for _ in 0..3 {
         crm.wait(INTERVAL);
         mirror.sync(&crm).await;
@@ -116,7 +116,7 @@ async fn detail_that_lacked_the_key_of_an_archived_field_is_not_read_again() {
     mirror.settings.details = true;
     mirror.sync(&crm).await;
     crm.sandbox.with_world(|world| {
-        world.archive(Object::Contact, "tier");
+        world.fields().archive(Object::Contact, "tier");
         world.edit(Object::Contact, "ct1", &json!({"name": "Edited"}));
     });
     crm.sandbox.clear_log();
@@ -136,7 +136,7 @@ async fn unparseable_note_of_lacking_keys_loses_no_value_of_a_list() {
         mirror.settings.details = true;
         mirror.sync(&crm).await;
         clear(&crm, "ct1", "tier");
-        crm.sandbox.with_world(|world| world.archive(Object::Contact, "tier"));
+        crm.sandbox.with_world(|world| world.fields().archive(Object::Contact, "tier"));
         crm.wait(600);
         mirror.sync(&crm).await;
         let conn = rusqlite::Connection::open(&mirror.path).unwrap();
@@ -146,7 +146,7 @@ async fn unparseable_note_of_lacking_keys_loses_no_value_of_a_list() {
             crm.wait(600);
             mirror.sync(&crm).await;
         }
-        crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "tier"));
+        crm.sandbox.with_world(|world| world.fields().reactivate(Object::Contact, "tier"));
         for seconds in [INTERVAL, 600] {
             crm.wait(seconds);
             mirror.sync(&crm).await;
@@ -162,7 +162,7 @@ async fn unparseable_note_of_lacking_keys_loses_no_value_of_a_list() {
 async fn details_that_omit_keys_of_many_records_cost_no_more_for_many_fields() {
     let mut world = World::new(noon());
     for key in ["one", "two", "three"] {
-        world.define(NewField::new(Object::Contact, key, DataType::LongText));
+        world.fields().define(NewField::new(Object::Contact, key, DataType::LongText));
     }
     for n in 0..240 {
         let id = format!("ct{n:03}");

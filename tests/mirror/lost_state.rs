@@ -35,7 +35,7 @@ fn damage(path: &Path, name: &str, which: usize) {
 /// explains, counts that are owed.
 async fn busy() -> (Crm, Mirror) {
     let mut world = World::new(noon());
-    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
     for n in 0..8 {
         let contact = json!({"id": format!("ct{n:02}"), "name": "Ann", "customFields": {"tier": "a", "late": "x"}});
         world.create(Object::Contact, &contact);
@@ -52,8 +52,8 @@ async fn busy() -> (Crm, Mirror) {
     crm.wait(6 * 3600);
     // A field with values that no change shows, one bad detail, and changes.
     crm.sandbox.with_world(|world| {
-        world.define(NewField::new(Object::Contact, "later", DataType::ShortText));
-        world.define(NewField::new(Object::Contact, "memo", DataType::LongText));
+        world.fields().define(NewField::new(Object::Contact, "later", DataType::ShortText));
+        world.fields().define(NewField::new(Object::Contact, "memo", DataType::LongText));
         for n in 0..8 {
             let values = json!({"customFields": {"later": format!("v{n}"), "memo": format!("m{n}")}});
             world.edit_silently(Object::Contact, &format!("ct{n:02}"), &values);

@@ -12,7 +12,7 @@ fn world() -> World {
     let mut world = World::new(noon());
     for data_type in DataType::ALL {
         let key = data_type.as_str().to_lowercase();
-        world.define(NewField::new(Object::Contact, &key, data_type).options(&["a", "b"]));
+        world.fields().define(NewField::new(Object::Contact, &key, data_type).options(&["a", "b"]));
     }
     world.create(Object::Contact, &json!({"id": "plain", "name": "Plain"}));
     world
@@ -110,7 +110,7 @@ async fn invalid_value_of_a_detail_field_is_counted_and_kept_in_its_extra() {
 #[tokio::test]
 async fn all_digits_of_values_and_decimals_are_kept() {
     let mut world = world();
-    world.define(NewField::new(Object::Company, "fee", DataType::Decimal));
+    world.fields().define(NewField::new(Object::Company, "fee", DataType::Decimal));
     world.create(Object::Company, &json!({"id": "c", "name": "Co"}));
     for (wire, source) in [
         ("revenue", "1.10"),
@@ -166,7 +166,7 @@ async fn objects_of_unknown_shape_are_kept_verbatim() {
 #[tokio::test]
 async fn unknown_type_keeps_its_values_in_extra_and_is_reported() {
     let mut world = odd(&[("customFields.hue", "\"red\"")]);
-    world.define(NewField::new(Object::Contact, "hue", DataType::ShortText).of_type("COLOUR"));
+    world.fields().define(NewField::new(Object::Contact, "hue", DataType::ShortText).of_type("COLOUR"));
     let crm = Crm::serve(world).await;
     let mirror = Mirror::empty();
     let report = mirror.sync(&crm).await;

@@ -15,9 +15,9 @@ pub const INTERVAL: u64 = 7 * 3_600;
 pub async fn mirrored() -> (Crm, Mirror) {
     let mut world = World::new(noon());
     world.omit_nulls_in_lists();
-    world.define(NewField::new(Object::Contact, "tier", DataType::SingleSelect).options(&["a", "b"]));
-    world.define(NewField::new(Object::Contact, "tags", DataType::MultiSelect).options(&["a", "b"]));
-    world.define(NewField::new(Object::Contact, "story", DataType::LongText));
+    world.fields().define(NewField::new(Object::Contact, "tier", DataType::SingleSelect).options(&["a", "b"]));
+    world.fields().define(NewField::new(Object::Contact, "tags", DataType::MultiSelect).options(&["a", "b"]));
+    world.fields().define(NewField::new(Object::Contact, "story", DataType::LongText));
     for n in 0..4 {
         let values = json!({"tier": "a", "tags": ["a", "b"], "story": "Long"});
         world.create(Object::Contact, &json!({"id": format!("ct{n}"), "notes": "secret", "customFields": values}));
@@ -107,13 +107,14 @@ async fn value_that_was_cleared_while_its_field_was_archived_is_cleared_in_the_m
         let (crm, mut mirror) = mirrored().await;
         mirror.settings.details = details;
         mirror.sync(&crm).await;
-        crm.sandbox.with_world(|world| fields.iter().for_each(|key| _ = world.archive(Object::Contact, key)));
+        crm.sandbox.with_world(|world| fields.iter().for_each(|key| _ = world.fields().archive(Object::Contact, key)));
         crm.wait(INTERVAL);
         mirror.sync(&crm).await;
         fields.iter().for_each(|key| clear(&crm, "ct1", key));
         crm.wait(600);
         mirror.sync(&crm).await;
-        crm.sandbox.with_world(|world| fields.iter().for_each(|key| _ = world.reactivate(Object::Contact, key)));
+        crm.sandbox
+            .with_world(|world| fields.iter().for_each(|key| _ = world.fields().reactivate(Object::Contact, key)));
         crm.wait(INTERVAL);
         mirror.sync(&crm).await;
         crm.wait(600);
@@ -131,7 +132,7 @@ async fn value_that_was_cleared_while_its_field_was_archived_is_cleared_in_the_m
 async fn value_that_was_cleared_before_its_field_was_known_is_not_filled_from_the_list() {
     let mut world = World::new(noon());
     world.omit_nulls_in_lists();
-    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
     for n in 0..3 {
         world.create(Object::Contact, &json!({"id": format!("ct{n}"), "customFields": {"tier": "a"}}));
     }
@@ -161,7 +162,7 @@ async fn value_that_was_cleared_before_its_field_was_known_is_not_filled_from_th
 async fn details_without_an_answer_delay_no_changes() {
     let mut world = World::new(noon());
     world.omit_nulls_in_lists();
-    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
     for n in 0..30 {
         world.create(Object::Contact, &json!({"id": format!("ct{n:02}"), "customFields": {"tier": "a"}}));
     }
@@ -190,8 +191,8 @@ async fn details_without_an_answer_delay_no_changes() {
 async fn relabelled_field_is_not_filled_again() {
     let (crm, mirror) = mirrored().await;
     crm.sandbox.with_world(|world| {
-        world.relabel(Object::Contact, "tier", "Level");
-        world.set_options(Object::Contact, "tags", vec![]);
+        world.fields().relabel(Object::Contact, "tier", "Level");
+        world.fields().set_options(Object::Contact, "tags", vec![]);
     });
     crm.wait(INTERVAL);
     crm.sandbox.clear_log();
@@ -240,7 +241,7 @@ async fn unparseable_note_of_omitted_values_costs_no_details() {
 #[tokio::test]
 async fn record_that_the_filter_for_a_restored_field_passes_over_is_read_by_id() {
     let (crm, mirror) = mirrored().await;
-    crm.sandbox.with_world(|world| world.archive(Object::Contact, "tier"));
+    crm.sandbox.with_world(|world| world.fields().archive(Object::Contact, "tier"));
     crm.wait(INTERVAL);
     mirror.sync(&crm).await;
     crm.sandbox.with_world(|world| {
@@ -249,7 +250,7 @@ async fn record_that_the_filter_for_a_restored_field_passes_over_is_read_by_id()
         world.edit_silently(Object::Contact, "ct2", &both);
         world.set_raw(Object::Contact, "ct2", "customFields.tier", "null");
         world.remove(Object::Contact, "ct0");
-        world.reactivate(Object::Contact, "tier");
+        world.fields().reactivate(Object::Contact, "tier");
     });
     let hidden = Fault::Hide(Hidden::ids(["ct1"]));
     crm.sandbox.faults().add(Rule::new(hidden).on(Resource::Contacts).with_param("filter[customFields").forever());
@@ -271,16 +272,16 @@ async fn older_version_in_a_back_fill_does_not_show_that_a_value_is_still_there(
     for key in ["tier", "code"] {
         let (crm, mirror) = mirrored().await;
         crm.sandbox.with_world(|world| {
-            world.define(NewField::new(Object::Contact, "code", DataType::ShortText).operators(&[]));
+            world.fields().define(NewField::new(Object::Contact, "code", DataType::ShortText).operators(&[]));
             let value = json!({"customFields": {"code": "A"}});
             (0..4).for_each(|n| _ = world.edit(Object::Contact, &format!("ct{n}"), &value));
         });
         crm.wait(INTERVAL);
         mirror.sync(&crm).await;
-        crm.sandbox.with_world(|world| world.archive(Object::Contact, key));
+        crm.sandbox.with_world(|world| world.fields().archive(Object::Contact, key));
         crm.wait(INTERVAL);
         mirror.sync(&crm).await;
-        crm.sandbox.with_world(|world| world.reactivate(Object::Contact, key));
+        crm.sandbox.with_world(|world| world.fields().reactivate(Object::Contact, key));
         crm.wait(60);
         let before = crm.clock.now();
         crm.wait(60);

@@ -16,9 +16,9 @@ const HOUR: u64 = 3_600;
 /// So many contacts, of which `c0` is the first, and a company. Every request is sent once.
 async fn mirrored(contacts: usize) -> (Crm, Mirror) {
     let mut world = World::new(noon());
-    world.define(NewField::new(CONTACT, "word", DataType::ShortText));
-    world.define(NewField::new(CONTACT, "must", DataType::ShortText));
-    world.redefine(CONTACT, "must", |field| field.required = true);
+    world.fields().define(NewField::new(CONTACT, "word", DataType::ShortText));
+    world.fields().define(NewField::new(CONTACT, "must", DataType::ShortText));
+    world.fields().redefine(CONTACT, "must", |field| field.required = true);
     for n in 0..contacts {
         world.create(CONTACT, &json!({"id": format!("c{n}"), "name": "Ann", "position": "CEO", "notes": "old"}));
     }
@@ -164,7 +164,7 @@ async fn confirmation_with_an_unknown_key_reads_the_definitions() {
         set_position(&mirror, "c0", "CTO");
         if !known {
             crm.sandbox.with_world(|world| {
-                world.define(NewField::new(CONTACT, "new", DataType::ShortText));
+                world.fields().define(NewField::new(CONTACT, "new", DataType::ShortText));
                 // The version stays, so that the update is accepted.
                 let version = world.detail_json(CONTACT, "c0").unwrap()["etag"].clone();
                 world.edit(CONTACT, "c0", &json!({"etag": version, "customFields": {"new": "value"}}));

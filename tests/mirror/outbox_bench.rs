@@ -14,7 +14,7 @@ fn world() -> World {
     for object in Object::ALL {
         for data_type in DataType::ALL {
             let key = data_type.as_str().to_lowercase();
-            world.define(NewField::new(object, &key, data_type).options(&["x", "y"]));
+            world.fields().define(NewField::new(object, &key, data_type).options(&["x", "y"]));
         }
     }
     for id in ["a", "b"] {

@@ -133,9 +133,11 @@ fn world() -> World {
     for data_type in DataType::ALL {
         let options: &[&str] = if data_type.is_select() { &OPTIONS } else { &[] };
         for clearable in [true, false] {
-            world.define(NewField::new(Object::Contact, &key(data_type, clearable), data_type).options(options));
+            world
+                .fields()
+                .define(NewField::new(Object::Contact, &key(data_type, clearable), data_type).options(options));
         }
-        world.redefine(Object::Contact, &key(data_type, false), |field| field.required = true);
+        world.fields().redefine(Object::Contact, &key(data_type, false), |field| field.required = true);
     }
     world.create(Object::Contact, &json!({"id": "ct", "name": "Ann", "position": "CEO"}));
     world.create(Object::Company, &json!({"id": "co", "name": "Acme", "industry": "Food"}));

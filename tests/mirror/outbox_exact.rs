@@ -18,7 +18,7 @@ fn world() -> World {
     let mut world = World::new(noon());
     for data_type in DataType::ALL {
         let key = data_type.as_str().to_lowercase();
-        world.define(NewField::new(CONTACT, &key, data_type).options(&["x", "1.5"]));
+        world.fields().define(NewField::new(CONTACT, &key, data_type).options(&["x", "1.5"]));
     }
     for id in ["a", "b"] {
         world.create(CONTACT, &json!({"id": id, "name": "Ann", "position": "CEO", "language": "en", "notes": "old"}));

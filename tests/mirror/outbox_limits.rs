@@ -16,7 +16,7 @@ const HOUR: u64 = 3_600;
 
 async fn mirrored(contacts: usize) -> (Crm, Mirror) {
     let mut world = World::new(noon());
-    world.define(NewField::new(CONTACT, "word", DataType::ShortText));
+    world.fields().define(NewField::new(CONTACT, "word", DataType::ShortText));
     for n in 0..contacts {
         world.create(CONTACT, &json!({"id": format!("c{n:03}"), "name": "Ann", "position": "CEO"}));
     }

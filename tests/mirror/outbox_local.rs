@@ -19,13 +19,13 @@ fn world() -> World {
     for object in Object::ALL {
         for data_type in DataType::ALL {
             let key = data_type.as_str().to_lowercase();
-            world.define(NewField::new(object, &key, data_type).options(&["x=Ex", "y", "it's"]));
+            world.fields().define(NewField::new(object, &key, data_type).options(&["x=Ex", "y", "it's"]));
         }
-        world.define(NewField::new(object, "fixed", DataType::ShortText).read_only());
-        world.define(NewField::new(object, "must", DataType::ShortText));
-        world.redefine(object, "must", |field| field.required = true);
-        world.define(NewField::new(object, "old", DataType::ShortText));
-        world.archive(object, "old");
+        world.fields().define(NewField::new(object, "fixed", DataType::ShortText).read_only());
+        world.fields().define(NewField::new(object, "must", DataType::ShortText));
+        world.fields().redefine(object, "must", |field| field.required = true);
+        world.fields().define(NewField::new(object, "old", DataType::ShortText));
+        world.fields().archive(object, "old");
     }
     let custom = json!({"short_text": "s", "decimal": "1.50", "must": "m", "multi_select": ["x"], "boolean": true,
                         "datetime": "2026-01-02T03:04:05.000Z"});
@@ -285,7 +285,7 @@ async fn fifteen_hundred_fields_can_be_edited_in_a_stock_shell() {
     let mut world = World::new(noon());
     for n in 0..fields {
         let data_type = [DataType::ShortText, DataType::MultiSelect, DataType::DateTime][n % 3];
-        world.define(NewField::new(CONTACT, &format!("f{n:04}"), data_type).options(&["a", "b"]));
+        world.fields().define(NewField::new(CONTACT, &format!("f{n:04}"), data_type).options(&["a", "b"]));
     }
     world.create(CONTACT, &json!({"id": "ct", "customFields": {"f0000": "x"}}));
     let (_crm, mirror) = mirrored(world).await;
@@ -313,7 +313,7 @@ async fn hostile_keys_and_ids_can_be_edited() {
     let keys = ["x'); DROP TABLE outbox; --", "a\"b", "$.a", "line\nbreak"];
     let id = "x'; DELETE FROM contacts; --\"";
     for key in keys {
-        world.define(NewField::new(CONTACT, key, DataType::SingleSelect).options(&["'\"", "b"]));
+        world.fields().define(NewField::new(CONTACT, key, DataType::SingleSelect).options(&["'\"", "b"]));
     }
     world.create(CONTACT, &json!({"id": id, "name": "Eve"}));
     let (_crm, mirror) = mirrored(world).await;

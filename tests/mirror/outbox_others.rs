@@ -111,7 +111,7 @@ async fn edits_refused_together_are_sent_one_by_one() {
     sql(&mirror, "UPDATE contacts_full SET cf_short_text = 's' WHERE id = 'a'");
     set_position(&mirror, "a", "CTO");
     // The field has become read-only, which the mirror has not read yet.
-    crm.sandbox.with_world(|world| world.redefine(CONTACT, "short_text", |field| field.writable = false));
+    crm.sandbox.with_world(|world| world.fields().redefine(CONTACT, "short_text", |field| field.writable = false));
     let report = push(&mirror, &crm).await;
     assert_eq!(states(&mirror), "applied rejected applied");
     assert_eq!((report.push.sent, report.push.applied, report.push.rejected), (4, 2, 1));
@@ -249,7 +249,7 @@ async fn edit_without_an_answer_whose_field_was_archived_says_that_it_may_have_b
         crm.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH"));
         let _ = mirror.run(&crm, &Job::Push).await;
         assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("sending", 1));
-        crm.sandbox.with_world(|world| world.archive(CONTACT, "short_text"));
+        crm.sandbox.with_world(|world| world.fields().archive(CONTACT, "short_text"));
         crm.wait(25 * 3_600);
         if knows {
             mirror.settings.write_back = false;

@@ -20,7 +20,7 @@ const STEP: i32 = 100;
 
 async fn mirrored(contacts: usize) -> Mirror {
     let mut world = World::new(noon());
-    world.define(NewField::new(Object::Contact, "word", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "word", DataType::ShortText));
     for n in 0..contacts {
         world.create(Object::Contact, &json!({"id": format!("c{n:04}"), "name": "Ann", "notes": "old"}));
     }
@@ -93,7 +93,7 @@ async fn with_every_type() -> Mirror {
     let mut world = World::new(noon());
     for object in Object::ALL {
         for data_type in DataType::ALL {
-            world.define(NewField::new(object, data_type.as_str(), data_type).options(&["a"]));
+            world.fields().define(NewField::new(object, data_type.as_str(), data_type).options(&["a"]));
         }
     }
     let crm = Crm::serve(world).await;

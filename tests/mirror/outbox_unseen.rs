@@ -187,7 +187,7 @@ async fn prepared(case: &Case) -> (Crm, Mirror) {
     let is_new = |key: &str| case.knowledge == Knowledge::NewField && key == FIELDS[case.field].1;
     for (key, data_type) in [("long", DataType::LongText), ("number", DataType::Integer)] {
         if !is_new(key) {
-            world.define(NewField::new(CONTACT, key, data_type));
+            world.fields().define(NewField::new(CONTACT, key, data_type));
         }
     }
     for id in ["a", "b"] {
@@ -213,7 +213,7 @@ async fn prepared(case: &Case) -> (Crm, Mirror) {
             crm.sandbox.with_world(|world| {
                 for (key, data_type) in [("long", DataType::LongText), ("number", DataType::Integer)] {
                     if is_new(key) {
-                        world.define(NewField::new(CONTACT, key, data_type));
+                        world.fields().define(NewField::new(CONTACT, key, data_type));
                         world.edit(CONTACT, "a", &body(case.field, &value(case.field, "theirs", 1)));
                     }
                 }

@@ -82,7 +82,7 @@ pub fn define(world: &mut World) {
             let options: Vec<String> = options.collect();
             let options: Vec<&str> = options.iter().map(String::as_str).collect();
             let options = if data_type.is_select() { &options[..] } else { &[] };
-            world.define(NewField::new(object, field.wire, data_type).options(options));
+            world.fields().define(NewField::new(object, field.wire, data_type).options(options));
         }
     }
 }

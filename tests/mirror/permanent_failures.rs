@@ -21,7 +21,7 @@ fn faults() -> Vec<Fault> {
 
 async fn mirrored() -> (Crm, Mirror) {
     let mut world = World::new(noon());
-    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
     for n in 0..3 {
         world.create(Object::Contact, &json!({"id": format!("ct{n}"), "customFields": {"tier": "a"}}));
     }
@@ -135,7 +135,7 @@ async fn records_with_an_unknown_key_stay_fresh_while_definitions_fail() {
     let (crm, mut mirror) = mirrored().await;
     mirror.tries = 1;
     mirror.settings.details = false;
-    crm.sandbox.with_world(|world| world.define(NewField::new(Object::Contact, "added", DataType::ShortText)));
+    crm.sandbox.with_world(|world| world.fields().define(NewField::new(Object::Contact, "added", DataType::ShortText)));
     crm.sandbox.configure(|settings| settings.page_cap = Some(1));
     crm.sandbox.faults().add(Rule::new(Fault::Status(500)).on(Resource::CustomFields).forever());
     crm.sandbox.clear_log();

@@ -170,7 +170,7 @@ async fn mirrored(small: &Small) -> Result<(), String> {
     let mut world = World::new(noon().minus(Duration::from_secs(100_000)));
     for object in Object::ALL {
         for data_type in DataType::ALL {
-            world.define(NewField::new(object, data_type.as_str(), data_type));
+            world.fields().define(NewField::new(object, data_type.as_str(), data_type));
         }
     }
     for person in &small.contacts {

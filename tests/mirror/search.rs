@@ -9,8 +9,8 @@ use serde_json::json;
 fn world() -> World {
     let mut world = World::new(noon());
     for object in Object::ALL {
-        world.define(NewField::new(object, "motto", DataType::ShortText));
-        world.define(NewField::new(object, "story", DataType::LongText));
+        world.fields().define(NewField::new(object, "motto", DataType::ShortText));
+        world.fields().define(NewField::new(object, "story", DataType::LongText));
     }
     world.create(
         Object::Company,
@@ -125,7 +125,7 @@ async fn index_follows_edits_removals_and_returns() {
 #[tokio::test]
 async fn index_follows_changes_of_custom_fields() {
     let (crm, mirror) = mirrored().await;
-    let archive = |key: &'static str| crm.sandbox.with_world(|world| world.archive(Object::Contact, key));
+    let archive = |key: &'static str| crm.sandbox.with_world(|world| world.fields().archive(Object::Contact, key));
     archive("motto");
     again(&crm, &mirror).await;
     assert_eq!(found(&mirror, "contact_search", "steady"), "ct2");
@@ -133,19 +133,19 @@ async fn index_follows_changes_of_custom_fields() {
     again(&crm, &mirror).await;
     assert_eq!(found(&mirror, "contact_search", "steady"), "");
     crm.sandbox.with_world(|world| {
-        world.reactivate(Object::Contact, "motto");
-        world.reactivate(Object::Contact, "story");
+        world.fields().reactivate(Object::Contact, "motto");
+        world.fields().reactivate(Object::Contact, "story");
     });
     again(&crm, &mirror).await;
     assert_eq!(found(&mirror, "contact_search", "steady"), "ct1 ct2");
     crm.sandbox.with_world(|world| {
-        world.redefine(Object::Contact, "motto", |field| field.data_type = "INTEGER".into());
+        world.fields().redefine(Object::Contact, "motto", |field| field.data_type = "INTEGER".into());
         world.edit(Object::Contact, "ct1", &json!({"customFields": {"motto": 7}}));
     });
     again(&crm, &mirror).await;
     assert_eq!(found(&mirror, "contact_search", "steady"), "ct2");
     crm.sandbox.with_world(|world| {
-        world.redefine(Object::Contact, "motto", |field| field.data_type = "LONG_TEXT".into());
+        world.fields().redefine(Object::Contact, "motto", |field| field.data_type = "LONG_TEXT".into());
         world.edit(Object::Contact, "ct1", &json!({"customFields": {"motto": "Steady again"}}));
     });
     again(&crm, &mirror).await;

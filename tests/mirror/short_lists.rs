@@ -18,7 +18,7 @@ async fn mirrored() -> (Crm, Mirror) {
         world.add_team_member(&json!({"id": format!("tm{n}"), "firstName": format!("Member {n}")}));
     }
     for key in ["tier", "rank"] {
-        world.define(NewField::new(Object::Contact, key, DataType::SingleSelect).options(&["a", "b"]));
+        world.fields().define(NewField::new(Object::Contact, key, DataType::SingleSelect).options(&["a", "b"]));
     }
     world.create(Object::Contact, &json!({"id": "ct", "customFields": {"tier": "a", "rank": "b"}}));
     let crm = Crm::serve(world).await;
@@ -100,7 +100,7 @@ async fn permanently_short_list_is_not_read_in_every_run() {
 async fn definition_missing_in_two_lists_an_hour_apart_is_archived() {
     let (crm, mirror) = mirrored().await;
     let status = "SELECT group_concat(key || ' ' || status, ', ' ORDER BY key) FROM custom_field_definitions";
-    crm.sandbox.with_world(|world| world.undefine(Object::Contact, "tier"));
+    crm.sandbox.with_world(|world| world.fields().undefine(Object::Contact, "tier"));
     crm.wait(6 * 3600);
     mirror.sync(&crm).await;
     assert_eq!(mirror.one(status), "'rank ACTIVE, tier ACTIVE'");
@@ -121,7 +121,9 @@ async fn definition_missing_in_two_lists_an_hour_apart_is_archived() {
 async fn short_lists_that_lack_too_much_are_refused() {
     let mut world = World::new(noon());
     (0..60).for_each(|n| _ = world.add_team_member(&json!({"id": format!("tm{n:02}"), "firstName": "Member"})));
-    (0..37).for_each(|n| _ = world.define(NewField::new(Object::Contact, &format!("f{n:02}"), DataType::ShortText)));
+    (0..37).for_each(|n| {
+        _ = world.fields().define(NewField::new(Object::Contact, &format!("f{n:02}"), DataType::ShortText))
+    });
     let crm = Crm::serve(world).await;
     let mirror = Mirror::one_at_a_time();
     mirror.sync(&crm).await;
@@ -162,17 +164,17 @@ async fn changes_of_definitions_and_options_are_counted() {
     let (crm, mirror) = mirrored().await;
     let fields = Job::sync().of(&[Resource::CustomFields]);
     crm.sandbox.with_world(|world| {
-        world.define(NewField::new(Object::Company, "size", DataType::Integer));
-        world.archive(Object::Contact, "rank");
-        world.relabel(Object::Contact, "tier", "The tier");
+        world.fields().define(NewField::new(Object::Company, "size", DataType::Integer));
+        world.fields().archive(Object::Contact, "rank");
+        world.fields().relabel(Object::Contact, "tier", "The tier");
         let choice = |value: &str, label: &str| Choice { value: value.into(), label: Some(label.into()) };
-        world.set_options(Object::Contact, "tier", vec![choice("a", "Best"), choice("c", "New")]);
+        world.fields().set_options(Object::Contact, "tier", vec![choice("a", "Best"), choice("c", "New")]);
     });
     crm.wait(600);
     let report = mirror.run(&crm, &fields).await.unwrap();
     let expected = DefinitionChanges { added: 1, archived: 1, restored: 0, changed: 1, options: 3 };
     assert_eq!(report.definitions, expected, "a relabelled, a removed and an added option");
-    crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "rank"));
+    crm.sandbox.with_world(|world| world.fields().reactivate(Object::Contact, "rank"));
     crm.wait(600);
     let report = mirror.run(&crm, &fields).await.unwrap();
     assert_eq!(report.definitions, DefinitionChanges { restored: 1, ..DefinitionChanges::default() });
@@ -187,7 +189,7 @@ async fn definitions_on_many_pages_are_complete() {
         .collect();
     let mut world = World::new(noon());
     for field in fields {
-        world.define(field);
+        world.fields().define(field);
     }
     world.create(Object::Contact, &json!({"id": "ct", "customFields": {"f00": "x", "f22": true}}));
     let crm = Crm::serve(world).await;

@@ -20,9 +20,9 @@ fn many_fields(fields: u64) -> World {
     let mut world = World::new(noon());
     for n in 0..fields {
         world.set_now(noon().plus(Duration::from_secs(n)));
-        world.define(NewField::new(Object::Contact, &format!("field_{n}"), DataType::ShortText));
+        world.fields().define(NewField::new(Object::Contact, &format!("field_{n}"), DataType::ShortText));
     }
-    world.define(NewField::new(Object::Company, "size", DataType::Integer));
+    world.fields().define(NewField::new(Object::Company, "size", DataType::Integer));
     for n in 0..7 {
         world.set_now(noon().plus(Duration::from_secs(20 + n)));
         world.add_team_member(&json!({"id": format!("tm{n}"), "name": format!("Member {n}")}));
@@ -94,7 +94,7 @@ async fn field_that_moves_to_an_earlier_page_between_two_windows_is_not_missed()
     crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
     assert!(mirror.sync(&crm).await.suspension.is_some());
     assert_eq!(pages(&crm, Resource::CustomFields), 3);
-    crm.sandbox.with_world(|world| world.undefine(Object::Contact, "field_0"));
+    crm.sandbox.with_world(|world| world.fields().undefine(Object::Contact, "field_0"));
     crm.wait(3_600);
     run_in_windows(&crm, &mirror, &Job::sync(), 12).await;
     for n in 1..9 {
@@ -108,7 +108,7 @@ async fn field_that_moves_to_an_earlier_page_between_two_windows_is_not_missed()
 async fn list_that_is_applied_in_two_windows_removes_nothing_by_itself() {
     let (crm, mut mirror) = an_hour_pays_for(100, fields_and_members(), 100).await;
     mirror.sync(&crm).await;
-    crm.sandbox.with_world(|world| world.undefine(Object::Contact, "field_4"));
+    crm.sandbox.with_world(|world| world.fields().undefine(Object::Contact, "field_4"));
     crm.wait(86_400);
     // Both contact lists, and the first one once more.
     mirror.limits.limit = Ru::new(3);
@@ -214,7 +214,7 @@ async fn three_requests_an_hour_keep_a_small_workspace_exact() {
         for id in ["ct20", "ct21"] {
             world.remove(Object::Contact, id);
         }
-        world.define(NewField::new(Object::Contact, "late", DataType::ShortText));
+        world.fields().define(NewField::new(Object::Contact, "late", DataType::ShortText));
     });
     crm.wait(3_600);
     assert!(mirror.run(&crm, &Job::resync()).await.unwrap().suspension.is_some());
@@ -401,7 +401,7 @@ async fn sweep_of_the_schedule_reads_no_definitions_that_are_not_paid_for() {
     assert_eq!(pages(&crm, Resource::CustomFields), 0);
     assert!(!crm.sandbox.log().entries().is_empty());
     crm.wait(86_400);
-    crm.sandbox.with_world(|world| world.define(NewField::new(Object::Company, "late", DataType::Integer)));
+    crm.sandbox.with_world(|world| world.fields().define(NewField::new(Object::Company, "late", DataType::Integer)));
     assert!(mirror.run(&crm, &Job::resync()).await.unwrap().suspension.is_some());
     assert_eq!(pages(&crm, Resource::CustomFields), 3);
     // What the person wanted goes on in the next windows, without a person.
@@ -423,7 +423,7 @@ async fn unknown_key_is_asked_for_in_the_next_window() {
     (mirror.limits.limit, mirror.limits.window) = (Ru::new(1), DAY);
     crm.wait(86_400);
     crm.sandbox.with_world(|world| {
-        world.define(NewField::new(Object::Contact, "late", DataType::ShortText));
+        world.fields().define(NewField::new(Object::Contact, "late", DataType::ShortText));
         world.edit(Object::Contact, "ct1", &json!({"customFields": {"late": "x"}}));
     });
     // Half of a unit pays for the four pages that were read in eight days; until then, no schedule reads them.

@@ -16,8 +16,8 @@ async fn lived_in() -> (Crm, Mirror) {
     let mut world = generate(5, 120, 20, noon());
     for data_type in DataType::ALL {
         let key = format!("Own {}", data_type.as_str());
-        world.define(NewField::new(Object::Contact, &key, data_type).options(&["a"]));
-        world.define(NewField::new(Object::Company, &key, data_type).options(&["a"]));
+        world.fields().define(NewField::new(Object::Contact, &key, data_type).options(&["a"]));
+        world.fields().define(NewField::new(Object::Company, &key, data_type).options(&["a"]));
     }
     let ids = world.ids(Object::Contact.resource());
     world.set_raw(Object::Contact, &ids[0], "name", "7");
@@ -25,7 +25,7 @@ async fn lived_in() -> (Crm, Mirror) {
     let mirror = Mirror::empty();
     mirror.sync(&crm).await;
     crm.sandbox.with_world(|world| {
-        world.archive(Object::Contact, "Own DECIMAL");
+        world.fields().archive(Object::Contact, "Own DECIMAL");
         world.remove(Object::Contact, &ids[1]);
         world.edit(
             Object::Contact,

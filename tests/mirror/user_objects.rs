@@ -116,22 +116,24 @@ async fn play(steps: Vec<Step>) {
     for step in steps {
         match step {
             Step::Define(key) => crm.sandbox.with_world(|world| {
-                if !world.redefine(Object::Contact, KEYS[key], |_| {}) {
+                if !world.fields().redefine(Object::Contact, KEYS[key], |_| {}) {
                     let field = NewField::new(Object::Contact, KEYS[key], DataType::ShortText);
-                    world.define(field.options(&["x", "y"]));
+                    world.fields().define(field.options(&["x", "y"]));
                 }
             }),
             Step::Archive(key) => crm.sandbox.with_world(|world| {
-                world.archive(Object::Contact, KEYS[key]);
+                world.fields().archive(Object::Contact, KEYS[key]);
             }),
             Step::Reactivate(key) => crm.sandbox.with_world(|world| {
-                world.reactivate(Object::Contact, KEYS[key]);
+                world.fields().reactivate(Object::Contact, KEYS[key]);
             }),
             Step::Retype(key, data_type) => crm.sandbox.with_world(|world| {
-                world.redefine(Object::Contact, KEYS[key], |definition| definition.data_type = TYPES[data_type].into());
+                world
+                    .fields()
+                    .redefine(Object::Contact, KEYS[key], |definition| definition.data_type = TYPES[data_type].into());
             }),
             Step::Undefine(key) => crm.sandbox.with_world(|world| {
-                world.undefine(Object::Contact, KEYS[key]);
+                world.fields().undefine(Object::Contact, KEYS[key]);
             }),
             Step::Value(key) => crm.sandbox.with_world(|world| {
                 world.edit(Object::Contact, "ct1", &json!({"customFields": {KEYS[key]: "7"}}));
@@ -159,7 +161,7 @@ fn no_run_fails_because_of_user_views_after_column_changes() {
 #[tokio::test]
 async fn view_with_a_missing_column_is_reported_and_works_once_it_is_restored() {
     let mut world = World::new(noon());
-    world.define(NewField::new(Object::Contact, "a", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "a", DataType::ShortText));
     world.create(Object::Contact, &json!({"id": "ct1", "name": "One", "customFields": {"a": "x"}}));
     let crm = Crm::serve(world).await;
     let mirror = Mirror::one_at_a_time();
@@ -169,21 +171,21 @@ async fn view_with_a_missing_column_is_reported_and_works_once_it_is_restored() 
         own.execute_batch(sql).unwrap();
     }
     assert_eq!(broken(&mirror), []);
-    crm.sandbox.with_world(|world| world.archive(Object::Contact, "a"));
+    crm.sandbox.with_world(|world| world.fields().archive(Object::Contact, "a"));
     synced(&mirror, &crm).await;
-    crm.sandbox.with_world(|world| world.define(NewField::new(Object::Contact, "new", DataType::Decimal)));
+    crm.sandbox.with_world(|world| world.fields().define(NewField::new(Object::Contact, "new", DataType::Decimal)));
     synced(&mirror, &crm).await;
     let found = broken(&mirror);
     assert_eq!(found.iter().map(|object| object.name.as_str()).collect::<Vec<_>>(), ["p_a", "p_two"]);
     assert_eq!(not_kept(&mirror), ["index p_by_a"]);
     assert!(found[0].why.contains("cf_a"), "{found:?}");
-    crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "a"));
+    crm.sandbox.with_world(|world| world.fields().reactivate(Object::Contact, "a"));
     synced(&mirror, &crm).await;
     assert_eq!(broken(&mirror), []);
     assert_eq!(mirror.one("SELECT cf_a FROM p_a"), "'x'");
     assert_eq!(mirror.one("SELECT count(*) FROM sqlite_schema WHERE name = 'p_by_a'"), "1");
     // Another type means another column: the index goes with the old one.
-    crm.sandbox.with_world(|world| world.redefine(Object::Contact, "a", |d| d.data_type = "LONG_TEXT".into()));
+    crm.sandbox.with_world(|world| world.fields().redefine(Object::Contact, "a", |d| d.data_type = "LONG_TEXT".into()));
     synced(&mirror, &crm).await;
     assert_eq!(broken(&mirror), []);
     assert_eq!(not_kept(&mirror), [""; 0]);
@@ -224,7 +226,7 @@ async fn user_indexes_and_triggers_that_are_in_the_way_are_named_and_dropped() {
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
     assert_eq!(not_kept(&mirror), ["index p_plain", "trigger p_delete"], "what stands in the way of a row goes");
-    crm.sandbox.with_world(|world| world.define(NewField::new(Object::Contact, "new", DataType::Decimal)));
+    crm.sandbox.with_world(|world| world.fields().define(NewField::new(Object::Contact, "new", DataType::Decimal)));
     synced(&mirror, &crm).await;
     assert_eq!(not_kept(&mirror), ["index p_plain"], "a trigger stands in the way of a column");
     assert_eq!(mirror.one("SELECT count(*) FROM sqlite_schema WHERE name = 'p_own'"), "1");

@@ -29,12 +29,12 @@ async fn workspace(options: ViewOptions) -> (Crm, Mirror) {
         ("fee", DataType::Decimal),
         ("story", DataType::LongText),
     ] {
-        world.define(NewField::new(Object::Contact, key, data_type).options(&["gold", "tin"]));
+        world.fields().define(NewField::new(Object::Contact, key, data_type).options(&["gold", "tin"]));
     }
     let choice = |value: &str, label: Option<&str>| Choice { value: value.into(), label: label.map(Into::into) };
     let options_of_tier = vec![choice("gold", Some("It's \"Gold\"")), choice("tin", None)];
-    world.set_options(Object::Contact, "tier", options_of_tier.clone());
-    world.set_options(Object::Contact, "topics", options_of_tier);
+    world.fields().set_options(Object::Contact, "tier", options_of_tier.clone());
+    world.fields().set_options(Object::Contact, "topics", options_of_tier);
     world.create(Object::Company, &json!({"id": "co1", "name": "Acme"}));
     for n in 0..3 {
         let tier = if n == 0 { "gold" } else { "tin" };
@@ -72,7 +72,7 @@ async fn views_from_files_follow_the_files_and_the_columns() {
     assert_eq!(names(&found), ["b.sql", "c.sql"]);
     assert!(found[1].why.contains("only CREATE VIEW"), "{found:?}");
 
-    crm.sandbox.with_world(|world| world.archive(Object::Contact, "fee"));
+    crm.sandbox.with_world(|world| world.fields().archive(Object::Contact, "fee"));
     fs::remove_file(folder.path().join("b.sql")).unwrap();
     file("c.sql", "CREATE VIEW fine AS SELECT 1 AS one");
     later(&mirror, &crm).await;
@@ -80,7 +80,7 @@ async fn views_from_files_follow_the_files_and_the_columns() {
     assert_eq!((found[0].kind.as_str(), names(&found)), ("file", vec!["a.sql"]));
     assert_eq!(mirror.one("SELECT one FROM fine"), "1");
 
-    crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "fee"));
+    crm.sandbox.with_world(|world| world.fields().reactivate(Object::Contact, "fee"));
     later(&mirror, &crm).await;
     assert_eq!(broken(&mirror), []);
     assert_eq!(mirror.one("SELECT cf_fee FROM rich LIMIT 1"), "'1.50'");
@@ -112,7 +112,7 @@ async fn configured_indexes_serve_filters_and_an_unknown_column_is_named() {
         assert!(plan.contains(&format!("INDEX {index} ")), "{table}.{column}: {plan}");
     }
     assert_eq!(names(&broken(&mirror)), ["contacts.cf_later"]);
-    crm.sandbox.with_world(|world| world.define(NewField::new(Object::Contact, "later", DataType::Integer)));
+    crm.sandbox.with_world(|world| world.fields().define(NewField::new(Object::Contact, "later", DataType::Integer)));
     later(&mirror, &crm).await;
     assert_eq!(broken(&mirror), []);
     assert_eq!(mirror.one("SELECT count(*) FROM sqlite_schema WHERE name = 'ix_contacts_cf_later'"), "1");
@@ -129,7 +129,7 @@ async fn archived_columns_that_are_kept_stay_in_the_views_with_their_last_values
     let (crm, mirror) = workspace(ViewOptions { keep_archived: true, ..ViewOptions::default() }).await;
     crm.sandbox.with_world(|world| {
         for key in ["tier", "topics", "fee", "story"] {
-            world.archive(Object::Contact, key);
+            world.fields().archive(Object::Contact, key);
         }
     });
     crm.wait(INTERVAL);
@@ -148,7 +148,7 @@ async fn archived_columns_that_are_kept_stay_in_the_views_with_their_last_values
     let refused = edit.execute("UPDATE contacts_full SET cf_tier = 'tin' WHERE id = 'ct0'", []).unwrap_err();
     assert!(refused.to_string().contains("cf_tier is archived"), "{refused}");
     edit.execute("UPDATE contacts_full SET position = 'New' WHERE id = 'ct0'", []).unwrap();
-    crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "tier"));
+    crm.sandbox.with_world(|world| world.fields().reactivate(Object::Contact, "tier"));
     later(&mirror, &crm).await;
     assert_eq!(mirror.one("SELECT cf_tier FROM contacts_full WHERE id = 'ct0'"), "'gold'");
 }
@@ -167,9 +167,9 @@ async fn columns_of_labels_say_what_values_are_called() {
     assert!(refused.to_string().contains("derived from cf_tier"), "{refused}");
     crm.sandbox.with_world(|world| {
         let choice = Choice { value: "gold".into(), label: Some("Best".into()) };
-        world.set_options(Object::Contact, "tier", vec![choice]);
+        world.fields().set_options(Object::Contact, "tier", vec![choice]);
         // The name of the label column is taken: the field gets another one.
-        world.define(NewField::new(Object::Contact, "tier_label", DataType::ShortText));
+        world.fields().define(NewField::new(Object::Contact, "tier_label", DataType::ShortText));
         world.edit(Object::Contact, "ct1", &json!({"customFields": {"tier": null, "tier_label": "mine"}}));
     });
     later(&mirror, &crm).await;
@@ -217,7 +217,7 @@ async fn lookup_views_have_the_same_rows_and_are_read_by_key() {
 #[tokio::test]
 async fn trigrams_find_parts_of_words_and_japanese() {
     let mut world = World::new(noon());
-    world.define(NewField::new(Object::Contact, "memo", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "memo", DataType::ShortText));
     for (id, name, memo) in [("ct1", "Ada Lovelace", "東京都庁で会議"), ("ct2", "Grace Hopper", "nothing")] {
         world.create(Object::Contact, &json!({"id": id, "name": name, "customFields": {"memo": memo}}));
     }

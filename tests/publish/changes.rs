@@ -113,7 +113,7 @@ async fn more_than_one_batch_is_published_completely() {
 async fn with_field(data_type: DataType) -> Option<(Crm, Mirror, Postgres)> {
     let postgres = Postgres::start().await?;
     let mut world = World::new(noon());
-    world.define(NewField::new(Object::Contact, "tier", data_type).options(&["a", "b"]));
+    world.fields().define(NewField::new(Object::Contact, "tier", data_type).options(&["a", "b"]));
     for n in 0..5 {
         let value = if n < 3 { json!({"tier": "a"}) } else { json!({}) };
         world.create(Object::Contact, &json!({"id": format!("c{n}"), "name": "N", "customFields": value}));
@@ -139,12 +139,12 @@ async fn follow(crm: &Crm, mirror: &Mirror, postgres: &Postgres) {
 async fn added_archived_and_restored_fields_are_published_and_views_keep_working() {
     let Some((crm, mirror, postgres)) = with_field(DataType::SingleSelect).await else { return };
     postgres.run("CREATE VIEW crm.people AS SELECT id, cf_tier FROM crm.contacts").await;
-    crm.sandbox.with_world(|world| world.archive(Object::Contact, "tier"));
+    crm.sandbox.with_world(|world| world.fields().archive(Object::Contact, "tier"));
     follow(&crm, &mirror, &postgres).await;
     assert_eq!(postgres.one("SELECT count(cf_tier) FROM crm.people").await, "3", "the view shows the last values");
     crm.sandbox.with_world(|world| {
         world.edit(Object::Contact, "c0", &json!({"position": "P"}));
-        world.define(NewField::new(Object::Contact, "added", DataType::Decimal));
+        world.fields().define(NewField::new(Object::Contact, "added", DataType::Decimal));
         world.edit_silently(
             Object::Contact,
             "c4",
@@ -157,13 +157,13 @@ async fn added_archived_and_restored_fields_are_published_and_views_keep_working
         "12345678901234567890.0123456789"
     );
     crm.sandbox.with_world(|world| {
-        world.reactivate(Object::Contact, "tier");
+        world.fields().reactivate(Object::Contact, "tier");
         world.edit_silently(Object::Contact, "c1", &json!({"customFields": {"tier": "b"}}));
         world.edit_silently(Object::Contact, "c2", &json!({"customFields": {"tier": null}}));
     });
     follow(&crm, &mirror, &postgres).await;
     assert_eq!(postgres.one("SELECT string_agg(cf_tier, ',' ORDER BY id) FROM crm.people").await, "a,b");
-    crm.sandbox.with_world(|world| world.relabel(Object::Contact, "tier", "It's a \\ \"Tier\""));
+    crm.sandbox.with_world(|world| world.fields().relabel(Object::Contact, "tier", "It's a \\ \"Tier\""));
     follow(&crm, &mirror, &postgres).await;
     let comment = "SELECT col_description('crm.contacts'::regclass, attnum) FROM pg_attribute
                    WHERE attrelid = 'crm.contacts'::regclass AND attname = 'cf_tier'";
@@ -175,7 +175,7 @@ async fn retyped_field_has_a_new_column_and_views_keep_the_old_values() {
     let Some((crm, mirror, postgres)) = with_field(DataType::SingleSelect).await else { return };
     postgres.run("CREATE VIEW crm.people AS SELECT id, cf_tier FROM crm.contacts").await;
     crm.sandbox.with_world(|world| {
-        world.redefine(Object::Contact, "tier", |field| field.data_type = "INTEGER".into());
+        world.fields().redefine(Object::Contact, "tier", |field| field.data_type = "INTEGER".into());
         for n in 0..4 {
             world.edit(Object::Contact, &format!("c{n}"), &json!({"customFields": {"tier": n}}));
         }
@@ -191,12 +191,12 @@ async fn retyped_field_has_a_new_column_and_views_keep_the_old_values() {
     assert_eq!(postgres.one("SELECT count(cf_tier) FROM crm.people").await, "3");
     // To a type that PostgreSQL stores in the same way: the values differ nevertheless.
     crm.sandbox.with_world(|world| {
-        world.redefine(Object::Contact, "tier", |field| field.data_type = "SHORT_TEXT".into());
+        world.fields().redefine(Object::Contact, "tier", |field| field.data_type = "SHORT_TEXT".into());
         world.edit(Object::Contact, "c1", &json!({"customFields": {"tier": "words"}}));
     });
     follow(&crm, &mirror, &postgres).await;
     crm.sandbox.with_world(|world| {
-        world.redefine(Object::Contact, "tier", |field| field.data_type = "SINGLE_SELECT".into());
+        world.fields().redefine(Object::Contact, "tier", |field| field.data_type = "SINGLE_SELECT".into());
         world.edit(Object::Contact, "c1", &json!({"customFields": {"tier": null}}));
         world.edit(Object::Contact, "c2", &json!({"customFields": {"tier": "b"}}));
     });
@@ -241,7 +241,7 @@ async fn columns_of_labels_and_of_archived_fields_are_published_and_follow() {
     let Some(postgres) = Postgres::start().await else { return };
     let mut world = World::new(noon());
     for (key, data_type) in [("tier", DataType::SingleSelect), ("fee", DataType::Decimal)] {
-        world.define(NewField::new(Object::Contact, key, data_type).options(&["gold", "tin"]));
+        world.fields().define(NewField::new(Object::Contact, key, data_type).options(&["gold", "tin"]));
     }
     for n in 0..4 {
         let fields = json!({"tier": if n < 2 { "gold" } else { "tin" }, "fee": "1.50"});
@@ -258,8 +258,8 @@ async fn columns_of_labels_and_of_archived_fields_are_published_and_follow() {
     assert_equal(&mirror, &postgres).await;
     crm.sandbox.with_world(|world| {
         let choice = Choice { value: "gold".into(), label: Some("Best".into()) };
-        world.set_options(Object::Contact, "tier", vec![choice]);
-        world.archive(Object::Contact, "fee");
+        world.fields().set_options(Object::Contact, "tier", vec![choice]);
+        world.fields().archive(Object::Contact, "fee");
     });
     follow(&crm, &mirror, &postgres).await;
     let labels = "SELECT string_agg(cf_tier_label || cf_fee, ' ' ORDER BY id) FROM crm.contacts";

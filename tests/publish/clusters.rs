@@ -83,7 +83,7 @@ async fn pooler_in_both_modes_gives_the_same_result_and_its_other_clients_keep_t
         assert_eq!(report.comparison.unwrap().differences, 0);
         crm.sandbox.with_world(|world| {
             let key = format!("in_{mode}");
-            world.define(NewField::new(Object::Contact, &key, DataType::Decimal));
+            world.fields().define(NewField::new(Object::Contact, &key, DataType::Decimal));
             for id in world.ids(Resource::Contacts).iter().take(9) {
                 world.edit(Object::Contact, id, &json!({"position": mode, "customFields": {key.as_str(): "1.50"}}));
             }

@@ -47,19 +47,19 @@ pub fn happen(rng: &mut Rng, world: &mut World) {
             world.remove(object, &id);
         }
         2 if now.is_none() => {
-            world.define(NewField::new(object, key, data_type).options(&["a", "b"]));
+            world.fields().define(NewField::new(object, key, data_type).options(&["a", "b"]));
         }
         3 => {
-            world.archive(object, key);
+            world.fields().archive(object, key);
         }
         4 => {
-            world.reactivate(object, key);
+            world.fields().reactivate(object, key);
         }
         5 => {
-            world.redefine(object, key, |field| field.data_type = data_type.as_str().into());
+            world.fields().redefine(object, key, |field| field.data_type = data_type.as_str().into());
         }
         6 => {
-            world.relabel(object, key, &format!("Label {}", rng.u16(..)));
+            world.fields().relabel(object, key, &format!("Label {}", rng.u16(..)));
         }
         7 => {
             let member = world.ids(Resource::TeamMembers);

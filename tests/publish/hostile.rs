@@ -20,7 +20,7 @@ async fn values_that_postgresql_cannot_store_are_null_and_kept_in_extra() {
         ("amount", DataType::Decimal),
         ("tags", DataType::MultiSelect),
     ] {
-        world.define(NewField::new(Object::Contact, key, data_type).options(&["a"]));
+        world.fields().define(NewField::new(Object::Contact, key, data_type).options(&["a"]));
     }
     let company = world.create(Object::Company, &json!({"id": "k\u{0}1", "name": "nul\u{0}company"}));
     world.create(
@@ -105,8 +105,8 @@ async fn values_written_by_users_do_not_stop_publishing() {
 async fn excluded_values_are_nowhere_in_the_database() {
     let Some(postgres) = Postgres::start().await else { return };
     let mut world = generate(5, 20, 3, noon());
-    world.define(NewField::new(Object::Contact, "salary", DataType::Decimal));
-    world.define(NewField::new(Object::Contact, "hidden_tags", DataType::MultiSelect).options(&["s3cret"]));
+    world.fields().define(NewField::new(Object::Contact, "salary", DataType::Decimal));
+    world.fields().define(NewField::new(Object::Contact, "hidden_tags", DataType::MultiSelect).options(&["s3cret"]));
     let ids = world.ids(Resource::Contacts);
     let hide = |world: &mut World, id: &str, n: usize| {
         let custom = json!({"salary": format!("77777777{n}"), "hidden_tags": ["s3cret"]});

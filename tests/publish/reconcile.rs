@@ -15,7 +15,7 @@ use crate::support::{Crm, Mirror, noon};
 async fn published(contacts: usize) -> Option<(Crm, Mirror, Postgres)> {
     let postgres = Postgres::start().await?;
     let mut world = generate(17, contacts, 6, noon());
-    world.define(NewField::new(Object::Contact, "tier", DataType::SingleSelect).options(&["a", "b"]));
+    world.fields().define(NewField::new(Object::Contact, "tier", DataType::SingleSelect).options(&["a", "b"]));
     for id in world.ids(Resource::Contacts) {
         world.edit(Object::Contact, &id, &json!({"customFields": {"tier": "a"}}));
     }
@@ -145,7 +145,7 @@ async fn used_up_column_numbers_replace_the_table() {
         )
         .await;
     crm.sandbox.with_world(|world| {
-        world.define(NewField::new(Object::Contact, "fee", DataType::Decimal));
+        world.fields().define(NewField::new(Object::Contact, "fee", DataType::Decimal));
         let id = world.ids(Resource::Contacts)[0].clone();
         world.edit(Object::Contact, &id, &json!({"customFields": {"fee": "1.50"}}));
     });
@@ -162,7 +162,7 @@ async fn view_that_cannot_follow_is_named_until_it_is_made_again() {
     let Some((crm, mirror, postgres)) = published(10).await else { return };
     postgres.run("CREATE SCHEMA mine; CREATE VIEW mine.tiers AS SELECT id, cf_tier FROM crm.contacts").await;
     crm.sandbox.with_world(|world| {
-        world.redefine(Object::Contact, "tier", |field| field.data_type = "INTEGER".into());
+        world.fields().redefine(Object::Contact, "tier", |field| field.data_type = "INTEGER".into());
     });
     for _ in 0..2 {
         crm.wait(7 * 3600);
@@ -215,7 +215,7 @@ async fn refused_table_stops_no_other_and_is_loaded_once_it_can_be() {
         ))
         .await;
     crm.sandbox.with_world(|world| {
-        world.define(NewField::new(Object::Contact, "fee", DataType::Decimal));
+        world.fields().define(NewField::new(Object::Contact, "fee", DataType::Decimal));
         let (contact, company) = (world.ids(Resource::Contacts)[0].clone(), world.ids(Resource::Companies)[0].clone());
         world.edit(Object::Contact, &contact, &json!({"position": "moved", "customFields": {"fee": "1.50"}}));
         world.edit(Object::Company, &company, &json!({"name": "Moved"}));
@@ -256,8 +256,8 @@ async fn settings_of_the_database_change_nothing() {
         postgres.administer(&format!("ALTER DATABASE {} SET {setting}", postgres.name)).await;
     }
     crm.sandbox.with_world(|world| {
-        world.relabel(Object::Contact, "tier", "It's a \\ \"Tier\"");
-        world.define(NewField::new(Object::Contact, "amount", DataType::Decimal));
+        world.fields().relabel(Object::Contact, "tier", "It's a \\ \"Tier\"");
+        world.fields().define(NewField::new(Object::Contact, "amount", DataType::Decimal));
         let id = world.ids(Resource::Contacts)[0].clone();
         world.edit(Object::Contact, &id, &json!({"notes": "\\ back", "customFields": {"amount": "0.1"}}));
     });
@@ -279,7 +279,7 @@ async fn row_that_is_too_wide_keeps_its_last_values_in_extra() {
     let mut world = World::new(noon());
     let keys: Vec<String> = (0..500).map(|n| format!("f{n}")).collect();
     for key in &keys {
-        world.define(NewField::new(Object::Contact, key, DataType::ShortText));
+        world.fields().define(NewField::new(Object::Contact, key, DataType::ShortText));
     }
     let values = |text: &str| -> serde_json::Value {
         keys.iter().map(|key| (key.clone(), json!(format!("{text} {key}")))).collect::<serde_json::Map<_, _>>().into()
@@ -301,7 +301,7 @@ async fn row_that_is_too_wide_keeps_its_last_values_in_extra() {
 #[tokio::test]
 async fn reader_delays_a_change_of_the_columns_and_is_not_delayed() {
     let Some((crm, mirror, postgres)) = published(12).await else { return };
-    crm.sandbox.with_world(|world| world.define(NewField::new(Object::Contact, "fee", DataType::Decimal)));
+    crm.sandbox.with_world(|world| world.fields().define(NewField::new(Object::Contact, "fee", DataType::Decimal)));
     crm.wait(7 * 3600);
     mirror.sync(&crm).await;
     postgres.run("BEGIN; SELECT count(*) FROM crm.contacts").await;

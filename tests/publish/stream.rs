@@ -207,8 +207,8 @@ fn sent(lines: &[u8]) -> (BTreeMap<String, usize>, Vec<String>) {
 #[tokio::test]
 async fn change_of_a_field_sends_only_what_it_concerns() {
     let mut world = generate(4, 60, 8, noon());
-    world.define(NewField::new(Object::Contact, "level", DataType::SingleSelect).options(&["a", "b"]));
-    world.define(NewField::new(Object::Contact, "marks", DataType::MultiSelect).options(&["a", "b"]));
+    world.fields().define(NewField::new(Object::Contact, "level", DataType::SingleSelect).options(&["a", "b"]));
+    world.fields().define(NewField::new(Object::Contact, "marks", DataType::MultiSelect).options(&["a", "b"]));
     let ids = world.ids(Resource::Contacts);
     for id in &ids[..5] {
         world.edit(Object::Contact, id, &json!({"customFields": {"level": "a", "marks": ["a", "b"]}}));
@@ -229,11 +229,15 @@ async fn change_of_a_field_sends_only_what_it_concerns() {
     assert!(changes >= 10 && !follower.tables["contacts"].types.contains_key("owner_name"));
     type Step = (&'static str, fn(&mut World), usize);
     let steps: [Step; 5] = [
-        ("added", |world| drop(world.define(NewField::new(Object::Contact, "fee", DataType::Decimal))), 0),
-        ("archived", |world| assert!(world.archive(Object::Contact, "level")), 0),
-        ("restored", |world| assert!(world.reactivate(Object::Contact, "level")), 5),
-        ("archived", |world| assert!(world.archive(Object::Contact, "marks")), 0),
-        ("retyped", |world| assert!(world.redefine(Object::Contact, "level", |f| f.data_type = "INTEGER".into())), 0),
+        ("added", |world| drop(world.fields().define(NewField::new(Object::Contact, "fee", DataType::Decimal))), 0),
+        ("archived", |world| assert!(world.fields().archive(Object::Contact, "level")), 0),
+        ("restored", |world| assert!(world.fields().reactivate(Object::Contact, "level")), 5),
+        ("archived", |world| assert!(world.fields().archive(Object::Contact, "marks")), 0),
+        (
+            "retyped",
+            |world| assert!(world.fields().redefine(Object::Contact, "level", |f| f.data_type = "INTEGER".into())),
+            0,
+        ),
     ];
     for (op, step, least) in steps {
         crm.sandbox.with_world(step);

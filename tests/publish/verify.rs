@@ -21,7 +21,7 @@ async fn published(contacts: usize) -> Option<(Crm, Mirror, Postgres)> {
     let mut world = generate(31, contacts, 12, noon());
     for data_type in DataType::ALL {
         let key = format!("typed_{}", data_type.as_str().to_lowercase());
-        world.define(NewField::new(Object::Contact, &key, data_type).options(&["a", "b"]));
+        world.fields().define(NewField::new(Object::Contact, &key, data_type).options(&["a", "b"]));
     }
     let ids = world.ids(Resource::Contacts);
     for (n, id) in ids.iter().enumerate() {

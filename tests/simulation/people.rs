@@ -182,7 +182,7 @@ fn made_a_day_before(script: &Script, start: Instant, first: u32) -> World {
     for object in Object::ALL {
         for (key, data_type) in FIELDS {
             let field = NewField::new(object, key, data_type);
-            world.define(if data_type.is_select() { field.options(&["a", "b", "gold"]) } else { field });
+            world.fields().define(if data_type.is_select() { field.options(&["a", "b", "gold"]) } else { field });
         }
     }
     for (object, count) in [(Object::Contact, script.contacts), (Object::Company, script.companies)] {
@@ -287,16 +287,16 @@ pub fn in_the_crm(world: &mut World, what: &What) {
         }
         What::Archive(f) => {
             if let Some(key) = pick_field(world, *f, false) {
-                world.archive(Object::Contact, key);
+                world.fields().archive(Object::Contact, key);
             }
         }
         What::Reactivate(f) => {
             if let Some(key) = pick_field(world, *f, true) {
-                world.reactivate(Object::Contact, key);
+                world.fields().reactivate(Object::Contact, key);
             }
         }
         What::Relabel(f) => {
-            world.relabel(Object::Contact, FIELDS[*f as usize % FIELDS.len()].0, "Another label");
+            world.fields().relabel(Object::Contact, FIELDS[*f as usize % FIELDS.len()].0, "Another label");
         }
         What::Define(n) => define(world, *n),
         _ => {}
@@ -366,7 +366,7 @@ fn bring_back(world: &mut World, which: u32) {
 fn define(world: &mut World, n: u32) {
     let key = format!("New {}", n % 3);
     if world.definitions().iter().all(|definition| definition.key != key) {
-        world.define(NewField::new(Object::Contact, &key, DataType::ShortText));
+        world.fields().define(NewField::new(Object::Contact, &key, DataType::ShortText));
         if let Some(id) = pick(world, Object::Contact, n) {
             world.edit(Object::Contact, &id, &json!({ "customFields": { key: "new" } }));
         }

@@ -6,6 +6,7 @@
 
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
+use crate::store::derived::indexes::has_standard_indexes;
 use crate::store::derived::options::ViewOptions;
 use crate::store::derived::revision::REVISION;
 use crate::store::error::{Doing, StoreError};
@@ -21,7 +22,7 @@ const SMALL_CACHE_KIB: i32 = 1024;
 impl ReadTx<'_> {
     /// The phase of an object.
     pub fn phase(&self, object: Object) -> Result<Phase, StoreError> {
-        if self.state(&StateKey::Copied(object))? == Some(true) || self.has_standard_indexes(object)? {
+        if self.state(&StateKey::Copied(object))? == Some(true) || has_standard_indexes(self, object)? {
             return Ok(Phase::Kept);
         }
         Ok(Phase::FirstCopy)

@@ -62,15 +62,13 @@ pub(in crate::store) fn configured(
     Ok(None)
 }
 
-impl ReadTx<'_> {
-    /// Whether the indexes of the schema exist. The transaction that ends a first copy builds them, so they prove that
-    /// it ended even if the state entry is lost.
-    pub(in crate::store) fn has_standard_indexes(&self, object: Object) -> Result<bool, StoreError> {
-        self.conn
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1)")
-            .and_then(|mut stmt| stmt.query_row([format!("{}_by_created_at", object.table())], |row| row.get(0)))
-            .doing("look for the indexes")
-    }
+/// Whether the indexes of the schema exist. The transaction that ends a first copy builds them, so they prove that
+/// it ended even if the state entry is lost.
+pub(in crate::store) fn has_standard_indexes(tx: &ReadTx<'_>, object: Object) -> Result<bool, StoreError> {
+    tx.conn
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1)")
+        .and_then(|mut stmt| stmt.query_row([format!("{}_by_created_at", object.table())], |row| row.get(0)))
+        .doing("look for the indexes")
 }
 
 impl DerivedTx<'_> {

@@ -29,46 +29,44 @@ use crate::store::tx::DerivedTx;
 
 const DOING: &str = "keep the search index";
 
-impl ReadTx<'_> {
-    /// What is wrong with the index of an object, as far as a few counts and one search show it; `None` also if there is
-    /// none yet.
-    pub(in crate::store) fn search_damage(&self, object: Object) -> Result<Option<String>, StoreError> {
-        if self.state::<Vec<String>>(&StateKey::Searched(object))?.is_none() {
-            return Ok(None);
-        }
-        let (table, search) = (object.table(), object.search_table());
-        let count = |sql: &str| self.conn.query_row(sql, [], |row| row.get::<_, i64>(0));
-        // SQLite calls a table without its parts a damaged file, and then refuses to write for the rest of the transaction.
-        let parts = PARTS.map(|part| format!("'{search}_{part}'")).join(", ");
-        let parts = count(&format!("SELECT count(*) FROM sqlite_schema WHERE name IN ('{search}', {parts})"));
-        if parts.doing(DOING)? <= PARTS.len() as i64 {
-            return Ok(Some("one of its tables is missing".into()));
-        }
-        let records = count(&format!("SELECT count(*) FROM {table}")).doing(DOING)?;
-        // The pages of the index, which FTS5 numbers by segment and place, and its version, which a connection reads only once.
-        let lost_parts = format!(
-            "SELECT count(*) + (EXISTS (SELECT 1 FROM {search}_data WHERE id >> 37) AND NOT EXISTS (SELECT 1 FROM {search}_idx))
-                + NOT EXISTS (SELECT 1 FROM {search}_config WHERE k = 'version' AND v IN (4, 5))
-             FROM {search}_idx AS i WHERE NOT EXISTS (SELECT 1 FROM {search}_data WHERE id = (i.segid << 37) + (i.pgno >> 1))"
-        );
-        let looked_at = || -> rusqlite::Result<(i64, [i64; 3])> {
-            count(&format!("SELECT count(*) FROM (SELECT 1 FROM {search} WHERE {search} MATCH 'a' LIMIT 1)"))?;
-            let documents = [
-                count(&format!("SELECT count(*) FROM search_documents WHERE object_type = '{object}'"))?,
-                count(&format!("SELECT count(*) FROM {search}_docsize"))?,
-                count(&format!("SELECT count(*) FROM {search}_content"))?,
-            ];
-            Ok((count(&lost_parts)?, documents))
-        };
-        Ok(match looked_at() {
-            Err(error) => Some(error.to_string()),
-            Ok((1.., _)) => Some("parts of it are missing".into()),
-            Ok((_, documents)) => documents
-                .into_iter()
-                .find(|documents| *documents != records)
-                .map(|documents| format!("it has {documents} documents of {records} records")),
-        })
+/// What is wrong with the index of an object, as far as a few counts and one search show it; `None` also if there is
+/// none yet.
+pub(in crate::store) fn search_damage(tx: &ReadTx<'_>, object: Object) -> Result<Option<String>, StoreError> {
+    if tx.state::<Vec<String>>(&StateKey::Searched(object))?.is_none() {
+        return Ok(None);
     }
+    let (table, search) = (object.table(), object.search_table());
+    let count = |sql: &str| tx.conn.query_row(sql, [], |row| row.get::<_, i64>(0));
+    // SQLite calls a table without its parts a damaged file, and then refuses to write for the rest of the transaction.
+    let parts = PARTS.map(|part| format!("'{search}_{part}'")).join(", ");
+    let parts = count(&format!("SELECT count(*) FROM sqlite_schema WHERE name IN ('{search}', {parts})"));
+    if parts.doing(DOING)? <= PARTS.len() as i64 {
+        return Ok(Some("one of its tables is missing".into()));
+    }
+    let records = count(&format!("SELECT count(*) FROM {table}")).doing(DOING)?;
+    // The pages of the index, which FTS5 numbers by segment and place, and its version, which a connection reads only once.
+    let lost_parts = format!(
+        "SELECT count(*) + (EXISTS (SELECT 1 FROM {search}_data WHERE id >> 37) AND NOT EXISTS (SELECT 1 FROM {search}_idx))
+            + NOT EXISTS (SELECT 1 FROM {search}_config WHERE k = 'version' AND v IN (4, 5))
+         FROM {search}_idx AS i WHERE NOT EXISTS (SELECT 1 FROM {search}_data WHERE id = (i.segid << 37) + (i.pgno >> 1))"
+    );
+    let looked_at = || -> rusqlite::Result<(i64, [i64; 3])> {
+        count(&format!("SELECT count(*) FROM (SELECT 1 FROM {search} WHERE {search} MATCH 'a' LIMIT 1)"))?;
+        let documents = [
+            count(&format!("SELECT count(*) FROM search_documents WHERE object_type = '{object}'"))?,
+            count(&format!("SELECT count(*) FROM {search}_docsize"))?,
+            count(&format!("SELECT count(*) FROM {search}_content"))?,
+        ];
+        Ok((count(&lost_parts)?, documents))
+    };
+    Ok(match looked_at() {
+        Err(error) => Some(error.to_string()),
+        Ok((1.., _)) => Some("parts of it are missing".into()),
+        Ok((_, documents)) => documents
+            .into_iter()
+            .find(|documents| *documents != records)
+            .map(|documents| format!("it has {documents} documents of {records} records")),
+    })
 }
 
 impl DerivedTx<'_> {
@@ -130,7 +128,7 @@ impl DerivedTx<'_> {
     /// Builds the indexes anew that another program has damaged, as far as a few counts show it.
     pub(in crate::store) fn mend_searches(&self) -> Result<(), StoreError> {
         for object in Object::ALL {
-            if let Some(why) = self.tx.search_damage(object)? {
+            if let Some(why) = search_damage(self.tx, object)? {
                 self.mend_search(object, &why)?;
             }
         }

@@ -171,13 +171,6 @@ pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts, StoreError> {
     Ok(counts)
 }
 
-impl ReadTx<'_> {
-    /// Edits by state.
-    pub fn edit_counts(&self) -> Result<EditCounts, StoreError> {
-        counts(self)
-    }
-}
-
 /// Whether an edit was applied in the workspace before an accepted one.
 pub fn was_applied_elsewhere(tx: &ReadTx<'_>, edit: i64) -> Result<bool, StoreError> {
     let accepted_after: i64 = tx.state(&StateKey::AcceptedAfter)?.unwrap_or_default();

@@ -8,6 +8,7 @@ use super::objects;
 use crate::model::catalogue::Object;
 use crate::store::derived::indexes::configured;
 use crate::store::derived::options::ViewOptions;
+use crate::store::derived::search::search_damage;
 use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
@@ -38,7 +39,7 @@ pub fn broken(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>, StoreError> {
         }
     }
     for object in Object::ALL {
-        if let Some(why) = tx.search_damage(object)? {
+        if let Some(why) = search_damage(tx, object)? {
             let why = format!("{why}; the next run builds it again");
             broken.push(BrokenObject { kind: "search index".into(), name: object.search_table().into(), why });
         }

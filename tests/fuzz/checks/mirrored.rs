@@ -87,9 +87,11 @@ fn world() -> World {
     for data_type in DataType::ALL {
         let options: &[&str] = if data_type.is_select() { &OPTIONS } else { &[] };
         for clearable in [true, false] {
-            world.define(NewField::new(Object::Contact, &key(data_type, clearable), data_type).options(options));
+            world
+                .fields()
+                .define(NewField::new(Object::Contact, &key(data_type, clearable), data_type).options(options));
         }
-        world.redefine(Object::Contact, &key(data_type, false), |field| field.required = true);
+        world.fields().redefine(Object::Contact, &key(data_type, false), |field| field.required = true);
     }
     for number in 0..4 {
         world.create(Object::Contact, &json!({"id": format!("ct{number}"), "name": "Ann", "position": "CEO"}));

@@ -39,7 +39,7 @@ static BUSY: LazyLock<Busy> = LazyLock::new(|| {
 /// A column to fill, a sweep under way, a detail that failed, counts that are owed.
 async fn busy() -> (Crm, Mirror) {
     let mut world = World::new(noon());
-    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
     for n in 0..8 {
         let contact = json!({"id": format!("ct{n:02}"), "name": "Ann", "customFields": {"tier": "a", "late": "x"}});
         world.create(Object::Contact, &contact);
@@ -55,7 +55,7 @@ async fn busy() -> (Crm, Mirror) {
     mirror.sync(&crm).await;
     crm.wait(6 * 3600);
     crm.sandbox.with_world(|world| {
-        world.define(NewField::new(Object::Contact, "later", DataType::ShortText));
+        world.fields().define(NewField::new(Object::Contact, "later", DataType::ShortText));
         for n in 0..8 {
             let values = json!({"customFields": {"later": format!("v{n}")}});
             world.edit_silently(Object::Contact, &format!("ct{n:02}"), &values);

@@ -199,23 +199,23 @@ impl ChangeContext<'_> {
                 self.changed.note_need_of_sweep();
             }
             WorldChange::Archive(f) => {
-                self.world.archive(Object::Contact, field(*f));
+                self.world.fields().archive(Object::Contact, field(*f));
             }
             WorldChange::Reactivate(f) => {
-                self.world.reactivate(Object::Contact, field(*f));
+                self.world.fields().reactivate(Object::Contact, field(*f));
             }
             WorldChange::Define(n) => {
                 let key = format!("New {}", n % 3);
                 let known = self.world.definitions().iter().any(|d| d.key == key);
                 if !known {
-                    self.world.define(NewField::new(Object::Contact, &key, DataType::ShortText));
+                    self.world.fields().define(NewField::new(Object::Contact, &key, DataType::ShortText));
                     if let Some(id) = self.pick(Object::Contact, *n) {
                         self.world.edit(Object::Contact, &id, &json!({ "customFields": { key: "new" } }));
                     }
                 }
             }
             WorldChange::Relabel(f) => {
-                self.world.relabel(Object::Contact, field(*f), "Another label");
+                self.world.fields().relabel(Object::Contact, field(*f), "Another label");
             }
         }
     }

@@ -20,13 +20,13 @@ fn known(world: &mut World) {
         ("a key", DataType::ShortText),
         ("gone", DataType::ShortText),
     ] {
-        world.define(NewField::new(contact, key, data_type));
+        world.fields().define(NewField::new(contact, key, data_type));
     }
-    world.define(NewField::new(contact, "tier", DataType::SingleSelect).options(&["gold", "silver"]));
-    world.define(NewField::new(contact, "topics", DataType::MultiSelect).options(&["x", "y", "z"]));
-    world.define(NewField::new(contact, "closed", DataType::ShortText).operators(&[]));
-    world.define(NewField::new(contact, "narrow", DataType::Integer).operators(&[Op::Eq]));
-    world.define(NewField::new(Object::Company, "other", DataType::ShortText));
+    world.fields().define(NewField::new(contact, "tier", DataType::SingleSelect).options(&["gold", "silver"]));
+    world.fields().define(NewField::new(contact, "topics", DataType::MultiSelect).options(&["x", "y", "z"]));
+    world.fields().define(NewField::new(contact, "closed", DataType::ShortText).operators(&[]));
+    world.fields().define(NewField::new(contact, "narrow", DataType::Integer).operators(&[Op::Eq]));
+    world.fields().define(NewField::new(Object::Company, "other", DataType::ShortText));
     world.create(
         contact,
         &json!({
@@ -71,7 +71,7 @@ fn known(world: &mut World) {
             &json!({"id": id, "firstName": "Tea", "username": format!("user-{id}"), "status": status}),
         );
     }
-    world.archive(contact, "gone");
+    world.fields().archive(contact, "gone");
 }
 
 /// A path and the ids found, in ascending order.
@@ -228,9 +228,9 @@ async fn small_world(report: &mut Report) {
         let case = async {
             let path = "/contacts?filter[customFields.gone]=g";
             small.get(path).await?.refused(400)?;
-            small.sandbox().world().reactivate(Object::Contact, "gone");
+            small.sandbox().world().fields().reactivate(Object::Contact, "gone");
             let found = small.get(path).await?.must(200)?.ids();
-            small.sandbox().world().archive(Object::Contact, "gone");
+            small.sandbox().world().fields().archive(Object::Contact, "gone");
             same("ids", found, vec!["a".to_string()])
         };
         report.local("a reactivated field can be filtered by again", case).await;

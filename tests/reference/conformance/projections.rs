@@ -37,9 +37,9 @@ fn odd(world: &mut World) {
         ("old", DataType::ShortText),
         ("he said \"hi\"", DataType::ShortText),
     ] {
-        world.define(NewField::new(Object::Contact, key, data_type));
+        world.fields().define(NewField::new(Object::Contact, key, data_type));
     }
-    world.define(NewField::new(Object::Contact, "pick", DataType::SingleSelect).options(&["v=Label"]));
+    world.fields().define(NewField::new(Object::Contact, "pick", DataType::SingleSelect).options(&["v=Label"]));
     world.add_team_member(&json!({"id": "m", "firstName": "Ann", "status": "ACTIVE"}));
     world.create(Object::Company, &json!({"id": "p", "name": "P", "ownerId": "m"}));
     world.create(
@@ -48,7 +48,7 @@ fn odd(world: &mut World) {
             "customFields": {"short": "S", "long": "L", "dec": "1.10", "old": "O"}, "xNew": [1, 2]}),
     );
     world.create(Object::Contact, &json!({"id": "b/ä ?", "companyId": "p"}));
-    world.archive(Object::Contact, "old");
+    world.fields().archive(Object::Contact, "old");
 }
 
 pub async fn run(crm: &Crm, report: &mut Report) {
@@ -271,7 +271,7 @@ async fn versions(crm: &Crm, report: &mut Report) {
         let pick = definition.rows().iter().find(|d| d["key"] == "pick").cloned().unwrap_or_default();
         same("options", pick["options"].clone(), json!([{"value": "v", "label": "Label"}]))?;
         same("operators", pick["allowedOperators"].clone(), json!(["eq", "in", "isNull"]))?;
-        sandbox.world().relabel(Object::Contact, "pick", "Choice");
+        sandbox.world().fields().relabel(Object::Contact, "pick", "Choice");
         let again = crm.get("/custom-field-definitions?objectType=contact").await?.must(200)?;
         let relabelled = again.rows().iter().any(|d| d["key"] == "pick" && d["label"] == "Choice");
         ensure!(relabelled, "the label did not change");

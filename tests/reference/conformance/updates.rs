@@ -17,12 +17,12 @@ fn one_of_each(world: &mut World) {
     for data_type in DataType::ALL {
         let key = data_type.as_str().to_lowercase();
         let field = NewField::new(CONTACT, &key, data_type);
-        world.define(if data_type.is_select() { field.options(&["x", "y", "z"]) } else { field });
+        world.fields().define(if data_type.is_select() { field.options(&["x", "y", "z"]) } else { field });
     }
-    world.define(NewField::new(CONTACT, "fixed", DataType::ShortText).read_only());
-    world.define(NewField::new(CONTACT, "old", DataType::ShortText));
-    world.archive(CONTACT, "old");
-    world.define(NewField::new(Object::Company, "code", DataType::ShortText));
+    world.fields().define(NewField::new(CONTACT, "fixed", DataType::ShortText).read_only());
+    world.fields().define(NewField::new(CONTACT, "old", DataType::ShortText));
+    world.fields().archive(CONTACT, "old");
+    world.fields().define(NewField::new(Object::Company, "code", DataType::ShortText));
     let old = "2026-01-01T00:00:00.000Z";
     world.create(
         CONTACT,
