@@ -15,6 +15,7 @@ CREATE TABLE team_members (
     status TEXT, -- ACTIVE, INACTIVE, SUSPENDED or PENDING
     created_at TEXT, -- when the member was created
     updated_at TEXT, -- when the member last changed
+    etag TEXT, -- version token of the member, its quotes included
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     synced_at TEXT NOT NULL -- when the answer that this row was last written from was asked for, UTC
 ) STRICT;

@@ -98,6 +98,7 @@ impl Maker {
             let created = self.ago(HISTORY);
             self.put(&mut member, "createdAt", Cell::Time(created));
             self.put(&mut member, "updatedAt", Cell::Time(created));
+            self.put(&mut member, "etag", Cell::Etag(created));
             self.world.table_mut(Resource::TeamMembers).put(member);
             self.members.push(id);
         }

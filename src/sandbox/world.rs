@@ -136,6 +136,7 @@ impl World {
         let now = self.tick();
         self.change(Resource::TeamMembers, id, |world, record| {
             world.set_slot(Resource::TeamMembers, record, "updatedAt", Some(Cell::Time(now)));
+            world.bump_etag(Resource::TeamMembers, record);
             world.apply(Resource::TeamMembers, record, changes);
         })
     }

@@ -168,7 +168,7 @@ pub const DEFINITION: &[Field] = &[
     Field::list("allowedOperators", "allowed_operators", Json, "filter operators valid for the field, as a JSON array"),
 ];
 
-/// The team member. The reference names its status and the fields that `q` searches; the rest is assumed likewise.
+/// The team member. The reference names its status, the fields that `q` searches and an etag; the rest is assumed likewise.
 pub const TEAM_MEMBER: &[Field] = &[
     Field::list("id", "id", Id, "team member identifier"),
     Field::list("firstName", "first_name", Text, "first name"),
@@ -178,4 +178,5 @@ pub const TEAM_MEMBER: &[Field] = &[
     Field::list("status", "status", Text, "ACTIVE, INACTIVE, SUSPENDED or PENDING").filter(Ops::TEXT),
     Field::list("createdAt", "created_at", TIME, "when the member was created").sortable(),
     Field::list("updatedAt", "updated_at", TIME, "when the member last changed"),
+    Field::list("etag", "etag", Etag, "version token of the member, its quotes included"),
 ];
