@@ -38,6 +38,16 @@ fn closed_stdout_ends_the_program_silently() {
 }
 
 #[test]
+fn configuration_fits_a_terminal() {
+    for line in ["init --stdout", "init --stdout --full", "init --stdout --base-url http://127.0.0.1:8080/v1"] {
+        let written = crm_mirror(line).output().unwrap();
+        for line in String::from_utf8(written.stdout).unwrap().lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
+}
+
+#[test]
 fn init_writes_a_file_once() {
     let dir = tempfile::tempdir().unwrap();
     let init = || crm_mirror("init").current_dir(dir.path()).output().unwrap();

@@ -234,7 +234,7 @@ fn status_without_a_daemon_says_why_nothing_runs() {
         let text = place.run("status").done().out;
         assert!(text.contains(part), "{part}\n{text}");
     };
-    said("daemon   not running; `crm-mirror sync` runs once, `crm-mirror daemon` regularly");
+    said("daemon   not running; `crm-mirror daemon` starts it");
     assert!(!place.run("status").done().out.contains("next     "));
     service.sandbox.faults().add(Rule::new(Fault::TooMany { body: Some(3600), header: None }));
     place.run("sync").code(75);

@@ -58,7 +58,7 @@ fn head(status: &MirrorStatus, context: StatusContext<'_>) -> String {
     let ru = &status.ru;
     let window = moment(ru.refills_at, now);
     let _ = if context.knows_budget {
-        writeln!(text, "RU       {} of {} left; the window ends {window}", count(ru.left), count(ru.limit))
+        writeln!(text, "RU       {} of {} left until {window}", count(ru.left), count(ru.limit))
     } else {
         writeln!(text, "RU       {} used in this window; no configuration says how many may be", count(ru.used))
     };
@@ -174,7 +174,7 @@ fn no_daemon(state: DaemonState, unit: Option<&str>) -> String {
         }
         _ => {
             let start = command("start").unwrap_or_else(|| "`crm-mirror daemon`".into());
-            format!("not running; `crm-mirror sync` runs once, {start} regularly")
+            format!("not running; {start} starts it")
         }
     }
 }

@@ -78,7 +78,7 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     let path = args.path.display();
     output::text(&format!(
         "\nThe mirror is {path}, {}. To query it yourself:\n  \
-         crm-mirror sql --database {path} 'SELECT name, position, company_name FROM contacts_full LIMIT 10'\n  \
+         crm-mirror sql --database {path} 'SELECT name, position FROM contacts_full'\n  \
          sqlite3 -readonly {path}\n",
         format::bytes(report::sizes(&args.path).0),
     ))?;
@@ -86,7 +86,7 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
         Some(page) => runtime.block_on(serve(&args.path, &running, page)),
         None => {
             output::text(&format!(
-                "\n`crm-mirror demo --serve` keeps the CRM changing, with the daemon's status page at http://{PAGE}/.\n"
+                "\n`crm-mirror demo --serve` keeps the CRM changing, with the daemon's status page\nat http://{PAGE}/.\n"
             ))?;
             Ok(Exit::Done)
         }
@@ -158,7 +158,7 @@ async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> 
     let mut signals = StopSignals::listen()?;
     let sandbox = running.sandbox();
     output::text(&format!(
-        "A simulated CRM runs at {}: {CONTACTS} contacts, {COMPANIES} companies, {} custom fields.\n",
+        "A simulated CRM runs at {}:\n{CONTACTS} contacts, {COMPANIES} companies, {} custom fields.\n",
         running.base_url,
         sandbox.with_world(|world| world.definitions().len()),
     ))?;
@@ -186,19 +186,20 @@ async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> 
         };
         write_beside(path, |tx| queue(tx, &request, EditSource::Edit, before))?;
         let title = format!(
-            "An edit in the mirror is sent to the CRM, once; `UPDATE contacts_full SET …` does the same.\n  \
+            "An edit in the mirror is sent to the CRM, once.\n\
+             `UPDATE contacts_full SET …` does the same.\n  \
              crm-mirror edit contact {edited} position='Chief Data Officer'"
         );
         let Some(ran) = run(&title, &Job::Push).await? else { return Ok(Exit::Paused) };
         let applied = format::counted(ran.summary.push.applied, "edit", "edits");
         output::text(&format!("  {applied} applied; {}\n", format::ru(Ru::new(ran.summary.ru.spent))))?;
         let was = position(path, &edited, Some(before))?;
-        output::text(&format!("  before, as `crm-mirror show contact {edited} --at TIME` shows it: position {was}\n"))?;
+        output::text(&format!("  before, by `crm-mirror show contact {edited} --at TIME`:\n  position {was}\n"))?;
 
         sandbox.with_world(delete);
         let verify =
             |repair| Job::Verify { objects: Selection::named(&[]), full: false, repair, accept: Acceptance::default() };
-        let title = "A contact is deleted, which no list of changes shows; `verify --repair` finds and removes it.";
+        let title = "A contact is deleted, which no list of changes shows.\n`verify --repair` finds and removes it.";
         let Some(ran) = run(title, &verify(true)).await? else { return Ok(Exit::Paused) };
         verify::print(&ran.summary, &ran.findings, true)?;
         let Some(ran) = run("`verify` again:", &verify(false)).await? else { return Ok(Exit::Paused) };

@@ -16,22 +16,26 @@ const QUESTIONS: [(&str, &str); 4] = [
          FROM contacts_full GROUP BY cf_tier ORDER BY contacts DESC",
     ),
     (
-        "What are the credit limits worth, to the last cent? Decimals are exact text; decimal_sum never rounds.",
-        "SELECT cf_region AS region, count(*) AS companies, decimal_sum(cf_credit_limit) AS credit\n  \
+        "What are the credit limits worth, to the last cent? (decimal_sum never rounds.)",
+        "SELECT cf_region AS region, count(*) AS companies,\n  \
+         decimal_sum(cf_credit_limit) AS credit\n  \
          FROM companies_full GROUP BY cf_region ORDER BY region",
     ),
     (
         "Which companies have the most contacts that may be written to?",
         "SELECT o.name AS company, o.hq_country AS country, count(*) AS contacts\n  \
          FROM contacts_full AS c JOIN companies_full AS o ON o.id = c.company_id\n  \
-         WHERE c.do_not_contact = 0 GROUP BY o.id ORDER BY contacts DESC, company LIMIT 5",
+         WHERE c.do_not_contact = 0 GROUP BY o.id\n  \
+         ORDER BY contacts DESC, company LIMIT 5",
     ),
     (
         "What changed since the first copy, field by field?",
         "SELECT seq, object_type AS object, kind, f.key AS field,\n  \
-         substr(json_extract(f.value, '$[0]'), 1, 30) AS old, substr(json_extract(f.value, '$[1]'), 1, 30) AS new\n  \
+         substr(json_extract(f.value, '$[0]'), 1, 20) AS old,\n  \
+         substr(json_extract(f.value, '$[1]'), 1, 20) AS new\n  \
          FROM changes, json_each(fields) AS f\n  \
-         WHERE kind = 'update' AND f.key NOT IN ('etag', 'updated_at') AND f.key NOT LIKE '%_num'\n  \
+         WHERE kind = 'update' AND f.key NOT IN ('etag', 'updated_at')\n  \
+         AND f.key NOT LIKE '%_num'\n  \
          ORDER BY seq, field LIMIT 10",
     ),
 ];

@@ -91,10 +91,12 @@ fn text(args: &InitArgs, key: Option<&Path>, unit: Option<&ServiceUnit>) -> Stri
         None => "# The mirror, one SQLite file. A path is relative to this file.\npath = \"mirror.db\"".into(),
     };
     format!(
-        "# The settings of crm-mirror that differ from the defaults. `crm-mirror init --full --stdout` prints every\n\
-         # setting with its meaning and default.\n\n\
+        "# The settings of crm-mirror that differ from the defaults.\n\
+         # `crm-mirror init --full --stdout` prints every setting with its meaning and\n\
+         # default.\n\n\
          [api]\n{url}\n{key}\n\n[database]\n{mirror}\n\n\
-         [budget]\n# Request units that may be spent per window. A list page or a detail costs 1, an update 2.\n\
+         [budget]\n# Request units that may be spent per window. A list page or a\n\
+         # detail costs 1, an update 2.\n\
          limit = 10000\nwindow = \"1d\"\n"
     )
 }

@@ -35,8 +35,10 @@ enum WorkspaceState {
 
 /// Prints every workspace whose configuration is in the folder.
 pub(super) fn run(folder: &Path, json: bool) -> Result<Exit, Failure> {
-    let files = files(folder)
-        .map_err(|error| Failure::new(Exit::Config, format!("could not read {}: {error}", folder.display())))?;
+    let files = files(folder).map_err(|error| {
+        Failure::new(Exit::Config, format!("could not read {}: {error}", folder.display()))
+            .hint("`crm-mirror -c FILE status --all` shows the workspaces in the folder of FILE")
+    })?;
     let reading = SystemClock.reading();
     let runtime = session::runtime()?;
     let lines: Vec<WorkspaceLine> = files.into_iter().map(|file| line(file, reading, &runtime)).collect();

@@ -140,7 +140,7 @@ fn document<'a>(summary: &'a Summary, found: &'a [(Object, Findings)], repaired:
 pub(super) fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Result<(), Failure> {
     for (object, findings) in found {
         let how = format!(
-            "{} counted, {} compared",
+            "{}, {}",
             format::counted(findings.ranges, "range", "ranges"),
             format::counted(findings.compared, "record", "records")
         );
