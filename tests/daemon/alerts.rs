@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::Command;
 
-use crm_mirror::model::{Instant, Object, Resource};
-use crm_mirror::sandbox::{Fault, Rule, generate};
+use crm_mirror::model::{Object, Resource};
+use crm_mirror::sandbox::{Fault, Rule, SCOPES, generate};
 use serde_json::{Value, json};
 
 use crate::inside::Inside;
@@ -34,22 +34,29 @@ struct Scraped {
 
 impl Scraped {
     /// Lets time pass, and scrapes after each step.
-    fn after(inside: &Inside, steps: u64) -> Scraped {
-        Scraped::after_each(inside, steps, |_| true)
-    }
-
-    /// Lets time pass as far as the daemon keeps up: until its status is `ready` after each step.
-    fn after_each(inside: &Inside, steps: u64, ready: impl Fn(&Value) -> bool) -> Scraped {
+    fn after(inside: &Inside, steps: usize) -> Scraped {
         let mut scraped = Scraped::default();
         for _ in 0..steps {
             inside.crm.wait(STEP);
             // Reading the status makes the daemon read the clock.
             socket::until("the runs under way", || {
                 let before = inside.status()["daemon"]["running"].is_null();
-                let status = inside.status();
-                (before && status["daemon"]["running"].is_null() && ready(&status)).then_some(())
+                (before && inside.status()["daemon"]["running"].is_null()).then_some(())
             });
-            scraped.add(&socket::ask(&inside.socket, "GET", "/metrics", b"").with(200).body);
+            scraped.add(&inside.metrics());
+        }
+        scraped
+    }
+
+    /// The same for a schedule that has one run in each step: waits for the end of that run instead of asking for it.
+    fn after_runs(inside: &Inside, steps: usize) -> Scraped {
+        let (mut scraped, mut events) = (Scraped::default(), inside.events());
+        for _ in 0..steps {
+            inside.crm.wait(STEP);
+            // As old as it becomes: just before the run, which this request begins.
+            scraped.add(&inside.metrics());
+            let (started, _) = events.until(|event| event["event"] == "started" && event["work"] == "sync");
+            events.finished(&started["job"]);
         }
         scraped
     }
@@ -70,8 +77,7 @@ impl Scraped {
     }
 
     /// The first of these scrapes.
-    fn first(&self, scrapes: u64) -> Scraped {
-        let scrapes = scrapes as usize;
+    fn first(&self, scrapes: usize) -> Scraped {
         let first = |values: &Vec<Option<f64>>| values[..scrapes.min(values.len())].to_vec();
         let series = self.series.iter().map(|(name, values)| (name.clone(), first(values))).collect();
         Scraped { scrapes, series }
@@ -142,19 +148,69 @@ fn told(hook: &Hook) -> Vec<String> {
     hook.messages.try_iter().map(|message| word(&message, "episode") + " " + &word(&message, "state")).collect()
 }
 
-/// A week where there is time for it, else a day.
+/// A trouble of the list in `docs/operations.md`.
+struct Listed {
+    name: &'static str,
+    alert: &'static str,
+    /// Within so many steps.
+    within: usize,
+    notification: &'static str,
+}
+
+/// The list in `docs/operations.md`.
+fn listed() -> impl Iterator<Item = Listed> {
+    let page = include_str!("../../docs/operations.md");
+    let (_, table) = page.split_once("\n| trouble | alert | within | notification |\n").unwrap();
+    table.lines().skip(1).take_while(|line| line.starts_with('|')).map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        let [name, alert, within, notification] = cells[..] else { panic!("{line}") };
+        let (number, unit) = within.split_once(' ').unwrap();
+        let seconds = number.parse::<u64>().unwrap() * if unit == "min" { 60 } else { 3600 };
+        Listed { name, alert, within: (seconds / STEP) as usize, notification }
+    })
+}
+
+/// Plants a trouble of the list: exactly its alert fires, within its time and in the hour after it, and people are told
+/// once.
+#[track_caller]
+fn plant(name: &str, settings: &[(&str, &str)], trouble: impl FnOnce(&Inside)) -> Inside {
+    let listed = listed().find(|listed| listed.name == name).unwrap();
+    let (inside, hook) = started(settings);
+    trouble(&inside);
+    let scraped = Scraped::after(&inside, listed.within + 3600 / STEP as usize);
+    scraped.first(listed.within).fires(&[listed.alert]);
+    scraped.fires(&[listed.alert]);
+    let mut told = told(&hook);
+    socket::until("the message", || {
+        told.extend(self::told(&hook));
+        (!told.is_empty()).then_some(())
+    });
+    assert_eq!(told, [format!("{} begins", listed.notification)]);
+    inside
+}
+
+/// Each trouble of the list is planted, here or in a process of its own, and each alert is in the list, but those of which
+/// the page says why they are tested on made-up series only.
+#[test]
+fn list_of_troubles_is_planted_and_has_every_alert() {
+    let planted = concat!(include_str!("alerts.rs"), include_str!("../monitoring/planted.py"));
+    for listed in listed() {
+        assert!(planted.contains(&format!("\"{}\"", listed.name)), "nobody plants: {}", listed.name);
+    }
+    let rules = include_str!("../../docs/monitoring/alerts.yml");
+    for alert in rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
+        let is_listed = listed().any(|listed| listed.alert == alert);
+        let is_made_up = alert == "CrmMirrorIncomplete" || alert.starts_with("CrmMirrorPublish");
+        assert!(is_listed != is_made_up, "{alert}");
+    }
+}
+
+/// A week where there is time for it, else two days.
 #[test]
 fn healthy_week_fires_nothing() {
     let (inside, hook) = started(&[]);
-    let days = crate::support::cases::records(7) as u64;
-    // A slow machine must not let hours pass before a run has begun.
-    let is_fresh = |status: &Value| {
-        let contacts =
-            status["objects"].as_array().unwrap().iter().find(|object| object["object"] == "contacts").unwrap();
-        let read: Option<Instant> = contacts["changes_as_of"].as_str().and_then(|at| at.parse().ok());
-        read.is_some_and(|read| inside.now().since(read).as_secs() < 3 * STEP)
-    };
-    let week = Scraped::after_each(&inside, days * 86_400 / STEP, is_fresh);
+    let days = crate::support::cases::records(10).min(7);
+    let week = Scraped::after_runs(&inside, days * 86_400 / STEP as usize);
     let interval = &week.series["crm_mirror_scheduled_interval_seconds{object=\"team-members\",workspace=\"default\"}"];
     assert!(interval.iter().flatten().all(|seconds| *seconds > 5.9 * 3600.0 / 2.0 && *seconds <= 21_600.0));
     week.fires(&[]);
@@ -162,46 +218,90 @@ fn healthy_week_fires_nothing() {
 }
 
 #[test]
-fn holds_that_are_renewed_for_ever_fire_one_alert() {
-    let (inside, hook) = started(&[]);
-    inside.crm.sandbox.faults().add(Rule::new(Fault::TooMany { body: Some(3000), header: None }).forever());
-    Scraped::after(&inside, 8 * 3600 / STEP).fires(&["CrmMirrorHold"]);
-    assert_eq!(told(&hook), ["stale begins"]);
+fn service_that_is_down_fires_one_alert() {
+    plant("the service does not answer", &[], |inside| {
+        inside.crm.sandbox.faults().add(Rule::new(Fault::Reset).forever());
+    });
 }
 
 #[test]
-fn service_that_is_down_fires_one_alert() {
-    let (inside, hook) = started(&[]);
-    inside.crm.sandbox.faults().add(Rule::new(Fault::Reset).forever());
-    Scraped::after(&inside, 8 * 3600 / STEP).fires(&["CrmMirrorStale"]);
-    assert_eq!(told(&hook), ["stale begins"]);
+fn key_that_is_revoked_fires_one_alert() {
+    plant("the API key is revoked", &[], |inside| inside.crm.sandbox.revoke_key(&inside.crm.key));
+}
+
+#[test]
+fn one_long_hold_fires_one_alert() {
+    plant("the service asks for one wait of six hours", &[], |inside| {
+        inside.crm.sandbox.faults().add(Rule::new(Fault::TooMany { body: Some(6 * 3600), header: None }).times(1));
+    });
+}
+
+#[test]
+fn holds_that_are_renewed_for_ever_fire_one_alert() {
+    plant("the service asks for waits again and again", &[], |inside| {
+        inside.crm.sandbox.faults().add(Rule::new(Fault::TooMany { body: Some(3000), header: None }).forever());
+    });
 }
 
 #[test]
 fn pause_that_somebody_forgot_fires_one_alert() {
-    let (inside, hook) = started(&[]);
-    inside.post("/pause", &json!({})).with(200);
-    let scraped = Scraped::after(&inside, 26 * 3600 / STEP);
-    scraped.first(23 * 3600 / STEP).fires(&[]);
-    scraped.fires(&["CrmMirrorPaused"]);
-    assert_eq!(told(&hook), ["stale begins"]);
+    let inside = plant("somebody pauses the schedule and forgets it", &[], |inside| {
+        inside.post("/pause", &json!({})).with(200);
+    });
     assert_ne!(inside.status()["daemon"]["paused_since"], Value::Null);
 }
 
 #[test]
 fn budget_that_is_spent_early_fires_one_alert() {
-    let (inside, hook) = started(&[("BUDGET__LIMIT", "120")]);
-    Scraped::after(&inside, 10 * 3600 / STEP).fires(&["CrmMirrorBudgetExhausted"]);
-    assert_eq!(told(&hook), ["budget-spent begins"]);
+    plant("the budget is spent", &[("BUDGET__LIMIT", "120")], |_| {});
 }
 
 #[test]
 fn records_that_vanish_at_once_fire_one_alert() {
-    let (inside, hook) = started(&[]);
-    inside.crm.sandbox.with_world(|world| {
-        let ids = world.ids(Resource::Contacts);
-        ids[..15].iter().for_each(|id| _ = world.remove(Object::Contact, id));
+    plant("half of the contacts vanish", &[], |inside| {
+        inside.crm.sandbox.with_world(|world| {
+            let ids = world.ids(Resource::Contacts);
+            ids[..15].iter().for_each(|id| _ = world.remove(Object::Contact, id));
+        });
     });
-    Scraped::after(&inside, 8 * 3600 / STEP).fires(&["CrmMirrorRemovalRefused"]);
-    assert_eq!(told(&hook), ["refused-removals begins"]);
+}
+
+#[test]
+fn counts_that_are_refused_fire_nothing() {
+    let (inside, hook) = started(&[]);
+    for name in ["count", "filter[createdAt][gte]", "filter[createdAt][lt]"] {
+        inside.crm.sandbox.faults().add(Rule::new(Fault::Status(400)).with_param(name).forever());
+    }
+    Scraped::after(&inside, 13 * 3600 / STEP as usize).fires(&[]);
+    assert_eq!(told(&hook), Vec::<String>::new());
+}
+
+#[test]
+fn removal_that_nothing_proves_fires_one_alert() {
+    plant("the service lacks a contact and refuses to say whether it exists", &[], |inside| {
+        let lookups = Rule::new(Fault::Status(400)).on(Resource::Contacts).with_param("filter[id][in]").forever();
+        inside.crm.sandbox.faults().add(lookups);
+        inside.crm.sandbox.with_world(|world| {
+            let ids = world.ids(Resource::Contacts);
+            world.remove(Object::Contact, &ids[3]);
+        });
+    });
+}
+
+#[test]
+fn edit_in_conflict_fires_one_alert() {
+    plant("an edit is in conflict", &[("WRITE_BACK__ENABLED", "true")], |inside| {
+        let id = inside.crm.sandbox.with_world(|world| world.ids(Resource::Contacts)[0].to_string());
+        inside.crm.sandbox.with_world(|world| world.edit(Object::Contact, &id, &json!({"position": "Theirs"})));
+        let edit = json!({"object": "contact", "id": id, "fields": {"position": "Ours"}});
+        inside.post("/edits", &edit).with(202);
+    });
+}
+
+#[test]
+fn scope_that_the_key_lacks_fires_one_alert() {
+    plant("the API key loses a scope", &[], |inside| {
+        let scopes: Vec<&str> = SCOPES.into_iter().filter(|scope| *scope != "companies:read").collect();
+        inside.crm.sandbox.set_key(&inside.crm.key, &scopes);
+    });
 }

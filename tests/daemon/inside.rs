@@ -70,6 +70,11 @@ impl Inside {
         socket::ask(&self.socket, "GET", "/status", b"").with(200).json()
     }
 
+    /// What Prometheus scrapes.
+    pub fn metrics(&self) -> String {
+        socket::ask(&self.socket, "GET", "/metrics", b"").with(200).body
+    }
+
     pub fn events(&self) -> Events {
         Events::listen(&self.socket, "*/*")
     }

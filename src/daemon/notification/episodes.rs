@@ -2,7 +2,7 @@
 //!
 //! No sentence contains a secret, a text of the service or a value of a record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -14,12 +14,22 @@ use crate::daemon::status_reply::{DaemonStatus, StatusReply, public_reason};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::instant::{self, Instant};
+use crate::store::publishing::queue::PublishLag;
 
 /// How late an object may be, by what explains it: nothing, a hold, or a pause and a first copy.
 const LATE: [Duration; 3] = [Duration::from_secs(1800), Duration::from_secs(3600), Duration::from_secs(86_400)];
 
+/// How late the check for missing and removed records may be.
+const CHECK_LATE: Duration = Duration::from_secs(21_600);
+
+/// How long differences may stay: the next runs repair what they can.
+const UNREPAIRED: Duration = Duration::from_secs(43_200);
+
 /// How far behind a published copy may be.
 const BEHIND: u64 = 900;
+
+/// How long ago a published copy may have been compared: the daemon compares once a day.
+const UNCOMPARED: Duration = Duration::from_secs(172_800);
 
 /// What an episode is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -27,15 +37,23 @@ const BEHIND: u64 = 900;
 pub(super) enum Subject {
     /// An object is late by its own schedule.
     Stale,
+    /// The check for missing and removed records is late.
+    Incomplete,
+    /// Differences, or removals that are not proven, stay.
+    Differences,
     /// Many records vanished at once, and nothing was removed.
     RefusedRemovals,
-    /// Edits are held or in conflict.
+    /// Edits are held, in conflict or rejected.
     Edits,
     /// The budget is spent before the window ends.
     BudgetSpent,
     /// The key is refused.
     KeyRefused,
-    /// The published copy is behind.
+    /// The key lacks a scope.
+    MissingScope,
+    /// The configuration on disk is invalid.
+    ReloadFailed,
+    /// The published copy is behind, lacks rows, differs, or was not compared.
     Publishing,
     /// A custom field is new or archived. It has no end.
     Fields,
@@ -46,10 +64,14 @@ impl Subject {
     pub(super) const fn over(self) -> &'static str {
         match self {
             Subject::Stale => "every object is up to date again",
+            Subject::Incomplete => "the check for missing and removed records completed",
+            Subject::Differences => "no difference is left",
             Subject::RefusedRemovals => "no removal is refused any more",
-            Subject::Edits => "no edit is held or in conflict any more",
+            Subject::Edits => "no edit is held, in conflict or rejected any more",
             Subject::BudgetSpent => "the budget has request units again",
             Subject::KeyRefused => "the API key is accepted again",
+            Subject::MissingScope => "no scope is missing any more",
+            Subject::ReloadFailed => "the configuration is valid again",
             Subject::Publishing => "the published copy is up to date again",
             Subject::Fields => "",
         }
@@ -63,23 +85,32 @@ pub(super) struct Episode {
     pub text: String,
     /// The command or setting that fixes it.
     pub fix: String,
+    /// How long it lasts before anybody is told.
+    pub after: Duration,
 }
 
-/// The episodes of the moment.
+impl Episode {
+    pub(super) fn new(text: impl Into<String>, fix: impl Into<String>) -> Episode {
+        Episode { text: text.into(), fix: fix.into(), after: Duration::ZERO }
+    }
+}
+
+/// The episodes of the moment, by the rules of `docs/monitoring/alerts.yml`.
 pub(super) fn now(reply: &StatusReply, config: &Config, now: Instant) -> BTreeMap<Subject, Episode> {
     let (status, daemon) = (&reply.status, reply.daemon.as_ref());
     let is_refused =
         daemon.and_then(|daemon| daemon.trouble.as_ref()).is_some_and(|t| t.exit == Exit::KeyRefused.code());
     let mut found = BTreeMap::new();
     if is_refused {
-        let text = "the API key is refused, or has no scope: nothing is mirrored".into();
-        found.insert(Subject::KeyRefused, Episode { text, fix: config.command("check") });
+        let text = "the API key is refused, or has no scope: nothing is mirrored";
+        found.insert(Subject::KeyRefused, Episode::new(text, config.command("check")));
     } else if status.ru.left == 0 {
         let text = format!("the budget is spent; the window ends at {}", format::moment(status.ru.refills_at));
-        let fix = "raise `budget.limit`, or poll less often".into();
-        found.insert(Subject::BudgetSpent, Episode { text, fix });
+        found.insert(Subject::BudgetSpent, Episode::new(text, "raise `budget.limit`, or poll less often"));
     } else if let Some(episode) = stale(status, daemon, config, now) {
         found.insert(Subject::Stale, episode);
+    } else if let Some(episode) = incomplete(status, daemon, config, now) {
+        found.insert(Subject::Incomplete, episode);
     }
     if let Some(object) = status.objects.iter().find(|object| object.outage.is_some()) {
         let (going, of) = object.outage.map_or((0, 0), |outage| (outage.going, outage.of));
@@ -90,24 +121,79 @@ pub(super) fn now(reply: &StatusReply, config: &Config, now: Instant) -> BTreeMa
             format::count(of)
         );
         let fix = format!("if they are really gone, {}", config.command(&format!("resync {name} --accept-removals")));
-        found.insert(Subject::RefusedRemovals, Episode { text, fix });
+        found.insert(Subject::RefusedRemovals, Episode::new(text, fix));
+    }
+    if let Some(object) = status.objects.iter().find(|object| object.outage.is_none() && open(object) > 0) {
+        let (count, name) = (format::count(open(object)), object.object);
+        let text = format!("{count} {name} differ from the service, or may be removed, for half a day");
+        let episode = Episode::new(text, config.command(&format!("resync {name}")));
+        found.insert(Subject::Differences, Episode { after: UNREPAIRED, ..episode });
     }
     let edits = &status.edits;
-    if edits.held + edits.conflict > 0 {
-        let text = format!("{} edits are held, {} in conflict", edits.held, edits.conflict);
-        found.insert(Subject::Edits, Episode { text, fix: config.command("outbox") });
+    if edits.held + edits.conflict + edits.rejected > 0 {
+        let (held, conflict, rejected) = (edits.held, edits.conflict, edits.rejected);
+        let text = format!("{held} edits are held, {conflict} in conflict, {rejected} rejected");
+        found.insert(Subject::Edits, Episode::new(text, config.command("outbox")));
     }
-    if let Some(lag) = status.publish.as_ref().filter(|lag| lag.seconds > BEHIND) {
-        let late = format::duration(Duration::from_secs(lag.seconds));
-        let text = format!("the published copy is {late} behind");
-        found.insert(Subject::Publishing, Episode { text, fix: config.command("publish") });
+    if !status.missing_scopes.is_empty() {
+        let scopes: BTreeSet<&str> = status.missing_scopes.iter().map(|missing| &*missing.scope).collect();
+        let text = format!("the API key lacks {}", Vec::from_iter(scopes).join(", "));
+        found.insert(Subject::MissingScope, Episode::new(text, config.command("check")));
+    }
+    if daemon.is_some_and(|daemon| daemon.reload_failed) {
+        let text = "the configuration on disk is invalid; the old one is active";
+        found.insert(Subject::ReloadFailed, Episode::new(text, config.command("check --offline")));
+    }
+    if let Some(episode) = status.publish.as_ref().and_then(|copy| publishing(copy, config, now)) {
+        found.insert(Subject::Publishing, episode);
     }
     found
 }
 
-fn stale(status: &MirrorStatus, daemon: Option<&DaemonStatus>, config: &Config, now: Instant) -> Option<Episode> {
+fn publishing(copy: &PublishLag, config: &Config, now: Instant) -> Option<Episode> {
+    let (text, verb) = if copy.seconds > BEHIND {
+        let late = format::duration(Duration::from_secs(copy.seconds));
+        (format!("the published copy is {late} behind"), "publish")
+    } else if copy.differences > 0 {
+        let count = format::count(copy.differences);
+        (format!("the published copy differs from the mirror in {count} values"), "publish --verify --repair")
+    } else if copy.refused > 0 {
+        (format!("PostgreSQL refuses {} rows", format::count(copy.refused)), "status")
+    } else {
+        let equal = copy.equal_at.filter(|at| now.since(*at) > UNCOMPARED)?;
+        (format!("the published copy was last proven equal {}", format::moment(equal)), "publish --verify")
+    };
+    Some(Episode::new(text, config.command(verb)))
+}
+
+/// What an audit left open.
+fn open(object: &ObjectStatus) -> u64 {
+    object.differences + object.undecided.map_or(0, |undecided| undecided.items)
+}
+
+fn incomplete(status: &MirrorStatus, daemon: Option<&DaemonStatus>, config: &Config, now: Instant) -> Option<Episode> {
+    let begun = daemon.map_or(now, |daemon| daemon.since);
+    let late = |object: &&ObjectStatus| {
+        let due = due::next_check(&config.sync, object.object, object.complete_as_of.unwrap_or(begun));
+        // What is not read at all is not checked either, which is told as the lists being late.
+        let is_read = overdue(object, daemon, config, now).is_none_or(|overdue| overdue <= LATE[0]);
+        let is_known = open(object) > 0 || object.outage.is_some();
+        is_read && !is_known && due.is_some_and(|due| now.since(due) > CHECK_LATE)
+    };
+    let names: Vec<&str> = status.mirrored(config).filter(late).map(|object| object.object.as_str()).collect();
+    let text = format!("nobody knows whether {} are complete: the check is late", names.join(", "));
+    (!names.is_empty()).then(|| Episode::new(text, config.command("verify")))
+}
+
+/// How late an object is by its own schedule; `None` if it has none.
+fn overdue(object: &ObjectStatus, daemon: Option<&DaemonStatus>, config: &Config, now: Instant) -> Option<Duration> {
     let poll = daemon.and_then(|daemon| daemon.next.iter().find_map(|next| next.interval)).map(Duration::from_secs);
     let begun = daemon.map_or(now, |daemon| daemon.since);
+    let due = due::next_read(&config.sync, object.object, object.changes_as_of.unwrap_or(begun), poll);
+    due.map(|due| now.since(due))
+}
+
+fn stale(status: &MirrorStatus, daemon: Option<&DaemonStatus>, config: &Config, now: Instant) -> Option<Episode> {
     let trouble = daemon.and_then(|daemon| daemon.trouble.as_ref());
     let paused = daemon.and_then(|daemon| daemon.paused_since);
     let late = |object: &&ObjectStatus| {
@@ -120,8 +206,7 @@ fn stale(status: &MirrorStatus, daemon: Option<&DaemonStatus>, config: &Config, 
         } else {
             unexplained
         };
-        let due = due::next_read(&config.sync, object.object, object.changes_as_of.unwrap_or(begun), poll);
-        due.is_some_and(|due| now.since(due) > allowed)
+        overdue(object, daemon, config, now).is_some_and(|overdue| overdue > allowed)
     };
     let objects: Vec<&ObjectStatus> = status.mirrored(config).filter(late).collect();
     let oldest = objects.iter().map(|object| object.changes_as_of).min()?;
@@ -133,7 +218,23 @@ fn stale(status: &MirrorStatus, daemon: Option<&DaemonStatus>, config: &Config, 
         (None, None, Some(trouble)) => (public_reason(trouble.exit), config.command("status")),
         (None, None, None) => ("no run completed", config.command("status")),
     };
-    Some(Episode { text: format!("{} last read {read}: {why}", names.join(", ")), fix })
+    Some(Episode::new(format!("{} last read {read}: {why}", names.join(", ")), fix))
+}
+
+/// Since when each episode lasts, as far as this process has seen it.
+#[derive(Debug, Default)]
+pub(super) struct Lasting(BTreeMap<Subject, Instant>);
+
+impl Lasting {
+    /// Leaves out the episodes that began too recently for anybody to be told, unless their beginning was told before a
+    /// restart.
+    pub(super) fn long_enough(&mut self, found: &mut BTreeMap<Subject, Episode>, told: &Told, now: Instant) {
+        self.0.retain(|subject, _| found.contains_key(subject));
+        found.retain(|subject, episode| {
+            let lasted = now.since(*self.0.entry(*subject).or_insert(now));
+            told.open.contains_key(subject) || lasted >= episode.after
+        });
+    }
 }
 
 /// What was told, as the mirror stores it.
@@ -222,7 +323,7 @@ mod tests {
         let (config, at) = (config(), Instant::EPOCH);
         let mut told = Told::default();
         let mut step = |found: &[Subject], may_end: bool| {
-            let episode = |subject: &Subject| (*subject, Episode { text: "t".into(), fix: "f".into() });
+            let episode = |subject: &Subject| (*subject, Episode::new("t", "f"));
             let due = due(&told, &found.iter().map(episode).collect(), may_end, &config, at);
             due.iter().for_each(|notice| told.delivered(notice));
             due.iter().map(|notice| (notice.episode, notice.state)).collect::<Vec<_>>()

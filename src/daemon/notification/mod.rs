@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
-use self::episodes::{Episode, Notice, Subject, Told};
+use self::episodes::{Episode, Lasting, Notice, Subject, Told};
 use super::handler_state::Control;
 use super::status_reply::StatusReply;
 use crate::app::Mirror;
@@ -42,7 +42,7 @@ impl Notifier {
         Notifier(tokio::spawn(async move {
             let mut every = tokio::time::interval(EVERY);
             every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let mut pace = DeliveryPace::default();
+            let (mut pace, mut lasting) = (DeliveryPace::default(), Lasting::default());
             loop {
                 every.tick().await;
                 let config = control.config();
@@ -51,7 +51,7 @@ impl Notifier {
                 }
                 let Ok(reply) = control.status().await else { continue };
                 let Some(store) = store_of(&mirror) else { return };
-                match tell(&store, &config, &reply, control.now()).await {
+                match tell(&store, &config, &reply, &mut lasting, control.now()).await {
                     Ok(()) => pace = DeliveryPace::default(),
                     Err(error) => pace.failed(&error, control.now()),
                 }
@@ -71,11 +71,18 @@ fn store_of(mirror: &Weak<Mirror>) -> Option<Store> {
 }
 
 /// Delivers what is due, and stores that it was delivered.
-async fn tell(store: &Store, config: &Config, reply: &StatusReply, now: Instant) -> Result<(), String> {
+async fn tell(
+    store: &Store,
+    config: &Config,
+    reply: &StatusReply,
+    lasting: &mut Lasting,
+    now: Instant,
+) -> Result<(), String> {
     let stored = |error: StoreError| error_chain(&error);
     let read = store.read(|tx| tx.state::<Told>(&StateKey::Told)).await.map_err(stored)?;
     let mut told = read.clone().unwrap_or_default();
-    let found = episodes::now(reply, config, now);
+    let mut found = episodes::now(reply, config, now);
+    lasting.long_enough(&mut found, &told, now);
     let mut notices = episodes::due(&told, &found, has_run(reply), config, now);
     let is_copied = reply.status.objects.iter().all(|object| match object.object {
         Resource::Contacts | Resource::Companies if config.mirrors(object.object) => object.changes_as_of.is_some(),
@@ -119,7 +126,7 @@ fn fields(config: &Config, changed: &[report::SchemaChange], now: Instant) -> Op
         .map(|(what, columns)| format!("{what}: {columns}"))
         .collect();
     let text = format!("custom fields are {}", parts.join("; "));
-    let episode = Episode { text, fix: config.command("describe") };
+    let episode = Episode::new(text, config.command("describe"));
     (!parts.is_empty()).then(|| Notice::begins(config, Subject::Fields, &episode, now))
 }
 
