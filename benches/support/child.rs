@@ -1,4 +1,5 @@
-//! Child processes of this very program: the service, and one run of one side.
+//! Child processes of this very program: the service on one core, and one run of one side on another, so that no side
+//! gains from threads that the other does not have.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -17,7 +18,7 @@ pub struct Service {
 impl Service {
     /// Renders so many contacts and serves them on a free port.
     pub fn start(rows: usize) -> Outcome<Service> {
-        let mut child = Command::new(std::env::current_exe()?)
+        let mut child = pinned("0")?
             .args(["serve", &rows.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -69,9 +70,20 @@ impl Drop for Service {
     }
 }
 
+/// This program on one core, where the machine has two.
+fn pinned(core: &str) -> Outcome<Command> {
+    let this = std::env::current_exe()?;
+    if std::thread::available_parallelism()?.get() < 2 {
+        return Ok(Command::new(this));
+    }
+    let mut command = Command::new("taskset");
+    command.args(["-c", core]).arg(this);
+    Ok(command)
+}
+
 /// Carries out one run in a process of its own and gives what it measured of itself.
 pub fn run(role: &str, service: &Service, path: &Path, extra: &[&str]) -> Outcome<Measured> {
-    let output = Command::new(std::env::current_exe()?)
+    let output = pinned("1")?
         .args(["run", role, &service.base_url()])
         .arg(path)
         .args(extra)

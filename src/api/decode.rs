@@ -5,10 +5,10 @@
 //! column goes verbatim to `extra`; an excluded field (`sync.exclude`) ends here; an item without an identifier is counted
 //! and reported, because it cannot be stored.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
 
-use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -176,14 +176,14 @@ enum WirePlace {
     /// A field of the catalogue, by its index.
     Field(usize),
     /// A nested object whose fields are in the catalogue.
-    Group(FxHashMap<&'static str, usize>),
+    Group(BTreeMap<&'static str, usize>),
 }
 
 /// Looked up for every value that is decoded; only names of the catalogue are entered.
-static PLACES: LazyLock<[FxHashMap<&'static str, WirePlace>; 4]> = LazyLock::new(|| Resource::ALL.map(places));
+static PLACES: LazyLock<[BTreeMap<&'static str, WirePlace>; 4]> = LazyLock::new(|| Resource::ALL.map(places));
 
-fn places(resource: Resource) -> FxHashMap<&'static str, WirePlace> {
-    let mut places = FxHashMap::default();
+fn places(resource: Resource) -> BTreeMap<&'static str, WirePlace> {
+    let mut places = BTreeMap::default();
     for (index, field) in
         resource.fields().iter().enumerate().filter(|(_, field)| field.projection != FieldProjection::FilterOnly)
     {
@@ -193,7 +193,7 @@ fn places(resource: Resource) -> FxHashMap<&'static str, WirePlace> {
             }
             Some((group, name)) => {
                 if let WirePlace::Group(fields) =
-                    places.entry(group).or_insert_with(|| WirePlace::Group(FxHashMap::default()))
+                    places.entry(group).or_insert_with(|| WirePlace::Group(BTreeMap::default()))
                 {
                     fields.insert(name, index);
                 }

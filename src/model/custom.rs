@@ -1,10 +1,9 @@
 //! Custom fields: the tenant's definitions (reference, *Custom field definition*, *Custom values*), and the column of
 //! each field's values.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
 use strum::{EnumString, IntoStaticStr};
 
 use super::catalogue::{Object, Ops};
@@ -148,7 +147,7 @@ pub struct CustomField {
 pub struct CustomFields {
     fields: Vec<CustomField>,
     // Looked up for every value that is decoded; only definitions of the workspace are entered.
-    by_key: FxHashMap<FieldKey, usize>,
+    by_key: BTreeMap<FieldKey, usize>,
     unplaced: HashSet<FieldKey>,
     excluded: HashSet<FieldKey>,
 }

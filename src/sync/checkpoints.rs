@@ -241,7 +241,7 @@ pub struct Outage {
     /// When it was found.
     pub seen_at: Instant,
     /// When a sample of the records was last looked up, by the ledger's steady clock.
-    #[serde(default, alias = "sampled_in")]
+    #[serde(default)]
     pub sampled_at: Option<Instant>,
 }
 
