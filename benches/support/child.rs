@@ -18,11 +18,8 @@ pub struct Service {
 impl Service {
     /// Renders so many contacts and serves them on a free port.
     pub fn start(rows: usize) -> Outcome<Service> {
-        let mut child = pinned("0")?
-            .args(["serve", &rows.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let mut child =
+            pinned("0")?.args(["serve", &rows.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut address = String::new();
         let told = child.stdout.take().ok_or("the service says nothing")?;
         BufReader::new(told).read_line(&mut address)?;

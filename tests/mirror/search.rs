@@ -247,3 +247,39 @@ async fn index_that_is_damaged_while_the_mirror_is_open_is_mended_by_the_next_ru
         }
     }
 }
+
+#[tokio::test]
+async fn index_whose_segments_are_being_merged_is_not_damaged() {
+    let mut world = World::new(noon());
+    let words =
+        |contact: usize, time: usize| -> String { (0..40).map(|word| format!("w{time}x{contact}x{word} ")).collect() };
+    let contacts: Vec<String> = (0..200).map(|n| format!("ct{n:03}")).collect();
+    for (n, id) in contacts.iter().enumerate() {
+        world.create(Object::Contact, &json!({"id": id, "name": "Anna Bell", "position": words(n, 0)}));
+    }
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    for time in 1..3 {
+        crm.wait(60);
+        crm.sandbox.with_world(|world| {
+            for (n, id) in contacts.iter().enumerate() {
+                world.edit(Object::Contact, id, &json!({"position": words(n, time)}));
+            }
+        });
+        mirror.sync(&crm).await;
+    }
+    let conn = rusqlite::Connection::open(&mirror.path).unwrap();
+    conn.execute("INSERT INTO contact_search (contact_search, rank) VALUES ('merge', -8)", []).unwrap();
+    let removed_by_the_merge = "SELECT count(*) FROM contact_search_idx AS i
+        WHERE NOT EXISTS (SELECT 1 FROM contact_search_data WHERE id = (i.segid << 37) + (i.pgno >> 1))";
+    assert!(conn.query_row(removed_by_the_merge, [], |row| row.get::<_, i64>(0)).unwrap() > 0);
+    let index = || -> Vec<(i64, Vec<u8>)> {
+        let mut stmt = conn.prepare("SELECT id, block FROM contact_search_data ORDER BY id").unwrap();
+        stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+    };
+    let before = index();
+    mirror.sync(&crm).await;
+    assert!(before == index(), "an idle run has built the index again");
+    assert_in_step(&mirror);
+}

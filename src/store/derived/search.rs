@@ -45,10 +45,13 @@ pub(in crate::store) fn search_damage(tx: &ReadTx<'_>, object: Object) -> Result
     }
     let records = count(&format!("SELECT count(*) FROM {table}")).doing(DOING)?;
     // The pages of the index, which FTS5 numbers by segment and place, and its version, which a connection reads only once.
+    // A merge under way removes the pages of a segment from its beginning.
+    let pages = format!("FROM {search}_data WHERE id BETWEEN i.segid << 37 AND (i.segid << 37) + (1 << 31) - 1");
     let lost_parts = format!(
         "SELECT count(*) + (EXISTS (SELECT 1 FROM {search}_data WHERE id >> 37) AND NOT EXISTS (SELECT 1 FROM {search}_idx))
             + NOT EXISTS (SELECT 1 FROM {search}_config WHERE k = 'version' AND v IN (4, 5))
-         FROM {search}_idx AS i WHERE NOT EXISTS (SELECT 1 FROM {search}_data WHERE id = (i.segid << 37) + (i.pgno >> 1))"
+         FROM {search}_idx AS i WHERE NOT EXISTS (SELECT 1 FROM {search}_data WHERE id = (i.segid << 37) + (i.pgno >> 1))
+            AND (i.segid << 37) + (i.pgno >> 1) > coalesce((SELECT min(id) {pages}), 0)"
     );
     let looked_at = || -> rusqlite::Result<(i64, [i64; 3])> {
         count(&format!("SELECT count(*) FROM (SELECT 1 FROM {search} WHERE {search} MATCH 'a' LIMIT 1)"))?;
