@@ -125,11 +125,13 @@ impl DerivedTx<'_> {
             .prepare_cached(
                 "SELECT column_name, data_type FROM custom_field_definitions
                  WHERE object_type = ?1 AND status = 'ACTIVE' AND readable IS NOT 0 AND filterable = 1
-                   AND column_name IS NOT NULL AND key IS NOT NULL AND data_type NOT IN ('LONG_TEXT', 'MULTI_SELECT')
+                   AND key IS NOT NULL AND data_type NOT IN ('LONG_TEXT', 'MULTI_SELECT')
+                   -- An excluded field has no column.
+                   AND column_name IN (SELECT name FROM pragma_table_info(?3))
                  ORDER BY created_at IS NULL, created_at, id LIMIT ?2",
             )
             .doing(DOING)?;
-        let rows = stmt.query_map(rusqlite::params![object.as_str(), MOST_INDEXED], |row| {
+        let rows = stmt.query_map(rusqlite::params![object.as_str(), MOST_INDEXED, object.table()], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
         });
         let rows: Vec<_> = rows.and_then(Iterator::collect).doing(DOING)?;
