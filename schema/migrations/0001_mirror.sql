@@ -458,5 +458,5 @@ CREATE TABLE outbox_values (
     column_name TEXT PRIMARY KEY,
     change TEXT NOT NULL, -- JSON, [before, after]
     unproven INTEGER NOT NULL DEFAULT 0, -- 1 if the record's version does not prove the value before
-    effect INTEGER NOT NULL DEFAULT 1 -- 0: changes nothing, 1: becomes part of the edit, 2: takes back an edit that was never sent
+    effect INTEGER NOT NULL DEFAULT 1 -- -1: not decided yet, 0: changes nothing, 1: becomes part of the edit, 2: takes back an edit that was never sent
 ) STRICT, WITHOUT ROWID;

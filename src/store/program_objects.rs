@@ -36,7 +36,7 @@ pub(in crate::store) const GUARDED_TABLES: [(&str, Option<Object>); 10] = [
 ];
 
 /// The tables that other programs may write only through the views that take edits.
-pub(in crate::store) const OUTBOX_TABLES: [&str; 2] = ["outbox", "outbox_events"];
+pub(in crate::store) const OUTBOX_TABLES: [&str; 3] = ["outbox", "outbox_events", "outbox_values"];
 
 /// The program's tables, except those of the search.
 pub(in crate::store) const PROGRAM_TABLES: [&str; 24] = [

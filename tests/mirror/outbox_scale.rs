@@ -118,7 +118,12 @@ async fn statements_of_the_triggers_scan_no_table() {
         let is_own = |step: &str| OWN.iter().any(|own| step.split(' ').nth(1) == Some(own));
         let scans: Vec<&String> = plan
             .iter()
-            .filter(|step| step.starts_with("SCAN ") && !step.contains("VIRTUAL TABLE") && !is_own(step))
+            .filter(|step| {
+                step.starts_with("SCAN ")
+                    && !step.contains("VIRTUAL TABLE")
+                    && !step.contains("VALUES CLAUSE")
+                    && !is_own(step)
+            })
             .collect();
         assert!(scans.is_empty(), "{scans:?} of {update}");
     }
@@ -175,6 +180,8 @@ async fn trail_and_states_of_edits_cannot_be_changed_from_a_shell() {
         "UPDATE outbox_events SET why = ''",
         "INSERT INTO outbox_events (outbox_id, at, to_state, why) VALUES (1, '', 'applied', '')",
         "INSERT INTO outbox (object_type, record_id, source, fields, queued_at) VALUES ('contact', 'c0001', '', '{}', '')",
+        "INSERT INTO outbox_values (column_name, change) VALUES ('notes', '[\"old\",\"x\"]')",
+        "INSERT OR REPLACE INTO outbox_values VALUES ('notes', '[\"old\",\"x\"]', 0, 1)",
     ] {
         let refused = conn.execute_batch(sql).unwrap_err().to_string();
         assert!(refused.contains("is written by crm-mirror alone"), "{sql}: {refused}");

@@ -11,18 +11,17 @@ CREATE TABLE team_members (
     status TEXT, -- ACTIVE, INACTIVE, SUSPENDED or PENDING
     created_at TEXT, -- when the member was created
     updated_at TEXT, -- when the member last changed
-    etag TEXT, -- version token of the member, its quotes included
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     synced_at TEXT NOT NULL -- when the answer that this row was last written from was asked for, UTC
 ) STRICT;
-INSERT INTO team_members VALUES('tm_da58fbbee87e','伟','王','member5','member5@team.example','SUSPENDED','2024-03-31T09:47:30.000000Z','2024-03-31T09:47:30.000000Z','"2024-03-31T09:47:30.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_6d2c7ddf743f','Guðrún','Þórðardóttir','member2','member2@team.example','PENDING','2024-06-17T18:42:29.000000Z','2024-06-17T18:42:29.000000Z','"2024-06-17T18:42:29.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_e6e5fd29f054','Олена','Ковальчук','member3','member3@team.example','ACTIVE','2024-09-06T13:13:35.000000Z','2024-09-06T13:13:35.000000Z','"2024-09-06T13:13:35.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_cdcbfa53e0a8','Amélie','Tremblay','member7','member7@team.example','ACTIVE','2024-09-24T10:35:04.000000Z','2024-09-24T10:35:04.000000Z','"2024-09-24T10:35:04.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_54127b096493','Ștefania','Țurcanu','member6','member6@team.example','ACTIVE','2024-11-09T20:02:54.000000Z','2024-11-09T20:02:54.000000Z','"2024-11-09T20:02:54.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_609f7c746c69','Дмитрий','Щербаков','member4','member4@team.example','INACTIVE','2024-11-18T22:26:25.000000Z','2024-11-18T22:26:25.000000Z','"2024-11-18T22:26:25.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_79b97f4a7c15','Łukasz','Żółkiewski','member0','member0@team.example','ACTIVE','2025-01-27T20:55:17.000000Z','2025-01-27T20:55:17.000000Z','"2025-01-27T20:55:17.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_f372fe94f82a','İbrahim','Yıldız','member1','member1@team.example','SUSPENDED','2026-02-23T23:49:01.000000Z','2026-02-23T23:49:01.000000Z','"2026-02-23T23:49:01.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_da58fbbee87e','伟','王','member5','member5@team.example','SUSPENDED','2024-03-31T09:47:30.000000Z','2024-03-31T09:47:30.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_6d2c7ddf743f','Guðrún','Þórðardóttir','member2','member2@team.example','PENDING','2024-06-17T18:42:29.000000Z','2024-06-17T18:42:29.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_e6e5fd29f054','Олена','Ковальчук','member3','member3@team.example','ACTIVE','2024-09-06T13:13:35.000000Z','2024-09-06T13:13:35.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_cdcbfa53e0a8','Amélie','Tremblay','member7','member7@team.example','ACTIVE','2024-09-24T10:35:04.000000Z','2024-09-24T10:35:04.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_54127b096493','Ștefania','Țurcanu','member6','member6@team.example','ACTIVE','2024-11-09T20:02:54.000000Z','2024-11-09T20:02:54.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_609f7c746c69','Дмитрий','Щербаков','member4','member4@team.example','INACTIVE','2024-11-18T22:26:25.000000Z','2024-11-18T22:26:25.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_79b97f4a7c15','Łukasz','Żółkiewski','member0','member0@team.example','ACTIVE','2025-01-27T20:55:17.000000Z','2025-01-27T20:55:17.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_f372fe94f82a','İbrahim','Yıldız','member1','member1@team.example','SUSPENDED','2026-02-23T23:49:01.000000Z','2026-02-23T23:49:01.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
 CREATE TABLE companies (
     id TEXT PRIMARY KEY NOT NULL,
     name TEXT, -- name
@@ -820,13 +819,12 @@ INSERT INTO mirror_columns VALUES('sync_runs','updated',9,NULL,NULL,'integer','m
 INSERT INTO mirror_columns VALUES('sync_runs','warnings',12,NULL,NULL,'integer','mirror','values kept in extra, items that cannot be mirrored');
 INSERT INTO mirror_columns VALUES('team_members','created_at',6,'createdAt',NULL,'timestamp','list','when the member was created');
 INSERT INTO mirror_columns VALUES('team_members','email',4,'email',NULL,'text','list','e-mail address');
-INSERT INTO mirror_columns VALUES('team_members','etag',8,'etag',NULL,'etag','list','version token of the member, its quotes included');
-INSERT INTO mirror_columns VALUES('team_members','extra',9,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
+INSERT INTO mirror_columns VALUES('team_members','extra',8,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
 INSERT INTO mirror_columns VALUES('team_members','first_name',1,'firstName',NULL,'text','list','first name');
 INSERT INTO mirror_columns VALUES('team_members','id',0,'id',NULL,'id','list','record identifier');
 INSERT INTO mirror_columns VALUES('team_members','last_name',2,'lastName',NULL,'text','list','last name');
 INSERT INTO mirror_columns VALUES('team_members','status',5,'status',NULL,'text','list','ACTIVE, INACTIVE, SUSPENDED or PENDING');
-INSERT INTO mirror_columns VALUES('team_members','synced_at',10,NULL,NULL,'timestamp','mirror','when the answer that this row was last written from was asked for');
+INSERT INTO mirror_columns VALUES('team_members','synced_at',9,NULL,NULL,'timestamp','mirror','when the answer that this row was last written from was asked for');
 INSERT INTO mirror_columns VALUES('team_members','updated_at',7,'updatedAt',NULL,'timestamp','list','when the member last changed');
 INSERT INTO mirror_columns VALUES('team_members','username',3,'username',NULL,'text','list','user name');
 CREATE TABLE state (
@@ -839,7 +837,7 @@ INSERT INTO state VALUES('changes:company','{"watermark":"2026-03-04T11:00:00.00
 INSERT INTO state VALUES('changes:contact','{"watermark":"2026-03-04T13:00:00.000000000Z","served_at":"2026-03-04T13:00:00.000000000Z","walk":null}');
 INSERT INTO state VALUES('copied:company','true');
 INSERT INTO state VALUES('copied:contact','true');
-INSERT INTO state VALUES('derived','"1-f1c25ec3"');
+INSERT INTO state VALUES('derived','"1-232752a1"');
 INSERT INTO state VALUES('evidence:company','{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true,"open":0,"complete":{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true},"withdrawn":false}');
 INSERT INTO state VALUES('evidence:contact','{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true,"open":0,"complete":{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true},"withdrawn":false}');
 INSERT INTO state VALUES('filled:company','{"filled":["cf_43bceaba8a76","cf_5049ec25924c","cf_5cd6ed909a22","cf_6963eefba1f8","cf_75f0f066a9ce","cf_ca036b700e61","cf_d6906cdb1637","cf_e31d6e461e0d","cf_efaa6fb125e3"],"made":[]}');
@@ -848,7 +846,7 @@ INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"6d96922a3a164b5ba65fcf5d27a45619","before":"23b7968e258249689c9f78b80f118f07","file":{"inode":10346556,"born":"1795745384937653061","device":65024,"booted":1795718030}}');
+INSERT INTO state VALUES('last_writer','{"nonce":"132b19d999d24cbfa1923bfc56ad227e","before":"2500c880699749f2aa12d79c2a6e941f","file":{"inode":10493962,"born":"1795747780837216870","device":65024,"booted":1795718030}}');
 INSERT INTO state VALUES('layout','3');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]]}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
@@ -1024,7 +1022,7 @@ CREATE TABLE outbox_values (
     column_name TEXT PRIMARY KEY,
     change TEXT NOT NULL, -- JSON, [before, after]
     unproven INTEGER NOT NULL DEFAULT 0, -- 1 if the record's version does not prove the value before
-    effect INTEGER NOT NULL DEFAULT 1 -- 0: changes nothing, 1: becomes part of the edit, 2: takes back an edit that was never sent
+    effect INTEGER NOT NULL DEFAULT 1 -- -1: not decided yet, 0: changes nothing, 1: becomes part of the edit, 2: takes back an edit that was never sent
 ) STRICT, WITHOUT ROWID;
 DELETE FROM sqlite_sequence;
 INSERT INTO sqlite_sequence VALUES('sync_runs',2);
@@ -1100,6 +1098,8 @@ CREATE TRIGGER outbox_refuse_update BEFORE UPDATE ON outbox WHEN NOT EXISTS (SEL
 SELECT RAISE(ABORT, 'outbox is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
 CREATE TRIGGER outbox_events_refuse_insert BEFORE INSERT ON outbox_events WHEN NOT EXISTS (SELECT 1 FROM outbox_values) BEGIN
 SELECT RAISE(ABORT, 'outbox_events is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
+CREATE TRIGGER outbox_values_refuse_insert BEFORE INSERT ON outbox_values WHEN NEW.effect <> -1 BEGIN
+SELECT RAISE(ABORT, 'outbox_values is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
 CREATE TRIGGER outbox_refuse_delete BEFORE DELETE ON outbox BEGIN
 SELECT RAISE(ABORT, 'outbox is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
 CREATE TRIGGER outbox_events_refuse_update BEFORE UPDATE ON outbox_events BEGIN
@@ -1237,18 +1237,16 @@ SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] 
 WHERE NOT EXISTS (SELECT 1 FROM state WHERE name = 'write_back' AND value = 'true');
 SELECT RAISE(ABORT, 'this SQLite runs the triggers of a view in an unsupported order: use crm-mirror edit instead')
 WHERE NOT EXISTS (SELECT 1 FROM outbox_values) AND (NEW.position IS NOT OLD.position OR NEW.industry IS NOT OLD.industry OR NEW.language IS NOT OLD.language OR NEW.timezone IS NOT OLD.timezone OR NEW.notes IS NOT OLD.notes OR NEW.cf_nickname IS NOT OLD.cf_nickname OR NEW.cf_birthday IS NOT OLD.cf_birthday OR NEW.cf_lifetime_value IS NOT OLD.cf_lifetime_value OR NEW.cf_topics IS NOT OLD.cf_topics OR NEW.cf_tier IS NOT OLD.cf_tier OR NEW.cf__berweisung IS NOT OLD.cf__berweisung OR NEW.cf_customer_ref IS NOT OLD.cf_customer_ref OR NEW.cf_tier_2 IS NOT OLD.cf_tier_2 OR NEW.cf_next_call IS NOT OLD.cf_next_call OR NEW.cf_children IS NOT OLD.cf_children OR NEW.cf_newsletter IS NOT OLD.cf_newsletter OR NEW.cf_background IS NOT OLD.cf_background);
-SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE CASE WHEN EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*')
-THEN EXISTS (
-  WITH RECURSIVE part(t) AS (
-    SELECT v.change FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*'
-    UNION ALL SELECT substr(t, 1, length(t) / 2) FROM part
-      WHERE length(t) > 1 AND t GLOB '*[^' || char(1) || '-' || char(127) || ']*'
-    UNION ALL SELECT substr(t, length(t) / 2 + 1) FROM part
-      WHERE length(t) > 1 AND t GLOB '*[^' || char(1) || '-' || char(127) || ']*')
-  SELECT 1 FROM part WHERE length(t) = 1 AND t <> char(unicode(t)) AND hex(t) NOT IN ('EFBFBE', 'EFBFBF')) END;
+SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*' AND CASE WHEN length(v.change) <= 128 THEN EXISTS (SELECT 1 FROM (SELECT substr(v.change, column1, 1) AS t FROM (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15), (16), (17), (18), (19), (20), (21), (22), (23), (24), (25), (26), (27), (28), (29), (30), (31), (32), (33), (34), (35), (36), (37), (38), (39), (40), (41), (42), (43), (44), (45), (46), (47), (48), (49), (50), (51), (52), (53), (54), (55), (56), (57), (58), (59), (60), (61), (62), (63), (64), (65), (66), (67), (68), (69), (70), (71), (72), (73), (74), (75), (76), (77), (78), (79), (80), (81), (82), (83), (84), (85), (86), (87), (88), (89), (90), (91), (92), (93), (94), (95), (96), (97), (98), (99), (100), (101), (102), (103), (104), (105), (106), (107), (108), (109), (110), (111), (112), (113), (114), (115), (116), (117), (118), (119), (120), (121), (122), (123), (124), (125), (126), (127), (128)) WHERE column1 <= length(v.change))
+      WHERE t <> char(unicode(t)) AND hex(t) NOT IN ('EFBFBE', 'EFBFBF'))
+  ELSE EXISTS (
+    WITH RECURSIVE part(p) AS (
+      SELECT v.change UNION ALL SELECT substr(p, 1, length(p) / 2) FROM part WHERE length(p) > 128 AND p GLOB '*[^' || char(1) || '-' || char(127) || ']*' UNION ALL SELECT substr(p, length(p) / 2 + 1) FROM part WHERE length(p) > 128 AND p GLOB '*[^' || char(1) || '-' || char(127) || ']*')
+    SELECT 1 FROM part WHERE length(p) <= 128 AND p GLOB '*[^' || char(1) || '-' || char(127) || ']*' AND EXISTS (SELECT 1 FROM (SELECT substr(p, column1, 1) AS t FROM (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15), (16), (17), (18), (19), (20), (21), (22), (23), (24), (25), (26), (27), (28), (29), (30), (31), (32), (33), (34), (35), (36), (37), (38), (39), (40), (41), (42), (43), (44), (45), (46), (47), (48), (49), (50), (51), (52), (53), (54), (55), (56), (57), (58), (59), (60), (61), (62), (63), (64), (65), (66), (67), (68), (69), (70), (71), (72), (73), (74), (75), (76), (77), (78), (79), (80), (81), (82), (83), (84), (85), (86), (87), (88), (89), (90), (91), (92), (93), (94), (95), (96), (97), (98), (99), (100), (101), (102), (103), (104), (105), (106), (107), (108), (109), (110), (111), (112), (113), (114), (115), (116), (117), (118), (119), (120), (121), (122), (123), (124), (125), (126), (127), (128)) WHERE column1 <= length(p))
+      WHERE t <> char(unicode(t)) AND hex(t) NOT IN ('EFBFBE', 'EFBFBF'))) END);
 SELECT RAISE(ABORT, 'an edit changes at most 100 custom fields of a record at once')
 WHERE (SELECT count(*) FROM outbox_values WHERE substr(column_name, 1, 3) = 'cf_') > 100;
-UPDATE outbox_values SET effect = 0 WHERE json_extract(change, '$[1]') IS json_extract(change, '$[0]');
+UPDATE outbox_values SET effect = json_extract(change, '$[1]') IS NOT json_extract(change, '$[0]');
 UPDATE outbox SET source = source WHERE id = (SELECT id FROM outbox
   WHERE object_type = 'contact' AND record_id = OLD.id AND finished_at IS NULL LIMIT 1) AND EXISTS (SELECT 1 FROM outbox_values);
 INSERT INTO outbox (object_type, record_id, source, fields, base_etag, queued_at) VALUES ('contact', OLD.id, 'sql', nullif((SELECT json_group_object(column_name, json(change)) FROM outbox_values WHERE effect = 1), '{}'),
@@ -1331,40 +1329,40 @@ SELECT RAISE(ABORT, 'position: SQLite keeps only 15 digits of this number; write
 SELECT RAISE(ABORT, 'position takes text without the character U+0000; NULL clears it') WHERE NEW.position IS NOT OLD.position AND NOT coalesce(CASE WHEN instr(NEW.position, char(0)) > 0 THEN 0 WHEN NEW.position IS NULL THEN 1 ELSE typeof(NEW.position) IN ('text', 'integer') END, 0);
 SELECT RAISE(ABORT, 'position is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.position IS NOT OLD.position AND 0;
 SELECT RAISE(ABORT, 'position is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.position IS NOT OLD.position AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.position') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.position') IS NOT NULL);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('position', 0, json_array(OLD.position,
-  CASE WHEN nullif(CAST(NEW.position AS TEXT), '') IS nullif(OLD.position, '') THEN OLD.position ELSE CAST(NEW.position AS TEXT) END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('position', 0, -1,
+  json_array(OLD.position, CASE WHEN nullif(CAST(NEW.position AS TEXT), '') IS nullif(OLD.position, '') THEN OLD.position ELSE CAST(NEW.position AS TEXT) END));
 END;
 CREATE TRIGGER contacts_full_set_industry INSTEAD OF UPDATE OF industry ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'industry: SQLite keeps only 15 digits of this number; write it in quotes, as in industry = ''12.50''') WHERE typeof(NEW.industry) = 'real';
 SELECT RAISE(ABORT, 'industry takes text without the character U+0000; NULL clears it') WHERE NEW.industry IS NOT OLD.industry AND NOT coalesce(CASE WHEN instr(NEW.industry, char(0)) > 0 THEN 0 WHEN NEW.industry IS NULL THEN 1 ELSE typeof(NEW.industry) IN ('text', 'integer') END, 0);
 SELECT RAISE(ABORT, 'industry is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.industry IS NOT OLD.industry AND OLD.fetched_at IS NULL;
 SELECT RAISE(ABORT, 'industry is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.industry IS NOT OLD.industry AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.industry') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.industry') IS NOT NULL);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('industry', NOT OLD.details_current, json_array(OLD.industry,
-  CASE WHEN nullif(CAST(NEW.industry AS TEXT), '') IS nullif(OLD.industry, '') THEN OLD.industry ELSE CAST(NEW.industry AS TEXT) END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('industry', NOT OLD.details_current, -1,
+  json_array(OLD.industry, CASE WHEN nullif(CAST(NEW.industry AS TEXT), '') IS nullif(OLD.industry, '') THEN OLD.industry ELSE CAST(NEW.industry AS TEXT) END));
 END;
 CREATE TRIGGER contacts_full_set_language INSTEAD OF UPDATE OF language ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'language: SQLite keeps only 15 digits of this number; write it in quotes, as in language = ''12.50''') WHERE typeof(NEW.language) = 'real';
 SELECT RAISE(ABORT, 'language takes text without the character U+0000; NULL clears it') WHERE NEW.language IS NOT OLD.language AND NOT coalesce(CASE WHEN instr(NEW.language, char(0)) > 0 THEN 0 WHEN NEW.language IS NULL THEN 1 ELSE typeof(NEW.language) IN ('text', 'integer') END, 0);
 SELECT RAISE(ABORT, 'language is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.language IS NOT OLD.language AND OLD.fetched_at IS NULL;
 SELECT RAISE(ABORT, 'language is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.language IS NOT OLD.language AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.language') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.language') IS NOT NULL);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('language', NOT OLD.details_current, json_array(OLD.language,
-  CASE WHEN nullif(CAST(NEW.language AS TEXT), '') IS nullif(OLD.language, '') THEN OLD.language ELSE CAST(NEW.language AS TEXT) END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('language', NOT OLD.details_current, -1,
+  json_array(OLD.language, CASE WHEN nullif(CAST(NEW.language AS TEXT), '') IS nullif(OLD.language, '') THEN OLD.language ELSE CAST(NEW.language AS TEXT) END));
 END;
 CREATE TRIGGER contacts_full_set_timezone INSTEAD OF UPDATE OF timezone ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'timezone: SQLite keeps only 15 digits of this number; write it in quotes, as in timezone = ''12.50''') WHERE typeof(NEW.timezone) = 'real';
 SELECT RAISE(ABORT, 'timezone takes text without the character U+0000; NULL clears it') WHERE NEW.timezone IS NOT OLD.timezone AND NOT coalesce(CASE WHEN instr(NEW.timezone, char(0)) > 0 THEN 0 WHEN NEW.timezone IS NULL THEN 1 ELSE typeof(NEW.timezone) IN ('text', 'integer') END, 0);
 SELECT RAISE(ABORT, 'timezone is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.timezone IS NOT OLD.timezone AND OLD.fetched_at IS NULL;
 SELECT RAISE(ABORT, 'timezone is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.timezone IS NOT OLD.timezone AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.timezone') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.timezone') IS NOT NULL);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('timezone', NOT OLD.details_current, json_array(OLD.timezone,
-  CASE WHEN nullif(CAST(NEW.timezone AS TEXT), '') IS nullif(OLD.timezone, '') THEN OLD.timezone ELSE CAST(NEW.timezone AS TEXT) END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('timezone', NOT OLD.details_current, -1,
+  json_array(OLD.timezone, CASE WHEN nullif(CAST(NEW.timezone AS TEXT), '') IS nullif(OLD.timezone, '') THEN OLD.timezone ELSE CAST(NEW.timezone AS TEXT) END));
 END;
 CREATE TRIGGER contacts_full_set_notes INSTEAD OF UPDATE OF notes ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'notes: SQLite keeps only 15 digits of this number; write it in quotes, as in notes = ''12.50''') WHERE typeof(NEW.notes) = 'real';
 SELECT RAISE(ABORT, 'notes takes text without the character U+0000; NULL clears it') WHERE NEW.notes IS NOT OLD.notes AND NOT coalesce(CASE WHEN instr(NEW.notes, char(0)) > 0 THEN 0 WHEN NEW.notes IS NULL THEN 1 ELSE typeof(NEW.notes) IN ('text', 'integer') END, 0);
 SELECT RAISE(ABORT, 'notes is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.notes IS NOT OLD.notes AND OLD.fetched_at IS NULL;
 SELECT RAISE(ABORT, 'notes is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.notes IS NOT OLD.notes AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.notes') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.notes') IS NOT NULL);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('notes', NOT OLD.details_current, json_array(OLD.notes,
-  CASE WHEN nullif(CAST(NEW.notes AS TEXT), '') IS nullif(OLD.notes, '') THEN OLD.notes ELSE CAST(NEW.notes AS TEXT) END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('notes', NOT OLD.details_current, -1,
+  json_array(OLD.notes, CASE WHEN nullif(CAST(NEW.notes AS TEXT), '') IS nullif(OLD.notes, '') THEN OLD.notes ELSE CAST(NEW.notes AS TEXT) END));
 END;
 CREATE TRIGGER contacts_full_set_cf_nickname INSTEAD OF UPDATE OF cf_nickname ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_nickname: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_nickname = ''12.50''') WHERE typeof(NEW.cf_nickname) = 'real';
@@ -1377,8 +1375,8 @@ SELECT RAISE(ABORT, 'cf_nickname is unknown in one of these rows: the value of t
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('nickname'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_nickname', NOT OLD.details_current, json_array(OLD.cf_nickname,
-  CASE WHEN NEW.cf_nickname IS OLD.cf_nickname THEN OLD.cf_nickname ELSE nullif(CAST(NEW.cf_nickname AS TEXT), '') END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_nickname', NOT OLD.details_current, -1,
+  json_array(OLD.cf_nickname, CASE WHEN NEW.cf_nickname IS OLD.cf_nickname THEN OLD.cf_nickname ELSE nullif(CAST(NEW.cf_nickname AS TEXT), '') END));
 END;
 CREATE TRIGGER contacts_full_set_cf_birthday INSTEAD OF UPDATE OF cf_birthday ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_birthday takes a real date, YYYY-MM-DD, of the years 0001 to 9999; NULL clears it') WHERE NEW.cf_birthday IS NOT OLD.cf_birthday AND NOT coalesce(CASE WHEN instr(NEW.cf_birthday, char(0)) > 0 THEN 0 WHEN NEW.cf_birthday IS NULL THEN 1 ELSE typeof(NEW.cf_birthday) = 'text' AND NEW.cf_birthday IS date(NEW.cf_birthday, '+0 days') AND NEW.cf_birthday >= '0001' END, 0);
@@ -1390,8 +1388,8 @@ SELECT RAISE(ABORT, 'cf_birthday is unknown in one of these rows: the value of t
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('birthday'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_birthday', NOT OLD.details_current, json_array(OLD.cf_birthday,
-  CASE WHEN NEW.cf_birthday IS OLD.cf_birthday THEN OLD.cf_birthday ELSE NEW.cf_birthday END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_birthday', NOT OLD.details_current, -1,
+  json_array(OLD.cf_birthday, CASE WHEN NEW.cf_birthday IS OLD.cf_birthday THEN OLD.cf_birthday ELSE NEW.cf_birthday END));
 END;
 CREATE TRIGGER contacts_full_set_cf_lifetime_value INSTEAD OF UPDATE OF cf_lifetime_value ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_lifetime_value: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_lifetime_value = ''12.50''') WHERE typeof(NEW.cf_lifetime_value) = 'real';
@@ -1406,8 +1404,8 @@ SELECT RAISE(ABORT, 'cf_lifetime_value is unknown in one of these rows: the valu
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('lifetime_value'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_lifetime_value', NOT OLD.details_current, json_array(OLD.cf_lifetime_value,
-  CASE WHEN NEW.cf_lifetime_value IS OLD.cf_lifetime_value THEN OLD.cf_lifetime_value ELSE CAST(NEW.cf_lifetime_value AS TEXT) END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_lifetime_value', NOT OLD.details_current, -1,
+  json_array(OLD.cf_lifetime_value, CASE WHEN NEW.cf_lifetime_value IS OLD.cf_lifetime_value THEN OLD.cf_lifetime_value ELSE CAST(NEW.cf_lifetime_value AS TEXT) END));
 END;
 CREATE TRIGGER contacts_full_set_cf_topics INSTEAD OF UPDATE OF cf_topics ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_topics takes a JSON array of at most 100 different values of its options, see select_labels; NULL clears it') WHERE NEW.cf_topics IS NOT OLD.cf_topics AND NOT coalesce(CASE WHEN instr(NEW.cf_topics, char(0)) > 0 THEN 0 WHEN (NEW.cf_topics IS NULL OR CASE WHEN json_valid(NEW.cf_topics) THEN json_type(NEW.cf_topics) = 'array' AND json_array_length(NEW.cf_topics) = 0 END) THEN 1 ELSE CASE WHEN typeof(NEW.cf_topics) <> 'text' THEN 0 WHEN json_valid(NEW.cf_topics) = 0 THEN 0
@@ -1423,8 +1421,8 @@ SELECT RAISE(ABORT, 'cf_topics is unknown in one of these rows: the value of the
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('topics'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_topics', NOT OLD.details_current, json_array(OLD.cf_topics,
-  CASE WHEN NEW.cf_topics IS OLD.cf_topics THEN OLD.cf_topics ELSE CASE WHEN NEW.cf_topics IS NOT NULL THEN (SELECT nullif(json_group_array(j.value), '[]') FROM json_each(NEW.cf_topics) AS j) || '' END END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_topics', NOT OLD.details_current, -1,
+  json_array(OLD.cf_topics, CASE WHEN NEW.cf_topics IS OLD.cf_topics THEN OLD.cf_topics ELSE CASE WHEN NEW.cf_topics IS NOT NULL THEN (SELECT nullif(json_group_array(j.value), '[]') FROM json_each(NEW.cf_topics) AS j) || '' END END));
 END;
 CREATE TRIGGER contacts_full_set_cf_tier INSTEAD OF UPDATE OF cf_tier ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_tier takes the value of one of its options, see select_labels; NULL clears it') WHERE NEW.cf_tier IS NOT OLD.cf_tier AND NOT coalesce(CASE WHEN instr(NEW.cf_tier, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_tier, '') IS NULL THEN 1 ELSE typeof(NEW.cf_tier) = 'text' AND EXISTS (SELECT 1 FROM custom_field_options AS o WHERE o.definition_id = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_tier')
@@ -1437,8 +1435,8 @@ SELECT RAISE(ABORT, 'cf_tier is unknown in one of these rows: the value of the s
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('tier'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_tier', NOT OLD.details_current, json_array(OLD.cf_tier,
-  CASE WHEN NEW.cf_tier IS OLD.cf_tier THEN OLD.cf_tier ELSE nullif(NEW.cf_tier, '') END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_tier', NOT OLD.details_current, -1,
+  json_array(OLD.cf_tier, CASE WHEN NEW.cf_tier IS OLD.cf_tier THEN OLD.cf_tier ELSE nullif(NEW.cf_tier, '') END));
 END;
 CREATE TRIGGER contacts_full_set_cf__berweisung INSTEAD OF UPDATE OF cf__berweisung ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf__berweisung: SQLite keeps only 15 digits of this number; write it in quotes, as in cf__berweisung = ''12.50''') WHERE typeof(NEW.cf__berweisung) = 'real';
@@ -1453,8 +1451,8 @@ SELECT RAISE(ABORT, 'cf__berweisung is unknown in one of these rows: the value o
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('Überweisung'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf__berweisung', NOT OLD.details_current, json_array(OLD.cf__berweisung,
-  CASE WHEN NEW.cf__berweisung IS OLD.cf__berweisung THEN OLD.cf__berweisung ELSE CAST(NEW.cf__berweisung AS TEXT) END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf__berweisung', NOT OLD.details_current, -1,
+  json_array(OLD.cf__berweisung, CASE WHEN NEW.cf__berweisung IS OLD.cf__berweisung THEN OLD.cf__berweisung ELSE CAST(NEW.cf__berweisung AS TEXT) END));
 END;
 CREATE TRIGGER contacts_full_set_cf_customer_ref INSTEAD OF UPDATE OF cf_customer_ref ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_customer_ref: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_customer_ref = ''12.50''') WHERE typeof(NEW.cf_customer_ref) = 'real';
@@ -1467,8 +1465,8 @@ SELECT RAISE(ABORT, 'cf_customer_ref is unknown in one of these rows: the value 
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('customer-ref'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_customer_ref', NOT OLD.details_current, json_array(OLD.cf_customer_ref,
-  CASE WHEN NEW.cf_customer_ref IS OLD.cf_customer_ref THEN OLD.cf_customer_ref ELSE nullif(CAST(NEW.cf_customer_ref AS TEXT), '') END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_customer_ref', NOT OLD.details_current, -1,
+  json_array(OLD.cf_customer_ref, CASE WHEN NEW.cf_customer_ref IS OLD.cf_customer_ref THEN OLD.cf_customer_ref ELSE nullif(CAST(NEW.cf_customer_ref AS TEXT), '') END));
 END;
 CREATE TRIGGER contacts_full_set_cf_tier_2 INSTEAD OF UPDATE OF cf_tier_2 ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_tier_2: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_tier_2 = ''12.50''') WHERE typeof(NEW.cf_tier_2) = 'real';
@@ -1481,8 +1479,8 @@ SELECT RAISE(ABORT, 'cf_tier_2 is unknown in one of these rows: the value of the
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('Tier'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_tier_2', NOT OLD.details_current, json_array(OLD.cf_tier_2,
-  CASE WHEN NEW.cf_tier_2 IS OLD.cf_tier_2 THEN OLD.cf_tier_2 ELSE nullif(CAST(NEW.cf_tier_2 AS TEXT), '') END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_tier_2', NOT OLD.details_current, -1,
+  json_array(OLD.cf_tier_2, CASE WHEN NEW.cf_tier_2 IS OLD.cf_tier_2 THEN OLD.cf_tier_2 ELSE nullif(CAST(NEW.cf_tier_2 AS TEXT), '') END));
 END;
 CREATE TRIGGER contacts_full_set_cf_next_call INSTEAD OF UPDATE OF cf_next_call ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_next_call takes a timestamp with a time zone, YYYY-MM-DDTHH:MM:SSZ, of the years 0001 to 9999 and to the microsecond at most; NULL clears it') WHERE NEW.cf_next_call IS NOT OLD.cf_next_call AND NOT coalesce(CASE WHEN instr(NEW.cf_next_call, char(0)) > 0 THEN 0 WHEN NEW.cf_next_call IS NULL THEN 1 ELSE typeof(NEW.cf_next_call) = 'text' AND (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
@@ -1510,8 +1508,8 @@ SELECT RAISE(ABORT, 'cf_next_call is unknown in one of these rows: the value of 
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('next call'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_next_call', NOT OLD.details_current, json_array(OLD.cf_next_call,
-  CASE WHEN NEW.cf_next_call IS OLD.cf_next_call THEN OLD.cf_next_call ELSE (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_next_call', NOT OLD.details_current, -1,
+  json_array(OLD.cf_next_call, CASE WHEN NEW.cf_next_call IS OLD.cf_next_call THEN OLD.cf_next_call ELSE (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
     AND (t.fraction = '' OR t.fraction GLOB '.[0-9]*' AND length(t.fraction) <= 7
          AND substr(t.fraction, 2) NOT GLOB '*[^0-9]*')
   THEN strftime('%Y-%m-%dT%H:%M:%S', t.seconds || t.zone)
@@ -1533,8 +1531,8 @@ SELECT RAISE(ABORT, 'cf_children is unknown in one of these rows: the value of t
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('children'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_children', NOT OLD.details_current, json_array(OLD.cf_children,
-  CASE WHEN NEW.cf_children IS OLD.cf_children THEN OLD.cf_children ELSE NEW.cf_children END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_children', NOT OLD.details_current, -1,
+  json_array(OLD.cf_children, CASE WHEN NEW.cf_children IS OLD.cf_children THEN OLD.cf_children ELSE NEW.cf_children END));
 END;
 CREATE TRIGGER contacts_full_set_cf_newsletter INSTEAD OF UPDATE OF cf_newsletter ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_newsletter takes 0 or 1; NULL clears it') WHERE NEW.cf_newsletter IS NOT OLD.cf_newsletter AND NOT coalesce(CASE WHEN instr(NEW.cf_newsletter, char(0)) > 0 THEN 0 WHEN NEW.cf_newsletter IS NULL THEN 1 ELSE typeof(NEW.cf_newsletter) = 'integer' AND NEW.cf_newsletter IN (0, 1) END, 0);
@@ -1546,8 +1544,8 @@ SELECT RAISE(ABORT, 'cf_newsletter is unknown in one of these rows: the value of
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('newsletter'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_newsletter', NOT OLD.details_current, json_array(OLD.cf_newsletter,
-  CASE WHEN NEW.cf_newsletter IS OLD.cf_newsletter THEN OLD.cf_newsletter ELSE NEW.cf_newsletter END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_newsletter', NOT OLD.details_current, -1,
+  json_array(OLD.cf_newsletter, CASE WHEN NEW.cf_newsletter IS OLD.cf_newsletter THEN OLD.cf_newsletter ELSE NEW.cf_newsletter END));
 END;
 CREATE TRIGGER contacts_full_set_cf_background INSTEAD OF UPDATE OF cf_background ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_background: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_background = ''12.50''') WHERE typeof(NEW.cf_background) = 'real';
@@ -1560,26 +1558,24 @@ SELECT RAISE(ABORT, 'cf_background is unknown in one of these rows: the value of
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('background'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_background', NOT OLD.details_current, json_array(OLD.cf_background,
-  CASE WHEN NEW.cf_background IS OLD.cf_background THEN OLD.cf_background ELSE nullif(CAST(NEW.cf_background AS TEXT), '') END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_background', NOT OLD.details_current, -1,
+  json_array(OLD.cf_background, CASE WHEN NEW.cf_background IS OLD.cf_background THEN OLD.cf_background ELSE nullif(CAST(NEW.cf_background AS TEXT), '') END));
 END;
 CREATE TRIGGER companies_full_update INSTEAD OF UPDATE ON companies_full BEGIN
 SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync')
 WHERE NOT EXISTS (SELECT 1 FROM state WHERE name = 'write_back' AND value = 'true');
 SELECT RAISE(ABORT, 'this SQLite runs the triggers of a view in an unsupported order: use crm-mirror edit instead')
 WHERE NOT EXISTS (SELECT 1 FROM outbox_values) AND (NEW.industry IS NOT OLD.industry OR NEW.cf_last_audit IS NOT OLD.cf_last_audit OR NEW.cf_contract_end IS NOT OLD.cf_contract_end OR NEW.cf_offices IS NOT OLD.cf_offices OR NEW.cf_markets IS NOT OLD.cf_markets OR NEW.cf_account_code IS NOT OLD.cf_account_code OR NEW.cf_region IS NOT OLD.cf_region OR NEW.cf_credit_limit IS NOT OLD.cf_credit_limit OR NEW.cf_public IS NOT OLD.cf_public OR NEW.cf_strategy IS NOT OLD.cf_strategy);
-SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE CASE WHEN EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*')
-THEN EXISTS (
-  WITH RECURSIVE part(t) AS (
-    SELECT v.change FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*'
-    UNION ALL SELECT substr(t, 1, length(t) / 2) FROM part
-      WHERE length(t) > 1 AND t GLOB '*[^' || char(1) || '-' || char(127) || ']*'
-    UNION ALL SELECT substr(t, length(t) / 2 + 1) FROM part
-      WHERE length(t) > 1 AND t GLOB '*[^' || char(1) || '-' || char(127) || ']*')
-  SELECT 1 FROM part WHERE length(t) = 1 AND t <> char(unicode(t)) AND hex(t) NOT IN ('EFBFBE', 'EFBFBF')) END;
+SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*' AND CASE WHEN length(v.change) <= 128 THEN EXISTS (SELECT 1 FROM (SELECT substr(v.change, column1, 1) AS t FROM (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15), (16), (17), (18), (19), (20), (21), (22), (23), (24), (25), (26), (27), (28), (29), (30), (31), (32), (33), (34), (35), (36), (37), (38), (39), (40), (41), (42), (43), (44), (45), (46), (47), (48), (49), (50), (51), (52), (53), (54), (55), (56), (57), (58), (59), (60), (61), (62), (63), (64), (65), (66), (67), (68), (69), (70), (71), (72), (73), (74), (75), (76), (77), (78), (79), (80), (81), (82), (83), (84), (85), (86), (87), (88), (89), (90), (91), (92), (93), (94), (95), (96), (97), (98), (99), (100), (101), (102), (103), (104), (105), (106), (107), (108), (109), (110), (111), (112), (113), (114), (115), (116), (117), (118), (119), (120), (121), (122), (123), (124), (125), (126), (127), (128)) WHERE column1 <= length(v.change))
+      WHERE t <> char(unicode(t)) AND hex(t) NOT IN ('EFBFBE', 'EFBFBF'))
+  ELSE EXISTS (
+    WITH RECURSIVE part(p) AS (
+      SELECT v.change UNION ALL SELECT substr(p, 1, length(p) / 2) FROM part WHERE length(p) > 128 AND p GLOB '*[^' || char(1) || '-' || char(127) || ']*' UNION ALL SELECT substr(p, length(p) / 2 + 1) FROM part WHERE length(p) > 128 AND p GLOB '*[^' || char(1) || '-' || char(127) || ']*')
+    SELECT 1 FROM part WHERE length(p) <= 128 AND p GLOB '*[^' || char(1) || '-' || char(127) || ']*' AND EXISTS (SELECT 1 FROM (SELECT substr(p, column1, 1) AS t FROM (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15), (16), (17), (18), (19), (20), (21), (22), (23), (24), (25), (26), (27), (28), (29), (30), (31), (32), (33), (34), (35), (36), (37), (38), (39), (40), (41), (42), (43), (44), (45), (46), (47), (48), (49), (50), (51), (52), (53), (54), (55), (56), (57), (58), (59), (60), (61), (62), (63), (64), (65), (66), (67), (68), (69), (70), (71), (72), (73), (74), (75), (76), (77), (78), (79), (80), (81), (82), (83), (84), (85), (86), (87), (88), (89), (90), (91), (92), (93), (94), (95), (96), (97), (98), (99), (100), (101), (102), (103), (104), (105), (106), (107), (108), (109), (110), (111), (112), (113), (114), (115), (116), (117), (118), (119), (120), (121), (122), (123), (124), (125), (126), (127), (128)) WHERE column1 <= length(p))
+      WHERE t <> char(unicode(t)) AND hex(t) NOT IN ('EFBFBE', 'EFBFBF'))) END);
 SELECT RAISE(ABORT, 'an edit changes at most 100 custom fields of a record at once')
 WHERE (SELECT count(*) FROM outbox_values WHERE substr(column_name, 1, 3) = 'cf_') > 100;
-UPDATE outbox_values SET effect = 0 WHERE json_extract(change, '$[1]') IS json_extract(change, '$[0]');
+UPDATE outbox_values SET effect = json_extract(change, '$[1]') IS NOT json_extract(change, '$[0]');
 UPDATE outbox SET source = source WHERE id = (SELECT id FROM outbox
   WHERE object_type = 'company' AND record_id = OLD.id AND finished_at IS NULL LIMIT 1) AND EXISTS (SELECT 1 FROM outbox_values);
 INSERT INTO outbox (object_type, record_id, source, fields, base_etag, queued_at) VALUES ('company', OLD.id, 'sql', nullif((SELECT json_group_object(column_name, json(change)) FROM outbox_values WHERE effect = 1), '{}'),
@@ -1628,8 +1624,8 @@ SELECT RAISE(ABORT, 'industry takes text with a character that is not white spac
     8202, 8232, 8233, 8239, 8287, 12288)) <> '' END, 0);
 SELECT RAISE(ABORT, 'industry is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.industry IS NOT OLD.industry AND 0;
 SELECT RAISE(ABORT, 'industry is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.industry IS NOT OLD.industry AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.industry') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.industry') IS NOT NULL);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('industry', 0, json_array(OLD.industry,
-  CASE WHEN nullif(CAST(NEW.industry AS TEXT), '') IS nullif(OLD.industry, '') THEN OLD.industry ELSE CAST(NEW.industry AS TEXT) END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('industry', 0, -1,
+  json_array(OLD.industry, CASE WHEN nullif(CAST(NEW.industry AS TEXT), '') IS nullif(OLD.industry, '') THEN OLD.industry ELSE CAST(NEW.industry AS TEXT) END));
 END;
 CREATE TRIGGER companies_full_set_cf_last_audit INSTEAD OF UPDATE OF cf_last_audit ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_last_audit takes a timestamp with a time zone, YYYY-MM-DDTHH:MM:SSZ, of the years 0001 to 9999 and to the microsecond at most; NULL clears it') WHERE NEW.cf_last_audit IS NOT OLD.cf_last_audit AND NOT coalesce(CASE WHEN instr(NEW.cf_last_audit, char(0)) > 0 THEN 0 WHEN NEW.cf_last_audit IS NULL THEN 1 ELSE typeof(NEW.cf_last_audit) = 'text' AND (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
@@ -1657,8 +1653,8 @@ SELECT RAISE(ABORT, 'cf_last_audit is unknown in one of these rows: the value of
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('last_audit'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_last_audit', NOT OLD.details_current, json_array(OLD.cf_last_audit,
-  CASE WHEN NEW.cf_last_audit IS OLD.cf_last_audit THEN OLD.cf_last_audit ELSE (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_last_audit', NOT OLD.details_current, -1,
+  json_array(OLD.cf_last_audit, CASE WHEN NEW.cf_last_audit IS OLD.cf_last_audit THEN OLD.cf_last_audit ELSE (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
     AND (t.fraction = '' OR t.fraction GLOB '.[0-9]*' AND length(t.fraction) <= 7
          AND substr(t.fraction, 2) NOT GLOB '*[^0-9]*')
   THEN strftime('%Y-%m-%dT%H:%M:%S', t.seconds || t.zone)
@@ -1678,8 +1674,8 @@ SELECT RAISE(ABORT, 'cf_contract_end is unknown in one of these rows: the value 
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('contract_end'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_contract_end', NOT OLD.details_current, json_array(OLD.cf_contract_end,
-  CASE WHEN NEW.cf_contract_end IS OLD.cf_contract_end THEN OLD.cf_contract_end ELSE NEW.cf_contract_end END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_contract_end', NOT OLD.details_current, -1,
+  json_array(OLD.cf_contract_end, CASE WHEN NEW.cf_contract_end IS OLD.cf_contract_end THEN OLD.cf_contract_end ELSE NEW.cf_contract_end END));
 END;
 CREATE TRIGGER companies_full_set_cf_offices INSTEAD OF UPDATE OF cf_offices ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_offices: SQLite may have rounded this number; use crm-mirror edit for such large numbers') WHERE typeof(NEW.cf_offices) = 'integer' AND NEW.cf_offices IS NOT OLD.cf_offices AND NEW.cf_offices NOT BETWEEN -9007199254740991 AND 9007199254740991
@@ -1693,8 +1689,8 @@ SELECT RAISE(ABORT, 'cf_offices is unknown in one of these rows: the value of th
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('offices'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_offices', NOT OLD.details_current, json_array(OLD.cf_offices,
-  CASE WHEN NEW.cf_offices IS OLD.cf_offices THEN OLD.cf_offices ELSE NEW.cf_offices END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_offices', NOT OLD.details_current, -1,
+  json_array(OLD.cf_offices, CASE WHEN NEW.cf_offices IS OLD.cf_offices THEN OLD.cf_offices ELSE NEW.cf_offices END));
 END;
 CREATE TRIGGER companies_full_set_cf_markets INSTEAD OF UPDATE OF cf_markets ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_markets takes a JSON array of at most 100 different values of its options, see select_labels; NULL clears it') WHERE NEW.cf_markets IS NOT OLD.cf_markets AND NOT coalesce(CASE WHEN instr(NEW.cf_markets, char(0)) > 0 THEN 0 WHEN (NEW.cf_markets IS NULL OR CASE WHEN json_valid(NEW.cf_markets) THEN json_type(NEW.cf_markets) = 'array' AND json_array_length(NEW.cf_markets) = 0 END) THEN 1 ELSE CASE WHEN typeof(NEW.cf_markets) <> 'text' THEN 0 WHEN json_valid(NEW.cf_markets) = 0 THEN 0
@@ -1710,8 +1706,8 @@ SELECT RAISE(ABORT, 'cf_markets is unknown in one of these rows: the value of th
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('markets'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_markets', NOT OLD.details_current, json_array(OLD.cf_markets,
-  CASE WHEN NEW.cf_markets IS OLD.cf_markets THEN OLD.cf_markets ELSE CASE WHEN NEW.cf_markets IS NOT NULL THEN (SELECT nullif(json_group_array(j.value), '[]') FROM json_each(NEW.cf_markets) AS j) || '' END END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_markets', NOT OLD.details_current, -1,
+  json_array(OLD.cf_markets, CASE WHEN NEW.cf_markets IS OLD.cf_markets THEN OLD.cf_markets ELSE CASE WHEN NEW.cf_markets IS NOT NULL THEN (SELECT nullif(json_group_array(j.value), '[]') FROM json_each(NEW.cf_markets) AS j) || '' END END));
 END;
 CREATE TRIGGER companies_full_set_cf_account_code INSTEAD OF UPDATE OF cf_account_code ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_account_code: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_account_code = ''12.50''') WHERE typeof(NEW.cf_account_code) = 'real';
@@ -1724,8 +1720,8 @@ SELECT RAISE(ABORT, 'cf_account_code is unknown in one of these rows: the value 
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('account_code'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_account_code', NOT OLD.details_current, json_array(OLD.cf_account_code,
-  CASE WHEN NEW.cf_account_code IS OLD.cf_account_code THEN OLD.cf_account_code ELSE nullif(CAST(NEW.cf_account_code AS TEXT), '') END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_account_code', NOT OLD.details_current, -1,
+  json_array(OLD.cf_account_code, CASE WHEN NEW.cf_account_code IS OLD.cf_account_code THEN OLD.cf_account_code ELSE nullif(CAST(NEW.cf_account_code AS TEXT), '') END));
 END;
 CREATE TRIGGER companies_full_set_cf_region INSTEAD OF UPDATE OF cf_region ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_region takes the value of one of its options, see select_labels; NULL clears it') WHERE NEW.cf_region IS NOT OLD.cf_region AND NOT coalesce(CASE WHEN instr(NEW.cf_region, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_region, '') IS NULL THEN 1 ELSE typeof(NEW.cf_region) = 'text' AND EXISTS (SELECT 1 FROM custom_field_options AS o WHERE o.definition_id = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_region')
@@ -1738,8 +1734,8 @@ SELECT RAISE(ABORT, 'cf_region is unknown in one of these rows: the value of the
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('region'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_region', NOT OLD.details_current, json_array(OLD.cf_region,
-  CASE WHEN NEW.cf_region IS OLD.cf_region THEN OLD.cf_region ELSE nullif(NEW.cf_region, '') END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_region', NOT OLD.details_current, -1,
+  json_array(OLD.cf_region, CASE WHEN NEW.cf_region IS OLD.cf_region THEN OLD.cf_region ELSE nullif(NEW.cf_region, '') END));
 END;
 CREATE TRIGGER companies_full_set_cf_credit_limit INSTEAD OF UPDATE OF cf_credit_limit ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_credit_limit: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_credit_limit = ''12.50''') WHERE typeof(NEW.cf_credit_limit) = 'real';
@@ -1754,8 +1750,8 @@ SELECT RAISE(ABORT, 'cf_credit_limit is unknown in one of these rows: the value 
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('credit_limit'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_credit_limit', NOT OLD.details_current, json_array(OLD.cf_credit_limit,
-  CASE WHEN NEW.cf_credit_limit IS OLD.cf_credit_limit THEN OLD.cf_credit_limit ELSE CAST(NEW.cf_credit_limit AS TEXT) END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_credit_limit', NOT OLD.details_current, -1,
+  json_array(OLD.cf_credit_limit, CASE WHEN NEW.cf_credit_limit IS OLD.cf_credit_limit THEN OLD.cf_credit_limit ELSE CAST(NEW.cf_credit_limit AS TEXT) END));
 END;
 CREATE TRIGGER companies_full_set_cf_public INSTEAD OF UPDATE OF cf_public ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_public takes 0 or 1; NULL clears it') WHERE NEW.cf_public IS NOT OLD.cf_public AND NOT coalesce(CASE WHEN instr(NEW.cf_public, char(0)) > 0 THEN 0 WHEN NEW.cf_public IS NULL THEN 1 ELSE typeof(NEW.cf_public) = 'integer' AND NEW.cf_public IN (0, 1) END, 0);
@@ -1767,8 +1763,8 @@ SELECT RAISE(ABORT, 'cf_public is unknown in one of these rows: the value of the
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('public'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_public', NOT OLD.details_current, json_array(OLD.cf_public,
-  CASE WHEN NEW.cf_public IS OLD.cf_public THEN OLD.cf_public ELSE NEW.cf_public END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_public', NOT OLD.details_current, -1,
+  json_array(OLD.cf_public, CASE WHEN NEW.cf_public IS OLD.cf_public THEN OLD.cf_public ELSE NEW.cf_public END));
 END;
 CREATE TRIGGER companies_full_set_cf_strategy INSTEAD OF UPDATE OF cf_strategy ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_strategy: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_strategy = ''12.50''') WHERE typeof(NEW.cf_strategy) = 'real';
@@ -1781,8 +1777,8 @@ SELECT RAISE(ABORT, 'cf_strategy is unknown in one of these rows: the value of t
     ELSE json_type(OLD.extra, '$.customFields') IS NOT NULL END OR OLD.detail_extra IS NOT NULL AND CASE json_type(OLD.detail_extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.detail_extra, '$.customFields') AS x WHERE x.key IN ('strategy'))
     ELSE json_type(OLD.detail_extra, '$.customFields') IS NOT NULL END);
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('cf_strategy', NOT OLD.details_current, json_array(OLD.cf_strategy,
-  CASE WHEN NEW.cf_strategy IS OLD.cf_strategy THEN OLD.cf_strategy ELSE nullif(CAST(NEW.cf_strategy AS TEXT), '') END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('cf_strategy', NOT OLD.details_current, -1,
+  json_array(OLD.cf_strategy, CASE WHEN NEW.cf_strategy IS OLD.cf_strategy THEN OLD.cf_strategy ELSE nullif(CAST(NEW.cf_strategy AS TEXT), '') END));
 END;
 CREATE TRIGGER outbox_leave_out_empty BEFORE INSERT ON outbox WHEN NEW.fields IS NULL BEGIN SELECT RAISE(IGNORE); END;
 CREATE TRIGGER outbox_begin_history AFTER INSERT ON outbox BEGIN

@@ -4,6 +4,7 @@
 //! SQLite runs them. The program's own connections disable triggers (`SQLITE_DBCONFIG_ENABLE_TRIGGER`); a dump writes
 //! its rows before its triggers, and a backup copies pages, so both are unaffected.
 
+use super::queue_statements::EFFECT_OPEN;
 use crate::store::error::{Doing, StoreError};
 use crate::store::program_objects::GUARDED_TABLES;
 use crate::store::tx::EditsTx;
@@ -23,6 +24,8 @@ impl EditsTx<'_> {
             // columns is left out by another trigger.
             self.make_guard(table, what, &format!(" WHEN {and}NOT EXISTS (SELECT 1 FROM outbox_values)"), OUTBOX)?;
         }
+        // The table is empty between two statements, so nothing else can be done to it.
+        self.make_guard("outbox_values", "INSERT", &format!(" WHEN NEW.effect <> {EFFECT_OPEN}"), OUTBOX)?;
         for (table, what) in [("outbox", "DELETE"), ("outbox_events", "UPDATE"), ("outbox_events", "DELETE")] {
             self.make_guard(table, what, "", OUTBOX)?;
         }

@@ -77,7 +77,7 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
         }
         stmt.raw_execute().doing(DOING)
     };
-    execute(queue_statements::UNCHANGED)?;
+    execute(queue_statements::EFFECT)?;
     for sql in &*MERGE {
         execute(sql)?;
     }

@@ -38,9 +38,12 @@ const FIELDS: &str = "json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.
 /// Those of them that the new edit has, or takes back.
 const SHARED: &str = "outbox_values AS v ON v.column_name = f.key AND v.effect <> 0";
 
-/// Marks the values that the record already has.
-pub(super) const UNCHANGED: &str =
-    "UPDATE outbox_values SET effect = 0 WHERE json_extract(change, '$[1]') IS json_extract(change, '$[0]')";
+/// The effect of a value until it is decided on. Only the triggers of the views write it: another row is refused.
+pub(super) const EFFECT_OPEN: i64 = -1;
+
+/// Marks the values that the record already has, and those that change something.
+pub(super) const EFFECT: &str =
+    "UPDATE outbox_values SET effect = json_extract(change, '$[1]') IS NOT json_extract(change, '$[0]')";
 
 /// The columns of the new edit, and their values.
 pub(super) const NEW_FIELDS: &str =

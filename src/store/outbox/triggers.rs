@@ -23,7 +23,7 @@
 
 use std::collections::BTreeSet;
 
-use super::queue_statements::{self, END, EditedRecord, NEW_FIELDS, UNCHANGED};
+use super::queue_statements::{self, EFFECT, EFFECT_OPEN, END, EditedRecord, NEW_FIELDS};
 use super::{accepted_values, knowledge};
 use crate::model::catalogue::Object;
 use crate::model::editable::{CUSTOM_KEYS, Editability, Editable};
@@ -42,18 +42,34 @@ const ARMS: usize = 200;
 /// The time, in the form of the mirror's columns.
 const NOW: &str = "strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z'";
 
+/// The condition on a text that it has other than ASCII characters.
+const NOT_ASCII: &str = "GLOB '*[^' || char(1) || '-' || char(127) || ']*'";
+
+/// How many characters of a text are checked one by one: a list of their places takes no temporary table.
+const PLACES: usize = 128;
+
 /// Detects a text of `outbox_values` that is not UTF-8: SQLite reads an invalid byte sequence as a different character.
-/// What has other than ASCII characters is halved down to them, so that the time grows with the length of the text.
-const NOT_UTF8: &str =
-    "CASE WHEN EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*')
-THEN EXISTS (
-  WITH RECURSIVE part(t) AS (
-    SELECT v.change FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*'
-    UNION ALL SELECT substr(t, 1, length(t) / 2) FROM part
-      WHERE length(t) > 1 AND t GLOB '*[^' || char(1) || '-' || char(127) || ']*'
-    UNION ALL SELECT substr(t, length(t) / 2 + 1) FROM part
-      WHERE length(t) > 1 AND t GLOB '*[^' || char(1) || '-' || char(127) || ']*')
-  SELECT 1 FROM part WHERE length(t) = 1 AND t <> char(unicode(t)) AND hex(t) NOT IN ('EFBFBE', 'EFBFBF')) END";
+/// A longer one is halved down to parts of [`PLACES`] characters, so that the time grows with the length of the text.
+fn not_utf8() -> String {
+    let places: Vec<String> = (1..=PLACES).map(|place| format!("({place})")).collect();
+    let has_odd = |text: &str| {
+        format!(
+            "EXISTS (SELECT 1 FROM (SELECT substr({text}, column1, 1) AS t FROM (VALUES {}) WHERE column1 <= length({text}))
+      WHERE t <> char(unicode(t)) AND hex(t) NOT IN ('EFBFBE', 'EFBFBF'))",
+            places.join(", ")
+        )
+    };
+    let halved = format!("FROM part WHERE length(p) > {PLACES} AND p {NOT_ASCII}");
+    format!(
+        "EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.change {NOT_ASCII} AND CASE WHEN length(v.change) <= {PLACES} THEN {}
+  ELSE EXISTS (
+    WITH RECURSIVE part(p) AS (
+      SELECT v.change UNION ALL SELECT substr(p, 1, length(p) / 2) {halved} UNION ALL SELECT substr(p, length(p) / 2 + 1) {halved})
+    SELECT 1 FROM part WHERE length(p) <= {PLACES} AND p {NOT_ASCII} AND {}) END)",
+        has_odd("v.change"),
+        has_odd("p")
+    )
+}
 
 /// Why a column cannot be edited whose value was not read, to follow its name.
 const NOT_READ: &str = "is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details \
@@ -79,8 +95,8 @@ fn column(field: &Editable) -> String {
 {rounded}SELECT RAISE(ABORT, {message}) WHERE NEW.{column} IS NOT OLD.{column} AND NOT coalesce({taken}, 0);
 SELECT RAISE(ABORT, {not_read}) WHERE NEW.{column} IS NOT OLD.{column} AND {unread};
 SELECT RAISE(ABORT, {not_fitting}) WHERE NEW.{column} IS NOT OLD.{column} AND {unfit};
-INSERT OR REPLACE INTO outbox_values (column_name, unproven, change) VALUES ('{column}', {unproven}, json_array(OLD.{column},
-  CASE WHEN {same} THEN OLD.{column} ELSE {settled} END));
+INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('{column}', {unproven}, {EFFECT_OPEN},
+  json_array(OLD.{column}, CASE WHEN {same} THEN OLD.{column} ELSE {settled} END));
 END",
         message = literal(&accepted_values::message(field)),
         not_read = literal(&format!("{column} {NOT_READ}")),
@@ -123,16 +139,17 @@ WHERE NOT EXISTS (SELECT 1 FROM outbox_values) AND ({});\n",
         "CREATE TRIGGER {view}_update INSTEAD OF UPDATE ON {view} BEGIN
 SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync')
 WHERE NOT EXISTS (SELECT 1 FROM state WHERE name = '{write_back}' AND value = 'true');
-{noted}SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE {NOT_UTF8};
+{noted}SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE {not_utf8};
 SELECT RAISE(ABORT, 'an edit changes at most {CUSTOM_KEYS} custom fields of a record at once')
 WHERE (SELECT count(*) FROM outbox_values WHERE substr(column_name, 1, 3) = 'cf_') > {CUSTOM_KEYS};
-{UNCHANGED};
+{EFFECT};
 {start_merge};
 INSERT INTO outbox (object_type, record_id, source, fields, base_etag, queued_at) VALUES ('{object}', OLD.id, 'sql', nullif({NEW_FIELDS}, '{{}}'),
   CASE WHEN (SELECT max(unproven) FROM outbox_values WHERE effect = 1) THEN NULL ELSE OLD.etag END, {NOW});
 {END};
 END",
         write_back = StateKey::WriteBack,
+        not_utf8 = not_utf8(),
         start_merge = queue_statements::start_merge(object, "OLD.id"),
     );
     let refuses = fixed.chunks(ARMS).enumerate().map(|(part, arms)| {
