@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
@@ -66,6 +67,8 @@ pub struct StoreOptions {
     pub views: Option<ViewOptions>,
     /// What decides on every commit after the opening.
     pub before_commit: Option<CommitHook>,
+    /// How long the writer waits for the lock of another process, if not as long as by default.
+    pub lock_wait: Option<Duration>,
     /// Whether the files that opening creates next to the mirror are removed on close.
     pub leaves_no_files: bool,
 }
@@ -106,6 +109,9 @@ impl Store {
         writer.finish_erasure();
         *layout.write().unwrap_or_else(PoisonError::into_inner) = writer.shapes.layout.clone();
         writer.before_commit = options.before_commit;
+        if let Some(wait) = options.lock_wait {
+            writer.conn.busy_timeout(wait).doing("set how long to wait for a lock")?;
+        }
         let lock = Arc::new(lock);
         let held = lock.clone();
         let (queue, mut work) = mpsc::channel::<WriterJob>(QUEUE);

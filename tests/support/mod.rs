@@ -92,6 +92,8 @@ pub struct Mirror {
     pub observer: Arc<dyn RunObserver>,
     /// Settings of views, indexes and search, if not the default.
     pub views: Option<ViewOptions>,
+    /// How long a run waits for a lock of another process, if not as long as by default.
+    pub lock_wait: Option<Duration>,
     /// The mirror's clock, if not the service's.
     pub clock: Option<Arc<dyn Clock>>,
 }
@@ -116,6 +118,7 @@ impl Mirror {
             reserve: Ru::ZERO,
             observer: Arc::new(Silent),
             views: None,
+            lock_wait: None,
             clock: None,
         }
     }
@@ -186,7 +189,12 @@ impl Mirror {
                 commits
             })
         });
-        let options = StoreOptions { before_commit, views: self.views.clone(), ..StoreOptions::default() };
+        let options = StoreOptions {
+            before_commit,
+            views: self.views.clone(),
+            lock_wait: self.lock_wait,
+            ..StoreOptions::default()
+        };
         let store = Store::open_with(&self.path, options)?;
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(crm.clock.clone()));
         let engine = self.engine(store.clone(), clock, crm).await?;

@@ -59,9 +59,10 @@ pub fn files_beside(mirror: &Path) -> [PathBuf; 2] {
 /// Returns an error of SQLite; the mirror is intact anyway.
 pub(in crate::store) fn empty(conn: &Connection) -> Result<bool, StoreError> {
     let doing = "empty the WAL";
+    let busy: u32 = conn.query_row("PRAGMA busy_timeout", [], |row| row.get(0)).doing(doing)?;
     conn.busy_timeout(PATIENCE).doing(doing)?;
     let blocked: Result<bool, _> = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
-    conn.busy_timeout(BUSY).doing(doing)?;
+    conn.busy_timeout(Duration::from_millis(busy.into())).doing(doing)?;
     Ok(!blocked.doing(doing)?)
 }
 
