@@ -2,220 +2,84 @@
 //! it out once and showed it: for what is known of the value, how it is edited, what the service answers, what others do
 //! meanwhile, what the clock shows, which copy of the file sends, and when the process is killed.
 //!
-//! Each case is one edit of one record, made in one file and sent by up to three: the original, a copy from before it was
-//! sent or after, and the original set back to older contents. The value is used once, so the service's log shows what
+//! Each case is about one record, which is edited in one file and sent by up to three: the original, a copy from before it
+//! was sent or after, and the original set back to older contents. Each value is used once, so the service's log shows what
 //! became of it.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use crate::outbox_bench::CONTACT;
 use crate::support::cases::Cases;
 use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror, noon};
+use crate::unseen_cases::{Author, Case, Column, CopyKind, Knowledge, Theirs, cases, columns_of};
 use crm_mirror::model::{DataType, EditState, Instant, RecordId, is_unknown};
 use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::user_decisions::{self, DecideError, Decision};
 use crm_mirror::outbox::{EditRequest, EditSource, queue};
-use crm_mirror::sandbox::{Fault, NewField, RequestLine, Route, Rule, World};
-use crm_mirror::store::{outbox_report, write_beside};
+use crm_mirror::sandbox::{NewField, RequestLine, Route, Rule, World};
+use crm_mirror::store::{ViewOptions, outbox_report, write_beside};
 use crm_mirror::sync::Job;
-use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-const FIELDS: [(&str, &str); 4] =
-    [("position", "position"), ("notes", "notes"), ("cf_long", "long"), ("cf_number", "number")];
+/// What the author of the edits was shown, by column; null if that is unknown.
+type Shown = BTreeMap<String, Value>;
 
-/// What the mirror knows of the value when it is edited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Knowledge {
-    Read,
-    Empty,
-    Unread,
-    UnreadAndEmpty,
-    /// The service's value does not fit the column.
-    Unfit,
-    /// The service has another value by now.
-    Outdated,
-    /// The field exists at the service, and its column was not filled yet.
-    NewField,
-    /// The row is of the workspace before an accepted one.
-    Former,
+fn data_type(key: &str) -> DataType {
+    if key == "number" { DataType::Integer } else { DataType::LongText }
 }
 
-/// What the service answers to the update.
-#[derive(Clone, Debug)]
-enum Reply {
-    Fault(Fault),
-    /// Status 200 with the record as it was before the update.
-    Unchanged,
-}
-
-impl Reply {
-    fn fault(&self, crm: &Crm) -> Fault {
-        match self {
-            Reply::Fault(fault) => fault.clone(),
-            Reply::Unchanged => {
-                let record = crm.sandbox.with_world(|world| world.detail_json(CONTACT, "a")).unwrap();
-                Fault::Body(json!({ "data": record }).to_string())
-            }
-        }
+/// Sets the column of the case, or all, to what others wrote first.
+fn set_theirs(world: &mut World, case: &Case, id: &str, columns: &[Column]) {
+    for column in columns {
+        world.edit(case.object, id, &column.body(&column.value("theirs", 1)));
     }
-}
-
-/// Whose file sends the edit, besides the original.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CopyKind {
-    None,
-    BeforeItIsSent,
-    AfterItIsSent,
-    /// The original's contents are replaced by those from before it was sent.
-    SetBack,
-}
-
-/// What others do at the service between two pushes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Theirs {
-    Nothing,
-    SetBack,
-    Other,
-    SameField,
-    Unfit,
-}
-
-#[derive(Clone, Debug)]
-struct Case {
-    knowledge: Knowledge,
-    field: usize,
-    with_sql: bool,
-    answer: Option<Reply>,
-    killed_after: [Option<u64>; 2],
-    theirs: [Theirs; 2],
-    waits: [u64; 2],
-    clock: i64,
-    copy: CopyKind,
-}
-
-fn value(field: usize, text: &str, number: i64) -> Value {
-    if FIELDS[field].0 == "cf_number" { json!(number) } else { json!(text) }
-}
-
-fn body(field: usize, value: &Value) -> Value {
-    match FIELDS[field] {
-        (column, key) if column.starts_with("cf_") => json!({ "customFields": { key: value } }),
-        (_, wire) => json!({ wire: value }),
-    }
-}
-
-fn of_record(record: &Value, field: usize) -> Value {
-    match FIELDS[field] {
-        (column, key) if column.starts_with("cf_") => record["customFields"][key].clone(),
-        (_, wire) => record[wire].clone(),
-    }
-}
-
-/// A value that the column cannot hold.
-fn unfit(world: &mut World, field: usize) {
-    let odd = if FIELDS[field].0 == "cf_number" { json!("seven") } else { json!(7) };
-    world.edit(CONTACT, "a", &body(field, &odd));
-}
-
-fn case() -> impl Strategy<Value = Case> {
-    let knowledge = prop::sample::select(vec![
-        Knowledge::Read,
-        Knowledge::Read,
-        Knowledge::Empty,
-        Knowledge::Unread,
-        Knowledge::UnreadAndEmpty,
-        Knowledge::Unfit,
-        Knowledge::Outdated,
-        Knowledge::NewField,
-        Knowledge::Former,
-    ]);
-    let kill = || prop::option::weighted(0.3, 0_u64..9);
-    let answer = prop::option::weighted(
-        0.8,
-        prop_oneof![
-            4 => Just(Fault::ResetAfterApply),
-            1 => Just(Fault::Reset),
-            1 => Just(Fault::Truncated),
-            1 => Just(Fault::NotJson),
-            3 => prop::sample::select(vec![200, 202, 400, 403, 404, 408, 409, 412, 422, 429, 500, 503]).prop_map(Fault::Status),
-            1 => Just(Fault::ErrorAfterApply(503)),
-            1 => Just(Fault::StatusAfterApply(504)),
-            2 => prop::sample::select(vec![
-                "{}", "null", "[]", r#"{"data":null}"#, r#"{"data":{"id":"b"}}"#,
-                r#"{"error":"internal","message":"sorry"}"#,
-            ])
-            .prop_map(|body| Fault::Body(body.into())),
-        ]
-        .prop_map(Reply::Fault)
-        .boxed(),
-    );
-    let answer = prop_oneof![9 => answer, 1 => Just(Some(Reply::Unchanged))];
-    let theirs = || {
-        prop::sample::select(vec![Theirs::Nothing, Theirs::SetBack, Theirs::Other, Theirs::SameField, Theirs::Unfit])
-    };
-    let copy = prop::sample::select(vec![
-        CopyKind::None,
-        CopyKind::BeforeItIsSent,
-        CopyKind::AfterItIsSent,
-        CopyKind::SetBack,
-    ]);
-    let wait = || prop_oneof![10_u64..4_000, 80_000_u64..200_000];
-    let clock = prop::sample::select(vec![0, 0, 3 * 86_400, -3 * 86_400, 400 * 86_400]);
-    (
-        (knowledge, 0..FIELDS.len(), any::<bool>(), answer, [kill(), kill()]),
-        ([theirs(), theirs()], [wait(), wait()], clock, copy),
-    )
-        .prop_map(|((knowledge, field, with_sql, answer, killed_after), (theirs, waits, clock, copy))| Case {
-            knowledge,
-            field,
-            with_sql,
-            answer,
-            killed_after,
-            theirs,
-            waits,
-            clock,
-            copy,
-        })
 }
 
 /// The service before the edit, and a mirror that knows of it what the case says.
 async fn prepared(case: &Case) -> (Crm, Mirror) {
+    let (object, column, knowledge) = (case.object, case.column, case.knowledge);
     let mut world = World::new(noon());
-    let is_new = |key: &str| case.knowledge == Knowledge::NewField && key == FIELDS[case.field].1;
-    for (key, data_type) in [("long", DataType::LongText), ("number", DataType::Integer)] {
-        if !is_new(key) {
-            world.fields().define(NewField::new(CONTACT, key, data_type));
-        }
+    let is_new = |key: &str| knowledge == Knowledge::NewField && key == column.key;
+    for key in ["long", "number"].into_iter().filter(|key| !is_new(key)) {
+        let was_other = knowledge == Knowledge::Retyped && key == column.key;
+        let at_first =
+            if was_other { data_type(if key == "long" { "number" } else { "long" }) } else { data_type(key) };
+        world.fields().define(NewField::new(object, key, at_first));
     }
+    let mut filled = columns_of(object).to_vec();
+    filled.retain(|other| *other != column || !(knowledge.is_empty() || is_new(other.key)));
     for id in ["a", "b"] {
-        world.create(CONTACT, &json!({ "id": id, "name": "Ann" }));
-        if !matches!(case.knowledge, Knowledge::Empty | Knowledge::UnreadAndEmpty | Knowledge::NewField) {
-            world.edit(CONTACT, id, &body(case.field, &value(case.field, "theirs", 1)));
-        }
+        world.create(object, &json!({ "id": id, "name": "Ann" }));
+        set_theirs(&mut world, case, id, &filled);
     }
-    if case.knowledge == Knowledge::Unfit {
-        unfit(&mut world, case.field);
+    if matches!(knowledge, Knowledge::Unfit | Knowledge::Retyped) {
+        world.edit(object, "a", &column.body(&column.unfit()));
     }
     let crm = Crm::serve(world).await;
     let mut mirror = Mirror::one_at_a_time();
     mirror.settings.write_back = true;
-    mirror.settings.details = !matches!(case.knowledge, Knowledge::Unread | Knowledge::UnreadAndEmpty);
+    mirror.settings.details = !matches!(knowledge, Knowledge::Unread | Knowledge::UnreadAndEmpty);
+    if matches!(knowledge, Knowledge::Excluded | Knowledge::NoLongerExcluded) {
+        let exclude = vec![format!("{}.{}", object.table(), column.name)];
+        mirror.views = Some(ViewOptions { exclude, ..ViewOptions::default() });
+    }
     mirror.sync(&crm).await;
     crm.wait(3_600);
-    match case.knowledge {
+    match knowledge {
         Knowledge::Outdated => crm.sandbox.with_world(|world| {
-            world.edit(CONTACT, "a", &body(case.field, &value(case.field, "newer", 2)));
+            world.edit(object, "a", &column.body(&column.value("newer", 2)));
         }),
-        Knowledge::NewField => {
-            crm.sandbox.with_world(|world| {
-                for (key, data_type) in [("long", DataType::LongText), ("number", DataType::Integer)] {
-                    if is_new(key) {
-                        world.fields().define(NewField::new(CONTACT, key, data_type));
-                        world.edit(CONTACT, "a", &body(case.field, &value(case.field, "theirs", 1)));
-                    }
+        Knowledge::NewField | Knowledge::Retyped => {
+            crm.sandbox.with_world(|world| match knowledge {
+                Knowledge::NewField => {
+                    world.fields().define(NewField::new(object, column.key, data_type(column.key)));
+                    set_theirs(world, case, "a", &[column]);
+                }
+                _ => {
+                    let word = data_type(column.key).as_str();
+                    world.fields().redefine(object, column.key, |field| field.data_type = word.into());
                 }
             });
             // The definitions are read, and then nothing is left for the values.
@@ -223,38 +87,64 @@ async fn prepared(case: &Case) -> (Crm, Mirror) {
             let _ = mirror.run(&crm, &Job::sync()).await;
             mirror.limits.limit = crm_mirror::model::Ru::new(1_000_000);
         }
+        Knowledge::NoLongerExcluded => {
+            mirror.views = None;
+            let (store, engine) = mirror.open(&crm, None).await.unwrap();
+            drop(engine);
+            store.close().await;
+        }
+        Knowledge::Former => write_beside(&mirror.path, |tx| tx.records().make_rows_former(object)).unwrap(),
         _ => {}
-    }
-    if case.knowledge == Knowledge::Former {
-        write_beside(&mirror.path, |tx| tx.records().make_rows_former(CONTACT)).unwrap();
     }
     mirror.tries = 1;
     crm.sandbox.clear_log();
     (crm, mirror)
 }
 
-/// Edits the value; `None` if it is refused, or changes nothing. Returns what the author was shown; null if that is
-/// unknown.
-fn edited(mirror: &Mirror, case: &Case) -> Option<Value> {
-    let (column, ours) = (FIELDS[case.field].0, value(case.field, "ours", 4_242));
+/// Makes one edit; false if it is refused, or changes nothing.
+fn edit(mirror: &Mirror, case: &Case, changes: &[(Column, Value)]) -> bool {
     if case.with_sql {
-        let sql =
-            format!("UPDATE contacts_full SET {column} = '{}' WHERE id = 'a'", ours.to_string().trim_matches('"'));
-        rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&sql).ok()?;
-    } else {
-        let request = EditRequest {
-            object: CONTACT,
-            record: RecordId::new("a"),
-            changes: vec![(column.into(), Given::Json(ours))],
-            if_match: None,
-        };
-        let now = Instant::system_now();
-        write_beside(&mirror.path, |tx| queue(tx, &request, EditSource::Edit, now)).ok()?.0?;
+        let sets: Vec<String> = changes
+            .iter()
+            .map(|(column, value)| match value {
+                Value::Null => format!("{} = NULL", column.name),
+                value => format!("{} = '{}'", column.name, value.to_string().trim_matches('"')),
+            })
+            .collect();
+        let sql = format!("UPDATE {} SET {} WHERE id = 'a'", case.object.full_view(), sets.join(", "));
+        return rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&sql).is_ok();
     }
-    let before = mirror.read().query_row("SELECT fields FROM outbox", [], |row| row.get::<_, String>(0)).ok()?;
-    let fields: Value = serde_json::from_str(&before).unwrap();
-    let before = fields[column][0].clone();
-    Some(if is_unknown(&before) { Value::Null } else { before })
+    let request = EditRequest {
+        object: case.object,
+        record: RecordId::new("a"),
+        changes: changes.iter().map(|(column, value)| (column.name.into(), Given::Json(value.clone()))).collect(),
+        if_match: None,
+    };
+    let now = Instant::system_now();
+    write_beside(&mirror.path, |tx| queue(tx, &request, EditSource::Edit, now)).is_ok_and(|(id, _)| id.is_some())
+}
+
+/// Edits the record. Returns how many edits were refused, and what their author was shown.
+fn edited(mirror: &Mirror, case: &Case) -> (usize, Shown) {
+    let columns = case.columns();
+    let ours = |column: &Column| (*column, column.value("ours", 4_242));
+    let edits: Vec<Vec<(Column, Value)>> = match case.author {
+        Author::One => vec![vec![ours(&case.column)]],
+        Author::Clears => vec![vec![(case.column, Value::Null)]],
+        Author::Twice => vec![vec![(case.column, case.column.value("first", 4_141))], vec![ours(&case.column)]],
+        Author::All => vec![columns.iter().map(ours).collect()],
+        Author::Each => columns.iter().map(|column| vec![ours(column)]).collect(),
+    };
+    let refused = edits.iter().filter(|changes| !edit(mirror, case, changes)).count();
+    let mut shown = Shown::new();
+    let conn = mirror.read();
+    let mut stmt = conn.prepare("SELECT fields FROM outbox WHERE state = 'queued'").unwrap();
+    for fields in stmt.query_map([], |row| row.get::<_, String>(0)).unwrap() {
+        let fields: Map<String, Value> = serde_json::from_str(&fields.unwrap()).unwrap();
+        let before = fields.into_iter().map(|(column, change)| (column, change[0].clone()));
+        shown.extend(before.map(|(column, value)| (column, if is_unknown(&value) { Value::Null } else { value })));
+    }
+    (refused, shown)
 }
 
 /// The contents of a mirror that no process has open.
@@ -275,75 +165,85 @@ fn write_contents(mirror: &Mirror, [file, log]: &[Option<Vec<u8>>; 2]) {
 }
 
 fn theirs_do(crm: &Crm, case: &Case, theirs: Theirs, round: i64) {
-    crm.sandbox.with_world(|world| match theirs {
-        Theirs::Nothing => {}
-        Theirs::SetBack => {
-            let before = match case.knowledge {
-                Knowledge::Empty | Knowledge::UnreadAndEmpty => Value::Null,
-                _ => value(case.field, "theirs", 1),
-            };
-            world.edit(CONTACT, "a", &body(case.field, &before));
-        }
-        Theirs::Other => {
-            world.edit(CONTACT, "a", &json!({ "name": format!("Name {round}") }));
-        }
-        Theirs::SameField => {
-            world.edit(CONTACT, "a", &body(case.field, &value(case.field, &format!("newest {round}"), 70 + round)));
-        }
-        Theirs::Unfit => unfit(world, case.field),
-    });
+    let (object, column) = (case.object, case.column);
+    let change = match theirs {
+        Theirs::Nothing => return,
+        Theirs::SetBack if case.knowledge.is_empty() => column.body(&Value::Null),
+        Theirs::SetBack => column.body(&column.value("theirs", 1)),
+        Theirs::Other => json!({ "name": format!("Name {round}") }),
+        Theirs::SameField => column.body(&column.value(&format!("newest {round}"), 70 + round)),
+        Theirs::Unfit => column.body(&column.unfit()),
+    };
+    crm.sandbox.with_world(|world| world.edit(object, "a", &change));
 }
 
-/// Releases what is held, as `crm-mirror outbox release --all` does.
-fn release(mirror: &Mirror) {
+/// Releases what is held, and keeps the service's value in a conflict, which holds up the record's later edits.
+fn decide(mirror: &Mirror) {
     let now = Instant::system_now();
     write_beside(&mirror.path, |tx| {
-        for edit in outbox_report::edits(tx, false)?.iter().filter(|edit| edit.state == EditState::Held) {
-            user_decisions::decide(tx, edit.id, Decision::Release, now)?;
+        for edit in outbox_report::edits(tx, false)? {
+            let decision = match edit.state {
+                EditState::Held => Decision::Release,
+                EditState::Conflict => Decision::Theirs,
+                _ => continue,
+            };
+            user_decisions::decide(tx, edit.id, decision, now)?;
         }
         Ok::<_, DecideError>(())
     })
     .unwrap();
 }
 
-fn state(mirror: &Mirror) -> String {
-    mirror.one("SELECT state FROM outbox ORDER BY id LIMIT 1").trim_matches('\'').into()
+/// An update that the service carried out: what it set, and the record before.
+struct CarriedOut {
+    body: Value,
+    before: Value,
 }
 
-async fn live_through(case: &Case) -> Result<(), String> {
-    let (crm, mut mirror) = prepared(case).await;
-    let Some(shown) = edited(&mirror, case) else {
-        let unknown = !matches!(case.knowledge, Knowledge::Read | Knowledge::Empty | Knowledge::Outdated);
-        return if unknown { Ok(()) } else { Err("a known value cannot be edited".into()) };
-    };
-    let replaced: Arc<Mutex<Vec<Value>>> = Arc::default();
-    let (seen, field) = (replaced.clone(), case.field);
+/// Notes from now on how the record is before each request.
+fn watch(crm: &Crm) -> Arc<Mutex<Vec<Value>>> {
+    let records: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let seen = records.clone();
     crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
         let before = match &asked.route {
-            Route::One(object, id) if asked.method == "PATCH" => {
-                world.detail_json(*object, id).map(|record| of_record(&record, field)).unwrap_or_default()
-            }
+            Route::One(object, id) if asked.method == "PATCH" => world.detail_json(*object, id).unwrap_or_default(),
             _ => Value::Null,
         };
         seen.lock().unwrap().push(before);
     });
+    records
+}
+
+fn carried_out(crm: &Crm, before: &[Value]) -> Vec<CarriedOut> {
+    let log = crm.sandbox.log();
+    let changed = log.entries().iter().zip(before).filter(|(entry, _)| entry.changed);
+    changed
+        .map(|(entry, before)| CarriedOut {
+            body: serde_json::from_str(entry.body.as_deref().unwrap()).unwrap(),
+            before: before.clone(),
+        })
+        .collect()
+}
+
+/// Sends the edits by every file until nothing is left to do. Returns the files.
+async fn sent(crm: &Crm, mut mirror: Mirror, case: &Case) -> Vec<(&'static str, Mirror)> {
     let clock = WrongClock::new(crm.clock.clone());
     mirror.clock = Some(Arc::new(clock.clone()));
     let before = contents(&mirror);
     if let Some(answer) = &case.answer {
-        crm.sandbox.faults().add(Rule::new(answer.fault(&crm)).method("PATCH"));
+        crm.sandbox.faults().add(Rule::new(answer.fault(crm, case.object)).method("PATCH"));
     }
-    // The outcome does not matter; the fate of the edit does.
-    let _ = mirror.run_killed_after(&crm, &Job::Push, case.killed_after[0]).await;
+    // The outcome of a run does not matter; the fate of the edits does.
+    let _ = mirror.run_killed_after(crm, &Job::Push, case.killed_after[0]).await;
     let after = contents(&mirror);
-    theirs_do(&crm, case, case.theirs[0], 1);
+    theirs_do(crm, case, case.theirs[0], 1);
     crm.wait(case.waits[0]);
     clock.set_ahead(case.clock);
-    let _ = mirror.run_killed_after(&crm, &Job::Push, case.killed_after[1]).await;
-    theirs_do(&crm, case, case.theirs[1], 2);
+    let _ = mirror.run_killed_after(crm, &Job::Push, case.killed_after[1]).await;
+    theirs_do(crm, case, case.theirs[1], 2);
     crm.wait(case.waits[1]);
     let mut copy = Mirror::one_at_a_time();
-    (copy.settings, copy.tries) = (mirror.settings, 1);
+    (copy.settings, copy.views, copy.tries) = (mirror.settings, mirror.views.clone(), 1);
     match case.copy {
         CopyKind::None => {}
         CopyKind::BeforeItIsSent => write_contents(&copy, &before),
@@ -351,44 +251,100 @@ async fn live_through(case: &Case) -> Result<(), String> {
         CopyKind::SetBack => write_contents(&mirror, &before),
     }
     crm.sandbox.faults().clear();
+    let mut files = vec![("the copy", copy), ("the original", mirror)];
+    files.retain(|(_, file)| file.path.exists());
     for _ in 0..4 {
-        for file in [&copy, &mirror] {
-            if file.path.exists() {
-                // Opening a copy holds its edits.
-                let _ = file.run(&crm, &Job::Push).await;
-                release(file);
-                let _ = file.run(&crm, &Job::Push).await;
-            }
+        for (_, file) in &files {
+            // Opening a copy holds its edits.
+            let _ = file.run(crm, &Job::Push).await;
+            decide(file);
+            let _ = file.run(crm, &Job::Push).await;
         }
         crm.wait(30_000);
     }
-    let log = crm.sandbox.log();
-    let replaced = replaced.lock().unwrap();
-    let carried: Vec<&Value> =
-        log.entries().iter().zip(&*replaced).filter(|(entry, _)| entry.changed).map(|(_, before)| before).collect();
-    if carried.len() > 1 {
-        return Err(format!("carried out {} times", carried.len()));
-    }
-    if let Some(unseen) = carried.iter().find(|before| ***before != shown && !(before.is_null() && shown.is_null())) {
-        return Err(format!("{unseen} was overwritten, and {shown} was shown"));
-    }
-    for (name, file) in [("the original", &mirror), ("the copy", &copy)] {
-        if !file.path.exists() {
-            continue;
-        }
-        match state(file).as_str() {
-            "applied" if carried.is_empty() => return Err(format!("{name} says applied, and nothing was")),
-            "applied" | "conflict" | "rejected" => {}
-            other => return Err(format!("{name} leaves the edit {other}")),
+    files
+}
+
+/// Whether the state of each edit of a file is true.
+fn judged(case: &Case, name: &str, file: &Mirror, carried: &[CarriedOut]) -> Result<(), String> {
+    let lines = write_beside(&file.path, |tx| outbox_report::edits(tx, true)).unwrap();
+    for line in lines {
+        let arrived = |(column, (_, after)): (&String, &(Value, Value))| {
+            let column = columns_of(case.object).iter().find(|known| known.name == column).unwrap();
+            carried.iter().any(|update| column.members(&update.body).get(column.key) == Some(after))
+        };
+        // What was empty already needs no update to be cleared.
+        let needs_none = case.author == Author::Clears && case.knowledge.is_empty();
+        match line.state {
+            EditState::Applied if !needs_none && !line.fields.iter().all(arrived) => {
+                return Err(format!("{name} says that {:?} is applied, and it was not", line.fields));
+            }
+            EditState::Applied | EditState::Conflict | EditState::Dropped | EditState::Rejected => {}
+            EditState::Replaced if case.author == Author::Twice && line.id == 1 => {}
+            other => return Err(format!("{name} leaves {:?} {other:?}", line.fields)),
         }
     }
     Ok(())
 }
 
-/// Runs some of the cases.
-fn live(cases: Cases) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    cases.check(200, case(), |case| runtime.block_on(live_through(&case)).map_err(TestCaseError::fail));
+async fn live_through(case: &Case) -> Result<(), String> {
+    let (crm, mirror) = prepared(case).await;
+    let (refused, shown) = edited(&mirror, case);
+    let is_known = matches!(case.knowledge, Knowledge::Read | Knowledge::Empty | Knowledge::Outdated);
+    if is_known && refused > 0 && !(case.author == Author::Clears && case.knowledge == Knowledge::Empty) {
+        return Err("a known value cannot be edited".into());
+    }
+    if case.knowledge == Knowledge::Excluded && shown.contains_key(case.column.name) {
+        return Err("an excluded value can be edited".into());
+    }
+    if shown.is_empty() {
+        return Ok(());
+    }
+    let before = watch(&crm);
+    let files = sent(&crm, mirror, case).await;
+    let carried = carried_out(&crm, &before.lock().unwrap());
+    for column in columns_of(case.object) {
+        let updates = carried.iter().filter(|update| column.members(&update.body).get(column.key).is_some());
+        let replaced: Vec<&Value> = updates.map(|update| &column.members(&update.before)[column.key]).collect();
+        let seen = shown.get(column.name).unwrap_or(&Value::Null);
+        match replaced[..] {
+            [] => {}
+            [only] if shown.contains_key(column.name) && only == seen => {}
+            [only] => return Err(format!("{only} of {} was overwritten, and {seen} was shown", column.name)),
+            _ => return Err(format!("{} was written {} times", column.name, replaced.len())),
+        }
+    }
+    files.iter().try_for_each(|(name, file)| judged(case, name, file, &carried))
 }
 
-in_shards!(nothing_unseen_is_overwritten_and_applied_means_carried_out_once, live, 500, [first, second]);
+fn live(knowledge: Knowledge, per_thousand: u32) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let check = |case| runtime.block_on(live_through(&case)).map_err(TestCaseError::fail);
+    Cases::per_thousand(per_thousand).check(200, cases(knowledge), check);
+}
+
+/// A test for each state of knowledge, so that none is left to chance.
+macro_rules! for_each_knowledge {
+    ($($test:ident: $knowledge:ident, $per_thousand:expr;)+) => {
+        mod nothing_unseen_is_overwritten_and_applied_means_carried_out_once {
+            $(#[test]
+            fn $test() {
+                super::live(super::Knowledge::$knowledge, $per_thousand);
+            })+
+        }
+    };
+}
+
+for_each_knowledge! {
+    read: Read, 100;
+    empty: Empty, 50;
+    unread: Unread, 100;
+    unread_and_empty: UnreadAndEmpty, 50;
+    unfit: Unfit, 50;
+    retyped: Retyped, 50;
+    outdated: Outdated, 50;
+    new_field: NewField, 50;
+    excluded: Excluded, 30;
+    no_longer_excluded: NoLongerExcluded, 80;
+    former: Former, 60;
+}
