@@ -5,7 +5,7 @@
 //! The mirror is made by the program's own store: a generated workspace is written through it, its rows are multiplied by
 //! SQL, and the store ends the first copy, which builds whatever it builds for readers. The bare table is the view's
 //! result with a primary key and no index more. Both are in one file and warm; medians of interleaved rounds are shown. At the
-//! end, the growth of what an `UPDATE` of the view takes.
+//! end, the growth of what an `UPDATE` of the view and decisions on edits take.
 //! Where cargo only tries whether benches run, everything is small.
 
 use std::path::Path;
@@ -13,8 +13,9 @@ use std::time::Instant as Watch;
 
 use crm_mirror::api::decode;
 use crm_mirror::model::{Instant, Object, RequestStamp, Resource};
+use crm_mirror::outbox::user_decisions::{self, DecideError, Decision};
 use crm_mirror::sandbox::{World, generate};
-use crm_mirror::store::{Phase, Reader, Store, report};
+use crm_mirror::store::{Phase, Reader, Store, outbox_report, report, write_beside};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -63,7 +64,8 @@ fn main() -> Outcome<()> {
     edits(&path, if full { 100_000 } else { 1_000 })
 }
 
-/// What an `UPDATE` of the view takes by the number of its rows, in an empty outbox and beside finished edits.
+/// What an `UPDATE` of the view takes by the number of its rows, and what decisions on many edits take, in an empty outbox
+/// and beside finished edits.
 fn edits(path: &Path, most: u32) -> Outcome<()> {
     let conn = Connection::open(path)?;
     conn.execute("INSERT OR REPLACE INTO state (name, value) VALUES ('write_back', 'true')", [])?;
@@ -72,27 +74,83 @@ fn edits(path: &Path, most: u32) -> Outcome<()> {
             let program = Connection::open(path)?;
             program.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
             program.execute_batch(&format!(
-                "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {finished})
-                 INSERT INTO outbox (object_type, record_id, state, source, fields, queued_at, finished_at, tried_at)
-                 SELECT 'contact', 'c' || n, 'applied', 'sql', '{{\"position\":[null,\"x\"]}}', '2026', '2026', '2026' FROM n;
-                 INSERT INTO outbox_events (outbox_id, at, to_state, why) SELECT id, '2026', 'applied', 'x' FROM outbox"
+                "INSERT INTO outbox (object_type, record_id, state, source, fields, queued_at, finished_at, tried_at)
+                 SELECT 'contact', id, 'applied', 'sql', json_object('position', json_array('x', position)), '2026', '2026', '2026'
+                 FROM contacts LIMIT {finished};
+                 INSERT INTO outbox_events (outbox_id, at, to_state, why)
+                 SELECT id, '2026', 'applied', 'x' FROM outbox WHERE state = 'applied'"
             ))?;
         }
-        for rows in [most / 100, most / 10, most] {
-            let began = processor_seconds()?;
-            let some = format!("id IN (SELECT id FROM contacts LIMIT {rows})");
-            let set = |text| format!("UPDATE contacts_full SET position = '{text}' WHERE {some}");
-            conn.execute_batch(&format!("BEGIN IMMEDIATE; {}", set("Chief Bench Officer")))?;
-            let first = processor_seconds()? - began;
-            conn.execute_batch(&set("Größte Prüfung"))?;
-            let again = processor_seconds()? - began - first;
-            conn.execute_batch("ROLLBACK")?;
+        println!("  beside {finished} finished edits, in seconds of processor time:");
+        for rows in [most / 10, most] {
+            let set = |text| {
+                format!(
+                    "UPDATE contacts_full SET position = '{text}' WHERE id IN (SELECT id FROM contacts LIMIT {rows})"
+                )
+            };
+            let mut times = Vec::new();
+            for texts in [
+                &["Chief Bench Officer"] as &[_],
+                &["Größte Prüfung"],
+                &["Größte Prüfung", "Chief"],
+                &["Chief", "Größte Prüfung"],
+            ] {
+                conn.execute_batch("BEGIN IMMEDIATE")?;
+                let mut began = 0.0;
+                for text in texts {
+                    began = processor_seconds()?;
+                    conn.execute_batch(&set(text))?;
+                }
+                times.push(processor_seconds()? - began);
+                conn.execute_batch("ROLLBACK")?;
+            }
             println!(
-                "  UPDATE of {rows:>7} rows beside {finished:>7} finished edits {first:>8.2} s of processor time, {:>6.1} µs a row; \
-                 again, not in ASCII {again:>8.2} s",
-                first * 1e6 / f64::from(rows.max(1))
+                "    UPDATE of {rows:>7} rows {:>7.2}, not in ASCII {:>7.2}; again {:>7.2}, not in ASCII {:>7.2}",
+                times[0], times[1], times[2], times[3]
             );
         }
+        decisions(&conn, path, most, finished)?;
+    }
+    Ok(())
+}
+
+/// What it takes to drop and to release many edits, and to undo finished ones.
+fn decisions(conn: &Connection, path: &Path, most: u32, finished: u32) -> Outcome<()> {
+    let now = Instant::system_now();
+    let all = |decision: Decision, edits: u32| -> Outcome<f64> {
+        conn.execute_batch(&format!(
+            "UPDATE contacts_full SET position = 'Chief Bench Officer' WHERE id IN (SELECT id FROM contacts LIMIT {edits})"
+        ))?;
+        if decision == Decision::Release {
+            write_beside(path, |tx| tx.edits().hold_new_edits(None, "a bench", now))?;
+        }
+        let began = processor_seconds()?;
+        write_beside(path, |tx| {
+            for edit in outbox_report::edits(tx, false)? {
+                user_decisions::decide(tx, edit.id, decision, now)?;
+            }
+            Ok::<_, DecideError>(())
+        })?;
+        let took = processor_seconds()? - began;
+        write_beside(path, |tx| {
+            for edit in outbox_report::edits(tx, false)? {
+                user_decisions::decide(tx, edit.id, Decision::Drop, now)?;
+            }
+            Ok::<_, DecideError>(())
+        })?;
+        Ok(took)
+    };
+    println!("    drop of {} edits {:.2}", most / 10 * 3, all(Decision::Drop, most / 10 * 3)?);
+    println!("    release of {} edits {:.2}", most / 10, all(Decision::Release, most / 10)?);
+    if finished > 0 {
+        let undone = most / 10;
+        let began = processor_seconds()?;
+        write_beside(path, |tx| {
+            let edits: Vec<i64> =
+                outbox_report::applied_since(tx, Instant::EPOCH)?.into_iter().take(undone as usize).collect();
+            user_decisions::undo(tx, &edits, now).map(drop)
+        })?;
+        println!("    undo of {undone} edits {:.2}", processor_seconds()? - began);
     }
     Ok(())
 }
