@@ -336,7 +336,7 @@ macro_rules! for_each_knowledge {
 }
 
 for_each_knowledge! {
-    read: Read, 100;
+    read: Read, 200;
     empty: Empty, 50;
     unread: Unread, 100;
     unread_and_empty: UnreadAndEmpty, 50;

@@ -206,7 +206,8 @@ pub fn cases(knowledge: Knowledge) -> impl Strategy<Value = Case> {
         prop::sample::select(vec![Author::One, Author::One, Author::Clears, Author::Twice, Author::All, Author::Each]);
     let kill = || prop::option::weighted(0.3, 0_u64..9);
     let theirs = || {
-        let all = [Theirs::Nothing, Theirs::SetBack, Theirs::Other, Theirs::SameField, Theirs::Unfit];
+        // Only a value that is set back looks as if nothing had been sent.
+        let all = [Theirs::Nothing, Theirs::SetBack, Theirs::SetBack, Theirs::Other, Theirs::SameField, Theirs::Unfit];
         prop::sample::select(all.to_vec())
     };
     let wait = || prop_oneof![10_u64..4_000, 80_000_u64..200_000];
