@@ -18,21 +18,21 @@ use support::straight_line::Extent;
 use support::{Measured, Outcome, engine, median, service, straight_line};
 
 /// The first copy may take so many times the straight-line program's time.
-const MOST_FIRST_COPY: f64 = 1.15;
+const MAX_FIRST_COPY: f64 = 1.15;
 /// A first copy of any size may take so much memory.
-const MOST_MIB: f64 = 20.0;
+const MAX_MIB: f64 = 20.0;
 /// An unchanged resync may take this part of a first copy's time.
-const MOST_RESYNC: f64 = 1.0 / 3.0;
+const MAX_RESYNC: f64 = 1.0 / 3.0;
 /// A run of changes may take so many times the straight-line program's time.
-const MOST_CHANGES: f64 = 2.0;
+const MAX_CHANGES: f64 = 2.0;
 /// Requests at once where answers take their time.
 const WALKERS: [&str; 3] = ["1", "4", "8"];
 /// Four walkers must be so many times as fast as one where answers take their time.
-const LEAST_SLICES: f64 = 3.5;
+const MIN_SLICES: f64 = 3.5;
 /// And may cost this part more.
-const MOST_SLICES_RU: f64 = 0.02;
+const MAX_SLICES_RU: f64 = 0.02;
 /// Four requests at once must read details so many times as fast as one.
-const LEAST_DETAILS: f64 = 3.5;
+const MIN_DETAILS: f64 = 3.5;
 /// Details that are read where answers take their time.
 const DETAILS: usize = 400;
 /// How long every answer takes where slices and details are measured.
@@ -172,7 +172,7 @@ fn first_copies(wanted: &Wanted, service: &Service, dir: &Path) -> Outcome<Copie
     show("typed columns only", &rows_only);
     show("straight line, same work", &same_work);
     show("crm-mirror", &mirror);
-    at_most("first copy / straight line", paired(&mirror, &same_work), MOST_FIRST_COPY);
+    at_most("first copy / straight line", paired(&mirror, &same_work), MAX_FIRST_COPY);
     let lists = median(mirror.iter().zip(&same_work).map(|(this, that)| this.lists_seconds / that.lists_seconds));
     println!("  its lists, before anything is built from them / the same: {lists:.2}");
     let (straight, here) = (mib(&copies.same_work), mib(&copies.mirror));
@@ -180,7 +180,7 @@ fn first_copies(wanted: &Wanted, service: &Service, dir: &Path) -> Outcome<Copie
     if wanted.wants("resync") {
         println!("\nResync of an unchanged mirror, one walk");
         show("crm-mirror", &again);
-        at_most("resync / first copy", paired(&again, &mirror), MOST_RESYNC);
+        at_most("resync / first copy", paired(&again, &mirror), MAX_RESYNC);
     }
     Ok(copies)
 }
@@ -197,8 +197,8 @@ fn changes(wanted: &Wanted, service: &Service, copies: &Copies) -> Outcome<()> {
     show("typed columns only", &rows_only);
     show("straight line, same work", &same_work);
     show("crm-mirror", &mirror);
-    at_most("changes / straight line", paired(&mirror, &same_work), MOST_CHANGES);
-    at_most("changes / typed columns only", paired(&mirror, &rows_only), MOST_CHANGES);
+    at_most("changes / straight line", paired(&mirror, &same_work), MAX_CHANGES);
+    at_most("changes / typed columns only", paired(&mirror, &rows_only), MAX_CHANGES);
     Ok(())
 }
 
@@ -213,7 +213,7 @@ fn memory(wanted: &Wanted, dir: &Path) -> Outcome<()> {
             most = most.max(run.peak_mib());
         }
     }
-    at_most("most memory, MiB", (most, most), MOST_MIB);
+    at_most("most memory, MiB", (most, most), MAX_MIB);
     Ok(())
 }
 
@@ -233,9 +233,9 @@ fn slices(wanted: &Wanted, dir: &Path) -> Outcome<()> {
         }
         let (one, default) = (&runs[0], &runs[2]);
         println!("  one walker / four: {:.2}", one.seconds / runs[1].seconds);
-        at_least("one walker / eight, the default", one.seconds / default.seconds, LEAST_SLICES);
+        at_least("one walker / eight, the default", one.seconds / default.seconds, MIN_SLICES);
         let more = default.ru as f64 / one.ru as f64 - 1.0;
-        at_most("more RU, %", (more * 100.0, more * 100.0), MOST_SLICES_RU * 100.0);
+        at_most("more RU, %", (more * 100.0, more * 100.0), MAX_SLICES_RU * 100.0);
     }
     service.refuse_after(wanted.slice_rows as u64 / 200)?;
     let run = child::run("sync", &service, &dir.join("refused.db"), &["4"])?;
@@ -259,7 +259,7 @@ fn details(dir: &Path) -> Outcome<()> {
         show(&format!("{walkers} at once"), &[run]);
         runs.push(run);
     }
-    at_least("one request at once / four", runs[0].seconds / runs[1].seconds, LEAST_DETAILS);
+    at_least("one request at once / four", runs[0].seconds / runs[1].seconds, MIN_DETAILS);
     Ok(())
 }
 

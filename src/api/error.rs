@@ -15,9 +15,9 @@ use super::key::ApiKey;
 use super::query::QueryError;
 
 /// The longest text of the service that is kept, in characters.
-const LONGEST_TEXT: usize = 300;
+const MAX_TEXT: usize = 300;
 /// The maximum number of entries of `details` that are kept.
-const MOST_DETAILS: usize = 20;
+const MAX_DETAILS: usize = 20;
 
 /// A request that failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -264,7 +264,7 @@ impl Rejection {
             Value::String(text) => vec![Detail { field: None, message: shown(text, key) }],
             Value::Array(entries) => entries
                 .iter()
-                .take(MOST_DETAILS)
+                .take(MAX_DETAILS)
                 .map(|entry| Detail {
                     field: entry["field"].as_str().map(|field| shown(field, key)),
                     message: text(if entry.is_string() { entry } else { &entry["message"] }),
@@ -325,11 +325,7 @@ pub(crate) fn shown(text: &str, key: &ApiKey) -> String {
     let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let line: String = text.chars().filter(|c| !turns(*c)).map(|c| if c.is_control() { ' ' } else { c }).collect();
     let plain = key.redact(line.trim());
-    if plain.chars().count() <= LONGEST_TEXT {
-        plain
-    } else {
-        plain.chars().take(LONGEST_TEXT).chain(['…']).collect()
-    }
+    if plain.chars().count() <= MAX_TEXT { plain } else { plain.chars().take(MAX_TEXT).chain(['…']).collect() }
 }
 
 fn times(tries: u32) -> String {
@@ -367,7 +363,7 @@ mod tests {
         let message = format!("\u{1b}[31mkey svc_v1_abcdef\n\u{202e}{long}");
         let shown = read(&serde_json::json!({ "message": message }).to_string()).message;
         assert!(shown.starts_with("[31mkey [key] xxx"), "{shown}");
-        assert_eq!(shown.chars().count(), LONGEST_TEXT + 1);
+        assert_eq!(shown.chars().count(), MAX_TEXT + 1);
     }
 
     #[test]

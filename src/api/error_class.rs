@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use crate::model::Instant;
 
 /// The longest wait that is accepted from a service: a wrong value must not stop a mirror for a year.
-pub const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How the caller treats a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,13 +91,13 @@ pub fn requested_wait(body: &[u8], header: Option<&str>, now: Instant) -> Option
         .and_then(|body| seconds(body.retry_after.get().trim_matches('"')));
     let of_header = header
         .and_then(|text| seconds(text).or_else(|| Instant::from_http_date(text.trim()).map(|until| until.since(now))));
-    of_body.max(of_header).map(|wait| wait.min(LONGEST_WAIT))
+    of_body.max(of_header).map(|wait| wait.min(MAX_WAIT))
 }
 
 /// Seconds, rounded up: half a second too early would cause another 429.
 fn seconds(text: &str) -> Option<Duration> {
     let seconds: f64 = text.trim().parse().ok()?;
-    (seconds >= 0.0).then(|| Duration::from_secs(seconds.ceil().min(LONGEST_WAIT.as_secs_f64()) as u64))
+    (seconds >= 0.0).then(|| Duration::from_secs(seconds.ceil().min(MAX_WAIT.as_secs_f64()) as u64))
 }
 
 #[cfg(test)]

@@ -16,16 +16,16 @@ use crate::model::ids::{Cursor, RecordId};
 pub(crate) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The maximum number of filter predicates per request (reference, *Limits*).
-const MOST_PREDICATES: usize = 10;
+const MAX_PREDICATES: usize = 10;
 /// The maximum number of custom-field predicates per request.
-const MOST_CUSTOM: usize = 3;
+const MAX_CUSTOM: usize = 3;
 /// The maximum number of values in an `in` list.
-const MOST_VALUES: usize = 50;
+const MAX_VALUES: usize = 50;
 /// The maximum length of a text predicate in characters.
-const LONGEST_TEXT: usize = 320;
+const MAX_TEXT: usize = 320;
 /// The maximum size of an encoded `in` list in one address. The reference sets no limit; servers and proxies do, and 8
 /// KiB is the smallest common one.
-const LONGEST_LIST: usize = 6 * 1024;
+const MAX_LIST: usize = 6 * 1024;
 
 /// Items per page: 1 to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,13 +124,13 @@ pub enum QueryError {
     #[error("{0} is already in the query")]
     Twice(String),
     /// Too many predicates, or too many on custom fields.
-    #[error("a request holds at most {MOST_PREDICATES} predicates, {MOST_CUSTOM} of them on custom fields")]
+    #[error("a request holds at most {MAX_PREDICATES} predicates, {MAX_CUSTOM} of them on custom fields")]
     TooMany,
     /// An `in` list that is empty, too long, or contains a value with a comma.
-    #[error("a list holds 1 to {MOST_VALUES} values without commas")]
+    #[error("a list holds 1 to {MAX_VALUES} values without commas")]
     List,
     /// A text that is empty or too long.
-    #[error("a text predicate holds 1 to {LONGEST_TEXT} characters")]
+    #[error("a text predicate holds 1 to {MAX_TEXT} characters")]
     Text,
     /// A parameter that belongs to a different resource.
     #[error("{0} has no such parameter")]
@@ -288,7 +288,7 @@ impl ListQuery {
     /// [`QueryError`] if the resource has no such filter, the text is empty or too long, or the request has too many
     /// predicates.
     pub fn equals(self, field: &str, text: &str) -> Result<ListQuery, QueryError> {
-        if text.is_empty() || text.chars().count() > LONGEST_TEXT {
+        if text.is_empty() || text.chars().count() > MAX_TEXT {
             return Err(QueryError::Text);
         }
         let is_text = |f: &crate::model::Field| matches!(f.kind, FieldKind::Text | FieldKind::Id);
@@ -303,7 +303,7 @@ impl ListQuery {
     /// # Errors
     /// [`QueryError`] if there are too few or too many, or one of them cannot be part of a list.
     pub fn ids(self, ids: &[RecordId]) -> Result<ListQuery, QueryError> {
-        if ids.is_empty() || ids.len() > MOST_VALUES || !ids.iter().all(RecordId::fits_a_list) {
+        if ids.is_empty() || ids.len() > MAX_VALUES || !ids.iter().all(RecordId::fits_a_list) {
             return Err(QueryError::List);
         }
         let list = ids.iter().map(RecordId::as_str).collect::<Vec<_>>().join(",");
@@ -315,10 +315,10 @@ impl ListQuery {
     pub fn ids_that_fit(ids: &[RecordId]) -> usize {
         let mut bytes = 0;
         ids.iter()
-            .take(MOST_VALUES)
+            .take(MAX_VALUES)
             .take_while(|id| {
                 bytes += encode(id.as_str()).len() + "%2C".len();
-                id.fits_a_list() && bytes <= LONGEST_LIST
+                id.fits_a_list() && bytes <= MAX_LIST
             })
             .count()
             .max(usize::from(ids.first().is_some_and(RecordId::fits_a_list)))
@@ -357,7 +357,7 @@ impl ListQuery {
             return Err(QueryError::Twice(key));
         }
         let customs = self.predicates.iter().filter(|known| known.custom).count();
-        if self.predicates.len() == MOST_PREDICATES || custom && customs == MOST_CUSTOM {
+        if self.predicates.len() == MAX_PREDICATES || custom && customs == MAX_CUSTOM {
             return Err(QueryError::TooMany);
         }
         self.predicates.push(QueryPredicate { key, value, custom });

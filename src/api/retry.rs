@@ -16,7 +16,7 @@ use super::error_class::ErrorClass;
 use super::jitter::Jitter;
 
 /// Consecutive 429s before a request fails: the meter waits for the end of the hold between them.
-const MOST_HOLDS: u32 = 8;
+const MAX_HOLDS: u32 = 8;
 
 /// A clock that never advances. The policy needs one, but without a time limit of its own it never reads it.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ impl Retries {
             ErrorClass::Hold => {
                 self.holds += 1;
                 // The meter waits for the hold itself. The pause prevents a hot loop if the wait is zero.
-                (self.holds < MOST_HOLDS).then(|| self.delay())
+                (self.holds < MAX_HOLDS).then(|| self.delay())
             }
             ErrorClass::Retry => {
                 self.holds = 0;

@@ -81,6 +81,6 @@ mod tests {
         let noon = at("2026-03-04T12:00:00Z");
         let next = |poll| next_read(&auto, Resource::Contacts, noon, poll).unwrap().since(noon);
         assert_eq!(next(Some(Duration::from_secs(3600))), Duration::from_secs(3600));
-        assert_eq!(next(None), crate::budget::LONGEST_POLL);
+        assert_eq!(next(None), crate::budget::MAX_POLL);
     }
 }

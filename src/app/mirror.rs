@@ -15,7 +15,7 @@ use crate::sync::step_failures::StepFailures;
 use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Job, Ran, Summary, Suspension, SyncError};
 
 /// The longest hold that a run waits for; a longer one suspends it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const LOCK_WAIT: Duration = Duration::from_secs(60);
 
 /// An open mirror that runs one job at a time. It is shared by reference; stopping it and reading its state do not wait
 /// for the running job.
@@ -263,7 +263,7 @@ async fn assemble(
         client: settings.client(),
         key: settings.api.key.clone(),
         limits: settings.limits,
-        patience: PATIENCE,
+        patience: LOCK_WAIT,
         sync: settings.sync,
     };
     let (meter, engine) = assemble_engine(&store, parts, clock, observer).await?;

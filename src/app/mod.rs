@@ -22,7 +22,7 @@ pub mod status;
 pub use assembly::{EngineSettings, assemble_engine};
 pub use edit_budget::{EditBudget, edit_budget};
 pub use error::MirrorError;
-pub use mirror::{Mirror, PATIENCE, RunResult};
+pub use mirror::{LOCK_WAIT, Mirror, RunResult};
 pub use person::{name_in, person, user_name};
 pub use schedule_reserve::RUNS_OF_FORECAST;
 pub use settings::{MirrorSettings, ReservedRuns, limits, publish_settings};

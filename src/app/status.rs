@@ -20,7 +20,7 @@ use crate::store::report::{self, Failing, OddityLine, RecordedRun};
 use crate::store::{BrokenObject, ReadTx, Reader, StateKey, StoreError, lock, people_report, record};
 use crate::sync::MissingScope;
 use crate::sync::budget_meter::{self, HOLD, LEDGER};
-use crate::sync::checkpoints::{Completeness, Evidence, Fresh, Identity, MissingScopes, Outage, Sweep};
+use crate::sync::checkpoints::{Completeness, Evidence, Identity, LastRead, MissingScopes, RefusedRemovals, Sweep};
 use crate::sync::checks::undecided_removals::undecided;
 use crate::sync::progress::{self, ObjectProgress};
 use crate::sync::walks::closing_counts;
@@ -133,7 +133,7 @@ pub struct ObjectStatus {
     /// The sweep or first copy in progress.
     pub sweep: Option<SweepStatus>,
     /// Removals that look like an outage and need confirmation.
-    pub outage: Option<OutageStatus>,
+    pub outage: Option<RefusedRemovalsStatus>,
     /// Items that seem to be removed and are kept until that is proven.
     pub undecided: Option<UndecidedStatus>,
 }
@@ -150,7 +150,7 @@ pub struct UndecidedStatus {
 
 /// Removals that need confirmation.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct OutageStatus {
+pub struct RefusedRemovalsStatus {
     /// Records that would be removed.
     pub going: u64,
     /// All records of the object.
@@ -354,7 +354,7 @@ fn undecided_items(
 /// The ledger as it was last stored.
 pub(super) fn ledger(tx: &ReadTx<'_>, config: &Config) -> Result<Ledger, StoreError> {
     let stored: Option<Ledger> = tx.state(&LEDGER)?;
-    let note = lock::note_beside(&config.database);
+    let note = lock::record_beside(&config.database);
     Ok(budget_meter::later(stored.unwrap_or_default(), note.as_deref()))
 }
 
@@ -384,10 +384,10 @@ fn objects(tx: &ReadTx<'_>) -> Result<Vec<ObjectStatus>, StoreError> {
         objects.push(records(tx, object)?);
     }
     for (object, rows, entry) in [
-        (Resource::TeamMembers, report::team_members(tx)?, Fresh::TEAM),
-        (Resource::CustomFields, report::custom_fields(tx)?, Fresh::DEFINITIONS),
+        (Resource::TeamMembers, report::team_members(tx)?, LastRead::TEAM),
+        (Resource::CustomFields, report::custom_fields(tx)?, LastRead::DEFINITIONS),
     ] {
-        let fresh: Option<Fresh> = tx.state(&entry)?;
+        let fresh: Option<LastRead> = tx.state(&entry)?;
         objects.push(ObjectStatus {
             object,
             rows,
@@ -409,10 +409,10 @@ fn objects(tx: &ReadTx<'_>) -> Result<Vec<ObjectStatus>, StoreError> {
 
 fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> {
     let holds = report::holds(tx, object)?;
-    let swept: Option<Fresh> = tx.state(&Fresh::sweep(object))?;
-    let caught_up: Option<Fresh> = tx.state(&Fresh::changes(object))?;
+    let swept: Option<LastRead> = tx.state(&LastRead::sweep(object))?;
+    let caught_up: Option<LastRead> = tx.state(&LastRead::changes(object))?;
     let sweep: Option<Sweep> = tx.state(&Sweep::entry(object))?;
-    let outage: Option<Outage> = tx.state(&Outage::entry(object))?;
+    let outage: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
     let evidence: Option<Evidence> = tx.state(&Evidence::entry(object))?;
     // The newest evidence counts: a sweep compares every record too.
     let complete = evidence
@@ -429,7 +429,7 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
     // A sweep of several pages is not relied on before it was counted.
     let is_counted = !closing_counts::is_sweep_uncounted(tx, object)?;
     let complete = complete.filter(|_| is_counted);
-    let known = |fresh: Option<Fresh>| fresh.map(|fresh| fresh.began).filter(|began| *began > Instant::EPOCH);
+    let known = |fresh: Option<LastRead>| fresh.map(|fresh| fresh.began).filter(|began| *began > Instant::EPOCH);
     let changes_as_of = known(caught_up).max(known(swept.filter(|_| is_counted)));
     Ok(ObjectStatus {
         object: object.resource(),
@@ -443,7 +443,11 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
         complete_by: complete.map(|known| if known.by_record { "records" } else { "count" }),
         differences: evidence.map_or(0, |known| known.open),
         sweep: sweep.map(|sweep| SweepStatus { began: sweep.began, rows: sweep.rows, first_copy: swept.is_none() }),
-        outage: outage.map(|outage| OutageStatus { going: outage.going, of: outage.of, seen_at: outage.seen_at }),
+        outage: outage.map(|outage| RefusedRemovalsStatus {
+            going: outage.going,
+            of: outage.of,
+            seen_at: outage.seen_at,
+        }),
         undecided: None,
     })
 }

@@ -2,20 +2,20 @@
 //! something changes. Pure.
 //!
 //! What polling may still spend in the window is spread over what is left of the window: an hour of the week in which
-//! nothing changed for weeks gets one poll every [`LONGEST_POLL`], and all that this saves goes to the other hours. After a
+//! nothing changed for weeks gets one poll every [`MAX_POLL`], and all that this saves goes to the other hours. After a
 //! change polls come somewhat more often, and after an hour without one less often.
 //!
 //! # Always true
 //! - Polling never uses up the window: each decision spreads what is left at that moment, and what polling may spend is at
 //!   most its share of the budget, less what is kept for other work.
-//! - An interval is never shorter than `sync.min_interval`, and longer than [`LONGEST_POLL`] only where the budget requires it.
+//! - An interval is never shorter than `sync.min_interval`, and longer than [`MAX_POLL`] only where the budget requires it.
 
 use std::time::Duration;
 
 use crate::model::{Instant, Ru};
 
 /// The longest interval, unless the budget requires a longer one.
-pub const LONGEST_POLL: Duration = Duration::from_secs(15 * 60);
+pub const MAX_POLL: Duration = Duration::from_secs(15 * 60);
 
 /// The share of a window's budget for polling. Audits, sweeps, edits and details have the rest.
 pub const POLLING_SHARE: f64 = 0.5;
@@ -123,7 +123,7 @@ impl PollingBudget {
     /// half of what is left goes: other work is worth little where changes are not seen.
     fn allowance(&self, now: Instant) -> f64 {
         let share = (self.limit.get() as f64 * self.share - self.polled.get() as f64).max(0.0);
-        let polls = self.refills_at.since(now).as_secs_f64() / LONGEST_POLL.as_secs_f64();
+        let polls = self.refills_at.since(now).as_secs_f64() / MAX_POLL.as_secs_f64();
         let least = (polls * self.idle_cost.get() as f64).min(self.left.get() as f64 / 2.0);
         share.min(self.left.saturating_sub(self.reserve).get() as f64).max(least)
     }
@@ -172,17 +172,17 @@ pub fn decide_poll(budget: &PollingBudget, hours: &ActiveHours, min_interval: Du
     let cost = budget.idle_cost.get().max(1) as f64;
     let polls = budget.allowance(now) / cost;
     let (active, quiet) = hours.seconds(now, budget.refills_at);
-    let in_quiet_hours = quiet / LONGEST_POLL.as_secs_f64();
+    let in_quiet_hours = quiet / MAX_POLL.as_secs_f64();
     // Where the budget does not even reach for the longest interval, all hours are treated alike.
-    let scarce = (active + quiet) / LONGEST_POLL.as_secs_f64() >= polls;
+    let scarce = (active + quiet) / MAX_POLL.as_secs_f64() >= polls;
     if scarce {
         let interval = Duration::from_secs_f64((active + quiet) / polls.max(1.0));
-        return PollDecision { interval: interval.max(LONGEST_POLL).max(min_interval), reason: PollReason::Budget };
+        return PollDecision { interval: interval.max(MAX_POLL).max(min_interval), reason: PollReason::Budget };
     }
     if hours.is_quiet(now, now) {
         // Not beyond the end of the hour where something may change in the next one.
         let next = hour(now).plus(Duration::from_secs(HOUR));
-        let interval = if hours.is_quiet(next, now) { LONGEST_POLL } else { next.since(now).min(LONGEST_POLL) };
+        let interval = if hours.is_quiet(next, now) { MAX_POLL } else { next.since(now).min(MAX_POLL) };
         return PollDecision { interval: interval.max(min_interval), reason: PollReason::QuietHour };
     }
     let fair = Duration::from_secs_f64(active / (polls - in_quiet_hours).max(1.0));
@@ -195,7 +195,7 @@ pub fn decide_poll(budget: &PollingBudget, hours: &ActiveHours, min_interval: Du
     if wanted <= min_interval {
         return PollDecision { interval: min_interval, reason: PollReason::MinInterval };
     }
-    PollDecision { interval: wanted.min(LONGEST_POLL), reason }
+    PollDecision { interval: wanted.min(MAX_POLL), reason }
 }
 
 #[cfg(test)]

@@ -186,7 +186,7 @@ fn an_interval_is_bounded_by_the_shortest_and_the_longest() {
         PollDecision { interval: MIN, reason: PollReason::MinInterval }
     );
     let rare = decide_poll(&budget(200), &ActiveHours::known_since(at(0)), MIN, at(0));
-    assert_eq!(rare, PollDecision { interval: LONGEST_POLL, reason: PollReason::Settled });
+    assert_eq!(rare, PollDecision { interval: MAX_POLL, reason: PollReason::Settled });
 }
 
 /// What a month of polling came to.

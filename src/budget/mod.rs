@@ -9,7 +9,7 @@ mod ledger;
 mod rate_limit_hold;
 mod reserve;
 
-pub use freshness::{ActiveHours, LONGEST_POLL, POLLING_SHARE, PollDecision, PollReason, PollingBudget, decide_poll};
+pub use freshness::{ActiveHours, MAX_POLL, POLLING_SHARE, PollDecision, PollReason, PollingBudget, decide_poll};
 pub use ledger::{Ledger, Limits};
 pub use rate_limit_hold::Hold;
 pub use reserve::{forecast, most_reserved, reserve};

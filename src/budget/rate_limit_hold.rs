@@ -12,9 +12,9 @@ use crate::model::Instant;
 /// The first wait after a 429 without `Retry-After`; doubled after each further one.
 const FIRST: Duration = Duration::from_secs(5);
 
-/// The longest wait that is chosen here. [`LONGEST_ASKED`] is the longest that is accepted from the service.
-const LONGEST_OWN: Duration = Duration::from_secs(300);
-const LONGEST_ASKED: Duration = Duration::from_secs(24 * 3600);
+/// The longest wait that is chosen here. [`MAX_ASKED`] is the longest that is accepted from the service.
+const MAX_OWN: Duration = Duration::from_secs(300);
+const MAX_ASKED: Duration = Duration::from_secs(24 * 3600);
 
 /// A hold, and how often in a row the service asked for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,8 +32,8 @@ impl Hold {
     pub fn after(before: Option<Hold>, now: Instant, wait: Option<Duration>) -> Hold {
         let streak = before.map_or(0, |hold| hold.streak);
         let wait = match wait {
-            Some(wait) => wait.min(LONGEST_ASKED),
-            None => FIRST.saturating_mul(2_u32.saturating_pow(streak)).min(LONGEST_OWN),
+            Some(wait) => wait.min(MAX_ASKED),
+            None => FIRST.saturating_mul(2_u32.saturating_pow(streak)).min(MAX_OWN),
         };
         let left = before.and_then(|hold| hold.left(now)).unwrap_or_default();
         // Never zero: a wait of zero would cause a tight loop of requests.
@@ -44,14 +44,14 @@ impl Hold {
     /// How long it still lasts at `now`, by the elapsed clock; `None` once it is over.
     pub fn left(&self, now: Instant) -> Option<Duration> {
         let left = self.until.since(now);
-        (!left.is_zero()).then_some(left.min(LONGEST_ASKED))
+        (!left.is_zero()).then_some(left.min(MAX_ASKED))
     }
 
     /// The same hold if it can be one of this clock. If the clock was lost, and began anew at a wall clock that shows an
     /// earlier time, the hold would last for the difference.
     #[must_use]
     pub fn by_clock(self, now: Instant) -> Hold {
-        Hold { until: self.until.min(now.plus(LONGEST_ASKED)), ..self }
+        Hold { until: self.until.min(now.plus(MAX_ASKED)), ..self }
     }
 }
 

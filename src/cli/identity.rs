@@ -23,7 +23,7 @@ use crate::cli::Failure;
 use crate::exit::Exit;
 
 /// As many links on a path as the system follows.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// A user, and the group of the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ fn first_owner(path: &Path) -> Option<Owner> {
                 return Some(Owner::of(&meta));
             }
             links += 1;
-            if links > MOST_LINKS {
+            if links > MAX_LINKS {
                 return None;
             }
             let target = std::fs::read_link(&next).ok()?;

@@ -15,7 +15,7 @@ use crate::regular_file;
 /// The name of the systemd credential.
 const CREDENTIAL: &str = "api-key";
 /// A longer file cannot be a key file.
-const LONGEST_FILE: u64 = 64 * 1024;
+const MAX_FILE: u64 = 64 * 1024;
 
 /// Where the key is, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,6 +129,6 @@ fn decrypt(path: &Path) -> io::Result<SecretString> {
 
 pub(super) fn read_file(path: &Path) -> io::Result<SecretString> {
     let mut text = String::new();
-    regular_file::open(path)?.take(LONGEST_FILE).read_to_string(&mut text)?;
+    regular_file::open(path)?.take(MAX_FILE).read_to_string(&mut text)?;
     Ok(SecretString::from(text))
 }

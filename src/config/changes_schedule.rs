@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 
 use super::cron::Cron;
-use crate::budget::LONGEST_POLL;
+use crate::budget::MAX_POLL;
 use crate::model::Instant;
 
 /// When to ask for changes.
@@ -32,7 +32,7 @@ impl ChangesSchedule {
             ChangesSchedule::Off => None,
             ChangesSchedule::Cron(cron) => Some(Box::new(cron.due_after(after, zone))),
             ChangesSchedule::Auto => {
-                let next = move |at: &Instant| Some(at.plus(LONGEST_POLL)).filter(|next| next > at);
+                let next = move |at: &Instant| Some(at.plus(MAX_POLL)).filter(|next| next > at);
                 Some(Box::new(std::iter::successors(Some(after), next).skip(1)))
             }
         }

@@ -22,12 +22,12 @@ const BEHIND: usize = 1024;
 #[derive(Clone, Debug)]
 pub(super) struct EventBus {
     lines: broadcast::Sender<Arc<str>>,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<BusState>>,
     clock: Arc<dyn Clock>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct BusState {
     work: Option<CurrentWork>,
     ended: BTreeMap<(&'static str, u8), u64>,
     durations: BTreeMap<&'static str, RunDurations>,
@@ -54,7 +54,7 @@ impl EventBus {
         EventBus { lines: broadcast::channel(BEHIND).0, known: Arc::default(), clock }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, BusState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -12,7 +12,7 @@ use super::events::Event;
 use super::status_reply::DaemonStatus;
 
 /// The timeout of a request. The daemon answers at once.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A daemon that listens on its control socket.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ impl DaemonClient {
 
     /// The daemon's status, if it owns the mirror at `database`.
     pub async fn status_of(&self, database: &Path) -> Result<Option<DaemonStatus>, ClientError> {
-        let answer = self.http.get(url("/status")).timeout(PATIENCE).send().await;
+        let answer = self.http.get(url("/status")).timeout(REPLY_TIMEOUT).send().await;
         let status = read_status(answer).await?;
         let same = |a: &Path, b: &Path| match (a.canonicalize(), b.canonicalize()) {
             (Ok(a), Ok(b)) => a == b,
@@ -101,7 +101,7 @@ impl DaemonClient {
 
     /// Whether a job is running or queued.
     pub async fn has(&self, job: u64) -> Result<bool, ClientError> {
-        let answer = self.http.get(url("/status")).timeout(PATIENCE).send().await;
+        let answer = self.http.get(url("/status")).timeout(REPLY_TIMEOUT).send().await;
         let status = read_status(answer).await?;
         let jobs = status.daemon.into_iter();
         Ok(jobs.flat_map(|daemon| daemon.running.into_iter().chain(daemon.waiting)).any(|known| known.job == job))
@@ -110,7 +110,7 @@ impl DaemonClient {
     /// Sends a request; `body` is a JSON document.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, ClientError> {
         let request = self.http.post(url(path)).body(body.to_string());
-        read(request.timeout(PATIENCE).send().await).await
+        read(request.timeout(REPLY_TIMEOUT).send().await).await
     }
 
     /// Every event from now on.

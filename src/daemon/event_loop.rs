@@ -131,7 +131,7 @@ impl EventLoop {
     }
 
     /// Runs until the daemon is told to stop. Returns the runner, and the time of the request.
-    pub(super) async fn live(
+    pub(super) async fn run_until_stopped(
         mut self,
         inbox: &mut mpsc::Receiver<LoopMessage>,
         signals: &mut DaemonSignals,

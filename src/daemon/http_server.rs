@@ -19,7 +19,7 @@ use tokio::task::{JoinHandle, JoinSet};
 pub(super) const IDLE: Duration = Duration::from_secs(10);
 
 /// The largest head of a request, in bytes, and the memory for reading a connection.
-const LARGEST_HEAD: usize = 64 * 1024;
+const MAX_HEAD: usize = 64 * 1024;
 
 /// How long requests in flight may take during shutdown.
 const GRACE: Duration = Duration::from_millis(200);
@@ -60,7 +60,7 @@ where
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(idle)
-        .max_buf_size(LARGEST_HEAD)
+        .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(io), TowerToHyperService::new(router));
     let mut connection = std::pin::pin!(connection);
     let ended = async {

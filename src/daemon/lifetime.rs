@@ -68,7 +68,7 @@ pub(super) async fn run(
     let page = PageKeeper::start(&config, control.clone(), sender.clone()).await;
     let surface = Surface { socket, server, page };
     let opening = Opening::new(sources.clone(), config, settings, clock.clone(), bus.clone());
-    let ended = live(opening, sources, clock, bus, (sender, inbox), signals, control, surface).await;
+    let ended = run_until_stopped(opening, sources, clock, bus, (sender, inbox), signals, control, surface).await;
     notify::stopping();
     ended
 }
@@ -90,7 +90,7 @@ impl Surface {
 }
 
 #[expect(clippy::too_many_arguments, reason = "the parts of a daemon are assembled here")]
-async fn live(
+async fn run_until_stopped(
     mut opening: Opening,
     sources: Sources,
     clock: Arc<dyn Clock>,
@@ -121,7 +121,7 @@ async fn live(
     let notifier = Notifier::start(control.clone(), runner.mirror());
     let begun = EventLoop::begin(runner, past, page, clock, bus, control, sender).await;
     let (ended, runner, stopped_at) = match begun {
-        Ok(event_loop) => event_loop.live(&mut inbox, &mut signals, &mut surface.page).await,
+        Ok(event_loop) => event_loop.run_until_stopped(&mut inbox, &mut signals, &mut surface.page).await,
         Err((error, runner)) => (Err(error), runner, Monotonic::now()),
     };
     notifier.end().await;

@@ -32,7 +32,8 @@ const LOCKED: Duration = Duration::from_secs(1);
 const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// How often systemd is notified of a migration in progress, and the time extension that is requested.
-const PATIENCE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(120));
+const EXTEND_AFTER: Duration = Duration::from_secs(30);
+const EXTEND_BY: Duration = Duration::from_secs(120);
 
 /// A mirror that is being opened.
 pub(super) struct Opening {
@@ -107,12 +108,12 @@ impl Opening {
                     biased;
                     opened = &mut attempt => break opened.unwrap_or(Err(StoreError::Closed.into())),
                     // A migration cannot be interrupted; uncommitted work is done again.
-                    woken = self.attend(inbox, signals, PATIENCE.0) => match woken {
+                    woken = self.attend(inbox, signals, EXTEND_AFTER) => match woken {
                         Woken::Stop => return Ok(Opened::Stop),
                         Woken::Failed(error) => return Err(error),
                         Woken::Reload => self.reload(page),
                         Woken::Passed if is_ready => notify::alive(),
-                        Woken::Passed => notify::extend_start(PATIENCE.1),
+                        Woken::Passed => notify::extend_start(EXTEND_BY),
                     },
                 }
             };

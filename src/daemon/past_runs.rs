@@ -9,7 +9,7 @@ use crate::budget::{ActiveHours, Ledger};
 use crate::model::{Instant, Object, Ru};
 use crate::store::{ReadTx, Reader, StoreError, report};
 use crate::sync::budget_meter::LEDGER;
-use crate::sync::checkpoints::{Fresh, Sweep};
+use crate::sync::checkpoints::{LastRead, Sweep};
 
 /// Reads the past runs. A kind that has never run is due by its schedule, changes at once.
 pub(super) fn read(path: &Path, now: Instant) -> Result<PastRuns, StoreError> {
@@ -19,7 +19,7 @@ pub(super) fn read(path: &Path, now: Instant) -> Result<PastRuns, StoreError> {
     let mut swept = begun("resync")?;
     let mut under_way = false;
     for object in Object::ALL {
-        let fresh: Option<Fresh> = moment.state(&Fresh::sweep(object))?;
+        let fresh: Option<LastRead> = moment.state(&LastRead::sweep(object))?;
         swept = swept.max(fresh.map(|fresh| fresh.finished));
         let sweep: Option<Sweep> = moment.state(&Sweep::entry(object))?;
         under_way |= sweep.is_some();
@@ -78,8 +78,8 @@ mod tests {
         let store = Store::open(&path).unwrap();
         store
             .write(move |tx| {
-                let fresh = Fresh::between(copied, copied);
-                tx.set_state(&Fresh::sweep(Object::Contact), &fresh)?;
+                let fresh = LastRead::between(copied, copied);
+                tx.set_state(&LastRead::sweep(Object::Contact), &fresh)?;
                 tx.begin_run("sync", "manual", synced)
             })
             .await

@@ -18,7 +18,7 @@ use super::loop_message::LoopMessage;
 const EVERY: Duration = Duration::from_secs(15);
 
 /// How long it may be read-only: as long as somebody who is there needs to repair it.
-const LONGEST: Duration = Duration::from_secs(5 * 60);
+const MAX_READ_ONLY: Duration = Duration::from_secs(5 * 60);
 
 /// A task that watches the file system of the mirror.
 pub(super) struct ReadOnlyWatch(JoinHandle<()>);
@@ -31,7 +31,7 @@ impl ReadOnlyWatch {
             let looked_at = folder.clone();
             let is_read_only =
                 move || statvfs(&looked_at).is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY));
-            watch(is_read_only, EVERY, LONGEST).await;
+            watch(is_read_only, EVERY, MAX_READ_ONLY).await;
             let _ = inbox.send(LoopMessage::Failed(DaemonError::ReadOnly { folder })).await;
         }))
     }

@@ -32,7 +32,7 @@ pub(super) const PAUSED: StateKey = StateKey::PausedSince;
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The retry interval for operations that the database refused.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What a full audit costs at most: 16 ranges by two timestamps, of both objects.
 const AUDIT: u64 = 64;
@@ -290,7 +290,7 @@ async fn reload(mirror: &Mirror, sources: &Sources, before: &Config) -> Result<A
         match mirror.reconfigure(settings.clone()).await {
             Ok(()) => return Ok(Arc::new(config)),
             // Another process uses the database: no reason to refuse a configuration.
-            Err(MirrorError::Store(StoreError::Sqlite { .. })) => tokio::time::sleep(AGAIN).await,
+            Err(MirrorError::Store(StoreError::Sqlite { .. })) => tokio::time::sleep(RETRY_AFTER).await,
             Err(error) => return Err(error.into()),
         }
     }

@@ -12,7 +12,7 @@ use crate::config::{ChangesSchedule, Cron, SyncConfig};
 use crate::model::Instant;
 
 /// The longest delay of a run after its scheduled time.
-const LONGEST_DELAY: Duration = Duration::from_secs(10);
+const MAX_DELAY: Duration = Duration::from_secs(10);
 
 /// The kinds of scheduled runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,7 +64,7 @@ impl Timetable {
             zone: sync.time_zone.clone(),
             poll: PollDecision { interval: sync.min_interval, reason: PollReason::MinInterval },
             min_interval: sync.min_interval,
-            delay: LONGEST_DELAY.mul_f64(part.clamp(0.0, 1.0)),
+            delay: MAX_DELAY.mul_f64(part.clamp(0.0, 1.0)),
         }
     }
 

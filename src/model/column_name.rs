@@ -5,7 +5,7 @@ use std::fmt;
 
 /// The longest column name made from a key, in characters; longer keys are cut, and collisions numbered. With the
 /// prefix `archived_` and the suffix `_label` or `_num` it has 63, the limit of PostgreSQL.
-const LONGEST: usize = 63 - "archived_".len() - "_label".len();
+const MAX_BYTES: usize = 63 - "archived_".len() - "_label".len();
 
 /// The prefix of every custom column.
 const PREFIX: &str = "cf_";
@@ -23,7 +23,7 @@ impl ColumnName {
     pub fn for_key(key: &str, with_num: bool, taken: &BTreeSet<String>) -> ColumnName {
         let plain: String = key
             .chars()
-            .take(LONGEST - PREFIX.len())
+            .take(MAX_BYTES - PREFIX.len())
             .map(|c| c.to_ascii_lowercase())
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
             .collect();
@@ -76,7 +76,7 @@ impl ColumnName {
 fn numbered(name: &str, number: u64) -> String {
     let number = format!("_{number}");
     // Names are ASCII.
-    format!("{}{number}", &name[..name.len().min(LONGEST - number.len())])
+    format!("{}{number}", &name[..name.len().min(MAX_BYTES - number.len())])
 }
 
 impl fmt::Display for ColumnName {
@@ -113,10 +113,10 @@ mod tests {
         assert_eq!(give("fee_num", false), "cf_fee_num");
         assert_eq!(give("fee", true), "cf_fee_2", "a companion needs its own name free");
         let long = give(&"k".repeat(500), false);
-        assert_eq!(long.len(), LONGEST);
+        assert_eq!(long.len(), MAX_BYTES);
         for n in 0..120 {
             let other = ColumnName(give(&format!("{}{n}", "k".repeat(499)), n % 2 == 0).into());
-            assert!(other.as_str() != long && other.as_str().len() <= LONGEST, "{other}");
+            assert!(other.as_str() != long && other.as_str().len() <= MAX_BYTES, "{other}");
             let longest = [other.num(), other.label()].map(|name| format!("archived_{name}").len());
             assert!(longest.iter().all(|length| *length <= 63), "{other}");
         }

@@ -5,10 +5,10 @@
 //! nor a disabled schedule, nor repeated pushes by a person shorten it.
 //!
 //! # Invariants
-//! - A record makes at most [`MOST_PER_HOUR`] requests within any hour for edits that do not finish.
+//! - A record makes at most [`MAX_PER_HOUR`] requests within any hour for edits that do not finish.
 //! - If updates of an object are refused as a whole, or its records fail one after the other, one request is made per
 //!   delay.
-//! - No delay is longer than [`LONGEST`], whatever the clock shows: a delay that ends later was stored under a
+//! - No delay is longer than [`MAX_DELAY`], whatever the clock shows: a delay that ends later was stored under a
 //!   different clock, and is over.
 
 use std::time::Duration;
@@ -16,17 +16,17 @@ use std::time::Duration;
 use crate::model::{DelayScope, Instant, RetryDelay};
 
 /// The maximum number of requests within any hour for a record whose edits do not finish.
-pub const MOST_PER_HOUR: u32 = 5;
+pub const MAX_PER_HOUR: u32 = 5;
 
 /// The time window of the limit.
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// The longest delay.
-pub const LONGEST: Duration = Duration::from_secs(6 * 3600);
+pub const MAX_DELAY: Duration = Duration::from_secs(6 * 3600);
 
 /// Whether a request may be made now.
 pub fn is_over(not_before: Instant, now: Instant) -> bool {
-    not_before <= now || not_before > now.plus(LONGEST)
+    not_before <= now || not_before > now.plus(MAX_DELAY)
 }
 
 /// When the first of some edits may be sent, given the ends of the delays of each; `None` if there are no edits.
@@ -48,7 +48,7 @@ pub fn after_request(known: Option<RetryDelay>, scope: DelayScope, now: Instant)
 /// one. `following` requests are needed for that; if they would exceed the limit of the hour, the delay stays.
 #[must_use]
 pub fn after_progress(delay: RetryDelay, following: u32, now: Instant) -> RetryDelay {
-    match delay.recent.saturating_add(following) <= MOST_PER_HOUR {
+    match delay.recent.saturating_add(following) <= MAX_PER_HOUR {
         true => RetryDelay { not_before: now, ..delay },
         false => delay,
     }
@@ -64,7 +64,7 @@ pub fn after_read(delay: RetryDelay, now: Instant) -> RetryDelay {
 /// Whether a 404 is followed by a request for the record by id, after this many unsuccessful requests: at first, and
 /// with each attempt after an hour. In between, the attempts alone use up the hourly limit.
 pub const fn may_confirm(requests: u32) -> bool {
-    requests <= 2 || requests > MOST_PER_HOUR - 1
+    requests <= 2 || requests > MAX_PER_HOUR - 1
 }
 
 /// The delay without the request that was claimed last, because it was not sent. The reason that it was not sent
@@ -93,7 +93,7 @@ pub fn wait(scope: DelayScope, requests: u32) -> Duration {
         (DelayScope::Object | DelayScope::CustomFields, 2) => 5 * 60,
         (DelayScope::Object | DelayScope::CustomFields, 3..=4) => 15 * 60,
         (DelayScope::Object | DelayScope::CustomFields, 5..=8) => 3600,
-        _ => LONGEST.as_secs(),
+        _ => MAX_DELAY.as_secs(),
     };
     Duration::from_secs(seconds)
 }
@@ -144,7 +144,7 @@ mod tests {
                     (false, Answer::Fails { doubt }) => doubt,
                 };
                 let within = sent.iter().filter(|at| now.since(**at) < HOUR).count();
-                prop_assert!(within <= MOST_PER_HOUR as usize, "{within} requests within an hour: {sent:?}");
+                prop_assert!(within <= MAX_PER_HOUR as usize, "{within} requests within an hour: {sent:?}");
             }
         }
     }
@@ -154,7 +154,7 @@ mod tests {
         for scope in [DelayScope::Record, DelayScope::Object, DelayScope::CustomFields] {
             let waits: Vec<Duration> = (0..30).map(|requests| wait(scope, requests)).collect();
             assert!(waits.is_sorted(), "{scope:?}: {waits:?}");
-            assert_eq!(waits.last(), Some(&LONGEST));
+            assert_eq!(waits.last(), Some(&MAX_DELAY));
         }
     }
 
@@ -204,8 +204,8 @@ mod tests {
     fn delay_stored_under_a_different_clock_is_over() {
         let now = Instant::EPOCH.plus(Duration::from_secs(1_000_000));
         assert!(is_over(now, now));
-        assert!(!is_over(now.plus(LONGEST), now));
-        assert!(is_over(now.plus(LONGEST + Duration::from_secs(1)), now), "the clock was set back");
+        assert!(!is_over(now.plus(MAX_DELAY), now));
+        assert!(is_over(now.plus(MAX_DELAY + Duration::from_secs(1)), now), "the clock was set back");
     }
 
     #[test]

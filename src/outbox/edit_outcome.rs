@@ -191,7 +191,7 @@ impl EditTx<'_, '_> {
             None => None,
         };
         let ids: Vec<i64> = sent.iter().map(|edit| edit.id).collect();
-        self.settle_later(&edits, &ids, etag.as_ref())?;
+        self.decide_later(&edits, &ids, etag.as_ref())?;
         Ok(applied)
     }
 
@@ -275,7 +275,7 @@ impl EditTx<'_, '_> {
     fn settle(&mut self, edits: &[Edit], sent: &[Edit], why: &str, record: &MirroredRecord) -> Result<(), StoreError> {
         self.all(sent, EditState::Applied, &EditStep::new(EditState::Sending, EditState::Applied, why))?;
         let ids: Vec<i64> = sent.iter().map(|edit| edit.id).collect();
-        self.settle_later(edits, &ids, record.etag.as_ref())
+        self.decide_later(edits, &ids, record.etag.as_ref())
     }
 
     /// Whether the mirror's history contains our values since the version that the request replaces.

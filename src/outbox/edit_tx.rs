@@ -102,7 +102,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         let (readable, unreadable) = tx.edits_of(object, record)?;
         for unreadable in unreadable {
             tx.edits().reject_unreadable(&unreadable, &trail::of_text(&unreadable.why), now)?;
-            edits.note_end(unreadable.id, EditState::Rejected, &unreadable.why);
+            edits.record_end(unreadable.id, EditState::Rejected, &unreadable.why);
             if unreadable.state == Some(EditState::Sending) {
                 let request = group(&readable, unreadable.merged_into.unwrap_or(unreadable.id));
                 let others: Vec<i64> = request.iter().map(|edit| edit.id).collect();
@@ -143,7 +143,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
                 RecordStep::Resume(id) => return self.resume(&edits, id, custom),
                 RecordStep::Settled(id) => {
                     self.end(id, &queued(EditState::Applied, trail::SHOWN))?;
-                    self.settle_later(&edits, &[id], record.and_then(|record| record.etag).as_ref())?;
+                    self.decide_later(&edits, &[id], record.and_then(|record| record.etag).as_ref())?;
                 }
                 RecordStep::Refuse(id, why) => {
                     let answer = trail::of_text(&why);
@@ -301,20 +301,20 @@ impl<'a, 'b> EditTx<'a, 'b> {
     /// Takes a step of an edit. A final step ends the record's delay.
     pub(super) fn end(&mut self, id: i64, step: &EditStep<'_>) -> Result<(), StoreError> {
         if self.tx.edits().take_step(id, step, self.now)? && (step.to.is_final() || step.to == EditState::Conflict) {
-            self.note_end(id, step.to, step.why);
+            self.record_end(id, step.to, step.why);
             self.end_delay(DelayScope::Record)?;
         }
         Ok(())
     }
 
-    fn note_end(&mut self, id: i64, state: EditState, why: &str) {
+    fn record_end(&mut self, id: i64, state: EditState, why: &str) {
         let (object, record, why) = (self.object, self.record.clone(), why.to_string());
         self.ended.push(EndedEdit { id, object, record, state, why });
     }
 
     /// Later edits of the record were made on the values before these edits, so the values of these edits do not count
     /// as changes by somebody else. What the record has by now may be one, so it is not taken for a value that was seen.
-    pub(super) fn settle_later(&self, edits: &[Edit], ended: &[i64], etag: Option<&Etag>) -> Result<(), StoreError> {
+    pub(super) fn decide_later(&self, edits: &[Edit], ended: &[i64], etag: Option<&Etag>) -> Result<(), StoreError> {
         let fields = patch_request::union(edits.iter().filter(|edit| ended.contains(&edit.id)));
         let waits = |edit: &&Edit| matches!(edit.state, EditState::Queued | EditState::Held);
         for edit in edits.iter().filter(waits).filter(|edit| !ended.contains(&edit.id)) {

@@ -43,7 +43,7 @@ async fn edits_over_the_limit_are_held_together() {
 async fn released_edits_are_sent_whatever_the_limit() {
     let (request, held) = on_mirror(|tx| {
         let edit = edit_of(tx, "position", "B");
-        tx.edits().note_released(edit, now()).unwrap();
+        tx.edits().record_released(edit, now()).unwrap();
         with_edits(tx, 0, |edits| (sent(&next(edits)), edits.held))
     })
     .await;
@@ -154,7 +154,7 @@ async fn values_that_edits_of_a_request_leave_are_no_change_by_others() {
             let fields = [(column.to_string(), (json!(before), json!("D")))].into();
             tx.edits().set_edited_fields(later, &fields, None).unwrap();
             let etag = Etag::new("\"v2\"");
-            with_edits(tx, 100, |edits| edits.settle_later(&open(tx), &sent, Some(&etag))).unwrap();
+            with_edits(tx, 100, |edits| edits.decide_later(&open(tx), &sent, Some(&etag))).unwrap();
             for edit in sent {
                 assert_eq!(open_edit(tx, edit).base_etag, Some(Etag::new("\"v1\"")), "{edit} was sent");
             }

@@ -8,7 +8,7 @@ use crate::model::{EditState, HELD_COMMANDS, Object, RecordId, Ru};
 use crate::store::Tally;
 
 /// Consecutive records of one object that the service fails to answer for, after which the whole object waits.
-const MOST_FAILURES: usize = 3;
+const MAX_FAILURES: usize = 3;
 
 /// The results of sending edits in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -149,7 +149,7 @@ impl PushPass {
     pub(super) fn failed(&self, object: Object, id: &RecordId) -> bool {
         let mut failures = lock(&self.failures);
         let records = failures.entry(object).or_default();
-        records.insert(id.clone()) && records.len() == MOST_FAILURES
+        records.insert(id.clone()) && records.len() == MAX_FAILURES
     }
 
     pub(super) fn forbidden(&self, object: Object, custom: bool) {

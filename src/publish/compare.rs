@@ -412,7 +412,7 @@ fn not_here(
     let mut rows = moment.by_keys(&query, &asked)?;
     // Keys that were published in another form.
     if keys.iter().flatten().any(|text| text.contains("\\u0000") || value::is_cut(text)) {
-        rows.extend(moment.odd_keys(&query, value::LONGEST_KEY)?);
+        rows.extend(moment.odd_keys(&query, value::MAX_KEY)?);
     }
     let filter = RowFilter::new(&narrow, publication, state);
     let converter = Converter::of(publication, &narrow);

@@ -53,7 +53,7 @@ pub(super) struct CarriedColumn {
 }
 
 /// The number of columns that a table of PostgreSQL can have in its life.
-const MOST_NUMBERS: usize = 1_600;
+const MAX_NUMBERS: usize = 1_600;
 
 /// A step towards the wanted columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,7 +145,7 @@ fn unfit(table: &PublishedTable, existing: &ExistingTable, plan: &SchemaPlan) ->
         return Some(format!("the type of {} was changed", column.name));
     }
     let added = plan.steps.iter().filter(|step| matches!(step, SchemaStep::Add(_))).count();
-    (existing.used + added > MOST_NUMBERS).then(|| "its column numbers are used up".into())
+    (existing.used + added > MAX_NUMBERS).then(|| "its column numbers are used up".into())
 }
 
 /// The columns that a new table takes over: those of archived fields with their last values, those that views use, and a
@@ -165,7 +165,7 @@ pub(super) fn carried(table: &PublishedTable, existing: &ExistingTable) -> Vec<C
         let (from, data_type) = (old.name.clone(), old.data_type.clone());
         CarriedColumn { from, name, data_type, is_left_behind: old.is_left_behind }
     });
-    carried.take(MOST_NUMBERS.saturating_sub(table.columns.len())).collect()
+    carried.take(MAX_NUMBERS.saturating_sub(table.columns.len())).collect()
 }
 
 /// The key of a column in the meanings.

@@ -9,7 +9,7 @@ use crate::format;
 use crate::store::StoreError;
 
 /// The longest text of a database that is shown, in characters.
-const LONGEST_TEXT: usize = 500;
+const MAX_TEXT: usize = 500;
 
 /// What went wrong at the database. Its texts are cut, and cleaned of what could control a terminal.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,7 @@ impl DatabaseError {
 
 fn shown(text: &str) -> String {
     let mut shown = format::plain(text);
-    if let Some((at, _)) = shown.char_indices().nth(LONGEST_TEXT) {
+    if let Some((at, _)) = shown.char_indices().nth(MAX_TEXT) {
         shown.truncate(at);
         shown.push('…');
     }

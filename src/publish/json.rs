@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 pub(super) const ESCAPED: &str = "crm_mirror_escaped";
 
 /// The maximum number of digits, exponent included: `numeric` has 16,383 digits after the point.
-const MOST_DIGITS: i64 = 16_000;
+const MAX_DIGITS: i64 = 16_000;
 
 /// The document in a form that `jsonb` accepts; `None` for a text that is not JSON.
 pub(super) fn storable(text: &str) -> Option<Cow<'_, str>> {
@@ -81,7 +81,7 @@ const fn is_of_number(byte: u8) -> bool {
 
 fn number_fits(source: &str) -> bool {
     let (digits, exponent) = source.split_once(['e', 'E']).unwrap_or((source, "0"));
-    exponent.parse::<i64>().is_ok_and(|e| e.saturating_abs().saturating_add(digits.len() as i64) <= MOST_DIGITS)
+    exponent.parse::<i64>().is_ok_and(|e| e.saturating_abs().saturating_add(digits.len() as i64) <= MAX_DIGITS)
 }
 
 /// The replacement of a string that cannot be stored, with its quotes.

@@ -76,13 +76,13 @@ impl<'a> Converter<'a> {
     /// Moves the last values of custom fields to `extra` until the row fits on a page of the database.
     fn shed<'t>(&'t self, row: &[SqlValue], out: &mut PgRow, escapes: &mut Vec<(&'t str, String)>) {
         let columns = &self.table.columns;
-        if columns.len() * value::LONGEST_STORED <= ROOM {
+        if columns.len() * value::MAX_STORED <= MAX_ROW_BYTES {
             return;
         }
         let is_custom = |place: &usize| columns[*place].is_custom();
         let mut bytes = stored_bytes(columns, out);
         for place in (0..columns.len()).rev().filter(is_custom) {
-            if bytes <= ROOM {
+            if bytes <= MAX_ROW_BYTES {
                 return;
             }
             if out[place].take().is_some() {
@@ -139,7 +139,7 @@ impl HiddenMembers for Converter<'_> {
 
 /// The bytes that the values of a row may have: a row must fit on a page of 8 KiB, with a header that has a bit for each of up
 /// to 1,600 columns, and with columns that a person added.
-const ROOM: usize = 7_700;
+const MAX_ROW_BYTES: usize = 7_700;
 
 /// The bytes of a row's values on its page, each at the boundary that its type needs.
 fn stored_bytes(columns: &[PublishedColumn], row: &PgRow) -> usize {

@@ -117,7 +117,7 @@ impl PublishedTable {
 
     /// Omits the last custom columns if there are more than a table can have. Returns a sentence that names them.
     fn leave_out(&mut self) -> Option<String> {
-        let mut room = MOST_COLUMNS.saturating_sub(self.columns.iter().filter(|c| !c.is_custom()).count());
+        let mut room = MAX_COLUMNS.saturating_sub(self.columns.iter().filter(|c| !c.is_custom()).count());
         let mut left_out = Vec::new();
         self.columns.retain(|column| {
             if !column.is_custom() {
@@ -132,7 +132,7 @@ impl PublishedTable {
         });
         let (first, last) = (left_out.first()?, left_out.last()?);
         Some(format!(
-            "{}: {} custom columns, from {first} to {last}; a table of PostgreSQL has no room for more than {MOST_COLUMNS}: \
+            "{}: {} custom columns, from {first} to {last}; a table of PostgreSQL has no room for more than {MAX_COLUMNS}: \
              name columns that are not needed in publish.exclude",
             self.name,
             left_out.len()
@@ -161,7 +161,7 @@ impl PublishedTable {
 }
 
 /// The maximum number of columns of a published table. PostgreSQL allows 1,600 and counts dropped ones.
-const MOST_COLUMNS: usize = 1_500;
+const MAX_COLUMNS: usize = 1_500;
 
 /// Everything that is published, at one layout of the mirror.
 #[derive(Clone, Debug)]
@@ -370,17 +370,17 @@ fn comment(column: &SourceColumn) -> Option<String> {
 }
 
 /// PostgreSQL's longest name, in bytes.
-const LONGEST_NAME: usize = 63;
+const MAX_NAME: usize = 63;
 
 /// A name that PostgreSQL accepts: a name that is too long is cut, and ends with a part of its digest.
 pub(super) fn pg_name(name: &str) -> String {
-    if name.len() <= LONGEST_NAME {
+    if name.len() <= MAX_NAME {
         return name.into();
     }
     let digest = Sha256::digest(name.as_bytes());
     let end: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     // The names of the mirror's columns are ASCII.
-    let kept: String = name.chars().take(LONGEST_NAME - end.len() - 1).collect();
+    let kept: String = name.chars().take(MAX_NAME - end.len() - 1).collect();
     format!("{kept}_{end}")
 }
 
@@ -410,7 +410,7 @@ mod tests {
         let columns = standard.chain((0..1_600).map(|n| format!("cf_{n}"))).map(source).collect();
         let mut table = table(&SPECS[0], columns, &Exclusions::default());
         let named = table.leave_out().unwrap();
-        assert_eq!(table.columns.len(), MOST_COLUMNS);
+        assert_eq!(table.columns.len(), MAX_COLUMNS);
         assert!(table.place("extra").is_some() && table.place("cf_1496").is_some() && table.place("cf_1497").is_none());
         assert!(named.contains("103 custom columns, from cf_1497 to cf_1599"), "{named}");
         assert_eq!(table.leave_out(), None);

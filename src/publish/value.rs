@@ -8,8 +8,8 @@ use crate::model::decimal;
 use crate::model::field_value::{SqlValue, is_date};
 
 /// The maximum length of an indexed text, in bytes: a B-tree entry has at most 2,704, and a key has up to four columns.
-const LONGEST_INDEXED: usize = 2_000;
-pub(super) const LONGEST_KEY: usize = 600;
+const MAX_INDEXED: usize = 2_000;
+pub(super) const MAX_KEY: usize = 600;
 
 /// A converted value.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,9 +26,7 @@ pub(super) fn stored(value: &SqlValue, pg_type: PgType, is_indexed: bool) -> PgV
     let text = |text: String| PgValue::Text(Cow::Owned(text));
     match (pg_type, value) {
         (_, SqlValue::Null) => PgValue::Null,
-        (PgType::Text, SqlValue::Text(t)) if t.contains('\0') || is_indexed && t.len() > LONGEST_INDEXED => {
-            PgValue::Unfit
-        }
+        (PgType::Text, SqlValue::Text(t)) if t.contains('\0') || is_indexed && t.len() > MAX_INDEXED => PgValue::Unfit,
         (PgType::Text, SqlValue::Text(t)) => PgValue::Text(Cow::Borrowed(t)),
         (PgType::Text, SqlValue::Int(i)) => text(i.to_string()),
         (PgType::Text, SqlValue::Real(r)) => text(r.to_string()),
@@ -59,16 +57,16 @@ fn is_timestamp(text: &str) -> bool {
 /// cut and ends with its digest.
 pub(super) fn key(text: &str) -> Cow<'_, str> {
     let plain: Cow<'_, str> = if text.contains('\0') { text.replace('\0', "\\u0000").into() } else { text.into() };
-    if plain.len() <= LONGEST_KEY {
+    if plain.len() <= MAX_KEY {
         return plain;
     }
-    let cut = (0..=LONGEST_KEY - 80).rev().find(|at| plain.is_char_boundary(*at)).unwrap_or(0);
+    let cut = (0..=MAX_KEY - 80).rev().find(|at| plain.is_char_boundary(*at)).unwrap_or(0);
     format!("{}…{}", &plain[..cut], digest(text.as_bytes())).into()
 }
 
 /// The longest value that stays in its row, in bytes: a value that cannot be compressed to this is stored elsewhere, and the
 /// row has a pointer, which is shorter.
-pub(super) const LONGEST_STORED: usize = 24;
+pub(super) const MAX_STORED: usize = 24;
 
 /// The bytes that a value has in its row if the row is full, and the boundary that it begins at.
 pub(super) fn stored_bytes(text: &str, pg_type: PgType) -> (usize, usize) {
@@ -76,15 +74,15 @@ pub(super) fn stored_bytes(text: &str, pg_type: PgType) -> (usize, usize) {
         PgType::Bigint | PgType::DoublePrecision | PgType::Timestamptz => (8, 8),
         PgType::Date => (4, 4),
         PgType::Boolean => (1, 1),
-        PgType::Text if text.len() < LONGEST_STORED => (text.len() + 1, 1),
-        PgType::Numeric if text.len() < LONGEST_STORED => (7 + text.len() / 2, 1),
-        PgType::Text | PgType::Numeric | PgType::Jsonb => (LONGEST_STORED, 4),
+        PgType::Text if text.len() < MAX_STORED => (text.len() + 1, 1),
+        PgType::Numeric if text.len() < MAX_STORED => (7 + text.len() / 2, 1),
+        PgType::Text | PgType::Numeric | PgType::Jsonb => (MAX_STORED, 4),
     }
 }
 
 /// Whether a published key may be one that was cut.
 pub(super) fn is_cut(text: &str) -> bool {
-    text.len() > LONGEST_KEY - 100 && text.contains('…')
+    text.len() > MAX_KEY - 100 && text.contains('…')
 }
 
 /// The digest of some bytes, in hexadecimal.
@@ -146,6 +144,6 @@ mod tests {
         assert_eq!(key("c_1"), "c_1");
         assert_eq!(key("c\0"), "c\\u0000");
         let (one, other) = (format!("{}é1", "x".repeat(1_000)), format!("{}é2", "x".repeat(1_000)));
-        assert!(key(&one) != key(&other) && key(&one).len() <= LONGEST_KEY);
+        assert!(key(&one) != key(&other) && key(&one).len() <= MAX_KEY);
     }
 }

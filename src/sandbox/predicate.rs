@@ -9,7 +9,7 @@ use super::domain;
 use super::table::WorldRecord;
 
 /// The maximum number of characters of a text predicate (*Limits*).
-pub(crate) const LONGEST_TEXT: usize = 320;
+pub(crate) const MAX_TEXT: usize = 320;
 
 /// What a condition applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ fn flag(value: &str) -> Result<bool, String> {
 }
 
 fn phrase(value: &str) -> Result<&str, String> {
-    if (1..=LONGEST_TEXT).contains(&value.chars().count()) {
+    if (1..=MAX_TEXT).contains(&value.chars().count()) {
         Ok(value)
     } else {
         Err("must be 1 to 320 characters".to_string())

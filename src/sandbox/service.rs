@@ -20,7 +20,7 @@ use super::keys::{TenantKey, TenantKeys};
 use super::list::{self, ServedPage};
 use super::params::Params;
 use super::patch;
-use super::predicate::LONGEST_TEXT;
+use super::predicate::MAX_TEXT;
 use super::render::{self, RecordProjection};
 use super::request_line::{RequestLine, Route};
 use super::rules::ListRequest;
@@ -188,7 +188,7 @@ fn serve_list(
 ) -> Result<Success, ErrorAnswer> {
     let params = Params::new(&asked.query)?;
     let mut query = ListRequest::read(world, resource, &params)?;
-    let is_long = |(name, value): &(String, String)| name.ends_with("[in]") && value.chars().count() > LONGEST_TEXT;
+    let is_long = |(name, value): &(String, String)| name.ends_with("[in]") && value.chars().count() > MAX_TEXT;
     if memory.settings.limits_whole_lists && asked.query.iter().any(is_long) {
         return Err(ErrorAnswer::new(400, "A list of values must be 1 to 320 characters"));
     }

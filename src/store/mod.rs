@@ -29,9 +29,9 @@ pub mod tx;
 mod user_objects;
 mod writer;
 
-pub use custom::changes::{DefinitionChanges, FieldToFill, Redefined};
-pub use custom::columns::MOST_COLUMNS;
-pub use derived::indexes::MOST_INDEXED;
+pub use custom::changes::{DefinitionChanges, FieldToBackFill, Redefined};
+pub use custom::columns::MAX_COLUMNS;
+pub use derived::indexes::MAX_INDEXED;
 pub use derived::options::{LabelColumns, ViewOptions};
 pub use derived::search_form::SearchForm;
 pub use error::StoreError;

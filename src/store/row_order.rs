@@ -9,7 +9,7 @@ use crate::model::request_order::RequestRegister;
 pub(in crate::store) type WrittenRows = [HashMap<String, u64>; 2];
 
 /// The number of entries kept before those of settled requests are dropped.
-const FEW: usize = 2_000;
+const MAX_ROWS: usize = 2_000;
 
 /// The last request of each row that an open request could still overtake.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(in crate::store) struct RowOrder {
 
 impl RowOrder {
     pub(in crate::store) fn new(requests: RequestRegister) -> RowOrder {
-        RowOrder { requests, rows: WrittenRows::default(), most: FEW }
+        RowOrder { requests, rows: WrittenRows::default(), most: MAX_ROWS }
     }
 
     /// The request that last wrote a row; `None` if no open request is older.
@@ -44,7 +44,7 @@ impl RowOrder {
             for rows in &mut self.rows {
                 rows.retain(|_, number| *number > oldest);
             }
-            self.most = FEW.max(2 * self.rows.iter().map(HashMap::len).sum::<usize>());
+            self.most = MAX_ROWS.max(2 * self.rows.iter().map(HashMap::len).sum::<usize>());
         }
     }
 }
@@ -72,6 +72,6 @@ mod tests {
             let request = requests.begin();
             rows.note(page(request.number()));
         }
-        assert!(rows.rows[0].len() <= 2 * FEW, "{}", rows.rows[0].len());
+        assert!(rows.rows[0].len() <= 2 * MAX_ROWS, "{}", rows.rows[0].len());
     }
 }

@@ -145,7 +145,7 @@ state_keys! {
         AskedSweep => "asked_sweep",
         WantedSweep => "wanted_sweep",
         FormerRows => "former",
-        FilledFields => "filled",
+        BackFilledFields => "filled",
         UnknownKeys => "unknown_keys",
         DetailFailures => "detail_failures",
         Swept => "swept",
@@ -210,7 +210,7 @@ impl StateKey {
             | Key::Searched(_)
             | Key::Copied(_)
             | Key::RowCounts(_)
-            | Key::FilledFields(_)
+            | Key::BackFilledFields(_)
             | Key::RecentRemovals(_) => false,
         }
     }

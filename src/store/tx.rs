@@ -61,9 +61,9 @@ impl<'a> MirrorTx<'a> {
     }
 
     pub(in crate::store) fn commit(self) -> Result<(Shapes, WrittenRows), StoreError> {
-        self.derived().settle_search()?;
-        self.records().settle_counts()?;
-        self.feed().settle_changed()?;
+        self.derived().flush_search()?;
+        self.records().flush_counts()?;
+        self.feed().flush_changed()?;
         self.drop_unreadable()?;
         self.read.conn.commit().doing("commit a page")?;
         Ok((Rc::unwrap_or_clone(self.shapes.into_inner()), self.pending.written.into_inner()))
@@ -77,7 +77,7 @@ impl<'a> MirrorTx<'a> {
     }
 
     /// Notes the request that wrote, confirmed or removed a row.
-    pub(in crate::store) fn note_order(&self, object: Object, id: &str, number: u64) {
+    pub(in crate::store) fn record_order(&self, object: Object, id: &str, number: u64) {
         let written = &mut self.pending.written.borrow_mut()[object as usize];
         match written.get_mut(id) {
             Some(last) => *last = number.max(*last),
@@ -131,7 +131,7 @@ impl<'a> MirrorTx<'a> {
     }
 
     /// Records an anomaly: the service broke its own documentation.
-    pub fn note_anomaly(&self, kind: &str, resource: Resource, what: &str, now: Instant) -> Result<(), StoreError> {
+    pub fn record_anomaly(&self, kind: &str, resource: Resource, what: &str, now: Instant) -> Result<(), StoreError> {
         self.conn
             .prepare_cached(
                 "INSERT INTO service_oddities (kind, resource, what, first_seen_at, last_seen_at, times)

@@ -12,7 +12,7 @@ use crate::store::{Applied, MirrorTx, Phase, StoreError, Tally};
 
 /// The results of applying records.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Noted {
+pub(super) struct ApplyReport {
     /// Rows and changes.
     pub tally: Tally,
     /// The number of anomalies.
@@ -25,7 +25,7 @@ pub(super) struct Noted {
     pub older: BTreeSet<RecordId>,
 }
 
-impl Noted {
+impl ApplyReport {
     /// Counts a record that was applied.
     pub(super) fn record(&mut self, record: &Record, applied: Applied) {
         self.tally.rows += 1;
@@ -49,13 +49,13 @@ pub(super) fn apply_page(
     asked: &RequestStamp,
     phase: Phase,
     now: Instant,
-) -> Result<Noted, StoreError> {
-    let mut noted = Noted::default();
+) -> Result<ApplyReport, StoreError> {
+    let mut noted = ApplyReport::default();
     let mut ids = std::collections::HashSet::with_capacity(page.records.len());
     for record in &page.records {
         if !ids.insert(&record.id) {
             noted.anomalies += 1;
-            tx.note_anomaly("duplicate_id", object.resource(), "a page contained the same record twice", now)?;
+            tx.record_anomaly("duplicate_id", object.resource(), "a page contained the same record twice", now)?;
         }
         let applied = tx.records().apply_list(object, record, asked, phase)?;
         noted.record(record, applied);
@@ -66,7 +66,7 @@ pub(super) fn apply_page(
     if page.unusable > 0 {
         noted.anomalies += u64::from(page.unusable);
         let what = "an item without an `id` cannot be mirrored";
-        tx.note_anomaly("unusable_item", object.resource(), what, now)?;
+        tx.record_anomaly("unusable_item", object.resource(), what, now)?;
     }
     noted.unknown_keys = unknown_keys::note(tx, object, &page.records)?;
     Ok(noted)

@@ -128,19 +128,19 @@ impl BudgetMeter {
         *self.stop.borrow()
     }
 
-    fn book(&self) -> MutexGuard<'_, Ledger> {
+    fn ledger_mut(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The current ledger.
     pub fn ledger(&self) -> Ledger {
-        self.book().at(self.clock.reading(), &self.limits)
+        self.ledger_mut().at(self.clock.reading(), &self.limits)
     }
 
     /// By how much the wall clock was set back since the ledger was last stored, as far as
     /// [`BudgetMeter::set_back_is_stored`] did not take it off.
     pub fn set_back(&self) -> Duration {
-        self.update(&mut self.book(), self.clock.reading());
+        self.update(&mut self.ledger_mut(), self.clock.reading());
         *self.set_back.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -159,13 +159,13 @@ impl BudgetMeter {
     /// When the budget refills, as the clock will show it, if nothing of it is left.
     pub fn empty_until(&self) -> Option<Instant> {
         let (now, limits) = (self.clock.reading(), &self.limits);
-        let ledger = self.book().at(now, limits);
+        let ledger = self.ledger_mut().at(now, limits);
         (limits.limit.saturating_sub(ledger.used) == Ru::ZERO).then(|| ledger.refills_at_by(limits, now.wall))
     }
 
     /// Writes the ledger to the mirror's file, in the given transaction.
     pub fn enter(&self, tx: &MirrorTx<'_>) -> Result<(), StoreError> {
-        let ledger = *self.book();
+        let ledger = *self.ledger_mut();
         tx.set_state(&LEDGER, &ledger)
     }
 
@@ -177,7 +177,7 @@ impl BudgetMeter {
             }
             let now = self.clock.reading();
             let hold = *self.hold.lock().unwrap_or_else(PoisonError::into_inner);
-            let elapsed = self.book().at(now, &self.limits).steady_time();
+            let elapsed = self.ledger_mut().at(now, &self.limits).steady_time();
             let Some(until) = hold.and_then(|hold| hold.left(elapsed)).map(|left| now.wall.plus(left)) else {
                 return Ok(());
             };
@@ -195,7 +195,7 @@ impl BudgetMeter {
 
     /// Records a request before it is sent.
     fn charge(&self, attempt: Attempt) -> Result<Admission, AdmissionError> {
-        let (mut book, now) = (self.book(), self.clock.reading());
+        let (mut book, now) = (self.ledger_mut(), self.clock.reading());
         self.update(&mut book, now);
         if (book.total + attempt.cost).get() > self.most_total.load(Ordering::Relaxed) {
             return Err(AdmissionError::RunLimit);
@@ -218,7 +218,7 @@ impl BudgetMeter {
             AttemptOutcome::Failed => !self.limits.charge_failed,
             AttemptOutcome::Charged | AttemptOutcome::Unknown => false,
         };
-        let mut book = self.book();
+        let mut book = self.ledger_mut();
         self.update(&mut book, self.clock.reading());
         *book = book.ended(cost);
         if cost_nothing {

@@ -124,7 +124,7 @@ impl Sweep {
 
 /// When something was last read completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fresh {
+pub struct LastRead {
     /// Our clock when the read started; [`Instant::EPOCH`] if that clock was wrong.
     pub began: Instant,
     /// Our clock when it finished.
@@ -137,16 +137,16 @@ pub struct Fresh {
     pub cost: Option<Ru>,
 }
 
-impl Fresh {
+impl LastRead {
     /// A read of which only the time matters.
-    pub const fn between(began: Instant, finished: Instant) -> Fresh {
-        Fresh { began, finished, steady: None, cost: None }
+    pub const fn between(began: Instant, finished: Instant) -> LastRead {
+        LastRead { began, finished, steady: None, cost: None }
     }
 
     /// The same, so much earlier.
     #[must_use]
-    pub fn earlier(self, by: Duration) -> Fresh {
-        Fresh { began: self.began.minus(by), finished: self.finished.minus(by), ..self }
+    pub fn earlier(self, by: Duration) -> LastRead {
+        LastRead { began: self.began.minus(by), finished: self.finished.minus(by), ..self }
     }
 
     /// The entry for the last finished sweep of an object.
@@ -233,7 +233,7 @@ impl MissingScopes {
 
 /// Removals that were refused because they look like an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outage {
+pub struct RefusedRemovals {
     /// Records that would have been removed.
     pub going: u64,
     /// All records of the table.
@@ -245,7 +245,7 @@ pub struct Outage {
     pub sampled_at: Option<Instant>,
 }
 
-impl Outage {
+impl RefusedRemovals {
     /// Whether a lookup of a sample is due: once a day by the ledger's steady clock. A time that is ahead of the clock
     /// was stored by a clock that was lost.
     pub fn is_sample_due(&self, steady: Instant) -> bool {
@@ -328,7 +328,7 @@ mod tests {
             (Some(0), 3 * day, true),
             (Some(1), 0, true),
         ] {
-            let outage = Outage { going: 5, of: 5, seen_at: at(0), sampled_at: sampled.map(at) };
+            let outage = RefusedRemovals { going: 5, of: 5, seen_at: at(0), sampled_at: sampled.map(at) };
             assert_eq!(outage.is_sample_due(at(steady)), due, "{sampled:?} {steady}");
         }
     }

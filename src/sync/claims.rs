@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::checkpoints::{Changes, Completeness, Evidence, Fresh};
+use super::checkpoints::{Changes, Completeness, Evidence, LastRead};
 use super::walks::closing_counts::OwedCounts;
 use crate::model::{Instant, Object};
 use crate::store::{MirrorTx, StoreError};
@@ -10,9 +10,9 @@ use crate::store::{MirrorTx, StoreError};
 /// Dates everything that is said to be complete earlier, after the clock was set back by so much: what was read while it was
 /// ahead is older than it says. What was read before that becomes too old, which is true as well.
 pub(super) fn set_back_claims(tx: &MirrorTx<'_>, by: Duration) -> Result<(), StoreError> {
-    let of_objects = Object::ALL.into_iter().flat_map(|object| [Fresh::changes(object), Fresh::sweep(object)]);
-    for entry in of_objects.chain([Fresh::DEFINITIONS, Fresh::TEAM]) {
-        let fresh: Option<Fresh> = tx.state(&entry)?;
+    let of_objects = Object::ALL.into_iter().flat_map(|object| [LastRead::changes(object), LastRead::sweep(object)]);
+    for entry in of_objects.chain([LastRead::DEFINITIONS, LastRead::TEAM]) {
+        let fresh: Option<LastRead> = tx.state(&entry)?;
         if let Some(fresh) = fresh.filter(|fresh| fresh.began > Instant::EPOCH) {
             tx.set_state(&entry, &fresh.earlier(by))?;
         }
@@ -36,12 +36,12 @@ pub(super) fn withdraw_future_claims(tx: &MirrorTx<'_>, now: Instant) -> Result<
     for object in Object::ALL {
         Changes::date_walk(tx, object, |at| Some(at).filter(|at| *at <= now))?;
         OwedCounts::date_claim(tx, object, |fresh| Some(fresh).filter(|fresh| fresh.began <= now))?;
-        let is_future = |fresh: &Fresh| fresh.began > now;
-        let caught_up: Option<Fresh> = tx.state(&Fresh::changes(object))?;
+        let is_future = |fresh: &LastRead| fresh.began > now;
+        let caught_up: Option<LastRead> = tx.state(&LastRead::changes(object))?;
         if caught_up.as_ref().is_some_and(is_future) {
-            tx.clear_state(&Fresh::changes(object))?;
+            tx.clear_state(&LastRead::changes(object))?;
         }
-        let swept: Option<Fresh> = tx.state(&Fresh::sweep(object))?;
+        let swept: Option<LastRead> = tx.state(&LastRead::sweep(object))?;
         let evidence: Option<Evidence> = tx.state(&Evidence::entry(object))?;
         let of_sweep = || swept.map(|fresh| Evidence::after(None, fresh.began, true, 0));
         if let Some(known) = evidence.or_else(of_sweep).filter(|known| known.until(now) != *known) {
@@ -49,8 +49,8 @@ pub(super) fn withdraw_future_claims(tx: &MirrorTx<'_>, now: Instant) -> Result<
         }
         if swept.as_ref().is_some_and(is_future) {
             // The object stays copied; nobody knows when it was.
-            let unknown = Fresh::between(Instant::EPOCH, Instant::EPOCH);
-            tx.set_state(&Fresh::sweep(object), &unknown)?;
+            let unknown = LastRead::between(Instant::EPOCH, Instant::EPOCH);
+            tx.set_state(&LastRead::sweep(object), &unknown)?;
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::budget_meter::BudgetMeter;
-use super::checkpoints::Fresh;
+use super::checkpoints::LastRead;
 use super::events::RunObserver;
 use crate::api::Client;
 use crate::budget::Limits;
@@ -123,7 +123,7 @@ impl Engine {
     /// Whether a list must be read again, given its last read: the schedule says so, or as much time has passed since by
     /// the steady clock, whatever our clock was set to. A last read in the future comes from a clock that was set back
     /// since: it must be read again.
-    pub(super) fn is_list_due(&self, fresh: Option<Fresh>, share: &Share, now: Instant) -> bool {
+    pub(super) fn is_list_due(&self, fresh: Option<LastRead>, share: &Share, now: Instant) -> bool {
         let Some(fresh) = fresh else { return true };
         let due = (self.list_schedule)(fresh.began);
         let is_over = |due| self.is_over(&fresh, now, due);
@@ -132,13 +132,13 @@ impl Engine {
 
     /// Whether its share of the budget has paid for the last read of a list: a budget that cannot pay for the schedule
     /// delays the next one, so that records have their share.
-    pub(super) fn is_list_paid(&self, fresh: &Fresh, share: &Share, now: Instant) -> bool {
+    pub(super) fn is_list_paid(&self, fresh: &LastRead, share: &Share, now: Instant) -> bool {
         let paid = fresh.began.plus(share.time_to_earn(fresh.cost.unwrap_or_default(), self.meter.limits()));
         fresh.began > now || self.is_over(fresh, now, paid)
     }
 
     /// Whether an instant after a read has passed, by either clock.
-    fn is_over(&self, fresh: &Fresh, now: Instant, due: Instant) -> bool {
+    fn is_over(&self, fresh: &LastRead, now: Instant, due: Instant) -> bool {
         let steady = self.meter.ledger().steady_time();
         let passed = fresh.steady.map(|began| steady.since(began)).unwrap_or_default();
         due <= now || passed >= due.since(fresh.began)

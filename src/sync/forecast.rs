@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::checkpoints::{Changes, Fresh, Sweep};
+use super::checkpoints::{Changes, LastRead, Sweep};
 use super::engine::{Engine, Share};
 use super::error::{Asking, SyncError};
 use super::job::Job;
@@ -12,7 +12,7 @@ use crate::model::ServiceTime;
 use crate::model::{Object, Purpose, Resource, Ru};
 use crate::store::{Phase, StateKey};
 use crate::sync::walks::changes::lower_bound;
-use crate::sync::walks::closing_counts::MOST_PARTS;
+use crate::sync::walks::closing_counts::MAX_PARTS;
 use crate::sync::walks::definitions::LISTS;
 use crate::sync::walks::walk::WalkRange;
 
@@ -40,7 +40,7 @@ fn as_resource<S: serde::Serializer>(object: &Object, serializer: S) -> Result<S
 
 /// What the counts cost that end a sweep of so many pages: a range for each, and one for the records without a date.
 pub fn of_sweep_counts(pages: u64) -> Ru {
-    Ru::new(if pages > 1 { pages.clamp(2, MOST_PARTS) + 1 } else { 0 })
+    Ru::new(if pages > 1 { pages.clamp(2, MAX_PARTS) + 1 } else { 0 })
 }
 
 /// The forecast of a run.
@@ -73,10 +73,13 @@ impl Engine {
         let mut forecast = Forecast::default();
         let resync = matches!(job, Job::Resync { .. });
         let objects: Vec<Object> = Object::ALL.into_iter().filter(|object| job.concerns(object.resource())).collect();
-        if !objects.is_empty() && (resync || self.is_stored_list_due(Fresh::DEFINITIONS, &Share::DEFINITIONS).await?) {
+        if !objects.is_empty()
+            && (resync || self.is_stored_list_due(LastRead::DEFINITIONS, &Share::DEFINITIONS).await?)
+        {
             forecast.short_lists += LISTS;
         }
-        if job.concerns(Resource::TeamMembers) && (resync || self.is_stored_list_due(Fresh::TEAM, &Share::TEAM).await?)
+        if job.concerns(Resource::TeamMembers)
+            && (resync || self.is_stored_list_due(LastRead::TEAM, &Share::TEAM).await?)
         {
             forecast.short_lists += Ru::GET;
         }
@@ -88,7 +91,7 @@ impl Engine {
     }
 
     async fn is_stored_list_due(&self, entry: StateKey, share: &Share) -> Result<bool, SyncError> {
-        let fresh: Option<Fresh> = self.store.read(move |tx| tx.state(&entry)).await?;
+        let fresh: Option<LastRead> = self.store.read(move |tx| tx.state(&entry)).await?;
         Ok(self.is_list_due(fresh, share, self.clock.now()))
     }
 

@@ -1,6 +1,6 @@
 //! The report of a run.
 
-use super::checkpoints::Outage;
+use super::checkpoints::RefusedRemovals;
 use super::checks::findings::Findings;
 use super::error::Suspension;
 use crate::model::{Object, Resource};
@@ -23,7 +23,7 @@ pub struct RunReport {
     /// Resources that the key cannot read or write, with the missing scope.
     pub missing_scopes: Vec<(Resource, &'static str)>,
     /// Resources whose removals were refused.
-    pub outages: Vec<(Resource, Outage)>,
+    pub outages: Vec<(Resource, RefusedRemovals)>,
     /// The changes of definitions and options.
     pub definitions: DefinitionChanges,
     /// The findings of a verification, object by object.

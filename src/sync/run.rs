@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::checkpoints::Outage;
+use super::checkpoints::RefusedRemovals;
 use super::checks::findings::Findings;
 use super::engine::Engine;
 use super::error::SyncError;
@@ -59,7 +59,7 @@ pub(super) struct RunResults {
     /// Scopes that were sufficient for an update.
     pub(super) writable: BTreeSet<&'static str>,
     /// Resources whose removals were refused.
-    pub(super) outages: Vec<(Resource, Outage)>,
+    pub(super) outages: Vec<(Resource, RefusedRemovals)>,
     /// The changes of definitions and options.
     pub(super) definitions: DefinitionChanges,
     /// The findings of a verification.

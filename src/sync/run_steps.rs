@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::checkpoints::{Fresh, MissingScopes, Outage, Sweep};
+use super::checkpoints::{LastRead, MissingScopes, RefusedRemovals, Sweep};
 use super::claims::{set_back_claims, withdraw_future_claims};
 use super::edits_in_run::found_copy;
 use super::engine::{Engine, Share};
@@ -290,7 +290,7 @@ impl Run<'_> {
         } else {
             let chain = error_chain(&error);
             tracing::warn!(%resource, "{resource} could not be mirrored in this run: {chain}");
-            self.note_failure(step, chain, cost.of_failed(step));
+            self.record_failure(step, chain, cost.of_failed(step));
         }
         failed.0.insert(step, error);
         if failed.resources() < 2 || self.was_answered() {
@@ -309,12 +309,12 @@ impl Run<'_> {
             self.results().answered_steps.insert(step);
         } else if matches!(suspension, Suspension::Budget(_)) && cost.wasted() > Ru::ZERO {
             let why = format!("the window's last {} RU had no good answer", cost.wasted());
-            self.note_failure(step, why, cost.wasted());
+            self.record_failure(step, why, cost.wasted());
         }
     }
 
     /// Notes that a step failed, and how long the budget takes to pay what that cost.
-    pub(super) fn note_failure(&self, step: Step, error: String, cost: Ru) {
+    pub(super) fn record_failure(&self, step: Step, error: String, cost: Ru) {
         let paid_after = Share::FAILING.time_to_earn(cost, self.engine.meter.limits());
         self.results().failed_steps.insert(step, FailedAttempt { error, paid_after });
     }
@@ -342,9 +342,9 @@ impl Run<'_> {
             ];
             let paused = tx.state::<Instant>(&StateKey::PausedSince)?.is_some();
             // Items that a list did not have wait for another one.
-            let mut team: (Option<Fresh>, bool) =
-                (tx.state(&Fresh::TEAM)?, tx.needs_list(WholeListKind::Team, steady, accepted)?);
-            let mut definitions: (Option<Fresh>, bool) = (tx.state(&Fresh::DEFINITIONS)?, false);
+            let mut team: (Option<LastRead>, bool) =
+                (tx.state(&LastRead::TEAM)?, tx.needs_list(WholeListKind::Team, steady, accepted)?);
+            let mut definitions: (Option<LastRead>, bool) = (tx.state(&LastRead::DEFINITIONS)?, false);
             for object in Object::ALL {
                 definitions.1 |= tx.needs_list(WholeListKind::Definitions(object), steady, accepted)?;
             }
@@ -361,8 +361,8 @@ impl Run<'_> {
         // Lists of one run are evidence once, also where an unknown key was the reason to read them.
         let definitions_read = *self.definitions_read.lock().await;
         let is_due =
-            |(fresh, wanted): (Option<Fresh>, bool), share| wanted || self.engine.is_list_due(fresh, share, now);
-        let is_postponed = |(fresh, wanted): (Option<Fresh>, bool), share| {
+            |(fresh, wanted): (Option<LastRead>, bool), share| wanted || self.engine.is_list_due(fresh, share, now);
+        let is_postponed = |(fresh, wanted): (Option<LastRead>, bool), share| {
             !wanted && !self.by_person && fresh.is_some_and(|fresh| !self.engine.is_list_paid(&fresh, share, now))
         };
         known.paused = paused;
@@ -383,7 +383,7 @@ impl Run<'_> {
         match step {
             Step::Identity => self.gate().check_identity().await?,
             Step::Edits => self.push_edits().await?,
-            Step::NoteSweeps => self.walks().note_sweeps().await?,
+            Step::NoteSweeps => self.walks().record_sweeps().await?,
             Step::Definitions => {
                 // A failed attempt is not repeated in this run either.
                 *self.definitions_read.lock().await = true;
@@ -397,7 +397,7 @@ impl Run<'_> {
             Step::Counts(object) => _ = self.guard(object.resource(), self.audits().carry_out_counts(object).await)?,
             Step::Sweep(object) => {
                 if self.guard(object.resource(), self.walks().sweep(object).await)?.is_some() {
-                    self.guard(object.resource(), self.audits().settle_sweep(object).await)?;
+                    self.guard(object.resource(), self.audits().finish_sweep(object).await)?;
                 }
             }
             Step::Total(object) => {
@@ -410,7 +410,7 @@ impl Run<'_> {
                 _ = self.guard(object.resource(), self.details().refresh_details(object).await)?
             }
             Step::Removals(object) | Step::LateRemovals(object) => {
-                self.guard(object.resource(), self.audits().settle_not_found(object).await)?;
+                self.guard(object.resource(), self.audits().decide_not_found(object).await)?;
             }
             Step::End => {}
         }
@@ -425,7 +425,7 @@ fn of_object(
     (retries_refusals, by_person): (bool, bool),
     total_interval: Duration,
 ) -> Result<ObjectKnowledge, StoreError> {
-    let refusal: Option<Outage> = tx.state(&Outage::entry(object))?;
+    let refusal: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
     let is_set = |entry: StateKey| Ok::<_, StoreError>(tx.state(&entry)? == Some(true));
     let under_way = Sweep::load(tx, object)?.is_some();
     let former = tx.has_former_rows(object)?;
@@ -435,8 +435,8 @@ fn of_object(
     let copied = tx.phase(object)? == Phase::Kept;
     let is_due = !due.missed.is_empty() || tx.count_nominated(object)? == 0;
     let decide = refusal.is_none_or(|refusal| retries_refusals || refusal.is_sample_due(steady));
-    let swept: Option<Fresh> = tx.state(&Fresh::sweep(object))?;
-    let changes: Option<Fresh> = tx.state(&Fresh::changes(object))?;
+    let swept: Option<LastRead> = tx.state(&LastRead::sweep(object))?;
+    let changes: Option<LastRead> = tx.state(&LastRead::changes(object))?;
     let counted = tx.last_counted(object)?.max(swept.map(|swept| swept.finished));
     Ok(ObjectKnowledge {
         copied,

@@ -25,7 +25,7 @@ const FIRST: Duration = Duration::from_secs(60);
 /// After so many failures in a row, the next attempt waits until the budget has paid for the last one.
 const PASSING: u32 = 2;
 /// The longest delay.
-const LONGEST: Duration = Duration::from_secs(3600);
+const MAX_DELAY: Duration = Duration::from_secs(3600);
 
 /// The steps whose last attempt failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub struct StepFailure {
     failures: u32,
     /// When the next attempt is due, by the ledger's steady clock.
     not_before: Instant,
-    /// How long it waits after the last attempt, in seconds; 0 if an older program stored it, which waits [`LONGEST`] at the most.
+    /// How long it waits after the last attempt, in seconds; 0 if an older program stored it, which waits [`MAX_DELAY`] at the most.
     #[serde(default)]
     waits_secs: u64,
     /// The error of the last attempt.
@@ -56,7 +56,7 @@ impl StepFailure {
     /// clock that was lost.
     pub(super) fn wait(&self, steady: Instant) -> Option<Duration> {
         let wait = self.not_before.since(steady);
-        let longest = LONGEST.max(Duration::from_secs(self.waits_secs));
+        let longest = MAX_DELAY.max(Duration::from_secs(self.waits_secs));
         (!wait.is_zero() && wait <= longest).then_some(wait)
     }
 }
@@ -145,7 +145,7 @@ impl StepFailures {
         self.0.iter_mut().for_each(|known| known.reached = not_due.contains(&known.step));
         for (step, attempt) in failed {
             let failures = self.of(*step).map_or(0, |known| known.failures);
-            let growing = FIRST.saturating_mul(1 << failures.min(16)).min(LONGEST);
+            let growing = FIRST.saturating_mul(1 << failures.min(16)).min(MAX_DELAY);
             // A fault of minutes delays little, whatever the budget.
             let delay = if failures < PASSING { growing } else { growing.max(attempt.paid_after) };
             self.0.retain(|known| known.step != *step);

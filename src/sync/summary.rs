@@ -60,7 +60,7 @@ pub struct Summary {
     /// The resources that the key cannot read.
     pub missing_scopes: Vec<MissingScope>,
     /// Objects with removals that need confirmation.
-    pub outages: Vec<OutageSummary>,
+    pub outages: Vec<RefusedRemovalsSummary>,
     /// Warnings for the user.
     pub notes: Vec<String>,
 }
@@ -100,7 +100,7 @@ pub struct MissingScope {
 
 /// Removals that look like an outage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct OutageSummary {
+pub struct RefusedRemovalsSummary {
     /// The object.
     pub object: String,
     /// Records that would be removed.
@@ -152,7 +152,7 @@ impl Summary {
             outages: report
                 .outages
                 .iter()
-                .map(|(resource, outage)| OutageSummary {
+                .map(|(resource, outage)| RefusedRemovalsSummary {
                     object: resource.to_string(),
                     going: outage.going,
                     of: outage.of,

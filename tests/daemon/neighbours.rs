@@ -12,7 +12,7 @@ use crate::fixture::{Daemon, DaemonFixture};
 use crate::socket;
 
 /// The most memory that a process may take whatever its neighbours do, in KiB.
-const MOST_MEMORY: u64 = 200_000;
+const MAX_MEMORY: u64 = 200_000;
 
 /// What a server sends after a request: the beginning, and what follows it for ever; nothing else if that is empty.
 type Behaviour = (&'static str, &'static [u8], &'static [u8], Pace);
@@ -75,7 +75,7 @@ fn server((_, beginning, endless, pace): Behaviour) -> SocketAddr {
 fn bounded(place: &TestDir, verb: &str) -> Ended {
     let program = place.command(&[verb]);
     let mut command = Command::new("sh");
-    let limits = format!("ulimit -v {}; exec timeout -s KILL 60 \"$0\" \"$@\"", 5 * MOST_MEMORY);
+    let limits = format!("ulimit -v {}; exec timeout -s KILL 60 \"$0\" \"$@\"", 5 * MAX_MEMORY);
     command.args(["-c", &limits]).arg(program.get_program()).args(program.get_args()).env_clear();
     command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.current_dir(place.path("")).stdin(Stdio::null()).output().unwrap().into()
@@ -126,7 +126,7 @@ fn postgresql_that_misbehaves_is_named_and_mirroring_goes_on() {
                 let line = status.lines().find(|line| line.starts_with("publish ")).unwrap_or_default();
                 assert!(line.contains("could not"), "{}: {status}", behaviour.0);
                 daemon.sync();
-                assert!(peak(&daemon) < MOST_MEMORY, "{}: {} KiB", behaviour.0, peak(&daemon));
+                assert!(peak(&daemon) < MAX_MEMORY, "{}: {} KiB", behaviour.0, peak(&daemon));
                 daemon.stop();
                 fixture.assert_exact();
             });
@@ -177,7 +177,7 @@ fn clients_that_misbehave_shut_nobody_out_and_mirroring_goes_on() {
     for path in ["/healthz", "/metrics", "/status"] {
         socket::ask_page(&page, path).with(200);
     }
-    assert!(peak(&daemon) < MOST_MEMORY, "{} KiB", peak(&daemon));
+    assert!(peak(&daemon) < MAX_MEMORY, "{} KiB", peak(&daemon));
     daemon.stop();
     for client in clients {
         client.join().unwrap();

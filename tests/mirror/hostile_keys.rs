@@ -4,7 +4,7 @@
 use crate::support::{Crm, Mirror, noon, shell};
 use crm_mirror::model::{DataType, Object};
 use crm_mirror::sandbox::{NewField, World};
-use crm_mirror::store::MOST_COLUMNS;
+use crm_mirror::store::MAX_COLUMNS;
 use serde_json::json;
 
 /// Keys and their columns, in order of definition.
@@ -208,7 +208,7 @@ async fn hundreds_of_fields_of_every_type_have_columns() {
 
 #[tokio::test]
 async fn fields_beyond_the_column_limit_are_kept_in_extra_and_the_file_stays_usable() {
-    let fields = MOST_COLUMNS / 2 + 2;
+    let fields = MAX_COLUMNS / 2 + 2;
     let mut world = World::new(noon());
     let mut values = serde_json::Map::new();
     for n in 0..fields {
@@ -223,7 +223,7 @@ async fn fields_beyond_the_column_limit_are_kept_in_extra_and_the_file_stays_usa
     let report = mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
     let columns = "SELECT count(*) FROM pragma_table_info('contacts') WHERE name LIKE 'cf\\_%' ESCAPE '\\'";
-    assert_eq!(mirror.one(columns), MOST_COLUMNS.to_string());
+    assert_eq!(mirror.one(columns), MAX_COLUMNS.to_string());
     let beyond = ["d0925", "d0926"];
     assert_eq!(mirror.one("SELECT extra FROM contacts"), r#"'{"customFields":{"d0925":"925.5","d0926":"926.5"}}'"#);
     for key in beyond {
@@ -239,7 +239,7 @@ async fn fields_beyond_the_column_limit_are_kept_in_extra_and_the_file_stays_usa
     let conn = mirror.read();
     conn.set_limit(rusqlite::limits::Limit::SQLITE_LIMIT_FUNCTION_ARG, 100).unwrap();
     let values = "SELECT count(*) FROM contact_history WHERE column_name GLOB 'cf_d*'";
-    assert_eq!(conn.query_row(values, [], |row| row.get::<_, i64>(0)).unwrap(), MOST_COLUMNS as i64);
+    assert_eq!(conn.query_row(values, [], |row| row.get::<_, i64>(0)).unwrap(), MAX_COLUMNS as i64);
     // Both are known, so their keys cause no further requests, and a change of the record is applied like any other.
     crm.wait(1_800);
     crm.sandbox.with_world(|world| {

@@ -37,7 +37,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// How long an edit that was due, and was not sent, waits before it is due again.
 const EDITS_AGAIN: Duration = MINUTE;
 /// The largest body that is read: a page of heavy rows is larger.
-const LARGEST_BODY: usize = 200_000;
+const MAX_BODY: usize = 200_000;
 
 /// The mirror of another workspace.
 const FROZEN: &str = include_str!("../schema/v1.sql");
@@ -139,7 +139,7 @@ impl<'a> Life<'a> {
         mirror.settings.write_back = true;
         mirror.settings.max_edits = script.max_edits;
         mirror.settings.details = script.details;
-        mirror.max_body = Some(LARGEST_BODY);
+        mirror.max_body = Some(MAX_BODY);
         mirror.tries = 3;
         mirror.jitter = seeded_jitter(script.seed);
         mirror.limits.limit = Ru::new(script.budget);

@@ -20,7 +20,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// How many updates of a record within an hour are too many: those of edits that fail are 5.
-const MOST_UPDATES: usize = 20;
+const MAX_UPDATES: usize = 20;
 
 /// What is known of a run that ended.
 pub struct RunFacts<'a> {
@@ -196,7 +196,7 @@ impl Manners {
         let updates = self.updates.entry(id.clone()).or_default();
         updates.retain(|at| entry.at.since(*at) < HOUR);
         updates.push(entry.at);
-        if updates.len() > MOST_UPDATES {
+        if updates.len() > MAX_UPDATES {
             return Err(format!("{} updates of {id} failed within an hour", updates.len()));
         }
         Ok(())

@@ -13,7 +13,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 const MOST: u32 = 3;
 
 /// How often the same records may be looked up within a day: the intervals between the first ones are short.
-const MOST_LOOKUPS: usize = 16;
+const MAX_LOOKUPS: usize = 16;
 
 /// What was read since something was lost.
 #[derive(Default)]
@@ -61,7 +61,7 @@ impl Repeats {
             let times = self.lookups.entry(asked.clone()).or_default();
             times.retain(|at| entry.at.since(*at) < DAY);
             times.push(entry.at);
-            if times.len() > MOST_LOOKUPS {
+            if times.len() > MAX_LOOKUPS {
                 return Err(format!("the same records were looked up {} times within a day: {asked}", times.len()));
             }
         }

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::finding::Finding;
 use super::mirror::{CopiedObject, MirrorFacts};
-use crate::budget::LONGEST_POLL;
+use crate::budget::MAX_POLL;
 use crate::budget::{Ledger, Limits, forecast};
 use crate::config::{ChangesSchedule, Config, Cron, SyncConfig};
 use crate::format::{self, count};
@@ -38,7 +38,7 @@ impl Needs {
         let pages = |most: u64| rows.iter().map(|rows| rows.div_ceil(100).clamp(1, most)).sum::<u64>() as f64;
         // Where the schedule is automatic, it takes what there is, and at least this.
         let changes = match &sync.schedule {
-            ChangesSchedule::Auto => window.as_secs_f64() / LONGEST_POLL.as_secs_f64(),
+            ChangesSchedule::Auto => window.as_secs_f64() / MAX_POLL.as_secs_f64(),
             other => runs_of(other.cron()),
         };
         Needs {

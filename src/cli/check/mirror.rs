@@ -10,7 +10,7 @@ use crate::store::publishing::queue::{self, PublishLag};
 use crate::store::report;
 use crate::store::{BrokenObject, ReadTx, Reader, StoreError, lock, people_report, wal};
 use crate::sync::budget_meter::{self, HOLD, LEDGER};
-use crate::sync::checkpoints::{Fresh, Identity};
+use crate::sync::checkpoints::{Identity, LastRead};
 use crate::{exit::Exit, format};
 
 /// The state of the mirror.
@@ -60,7 +60,7 @@ impl MirrorFacts {
         let (bytes, wal_bytes) = report::sizes(path);
         let hold: Option<Hold> = moment.state(&HOLD)?;
         let stored: Option<Ledger> = moment.state(&LEDGER)?;
-        let note = lock::note_beside(path);
+        let note = lock::record_beside(path);
         let ledger = budget_meter::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits);
         let [contact, company] = Object::ALL;
         Ok(MirrorFacts {
@@ -85,7 +85,7 @@ impl MirrorFacts {
 
 fn held(tx: &ReadTx<'_>, object: Object) -> Result<CopiedObject, StoreError> {
     let holds = report::holds(tx, object)?;
-    let swept: Option<Fresh> = tx.state(&Fresh::sweep(object))?;
+    let swept: Option<LastRead> = tx.state(&LastRead::sweep(object))?;
     Ok(CopiedObject { rows: holds.rows, details: holds.details_current, complete: swept.is_some() })
 }
 

@@ -10,7 +10,7 @@ use crate::format;
 use crate::model::Instant;
 
 /// The longest path of a socket that Linux takes.
-const LONGEST: usize = 107;
+const MAX_PATH_BYTES: usize = 107;
 
 /// Whether a daemon answers at the control socket, and what keeps it from working. `writer` is the process that writes the
 /// mirror.
@@ -49,7 +49,7 @@ pub(super) fn check(
             format!("{shown} exists, but no process answers"),
             "the daemon was killed or hangs: restart it; nothing is lost",
         ),
-        (DaemonState::None, ..) if config.socket.as_os_str().len() > LONGEST => Finding::warn(
+        (DaemonState::None, ..) if config.socket.as_os_str().len() > MAX_PATH_BYTES => Finding::warn(
             name,
             format!("{shown} is too long a path for a socket"),
             "set `daemon.socket` to a shorter path",

@@ -19,7 +19,7 @@ const PER_RECORD: u64 = 3 * 1024;
 /// A mirror with fewer records is mostly empty tables, so its size per record is not representative.
 const ENOUGH: u64 = 500;
 /// The least space for the WAL.
-const ROOM: u64 = 128 * 1024 * 1024;
+const MIN_FREE_BYTES: u64 = 128 * 1024 * 1024;
 
 /// Checks the directory and the disk. `unit` is the user that will write, if it is a different one; `expected` is the
 /// number of records at the service, if known.
@@ -164,7 +164,7 @@ fn growth(mirror: Option<&MirrorFacts>, expected: Option<u64>) -> Option<u64> {
 fn room(free: u64, growth: u64) -> Finding {
     let name = "disk.space";
     // The WAL of a run, and the large transaction at the end of a first copy.
-    let needed = growth.saturating_add(ROOM.max(growth / 2));
+    let needed = growth.saturating_add(MIN_FREE_BYTES.max(growth / 2));
     let message = format!("{} free; the mirror will grow by about {}", format::bytes(free), format::bytes(growth));
     let fix = || format!("free {} on this disk, or move `database.path`", format::bytes(needed));
     if free <= growth {

@@ -5,7 +5,7 @@ use rusqlite::{Rows, Statement, ToSql};
 use serde_json::{Value, json};
 
 /// The maximum length of a value, in characters, and of an answer, in bytes of its values.
-const LONGEST_VALUE: usize = 4_000;
+const MAX_VALUE: usize = 4_000;
 const LARGEST: usize = 100_000;
 
 /// Runs a statement. `truncated` says whether rows were left out.
@@ -41,7 +41,7 @@ fn value(value: ValueRef<'_>) -> Value {
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_VALUE) {
+    match text.char_indices().nth(MAX_VALUE) {
         Some((at, _)) => format!("{}… ({} characters in all)", &text[..at], text.chars().count()),
         None => text.into(),
     }

@@ -20,7 +20,7 @@ const INSTRUCTIONS: &str = "A read-only mirror of a CRM: contacts, companies, te
     say. Changes to the CRM are only proposed; a person releases them.";
 
 /// The longest message, in bytes.
-const LONGEST: usize = 1 << 20;
+const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Answers messages until the client closes stdin.
 ///
@@ -63,10 +63,10 @@ fn line(input: &mut impl Read) -> io::Result<Option<Option<Vec<u8>>>> {
             return Ok((length > 0).then_some(Some(line)));
         }
         if byte[0] == b'\n' {
-            return Ok(Some((length <= LONGEST).then_some(line)));
+            return Ok(Some((length <= MAX_LINE_BYTES).then_some(line)));
         }
         length += 1;
-        if length <= LONGEST {
+        if length <= MAX_LINE_BYTES {
             line.push(byte[0]);
         }
     }

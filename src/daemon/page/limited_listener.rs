@@ -5,7 +5,7 @@
 //! whose request is the oldest. An address that has its share of the places gives up one of its own.
 //!
 //! # Invariants
-//! - There are at most [`MOST`] connections, and at most [`SHARE`] of an address.
+//! - There are at most [`MAX_CONNECTIONS`] connections, and at most [`SHARE`] of an address.
 //! - A connection is idle from its answer to its next request, and before its first. One that is idle ends after [`LIFE`].
 
 use std::cmp::Reverse;
@@ -24,7 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::config::Network;
 
 /// The maximum number of connections: a page needs two or three. More would use up file descriptors of the daemon.
-const MOST: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 
 /// The maximum number of connections of an address. All of this machine count as one.
 const SHARE: usize = 16;
@@ -128,7 +128,7 @@ impl Places {
         let mut all = self.all();
         let count = |address: IpAddr| all.iter().filter(|place| place.from == address).count();
         let has_share = count(from) >= SHARE;
-        if has_share || all.len() >= MOST {
+        if has_share || all.len() >= MAX_CONNECTIONS {
             // Who has the most connections gives up one.
             let may_lose = all.iter().enumerate().filter(|(_, place)| !has_share || place.from == from);
             let lost = may_lose.min_by_key(|(_, place)| {
@@ -228,7 +228,7 @@ mod tests {
         let idle = Duration::from_millis(100);
         let serving = http_server::spawn(LimitedListener::new(listener, Arc::new([])), router, ends, idle);
         let mut idle_connections = Vec::new();
-        for _ in 0..MOST {
+        for _ in 0..MAX_CONNECTIONS {
             idle_connections.push(TcpStream::connect(at).await.unwrap());
         }
         let request = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -265,7 +265,7 @@ mod tests {
         let serving = http_server::spawn(listener, router, ends, http_server::IDLE);
         let mut polite = Vec::new();
         for _ in 0..3 {
-            for _ in 0..MOST {
+            for _ in 0..MAX_CONNECTIONS {
                 let mut stream = TcpStream::connect(at).await.unwrap();
                 ask(&mut stream).await.unwrap();
                 polite.push(stream);
@@ -288,7 +288,7 @@ mod tests {
     fn address_with_its_share_gives_up_its_own_place_and_a_full_house_that_of_the_greediest() {
         let places = Places::default();
         let address = |n: usize| IpAddr::from([10, 0, 0, u8::try_from(n).unwrap()]);
-        for n in 0..MOST {
+        for n in 0..MAX_CONNECTIONS {
             places.take(address(n / SHARE));
         }
         let first = places.all()[0].clone();
@@ -297,7 +297,7 @@ mod tests {
         let count = |n| places.all().iter().filter(|place| place.from == address(n)).count();
         places.take(address(9));
         assert_eq!(count(9), 1);
-        assert_eq!(places.all().len(), MOST);
+        assert_eq!(places.all().len(), MAX_CONNECTIONS);
         // One that asks loses its place only if all others of its address ask, too.
         let asks = places.all().iter().find(|place| place.from == address(0)).unwrap().clone();
         asks.state().turn(true);

@@ -21,7 +21,7 @@ use crate::daemon::loop_message::LoopMessage;
 use crate::daemon::status_reply::PageStatus;
 
 /// The interval between two attempts to listen.
-const AGAIN: Duration = Duration::from_secs(5);
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The wanted address, and the allowed networks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ async fn keep(
         bound = loop {
             tokio::select! {
                 _ = ends.wait_for(|ends| *ends) => return,
-                () = tokio::time::sleep(AGAIN) => {}
+                () = tokio::time::sleep(RETRY_AFTER) => {}
             }
             // Logged once, not with every attempt.
             if let Ok(listener) = TcpListener::bind(wanted.at).await

@@ -46,7 +46,7 @@ impl DefinitionChanges {
 
 /// A field whose column needs values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldToFill {
+pub struct FieldToBackFill {
     /// Its definition.
     pub definition: RecordId,
     /// Whether the column is new and empty; otherwise it was restored from the archive with its last values.
@@ -59,7 +59,7 @@ pub struct Redefined {
     /// What changed in definitions and options.
     pub changes: DefinitionChanges,
     /// Fields whose column is new, emptied or restored, and therefore needs its values.
-    pub to_fill: Vec<FieldToFill>,
+    pub to_fill: Vec<FieldToBackFill>,
     /// Active fields without a column, because there is no room or their type is unknown.
     pub without_column: Vec<FieldKey>,
 }

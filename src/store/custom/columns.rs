@@ -15,7 +15,7 @@ use crate::model::custom::{Choice, DataType, Definition};
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::model::record::Record;
-use crate::store::custom::changes::{DefinitionChanges, FieldToFill, Redefined};
+use crate::store::custom::changes::{DefinitionChanges, FieldToBackFill, Redefined};
 use crate::store::custom::rows::{DefinitionRow, exclusions, physical, rows};
 use crate::store::custom::table_shapes_of_file;
 use crate::store::error::{Doing, StoreError};
@@ -27,7 +27,7 @@ use crate::store::tx::CustomTx;
 
 /// The maximum number of custom columns of one object's tables, including companions and archived columns. SQLite
 /// allows 2,000 columns in a table and in a view's result; values of further fields are kept in `extra`.
-pub const MOST_COLUMNS: usize = 1_850;
+pub const MAX_COLUMNS: usize = 1_850;
 
 /// The names of an object's custom columns, by definition.
 struct Names {
@@ -43,7 +43,7 @@ impl Names {
         let mut names = Names { taken: BTreeSet::new(), columns: 0, promised: Vec::new() };
         for row in rows {
             match &row.column {
-                Some(column) if row.is_squeezed(rows) => names.take(column, DataType::Unknown),
+                Some(column) if row.name_is_taken(rows) => names.take(column, DataType::Unknown),
                 Some(column) => names.take(column, row.definition.data_type),
                 None if row.definition.data_type.has_num() => {
                     let plain = ColumnName::for_key(row.definition.key.as_str(), false, &BTreeSet::new());
@@ -73,7 +73,7 @@ impl Names {
         if row.column.is_some() && !squeezed {
             return row.column.clone();
         }
-        if *data_type == DataType::Unknown || self.columns + 2 > MOST_COLUMNS {
+        if *data_type == DataType::Unknown || self.columns + 2 > MAX_COLUMNS {
             return None;
         }
         let others = self.promised.iter().filter(|(other, _)| other != id).map(|(_, name)| name.clone());
@@ -197,7 +197,7 @@ impl CustomTx<'_> {
         let mut names = Names::of(&rows);
         // Cached statements on tables that are about to change must not be used afterwards.
         self.tx.conn.flush_prepared_statement_cache();
-        let squeezed: Vec<bool> = rows.iter().map(|row| row.is_squeezed(&rows)).collect();
+        let squeezed: Vec<bool> = rows.iter().map(|row| row.name_is_taken(&rows)).collect();
         let exclusions = exclusions(&self.tx.conn)?;
         for (mut row, squeezed) in rows.into_iter().zip(squeezed) {
             let given = names.give(&row, squeezed);
@@ -226,7 +226,7 @@ impl CustomTx<'_> {
                 out.without_column.push(definition.key.clone());
                 continue;
             } else if let Some(is_new) = self.place(&feed, &column, definition.data_type, known)? {
-                out.to_fill.push(FieldToFill { definition: definition.id.clone(), is_new });
+                out.to_fill.push(FieldToBackFill { definition: definition.id.clone(), is_new });
             }
             if row.column.as_ref() != Some(&column) {
                 self.name_column(definition, Some(&column))?;
@@ -431,7 +431,7 @@ impl CustomTx<'_> {
         }
         self.tx.derived().rebuild_views()?;
         self.tx.derived().rebuild_dictionary()?;
-        self.tx.derived().note_derived()
+        self.tx.derived().record_derived()
     }
 }
 

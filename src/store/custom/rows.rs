@@ -30,7 +30,7 @@ impl DefinitionRow {
     }
 
     /// Whether the field became a decimal after another field was given the name of its companion.
-    pub(super) fn is_squeezed(&self, rows: &[DefinitionRow]) -> bool {
+    pub(super) fn name_is_taken(&self, rows: &[DefinitionRow]) -> bool {
         let Some(column) = self.column.as_ref().filter(|_| self.definition.data_type.has_num()) else {
             return false;
         };

@@ -15,7 +15,7 @@ use crate::store::state_keys::{StateKey, read_state};
 use crate::store::table_shapes::Shapes;
 
 /// The maximum number of label columns in a view: SQLite allows 2,000 result columns.
-const MOST_LABELS: usize = 60;
+const MAX_LABELS: usize = 60;
 
 /// The shapes that the definitions in the file and the configuration give.
 pub(in crate::store) fn shapes(conn: &Connection) -> Result<Shapes, StoreError> {
@@ -61,7 +61,7 @@ fn extras(conn: &Connection, object: Object) -> Result<ObjectExtras, StoreError>
         if !is_shown
             || !row.definition.data_type.is_select()
             || !options.labels.takes(object.table(), column.as_str())
-            || extras.labels.len() == MOST_LABELS
+            || extras.labels.len() == MAX_LABELS
         {
             continue;
         }

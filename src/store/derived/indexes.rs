@@ -29,7 +29,7 @@ const fn standard(object: Object) -> &'static str {
 }
 
 /// The number of custom fields of each object with an index: the oldest ones.
-pub const MOST_INDEXED: u32 = 4;
+pub const MAX_INDEXED: u32 = 4;
 
 /// The index of a column.
 fn name(table: &str, column: &str) -> String {
@@ -131,7 +131,7 @@ impl DerivedTx<'_> {
                  ORDER BY created_at IS NULL, created_at, id LIMIT ?2",
             )
             .doing(DOING)?;
-        let rows = stmt.query_map(rusqlite::params![object.as_str(), MOST_INDEXED, object.table()], |row| {
+        let rows = stmt.query_map(rusqlite::params![object.as_str(), MAX_INDEXED, object.table()], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
         });
         let rows: Vec<_> = rows.and_then(Iterator::collect).doing(DOING)?;

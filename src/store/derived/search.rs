@@ -96,7 +96,7 @@ impl DerivedTx<'_> {
     }
 
     /// Writes the documents that became out of date in this transaction.
-    pub(in crate::store) fn settle_search(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn flush_search(&self) -> Result<(), StoreError> {
         let stale = self.tx.pending.stale_documents.take();
         for object in Object::ALL {
             let mut ids = stale.iter().filter(|(of, _)| *of == object).map(|(_, id)| id.as_str()).peekable();

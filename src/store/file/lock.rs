@@ -30,7 +30,7 @@ const NOTE_WIDTH: usize = 200;
 const WRITER_WIDTH: usize = 400;
 
 /// What is read of a lock file, in bytes.
-const LONGEST: u64 = 1_000;
+const MAX_BYTES: u64 = 1_000;
 
 impl Lock {
     pub(super) fn take(mirror: &Path) -> Result<Lock, StoreError> {
@@ -78,7 +78,7 @@ impl Lock {
     }
 
     /// Replaces what is said about the file that is written.
-    pub(super) fn note_writer(&self, text: &str) -> Result<(), StoreError> {
+    pub(super) fn record_writer(&self, text: &str) -> Result<(), StoreError> {
         self.write_line((PID_WIDTH + 1 + NOTE_WIDTH + 1) as u64, text, WRITER_WIDTH)
     }
 
@@ -127,7 +127,7 @@ fn beside(mirror: &Path) -> PathBuf {
 /// The process, the note and the file in a lock file. Unreadable lines are omitted.
 fn lines_of(file: &File) -> (String, Option<String>, Option<String>) {
     let mut text = String::new();
-    let _ = file.take(LONGEST).read_to_string(&mut text);
+    let _ = file.take(MAX_BYTES).read_to_string(&mut text);
     let mut lines = text.lines().map(|line| line.trim_matches([' ', '\0']).to_string());
     let (pid, note, writer) = (lines.next().unwrap_or_default(), lines.next(), lines.next());
     (pid, note.filter(|note| !note.is_empty()), writer.filter(|writer| !writer.is_empty()))
@@ -139,7 +139,7 @@ pub(in crate::store) fn is_beside(mirror: &Path) -> bool {
 }
 
 /// The note of a mirror, for readers.
-pub fn note_beside(mirror: &Path) -> Option<String> {
+pub fn record_beside(mirror: &Path) -> Option<String> {
     lines_of(&regular_file::open_own(&beside(mirror)).ok()?).1
 }
 

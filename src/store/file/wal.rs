@@ -21,7 +21,7 @@ use crate::store::error::{Doing, StoreError};
 pub(in crate::store) const STEP: u64 = 64 * 1024 * 1024;
 
 /// How long the writer waits for readers when it empties the WAL.
-const PATIENCE: Duration = Duration::from_millis(250);
+const CHECKPOINT_WAIT: Duration = Duration::from_millis(250);
 
 /// How long it waits for other locks on the file: longer than a statement that edits a hundred thousand records takes.
 pub(in crate::store) const BUSY: Duration = Duration::from_secs(30);
@@ -60,7 +60,7 @@ pub fn files_beside(mirror: &Path) -> [PathBuf; 2] {
 pub(in crate::store) fn empty(conn: &Connection) -> Result<bool, StoreError> {
     let doing = "empty the WAL";
     let busy: u32 = conn.query_row("PRAGMA busy_timeout", [], |row| row.get(0)).doing(doing)?;
-    conn.busy_timeout(PATIENCE).doing(doing)?;
+    conn.busy_timeout(CHECKPOINT_WAIT).doing(doing)?;
     let blocked: Result<bool, _> = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
     conn.busy_timeout(Duration::from_millis(busy.into())).doing(doing)?;
     Ok(!blocked.doing(doing)?)

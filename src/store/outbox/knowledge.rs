@@ -108,7 +108,7 @@ pub(in crate::store) fn mirrored(
                 let field = &shapes.layout.of(object).fields()[slot];
                 let filled = match &mut filled {
                     Some(filled) => filled,
-                    None => filled.insert(read_state(conn, &StateKey::FilledFields(object))?.unwrap_or_default()),
+                    None => filled.insert(read_state(conn, &StateKey::BackFilledFields(object))?.unwrap_or_default()),
                 };
                 (format!("{CUSTOM}.{}", field.key.as_str()), filled.filled.contains(&field.definition))
             }
@@ -153,7 +153,7 @@ pub(super) fn unread(field: &Editable, definition: &str) -> String {
     json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{{}}' END, '$.filled') AS f
     WHERE s.name = '{}' AND f.value = {definition}))",
             field.column,
-            StateKey::FilledFields(field.object),
+            StateKey::BackFilledFields(field.object),
         ),
     }
 }

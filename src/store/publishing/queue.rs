@@ -123,12 +123,12 @@ pub enum Requeue<'a> {
 
 impl FeedTx<'_> {
     /// Records that a record changed.
-    pub(in crate::store) fn note_changed(&self, object: Object, id: &str) {
+    pub(in crate::store) fn record_changed(&self, object: Object, id: &str) {
         self.tx.pending.changed.borrow_mut().insert((object, id.to_string()));
     }
 
     /// Enters the records that this transaction changed, if the mirror is published.
-    pub(in crate::store) fn settle_changed(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn flush_changed(&self) -> Result<(), StoreError> {
         let noted = self.tx.pending.changed.take();
         if noted.is_empty() || !self.is_recording()? {
             return Ok(());

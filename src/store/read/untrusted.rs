@@ -11,7 +11,7 @@ use rusqlite::{Connection, Result};
 use super::withheld::{ColumnAccess, WithheldColumns};
 
 /// The longest value and row, in bytes. No record of the service comes near.
-const LONGEST: i32 = 4 << 20;
+const MAX_BYTES: i32 = 4 << 20;
 
 /// The memory of SQLite in this process, in bytes: what does not fit fails.
 const HEAP: i64 = 96 << 20;
@@ -52,8 +52,8 @@ pub(in crate::store) fn confine(conn: &mut Connection, withheld: WithheldColumns
     conn.query_row(&format!("PRAGMA hard_heap_limit = {HEAP}"), [], |_| Ok(()))?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     for (limit, value) in [
-        (Limit::SQLITE_LIMIT_LENGTH, LONGEST),
-        (Limit::SQLITE_LIMIT_SQL_LENGTH, LONGEST),
+        (Limit::SQLITE_LIMIT_LENGTH, MAX_BYTES),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_BYTES),
         (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
         (Limit::SQLITE_LIMIT_ATTACHED, 0),
         (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),

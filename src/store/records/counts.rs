@@ -46,7 +46,7 @@ pub(in crate::store) fn count(conn: &Connection, object: Object) -> Result<RowCo
 
 impl RecordsTx<'_> {
     /// Records the presence of a record, before this transaction first changes it.
-    pub(in crate::store) fn note_before(&self, object: Object, id: &str) -> Result<(), StoreError> {
+    pub(in crate::store) fn record_before(&self, object: Object, id: &str) -> Result<(), StoreError> {
         if !self.tx.pending.before.borrow()[object as usize].contains_key(id) {
             let presence = self.presence(object, id)?;
             self.tx.pending.before.borrow_mut()[object as usize].insert(id.into(), presence);
@@ -55,7 +55,7 @@ impl RecordsTx<'_> {
     }
 
     /// Records a new record without a detail: in a first copy, looking each one up would be slow.
-    pub(in crate::store) fn note_new(&self, object: Object, id: &str) {
+    pub(in crate::store) fn record_new(&self, object: Object, id: &str) {
         let before = &mut self.tx.pending.before.borrow_mut()[object as usize];
         if !before.contains_key(id) {
             let new = &self.tx.pending.new[object as usize];
@@ -79,7 +79,7 @@ impl RecordsTx<'_> {
     }
 
     /// Applies the differences of this transaction so far.
-    pub(in crate::store) fn settle_counts(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn flush_counts(&self) -> Result<(), StoreError> {
         let before = self.tx.pending.before.take();
         for (object, before) in Object::ALL.into_iter().zip(before) {
             let new = self.tx.pending.new[object as usize].take();
@@ -117,7 +117,7 @@ impl RecordsTx<'_> {
 
     /// The counts at this point of the transaction; no table is read unless they were lost.
     pub(in crate::store) fn counts_now(&self, object: Object) -> Result<RowCounts, StoreError> {
-        self.settle_counts()?;
+        self.flush_counts()?;
         match kept(&self.tx.conn, object)? {
             Some(counts) => Ok(counts),
             None => self.counted_again(object),

@@ -23,7 +23,7 @@ use crate::store::tx::KnowledgeTx;
 const DOING: &str = "read or write the doubts about records";
 
 /// The longest delay of a lookup. The first is [`MOMENTS_APART`], and each further one twice as long.
-const LONGEST_WAIT: Duration = Duration::from_secs(6 * 3600);
+const MAX_WAIT: Duration = Duration::from_secs(6 * 3600);
 /// Doubts that a page raises are looked up by the schedule at most once in this time.
 const LOOKUPS_APART: Duration = Duration::from_secs(60);
 /// How new a row is.
@@ -42,13 +42,13 @@ pub struct DueDoubts {
 
 /// How long a record waits after so many lookups that decided nothing.
 fn wait_after(tries: u32) -> Duration {
-    MOMENTS_APART.saturating_mul(2_u32.saturating_pow(tries.saturating_sub(1))).min(LONGEST_WAIT)
+    MOMENTS_APART.saturating_mul(2_u32.saturating_pow(tries.saturating_sub(1))).min(MAX_WAIT)
 }
 
 /// How long a lookup waits; `None` if it is due. A longer wait was stored by a clock that was lost.
 fn waits(not_before: Option<Instant>, steady: Instant) -> Option<Duration> {
     let wait = not_before?.since(steady);
-    (!wait.is_zero() && wait <= LONGEST_WAIT).then_some(wait)
+    (!wait.is_zero() && wait <= MAX_WAIT).then_some(wait)
 }
 
 fn time(text: Option<String>) -> Option<Instant> {
@@ -141,7 +141,7 @@ impl ReadTx<'_> {
             )
             .doing(DOING)?;
         let wait = time(first).map(|at| at.since(steady));
-        Ok(wait.filter(|wait| *wait <= LONGEST_WAIT))
+        Ok(wait.filter(|wait| *wait <= MAX_WAIT))
     }
 
     /// Since when every lookup of these records found that the service lists no record at all.
@@ -334,7 +334,7 @@ impl KnowledgeTx<'_> {
     }
 
     /// Notes that a record was just removed: an answer that shows the same version may be of a moment before.
-    pub(in crate::store) fn note_removed(&self, object: Object, id: &str, steady: Instant) -> Result<(), StoreError> {
+    pub(in crate::store) fn record_removal(&self, object: Object, id: &str, steady: Instant) -> Result<(), StoreError> {
         self.tx
             .conn
             .prepare_cached(
@@ -391,7 +391,7 @@ impl KnowledgeTx<'_> {
 
     /// Notes that a lookup did not find these records, while the service lists others, or none at all. Returns those that
     /// were not found at two moments; the absence of everything is never proven so.
-    pub fn note_not_found(
+    pub fn record_not_found(
         &self,
         object: Object,
         ids: &[RecordId],

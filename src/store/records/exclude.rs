@@ -134,7 +134,7 @@ impl CustomTx<'_> {
 
     /// Reads every record of an object again: nothing is known of a field that was excluded.
     fn read_again(&self, object: Object) -> Result<(), StoreError> {
-        for key in [StateKey::Sweep(object), StateKey::FilledFields(object), StateKey::Evidence(object)] {
+        for key in [StateKey::Sweep(object), StateKey::BackFilledFields(object), StateKey::Evidence(object)] {
             self.tx.clear_state(&key)?;
         }
         self.tx.clear_slices(object)?;

@@ -14,17 +14,17 @@ use crate::model::custom::CustomField;
 use crate::model::field_value::FieldValue;
 use crate::model::ids::RecordId;
 use crate::model::record::Record;
-use crate::store::custom::changes::FieldToFill;
+use crate::store::custom::changes::FieldToBackFill;
 use crate::store::error::StoreError;
 use crate::store::state_keys::StateKey;
 use crate::store::tx::KnowledgeTx;
 
 /// The maximum number of records that are noted at once, for all fields together. If there were more, the columns that
 /// they lacked are filled again.
-const MOST_RECORDS: usize = 200;
+const MAX_RECORDS: usize = 200;
 
 /// A key that details still lack after so many readings of the definitions says nothing.
-const MOST_READINGS: u8 = 3;
+const MAX_READINGS: u8 = 3;
 
 /// After so many more readings it is noted again, about a week later: the service may have changed.
 const READINGS_WITHOUT: u8 = 30;
@@ -54,12 +54,12 @@ pub struct LackedValues {
     /// Records whose details lacked a key.
     pub records: Vec<RecordId>,
     /// Fields of which more records may lack values.
-    pub fields: Vec<FieldToFill>,
+    pub fields: Vec<FieldToBackFill>,
 }
 
 impl KnowledgeTx<'_> {
     /// Notes the active keys that a detail lacked, of long texts only if the `whole` detail is stored.
-    pub(in crate::store) fn note_lacking(
+    pub(in crate::store) fn record_lacking(
         &self,
         object: Object,
         record: &Record,
@@ -86,10 +86,10 @@ impl KnowledgeTx<'_> {
         };
         let before = fields.clone();
         let noted: BTreeSet<&RecordId> = fields.values().flat_map(|by| &by.records).collect();
-        let has_room = noted.len() < MOST_RECORDS || noted.contains(&record.id);
+        let has_room = noted.len() < MAX_RECORDS || noted.contains(&record.id);
         for field in lacking {
             let by = fields.entry(field.definition.clone()).or_default();
-            if by.readings >= MOST_READINGS {
+            if by.readings >= MAX_READINGS {
                 continue;
             }
             by.lacked = true;
@@ -112,7 +112,7 @@ impl KnowledgeTx<'_> {
         let known: Option<LackingKeys> = self.tx.state(&entry)?;
         let layout = self.tx.layout().clone();
         let of_lists = |field: &&CustomField| !field.data_type.detail_only();
-        let refilled = |definition: &RecordId| FieldToFill { definition: definition.clone(), is_new: false };
+        let refilled = |definition: &RecordId| FieldToBackFill { definition: definition.clone(), is_new: false };
         let Some(LackingKeys(Some(mut fields))) = known else {
             if known.is_some() || self.tx.is_unparseable(&entry) {
                 let fields = layout.of(object).fields().iter().filter(of_lists);
@@ -124,14 +124,14 @@ impl KnowledgeTx<'_> {
         // The column of a field that is not active any more is filled when it is restored.
         fields.retain(|id, _| layout.of(object).fields().iter().any(|field| field.definition == *id));
         fields.retain(|id, by| {
-            if by.readings < MOST_READINGS && !by.lacked && by.records.is_empty() {
+            if by.readings < MAX_READINGS && !by.lacked && by.records.is_empty() {
                 out.fields.extend(by.more.then(|| refilled(id)));
                 return false;
             }
             by.readings = by.readings.saturating_add(1);
             by.lacked = false;
             out.records.extend(std::mem::take(&mut by.records));
-            by.readings < MOST_READINGS + READINGS_WITHOUT
+            by.readings < MAX_READINGS + READINGS_WITHOUT
         });
         out.records.sort();
         out.records.dedup();

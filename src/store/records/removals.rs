@@ -223,8 +223,8 @@ impl RecordsTx<'_> {
         let mut removed = 0;
         for (id, order) in confirmed.ids.iter().zip(&confirmed.orders) {
             removed += u64::from(self.remove(object, id, now, phase)?);
-            self.tx.knowledge().note_removed(object, id.as_str(), steady)?;
-            self.tx.note_order(object, id.as_str(), *order);
+            self.tx.knowledge().record_removal(object, id.as_str(), steady)?;
+            self.tx.record_order(object, id.as_str(), *order);
         }
         if removed > 0 {
             if !guard.accepted {

@@ -9,7 +9,7 @@ use crate::store::tx::MirrorTx;
 
 /// Scheduled runs that found nothing are kept only among so many last ones: with one every few seconds they would be most of
 /// the file after a year.
-const MOST_IDLE_RUNS: i64 = 100_000;
+const MAX_IDLE_RUNS: i64 = 100_000;
 
 /// The counters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -115,7 +115,7 @@ impl MirrorTx<'_> {
                 "DELETE FROM sync_runs WHERE id = ?1 AND kind = 'sync' AND \"trigger\" = 'schedule' AND outcome = 'done'
                  AND \"rows\" = 0 AND details = 0 AND warnings = 0",
             )
-            .and_then(|mut stmt| stmt.execute([id - MOST_IDLE_RUNS]))
+            .and_then(|mut stmt| stmt.execute([id - MAX_IDLE_RUNS]))
             .doing("enter a run")?;
         Ok(())
     }
@@ -137,7 +137,7 @@ mod tests {
                 let id = tx.begin_run("sync", trigger, at)?;
                 tx.end_run(id, at, RunOutcome::Done, &Tally { rows, ..Tally::default() }, None)?;
             }
-            tx.conn.execute("UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'sync_runs'", [MOST_IDLE_RUNS]).unwrap();
+            tx.conn.execute("UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'sync_runs'", [MAX_IDLE_RUNS]).unwrap();
             for _ in 0..4 {
                 let id = tx.begin_run("sync", "schedule", at)?;
                 tx.end_run(id, at, RunOutcome::Done, &busy, None)?;

@@ -19,7 +19,7 @@ const DOING: &str = "make the views of the folder";
 const SAVEPOINT: &str = "views_of_a_file";
 
 /// Longer files are not read.
-const LONGEST: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// The result of applying the files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,8 +51,8 @@ pub(super) fn read(folder: &Path) -> ViewFiles {
 fn read_file(path: &Path) -> Result<String, String> {
     let file = regular_file::open(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
-    file.take(LONGEST + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    if text.len() as u64 > LONGEST { Err("it is longer than 1 MiB".into()) } else { Ok(text) }
+    file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > MAX_BYTES { Err("it is longer than 1 MiB".into()) } else { Ok(text) }
 }
 
 /// Drops the views created from the files before, and applies the current files.

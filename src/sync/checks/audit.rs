@@ -19,7 +19,7 @@ use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::store::StateKey;
 use crate::sync::apply::instant;
-use crate::sync::checkpoints::Outage;
+use crate::sync::checkpoints::RefusedRemovals;
 use crate::sync::doors::Audits;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
@@ -27,7 +27,7 @@ use crate::sync::walks::cursor_loops::ListProgress;
 use crate::sync::walks::lookup::FoundRecords;
 
 /// How many instants divide the ranges of an audit by age, at most.
-const MOST_EDGES: u64 = AGES.len() as u64;
+const MAX_EDGES: u64 = AGES.len() as u64;
 /// What an audit by counts costs without findings, beside a request for each of these: the total, a range by creation, and
 /// the page of the newest.
 const BESIDE_EDGES: u64 = 3;
@@ -56,7 +56,7 @@ impl Audits<'_> {
         let object = audit.object;
         let rows = self.run.engine.store.read(move |tx| tx.count_rows(object)).await?;
         let pages = rows.div_ceil(LEAF);
-        let edges = (pages / 2).clamp(2, MOST_EDGES);
+        let edges = (pages / 2).clamp(2, MAX_EDGES);
         if pages <= edges + BESIDE_EDGES {
             self.compare(audit, vec![TimeRange::WHOLE]).await?;
             return Ok(());
@@ -295,7 +295,7 @@ impl Audits<'_> {
     async fn count_here(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
         let counted = self.run.engine.store.read(move |tx| {
             // Records whose removal is refused are known to differ: a range is not followed again because of them.
-            let refusal: Option<Outage> = tx.state(&Outage::entry(object))?;
+            let refusal: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
             match refusal {
                 Some(_) => tx.count_unnominated(object, range),
                 None => tx.count_range(object, range),

@@ -9,7 +9,7 @@ use super::findings::{Difference, DifferenceKind, Findings};
 use crate::api::decode;
 use crate::model::{Instant, Layout, Object, RecordId, TimeRange};
 use crate::store::{Applied, Compared, StoreError};
-use crate::sync::apply::{self, Noted, instant};
+use crate::sync::apply::{self, ApplyReport, instant};
 use crate::sync::doors::Audits;
 use crate::sync::error::SyncError;
 use crate::sync::walks::lookup::FoundRecords;
@@ -67,7 +67,7 @@ impl Audits<'_> {
             let decode = |layout: &Layout| Some(decode::page(object.resource(), &body?, layout).ok()?.records);
             let records = tx.with_current_layout(records, layout, decode)?;
             let phase = tx.phase(object)?;
-            let mut noted = Noted::default();
+            let mut noted = ApplyReport::default();
             let mut compared = Vec::with_capacity(records.len());
             if repair {
                 tx.knowledge().answered(answer);

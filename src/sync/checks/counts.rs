@@ -17,8 +17,8 @@ impl Audits<'_> {
     /// Finishes a sweep that was read completely: decides on the records that it missed, and counts what it read. While
     /// removals are refused or undecided, it is not finished. A first copy is: it has missed no record, and changes are
     /// not read before it is finished.
-    pub(in crate::sync) async fn settle_sweep(&self, object: Object) -> Result<(), SyncError> {
-        let is_settled = self.settle_nominations(object).await?;
+    pub(in crate::sync) async fn finish_sweep(&self, object: Object) -> Result<(), SyncError> {
+        let is_settled = self.decide_nominations(object).await?;
         self.run.gate().end_replacement(object).await?;
         let phase = self.run.engine.store.read(move |tx| tx.phase(object)).await?;
         if !is_settled && phase != Phase::FirstCopy {
@@ -38,10 +38,10 @@ impl Audits<'_> {
                 return Err(error);
             }
             // They stay owed, and the sweep has read every record all the same.
-            self.note_uncounted(object, &error);
+            self.record_uncounted(object, &error);
             self.run.results().failures_within.insert(Step::Counts(object), error);
         }
-        self.settle_nominations(object).await?;
+        self.decide_nominations(object).await?;
         Ok(())
     }
 
@@ -52,19 +52,19 @@ impl Audits<'_> {
 
     /// Notes that the service does not count an object. What a count would have shown is not known, and nothing else
     /// fails.
-    pub(in crate::sync) fn note_uncounted(&self, object: Object, error: &SyncError) {
+    pub(in crate::sync) fn record_uncounted(&self, object: Object, error: &SyncError) {
         if self.run.results().uncounted.insert(object) {
             let why = error_chain(error);
             tracing::warn!(%object, "{} could not be counted: {why}", object.resource());
-            self.run.note_failure(Step::Counts(object), why, Ru::GET);
+            self.run.record_failure(Step::Counts(object), why, Ru::GET);
         }
     }
 
     /// Decides on an object's nominations outside of a verification, and reads the values that the answers omitted. Returns
     /// whether no nomination is left.
-    pub(in crate::sync) async fn settle_nominations(&self, object: Object) -> Result<bool, SyncError> {
+    pub(in crate::sync) async fn decide_nominations(&self, object: Object) -> Result<bool, SyncError> {
         let mut audit = Audit::new(object, true, None);
-        let settled = self.run.gate().settle_removals(&mut audit).await?;
+        let settled = self.run.gate().decide_removals(&mut audit).await?;
         if !matches!(self.run.job, Job::Push) {
             self.run.back_fills().read_omitted(object).await?;
         }
@@ -79,9 +79,9 @@ impl Audits<'_> {
     /// If one of them was removed while a walk of this run was under way, the walk may have missed another record at the
     /// edge of a page, and the counts were equal because that one was missing and this one was still there. They are owed
     /// again.
-    pub(in crate::sync) async fn settle_not_found(&self, object: Object) -> Result<bool, SyncError> {
+    pub(in crate::sync) async fn decide_not_found(&self, object: Object) -> Result<bool, SyncError> {
         let before = self.run.results().tally.removed;
-        let settled = self.settle_nominations(object).await;
+        let settled = self.decide_nominations(object).await;
         let (by_sweep, by_changes) = {
             let results = self.run.results();
             if results.tally.removed == before {

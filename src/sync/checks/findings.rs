@@ -31,7 +31,7 @@ pub struct Difference {
 }
 
 /// The maximum number of differences that are kept; more are only counted.
-const MOST_KEPT: usize = 1_000;
+const MAX_KEPT: usize = 1_000;
 
 /// The findings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -79,7 +79,7 @@ impl Findings {
             DifferenceKind::Lingering => self.lingering += 1,
             DifferenceKind::Stale => self.stale += 1,
         }
-        if self.differences.len() < MOST_KEPT {
+        if self.differences.len() < MAX_KEPT {
             self.differences.push(difference);
         }
     }

@@ -9,11 +9,11 @@
 use super::compare::Audit;
 use crate::model::{Instant, Object, RecordId, Resource};
 use crate::store::{RemovalDecision, RemovalGuard, RemovalShare};
-use crate::sync::checkpoints::Outage;
+use crate::sync::checkpoints::RefusedRemovals;
 use crate::sync::doors::RemovalGate;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
-use crate::sync::walks::lookup::{Confirmation, FoundRecords, MOST_IN_VAIN, split_lookup};
+use crate::sync::walks::lookup::{Confirmation, FoundRecords, MAX_IN_VAIN, split_lookup};
 
 /// The number of 404s for details in one run after which no further details are read: a service that has lost its
 /// details has not lost its records.
@@ -60,7 +60,7 @@ impl RemovalGate<'_> {
 
     /// Looks up the records in doubt whose lookup is due, and removes those that the service does not have. Those that it has
     /// are compared for the current audit.
-    pub(in crate::sync) async fn settle_removals(&self, audit: &mut Audit) -> Result<Settlement, SyncError> {
+    pub(in crate::sync) async fn decide_removals(&self, audit: &mut Audit) -> Result<Settlement, SyncError> {
         let (object, guard, steady) = (audit.object, self.removal_guard(), self.steady_time());
         let (at_once, by_person) = (self.retries_refusals(), self.run.by_person);
         let (nominated, mut due, share, refusal) = self
@@ -70,14 +70,14 @@ impl RemovalGate<'_> {
             .read(move |tx| {
                 let nominated = tx.nominated(object)?;
                 let share = tx.removal_share(object, nominated.len() as u64, steady)?;
-                let refusal: Option<Outage> = tx.state(&Outage::entry(object))?;
+                let refusal: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
                 Ok((nominated, tx.due_doubts(object, steady, at_once, by_person)?, share, refusal))
             })
             .await?;
         let mut settlement = Settlement::default();
         match refusal {
             Some(_) if nominated.is_empty() => {
-                self.run.engine.store.write(move |tx| tx.clear_state(&Outage::entry(object))).await?;
+                self.run.engine.store.write(move |tx| tx.clear_state(&RefusedRemovals::entry(object))).await?;
             }
             Some(refusal) if !at_once => {
                 settlement = self.sample_refused(audit, refusal, &nominated).await?;
@@ -126,7 +126,7 @@ impl RemovalGate<'_> {
     async fn look_at_older(&self, audit: &mut Audit, older: Vec<RecordId>) -> Result<(), SyncError> {
         let (object, steady) = (audit.object, self.steady_time());
         let (mut rest, mut in_vain, mut ended) = (&older[..], 0, Ok(()));
-        while !rest.is_empty() && in_vain < MOST_IN_VAIN && ended.is_ok() {
+        while !rest.is_empty() && in_vain < MAX_IN_VAIN && ended.is_ok() {
             let (some, others) = split_lookup(rest);
             let mut confirmation = Confirmation::of(object);
             self.run.lookups().confirm(object, some, &mut confirmation).await;
@@ -184,7 +184,7 @@ impl RemovalGate<'_> {
             let mut edits = Vec::new();
             if let RemovalDecision::Removed(_) = decision {
                 edits = tx.edits().reject_edits_of_removed(object, gone.ids(), now)?;
-                tx.clear_state(&Outage::entry(object))?;
+                tx.clear_state(&RefusedRemovals::entry(object))?;
             }
             Ok((decision, edits))
         });
@@ -215,13 +215,14 @@ impl RemovalGate<'_> {
     /// Stores that removals are refused.
     async fn refuse(&self, object: Object, share: RemovalShare) -> Result<Settlement, SyncError> {
         let RemovalShare { going, of } = share;
-        let outage = Outage { going, of, seen_at: self.run.engine.clock.now(), sampled_at: Some(self.steady_time()) };
-        self.run.engine.store.write(move |tx| tx.set_state(&Outage::entry(object), &outage)).await?;
+        let outage =
+            RefusedRemovals { going, of, seen_at: self.run.engine.clock.now(), sampled_at: Some(self.steady_time()) };
+        self.run.engine.store.write(move |tx| tx.set_state(&RefusedRemovals::entry(object), &outage)).await?;
         self.report_outage(object.resource(), outage);
         Ok(Settlement { refused: true, ..Settlement::default() })
     }
 
-    pub(in crate::sync) fn report_outage(&self, resource: Resource, outage: Outage) {
+    pub(in crate::sync) fn report_outage(&self, resource: Resource, outage: RefusedRemovals) {
         let outages = &mut self.run.results().outages;
         outages.retain(|(of, _)| *of != resource);
         outages.push((resource, outage));
@@ -231,7 +232,7 @@ impl RemovalGate<'_> {
     async fn sample_refused(
         &self,
         audit: &mut Audit,
-        refusal: Outage,
+        refusal: RefusedRemovals,
         nominated: &[RecordId],
     ) -> Result<Settlement, SyncError> {
         let (object, steady) = (audit.object, self.steady_time());
@@ -247,11 +248,11 @@ impl RemovalGate<'_> {
         self.run.lookups().confirm(object, few, &mut confirmation).await;
         if !confirmation.has_found(few) {
             confirmation.ended?;
-            let sampled = Outage { sampled_at: Some(steady), ..refusal };
-            self.run.engine.store.write(move |tx| tx.set_state(&Outage::entry(object), &sampled)).await?;
+            let sampled = RefusedRemovals { sampled_at: Some(steady), ..refusal };
+            self.run.engine.store.write(move |tx| tx.set_state(&RefusedRemovals::entry(object), &sampled)).await?;
             return Ok(still);
         }
-        let withdrawn = self.run.engine.store.write(move |tx| tx.clear_state(&Outage::entry(object)));
+        let withdrawn = self.run.engine.store.write(move |tx| tx.clear_state(&RefusedRemovals::entry(object)));
         withdrawn.await?;
         tracing::info!(%object, "Records of {object} whose removal was refused are back");
         for found in confirmation.found {

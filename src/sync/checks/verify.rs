@@ -5,7 +5,7 @@ use super::findings::{Difference, DifferenceKind};
 use crate::model::{Object, RecordId};
 use crate::model::{TimeField, TimeRange};
 use crate::store::Phase;
-use crate::sync::checkpoints::{Changes, Evidence, Outage};
+use crate::sync::checkpoints::{Changes, Evidence, RefusedRemovals};
 use crate::sync::doors::Audits;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
@@ -76,7 +76,7 @@ impl Audits<'_> {
         unseen.sort_unstable_by_key(|id| (!id.fits_a_list(), id.clone()));
         let (gone, refused, unproven) = if audit.repair {
             self.run.lookups().nominate(object, unseen).await?;
-            let settled = self.run.gate().settle_removals(audit).await?;
+            let settled = self.run.gate().decide_removals(audit).await?;
             let refused = if settled.refused { self.refused_removals(object).await? } else { 0 };
             (settled.gone, refused, settled.unproven)
         } else {
@@ -100,7 +100,8 @@ impl Audits<'_> {
 
     /// The number of refused removals of an object.
     async fn refused_removals(&self, object: Object) -> Result<u64, SyncError> {
-        let outage: Option<Outage> = self.run.engine.store.read(move |tx| tx.state(&Outage::entry(object))).await?;
+        let outage: Option<RefusedRemovals> =
+            self.run.engine.store.read(move |tx| tx.state(&RefusedRemovals::entry(object))).await?;
         Ok(outage.map_or(0, |outage| outage.going))
     }
 }

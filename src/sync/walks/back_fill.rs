@@ -7,14 +7,14 @@
 
 use std::sync::Arc;
 
-use super::filled_columns::FilledFields;
+use super::filled_columns::BackFilledFields;
 use super::lookup::split_lookup;
 use super::omitted_values;
-use super::pages::{FillCheckpoint, FillTarget, WalkPurpose};
+use super::pages::{BackFillColumn, BackFillRead, WalkPurpose};
 use super::walk::{Walk, WalkRange};
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId};
-use crate::store::{FieldToFill, MirrorTx, StateKey, StoreError};
+use crate::store::{FieldToBackFill, MirrorTx, StateKey, StoreError};
 use crate::sync::checkpoints::Sweep;
 use crate::sync::doors::BackFills;
 use crate::sync::error::SyncError;
@@ -25,13 +25,17 @@ pub(in crate::sync) fn wanted_sweep(object: Object) -> StateKey {
 }
 
 /// Forgets the back-fill under way if it is of one of these fields: what it has read is of an earlier time.
-pub(super) fn forget_back_fill(tx: &MirrorTx<'_>, object: Object, fields: &[FieldToFill]) -> Result<(), StoreError> {
+pub(super) fn forget_back_fill(
+    tx: &MirrorTx<'_>,
+    object: Object,
+    fields: &[FieldToBackFill],
+) -> Result<(), StoreError> {
     let layout = tx.layout().clone();
     let is_of_them = |key: &FieldKey| {
         let known = layout.of(object).by_key(key.as_str());
         known.is_none_or(|(_, known)| fields.iter().any(|field| field.definition == known.definition))
     };
-    let walks: Option<Vec<(StateKey, FillCheckpoint)>> = tx.fill_walks(object)?;
+    let walks: Option<Vec<(StateKey, BackFillRead)>> = tx.fill_walks(object)?;
     if walks.is_none_or(|walks| walks.iter().any(|(_, checkpoint)| is_of_them(&checkpoint.key))) {
         tx.clear_fill_walks(object)?;
         tx.custom().clear_filled(object)?;
@@ -49,7 +53,7 @@ impl BackFills<'_> {
             .engine
             .store
             .read(move |tx| {
-                let missing = FilledFields::missing(tx, &layout, object)?;
+                let missing = BackFilledFields::missing(tx, &layout, object)?;
                 if missing.is_empty() {
                     return Ok((missing, None, 0, Vec::new()));
                 }
@@ -79,7 +83,7 @@ impl BackFills<'_> {
             let Some(definition) = definition.cloned() else { continue };
             if from_extra.contains(&field.definition) && self.is_complete(object, field, &definition).await? {
                 listed -= u64::from(!field.data_type.detail_only());
-                self.note_filled(object, &definition).await?;
+                self.record_filled(object, &definition).await?;
                 continue;
             }
             let of_lists = !field.data_type.detail_only();
@@ -106,7 +110,7 @@ impl BackFills<'_> {
         definition: &Definition,
     ) -> Result<bool, SyncError> {
         let id = field.definition.clone();
-        let was_made = self.run.engine.store.read(move |tx| FilledFields::was_made(tx, object, &id)).await?;
+        let was_made = self.run.engine.store.read(move |tx| BackFilledFields::was_made(tx, object, &id)).await?;
         let query = ListQuery::new(object.resource()).custom_is_null(definition, false);
         let (true, Ok(query)) = (was_made, query) else { return Ok(false) };
         let doing = "count the values of a new field of";
@@ -124,7 +128,7 @@ impl BackFills<'_> {
     async fn back_fill(&self, object: Object, definition: Definition) -> Result<bool, SyncError> {
         let long = definition.data_type.detail_only();
         let definition = Arc::new(definition);
-        let target = FillTarget { object, definition: definition.clone() };
+        let target = BackFillColumn { object, definition: definition.clone() };
         let needs_sweep = match ListQuery::new(object.resource()).custom_is_null(&definition, false) {
             Ok(_) => match self.fill_from(target).await {
                 // The service refuses what its definition allows.
@@ -140,17 +144,17 @@ impl BackFills<'_> {
             Err(_) => self.without_filter(object, long).await?,
         };
         if !needs_sweep {
-            self.note_filled(object, &definition).await?;
+            self.record_filled(object, &definition).await?;
         }
         Ok(needs_sweep)
     }
 
-    async fn note_filled(&self, object: Object, definition: &Definition) -> Result<(), SyncError> {
+    async fn record_filled(&self, object: Object, definition: &Definition) -> Result<(), SyncError> {
         let id = definition.id.clone();
         let noted = self.run.engine.store.write(move |tx| {
             tx.clear_fill_walks(object)?;
             tx.custom().clear_filled(object)?;
-            FilledFields::note_filled(tx, object, [&id])
+            BackFilledFields::record_filled(tx, object, [&id])
         });
         Ok(noted.await?)
     }
@@ -176,7 +180,7 @@ impl BackFills<'_> {
                 // Ids that do not fit into a list, and values that no list contains.
                 let others = ids.split_off(others);
                 tx.knowledge().make_details_due(object, Some(&others))?;
-                tx.custom().note_filled(object, &others)?;
+                tx.custom().record_filled(object, &others)?;
                 Ok(ids)
             })
             .await?;
@@ -184,7 +188,7 @@ impl BackFills<'_> {
         while !rest.is_empty() {
             let (some, others) = split_lookup(rest);
             let (read, ended) = self.run.lookups().read_by_id(object, some).await?;
-            self.note_passed_over(object, key.clone(), read).await?;
+            self.record_passed_over(object, key.clone(), read).await?;
             ended?;
             rest = others;
         }
@@ -193,15 +197,15 @@ impl BackFills<'_> {
 
     /// Notes that these records were read again. Those that still have their value may have lost it all the same: a list
     /// that omits nulls does not show that, and a detail does.
-    async fn note_passed_over(&self, object: Object, key: FieldKey, ids: Vec<RecordId>) -> Result<(), SyncError> {
+    async fn record_passed_over(&self, object: Object, key: FieldKey, ids: Vec<RecordId>) -> Result<(), SyncError> {
         let details = self.run.engine.reads_details(object);
         let noted = self.run.engine.store.write(move |tx| {
             let layout = tx.layout().clone();
             if let Some((_, field)) = layout.of(object).by_key(key.as_str()) {
                 let left = tx.with_value(object, field, &ids)?;
-                omitted_values::note_unshown(tx, object, left, details)?;
+                omitted_values::record_unshown(tx, object, left, details)?;
             }
-            tx.custom().note_filled(object, &ids)
+            tx.custom().record_filled(object, &ids)
         });
         Ok(noted.await?)
     }
@@ -214,18 +218,18 @@ impl BackFills<'_> {
     }
 
     /// Reads the records that have a value: begins a walk, or resumes the one that is under way.
-    async fn fill_from(&self, target: FillTarget) -> Result<(), SyncError> {
+    async fn fill_from(&self, target: BackFillColumn) -> Result<(), SyncError> {
         let (object, field) = (target.object, target.definition.key.clone());
         let reader = self.run.reader.clone();
         let walks = self.run.engine.store.write(move |tx| {
-            let known: Vec<(StateKey, FillCheckpoint)> = tx.fill_walks(object)?.unwrap_or_default();
+            let known: Vec<(StateKey, BackFillRead)> = tx.fill_walks(object)?.unwrap_or_default();
             let resumed = !known.is_empty() && known.iter().all(|(_, checkpoint)| checkpoint.key == field);
             let mut walks = Vec::new();
             if resumed {
-                for (entry, FillCheckpoint { walk, .. }) in known.into_iter().filter(|(_, known)| !known.finished) {
+                for (entry, BackFillRead { walk, .. }) in known.into_iter().filter(|(_, known)| !known.finished) {
                     for (n, walk) in walk.resumed(&reader).into_iter().enumerate() {
                         let entry = if n == 0 { entry.clone() } else { entry.part(&format!("k{n}")) };
-                        let checkpoint = FillCheckpoint { key: field.clone(), walk: walk.clone(), finished: false };
+                        let checkpoint = BackFillRead { key: field.clone(), walk: walk.clone(), finished: false };
                         tx.set_state(&entry, &checkpoint)?;
                         walks.push((entry, walk));
                     }
@@ -235,7 +239,7 @@ impl BackFills<'_> {
                 tx.custom().clear_filled(object)?;
                 let entry = StateKey::FillWalk(object, "0".into());
                 let walk = Walk::new(WalkRange::All);
-                tx.set_state(&entry, &FillCheckpoint { key: field, walk: walk.clone(), finished: false })?;
+                tx.set_state(&entry, &BackFillRead { key: field, walk: walk.clone(), finished: false })?;
                 walks.push((entry, walk));
             }
             Ok(walks)

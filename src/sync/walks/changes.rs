@@ -23,7 +23,7 @@ use super::pages::{WalkEnd, WalkPurpose};
 use super::walk::{Walk, WalkRange};
 use crate::api::PageSize;
 use crate::model::{Instant, Object};
-use crate::sync::checkpoints::{Changes, Fresh};
+use crate::sync::checkpoints::{Changes, LastRead};
 use crate::sync::doors::Walks;
 use crate::sync::error::SyncError;
 
@@ -58,7 +58,7 @@ impl Walks<'_> {
         let end = self.walk(WalkPurpose::Changes(object), walk).await?;
         self.run.ends(object.resource());
         if let (WalkEnd::Finished, Some(began)) = (end, as_of) {
-            let fresh = Fresh::between(began, self.run.engine.clock.now());
+            let fresh = LastRead::between(began, self.run.engine.clock.now());
             self.run.engine.store.write(move |tx| OwedCounts::claim_changes(tx, object, fresh)).await?;
         }
         Ok(())

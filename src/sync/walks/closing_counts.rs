@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Instant, Object, TimeBounds, TimeField, TimeRange};
 use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
-use crate::sync::checkpoints::Fresh;
+use crate::sync::checkpoints::LastRead;
 
 /// The most ranges with dates that are counted by one timestamp.
-pub(in crate::sync) const MOST_PARTS: u64 = 15;
+pub(in crate::sync) const MAX_PARTS: u64 = 15;
 
 /// The counts that a walk still owes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub(in crate::sync) struct OwedCounts {
     pub(in crate::sync) waits_until: Option<Instant>,
     /// What the changes walk claims once its counts are made.
     #[serde(default)]
-    pub(in crate::sync) claim: Option<Fresh>,
+    pub(in crate::sync) claim: Option<LastRead>,
     /// Whether the records without the timestamp need no count: a single page had all of them, and no cursor.
     #[serde(default)]
     pub(in crate::sync) without_dateless: bool,
@@ -53,7 +53,7 @@ impl OwedCounts {
     /// their removal is decided on; then the second count is owed.
     pub(in crate::sync) fn made(self, tx: &MirrorTx<'_>, object: Object, entry: &StateKey) -> Result<(), StoreError> {
         if let Some(fresh) = self.claim {
-            tx.set_state(&Fresh::changes(object), &fresh)?;
+            tx.set_state(&LastRead::changes(object), &fresh)?;
         }
         if !self.has_nominated || *entry != OwedCounts::entry(object, TimeField::CreatedAt) {
             return tx.clear_state(entry);
@@ -72,7 +72,7 @@ impl OwedCounts {
     /// numbers are equal. The second count divides the records otherwise: by `updatedAt`, and at other places. It is made
     /// after the next changes walk, because until then records that have changed are here by their old date.
     fn second(parts: u64) -> OwedCounts {
-        let parts = if parts == 0 { MOST_PARTS } else { parts };
+        let parts = if parts == 0 { MAX_PARTS } else { parts };
         OwedCounts::whole(TimeField::UpdatedAt, parts, false)
     }
 
@@ -100,11 +100,11 @@ impl OwedCounts {
     /// Records that the counts of changes are owed again, and withdraws until then what was claimed when they were made.
     pub(in crate::sync) fn owe_changes_again(self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
         let entry = OwedCounts::entry(object, TimeField::UpdatedAt);
-        let claim = tx.state(&Fresh::changes(object))?;
+        let claim = tx.state(&LastRead::changes(object))?;
         if claim.is_none() || tx.state::<OwedCounts>(&entry)?.is_some() {
             return Ok(());
         }
-        tx.clear_state(&Fresh::changes(object))?;
+        tx.clear_state(&LastRead::changes(object))?;
         tx.set_state(&entry, &OwedCounts { claim, ..self })
     }
 
@@ -112,7 +112,7 @@ impl OwedCounts {
     /// a list shows which records are there: with cursors that count rows, a record that is removed behind the walk hides
     /// the one after it, and their range has as many rows as the service has records.
     pub(in crate::sync) const fn has_a_page_each(&self) -> bool {
-        self.of > 0 && self.of < MOST_PARTS
+        self.of > 0 && self.of < MAX_PARTS
     }
 
     /// What is still owed after these ranges, the oldest of those that were owed, have been counted.
@@ -146,11 +146,11 @@ impl OwedCounts {
     }
 
     /// Claims that the changes are here, as soon as nothing is left to be counted.
-    pub(in crate::sync) fn claim_changes(tx: &MirrorTx<'_>, object: Object, fresh: Fresh) -> Result<(), StoreError> {
+    pub(in crate::sync) fn claim_changes(tx: &MirrorTx<'_>, object: Object, fresh: LastRead) -> Result<(), StoreError> {
         let entry = OwedCounts::entry(object, TimeField::UpdatedAt);
         match tx.state::<OwedCounts>(&entry)? {
             Some(owed) => tx.set_state(&entry, &OwedCounts { claim: Some(fresh), ..owed }),
-            None => tx.set_state(&Fresh::changes(object), &fresh),
+            None => tx.set_state(&LastRead::changes(object), &fresh),
         }
     }
 
@@ -158,7 +158,7 @@ impl OwedCounts {
     pub(in crate::sync) fn date_claim(
         tx: &MirrorTx<'_>,
         object: Object,
-        dated: impl Fn(Fresh) -> Option<Fresh>,
+        dated: impl Fn(LastRead) -> Option<LastRead>,
     ) -> Result<(), StoreError> {
         let entry = OwedCounts::entry(object, TimeField::UpdatedAt);
         match tx.state::<OwedCounts>(&entry)? {
@@ -180,7 +180,7 @@ impl OwedCounts {
         without_dateless: bool,
     ) -> Result<(), StoreError> {
         let by = TimeField::CreatedAt;
-        let owed = OwedCounts::whole(by, pages.clamp(2, MOST_PARTS), without_dateless);
+        let owed = OwedCounts::whole(by, pages.clamp(2, MAX_PARTS), without_dateless);
         tx.set_state(&OwedCounts::entry(object, by), &owed)
     }
 }
@@ -301,7 +301,7 @@ mod tests {
             nominated,
             "the second count is not forgotten"
         );
-        assert_eq!((again(Some(second)).await.unwrap(), second.parts), (Some(second), MOST_PARTS));
+        assert_eq!((again(Some(second)).await.unwrap(), second.parts), (Some(second), MAX_PARTS));
         store.close().await;
     }
 

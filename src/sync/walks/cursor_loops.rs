@@ -7,7 +7,7 @@ use super::walk::Anomaly;
 use crate::model::{Cursor, RecordId};
 
 /// How often a list may fail to advance.
-const PATIENCE: u32 = 5;
+const MAX_IDLE_PAGES: u32 = 5;
 
 /// The cursors of one list so far.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ impl ListProgress {
 
     /// Whether the list does not advance any more.
     pub(in crate::sync) fn is_stuck(&self) -> bool {
-        self.idle > PATIENCE
+        self.idle > MAX_IDLE_PAGES
     }
 }
 

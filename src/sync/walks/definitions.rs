@@ -3,7 +3,7 @@
 //! such a list are looked for again an hour later ([`MirrorTx::decide_unlisted`](crate::store::MirrorTx)).
 
 use super::back_fill::forget_back_fill;
-use super::filled_columns::FilledFields;
+use super::filled_columns::BackFilledFields;
 use super::lists_under_way::{ListUnderWay, ListsUnderWay};
 use super::omitted_values;
 use super::unknown_keys;
@@ -12,7 +12,7 @@ use crate::api::{ErrorClass, ListQuery, PageSize, SortBy};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Purpose, Record, RecordId, Resource, Ru};
 use crate::store::{ListedItems, Redefined, RemovalShare, StateKey, Tally, UnlistedDecision, WholeListKind};
-use crate::sync::checkpoints::{Fresh, Outage};
+use crate::sync::checkpoints::{LastRead, RefusedRemovals};
 use crate::sync::doors::WholeLists;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::plan::Step;
@@ -149,7 +149,7 @@ impl WholeLists<'_> {
         what: &'static str,
     ) -> Result<(), SyncError> {
         let now = self.run.engine.clock.now();
-        self.run.engine.store.write(move |tx| tx.note_anomaly(kind, resource, what, now)).await?;
+        self.run.engine.store.write(move |tx| tx.record_anomaly(kind, resource, what, now)).await?;
         self.run.count(&Tally { warnings: 1, ..Tally::default() });
         Ok(())
     }
@@ -175,7 +175,7 @@ impl WholeLists<'_> {
             .write(move |tx| {
                 unknown_keys::definitions_were_read(tx)?;
                 tx.clear_state(&StateKey::ListsUnderWay)?;
-                tx.set_state(&Fresh::DEFINITIONS, &fresh)
+                tx.set_state(&LastRead::DEFINITIONS, &fresh)
             })
             .await?;
         Ok(())
@@ -219,14 +219,14 @@ impl WholeLists<'_> {
                     };
                 let mut redefined = tx.custom().apply_definitions(object, &list.records, &gone, list.asked_at)?;
                 let lacked = tx.knowledge().take_lacking(object)?;
-                omitted_values::note_unshown(tx, object, lacked.records, details)?;
+                omitted_values::record_unshown(tx, object, lacked.records, details)?;
                 for field in lacked.fields {
                     if !redefined.to_fill.iter().any(|known| known.definition == field.definition) {
                         redefined.to_fill.push(field);
                     }
                 }
                 // In the same transaction, so that a new column is always filled.
-                FilledFields::want(tx, object, &redefined.to_fill)?;
+                BackFilledFields::want(tx, object, &redefined.to_fill)?;
                 forget_back_fill(tx, object, &redefined.to_fill)?;
                 // These lists are evidence once.
                 tx.clear_state(&StateKey::ListsUnderWay)?;
@@ -263,7 +263,7 @@ impl WholeLists<'_> {
                     self.run.results().steps_not_due.insert(Step::Definitions);
                 } else {
                     let cost = self.run.cost().since(before).of_failed(Step::Definitions);
-                    self.run.note_failure(Step::Definitions, error_chain(&error), cost);
+                    self.run.record_failure(Step::Definitions, error_chain(&error), cost);
                 }
                 self.run.results().failures_within.insert(Step::Definitions, error);
                 Ok(())
@@ -275,9 +275,10 @@ impl WholeLists<'_> {
     /// Reports items of a list that would be removed at once, which looks like an outage.
     fn refused_items(&self, resource: Resource, refused: Option<RemovalShare>) {
         if let Some(RemovalShare { going, of }) = refused {
-            self.run
-                .gate()
-                .report_outage(resource, Outage { going, of, seen_at: self.run.engine.clock.now(), sampled_at: None });
+            self.run.gate().report_outage(
+                resource,
+                RefusedRemovals { going, of, seen_at: self.run.engine.clock.now(), sampled_at: None },
+            );
         }
     }
 
@@ -302,7 +303,7 @@ impl WholeLists<'_> {
                 };
                 let tally = tx.records().apply_team(&list.records, &gone, list.asked_at)?;
                 tx.clear_state(&StateKey::ListsUnderWay)?;
-                tx.set_state(&Fresh::TEAM, &fresh)?;
+                tx.set_state(&LastRead::TEAM, &fresh)?;
                 Ok((tally, refused))
             })
             .await?;

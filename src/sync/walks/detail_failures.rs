@@ -22,14 +22,14 @@ use crate::model::{Etag, Instant, RecordId};
 /// How long a record waits after its first failure, for each request that was made.
 const WAIT_PER_REQUEST: Duration = Duration::from_secs(12 * 60);
 /// The longest wait. A longer one was stored by a clock that has been set back since.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
 const HOUR: Duration = Duration::from_secs(3600);
 /// The number of failed requests per hour after which the details of the object wait.
-const MOST_PER_HOUR: u32 = 60;
+const MAX_PER_HOUR: u32 = 60;
 /// The fraction of the window's budget for failed requests of one object: a tenth for both.
 const SHARE_OF_WINDOW: u64 = 20;
 /// The maximum number of stored records; beyond that, those with the shortest wait are dropped.
-const MOST_REMEMBERED: usize = 2_000;
+const MAX_REMEMBERED: usize = 2_000;
 
 /// A detail that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ impl DetailFailures {
     /// removed. `etags` has the current version of every stored record that still exists.
     pub(super) fn waiting(&mut self, etags: &HashMap<RecordId, Option<Etag>>, now: Instant) -> HashSet<RecordId> {
         self.records.retain(|id, failed| etags.get(id) == Some(&failed.etag));
-        let waits = |failed: &FailedDetail| failed.not_before > now && failed.not_before.since(now) <= LONGEST_WAIT;
+        let waits = |failed: &FailedDetail| failed.not_before > now && failed.not_before.since(now) <= MAX_WAIT;
         self.records.iter().filter(|(_, failed)| waits(failed)).map(|(id, _)| id.clone()).collect()
     }
 
@@ -76,9 +76,9 @@ impl DetailFailures {
         // Two attempts with three requests each would exceed the limit of the hour.
         let first = if requests > 2 { HOUR } else { WAIT_PER_REQUEST.saturating_mul(requests.max(1)) };
         let wait = first.saturating_mul(1 << failures.min(10));
-        let not_before = now.plus(wait.min(LONGEST_WAIT));
+        let not_before = now.plus(wait.min(MAX_WAIT));
         self.records.insert(id.clone(), FailedDetail { etag, failures: failures + 1, not_before });
-        if self.records.len() > MOST_REMEMBERED {
+        if self.records.len() > MAX_REMEMBERED {
             let soonest = self.records.iter().min_by_key(|(_, failed)| failed.not_before).map(|(id, _)| id.clone());
             soonest.and_then(|id| self.records.remove(&id));
         }
@@ -100,7 +100,7 @@ impl DetailFailures {
         }
         let in_hour: u32 =
             self.recent.iter().filter(|(at, _)| *at <= now && now.since(*at) < HOUR).map(|(_, n)| n).sum();
-        in_hour.saturating_add(under_way) > MOST_PER_HOUR || self.window.1 >= (limit / SHARE_OF_WINDOW).max(1)
+        in_hour.saturating_add(under_way) > MAX_PER_HOUR || self.window.1 >= (limit / SHARE_OF_WINDOW).max(1)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::api::error::ApiError;
 use crate::api::{DetailAnswer, ErrorClass, decode};
 use crate::model::{Layout, Object, Purpose, Record, RecordId};
 use crate::store::{Applied, DueDetail, StateKey};
-use crate::sync::apply::Noted;
+use crate::sync::apply::ApplyReport;
 use crate::sync::checks::removal_gate::MANY_NOT_FOUND;
 use crate::sync::doors::Details;
 use crate::sync::error::{Asking, Suspension, SyncError};
@@ -31,10 +31,10 @@ const BATCH: u64 = 500;
 const REFRESHED_AT_ONCE: usize = 50;
 
 /// Consecutive records whose detail fails, after which a run reads no more details of the object.
-const MOST_FAILURES: u32 = 20;
+const MAX_FAILURES: u32 = 20;
 
 /// Consecutive requests without an answer, after which the service counts as unavailable.
-const MOST_UNANSWERED: u32 = 3;
+const MAX_UNANSWERED: u32 = 3;
 
 const DOING: &str = "read a detail of";
 
@@ -119,7 +119,7 @@ impl Details<'_> {
         let others = waiting.clone();
         let waiting_due = self.run.engine.store.read(move |tx| tx.count_due_among(object, &others)).await?;
         self.run.begins(object.resource(), "details", Some(total));
-        self.run.note_details(object, total).await?;
+        self.run.record_details(object, total).await?;
         let (mut read, mut skipped, mut not_found) = (0, waiting.clone(), HashSet::new());
         let mut last: Option<DueDetail> = None;
         // Those behind `last`, and those of them that do not wait.
@@ -296,7 +296,7 @@ impl Details<'_> {
                         streak.unanswered
                     };
                     self.detail_failed(object, id, queue, error.tries()).await?;
-                    if in_a_row >= MOST_UNANSWERED { Err(error).asking(DOING, resource) } else { Ok(()) }
+                    if in_a_row >= MAX_UNANSWERED { Err(error).asking(DOING, resource) } else { Ok(()) }
                 }
                 _ => Err(error).asking(DOING, resource),
             },
@@ -318,7 +318,7 @@ impl Details<'_> {
             streak.failed += 1;
             streak.failed
         };
-        if failed >= MOST_FAILURES {
+        if failed >= MAX_FAILURES {
             queue.give_up();
         }
         Ok(())
@@ -366,7 +366,7 @@ impl Details<'_> {
             if list != Applied::Older {
                 omitted_values::was_read(tx, object, &its_id)?;
             }
-            let mut noted = Noted::default();
+            let mut noted = ApplyReport::default();
             noted.record(&record, list);
             noted.tally.warnings = kept;
             noted.tally.details = u64::from(list != Applied::Older);

@@ -8,26 +8,26 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{CustomField, Layout, Object, RecordId};
-use crate::store::{FieldToFill, MirrorTx, ReadTx, StateKey, StoreError};
+use crate::store::{FieldToBackFill, MirrorTx, ReadTx, StateKey, StoreError};
 use crate::sync::checkpoints::Sweep;
 
 /// The fields of an object by the identifiers of their definitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(in crate::sync) struct FilledFields {
+pub(in crate::sync) struct BackFilledFields {
     /// Those whose columns are complete.
     filled: BTreeSet<RecordId>,
     /// Those whose columns were made empty and are not complete yet: all that they hold was read since.
     made: BTreeSet<RecordId>,
 }
 
-impl FilledFields {
-    fn load(tx: &ReadTx<'_>, object: Object) -> Result<FilledFields, StoreError> {
-        Ok(tx.state(&StateKey::FilledFields(object))?.unwrap_or_default())
+impl BackFilledFields {
+    fn load(tx: &ReadTx<'_>, object: Object) -> Result<BackFilledFields, StoreError> {
+        Ok(tx.state(&StateKey::BackFilledFields(object))?.unwrap_or_default())
     }
 
     fn store(&self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
-        tx.set_state(&StateKey::FilledFields(object), self)
+        tx.set_state(&StateKey::BackFilledFields(object), self)
     }
 
     /// The fields whose columns are not complete.
@@ -40,7 +40,7 @@ impl FilledFields {
         if fields.is_empty() {
             return Ok(Vec::new());
         }
-        let known = FilledFields::load(tx, object)?;
+        let known = BackFilledFields::load(tx, object)?;
         Ok(fields.iter().filter(|field| !known.filled.contains(&field.definition)).cloned().collect())
     }
 
@@ -51,7 +51,7 @@ impl FilledFields {
         layout: &Layout,
         object: Object,
     ) -> Result<Vec<(usize, CustomField)>, StoreError> {
-        let known = FilledFields::load(tx, object)?;
+        let known = BackFilledFields::load(tx, object)?;
         let is_restored = |field: &CustomField| {
             let is_complete = known.filled.contains(&field.definition);
             !is_complete && !known.made.contains(&field.definition) && !field.data_type.detail_only()
@@ -62,19 +62,23 @@ impl FilledFields {
 
     /// Whether a column was made empty and has been filled from answers alone since.
     pub(in crate::sync) fn was_made(tx: &ReadTx<'_>, object: Object, field: &RecordId) -> Result<bool, StoreError> {
-        Ok(FilledFields::load(tx, object)?.made.contains(field))
+        Ok(BackFilledFields::load(tx, object)?.made.contains(field))
     }
 
     /// Notes what a reading of the definitions left to fill. A table without rows has nothing that could be missing: its
     /// first copy brings the values with it.
-    pub(in crate::sync) fn want(tx: &MirrorTx<'_>, object: Object, fields: &[FieldToFill]) -> Result<(), StoreError> {
+    pub(in crate::sync) fn want(
+        tx: &MirrorTx<'_>,
+        object: Object,
+        fields: &[FieldToBackFill],
+    ) -> Result<(), StoreError> {
         if tx.is_empty(object)? {
-            return FilledFields::note_first_copy(tx, object);
+            return BackFilledFields::record_first_copy(tx, object);
         }
         if fields.is_empty() {
             return Ok(());
         }
-        let mut known = FilledFields::load(tx, object)?;
+        let mut known = BackFilledFields::load(tx, object)?;
         for field in fields {
             known.filled.remove(&field.definition);
             if field.is_new {
@@ -92,20 +96,20 @@ impl FilledFields {
     }
 
     /// Notes that a first copy begins: it brings the values of every column that there is.
-    pub(in crate::sync) fn note_first_copy(tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
+    pub(in crate::sync) fn record_first_copy(tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
         let layout = tx.layout();
         let filled: BTreeSet<RecordId> =
             layout.of(object).fields().iter().map(|field| field.definition.clone()).collect();
-        FilledFields { filled, made: BTreeSet::new() }.store(tx, object)
+        BackFilledFields { filled, made: BTreeSet::new() }.store(tx, object)
     }
 
     /// Notes that columns are complete.
-    pub(in crate::sync) fn note_filled<'f>(
+    pub(in crate::sync) fn record_filled<'f>(
         tx: &MirrorTx<'_>,
         object: Object,
         fields: impl IntoIterator<Item = &'f RecordId>,
     ) -> Result<(), StoreError> {
-        let mut known = FilledFields::load(tx, object)?;
+        let mut known = BackFilledFields::load(tx, object)?;
         for field in fields {
             known.made.remove(field);
             known.filled.insert(field.clone());

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::pages::{Arrived, WalkPurpose};
+use super::pages::{FetchedPage, WalkPurpose};
 use super::slice_cuts::{KnownSlice, next_cuts};
 use super::walk::{Frontier, Walk, WalkRange, gap};
 use crate::api::{ListQuery, PageSize, SortBy, decode};
@@ -38,7 +38,7 @@ struct NewestRecords {
     /// The highest `updatedAt` that may be a watermark.
     high: Option<Instant>,
     /// The page itself.
-    page: Arrived,
+    page: FetchedPage,
 }
 
 impl NewestRecords {
@@ -148,7 +148,7 @@ impl Walks<'_> {
         let (resource, meter, now) = (object.resource(), self.run.engine.meter.clone(), self.run.engine.clock.now());
         let stored = self.run.engine.store.write(move |tx| {
             slices.iter().try_for_each(|(entry, walk)| tx.set_state(entry, walk))?;
-            let Some((Arrived { answer, page, layout }, high)) = newest else { return Ok(None) };
+            let Some((FetchedPage { answer, page, layout }, high)) = newest else { return Ok(None) };
             let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
             let page = tx.with_current_layout(page, layout, decode)?;
             let noted = apply::apply_page(tx, object, &page, &answer.asked, tx.phase(object)?, now)?;

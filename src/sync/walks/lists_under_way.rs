@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::cursor_loops::ListProgress;
 use crate::api::decode::{self, ListPage, NotUnderstood};
 use crate::model::{Cursor, Instant, Layout, Object, Resource, Ru};
-use crate::sync::checkpoints::Fresh;
+use crate::sync::checkpoints::LastRead;
 
 /// The most pages that are stored: a list of more has no end.
-const MOST_PAGES: usize = 1_000;
+const MAX_PAGES: usize = 1_000;
 
 /// One list, as far as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +113,7 @@ impl ListsUnderWay {
 
     /// What the next run goes on with; `None` of lists without end. Pages that it would read again are left out.
     pub(super) fn kept_for_next_run(mut self) -> Option<ListsUnderWay> {
-        if self.stored_pages() > MOST_PAGES {
+        if self.stored_pages() > MAX_PAGES {
             return None;
         }
         if self.applied.is_empty() && !self.lists.iter().any(|list| list.finished || list.pages.len() > 1) {
@@ -137,9 +137,9 @@ impl ListsUnderWay {
     }
 
     /// When they were read and what that cost.
-    pub(super) fn fresh(&self, finished: Instant) -> Fresh {
+    pub(super) fn fresh(&self, finished: Instant) -> LastRead {
         let cost = Some(Ru::new(self.pages()));
-        Fresh { began: self.began, finished, steady: Some(self.steady), cost }
+        LastRead { began: self.began, finished, steady: Some(self.steady), cost }
     }
 
     /// Notes that the definitions of an object were applied.
@@ -209,8 +209,8 @@ mod tests {
             (vec![list(&[None])], vec![], Some(1)),
             (vec![], vec![Object::Contact], Some(0)),
             (vec![list(&[Some("b")])], vec![Object::Contact], Some(1)),
-            (vec![list(&[Some("b"); MOST_PAGES])], vec![], Some(MOST_PAGES)),
-            (vec![list(&[Some("b"); MOST_PAGES]), list(&[None])], vec![], None),
+            (vec![list(&[Some("b"); MAX_PAGES])], vec![], Some(MAX_PAGES)),
+            (vec![list(&[Some("b"); MAX_PAGES]), list(&[None])], vec![], None),
         ] {
             let mut all = ListsUnderWay::new(Resource::CustomFields, "key", Instant::EPOCH, Instant::EPOCH);
             (all.lists, all.applied) = (lists, applied);

@@ -16,7 +16,7 @@ use super::cursor_loops::ListProgress;
 use crate::api::{ErrorClass, ListQuery, SortBy, decode};
 use crate::model::{AnswerTime, Object, Purpose, Record, RecordId, RequestStamp};
 use crate::store::ConfirmedRemovals;
-use crate::sync::apply::{self, Noted};
+use crate::sync::apply::{self, ApplyReport};
 use crate::sync::doors::Lookups;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
@@ -25,7 +25,7 @@ use crate::sync::job::Job;
 const AT_ONCE: usize = 49;
 
 /// After so many lookups in a row that decide about no record, the others wait with theirs.
-pub(in crate::sync) const MOST_IN_VAIN: u32 = 3;
+pub(in crate::sync) const MAX_IN_VAIN: u32 = 3;
 
 /// Records that the service returned, with what is needed to write them.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl Lookups<'_> {
     pub(in crate::sync) async fn confirm(&self, object: Object, ids: &[RecordId], into: &mut Confirmation) {
         let (mut rest, mut in_vain) = (ids, 0);
         while !rest.is_empty() && into.ended.is_ok() {
-            if in_vain == MOST_IN_VAIN {
+            if in_vain == MAX_IN_VAIN {
                 into.unproven.extend_from_slice(rest);
                 return;
             }
@@ -153,7 +153,7 @@ impl Lookups<'_> {
                 match witness {
                     // The service lists no record at all.
                     None => {
-                        self.note_not_found(object, missing, false, found.answer).await?;
+                        self.record_not_found(object, missing, false, found.answer).await?;
                         into.gone.take(&ids, None, &answered, &found.asked.order);
                     }
                     Some(lacked) if self.replace_witness(object, &lacked).await? => {
@@ -193,7 +193,7 @@ impl Lookups<'_> {
         let accepted = self.run.job.accept().removals;
         let is_as_new = |id: &RecordId| accepted || answer.is_as_new_as(times.get(id).copied().flatten());
         let (mut gone, newer): (Vec<RecordId>, Vec<RecordId>) = missing.into_iter().partition(is_as_new);
-        let again = self.note_not_found(object, newer.clone(), true, answer).await?;
+        let again = self.record_not_found(object, newer.clone(), true, answer).await?;
         into.unproven.extend(newer.into_iter().filter(|id| !again.contains(id)));
         gone.extend(again);
         let answered: Vec<RecordId> = found.records.iter().map(|record| record.id.clone()).collect();
@@ -204,7 +204,7 @@ impl Lookups<'_> {
 
     /// Notes that records were not found. Returns those that are missing at two moments; a verification that repairs nothing
     /// notes nothing.
-    async fn note_not_found(
+    async fn record_not_found(
         &self,
         object: Object,
         ids: Vec<RecordId>,
@@ -215,7 +215,7 @@ impl Lookups<'_> {
             return Ok(Vec::new());
         }
         let noted =
-            self.run.engine.store.write(move |tx| tx.knowledge().note_not_found(object, &ids, lists_others, answer));
+            self.run.engine.store.write(move |tx| tx.knowledge().record_not_found(object, &ids, lists_others, answer));
         Ok(noted.await?)
     }
 
@@ -249,7 +249,7 @@ impl Lookups<'_> {
     pub(in crate::sync) async fn apply_found(&self, object: Object, found: FoundRecords) -> Result<(), SyncError> {
         let (details, overlap) = (self.run.engine.reads_details(object), self.run.engine.settings.overlap);
         let applied = self.run.engine.store.write(move |tx| {
-            let mut noted = Noted::default();
+            let mut noted = ApplyReport::default();
             tx.knowledge().answered(found.answer);
             if tx.expect_layout(found.layout).is_ok() {
                 let phase = tx.phase(object)?;

@@ -9,11 +9,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::filled_columns::FilledFields;
+use super::filled_columns::BackFilledFields;
 use crate::api::ErrorClass;
 use crate::error_chain::error_chain;
 use crate::model::{CustomField, FieldValue, Object, Purpose, Record, RecordId};
-use crate::store::{FieldToFill, MirrorTx, StateKey, StoreError};
+use crate::store::{FieldToBackFill, MirrorTx, StateKey, StoreError};
 use crate::sync::doors::BackFills;
 use crate::sync::error::SyncError;
 
@@ -61,10 +61,10 @@ fn noted_or_refilled(tx: &MirrorTx<'_>, object: Object) -> Result<BTreeSet<Recor
     };
     if is_lost {
         let layout = tx.layout().clone();
-        let refilled = |field: &CustomField| FieldToFill { definition: field.definition.clone(), is_new: false };
+        let refilled = |field: &CustomField| FieldToBackFill { definition: field.definition.clone(), is_new: false };
         let of_lists = layout.of(object).fields().iter().filter(|field| !field.data_type.detail_only());
-        let fields: Vec<FieldToFill> = of_lists.map(refilled).collect();
-        FilledFields::want(tx, object, &fields)?;
+        let fields: Vec<FieldToBackFill> = of_lists.map(refilled).collect();
+        BackFilledFields::want(tx, object, &fields)?;
         // A back-fill under way has read records before.
         tx.clear_fill_walks(object)?;
         tx.custom().clear_filled(object)?;
@@ -89,25 +89,25 @@ fn add(tx: &MirrorTx<'_>, object: Object, ids: impl IntoIterator<Item = RecordId
 /// Notes the records of a page of a sweep that have a value in a restored column and that lack its key on the page: it
 /// may have been cleared while the field was archived, which changed nothing that a list shows. Those that the page has in
 /// an `older` version than the row may lack it as well.
-pub(super) fn note_restored(
+pub(super) fn record_restored(
     tx: &MirrorTx<'_>,
     object: Object,
     (records, older): (&[Record], &BTreeSet<RecordId>),
     details: bool,
 ) -> Result<(), StoreError> {
     let layout = tx.layout().clone();
-    for (slot, field) in FilledFields::restored(tx, &layout, object)? {
+    for (slot, field) in BackFilledFields::restored(tx, &layout, object)? {
         let lacks_it = |record: &&Record| {
             older.contains(&record.id) || matches!(record.custom.get(slot), None | Some(FieldValue::Absent))
         };
         let ids: Vec<RecordId> = records.iter().filter(lacks_it).map(|record| record.id.clone()).collect();
-        note_unshown(tx, object, tx.with_value(object, &field, &ids)?, details)?;
+        record_unshown(tx, object, tx.with_value(object, &field, &ids)?, details)?;
     }
     Ok(())
 }
 
 /// Notes records with a value that no list shows any more: their details say whether it was cleared.
-pub(super) fn note_unshown(
+pub(super) fn record_unshown(
     tx: &MirrorTx<'_>,
     object: Object,
     ids: Vec<RecordId>,

@@ -16,7 +16,7 @@ use crate::store::{MirrorTx, Phase, StateKey, StoreError, Tally};
 use super::closing_counts::OwedCounts;
 use super::walk::{Anomaly, Facts, Frontier, Next, Walk, WalkRange};
 use super::{nominate, omitted_values};
-use crate::sync::apply::{self, Noted, instant};
+use crate::sync::apply::{self, ApplyReport, instant};
 use crate::sync::checkpoints::{Changes, Sweep};
 use crate::sync::doors::Walks;
 use crate::sync::error::{Asking, SyncError};
@@ -30,17 +30,17 @@ pub(in crate::sync) enum WalkPurpose {
     /// One slice of a sweep, by its state entry.
     Slice(Object, StateKey),
     /// The records that have a value in a custom field, by the state entry.
-    Fill(FillTarget, StateKey),
+    Fill(BackFillColumn, StateKey),
 }
 
 /// A custom column that gets its values.
 #[derive(Clone, Debug)]
-pub(in crate::sync) struct FillTarget {
+pub(in crate::sync) struct BackFillColumn {
     pub(in crate::sync) object: Object,
     pub(in crate::sync) definition: Arc<Definition>,
 }
 
-impl FillTarget {
+impl BackFillColumn {
     /// Whether lists only tell who has a value, and details have it.
     fn is_of_details(&self) -> bool {
         self.definition.data_type.detail_only()
@@ -49,7 +49,7 @@ impl FillTarget {
 
 /// The checkpoint of a back-fill. It is kept until the column is complete: what follows the walk may need another run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(in crate::sync) struct FillCheckpoint {
+pub(in crate::sync) struct BackFillRead {
     pub(in crate::sync) key: FieldKey,
     pub(in crate::sync) walk: Walk,
     /// Whether the walk is finished.
@@ -68,7 +68,7 @@ pub(in crate::sync) enum WalkEnd {
 
 /// A page that was received.
 #[derive(Clone)]
-pub(super) struct Arrived {
+pub(super) struct FetchedPage {
     pub(super) answer: ListAnswer,
     pub(super) page: ListPage,
     /// The version of the layout that it was decoded with.
@@ -77,7 +77,7 @@ pub(super) struct Arrived {
 
 /// The maximum number of consecutive pages without changes whose checkpoint is not stored, and that are read again
 /// after a kill. Storing each checkpoint would be most of the writes of a resync without changes.
-const MOST_UNSAVED: u32 = 8;
+const MAX_UNSAVED: u32 = 8;
 
 /// Stored pages without a stored checkpoint.
 #[derive(Default)]
@@ -88,8 +88,8 @@ struct Unsaved {
 }
 
 /// A page to be stored.
-struct Landing<'a> {
-    arrived: Arrived,
+struct PageToStore<'a> {
+    arrived: FetchedPage,
     /// The walk's frontier before the page.
     before: Frontier,
     /// The walk after the page.
@@ -103,7 +103,7 @@ struct Landing<'a> {
 /// The result of storing a page.
 struct StoredPage {
     saved: bool,
-    noted: Noted,
+    noted: ApplyReport,
 }
 
 impl WalkPurpose {
@@ -140,7 +140,7 @@ impl WalkPurpose {
     }
 
     /// What a page means beside its rows. Some records were received in an `older` version than the row has.
-    fn note_page(
+    fn record_page(
         &self,
         tx: &MirrorTx<'_>,
         walk: &Walk,
@@ -152,8 +152,8 @@ impl WalkPurpose {
             WalkPurpose::Changes(_) => Ok(()),
             WalkPurpose::Slice(object, _) => {
                 if tx.phase(*object)? == Phase::Kept {
-                    nominate::note_missing(tx, *object, walk, before, records, ends)?;
-                    omitted_values::note_restored(tx, *object, (records, older), details)?;
+                    nominate::record_missing(tx, *object, walk, before, records, ends)?;
+                    omitted_values::record_restored(tx, *object, (records, older), details)?;
                 }
                 Ok(())
             }
@@ -164,7 +164,7 @@ impl WalkPurpose {
                 }
                 // Whether the newer version has a value as well, an older one does not say.
                 ids.retain(|id| !older.contains(id));
-                tx.custom().note_filled(target.object, &ids)
+                tx.custom().record_filled(target.object, &ids)
             }
         }
     }
@@ -187,7 +187,7 @@ impl WalkPurpose {
             }
             WalkPurpose::Fill(target, entry) => {
                 let key = target.definition.key.clone();
-                tx.set_state(entry, &FillCheckpoint { key, walk: walk.clone(), finished: false })
+                tx.set_state(entry, &BackFillRead { key, walk: walk.clone(), finished: false })
             }
         }
     }
@@ -216,7 +216,7 @@ impl WalkPurpose {
             }
             WalkPurpose::Fill(target, entry) => {
                 let key = target.definition.key.clone();
-                tx.set_state(entry, &FillCheckpoint { key, walk: walk.clone(), finished: true })
+                tx.set_state(entry, &BackFillRead { key, walk: walk.clone(), finished: true })
             }
         }
     }
@@ -261,7 +261,7 @@ impl Walks<'_> {
         unsaved: &mut Unsaved,
     ) -> Result<WalkEnd, SyncError> {
         let resource = job.object().resource();
-        let mut ahead: Option<Result<Arrived, SyncError>> = None;
+        let mut ahead: Option<Result<FetchedPage, SyncError>> = None;
         loop {
             let arrived = match ahead.take() {
                 Some(arrived) => arrived,
@@ -278,7 +278,7 @@ impl Walks<'_> {
             if let (Some(total), WalkRange::All) = (arrived.page.total, &walk.range) {
                 self.run.engine.observer.on(RunEvent::Total { resource, total });
                 if walk.seen.pages == 0 {
-                    self.run.note_total(job.object(), total).await?;
+                    self.run.record_total(job.object(), total).await?;
                 }
             }
             let facts = self.facts(resource, &walk.range, &arrived);
@@ -292,8 +292,8 @@ impl Walks<'_> {
             };
             let pauses = walk.takes_a_pause() && next == Next::Page;
             let goes_on = next == Next::Page && !pauses;
-            let save = !goes_on || unsaved.pages >= MOST_UNSAVED;
-            let landing = Landing { arrived, before, walk, ends: next == Next::End, anomalies, save };
+            let save = !goes_on || unsaved.pages >= MAX_UNSAVED;
+            let landing = PageToStore { arrived, before, walk, ends: next == Next::End, anomalies, save };
             let storing = self.store_page(job, landing);
             let stored = if goes_on {
                 let (stored, fetched) = tokio::join!(storing, self.fetch(job, walk));
@@ -345,7 +345,7 @@ impl Walks<'_> {
                 None => return self.pass_over_record(job, walk, turns, error).await,
             }
         } else if walk.size.counted && error.concerns_one_resource() {
-            self.run.audits().note_uncounted(job.object(), &error);
+            self.run.audits().record_uncounted(job.object(), &error);
             walk.clone().uncounted()
         } else {
             return Err(error);
@@ -354,7 +354,7 @@ impl Walks<'_> {
         if other.cursor().is_some() { self.restart(job, &other, turns, None).await } else { Ok(other) }
     }
 
-    async fn fetch(&self, job: &WalkPurpose, walk: &Walk) -> Result<Arrived, SyncError> {
+    async fn fetch(&self, job: &WalkPurpose, walk: &Walk) -> Result<FetchedPage, SyncError> {
         let query = self.page_query(job, walk)?;
         self.page(&query, job.purpose(), job.doing()).await
     }
@@ -412,7 +412,7 @@ impl Walks<'_> {
                 for (job, walk) in &later {
                     job.checkpoint(tx, walk)?;
                 }
-                anomaly.map_or(Ok(()), |anomaly| tx.note_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now))
+                anomaly.map_or(Ok(()), |anomaly| tx.record_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now))
             })
             .await?;
         self.run.count(&Tally { warnings: u64::from(anomaly.is_some()), ..Tally::default() });
@@ -420,9 +420,10 @@ impl Walks<'_> {
     }
 
     /// Stores a page, its checkpoint and its anomalies.
-    async fn store_page(&self, job: &WalkPurpose, landing: Landing<'_>) -> Result<StoredPage, SyncError> {
+    async fn store_page(&self, job: &WalkPurpose, landing: PageToStore<'_>) -> Result<StoredPage, SyncError> {
         let object = job.object();
-        let Landing { arrived: Arrived { answer, page, layout }, before, walk, ends, anomalies, save } = landing;
+        let PageToStore { arrived: FetchedPage { answer, page, layout }, before, walk, ends, anomalies, save } =
+            landing;
         let (service_time, resource) = (self.run.results().service_time, object.resource());
         let (details, overlap) = (self.run.engine.reads_details(object), self.run.engine.settings.overlap);
         let answered = self.answer_time(object, &answer, &page.records);
@@ -436,9 +437,9 @@ impl Walks<'_> {
             let mut noted = apply::apply_page(tx, object, &page, &answer.asked, phase, now)?;
             noted.omitted = apply::after_answer(tx, object, (details, overlap))?;
             for anomaly in &anomalies {
-                tx.note_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now)?;
+                tx.record_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now)?;
             }
-            job.note_page(tx, &walk, before, (&page.records, &noted.older), (ends, details))?;
+            job.record_page(tx, &walk, before, (&page.records, &noted.older), (ends, details))?;
             let saved = save || tx.has_written();
             if ends {
                 job.finish(tx, &walk)?;
@@ -461,7 +462,7 @@ impl Walks<'_> {
 
 impl Walks<'_> {
     /// What a page says, as far as the walk decides by it.
-    pub(super) fn facts(&self, resource: Resource, range: &WalkRange, arrived: &Arrived) -> Facts {
+    pub(super) fn facts(&self, resource: Resource, range: &WalkRange, arrived: &FetchedPage) -> Facts {
         let by = if matches!(range, WalkRange::Changes { .. }) { "updatedAt" } else { "createdAt" };
         let keys = arrived.page.records.iter().map(|record| instant(resource, record, by)).collect();
         let updates = arrived.page.records.iter().filter_map(|record| instant(resource, record, "updatedAt"));
@@ -477,7 +478,7 @@ impl Walks<'_> {
     }
 
     /// Adds the results of a page to the run's tally, and notifies the observer.
-    pub(super) fn report_page(&self, resource: Resource, rows: u64, noted: &Noted) {
+    pub(super) fn report_page(&self, resource: Resource, rows: u64, noted: &ApplyReport) {
         self.run.count(&Tally { warnings: noted.tally.warnings + noted.anomalies, ..noted.tally });
         self.run.engine.observer.on(RunEvent::Stored { resource, rows, ru: self.run.spent() });
     }

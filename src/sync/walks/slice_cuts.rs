@@ -23,10 +23,10 @@ const PAGE: u64 = 100;
 const UNEVEN: f64 = 1.3;
 
 /// Slices for each walker at most, however uneven they are.
-const MOST_PER_WALKER: usize = 4;
+const MAX_PER_WALKER: usize = 4;
 
 /// The smallest gap between rows, in seconds, that is distinguished from rows of one moment.
-const LEAST_GAP: f64 = 20e-6;
+const MIN_GAP: f64 = 20e-6;
 
 /// A slice, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,7 +55,7 @@ fn cost(slices: &[KnownSlice]) -> u64 {
 pub(super) fn next_cuts(slices: &[KnownSlice], walkers: usize, allowed: u64) -> Option<(usize, Vec<Instant>)> {
     let left = allowed.saturating_sub(cost(slices));
     let rows: u64 = slices.iter().map(|slice| slice.rows).sum();
-    if left == 0 || walkers < 2 || slices.len() >= MOST_PER_WALKER * walkers {
+    if left == 0 || walkers < 2 || slices.len() >= MAX_PER_WALKER * walkers {
         return None;
     }
     let fair = rows as f64 / walkers as f64;
@@ -104,7 +104,7 @@ impl KnownSlice {
     /// Seconds from its beginning to where that share of its rows ends, and whether its end is the denser one.
     fn offset(&self, share: f64, seconds: f64) -> (f64, bool) {
         let rows = self.rows.max(1) as f64;
-        let density = |gap: Option<f64>| gap.map_or(0.0, |gap| 1.0 / gap.max(LEAST_GAP));
+        let density = |gap: Option<f64>| gap.map_or(0.0, |gap| 1.0 / gap.max(MIN_GAP));
         let (at_start, at_end) = (density(self.gap_at_start), density(self.gap_at_end));
         if at_start >= at_end {
             (distance(share * rows, rows, seconds, at_start), false)

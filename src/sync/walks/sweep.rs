@@ -11,13 +11,13 @@ use futures_util::stream::{self, StreamExt as _};
 
 use super::back_fill::wanted_sweep;
 use super::closing_counts::OwedCounts;
-use super::filled_columns::FilledFields;
+use super::filled_columns::BackFilledFields;
 use super::pages::WalkPurpose;
 use super::walk::{Walk, WalkRange};
 use crate::model::{Instant, Object};
 use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::store::{MirrorTx, Phase, StateKey, StoreError};
-use crate::sync::checkpoints::{Changes, Evidence, Fresh, Outage, Sweep};
+use crate::sync::checkpoints::{Changes, Evidence, LastRead, RefusedRemovals, Sweep};
 use crate::sync::doors::Walks;
 use crate::sync::engine::Engine;
 use crate::sync::error::SyncError;
@@ -47,7 +47,7 @@ impl Engine {
                     Sweep::clear(tx, object)?;
                     tx.clear_slices(object)?;
                     tx.clear_state(&Sweep::asked(object))?;
-                    tx.clear_state(&Outage::entry(object))?;
+                    tx.clear_state(&RefusedRemovals::entry(object))?;
                     tx.knowledge().clear_nominations(object)?;
                     forgotten.push(object);
                 }
@@ -61,14 +61,14 @@ impl Engine {
 impl Walks<'_> {
     /// Stores the sweeps that a person or the schedule requested: if this run ends early, the next one starts those
     /// that have not started.
-    pub(in crate::sync) async fn note_sweeps(&self) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn record_sweeps(&self) -> Result<(), SyncError> {
         let (job, accepted, now) = (self.run.job.clone(), self.run.job.accept().removals, self.run.engine.clock.now());
         self.run
             .engine
             .store
             .write(move |tx| {
                 for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
-                    let outage: Option<Outage> = tx.state(&Outage::entry(object))?;
+                    let outage: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
                     let waits = outage.is_some() || tx.has_undecided(object)?;
                     let begins = Sweep::load(tx, object)?.is_none_or(|sweep| {
                         // A person who accepts what was refused decides on recent evidence without reading it again.
@@ -92,7 +92,7 @@ impl Walks<'_> {
         self.run.begins(object.resource(), work, None);
         let again = matches!(self.run.job, Job::Resync { .. }) && !self.run.job.accept().removals;
         self.begin_sweep(object, again).await?;
-        self.run.note_list(object).await?;
+        self.run.record_list(object).await?;
         if phase == Phase::FirstCopy {
             self.cut_first_copy(object).await?;
         }
@@ -119,7 +119,7 @@ impl Walks<'_> {
                 let known = tx.slices::<Walk>(object)?;
                 // If a slice cannot be read, it is unknown what is left, so everything is read again.
                 if let (Some(left), Some(_)) = (known, Sweep::load(tx, object)?) {
-                    let refused: Option<Outage> = tx.state(&Outage::entry(object))?;
+                    let refused: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
                     let waits = refused.is_some() || tx.has_undecided(object)?;
                     let asked = tx.state(&Sweep::asked(object))? == Some(true);
                     // In progress; or read completely, and the missed records have to be decided on. A sweep that was
@@ -131,9 +131,9 @@ impl Walks<'_> {
                 tx.clear_slices(object)?;
                 let first_copy = tx.phase(object)? == Phase::FirstCopy;
                 if first_copy && tx.is_empty(object)? {
-                    FilledFields::note_first_copy(tx, object)?;
+                    BackFilledFields::record_first_copy(tx, object)?;
                 }
-                let missing = FilledFields::missing(tx, &tx.layout().clone(), object)?;
+                let missing = BackFilledFields::missing(tx, &tx.layout().clone(), object)?;
                 // Long texts are in details only.
                 let missing = missing.into_iter().filter(|field| !field.data_type.detail_only());
                 let fills = missing.map(|field| field.definition).collect();
@@ -244,10 +244,10 @@ pub(in crate::sync) fn end_sweep(
     if sweep.pages != 1 || is_first_copy && sweep.rows != tx.count_rows(object)? {
         OwedCounts::of_sweep(tx, object, sweep.pages, sweep.dateless_on_one_page)?;
     }
-    tx.set_state(&Fresh::sweep(object), &Fresh::between(sweep.began, finished))?;
+    tx.set_state(&LastRead::sweep(object), &LastRead::between(sweep.began, finished))?;
     let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
     let open = open + sweep.left_out;
     tx.set_state(&Evidence::entry(object), &Evidence::after(before, sweep.began, true, open))?;
-    FilledFields::note_filled(tx, object, &sweep.fills)?;
+    BackFilledFields::record_filled(tx, object, &sweep.fills)?;
     Sweep::clear(tx, object)
 }

@@ -9,7 +9,7 @@ use crate::model::{FieldKey, Object, Record};
 use crate::store::{MirrorTx, StateKey, StoreError};
 
 /// The maximum number of stored keys per object; beyond that, keys cause no reading.
-const MOST_KEYS: usize = 1_000;
+const MAX_KEYS: usize = 1_000;
 
 /// The keys of one object, and whether the definitions were read since each was first seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub(in crate::sync) fn note(tx: &MirrorTx<'_>, object: Object, records: &[Record
     let mut known: UnknownKeys = tx.state(&entry)?.unwrap_or_default();
     let (before, mut is_new) = (known.0.len(), false);
     for key in records.iter().flat_map(|record| &record.unknown_keys) {
-        if known.0.contains_key(key) || known.0.len() < MOST_KEYS {
+        if known.0.contains_key(key) || known.0.len() < MAX_KEYS {
             is_new |= !*known.0.entry(key.clone()).or_default();
         }
     }

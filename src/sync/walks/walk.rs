@@ -26,14 +26,14 @@ use crate::api::{ListQuery, PageSize};
 use crate::model::{Cursor, Instant, RecordId, Resource};
 
 /// How often a walk may restart without progress.
-const MOST_RESTARTS: u32 = 4;
+const MAX_RESTARTS: u32 = 4;
 
 /// Consecutive pages without rows after which the walk restarts, once: each may have a new cursor, so they would never end.
-const MOST_EMPTY: u32 = 10;
+const MAX_EMPTY: u32 = 10;
 
 /// Pages with changes made after the walk started, after which the walk leaves the rest to the next run: with constant
 /// changes it would never end.
-const MOST_PAGES_BEYOND: u32 = 20;
+const MAX_PAGES_BEYOND: u32 = 20;
 
 /// How far a walk has read, by its sort key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -362,7 +362,7 @@ impl Walk {
         if facts.keys.is_empty() || is_repeated {
             anomalies.push(if is_repeated { Anomaly::RepeatedPage } else { Anomaly::EmptyPage });
             self.turn.empty += 1;
-            if self.turn.empty > MOST_EMPTY {
+            if self.turn.empty > MAX_EMPTY {
                 return if self.turn.restarts == 0 { self.restart() } else { Next::Stuck };
             }
         } else {
@@ -384,7 +384,7 @@ impl Walk {
         let is_beyond = |key: &Option<Instant>| self.turn.began.is_some_and(|began| key.is_some_and(|key| key > began));
         if matches!(self.range, WalkRange::Changes { .. }) && facts.keys.first().is_some_and(is_beyond) {
             self.turn.beyond += 1;
-            if self.turn.beyond >= MOST_PAGES_BEYOND {
+            if self.turn.beyond >= MAX_PAGES_BEYOND {
                 self.turn.beyond = 0;
                 return Next::Later;
             }

@@ -2,7 +2,7 @@
 //!
 //! [`ServiceTime`] is the arithmetic. It is kept in the file with every page, so that the next process knows it.
 
-use super::pages::Arrived;
+use super::pages::FetchedPage;
 use crate::api::{ListAnswer, ListQuery, PageSize, SortBy};
 use crate::model::{AnswerTime, Instant, Object, Purpose, Record, ServiceTime};
 use crate::store::StateKey;
@@ -11,7 +11,7 @@ use crate::sync::doors::Walks;
 use crate::sync::error::{Asking, SyncError};
 
 /// Pages of rows dated in the future that are passed over to find the newest plausible `updatedAt`.
-const MOST_FUTURE_PAGES: u32 = 5;
+const MAX_FUTURE_PAGES: u32 = 5;
 
 const DOING: &str = "look for the newest of";
 
@@ -22,10 +22,10 @@ impl Walks<'_> {
         query: &ListQuery,
         purpose: Purpose,
         doing: &'static str,
-    ) -> Result<Arrived, SyncError> {
+    ) -> Result<FetchedPage, SyncError> {
         let (resource, layout) = (query.resource(), self.run.engine.store.layout());
         let (answer, page) = self.run.engine.client.page(query, purpose, &layout).await.asking(doing, resource)?;
-        Ok(Arrived { answer, page: page.asking(doing, resource)?, layout: layout.version })
+        Ok(FetchedPage { answer, page: page.asking(doing, resource)?, layout: layout.version })
     }
 
     /// Takes over what earlier runs knew about the service's time.
@@ -91,7 +91,7 @@ impl Walks<'_> {
         let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc).asking(DOING, resource)?.limit(PageSize::MAX);
         let mut at = query.clone();
         let mut oldest = None;
-        for _ in 0..MOST_FUTURE_PAGES {
+        for _ in 0..MAX_FUTURE_PAGES {
             let layout = self.run.engine.store.layout();
             let (answer, page) =
                 self.run.engine.client.page(&at, Purpose::Changes, &layout).await.asking(DOING, resource)?;

@@ -32,7 +32,7 @@ fn changes(after: i64) -> Walk {
 fn page_that_is_repeated_with_new_cursors_is_given_up() {
     let mut walk = changes(0);
     walk.take(&page(&[1, 2], Some("first")));
-    for n in 0..MOST_EMPTY {
+    for n in 0..MAX_EMPTY {
         assert_eq!(walk.take(&page(&[1, 2], Some(&format!("c{n}")))).0, Next::Page);
     }
     let (next, anomalies) = walk.take(&page(&[1, 2], Some("last")));
@@ -43,7 +43,7 @@ fn page_that_is_repeated_with_new_cursors_is_given_up() {
     while again.take(&page(&[2, 2], Some(&format!("d{pages}")))).0 == Next::Page {
         pages += 1;
     }
-    assert_eq!(pages, MOST_EMPTY + 1, "a new page, and repetitions of it");
+    assert_eq!(pages, MAX_EMPTY + 1, "a new page, and repetitions of it");
     assert_eq!(again.take(&page(&[2, 2], Some("e"))).0, Next::Stuck);
 }
 
@@ -163,7 +163,7 @@ fn constant_changes_are_left_to_the_next_run_with_the_cursor() {
             break next;
         }
     };
-    assert_eq!((next, n), (Next::Later, i64::from(MOST_PAGES_BEYOND)));
+    assert_eq!((next, n), (Next::Later, i64::from(MAX_PAGES_BEYOND)));
     assert!(walk.cursor().is_some());
     assert_eq!(walk.take(&page(&[2000], Some("more"))).0, Next::Page, "the next run has as many pages again");
 }

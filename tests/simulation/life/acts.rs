@@ -12,12 +12,12 @@ use crate::daemon::first;
 use crate::people;
 
 /// How often a person decides on what waits in the end: a record may have so many edits of one field.
-const MOST_DECISIONS: usize = 60;
+const MAX_DECISIONS: usize = 60;
 
 impl Life<'_> {
     /// A person releases what is held and resolves what is in conflict, which later edits of the record wait for.
     pub(super) async fn settle_edits(&mut self) -> Result<(), String> {
-        for _ in 0..MOST_DECISIONS {
+        for _ in 0..MAX_DECISIONS {
             let decided = people::decide(&self.mirror.path, None, &self.clock, &mut self.edits);
             if decided.map_err(|error| self.failed(&format!("no edit could be decided: {error}")))? == 0 {
                 return Ok(());

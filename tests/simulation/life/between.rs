@@ -11,7 +11,7 @@ use crate::people;
 use crate::script::What;
 
 /// How many changes one run meets at most.
-const MOST_CHANGES: u32 = 8;
+const MAX_CHANGES: u32 = 8;
 
 impl Life<'_> {
     /// Before the requests of the next run, claims are looked into, and from one of them on changes happen.
@@ -34,7 +34,7 @@ impl Life<'_> {
     /// What happens before each request, from one of these on.
     fn changes_between_requests(&self, (from, seed): (u32, u32)) -> impl FnMut(&mut World) + Send + use<> {
         let (mut rng, clock) = (Rng::with_seed(seed.into()), self.crm.clock.clone());
-        let (mut before, mut left) = (from, rng.u32(1..=MOST_CHANGES));
+        let (mut before, mut left) = (from, rng.u32(1..=MAX_CHANGES));
         move |world| {
             if before > 0 {
                 before -= 1;

@@ -1,6 +1,6 @@
 //! How a walk goes on by value: cut into slices, without a cursor that is of no use, or in a later run.
 
-use super::{CursorOwner, Frontier, MOST_RESTARTS, Next, NextPage, Seen, Turn, Walk, WalkRange};
+use super::{CursorOwner, Frontier, MAX_RESTARTS, Next, NextPage, Seen, Turn, Walk, WalkRange};
 use crate::model::Instant;
 
 impl Walk {
@@ -34,7 +34,7 @@ impl Walk {
 
     /// What to do if the cursor is unusable: refused, of an earlier run, or going in circles.
     pub fn restart(&self) -> Next {
-        if self.turn.restarts >= MOST_RESTARTS {
+        if self.turn.restarts >= MAX_RESTARTS {
             return Next::Stuck;
         }
         if let (WalkRange::Changes { .. }, Frontier::At(at), 1..) = (&self.range, self.frontier, self.turn.restarts) {
