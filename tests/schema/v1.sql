@@ -11,17 +11,18 @@ CREATE TABLE team_members (
     status TEXT, -- ACTIVE, INACTIVE, SUSPENDED or PENDING
     created_at TEXT, -- when the member was created
     updated_at TEXT, -- when the member last changed
+    etag TEXT, -- version token of the member, its quotes included
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     synced_at TEXT NOT NULL -- when the answer that this row was last written from was asked for, UTC
 ) STRICT;
-INSERT INTO team_members VALUES('tm_da58fbbee87e','伟','王','member5','member5@team.example','SUSPENDED','2024-03-31T09:47:30.000000Z','2024-03-31T09:47:30.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_6d2c7ddf743f','Guðrún','Þórðardóttir','member2','member2@team.example','PENDING','2024-06-17T18:42:29.000000Z','2024-06-17T18:42:29.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_e6e5fd29f054','Олена','Ковальчук','member3','member3@team.example','ACTIVE','2024-09-06T13:13:35.000000Z','2024-09-06T13:13:35.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_cdcbfa53e0a8','Amélie','Tremblay','member7','member7@team.example','ACTIVE','2024-09-24T10:35:04.000000Z','2024-09-24T10:35:04.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_54127b096493','Ștefania','Țurcanu','member6','member6@team.example','ACTIVE','2024-11-09T20:02:54.000000Z','2024-11-09T20:02:54.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_609f7c746c69','Дмитрий','Щербаков','member4','member4@team.example','INACTIVE','2024-11-18T22:26:25.000000Z','2024-11-18T22:26:25.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_79b97f4a7c15','Łukasz','Żółkiewski','member0','member0@team.example','ACTIVE','2025-01-27T20:55:17.000000Z','2025-01-27T20:55:17.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_f372fe94f82a','İbrahim','Yıldız','member1','member1@team.example','SUSPENDED','2026-02-23T23:49:01.000000Z','2026-02-23T23:49:01.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_da58fbbee87e','伟','王','member5','member5@team.example','SUSPENDED','2024-03-31T09:47:30.000000Z','2024-03-31T09:47:30.000000Z','"2024-03-31T09:47:30.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_6d2c7ddf743f','Guðrún','Þórðardóttir','member2','member2@team.example','PENDING','2024-06-17T18:42:29.000000Z','2024-06-17T18:42:29.000000Z','"2024-06-17T18:42:29.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_e6e5fd29f054','Олена','Ковальчук','member3','member3@team.example','ACTIVE','2024-09-06T13:13:35.000000Z','2024-09-06T13:13:35.000000Z','"2024-09-06T13:13:35.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_cdcbfa53e0a8','Amélie','Tremblay','member7','member7@team.example','ACTIVE','2024-09-24T10:35:04.000000Z','2024-09-24T10:35:04.000000Z','"2024-09-24T10:35:04.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_54127b096493','Ștefania','Țurcanu','member6','member6@team.example','ACTIVE','2024-11-09T20:02:54.000000Z','2024-11-09T20:02:54.000000Z','"2024-11-09T20:02:54.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_609f7c746c69','Дмитрий','Щербаков','member4','member4@team.example','INACTIVE','2024-11-18T22:26:25.000000Z','2024-11-18T22:26:25.000000Z','"2024-11-18T22:26:25.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_79b97f4a7c15','Łukasz','Żółkiewski','member0','member0@team.example','ACTIVE','2025-01-27T20:55:17.000000Z','2025-01-27T20:55:17.000000Z','"2025-01-27T20:55:17.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_f372fe94f82a','İbrahim','Yıldız','member1','member1@team.example','SUSPENDED','2026-02-23T23:49:01.000000Z','2026-02-23T23:49:01.000000Z','"2026-02-23T23:49:01.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
 CREATE TABLE companies (
     id TEXT PRIMARY KEY NOT NULL,
     name TEXT, -- name
@@ -819,12 +820,13 @@ INSERT INTO mirror_columns VALUES('sync_runs','updated',9,NULL,NULL,'integer','m
 INSERT INTO mirror_columns VALUES('sync_runs','warnings',12,NULL,NULL,'integer','mirror','values kept in extra, items that cannot be mirrored');
 INSERT INTO mirror_columns VALUES('team_members','created_at',6,'createdAt',NULL,'timestamp','list','when the member was created');
 INSERT INTO mirror_columns VALUES('team_members','email',4,'email',NULL,'text','list','e-mail address');
-INSERT INTO mirror_columns VALUES('team_members','extra',8,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
+INSERT INTO mirror_columns VALUES('team_members','etag',8,'etag',NULL,'etag','list','version token of the member, its quotes included');
+INSERT INTO mirror_columns VALUES('team_members','extra',9,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
 INSERT INTO mirror_columns VALUES('team_members','first_name',1,'firstName',NULL,'text','list','first name');
 INSERT INTO mirror_columns VALUES('team_members','id',0,'id',NULL,'id','list','record identifier');
 INSERT INTO mirror_columns VALUES('team_members','last_name',2,'lastName',NULL,'text','list','last name');
 INSERT INTO mirror_columns VALUES('team_members','status',5,'status',NULL,'text','list','ACTIVE, INACTIVE, SUSPENDED or PENDING');
-INSERT INTO mirror_columns VALUES('team_members','synced_at',9,NULL,NULL,'timestamp','mirror','when the answer that this row was last written from was asked for');
+INSERT INTO mirror_columns VALUES('team_members','synced_at',10,NULL,NULL,'timestamp','mirror','when the answer that this row was last written from was asked for');
 INSERT INTO mirror_columns VALUES('team_members','updated_at',7,'updatedAt',NULL,'timestamp','list','when the member last changed');
 INSERT INTO mirror_columns VALUES('team_members','username',3,'username',NULL,'text','list','user name');
 CREATE TABLE state (
@@ -837,7 +839,7 @@ INSERT INTO state VALUES('changes:company','{"watermark":"2026-03-04T11:00:00.00
 INSERT INTO state VALUES('changes:contact','{"watermark":"2026-03-04T13:00:00.000000000Z","served_at":"2026-03-04T13:00:00.000000000Z","walk":null}');
 INSERT INTO state VALUES('copied:company','true');
 INSERT INTO state VALUES('copied:contact','true');
-INSERT INTO state VALUES('derived','"1-232752a1"');
+INSERT INTO state VALUES('derived','"1-d3db782e"');
 INSERT INTO state VALUES('evidence:company','{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true,"open":0,"complete":{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true},"withdrawn":false}');
 INSERT INTO state VALUES('evidence:contact','{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true,"open":0,"complete":{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true},"withdrawn":false}');
 INSERT INTO state VALUES('filled:company','{"filled":["cf_43bceaba8a76","cf_5049ec25924c","cf_5cd6ed909a22","cf_6963eefba1f8","cf_75f0f066a9ce","cf_ca036b700e61","cf_d6906cdb1637","cf_e31d6e461e0d","cf_efaa6fb125e3"],"made":[]}');
@@ -846,7 +848,7 @@ INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"132b19d999d24cbfa1923bfc56ad227e","before":"2500c880699749f2aa12d79c2a6e941f","file":{"inode":10493962,"born":"1795747780837216870","device":65024,"booted":1795718030}}');
+INSERT INTO state VALUES('last_writer','{"nonce":"d864656d9c774dfaa913dec5ea056c09","before":"0ddde19068864a9a82b63f12e32eaddd","file":{"inode":10788897,"born":"1795749956123235643","device":65024,"booted":1795718030}}');
 INSERT INTO state VALUES('layout','3');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]]}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
