@@ -161,7 +161,7 @@ impl Client {
         *self.0.last_date.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn record_date(&self, date: Option<Instant>) {
+    fn observe_date(&self, date: Option<Instant>) {
         if let Some(date) = date {
             let known = (date, self.0.clock.reading());
             *self.0.last_date.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
@@ -314,7 +314,7 @@ impl Client {
                 Ok(reply) => match check(&reply.body) {
                     Ok(found) => {
                         permit.ok(purpose, clock.now().since(asked.at));
-                        self.record_date(reply.date());
+                        self.observe_date(reply.date());
                         self.0.answered.fetch_add(cost.get(), Ordering::Relaxed);
                         return Ok((reply, found, asked));
                     }

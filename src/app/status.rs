@@ -354,7 +354,7 @@ fn undecided_items(
 /// The ledger as it was last stored.
 pub(super) fn ledger(tx: &ReadTx<'_>, config: &Config) -> Result<Ledger, StoreError> {
     let stored: Option<Ledger> = tx.state(&LEDGER)?;
-    let note = lock::record_beside(&config.database);
+    let note = lock::note_beside(&config.database);
     Ok(budget_meter::later(stored.unwrap_or_default(), note.as_deref()))
 }
 

@@ -102,7 +102,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         let (readable, unreadable) = tx.edits_of(object, record)?;
         for unreadable in unreadable {
             tx.edits().reject_unreadable(&unreadable, &trail::of_text(&unreadable.why), now)?;
-            edits.record_end(unreadable.id, EditState::Rejected, &unreadable.why);
+            edits.mark_ended(unreadable.id, EditState::Rejected, &unreadable.why);
             if unreadable.state == Some(EditState::Sending) {
                 let request = group(&readable, unreadable.merged_into.unwrap_or(unreadable.id));
                 let others: Vec<i64> = request.iter().map(|edit| edit.id).collect();
@@ -301,13 +301,13 @@ impl<'a, 'b> EditTx<'a, 'b> {
     /// Takes a step of an edit. A final step ends the record's delay.
     pub(super) fn end(&mut self, id: i64, step: &EditStep<'_>) -> Result<(), StoreError> {
         if self.tx.edits().take_step(id, step, self.now)? && (step.to.is_final() || step.to == EditState::Conflict) {
-            self.record_end(id, step.to, step.why);
+            self.mark_ended(id, step.to, step.why);
             self.end_delay(DelayScope::Record)?;
         }
         Ok(())
     }
 
-    fn record_end(&mut self, id: i64, state: EditState, why: &str) {
+    fn mark_ended(&mut self, id: i64, state: EditState, why: &str) {
         let (object, record, why) = (self.object, self.record.clone(), why.to_string());
         self.ended.push(EndedEdit { id, object, record, state, why });
     }

@@ -43,7 +43,7 @@ async fn edits_over_the_limit_are_held_together() {
 async fn released_edits_are_sent_whatever_the_limit() {
     let (request, held) = on_mirror(|tx| {
         let edit = edit_of(tx, "position", "B");
-        tx.edits().record_released(edit, now()).unwrap();
+        tx.edits().mark_released(edit, now()).unwrap();
         with_edits(tx, 0, |edits| (sent(&next(edits)), edits.held))
     })
     .await;

@@ -23,7 +23,7 @@ impl Pusher {
         id: &RecordId,
         request: StoredRequest,
     ) -> Result<bool, OutboxError> {
-        self.store.record_step(request.step)?;
+        self.store.store_step(request.step)?;
         match self.client.patch(object, id, &request.body, &request.if_match, &request.key).await {
             Ok(answer) => {
                 lock(&pass.pushed).push.sent += 1;

@@ -156,7 +156,7 @@ fn release(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, 
         if let (None, None, Some(body)) = (&edit.body, edit.merged_into, body_in_a_copy(tx, edit)?) {
             tx.edits().fix_doubtful_request(edit.id, &body, &IdempotencyKeys::system().make())?;
         }
-        tx.edits().record_released(edit.id, now)?;
+        tx.edits().mark_released(edit.id, now)?;
         let why = "released by a person: the record is read back, then the same request is sent";
         tx.edits().take_step(edit.id, &EditStep::new(EditState::Held, EditState::Sending, why), now)?;
     }
@@ -164,7 +164,7 @@ fn release(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, 
         let fields = line.fields.clone();
         return Ok(Decided { edit: line.id, state: EditState::Sending, replacement: None, fields });
     }
-    tx.edits().record_released(line.id, now)?;
+    tx.edits().mark_released(line.id, now)?;
     step(tx, line, EditState::Queued, "released by a person", line.fields.clone(), now)
 }
 
@@ -333,7 +333,7 @@ pub fn undo(tx: &MirrorTx<'_>, edits: &[i64], now: Instant) -> Result<Vec<UndoEd
         };
         of_record.edit = stored::insert(tx, &edit, &why, now)?;
         if let Some(id) = of_record.edit {
-            tx.edits().record_released(id, now)?;
+            tx.edits().mark_released(id, now)?;
         }
     }
     Ok(undo)

@@ -70,9 +70,9 @@ impl PublishKeeper {
                 report(ended, pace.failures(&found));
                 if is_published {
                     // Read before the publish, so that changes during it are noticed.
-                    pace.record_published(found.contents, url, settings);
+                    pace.mark_published(found.contents, url, settings);
                 } else {
-                    pace.record_missed(&found, is_busy, clock.reading());
+                    pace.mark_missed(&found, is_busy, clock.reading());
                 }
             }
         }))
@@ -177,13 +177,13 @@ impl PublishPace {
                 .is_some_and(|(contents, to, how)| *contents == found.contents && to == url && how == settings)
     }
 
-    fn record_published(&mut self, contents: String, url: PublishUrl, settings: PublishSettings) {
+    fn mark_published(&mut self, contents: String, url: PublishUrl, settings: PublishSettings) {
         self.published = Some((contents, url, settings));
         self.missed = None;
     }
 
     /// Notes an attempt that published nothing. Another publisher at work, or a locked mirror, is no failure.
-    fn record_missed(&mut self, found: &PublishDue, is_busy: bool, ended: ClockReading) {
+    fn mark_missed(&mut self, found: &PublishDue, is_busy: bool, ended: ClockReading) {
         let known = self.missed(found).map_or(0, |missed| missed.failures);
         let failures = if is_busy { 0 } else { known.saturating_add(1) };
         self.missed = Some(MissedAttempt { before: (found.failures, found.failed_at), failures, ended });
@@ -295,7 +295,7 @@ mod tests {
         let found = due("a");
         let mut pace = PublishPace::default();
         let mut delay = |is_busy, found: &PublishDue| {
-            pace.record_missed(found, is_busy, clock.reading());
+            pace.mark_missed(found, is_busy, clock.reading());
             let due = |_: &u64| {
                 clock.advance(Duration::from_secs(1));
                 pace.is_due(found, &clock.reading())
@@ -318,7 +318,7 @@ mod tests {
         let found = due;
         let mut pace = PublishPace::default();
         assert!(!pace.is_published(&found("a"), &url("h"), &settings));
-        pace.record_published("a".into(), url("h"), settings.clone());
+        pace.mark_published("a".into(), url("h"), settings.clone());
         assert!(pace.is_published(&found("a"), &url("h"), &settings));
         assert!(!pace.is_published(&found("b"), &url("h"), &settings));
         assert!(!pace.is_published(&found("a"), &url("other"), &settings));

@@ -102,14 +102,14 @@ impl<S> BoundedStream<S> {
         }
     }
 
-    fn record_sent(&mut self, bytes: usize) {
+    fn count_sent(&mut self, bytes: usize) {
         if bytes > 0 && !matches!(self.expected, Expected::Cipher) {
             let new = Exchange { begun: Instant::now(), sent: 0, received: 0 };
             self.exchange.get_or_insert(new).sent += bytes as u64;
         }
     }
 
-    fn record_received(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+    fn count_received(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let refused = |why: String| Err(io::Error::new(io::ErrorKind::InvalidData, why));
         if let Some(exchange) = self.exchange.as_mut().filter(|_| !matches!(self.expected, Expected::Cipher)) {
             exchange.received += bytes.len() as u64;
@@ -164,7 +164,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
         self.in_time(cx)?;
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
-        Poll::Ready(self.record_received(&buf.filled()[before..]))
+        Poll::Ready(self.count_received(&buf.filled()[before..]))
     }
 }
 
@@ -172,7 +172,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.in_time(cx)?;
         let bytes = ready!(Pin::new(&mut self.inner).poll_write(cx, buf))?;
-        self.record_sent(bytes);
+        self.count_sent(bytes);
         Poll::Ready(Ok(bytes))
     }
 

@@ -98,7 +98,7 @@ impl Database {
                 Err(error) => return Err(error),
             }
         }
-        self.record_refused(rows, &refused).await
+        self.mark_refused(rows, &refused).await
     }
 
     async fn write_some(&self, rows: &RowStatement<'_>, from: usize, to: usize) -> Result<(), PublishError> {
@@ -112,7 +112,7 @@ impl Database {
     }
 
     /// Lists the refused rows, and removes the others from the list.
-    async fn record_refused(
+    async fn mark_refused(
         &self,
         rows: &RowStatement<'_>,
         refused: &BTreeMap<&str, String>,

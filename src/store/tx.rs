@@ -77,7 +77,7 @@ impl<'a> MirrorTx<'a> {
     }
 
     /// Notes the request that wrote, confirmed or removed a row.
-    pub(in crate::store) fn record_order(&self, object: Object, id: &str, number: u64) {
+    pub(in crate::store) fn remember_order(&self, object: Object, id: &str, number: u64) {
         let written = &mut self.pending.written.borrow_mut()[object as usize];
         match written.get_mut(id) {
             Some(last) => *last = number.max(*last),

@@ -232,7 +232,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns an error of the system.
-    pub fn record_step(&self, step: i64) -> Result<(), StoreError> {
+    pub fn store_step(&self, step: i64) -> Result<(), StoreError> {
         self.current.note(&self.lock, step)
     }
 

@@ -98,7 +98,7 @@ fn read_so_far(tx: &ReadTx<'_>, object: Object, work: LongWork) -> Result<u64, S
 
 impl Run<'_> {
     /// Notes that the list of an object is read from now on.
-    pub(super) async fn record_list(&self, object: Object) -> Result<(), SyncError> {
+    pub(super) async fn store_list_progress(&self, object: Object) -> Result<(), SyncError> {
         let since = self.engine.clock.now();
         let note = self.engine.store.write(move |tx| {
             let (work, total) = match tx.phase(object)? {
@@ -112,7 +112,7 @@ impl Run<'_> {
     }
 
     /// Notes the total number of rows of the list.
-    pub(super) async fn record_total(&self, object: Object, total: u64) -> Result<(), SyncError> {
+    pub(super) async fn store_total(&self, object: Object, total: u64) -> Result<(), SyncError> {
         let note = self.engine.store.write(move |tx| {
             let start: Option<WorkStart> = tx.state(&StateKey::Progress(object))?;
             start.filter(|start| start.work != LongWork::Details).map_or(Ok(()), |start| {
@@ -123,7 +123,7 @@ impl Run<'_> {
     }
 
     /// Notes that this many details are read from now on.
-    pub(super) async fn record_details(&self, object: Object, total: u64) -> Result<(), SyncError> {
+    pub(super) async fn store_detail_progress(&self, object: Object, total: u64) -> Result<(), SyncError> {
         let since = self.engine.clock.now();
         let note = self.engine.store.write(move |tx| {
             let rows = read_so_far(tx, object, LongWork::Details)?;

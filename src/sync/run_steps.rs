@@ -383,7 +383,7 @@ impl Run<'_> {
         match step {
             Step::Identity => self.gate().check_identity().await?,
             Step::Edits => self.push_edits().await?,
-            Step::NoteSweeps => self.walks().record_sweeps().await?,
+            Step::NoteSweeps => self.walks().store_sweeps().await?,
             Step::Definitions => {
                 // A failed attempt is not repeated in this run either.
                 *self.definitions_read.lock().await = true;

@@ -60,7 +60,7 @@ impl MirrorFacts {
         let (bytes, wal_bytes) = report::sizes(path);
         let hold: Option<Hold> = moment.state(&HOLD)?;
         let stored: Option<Ledger> = moment.state(&LEDGER)?;
-        let note = lock::record_beside(path);
+        let note = lock::note_beside(path);
         let ledger = budget_meter::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits);
         let [contact, company] = Object::ALL;
         Ok(MirrorFacts {

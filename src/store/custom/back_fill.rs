@@ -60,7 +60,7 @@ impl CustomTx<'_> {
     }
 
     /// Notes records that were read.
-    pub fn record_filled(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
+    pub fn mark_filled(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
         let mut stmt =
             self.tx.conn.prepare_cached("INSERT OR IGNORE INTO filled_records VALUES (?1, ?2)").doing(DOING)?;
         for id in ids {

@@ -431,7 +431,7 @@ impl CustomTx<'_> {
         }
         self.tx.derived().rebuild_views()?;
         self.tx.derived().rebuild_dictionary()?;
-        self.tx.derived().record_derived()
+        self.tx.derived().mark_derived()
     }
 }
 

@@ -80,7 +80,7 @@ impl DerivedTx<'_> {
     }
 
     /// Records that all derived data is built by this revision of the program.
-    pub(in crate::store) fn record_derived(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn mark_derived(&self) -> Result<(), StoreError> {
         self.tx.set_state(&StateKey::Derived, &*REVISION)
     }
 

@@ -78,7 +78,7 @@ impl Lock {
     }
 
     /// Replaces what is said about the file that is written.
-    pub(super) fn record_writer(&self, text: &str) -> Result<(), StoreError> {
+    pub(super) fn store_writer(&self, text: &str) -> Result<(), StoreError> {
         self.write_line((PID_WIDTH + 1 + NOTE_WIDTH + 1) as u64, text, WRITER_WIDTH)
     }
 
@@ -139,7 +139,7 @@ pub(in crate::store) fn is_beside(mirror: &Path) -> bool {
 }
 
 /// The note of a mirror, for readers.
-pub fn record_beside(mirror: &Path) -> Option<String> {
+pub fn note_beside(mirror: &Path) -> Option<String> {
     lines_of(&regular_file::open_own(&beside(mirror)).ok()?).1
 }
 

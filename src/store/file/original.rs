@@ -127,7 +127,7 @@ impl CurrentWriter {
         let locked = LockedBy { nonce: self.nonce.clone(), step, file: self.file.clone() };
         let text = serde_json::to_string(&locked)
             .map_err(|source| StoreError::State { name: "the lock file".into(), source })?;
-        lock.record_writer(&text)
+        lock.store_writer(&text)
     }
 }
 

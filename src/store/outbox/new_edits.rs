@@ -76,7 +76,7 @@ impl EditsTx<'_> {
     }
 
     /// Records that a person released an edit.
-    pub fn record_released(&self, edit: i64, now: Instant) -> Result<(), StoreError> {
+    pub fn mark_released(&self, edit: i64, now: Instant) -> Result<(), StoreError> {
         self.tx
             .conn
             .prepare_cached("UPDATE outbox SET released_at = ?2 WHERE id = ?1")

@@ -41,7 +41,7 @@ const OPERATIONS: [(&str, Operation); 21] = [
     ("take_step", |tx, _, now| {
         tx.edits().take_step(1, &EditStep::new(EditState::Queued, EditState::Dropped, "a test"), now).map(drop)
     }),
-    ("record_released", |tx, _, now| tx.edits().record_released(1, now)),
+    ("mark_released", |tx, _, now| tx.edits().mark_released(1, now)),
     ("fix_request", |tx, _, now| tx.edits().fix_request(&[1], "{}", &Etag::new("v1"), "00ff", (now, now))),
     ("send_again", |tx, _, now| tx.edits().send_again(1, now)),
     ("give_up_request", |tx, _, _| tx.edits().give_up_request(&[1], true)),

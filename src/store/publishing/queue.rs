@@ -123,7 +123,7 @@ pub enum Requeue<'a> {
 
 impl FeedTx<'_> {
     /// Records that a record changed.
-    pub(in crate::store) fn record_changed(&self, object: Object, id: &str) {
+    pub(in crate::store) fn mark_changed(&self, object: Object, id: &str) {
         self.tx.pending.changed.borrow_mut().insert((object, id.to_string()));
     }
 

@@ -46,7 +46,7 @@ pub(in crate::store) fn count(conn: &Connection, object: Object) -> Result<RowCo
 
 impl RecordsTx<'_> {
     /// Records the presence of a record, before this transaction first changes it.
-    pub(in crate::store) fn record_before(&self, object: Object, id: &str) -> Result<(), StoreError> {
+    pub(in crate::store) fn count_before(&self, object: Object, id: &str) -> Result<(), StoreError> {
         if !self.tx.pending.before.borrow()[object as usize].contains_key(id) {
             let presence = self.presence(object, id)?;
             self.tx.pending.before.borrow_mut()[object as usize].insert(id.into(), presence);
@@ -55,7 +55,7 @@ impl RecordsTx<'_> {
     }
 
     /// Records a new record without a detail: in a first copy, looking each one up would be slow.
-    pub(in crate::store) fn record_new(&self, object: Object, id: &str) {
+    pub(in crate::store) fn count_new(&self, object: Object, id: &str) {
         let before = &mut self.tx.pending.before.borrow_mut()[object as usize];
         if !before.contains_key(id) {
             let new = &self.tx.pending.new[object as usize];

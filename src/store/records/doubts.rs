@@ -391,7 +391,7 @@ impl KnowledgeTx<'_> {
 
     /// Notes that a lookup did not find these records, while the service lists others, or none at all. Returns those that
     /// were not found at two moments; the absence of everything is never proven so.
-    pub fn record_not_found(
+    pub fn doubt_not_found(
         &self,
         object: Object,
         ids: &[RecordId],

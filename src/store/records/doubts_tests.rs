@@ -118,7 +118,7 @@ async fn what_is_missing_among_others_at_two_moments_is_removed_and_what_an_empt
     ] {
         let answer = AnswerTime { shows: None, steady: at(minutes) };
         let noted = store.write(move |tx| {
-            tx.knowledge().record_not_found(Object::Contact, &[RecordId::new(ID)], lists_others, answer)
+            tx.knowledge().doubt_not_found(Object::Contact, &[RecordId::new(ID)], lists_others, answer)
         });
         assert_eq!(noted.await.unwrap().len(), usize::from(again), "{minutes}");
         let since = store.read(|tx| tx.nothing_listed_since(Object::Contact, &[RecordId::new(ID)])).await.unwrap();

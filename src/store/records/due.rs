@@ -221,8 +221,8 @@ impl KnowledgeTx<'_> {
             return Ok(());
         }
         for id in ids {
-            self.tx.records().record_before(object, id.as_str())?;
-            self.tx.feed().record_changed(object, id.as_str());
+            self.tx.records().count_before(object, id.as_str())?;
+            self.tx.feed().mark_changed(object, id.as_str());
         }
         let (table, key) = (object.detail_table(), object.detail_key());
         let ids: Vec<&str> = ids.iter().map(RecordId::as_str).collect();

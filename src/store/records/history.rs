@@ -38,8 +38,8 @@ impl RecordsTx<'_> {
         let Some(mut record) = self.row(object.table(), "id", id)? else {
             return Ok(false);
         };
-        self.record_before(object, id.as_str())?;
-        self.tx.feed().record_changed(object, id.as_str());
+        self.count_before(object, id.as_str())?;
+        self.tx.feed().mark_changed(object, id.as_str());
         if let Some(detail) = self.row(object.detail_table(), object.detail_key(), id)? {
             let own = [object.detail_key(), "etag", "fetched_at"];
             let detail = detail.into_iter().filter(|(column, _)| !own.contains(&column.as_str()));

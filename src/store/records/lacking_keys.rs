@@ -59,7 +59,7 @@ pub struct LackedValues {
 
 impl KnowledgeTx<'_> {
     /// Notes the active keys that a detail lacked, of long texts only if the `whole` detail is stored.
-    pub(in crate::store) fn record_lacking(
+    pub(in crate::store) fn mark_lacking(
         &self,
         object: Object,
         record: &Record,

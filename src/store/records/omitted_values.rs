@@ -11,7 +11,7 @@ use crate::store::tx::KnowledgeTx;
 impl KnowledgeTx<'_> {
     /// Notes a changed record if the list omitted a stored value. `changed` has the places of the columns that it
     /// changes.
-    pub(in crate::store) fn record_omitted(
+    pub(in crate::store) fn mark_omitted(
         &self,
         object: Object,
         shape: &Shape,

@@ -224,7 +224,7 @@ impl RecordsTx<'_> {
         for (id, order) in confirmed.ids.iter().zip(&confirmed.orders) {
             removed += u64::from(self.remove(object, id, now, phase)?);
             self.tx.knowledge().record_removal(object, id.as_str(), steady)?;
-            self.tx.record_order(object, id.as_str(), *order);
+            self.tx.remember_order(object, id.as_str(), *order);
         }
         if removed > 0 {
             if !guard.accepted {

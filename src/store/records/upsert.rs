@@ -86,7 +86,7 @@ impl RecordsTx<'_> {
             // The mirror has a newer answer: this detail has an outdated version, as its etag would show anyway.
             return Ok((Applied::Older, 0));
         };
-        self.tx.knowledge().record_lacking(object, record, true)?;
+        self.tx.knowledge().mark_lacking(object, record, true)?;
         let detail = self.tx.shapes().detail(object);
         let record = &*match &etag {
             // The detail belongs to the version that lists show with another etag.
@@ -124,7 +124,7 @@ impl RecordsTx<'_> {
         let Some(ListPart { applied, kept, .. }) = self.apply_list_part(object, record, asked, phase)? else {
             return Ok((Applied::Older, 0));
         };
-        self.tx.knowledge().record_lacking(object, record, false)?;
+        self.tx.knowledge().mark_lacking(object, record, false)?;
         Ok((applied, kept))
     }
 
@@ -213,14 +213,14 @@ impl RecordsTx<'_> {
         let (id, is_detail) = (record.id.as_str(), shape.key != "id");
         let overtaken = !is_detail && self.tx.is_overtaken(object, id, asked);
         if is_detail {
-            self.record_before(object, id)?;
+            self.count_before(object, id)?;
         } else {
-            self.tx.record_order(object, id, asked.order.number());
+            self.tx.remember_order(object, id, asked.order.number());
         }
         // In a first copy nearly every row is new: try that first, and compare only what is there already.
         if phase == Phase::FirstCopy && !overtaken && self.execute(&shape.insert, id, &incoming, asked.at)? == 1 {
             if !is_detail {
-                self.record_new(object, id);
+                self.count_new(object, id);
             }
             return Ok(Written::Inserted(Vec::new()));
         }
@@ -240,9 +240,9 @@ impl RecordsTx<'_> {
                 if overtaken || !is_detail && !self.takes_back(object, id, shape, &incoming)? {
                     return Ok(Written::Older);
                 }
-                self.record_before(object, id)?;
+                self.count_before(object, id)?;
                 self.execute(&shape.insert, id, &incoming, asked.at)?;
-                self.tx.feed().record_changed(object, id);
+                self.tx.feed().mark_changed(object, id);
                 self.index_multi_values(object, shape, record, &incoming, None, phase)?;
                 let differences = shape.columns.iter().zip(&incoming).filter_map(|(column, value)| {
                     let new = (*value).filter(|v| *v != ValueRef::Null)?;
@@ -262,12 +262,12 @@ impl RecordsTx<'_> {
                 if former {
                     self.hold_edits_of_replaced_row(object, id, asked.at)?;
                 } else if !is_detail {
-                    self.tx.knowledge().record_omitted(object, shape, id, &incoming, (&old, &changed));
+                    self.tx.knowledge().mark_omitted(object, shape, id, &incoming, (&old, &changed));
                 }
-                self.record_before(object, id)?;
+                self.count_before(object, id)?;
                 self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked.at)?;
                 self.tx.knowledge().make_detail_due_if_moved(object, shape, record, &changed)?;
-                self.tx.feed().record_changed(object, id);
+                self.tx.feed().mark_changed(object, id);
                 self.index_multi_values(object, shape, record, &incoming, Some(&changed), phase)?;
                 let differences =
                     changed.iter().map(|&i| (shape.columns[i].name.clone(), old[i].clone(), merged[i].clone()));

@@ -38,7 +38,7 @@ impl Audits<'_> {
                 return Err(error);
             }
             // They stay owed, and the sweep has read every record all the same.
-            self.record_uncounted(object, &error);
+            self.mark_uncounted(object, &error);
             self.run.results().failures_within.insert(Step::Counts(object), error);
         }
         self.decide_nominations(object).await?;
@@ -52,7 +52,7 @@ impl Audits<'_> {
 
     /// Notes that the service does not count an object. What a count would have shown is not known, and nothing else
     /// fails.
-    pub(in crate::sync) fn record_uncounted(&self, object: Object, error: &SyncError) {
+    pub(in crate::sync) fn mark_uncounted(&self, object: Object, error: &SyncError) {
         if self.run.results().uncounted.insert(object) {
             let why = error_chain(error);
             tracing::warn!(%object, "{} could not be counted: {why}", object.resource());

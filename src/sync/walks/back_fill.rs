@@ -83,7 +83,7 @@ impl BackFills<'_> {
             let Some(definition) = definition.cloned() else { continue };
             if from_extra.contains(&field.definition) && self.is_complete(object, field, &definition).await? {
                 listed -= u64::from(!field.data_type.detail_only());
-                self.record_filled(object, &definition).await?;
+                self.mark_filled(object, &definition).await?;
                 continue;
             }
             let of_lists = !field.data_type.detail_only();
@@ -144,17 +144,17 @@ impl BackFills<'_> {
             Err(_) => self.without_filter(object, long).await?,
         };
         if !needs_sweep {
-            self.record_filled(object, &definition).await?;
+            self.mark_filled(object, &definition).await?;
         }
         Ok(needs_sweep)
     }
 
-    async fn record_filled(&self, object: Object, definition: &Definition) -> Result<(), SyncError> {
+    async fn mark_filled(&self, object: Object, definition: &Definition) -> Result<(), SyncError> {
         let id = definition.id.clone();
         let noted = self.run.engine.store.write(move |tx| {
             tx.clear_fill_walks(object)?;
             tx.custom().clear_filled(object)?;
-            BackFilledFields::record_filled(tx, object, [&id])
+            BackFilledFields::mark_filled(tx, object, [&id])
         });
         Ok(noted.await?)
     }
@@ -180,7 +180,7 @@ impl BackFills<'_> {
                 // Ids that do not fit into a list, and values that no list contains.
                 let others = ids.split_off(others);
                 tx.knowledge().make_details_due(object, Some(&others))?;
-                tx.custom().record_filled(object, &others)?;
+                tx.custom().mark_filled(object, &others)?;
                 Ok(ids)
             })
             .await?;
@@ -188,7 +188,7 @@ impl BackFills<'_> {
         while !rest.is_empty() {
             let (some, others) = split_lookup(rest);
             let (read, ended) = self.run.lookups().read_by_id(object, some).await?;
-            self.record_passed_over(object, key.clone(), read).await?;
+            self.mark_passed_over(object, key.clone(), read).await?;
             ended?;
             rest = others;
         }
@@ -197,15 +197,15 @@ impl BackFills<'_> {
 
     /// Notes that these records were read again. Those that still have their value may have lost it all the same: a list
     /// that omits nulls does not show that, and a detail does.
-    async fn record_passed_over(&self, object: Object, key: FieldKey, ids: Vec<RecordId>) -> Result<(), SyncError> {
+    async fn mark_passed_over(&self, object: Object, key: FieldKey, ids: Vec<RecordId>) -> Result<(), SyncError> {
         let details = self.run.engine.reads_details(object);
         let noted = self.run.engine.store.write(move |tx| {
             let layout = tx.layout().clone();
             if let Some((_, field)) = layout.of(object).by_key(key.as_str()) {
                 let left = tx.with_value(object, field, &ids)?;
-                omitted_values::record_unshown(tx, object, left, details)?;
+                omitted_values::mark_unshown(tx, object, left, details)?;
             }
-            tx.custom().record_filled(object, &ids)
+            tx.custom().mark_filled(object, &ids)
         });
         Ok(noted.await?)
     }

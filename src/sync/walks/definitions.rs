@@ -219,7 +219,7 @@ impl WholeLists<'_> {
                     };
                 let mut redefined = tx.custom().apply_definitions(object, &list.records, &gone, list.asked_at)?;
                 let lacked = tx.knowledge().take_lacking(object)?;
-                omitted_values::record_unshown(tx, object, lacked.records, details)?;
+                omitted_values::mark_unshown(tx, object, lacked.records, details)?;
                 for field in lacked.fields {
                     if !redefined.to_fill.iter().any(|known| known.definition == field.definition) {
                         redefined.to_fill.push(field);

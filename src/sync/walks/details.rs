@@ -119,7 +119,7 @@ impl Details<'_> {
         let others = waiting.clone();
         let waiting_due = self.run.engine.store.read(move |tx| tx.count_due_among(object, &others)).await?;
         self.run.begins(object.resource(), "details", Some(total));
-        self.run.record_details(object, total).await?;
+        self.run.store_detail_progress(object, total).await?;
         let (mut read, mut skipped, mut not_found) = (0, waiting.clone(), HashSet::new());
         let mut last: Option<DueDetail> = None;
         // Those behind `last`, and those of them that do not wait.

@@ -73,7 +73,7 @@ impl BackFilledFields {
         fields: &[FieldToBackFill],
     ) -> Result<(), StoreError> {
         if tx.is_empty(object)? {
-            return BackFilledFields::record_first_copy(tx, object);
+            return BackFilledFields::mark_first_copy(tx, object);
         }
         if fields.is_empty() {
             return Ok(());
@@ -96,7 +96,7 @@ impl BackFilledFields {
     }
 
     /// Notes that a first copy begins: it brings the values of every column that there is.
-    pub(in crate::sync) fn record_first_copy(tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
+    pub(in crate::sync) fn mark_first_copy(tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
         let layout = tx.layout();
         let filled: BTreeSet<RecordId> =
             layout.of(object).fields().iter().map(|field| field.definition.clone()).collect();
@@ -104,7 +104,7 @@ impl BackFilledFields {
     }
 
     /// Notes that columns are complete.
-    pub(in crate::sync) fn record_filled<'f>(
+    pub(in crate::sync) fn mark_filled<'f>(
         tx: &MirrorTx<'_>,
         object: Object,
         fields: impl IntoIterator<Item = &'f RecordId>,

@@ -153,7 +153,7 @@ impl Lookups<'_> {
                 match witness {
                     // The service lists no record at all.
                     None => {
-                        self.record_not_found(object, missing, false, found.answer).await?;
+                        self.doubt_not_found(object, missing, false, found.answer).await?;
                         into.gone.take(&ids, None, &answered, &found.asked.order);
                     }
                     Some(lacked) if self.replace_witness(object, &lacked).await? => {
@@ -193,7 +193,7 @@ impl Lookups<'_> {
         let accepted = self.run.job.accept().removals;
         let is_as_new = |id: &RecordId| accepted || answer.is_as_new_as(times.get(id).copied().flatten());
         let (mut gone, newer): (Vec<RecordId>, Vec<RecordId>) = missing.into_iter().partition(is_as_new);
-        let again = self.record_not_found(object, newer.clone(), true, answer).await?;
+        let again = self.doubt_not_found(object, newer.clone(), true, answer).await?;
         into.unproven.extend(newer.into_iter().filter(|id| !again.contains(id)));
         gone.extend(again);
         let answered: Vec<RecordId> = found.records.iter().map(|record| record.id.clone()).collect();
@@ -204,7 +204,7 @@ impl Lookups<'_> {
 
     /// Notes that records were not found. Returns those that are missing at two moments; a verification that repairs nothing
     /// notes nothing.
-    async fn record_not_found(
+    async fn doubt_not_found(
         &self,
         object: Object,
         ids: Vec<RecordId>,
@@ -215,7 +215,7 @@ impl Lookups<'_> {
             return Ok(Vec::new());
         }
         let noted =
-            self.run.engine.store.write(move |tx| tx.knowledge().record_not_found(object, &ids, lists_others, answer));
+            self.run.engine.store.write(move |tx| tx.knowledge().doubt_not_found(object, &ids, lists_others, answer));
         Ok(noted.await?)
     }
 

@@ -8,7 +8,7 @@ use crate::store::{MirrorTx, StoreError};
 
 /// Nominates what a page missed: rows of the mirror between the walk's frontier before and after the page that are not
 /// on the page.
-pub(in crate::sync) fn record_missing(
+pub(in crate::sync) fn mark_missing(
     tx: &MirrorTx<'_>,
     object: Object,
     walk: &Walk,

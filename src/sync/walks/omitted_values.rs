@@ -89,7 +89,7 @@ fn add(tx: &MirrorTx<'_>, object: Object, ids: impl IntoIterator<Item = RecordId
 /// Notes the records of a page of a sweep that have a value in a restored column and that lack its key on the page: it
 /// may have been cleared while the field was archived, which changed nothing that a list shows. Those that the page has in
 /// an `older` version than the row may lack it as well.
-pub(super) fn record_restored(
+pub(super) fn mark_restored(
     tx: &MirrorTx<'_>,
     object: Object,
     (records, older): (&[Record], &BTreeSet<RecordId>),
@@ -101,13 +101,13 @@ pub(super) fn record_restored(
             older.contains(&record.id) || matches!(record.custom.get(slot), None | Some(FieldValue::Absent))
         };
         let ids: Vec<RecordId> = records.iter().filter(lacks_it).map(|record| record.id.clone()).collect();
-        record_unshown(tx, object, tx.with_value(object, &field, &ids)?, details)?;
+        mark_unshown(tx, object, tx.with_value(object, &field, &ids)?, details)?;
     }
     Ok(())
 }
 
 /// Notes records with a value that no list shows any more: their details say whether it was cleared.
-pub(super) fn record_unshown(
+pub(super) fn mark_unshown(
     tx: &MirrorTx<'_>,
     object: Object,
     ids: Vec<RecordId>,

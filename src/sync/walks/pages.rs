@@ -140,7 +140,7 @@ impl WalkPurpose {
     }
 
     /// What a page means beside its rows. Some records were received in an `older` version than the row has.
-    fn record_page(
+    fn remember_page(
         &self,
         tx: &MirrorTx<'_>,
         walk: &Walk,
@@ -152,8 +152,8 @@ impl WalkPurpose {
             WalkPurpose::Changes(_) => Ok(()),
             WalkPurpose::Slice(object, _) => {
                 if tx.phase(*object)? == Phase::Kept {
-                    nominate::record_missing(tx, *object, walk, before, records, ends)?;
-                    omitted_values::record_restored(tx, *object, (records, older), details)?;
+                    nominate::mark_missing(tx, *object, walk, before, records, ends)?;
+                    omitted_values::mark_restored(tx, *object, (records, older), details)?;
                 }
                 Ok(())
             }
@@ -164,7 +164,7 @@ impl WalkPurpose {
                 }
                 // Whether the newer version has a value as well, an older one does not say.
                 ids.retain(|id| !older.contains(id));
-                tx.custom().record_filled(target.object, &ids)
+                tx.custom().mark_filled(target.object, &ids)
             }
         }
     }
@@ -278,7 +278,7 @@ impl Walks<'_> {
             if let (Some(total), WalkRange::All) = (arrived.page.total, &walk.range) {
                 self.run.engine.observer.on(RunEvent::Total { resource, total });
                 if walk.seen.pages == 0 {
-                    self.run.record_total(job.object(), total).await?;
+                    self.run.store_total(job.object(), total).await?;
                 }
             }
             let facts = self.facts(resource, &walk.range, &arrived);
@@ -345,7 +345,7 @@ impl Walks<'_> {
                 None => return self.pass_over_record(job, walk, turns, error).await,
             }
         } else if walk.size.counted && error.concerns_one_resource() {
-            self.run.audits().record_uncounted(job.object(), &error);
+            self.run.audits().mark_uncounted(job.object(), &error);
             walk.clone().uncounted()
         } else {
             return Err(error);
@@ -439,7 +439,7 @@ impl Walks<'_> {
             for anomaly in &anomalies {
                 tx.record_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now)?;
             }
-            job.record_page(tx, &walk, before, (&page.records, &noted.older), (ends, details))?;
+            job.remember_page(tx, &walk, before, (&page.records, &noted.older), (ends, details))?;
             let saved = save || tx.has_written();
             if ends {
                 job.finish(tx, &walk)?;

@@ -61,7 +61,7 @@ impl Engine {
 impl Walks<'_> {
     /// Stores the sweeps that a person or the schedule requested: if this run ends early, the next one starts those
     /// that have not started.
-    pub(in crate::sync) async fn record_sweeps(&self) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn store_sweeps(&self) -> Result<(), SyncError> {
         let (job, accepted, now) = (self.run.job.clone(), self.run.job.accept().removals, self.run.engine.clock.now());
         self.run
             .engine
@@ -92,7 +92,7 @@ impl Walks<'_> {
         self.run.begins(object.resource(), work, None);
         let again = matches!(self.run.job, Job::Resync { .. }) && !self.run.job.accept().removals;
         self.begin_sweep(object, again).await?;
-        self.run.record_list(object).await?;
+        self.run.store_list_progress(object).await?;
         if phase == Phase::FirstCopy {
             self.cut_first_copy(object).await?;
         }
@@ -131,7 +131,7 @@ impl Walks<'_> {
                 tx.clear_slices(object)?;
                 let first_copy = tx.phase(object)? == Phase::FirstCopy;
                 if first_copy && tx.is_empty(object)? {
-                    BackFilledFields::record_first_copy(tx, object)?;
+                    BackFilledFields::mark_first_copy(tx, object)?;
                 }
                 let missing = BackFilledFields::missing(tx, &tx.layout().clone(), object)?;
                 // Long texts are in details only.
@@ -248,6 +248,6 @@ pub(in crate::sync) fn end_sweep(
     let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
     let open = open + sweep.left_out;
     tx.set_state(&Evidence::entry(object), &Evidence::after(before, sweep.began, true, open))?;
-    BackFilledFields::record_filled(tx, object, &sweep.fills)?;
+    BackFilledFields::mark_filled(tx, object, &sweep.fills)?;
     Sweep::clear(tx, object)
 }
