@@ -35,7 +35,7 @@ fn commands_in_messages_repeat_the_configuration() {
     place.run("sync").done();
     std::fs::rename(place.path("crm-mirror.toml"), place.path("my.toml")).unwrap();
     let status = place.run("-c my.toml status").done().out;
-    assert!(status.contains("`crm-mirror -c my.toml sync`") && !status.contains("systemctl"), "{status}");
+    assert!(status.contains("`crm-mirror -c my.toml daemon` starts it") && !status.contains("systemctl"), "{status}");
     let failed = place.run("pause -c my.toml").code(69).err;
     assert!(failed.contains("`crm-mirror -c my.toml daemon` starts one"), "{failed}");
     assert!(place.run("-c other.toml sync").code(78).err.contains("hint: `crm-mirror init FILE` writes one"));
