@@ -71,9 +71,9 @@ fn mapped(text: &str, mut change: impl FnMut(&str, &str) -> Option<String>) -> O
 mod tests {
     use super::*;
 
-    struct Hidden;
+    struct Withheld;
 
-    impl HiddenMembers for Hidden {
+    impl HiddenMembers for Withheld {
         fn hides_column(&self, _: &str, column: &str) -> bool {
             column == "notes"
         }
@@ -89,11 +89,11 @@ mod tests {
     fn hidden_members_are_in_no_document() {
         let extra = r#"{"customFields":{"a":1.10,"salary":7},"location":"a city","notes":[1],"odd":[2]}"#;
         let kept = r#"{"customFields":{"a":1.10},"odd":[2]}"#;
-        assert_eq!(Hidden.extra_without("contacts", extra).unwrap(), kept);
-        assert_eq!(Hidden.extra_without("contacts", "[1]"), None);
+        assert_eq!(Withheld.extra_without("contacts", extra).unwrap(), kept);
+        assert_eq!(Withheld.extra_without("contacts", "[1]"), None);
         let (extra, kept) = (serde_json::Value::from(extra), serde_json::Value::from(kept));
         let document = |extra| format!(r#"{{"extra":[null,{extra}],"name":["a","b"]"#);
         let with_notes = format!("{},\"notes\":[1,2]}}", document(&extra));
-        assert_eq!(Hidden.document_without("contacts", &with_notes).unwrap(), format!("{}}}", document(&kept)));
+        assert_eq!(Withheld.document_without("contacts", &with_notes).unwrap(), format!("{}}}", document(&kept)));
     }
 }

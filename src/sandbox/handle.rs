@@ -18,7 +18,7 @@ use super::request_line::RequestLine;
 use super::service::{self, Memory};
 use super::settings::SandboxSettings;
 use super::state::StateError;
-use super::world::World;
+use super::world::{Touched, World};
 
 type Hook = Box<dyn FnMut(&mut World, &RequestLine) + Send>;
 
@@ -147,7 +147,7 @@ impl Sandbox {
         let mut memory = locked(&self.0.memory);
         memory.replays = replays;
         if origin.file.is_some() {
-            world.track_changes();
+            world.touched = Touched::record();
         }
         let mut slot = locked(&self.0.origin);
         let origin = slot.insert(origin);
@@ -182,7 +182,7 @@ impl Sandbox {
         locked(&self.0.log).0.clear();
         match &mut origin.file {
             Some(file) => {
-                world.track_changes();
+                world.touched = Touched::record();
                 file.rewrite(&mut world, &mut memory.replays, origin.clock.advanced())
             }
             None => Ok(()),

@@ -164,7 +164,7 @@ impl StateFile {
         replays: &mut Replays,
         advanced: Duration,
     ) -> Result<(), StateError> {
-        if !world.touched().is_any() && !replays.has_new() {
+        if !world.touched.is_any() && !replays.has_new() {
             return Ok(());
         }
         self.note(world, replays, advanced)
@@ -177,7 +177,7 @@ impl StateFile {
         replays: &mut Replays,
         advanced: Duration,
     ) -> Result<(), StateError> {
-        let touched: Vec<_> = world.touched().iter().map(|(resource, id)| (resource, id.to_string())).collect();
+        let touched: Vec<_> = world.touched.iter().map(|(resource, id)| (resource, id.to_string())).collect();
         let new = replays.new_ones();
         self.write(world, replays, advanced, |conn, world| {
             for (resource, id) in &touched {
@@ -217,12 +217,12 @@ impl StateFile {
         let stored = self.conn.transaction().and_then(|tx| {
             write(&tx, world)?;
             tx.execute("DELETE FROM world", [])?;
-            let values = params![seed, text(&world.born()), text(&advanced), text(&definitions(world))];
+            let values = params![seed, text(&world.born), text(&advanced), text(&definitions(world))];
             tx.execute("INSERT INTO world VALUES (?1, ?2, ?3, ?4)", values)?;
             tx.commit()
         });
         stored.map_err(|source| StateError::Sqlite { what: "write", path: self.path.clone(), source })?;
-        world.forget_touched();
+        world.touched.clear();
         replays.forget_new();
         Ok(())
     }
@@ -306,8 +306,8 @@ fn read(conn: &Connection, mut world: World) -> rusqlite::Result<Option<Result<S
         for [list, id, record] in &records {
             restore(&mut world, list, id, parsed(record)?)?;
         }
-        world.restore_born(parsed(&born)?);
-        world.forget_touched();
+        world.born = parsed(&born)?;
+        world.touched.clear();
         let mut replays = Replays::default();
         let answers: Result<_, String> = answers.into_iter().map(|(key, text)| Ok((key, parsed(&text)?))).collect();
         replays.restore(answers?);

@@ -28,9 +28,10 @@ pub struct World {
     now: Instant,
     pub(super) tables: BTreeMap<Resource, WorldTable>,
     pub(super) definitions: Vec<CustomDefinition>,
-    born: u64,
+    /// The number of identifiers created.
+    pub(super) born: u64,
     undo: UndoLog,
-    touched: Touched,
+    pub(super) touched: Touched,
     /// Whether lists omit custom keys without a value.
     pub(crate) lists_omit_nulls: bool,
 }
@@ -40,6 +41,16 @@ pub struct World {
 pub(crate) struct Touched(Option<BTreeSet<(Resource, Id)>>);
 
 impl Touched {
+    /// Starts recording which records change.
+    pub(crate) fn record() -> Touched {
+        Touched(Some(BTreeSet::new()))
+    }
+
+    /// Forgets what was recorded, and goes on.
+    pub(crate) fn clear(&mut self) {
+        self.0.iter_mut().for_each(BTreeSet::clear);
+    }
+
     pub(crate) fn is_any(&self) -> bool {
         self.0.as_ref().is_some_and(|touched| !touched.is_empty())
     }
@@ -278,30 +289,6 @@ impl World {
             }
         }
         world
-    }
-
-    /// Starts recording which records changed.
-    pub(crate) fn track_changes(&mut self) {
-        self.touched = Touched(Some(BTreeSet::new()));
-    }
-
-    pub(crate) fn touched(&self) -> &Touched {
-        &self.touched
-    }
-
-    pub(crate) fn forget_touched(&mut self) {
-        if let Some(touched) = &mut self.touched.0 {
-            touched.clear();
-        }
-    }
-
-    /// The number of identifiers created.
-    pub(crate) fn born(&self) -> u64 {
-        self.born
-    }
-
-    pub(crate) fn restore_born(&mut self, born: u64) {
-        self.born = born;
     }
 
     fn without_undo(&self) -> World {

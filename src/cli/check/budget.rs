@@ -16,7 +16,7 @@ use crate::sync::forecast::of_sweep_counts;
 /// Schedules are counted over at least this time, so that a weekly run has its share in a daily window.
 const HORIZON: Duration = Duration::from_secs(28 * 86_400);
 /// The maximum number of runs of one schedule that are counted; the total is extrapolated.
-const MOST: usize = 1_000;
+const MAX_DUE: usize = 1_000;
 /// The cost of the lists without a filter for changes: definitions of both objects and the team.
 const SHORT_LISTS: u64 = 5;
 /// The maximum cost of an audit of an object.
@@ -60,9 +60,9 @@ impl Needs {
 fn runs(cron: &Cron, zone: &TimeZone, now: Instant, window: Duration) -> f64 {
     let horizon = window.max(HORIZON);
     let ends = now.plus(horizon);
-    let due: Vec<Instant> = cron.due_after(now, zone).take_while(|at| *at < ends).take(MOST).collect();
+    let due: Vec<Instant> = cron.due_after(now, zone).take_while(|at| *at < ends).take(MAX_DUE).collect();
     let (number, over) = match (due.first(), due.last()) {
-        (Some(first), Some(last)) if due.len() == MOST => (MOST - 1, last.since(*first)),
+        (Some(first), Some(last)) if due.len() == MAX_DUE => (MAX_DUE - 1, last.since(*first)),
         _ => (due.len(), horizon),
     };
     number as f64 * (window.as_secs_f64() / over.as_secs_f64())

@@ -165,9 +165,9 @@ pub(super) fn lines(fields: &EditedFields) -> String {
 
 /// A value on one line, truncated if it is long.
 pub(super) fn shown(value: &Value) -> String {
-    const MOST: usize = 60;
+    const MAX_SHOWN: usize = 60;
     let text = whole(value);
-    match text.char_indices().nth(MOST) {
+    match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
