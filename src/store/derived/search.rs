@@ -54,7 +54,8 @@ pub(in crate::store) fn search_damage(tx: &ReadTx<'_>, object: Object) -> Result
             AND (i.segid << 37) + (i.pgno >> 1) > coalesce((SELECT min(id) {pages}), 0)"
     );
     let looked_at = || -> rusqlite::Result<(i64, [i64; 3])> {
-        count(&format!("SELECT count(*) FROM (SELECT 1 FROM {search} WHERE {search} MATCH 'a' LIMIT 1)"))?;
+        // No term is smaller, of words or of sequences of three characters: every segment is read from its first page on.
+        count(&format!("SELECT count(*) FROM (SELECT 1 FROM {search} WHERE {search} MATCH '0 OR \"   \"' LIMIT 1)"))?;
         let documents = [
             count(&format!("SELECT count(*) FROM search_documents WHERE object_type = '{object}'"))?,
             count(&format!("SELECT count(*) FROM {search}_docsize"))?,
