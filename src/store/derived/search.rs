@@ -104,15 +104,17 @@ impl DerivedTx<'_> {
             if ids.peek().is_none() {
                 continue;
             }
-            self.tx.conn.execute_batch("SAVEPOINT search").doing(DOING)?;
             // What SQLite would write with the commit is written here, where a failure costs nothing else.
             let table = object.search_table();
             let flush = format!("INSERT INTO {table} ({table}) VALUES ('flush')");
-            if let Err(error) = self.write_documents(object, ids).and_then(|()| self.run(&flush, &[])) {
-                self.tx.conn.execute_batch("ROLLBACK TO search").doing(DOING)?;
-                self.mend_search(object, &error_chain(&error))?;
+            match self.write_documents(object, ids).and_then(|()| self.run(&flush, &[])) {
+                // A failure of the disk or of memory has ended the transaction.
+                Err(error) if self.tx.conn.is_autocommit() => return Err(error),
+                // What was written of the documents goes with the index, so no savepoint is needed: it would write every
+                // page of the index twice.
+                Err(error) => self.mend_search(object, &error_chain(&error))?,
+                Ok(()) => {}
             }
-            self.tx.conn.execute_batch("RELEASE search").doing(DOING)?;
         }
         Ok(())
     }

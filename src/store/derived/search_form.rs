@@ -63,14 +63,16 @@ impl DerivedTx<'_> {
         let begin = format!("CREATE VIRTUAL TABLE {table} ");
         let made = migrate::TABLES.split_once(&begin).and_then(|(_, rest)| rest.split_once(TOKENIZE));
         let columns = made.map_or("", |(columns, _)| columns);
-        // Without its parts SQLite can neither open the table nor drop it.
+        // Without its parts SQLite can neither open the table nor drop it. Nor can it where documents of this transaction
+        // are still to be written, and have to go where a damaged index has others.
         let openable = format!(
             "CREATE TABLE IF NOT EXISTS {table}_data (id INTEGER PRIMARY KEY, block BLOB);
              CREATE TABLE IF NOT EXISTS {table}_idx (segid, term, pgno, PRIMARY KEY (segid, term)) WITHOUT ROWID;
              CREATE TABLE IF NOT EXISTS {table}_content (id INTEGER PRIMARY KEY);
              CREATE TABLE IF NOT EXISTS {table}_docsize (id INTEGER PRIMARY KEY, sz BLOB);
              CREATE TABLE IF NOT EXISTS {table}_config (k PRIMARY KEY, v) WITHOUT ROWID;
-             INSERT OR REPLACE INTO {table}_config VALUES ('version', 4)"
+             INSERT OR REPLACE INTO {table}_config VALUES ('version', 4);
+             DELETE FROM {table}_idx"
         );
         let is_there: bool = self
             .tx
