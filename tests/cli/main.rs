@@ -36,5 +36,6 @@ mod show;
 mod sql;
 mod status;
 mod stopping;
+mod terminal;
 mod tls;
 mod verify;

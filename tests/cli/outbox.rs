@@ -303,9 +303,12 @@ fn rows_of_a_file_are_queued_all_or_none() {
     file("good.csv", &format!("id,position,language\n{},\"Chief, Data\",de\n{other},CFO,\n", mirror.contact));
     assert!(edit("good.csv", "--dry-run").done().out.starts_with("2 edits would be queued"));
     assert_eq!(place.run("outbox").done().out, "no edits are waiting\n");
-    assert!(edit("good.csv", "").done().out.starts_with("2 edits queued"));
+    let unasked = edit("good.csv", "").code(2);
+    assert!(unasked.err.contains("stdin is not a terminal") && unasked.err.contains("`--yes`"), "{}", unasked.err);
+    assert_eq!(place.run("outbox").done().out, "no edits are waiting\n");
+    assert!(edit("good.csv", "--yes").done().out.starts_with("2 edits queued"));
     file("more.ndjson", &format!("{{\"id\": \"{other}\", \"notes\": \"hello\"}}\n"));
-    let document = edit("more.ndjson", "--json").done().json();
+    let document = edit("more.ndjson", "--yes --json").done().json();
     assert_eq!(document["edits"][0]["fields"]["notes"][1], json!("hello"));
     place.run("push").done();
     assert_eq!((mirror.there("position"), mirror.there("language")), (json!("Chief, Data"), json!("de")));

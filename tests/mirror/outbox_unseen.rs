@@ -23,7 +23,7 @@ use crm_mirror::sync::Job;
 use proptest::test_runner::TestCaseError;
 use serde_json::{Map, Value, json};
 
-/// What the author of the edits was shown, by column; null if that is unknown.
+/// What the edits say that their author was shown, by column.
 type Shown = BTreeMap<String, Value>;
 
 fn data_type(key: &str) -> DataType {
@@ -88,7 +88,7 @@ async fn prepared(case: &Case) -> (Crm, Mirror) {
             mirror.limits.limit = crm_mirror::model::Ru::new(1_000_000);
         }
         Knowledge::NoLongerExcluded => {
-            mirror.views = None;
+            mirror.views = Some(ViewOptions::default());
             let (store, engine) = mirror.open(&crm, None).await.unwrap();
             drop(engine);
             store.close().await;
@@ -141,8 +141,7 @@ fn edited(mirror: &Mirror, case: &Case) -> (usize, Shown) {
     let mut stmt = conn.prepare("SELECT fields FROM outbox WHERE state = 'queued'").unwrap();
     for fields in stmt.query_map([], |row| row.get::<_, String>(0)).unwrap() {
         let fields: Map<String, Value> = serde_json::from_str(&fields.unwrap()).unwrap();
-        let before = fields.into_iter().map(|(column, change)| (column, change[0].clone()));
-        shown.extend(before.map(|(column, value)| (column, if is_unknown(&value) { Value::Null } else { value })));
+        shown.extend(fields.into_iter().map(|(column, change)| (column, change[0].clone())));
     }
     (refused, shown)
 }
@@ -226,7 +225,7 @@ fn carried_out(crm: &Crm, before: &[Value]) -> Vec<CarriedOut> {
 }
 
 /// Sends the edits by every file until nothing is left to do. Returns the files.
-async fn sent(crm: &Crm, mut mirror: Mirror, case: &Case) -> Vec<(&'static str, Mirror)> {
+async fn sent(crm: &Crm, mut mirror: Mirror, case: &Case) -> Result<Vec<(&'static str, Mirror)>, String> {
     let clock = WrongClock::new(crm.clock.clone());
     mirror.clock = Some(Arc::new(clock.clone()));
     let before = contents(&mirror);
@@ -240,6 +239,9 @@ async fn sent(crm: &Crm, mut mirror: Mirror, case: &Case) -> Vec<(&'static str, 
     crm.wait(case.waits[0]);
     clock.set_ahead(case.clock);
     let _ = mirror.run_killed_after(crm, &Job::Push, case.killed_after[1]).await;
+    if case.knowledge == Knowledge::Former && crm.sandbox.log().patches(case.object) > 0 {
+        return Err("an edit of a former row was sent before anybody released it".into());
+    }
     theirs_do(crm, case, case.theirs[1], 2);
     crm.wait(case.waits[1]);
     let mut copy = Mirror::one_at_a_time();
@@ -262,7 +264,7 @@ async fn sent(crm: &Crm, mut mirror: Mirror, case: &Case) -> Vec<(&'static str, 
         }
         crm.wait(30_000);
     }
-    files
+    Ok(files)
 }
 
 /// Whether the state of each edit of a file is true.
@@ -297,16 +299,24 @@ async fn live_through(case: &Case) -> Result<(), String> {
     if case.knowledge == Knowledge::Excluded && shown.contains_key(case.column.name) {
         return Err("an excluded value can be edited".into());
     }
+    let there = crm.sandbox.with_world(|world| world.detail_json(case.object, "a")).unwrap();
+    for column in columns_of(case.object) {
+        let there = &column.members(&there)[column.key];
+        if shown.get(column.name).is_some_and(Value::is_null) && !there.is_null() {
+            return Err(format!("{} was shown as empty, and it is {there}", column.name));
+        }
+    }
     if shown.is_empty() {
         return Ok(());
     }
     let before = watch(&crm);
-    let files = sent(&crm, mirror, case).await;
+    let files = sent(&crm, mirror, case).await?;
     let carried = carried_out(&crm, &before.lock().unwrap());
     for column in columns_of(case.object) {
         let updates = carried.iter().filter(|update| column.members(&update.body).get(column.key).is_some());
         let replaced: Vec<&Value> = updates.map(|update| &column.members(&update.before)[column.key]).collect();
-        let seen = shown.get(column.name).unwrap_or(&Value::Null);
+        // In place of an unknown value only an empty one may be replaced.
+        let seen = shown.get(column.name).filter(|value| !is_unknown(value)).unwrap_or(&Value::Null);
         match replaced[..] {
             [] => {}
             [only] if shown.contains_key(column.name) && only == seen => {}

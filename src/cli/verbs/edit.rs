@@ -28,7 +28,7 @@ use crate::store::{Reader, write_beside};
 #[command(after_help = "Example:\n  crm-mirror edit contact ct_1 position='Chief Data Officer' cf_tier=gold\n  \
                   crm-mirror edit contact ct_1 notes=@notes.txt cf_topics=api,pricing cf_region=\n  \
                   crm-mirror edit company co_1 industry=Media cf_public:=true --dry-run\n  \
-                  crm-mirror edit contact --from rows.csv")]
+                  crm-mirror edit contact --from rows.csv --yes")]
 pub struct EditArgs {
     /// contact or company.
     #[arg(value_parser = objects())]
@@ -51,6 +51,9 @@ pub struct EditArgs {
     /// Only show the request that would be sent.
     #[arg(long)]
     dry_run: bool,
+    /// Queue the edits of a file without asking for confirmation.
+    #[arg(long, requires = "from")]
+    yes: bool,
     /// The mirror [default: `database.path` of the configuration].
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
@@ -85,7 +88,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         if !config.write_back && !args.dry_run {
             return Err(off());
         }
-        return edit_rows::run(&config, args.object, file, args.dry_run, args.json);
+        return edit_rows::run(&config, (args.object, file), (args.dry_run, args.yes), args.json);
     }
     let id = args.id.as_deref().unwrap_or_default();
     let request = EditRequest {

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::app::person;
 use crate::cli::Failure;
 use crate::cli::ui::output;
-use crate::cli::verbs::edit_price::EditPrice;
+use crate::cli::verbs::edit_price::{EditPrice, confirmed};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;
@@ -61,54 +61,86 @@ enum RowsError {
     Store(#[from] StoreError),
 }
 
-/// Queues the edits of a file.
-pub(super) fn run(config: &Config, object: Object, file: &Path, dry_run: bool, json: bool) -> Result<Exit, Failure> {
-    let rows = read(object, file)?;
-    let now = Instant::system_now();
-    let mut queued: Vec<(Option<i64>, RecordId, EditedFields)> = Vec::new();
-    let mut reads = 0;
-    let result = write_beside(&config.database, |tx| {
-        tx.by(person());
-        let mut refused = Vec::new();
-        for row in &rows {
-            match queue(tx, &row.request, EditSource::Edit, now) {
-                Ok((id, prepared)) => {
-                    reads += u64::from(id.is_some() && prepared.base_etag.is_none());
-                    queued.push((id, row.request.record.clone(), prepared.fields));
+/// What becomes of the rows of a file.
+struct RowEdits {
+    /// Each with its edit, if it changes something.
+    rows: Vec<(Option<i64>, RecordId, EditedFields)>,
+    price: EditPrice,
+}
+
+impl RowEdits {
+    /// Queues an edit for each row, or takes all of them back if this is only a plan.
+    fn queue(config: &Config, rows: &[EditRow], is_plan: bool) -> Result<RowEdits, Failure> {
+        let now = Instant::system_now();
+        let (mut queued, mut reads) = (Vec::new(), 0);
+        let result = write_beside(&config.database, |tx| {
+            tx.by(person());
+            let mut refused = Vec::new();
+            for row in rows {
+                match queue(tx, &row.request, EditSource::Edit, now) {
+                    Ok((id, prepared)) => {
+                        reads += u64::from(id.is_some() && prepared.base_etag.is_none());
+                        queued.push((id, row.request.record.clone(), prepared.fields));
+                    }
+                    Err(QueueError::Store(error)) => return Err(RowsError::Store(error)),
+                    Err(error) => refused.push(output::plain(&format!("  line {}: {error}", row.line))),
                 }
-                Err(QueueError::Store(error)) => return Err(RowsError::Store(error)),
-                Err(error) => refused.push(output::plain(&format!("  line {}: {error}", row.line))),
             }
+            if refused.is_empty() && !is_plan {
+                return Ok(());
+            }
+            // An error takes everything back.
+            let count = refused.len();
+            refused.truncate(NAMED);
+            Err(RowsError::Refused { refused: count, of: rows.len(), lines: refused.join("\n") })
+        });
+        match result {
+            Ok(()) | Err(RowsError::Refused { refused: 0, .. }) => {}
+            Err(RowsError::Store(error)) => return Err(error.into()),
+            Err(error) => return Err(Failure::new(Exit::Usage, error.to_string())),
         }
-        if refused.is_empty() && !dry_run {
-            return Ok(());
-        }
-        // An error takes everything back.
-        let count = refused.len();
-        refused.truncate(NAMED);
-        Err(RowsError::Refused { refused: count, of: rows.len(), lines: refused.join("\n") })
-    });
-    match result {
-        Ok(()) => {}
-        Err(RowsError::Store(error)) => return Err(error.into()),
-        Err(RowsError::Refused { refused: 0, .. }) => {}
-        Err(error) => return Err(Failure::new(Exit::Usage, error.to_string())),
+        let edits = queued.iter().filter(|(edit, ..)| edit.is_some()).count() as u64;
+        Ok(RowEdits { rows: queued, price: EditPrice::of(config, edits, reads)? })
     }
-    let edits = queued.iter().filter(|(edit, ..)| edit.is_some()).count() as u64;
-    let price = EditPrice::of(config, edits, reads)?;
-    if json {
-        let edits = queued.iter().map(|(edit, id, fields)| EditReply { edit: *edit, object, id, fields }).collect();
-        output::json(&EditReplies { edits, price })?;
-        return Ok(Exit::Done);
+
+    fn edits(&self) -> u64 {
+        self.rows.iter().filter(|(edit, ..)| edit.is_some()).count() as u64
     }
-    let nothing = queued.len() as u64 - edits;
-    let what = format::counted(edits, "edit", "edits");
-    let done = if dry_run { "would be queued" } else { "queued" };
-    output::text(&format!("{what} {done}; {} without a change", format::counted(nothing, "row", "rows")))?;
-    output::text(&price.text())?;
-    if edits > config.max_edits {
+
+    /// Two lines: how many edits, and their price.
+    fn text(&self, done: &str) -> String {
+        let nothing = format::counted(self.rows.len() as u64 - self.edits(), "row", "rows");
+        let what = format::counted(self.edits(), "edit", "edits");
+        format!("{what} {done}; {nothing} without a change\n{}\n", self.price.text())
+    }
+}
+
+/// Queues the edits of a file, once a person has seen their price.
+pub(super) fn run(
+    config: &Config,
+    (object, file): (Object, &Path),
+    (dry_run, yes): (bool, bool),
+    json: bool,
+) -> Result<Exit, Failure> {
+    let rows = read(object, file)?;
+    let mut edits = RowEdits::queue(config, &rows, !yes || dry_run)?;
+    if edits.edits() > config.max_edits {
         output::note(&format!("they are more than `write_back.max_edits` and will be held: {HELD_COMMANDS}"));
     }
+    if !yes && !dry_run {
+        let question = format!("Queue {}?", format::counted(edits.edits(), "edit", "edits"));
+        if edits.edits() > 0 && !confirmed(&edits.text("to be queued"), &question, false)? {
+            output::note("nothing was changed");
+            return Ok(Exit::Done);
+        }
+        edits = RowEdits::queue(config, &rows, false)?;
+    }
+    if json {
+        let replies = edits.rows.iter().map(|(edit, id, fields)| EditReply { edit: *edit, object, id, fields });
+        output::json(&EditReplies { edits: replies.collect(), price: edits.price })?;
+        return Ok(Exit::Done);
+    }
+    output::text(&edits.text(if dry_run { "would be queued" } else { "queued" }))?;
     Ok(Exit::Done)
 }
 

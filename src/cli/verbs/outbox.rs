@@ -1,6 +1,5 @@
 //! `crm-mirror outbox`: lists the waiting edits, and records decisions about them.
 
-use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -9,7 +8,7 @@ use crate::app::person;
 use crate::cli::Failure;
 use crate::cli::Global;
 use crate::cli::ui::output;
-use crate::cli::verbs::edit_price::EditPrice;
+use crate::cli::verbs::edit_price::{EditPrice, confirmed};
 use crate::cli::verbs::{edit, outbox_show};
 use crate::config::Config;
 use crate::exit::Exit;
@@ -240,7 +239,7 @@ fn named(database: &Path, which: &WhichEdits, decision: Decision) -> Result<Vec<
 /// The number of edits that are shown before a question.
 const SHOWN: usize = 5;
 
-/// Asks for confirmation on the terminal before anything is sent or discarded.
+/// Shows the edits of a decision and asks for confirmation.
 fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> Result<bool, Failure> {
     let what = format::counted(edits.len() as u64, "edit", "edits");
     let reads = edits.iter().filter(|edit| edit.reads_first).count() as u64;
@@ -257,21 +256,6 @@ fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> R
         text.push_str(&format!("{}\n", EditPrice::of(config, edits.len() as u64, reads)?.text()));
     }
     confirmed(&text, &question, decision != Decision::Release)
-}
-
-fn confirmed(text: &str, question: &str, discards: bool) -> Result<bool, Failure> {
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        let what = if discards { "this discards values" } else { "this sends edits to the service" };
-        return Err(
-            Failure::new(Exit::Usage, format!("{what}, and stdin is not a terminal")).hint("pass `--yes` to confirm")
-        );
-    }
-    let mut err = io::stderr().lock();
-    let _ = write!(err, "{text}{question} [y/N] ");
-    let _ = err.flush();
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
 fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: bool) -> Result<Exit, Failure> {

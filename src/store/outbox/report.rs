@@ -109,10 +109,13 @@ const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, 
 
 /// The edits in order: the open ones, or all. Rows that are not edits are omitted.
 pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>, StoreError> {
+    // Sorted here: in the order of the ids, SQLite would go through the finished edits too.
     let open = if all { String::new() } else { format!(" WHERE o.{OPEN}") };
-    let mut stmt = tx.conn.prepare(&format!("{SELECT}{open} ORDER BY o.id")).doing(DOING)?;
+    let mut stmt = tx.conn.prepare(&format!("{SELECT}{open}")).doing(DOING)?;
     let lines: Vec<Option<EditLine>> = stmt.query_map([], line).and_then(Iterator::collect).doing(DOING)?;
-    Ok(lines.into_iter().flatten().collect())
+    let mut lines: Vec<EditLine> = lines.into_iter().flatten().collect();
+    lines.sort_unstable_by_key(|edit| edit.id);
+    Ok(lines)
 }
 
 /// One edit, with its history; `None` if there is no such row, or it is not an edit.
@@ -187,8 +190,7 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreE
         .conn
         .prepare_cached(
             "SELECT o.id FROM outbox AS o WHERE o.state = 'applied' AND o.finished_at >= ?1 AND o.undoes IS NULL
-           AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.undoes = o.id AND u.state NOT IN ('rejected', 'dropped'))
-         ORDER BY o.id",
+           AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.undoes = o.id AND u.state NOT IN ('rejected', 'dropped'))",
         )
         .and_then(|mut stmt| stmt.query_map([since.to_string()], |row| row.get(0))?.collect())
         .doing(DOING)?;
@@ -198,6 +200,7 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreE
             here.push(edit);
         }
     }
+    here.sort_unstable();
     Ok(here)
 }
 

@@ -2,11 +2,12 @@
 //!
 //! The cost is counted in instructions of SQLite's virtual machine.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rusqlite::TransactionBehavior;
+use rusqlite::trace::{TraceEvent, TraceEventCodes};
 use serde_json::json;
 
 use super::hold_open::{Requests, hold_open_edits};
@@ -112,4 +113,61 @@ async fn operations_on_an_edit_scan_no_finished_ones() {
     let (few, many) = (costs(10).await, costs(2_000).await);
     let grown: Vec<_> = few.iter().filter(|(name, few)| many[*name] > **few + 60).collect();
     assert!(grown.is_empty(), "{grown:?} beside 10 edits grow to {many:?} beside 2,000");
+}
+
+/// What a person decides on edits, by the parts that execute statements: drop, release, and undo.
+const DECISIONS: [(&str, Operation); 14] = [
+    ("the edits", |tx, _, _| report::edits(tx, false).map(drop)),
+    ("the edit", |tx, _, _| report::edit_line(tx, 1).map(drop)),
+    ("its history", |tx, _, _| report::edit(tx, 1).map(drop)),
+    ("edits_of", |tx, id, _| tx.edits_of(CONTACT, id).map(drop)),
+    ("mirrored", |tx, id, _| tx.edits().mirrored(CONTACT, id, &["position"]).map(drop)),
+    ("editable", |tx, _, _| tx.edits().editable(CONTACT).map(drop)),
+    ("give_up_request", |tx, _, _| tx.edits().give_up_request(&[1], true)),
+    ("drop", |tx, _, now| {
+        tx.edits().take_step(1, &EditStep::new(EditState::Queued, EditState::Dropped, "a test"), now).map(drop)
+    }),
+    ("mark_released", |tx, _, now| tx.edits().mark_released(1, now)),
+    ("fix_doubtful_request", |tx, _, _| tx.edits().fix_doubtful_request(1, "{}", "00ff")),
+    ("set_edited_fields", |tx, _, _| tx.edits().set_edited_fields(1, &[].into(), None)),
+    ("was_applied_elsewhere", |tx, _, _| report::was_applied_elsewhere(tx, 1).map(drop)),
+    ("applied_since", |tx, _, now| report::applied_since(tx, now).map(drop)),
+    ("queue", |tx, id, now| queue(tx, id, now).map(drop)),
+];
+
+#[tokio::test]
+async fn statements_of_decisions_scan_no_edits_and_make_no_temporary_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mirror.db");
+    Store::open(&path).unwrap().close().await;
+    let (record, now) = (RecordId::new("c"), Instant::EPOCH);
+    for (name, operation) in DECISIONS {
+        let mut conn = open::editor(&path).unwrap();
+        let executed: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+        let seen = executed.clone();
+        let note = move |event: TraceEvent<'_>| {
+            if let TraceEvent::Stmt(_, sql) = event {
+                seen.lock().unwrap().insert(sql.into());
+            }
+        };
+        conn.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(note)).unwrap();
+        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+        let shapes = table_shapes_of_file::shapes(&tx).unwrap();
+        let rows = RowOrder::new(RequestRegister::default());
+        let tx = MirrorTx::new(tx, shapes, &rows);
+        queue(&tx, &record, now).unwrap();
+        executed.lock().unwrap().clear();
+        operation(&tx, &record, now).unwrap();
+        let executed = std::mem::take(&mut *executed.lock().unwrap());
+        assert!(!executed.is_empty(), "{name}");
+        for sql in executed.iter().filter(|sql| !sql.starts_with("--") && sql.contains("outbox")) {
+            let mut stmt = tx.conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let plan: Vec<String> = stmt.raw_query().mapped(|row| row.get(3)).collect::<rusqlite::Result<_>>().unwrap();
+            let is_slow = |step: &&String| {
+                let scans = ["outbox", "outbox_events", "o", "u", "c", "p"].contains(&step.split(' ').nth(1).unwrap());
+                step.starts_with("SCAN ") && scans && !step.contains("outbox_open") || step.contains("TEMP B-TREE")
+            };
+            assert_eq!(plan.iter().find(is_slow), None, "{name}: {plan:#?} of {sql}");
+        }
+    }
 }
