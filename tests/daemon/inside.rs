@@ -3,6 +3,7 @@
 //! Its loop reads the clock when something happens; a request to the socket that changes nothing triggers that.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use crm_mirror::config::{Environment, Sources};
 use crm_mirror::daemon;
@@ -68,6 +69,17 @@ impl Inside {
 
     pub fn status(&self) -> Value {
         socket::ask(&self.socket, "GET", "/status", b"").with(200).json()
+    }
+
+    /// Runs a verb of the program on the mirror.
+    #[track_caller]
+    pub fn verb(&self, args: &[&str], settings: &[(&str, &str)]) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crm-mirror"));
+        command.args(args).env_clear().current_dir(self.mirror.dir.path());
+        command.env("CRM_MIRROR_DATABASE__PATH", &self.mirror.path).env("CRM_MIRROR_DAEMON__SOCKET", &self.socket);
+        settings.iter().for_each(|(name, value)| _ = command.env(format!("CRM_MIRROR_{name}"), value));
+        let ended = command.output().unwrap();
+        assert!(ended.status.success(), "{args:?}: {}", String::from_utf8_lossy(&ended.stderr));
     }
 
     /// What Prometheus scrapes.

@@ -8,10 +8,14 @@
 mod binary;
 #[path = "../cli/documented.rs"]
 mod documented;
+#[path = "../publish/server.rs"]
+#[allow(dead_code, reason = "these tests use a part of it")]
+mod postgres;
 #[path = "../support/mod.rs"]
 mod support;
 
 mod alerts;
+mod alerts_publish;
 mod control;
 mod days;
 mod disk_errors;

@@ -24,8 +24,8 @@ pub struct StatusContext<'a> {
     pub unit: Option<&'a str>,
     /// The process that writes it now.
     pub writer: Option<u32>,
-    /// Whether the budget is the configured one: a reader may have no configuration.
-    pub knows_budget: bool,
+    /// Why the configured budget is not known: a reader may have no configuration, or one that is invalid.
+    pub unknown_budget: Option<&'a str>,
     /// The time.
     pub now: Instant,
 }
@@ -57,10 +57,9 @@ fn head(status: &MirrorStatus, context: StatusContext<'_>) -> String {
     let _ = writeln!(text, "service  {}", status.base_url.as_deref().map_or("not contacted yet".into(), plain));
     let ru = &status.ru;
     let window = moment(ru.refills_at, now);
-    let _ = if context.knows_budget {
-        writeln!(text, "RU       {} of {} left until {window}", count(ru.left), count(ru.limit))
-    } else {
-        writeln!(text, "RU       {} used in this window; no configuration says how many may be", count(ru.used))
+    let _ = match context.unknown_budget {
+        None => writeln!(text, "RU       {} of {} left until {window}", count(ru.left), count(ru.limit)),
+        Some(why) => writeln!(text, "RU       {} used in this window; {why}", count(ru.used)),
     };
     let _ = writeln!(text, "         a run for changes costs about {}", format::ru(Ru::new(ru.per_run)));
     let _ = match ru.windows_for_details {

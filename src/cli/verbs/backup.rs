@@ -138,7 +138,10 @@ impl From<BackupError> for Failure {
             BackupError::Exists { .. } => {
                 Failure::new(Exit::Usage, error).hint("choose another file, or pass `--force` to replace it")
             }
-            BackupError::Io { .. } => Failure::new(Exit::Storage, error),
+            BackupError::Io { ref path, .. } => {
+                let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+                Failure::new(Exit::Storage, error).hint_at_folder(&folder)
+            }
             BackupError::Damaged { .. } => Failure::new(Exit::Storage, error)
                 .hint("move the mirror away with its -wal and -shm; `crm-mirror sync` creates a new one"),
         }

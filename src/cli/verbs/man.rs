@@ -33,9 +33,10 @@ pub fn run(args: &ManArgs) -> Result<Exit, Failure> {
             let mut command = Cli::command().disable_help_subcommand(true);
             command.build();
             let written = write_pages(command, dir);
-            let failed =
-                |error| Failure::new(Exit::Storage, format!("could not write into {}: {error}", dir.display()));
-            written.map_err(failed)?;
+            written.map_err(|error| {
+                let text = format!("could not write into {}: {error}", dir.display());
+                Failure::new(Exit::Storage, text).hint_at_folder(dir)
+            })?;
         }
     }
     Ok(Exit::Done)

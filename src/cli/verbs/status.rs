@@ -61,7 +61,7 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
         let folder = global.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(FOLDER));
         return status_all::run(folder, args.json);
     }
-    let config = configuration(global, args.database.as_deref())?;
+    let (config, invalid) = configuration(global, args.database.as_deref())?;
     let reading = SystemClock.reading();
     let now = reading.wall;
     let status = match status::read(&config, reading) {
@@ -88,18 +88,21 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
         let fresh = freshness.map(|(_, freshness)| freshness == Freshness::Fresh);
         output::json(&StatusDocument { reply: &reply, daemon_state, writer, fresh })?;
     } else {
-        let (unit, knows_budget) = (config.unit.as_deref(), config.base_url().is_some());
-        let context = StatusContext { daemon: daemon_state, unit, writer, knows_budget, now };
+        let unit = config.unit.as_deref();
+        let none = config.base_url().is_none().then(|| "no configuration says how many may be".into());
+        let unknown_budget = invalid.or(none);
+        let unknown_budget = unknown_budget.as_deref();
+        let context = StatusContext { daemon: daemon_state, unit, writer, unknown_budget, now };
         output::prose(&commands::complete(&status_text::text(&reply, context)))?;
     }
     Ok(freshness.map_or(Exit::Done, |(_, freshness)| freshness.exit()))
 }
 
-/// The configuration; while it is invalid, what is known without it, if there is a mirror: a daemon goes on with the old
-/// one.
-fn configuration(global: &Global, database: Option<&Path>) -> Result<Config, Failure> {
+/// The configuration; while it is invalid, what is known without it, if there is a mirror, and why: a daemon goes on with
+/// the old one.
+fn configuration(global: &Global, database: Option<&Path>) -> Result<(Config, Option<String>), Failure> {
     let error = match global.load_with(database) {
-        Ok(config) => return Ok(config),
+        Ok(config) => return Ok((config, None)),
         Err(error) => error,
     };
     let Ok(mut known) = Config::without_file(&global.sources()) else { return Err(error) };
@@ -110,8 +113,10 @@ fn configuration(global: &Global, database: Option<&Path>) -> Result<Config, Fai
         return Err(error);
     }
     identity::take(&known.database)?;
-    output::note(error.text().trim_end());
-    Ok(known)
+    let text = error.text();
+    output::note(text.trim_end());
+    let why = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    Ok((known, Some(format!("the configuration cannot be read:\n         {why}"))))
 }
 
 /// The lists that must be fresh: those of records, which every run for changes reads.

@@ -19,6 +19,10 @@ use crate::store::publishing::queue::PublishLag;
 /// How late an object may be, by what explains it: nothing, a hold, or a pause and a first copy.
 const LATE: [Duration; 3] = [Duration::from_secs(1800), Duration::from_secs(3600), Duration::from_secs(86_400)];
 
+/// How long an object must be late, and its check: less may pass until the run that is due has ended.
+const LATE_FOR: Duration = Duration::from_secs(300);
+const CHECK_LATE_FOR: Duration = Duration::from_secs(900);
+
 /// How late the check for missing and removed records may be.
 const CHECK_LATE: Duration = Duration::from_secs(21_600);
 
@@ -182,7 +186,7 @@ fn incomplete(status: &MirrorStatus, daemon: Option<&DaemonStatus>, config: &Con
     };
     let names: Vec<&str> = status.mirrored(config).filter(late).map(|object| object.object.as_str()).collect();
     let text = format!("nobody knows whether {} are complete: the check is late", names.join(", "));
-    (!names.is_empty()).then(|| Episode::new(text, config.command("verify")))
+    (!names.is_empty()).then(|| Episode { after: CHECK_LATE_FOR, ..Episode::new(text, config.command("verify")) })
 }
 
 /// How late an object is by its own schedule; `None` if it has none.
@@ -218,7 +222,8 @@ fn stale(status: &MirrorStatus, daemon: Option<&DaemonStatus>, config: &Config, 
         (None, None, Some(trouble)) => (public_reason(trouble.exit), config.command("status")),
         (None, None, None) => ("no run completed", config.command("status")),
     };
-    Some(Episode::new(format!("{} last read {read}: {why}", names.join(", ")), fix))
+    let text = format!("{} last read {read}: {why}", names.join(", "));
+    Some(Episode { after: LATE_FOR, ..Episode::new(text, fix) })
 }
 
 /// Since when each episode lasts, as far as this process has seen it.
@@ -267,15 +272,20 @@ pub(super) struct Notice {
 impl Notice {
     pub(super) fn begins(config: &Config, subject: Subject, episode: &Episode, since: Instant) -> Notice {
         let workspace = config.workspace();
-        let text = format!("crm-mirror {workspace}: {}; fix: {}", episode.text, episode.fix);
+        let text = format!("{}: {}; fix: {}", sender(&workspace), episode.text, episode.fix);
         Notice { workspace, episode: subject, state: "begins", since, text, fix: Some(episode.fix.clone()) }
     }
 
     fn over(config: &Config, subject: Subject, since: Instant) -> Notice {
         let workspace = config.workspace();
-        let text = format!("crm-mirror {workspace}: over: {}", subject.over());
+        let text = format!("{}: over: {}", sender(&workspace), subject.over());
         Notice { workspace, episode: subject, state: "over", since, text, fix: None }
     }
+}
+
+/// Who writes. The configuration file of a single mirror has the name of the program.
+fn sender(workspace: &str) -> String {
+    if workspace == "crm-mirror" { workspace.into() } else { format!("crm-mirror {workspace}") }
 }
 
 /// The messages that are due. An end is told only if `may_end`: a daemon that has just started has not tried yet what
@@ -316,6 +326,11 @@ mod tests {
     fn config() -> Config {
         let (environment, flags) = (Environment::default(), Vec::new());
         Config::load(&Sources { file: None, default_file: "/nowhere".into(), environment, flags }).unwrap()
+    }
+
+    #[test]
+    fn message_names_the_program_once() {
+        assert_eq!(["acme", "crm-mirror"].map(sender), ["crm-mirror acme", "crm-mirror"]);
     }
 
     #[test]

@@ -1,0 +1,124 @@
+//! The alerts about PostgreSQL, with a real server beside a daemon in which time passes. Where Debian's package `postgresql`
+//! is not installed, the tests print a note and pass.
+//!
+//! The daemon looks at the mirror every two seconds of the machine's clock, so each test waits where a publish is due.
+
+use crm_mirror::model::{Object, Resource};
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use crate::alerts::plant_and_wait;
+use crate::inside::Inside;
+use crate::postgres::Postgres;
+use crate::socket;
+
+struct Published {
+    runtime: Runtime,
+    postgres: Postgres,
+    url: String,
+}
+
+impl Published {
+    fn start() -> Option<Published> {
+        let runtime = Runtime::new().unwrap();
+        let postgres = runtime.block_on(Postgres::start())?;
+        let url = postgres.url();
+        Some(Published { runtime, postgres, url })
+    }
+
+    fn settings(&self) -> [(&str, &str); 1] {
+        [("PUBLISH__URL", &self.url)]
+    }
+
+    /// No list is late within a step of an hour.
+    fn hourly(&self) -> [(&str, &str); 2] {
+        [("PUBLISH__URL", &self.url), ("SYNC__SCHEDULE", "0 0 * * * *")]
+    }
+
+    fn run(&self, sql: &str) {
+        self.runtime.block_on(self.postgres.run(sql));
+    }
+
+    /// The server accepts connections or, as while it is restarted, none.
+    fn accept(&self, accepts: bool) {
+        let name = &self.postgres.name;
+        self.runtime.block_on(self.postgres.administer(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS {accepts}")));
+        self.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+             WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        );
+    }
+}
+
+/// Waits until `status` has this value about publishing.
+fn until(inside: &Inside, member: &str, value: u64) {
+    socket::until(member, || (inside.status()["publish"][member] == value).then_some(()));
+}
+
+/// Waits until everything is published and was compared.
+fn compared(inside: &Inside) {
+    socket::until("the comparison", || inside.status()["publish"]["equal_at"].is_string().then_some(()));
+    until(inside, "entries", 0);
+}
+
+fn edit(inside: &Inside, position: &str) {
+    inside.crm.sandbox.with_world(|world| {
+        let id = world.ids(Resource::Contacts)[0].clone();
+        world.edit(Object::Contact, &id, &json!({"position": position}));
+    });
+}
+
+#[test]
+fn postgresql_that_is_away_fires_one_alert() {
+    let Some(published) = Published::start() else { return };
+    let away = |inside: &Inside| {
+        compared(inside);
+        published.accept(false);
+        edit(inside, "Waits");
+    };
+    let mend = |_: &Inside| published.accept(true);
+    plant_and_wait("PostgreSQL is away and something changes", &published.settings(), away, |_, _| {}, mend);
+}
+
+#[test]
+fn postgresql_that_is_away_while_nothing_changes_fires_one_alert() {
+    let Some(published) = Published::start() else { return };
+    let away = |inside: &Inside| {
+        compared(inside);
+        published.accept(false);
+    };
+    let mend = |_: &Inside| published.accept(true);
+    plant_and_wait("PostgreSQL is away and nothing changes", &published.hourly(), away, |_, _| {}, mend);
+}
+
+#[test]
+fn row_that_postgresql_refuses_fires_one_alert() {
+    let Some(published) = Published::start() else { return };
+    let refuse = |inside: &Inside| {
+        compared(inside);
+        published.run("ALTER TABLE crm.contacts ADD CONSTRAINT ours CHECK (position <> 'forbidden')");
+        edit(inside, "forbidden");
+    };
+    let rest = |inside: &Inside, _| until(inside, "refused", 1);
+    let mend = |inside: &Inside| edit(inside, "allowed");
+    plant_and_wait("PostgreSQL refuses a row", &published.settings(), refuse, rest, mend);
+}
+
+#[test]
+fn value_that_somebody_changes_in_postgresql_fires_one_alert() {
+    let Some(published) = Published::start() else { return };
+    let change = |inside: &Inside| {
+        compared(inside);
+        published.run("UPDATE crm.contacts SET name = 'theirs' WHERE id = (SELECT min(id) FROM crm.contacts)");
+    };
+    // The daemon compares once a day.
+    let rest = |inside: &Inside, passed| {
+        if passed > 86_400 {
+            until(inside, "differences", 1);
+        }
+    };
+    let mend = |inside: &Inside| {
+        inside.verb(&["publish", "--verify", "--repair"], &[("PUBLISH__URL", &published.url)]);
+    };
+    plant_and_wait("somebody changes a published value", &published.hourly(), change, rest, mend);
+}
