@@ -178,7 +178,55 @@ fn column_that_is_excluded_later_is_erased() {
     assert_eq!(place.ask(held), "10,9,10,10,10");
 }
 
-/// A reader keeps the file from being rewritten, as a kill after the values were erased does.
+/// SIGKILL at each of the first writes that reach the disk: before, between and after the erasure and the rewrite.
+#[test]
+fn erasure_that_a_kill_interrupts_is_finished_by_the_next_run() {
+    let strace = std::path::Path::new("/usr/bin/strace");
+    if !strace.exists() {
+        println!("SKIPPED: strace is missing");
+        return;
+    }
+    let service = Service::of(world());
+    let before = TestDir::of(&service);
+    before.run("sync").done();
+    // A long value that was replaced stays in free pages.
+    for notes in [format!("{MARKER} ").repeat(2_000), "short".into()] {
+        service.sandbox.with_world(|world| {
+            let ids = world.ids(Resource::Contacts);
+            ids.iter().for_each(|id| _ = world.edit(Object::Contact, id, &json!({"notes": notes})));
+        });
+        before.run("sync").done();
+    }
+    let (mut left, mut erased) = (0, 0);
+    for write in 1..=8 {
+        let place = TestDir::of(&service).set("CRM_MIRROR_SYNC__EXCLUDE", EXCLUDED);
+        std::fs::copy(before.path("mirror.db"), place.path("mirror.db")).unwrap();
+        let program = place.command(&["sync"]);
+        let mut command = std::process::Command::new(strace);
+        command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync"]);
+        command.arg(format!("-einject=fsync,fdatasync:signal=KILL:when={write}")).arg(program.get_program());
+        command.arg("sync").env_clear().current_dir(place.path("."));
+        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        if command.output().unwrap().status.success() {
+            break;
+        }
+        // Looked at in a copy: the last reader that closes the file changes it.
+        let copy = TestDir::of(&service);
+        for name in ["mirror.db", "mirror.db-wal"].into_iter().filter(|name| place.path(name).exists()) {
+            let bytes = std::fs::read(place.path(name)).unwrap();
+            left += usize::from(bytes.windows(MARKER.len()).any(|window| window == MARKER.as_bytes()));
+            std::fs::write(copy.path(name), bytes).unwrap();
+        }
+        let reader = rusqlite::Connection::open(copy.path("mirror.db")).unwrap();
+        let values = "SELECT count(mobile) FROM contacts";
+        erased += usize::from(reader.query_row(values, [], |row| row.get::<_, i64>(0)).unwrap() == 0);
+        place.run("sync").done();
+        assert_nowhere(&place, &[]);
+    }
+    assert!(left > 0 && erased > 0, "no kill came in between: {left}, {erased}");
+}
+
+/// A reader keeps the file from being rewritten.
 #[test]
 fn erasure_that_was_not_finished_is_finished_by_the_next_run() {
     let service = Service::of(world());
