@@ -276,7 +276,7 @@ CREATE TABLE doubts (
 -- these do not.
 CREATE TABLE search_documents (
     docid INTEGER PRIMARY KEY, -- the rowid in contact_search or company_search
-    object_type TEXT NOT NULL, -- contact or company
+    is_company INTEGER NOT NULL, -- 0: of a contact, 1: of a company
     record_id TEXT NOT NULL -- the record's id
 ) STRICT;
 

@@ -110,7 +110,7 @@ async fn filters_use_indexes_and_unneeded_joins_are_skipped() {
         ),
         ("SELECT fields FROM changes WHERE seq > 7 ORDER BY seq", &["INTEGER PRIMARY KEY"], &["SCAN", "TEMP B-TREE"]),
         (
-            "SELECT docid FROM search_documents WHERE object_type = 'contact' AND record_id = 'ct1'",
+            "SELECT docid FROM search_documents WHERE is_company = 0 AND record_id = 'ct1'",
             &["search_documents_by_record"],
             &["SCAN"],
         ),

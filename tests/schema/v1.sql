@@ -790,7 +790,7 @@ INSERT INTO mirror_columns VALUES('removed_records','object_type',0,NULL,NULL,'t
 INSERT INTO mirror_columns VALUES('removed_records','record',3,NULL,NULL,'text','mirror','the last known record, a JSON object by column');
 INSERT INTO mirror_columns VALUES('removed_records','removed_at',2,NULL,NULL,'text','mirror','when the removal was confirmed, UTC');
 INSERT INTO mirror_columns VALUES('search_documents','docid',0,NULL,NULL,'integer','mirror','the rowid in contact_search or company_search');
-INSERT INTO mirror_columns VALUES('search_documents','object_type',1,NULL,NULL,'text','mirror','contact or company');
+INSERT INTO mirror_columns VALUES('search_documents','is_company',1,NULL,NULL,'integer','mirror','0: of a contact, 1: of a company');
 INSERT INTO mirror_columns VALUES('search_documents','record_id',2,NULL,NULL,'text','mirror','the record''s id');
 INSERT INTO mirror_columns VALUES('select_labels','column_name',2,NULL,NULL,'text','mirror','the column that holds the values');
 INSERT INTO mirror_columns VALUES('select_labels','field_key',1,NULL,NULL,'text','mirror','the definition''s key');
@@ -839,16 +839,16 @@ INSERT INTO state VALUES('changes:company','{"watermark":"2026-03-04T11:00:00.00
 INSERT INTO state VALUES('changes:contact','{"watermark":"2026-03-04T13:00:00.000000000Z","served_at":"2026-03-04T13:00:00.000000000Z","walk":null}');
 INSERT INTO state VALUES('copied:company','true');
 INSERT INTO state VALUES('copied:contact','true');
-INSERT INTO state VALUES('derived','"1-d3db782e"');
+INSERT INTO state VALUES('derived','"1-cc1adaa4"');
 INSERT INTO state VALUES('evidence:company','{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true,"open":0,"complete":{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true},"withdrawn":false}');
 INSERT INTO state VALUES('evidence:contact','{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true,"open":0,"complete":{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true},"withdrawn":false}');
-INSERT INTO state VALUES('filled:company','{"filled":["cf_43bceaba8a76","cf_5049ec25924c","cf_5cd6ed909a22","cf_6963eefba1f8","cf_75f0f066a9ce","cf_ca036b700e61","cf_d6906cdb1637","cf_e31d6e461e0d","cf_efaa6fb125e3"],"made":[]}');
-INSERT INTO state VALUES('filled:contact','{"filled":["cf_08c47287358f","cf_155173f23d65","cf_21de755d453b","cf_2e6b76c84d11","cf_3af8783354e7","cf_4785799e5cbd","cf_827df1d1b1a4","cf_8f0af33cb97a","cf_9b97f4a7c150","cf_a824f612c926","cf_b4b1f77dd0fc","cf_c13ef8e8d8d2"],"made":[]}');
+INSERT INTO state VALUES('filled:company','{"filled":["cf_43bceaba8a76","cf_5049ec25924c","cf_5cd6ed909a22","cf_6963eefba1f8","cf_75f0f066a9ce","cf_ca036b700e61","cf_d6906cdb1637","cf_e31d6e461e0d","cf_efaa6fb125e3"],"made":[],"standard_unread":false}');
+INSERT INTO state VALUES('filled:contact','{"filled":["cf_08c47287358f","cf_155173f23d65","cf_21de755d453b","cf_2e6b76c84d11","cf_3af8783354e7","cf_4785799e5cbd","cf_827df1d1b1a4","cf_8f0af33cb97a","cf_9b97f4a7c150","cf_a824f612c926","cf_b4b1f77dd0fc","cf_c13ef8e8d8d2"],"made":[],"standard_unread":false}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"d864656d9c774dfaa913dec5ea056c09","before":"0ddde19068864a9a82b63f12e32eaddd","file":{"inode":10788897,"born":"1795749956123235643","device":65024,"booted":1795718030}}');
+INSERT INTO state VALUES('last_writer','{"nonce":"2ac11f6aaaf04fcc8770d7b2c521e3ef","before":"09e6770127a840dd8a6089f960c22f7b","file":{"inode":10027011,"born":"1795763227641313246","device":65024,"booted":1795718029}}');
 INSERT INTO state VALUES('layout','3');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]]}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
@@ -876,18 +876,18 @@ CREATE TABLE doubts (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE search_documents (
     docid INTEGER PRIMARY KEY, -- the rowid in contact_search or company_search
-    object_type TEXT NOT NULL, -- contact or company
+    is_company INTEGER NOT NULL, -- 0: of a contact, 1: of a company
     record_id TEXT NOT NULL -- the record's id
 ) STRICT;
-INSERT INTO search_documents VALUES(1,'contact','ct_1e15e67972f4');
-INSERT INTO search_documents VALUES(2,'contact','ct_04fbe3a36348');
-INSERT INTO search_documents VALUES(3,'contact','ct_1188e50e6b1e');
-INSERT INTO search_documents VALUES(4,'contact','ct_8b426458e733');
-INSERT INTO search_documents VALUES(5,'contact','ct_97cf65c3ef09');
-INSERT INTO search_documents VALUES(6,'contact','ct_a45c672ef6df');
-INSERT INTO search_documents VALUES(7,'company','co_372fe94f82a0');
-INSERT INTO search_documents VALUES(8,'company','co_2aa2e7e47aca');
-INSERT INTO search_documents VALUES(9,'company','co_b0e96899feb5');
+INSERT INTO search_documents VALUES(1,0,'ct_1e15e67972f4');
+INSERT INTO search_documents VALUES(2,0,'ct_04fbe3a36348');
+INSERT INTO search_documents VALUES(3,0,'ct_1188e50e6b1e');
+INSERT INTO search_documents VALUES(4,0,'ct_8b426458e733');
+INSERT INTO search_documents VALUES(5,0,'ct_97cf65c3ef09');
+INSERT INTO search_documents VALUES(6,0,'ct_a45c672ef6df');
+INSERT INTO search_documents VALUES(7,1,'co_372fe94f82a0');
+INSERT INTO search_documents VALUES(8,1,'co_2aa2e7e47aca');
+INSERT INTO search_documents VALUES(9,1,'co_b0e96899feb5');
 PRAGMA writable_schema=ON;
 INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql)VALUES('table','contact_search','contact_search',0,'CREATE VIRTUAL TABLE contact_search USING fts5 (
     record_id UNINDEXED, -- the contact''s id, for joins; not searched
@@ -1329,7 +1329,9 @@ SELECT RAISE(ABORT, 'a contact cannot be removed here: the service can only upda
 CREATE TRIGGER contacts_full_set_position INSTEAD OF UPDATE OF position ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'position: SQLite keeps only 15 digits of this number; write it in quotes, as in position = ''12.50''') WHERE typeof(NEW.position) = 'real';
 SELECT RAISE(ABORT, 'position takes text without the character U+0000; NULL clears it') WHERE NEW.position IS NOT OLD.position AND NOT coalesce(CASE WHEN instr(NEW.position, char(0)) > 0 THEN 0 WHEN NEW.position IS NULL THEN 1 ELSE typeof(NEW.position) IN ('text', 'integer') END, 0);
-SELECT RAISE(ABORT, 'position is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.position IS NOT OLD.position AND 0;
+SELECT RAISE(ABORT, 'position is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.position IS NOT OLD.position AND (0 OR OLD.position IS NULL AND EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.standard_unread') AS f
+    WHERE s.name = 'filled:contact' AND f.value = 1));
 SELECT RAISE(ABORT, 'position is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.position IS NOT OLD.position AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.position') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.position') IS NOT NULL);
 INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('position', 0, -1,
   json_array(OLD.position, CASE WHEN nullif(CAST(NEW.position AS TEXT), '') IS nullif(OLD.position, '') THEN OLD.position ELSE CAST(NEW.position AS TEXT) END));
@@ -1337,7 +1339,9 @@ END;
 CREATE TRIGGER contacts_full_set_industry INSTEAD OF UPDATE OF industry ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'industry: SQLite keeps only 15 digits of this number; write it in quotes, as in industry = ''12.50''') WHERE typeof(NEW.industry) = 'real';
 SELECT RAISE(ABORT, 'industry takes text without the character U+0000; NULL clears it') WHERE NEW.industry IS NOT OLD.industry AND NOT coalesce(CASE WHEN instr(NEW.industry, char(0)) > 0 THEN 0 WHEN NEW.industry IS NULL THEN 1 ELSE typeof(NEW.industry) IN ('text', 'integer') END, 0);
-SELECT RAISE(ABORT, 'industry is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.industry IS NOT OLD.industry AND OLD.fetched_at IS NULL;
+SELECT RAISE(ABORT, 'industry is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.industry IS NOT OLD.industry AND (OLD.fetched_at IS NULL OR OLD.industry IS NULL AND EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.standard_unread') AS f
+    WHERE s.name = 'filled:contact' AND f.value = 1));
 SELECT RAISE(ABORT, 'industry is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.industry IS NOT OLD.industry AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.industry') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.industry') IS NOT NULL);
 INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('industry', NOT OLD.details_current, -1,
   json_array(OLD.industry, CASE WHEN nullif(CAST(NEW.industry AS TEXT), '') IS nullif(OLD.industry, '') THEN OLD.industry ELSE CAST(NEW.industry AS TEXT) END));
@@ -1345,7 +1349,9 @@ END;
 CREATE TRIGGER contacts_full_set_language INSTEAD OF UPDATE OF language ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'language: SQLite keeps only 15 digits of this number; write it in quotes, as in language = ''12.50''') WHERE typeof(NEW.language) = 'real';
 SELECT RAISE(ABORT, 'language takes text without the character U+0000; NULL clears it') WHERE NEW.language IS NOT OLD.language AND NOT coalesce(CASE WHEN instr(NEW.language, char(0)) > 0 THEN 0 WHEN NEW.language IS NULL THEN 1 ELSE typeof(NEW.language) IN ('text', 'integer') END, 0);
-SELECT RAISE(ABORT, 'language is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.language IS NOT OLD.language AND OLD.fetched_at IS NULL;
+SELECT RAISE(ABORT, 'language is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.language IS NOT OLD.language AND (OLD.fetched_at IS NULL OR OLD.language IS NULL AND EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.standard_unread') AS f
+    WHERE s.name = 'filled:contact' AND f.value = 1));
 SELECT RAISE(ABORT, 'language is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.language IS NOT OLD.language AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.language') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.language') IS NOT NULL);
 INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('language', NOT OLD.details_current, -1,
   json_array(OLD.language, CASE WHEN nullif(CAST(NEW.language AS TEXT), '') IS nullif(OLD.language, '') THEN OLD.language ELSE CAST(NEW.language AS TEXT) END));
@@ -1353,7 +1359,9 @@ END;
 CREATE TRIGGER contacts_full_set_timezone INSTEAD OF UPDATE OF timezone ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'timezone: SQLite keeps only 15 digits of this number; write it in quotes, as in timezone = ''12.50''') WHERE typeof(NEW.timezone) = 'real';
 SELECT RAISE(ABORT, 'timezone takes text without the character U+0000; NULL clears it') WHERE NEW.timezone IS NOT OLD.timezone AND NOT coalesce(CASE WHEN instr(NEW.timezone, char(0)) > 0 THEN 0 WHEN NEW.timezone IS NULL THEN 1 ELSE typeof(NEW.timezone) IN ('text', 'integer') END, 0);
-SELECT RAISE(ABORT, 'timezone is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.timezone IS NOT OLD.timezone AND OLD.fetched_at IS NULL;
+SELECT RAISE(ABORT, 'timezone is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.timezone IS NOT OLD.timezone AND (OLD.fetched_at IS NULL OR OLD.timezone IS NULL AND EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.standard_unread') AS f
+    WHERE s.name = 'filled:contact' AND f.value = 1));
 SELECT RAISE(ABORT, 'timezone is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.timezone IS NOT OLD.timezone AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.timezone') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.timezone') IS NOT NULL);
 INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('timezone', NOT OLD.details_current, -1,
   json_array(OLD.timezone, CASE WHEN nullif(CAST(NEW.timezone AS TEXT), '') IS nullif(OLD.timezone, '') THEN OLD.timezone ELSE CAST(NEW.timezone AS TEXT) END));
@@ -1361,7 +1369,9 @@ END;
 CREATE TRIGGER contacts_full_set_notes INSTEAD OF UPDATE OF notes ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'notes: SQLite keeps only 15 digits of this number; write it in quotes, as in notes = ''12.50''') WHERE typeof(NEW.notes) = 'real';
 SELECT RAISE(ABORT, 'notes takes text without the character U+0000; NULL clears it') WHERE NEW.notes IS NOT OLD.notes AND NOT coalesce(CASE WHEN instr(NEW.notes, char(0)) > 0 THEN 0 WHEN NEW.notes IS NULL THEN 1 ELSE typeof(NEW.notes) IN ('text', 'integer') END, 0);
-SELECT RAISE(ABORT, 'notes is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.notes IS NOT OLD.notes AND OLD.fetched_at IS NULL;
+SELECT RAISE(ABORT, 'notes is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.notes IS NOT OLD.notes AND (OLD.fetched_at IS NULL OR OLD.notes IS NULL AND EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.standard_unread') AS f
+    WHERE s.name = 'filled:contact' AND f.value = 1));
 SELECT RAISE(ABORT, 'notes is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.notes IS NOT OLD.notes AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.notes') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.notes') IS NOT NULL);
 INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('notes', NOT OLD.details_current, -1,
   json_array(OLD.notes, CASE WHEN nullif(CAST(NEW.notes AS TEXT), '') IS nullif(OLD.notes, '') THEN OLD.notes ELSE CAST(NEW.notes AS TEXT) END));
@@ -1624,7 +1634,9 @@ CREATE TRIGGER companies_full_set_industry INSTEAD OF UPDATE OF industry ON comp
 SELECT RAISE(ABORT, 'industry: SQLite keeps only 15 digits of this number; write it in quotes, as in industry = ''12.50''') WHERE typeof(NEW.industry) = 'real';
 SELECT RAISE(ABORT, 'industry takes text with a character that is not white space; NULL clears it') WHERE NEW.industry IS NOT OLD.industry AND NOT coalesce(CASE WHEN instr(NEW.industry, char(0)) > 0 THEN 0 WHEN NEW.industry IS NULL THEN 1 ELSE typeof(NEW.industry) IN ('text', 'integer') AND trim(NEW.industry, char(9, 10, 11, 12, 13, 32, 133, 160, 5760, 8192, 8193, 8194, 8195, 8196, 8197, 8198, 8199, 8200, 8201,
     8202, 8232, 8233, 8239, 8287, 12288)) <> '' END, 0);
-SELECT RAISE(ABORT, 'industry is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.industry IS NOT OLD.industry AND 0;
+SELECT RAISE(ABORT, 'industry is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.industry IS NOT OLD.industry AND (0 OR OLD.industry IS NULL AND EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.standard_unread') AS f
+    WHERE s.name = 'filled:company' AND f.value = 1));
 SELECT RAISE(ABORT, 'industry is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.industry IS NOT OLD.industry AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.industry') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.industry') IS NOT NULL);
 INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('industry', 0, -1,
   json_array(OLD.industry, CASE WHEN nullif(CAST(NEW.industry AS TEXT), '') IS nullif(OLD.industry, '') THEN OLD.industry ELSE CAST(NEW.industry AS TEXT) END));
@@ -1825,7 +1837,7 @@ CREATE INDEX contacts_by_email ON contacts (email);
 CREATE INDEX contacts_by_last_interaction_at ON contacts (last_interaction_at);
 CREATE INDEX changes_by_record ON changes (record_id, object_type, seq);
 CREATE INDEX custom_multi_values_by_value ON custom_multi_values (object_type, field_key, value);
-CREATE UNIQUE INDEX search_documents_by_record ON search_documents (object_type, record_id);
+CREATE UNIQUE INDEX search_documents_by_record ON search_documents (is_company, record_id);
 CREATE INDEX changes_by_time ON changes (object_type, seen_at);
 CREATE INDEX ix_contacts_cf_birthday ON contacts (cf_birthday);
 CREATE INDEX ix_contacts_cf_lifetime_value_num ON contacts (cf_lifetime_value_num);

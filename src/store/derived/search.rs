@@ -29,6 +29,11 @@ use crate::store::tx::DerivedTx;
 
 const DOING: &str = "keep the search index";
 
+/// Which of the two objects a document is of: a 0 or a 1 takes no byte in a row, nor in the index.
+fn is_company(object: Object) -> i64 {
+    i64::from(object == Object::Company)
+}
+
 /// What is wrong with the index of an object, as far as a few counts and one search show it; `None` also if there is
 /// none yet.
 pub(in crate::store) fn search_damage(tx: &ReadTx<'_>, object: Object) -> Result<Option<String>, StoreError> {
@@ -57,7 +62,7 @@ pub(in crate::store) fn search_damage(tx: &ReadTx<'_>, object: Object) -> Result
         // No term is smaller, of words or of sequences of three characters: every segment is read from its first page on.
         count(&format!("SELECT count(*) FROM (SELECT 1 FROM {search} WHERE {search} MATCH '0 OR \"   \"' LIMIT 1)"))?;
         let documents = [
-            count(&format!("SELECT count(*) FROM search_documents WHERE object_type = '{object}'"))?,
+            count(&format!("SELECT count(*) FROM search_documents WHERE is_company = {}", is_company(object)))?,
             count(&format!("SELECT count(*) FROM {search}_docsize"))?,
             count(&format!("SELECT count(*) FROM {search}_content"))?,
         ];
@@ -148,8 +153,8 @@ impl DerivedTx<'_> {
             let docid: Option<i64> = self
                 .tx
                 .conn
-                .prepare_cached("SELECT docid FROM search_documents WHERE object_type = ?1 AND record_id = ?2")
-                .and_then(|mut stmt| stmt.query_row([object.as_str(), id], |row| row.get(0)).optional())
+                .prepare_cached("SELECT docid FROM search_documents WHERE is_company = ?1 AND record_id = ?2")
+                .and_then(|mut stmt| stmt.query_row(params![is_company(object), id], |row| row.get(0)).optional())
                 .doing(DOING)?;
             match docid {
                 Some(docid) => {
@@ -201,7 +206,7 @@ impl DerivedTx<'_> {
         id: &str,
         columns: Vec<Value>,
     ) -> Result<(), StoreError> {
-        self.run("INSERT INTO search_documents (object_type, record_id) VALUES (?1, ?2)", &[&object.as_str(), &id])?;
+        self.run("INSERT INTO search_documents (is_company, record_id) VALUES (?1, ?2)", &[&is_company(object), &id])?;
         let docid = self.tx.conn.last_insert_rowid();
         let values = [docid.into(), id.to_string().into()].into_iter().chain(columns);
         self.tx
@@ -237,18 +242,21 @@ impl DerivedTx<'_> {
     fn build_search(&self, object: Object, document: &Document) -> Result<(), StoreError> {
         // Documents of an index with an unknown form.
         self.tx.conn.execute(&format!("DELETE FROM {}", document.table), []).doing(DOING)?;
-        self.tx.conn.execute("DELETE FROM search_documents WHERE object_type = ?1", [object.as_str()]).doing(DOING)?;
+        self.tx
+            .conn
+            .execute("DELETE FROM search_documents WHERE is_company = ?1", [is_company(object)])
+            .doing(DOING)?;
         let before: i64 = self
             .tx
             .conn
             .query_row("SELECT coalesce(max(docid), 0) FROM search_documents", [], |row| row.get(0))
             .doing(DOING)?;
         let map = format!(
-            "INSERT INTO search_documents (docid, object_type, record_id)
+            "INSERT INTO search_documents (docid, is_company, record_id)
              SELECT ?1 + rowid, ?2, id FROM {} ORDER BY rowid",
             object.table()
         );
-        self.tx.conn.execute(&map, params![before, object.as_str()]).doing(DOING)?;
+        self.tx.conn.execute(&map, params![before, is_company(object)]).doing(DOING)?;
         let mut records = self.tx.conn.prepare(&document.select_all).doing(DOING)?;
         let mut insert = self.tx.conn.prepare(&document.insert).doing(DOING)?;
         let mut columns = document.blank();
@@ -276,11 +284,11 @@ impl DerivedTx<'_> {
                 .tx
                 .conn
                 .prepare_cached(
-                    "SELECT docid, record_id FROM search_documents WHERE docid > ?1 AND +object_type = ?2
+                    "SELECT docid, record_id FROM search_documents WHERE docid > ?1 AND +is_company = ?2
                      ORDER BY docid LIMIT 1",
                 )
                 .and_then(|mut stmt| {
-                    stmt.query_row(params![last, object.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+                    stmt.query_row(params![last, is_company(object)], |row| Ok((row.get(0)?, row.get(1)?))).optional()
                 })
                 .doing(DOING)?;
             let Some((docid, id)) = next else { return Ok(()) };
