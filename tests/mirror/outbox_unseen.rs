@@ -13,7 +13,7 @@ use crate::support::cases::Cases;
 use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror, noon};
 use crate::unseen_cases::{Author, Case, Column, CopyKind, Knowledge, Theirs, cases, columns_of};
-use crm_mirror::model::{DataType, EditState, Instant, RecordId, is_unknown};
+use crm_mirror::model::{DataType, EditState, Instant, Object, RecordId, is_unknown};
 use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::user_decisions::{self, DecideError, Decision};
 use crm_mirror::outbox::{EditRequest, EditSource, queue};
@@ -357,4 +357,35 @@ for_each_knowledge! {
     excluded: Excluded, 30;
     no_longer_excluded: NoLongerExcluded, 80;
     former: Former, 60;
+}
+
+#[tokio::test]
+async fn empty_field_that_was_excluded_can_be_edited_once_every_record_was_read() {
+    let mut world = World::new(noon());
+    world.create(Object::Contact, &json!({"id": "a", "name": "Ann", "position": "Head of Procurement"}));
+    world.create(Object::Contact, &json!({"id": "b", "name": "Bob"}));
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.write_back = true;
+    mirror.views = Some(ViewOptions { exclude: vec!["contacts.position".into()], ..ViewOptions::default() });
+    mirror.sync(&crm).await;
+    mirror.views = Some(ViewOptions::default());
+    let (store, engine) = mirror.open(&crm, None).await.unwrap();
+    drop(engine);
+    store.close().await;
+    let edit = |id: &str| {
+        let sql = format!("UPDATE contacts_full SET position = 'Buyer' WHERE id = '{id}'");
+        rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&sql)
+    };
+    for id in ["a", "b"] {
+        let refused = edit(id).unwrap_err().to_string();
+        assert!(refused.contains("position is unknown in one of these rows"), "{refused}");
+    }
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+    edit("b").unwrap();
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    let position =
+        |id: &str| crm.sandbox.with_world(|world| world.detail_json(Object::Contact, id)).unwrap()["position"].clone();
+    assert_eq!((position("a"), position("b")), (json!("Head of Procurement"), json!("Buyer")));
 }

@@ -196,7 +196,7 @@ fn reply() -> impl Strategy<Value = Option<Reply>> {
 /// The cases of one state of knowledge, whatever else happens.
 pub fn cases(knowledge: Knowledge) -> impl Strategy<Value = Case> {
     let is_about = move |column: &Column| {
-        let only_custom = matches!(knowledge, Knowledge::NewField | Knowledge::Retyped | Knowledge::NoLongerExcluded);
+        let only_custom = matches!(knowledge, Knowledge::NewField | Knowledge::Retyped);
         column.is_custom() || !only_custom
     };
     let of = |object| (Just(object), prop::sample::select(columns_of(object).to_vec()));

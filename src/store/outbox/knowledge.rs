@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OptionalExtension};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::model::catalogue::Object;
@@ -24,11 +24,18 @@ use crate::store::table_shapes::Shapes;
 /// The object with custom values.
 const CUSTOM: &str = "customFields";
 
-/// The definitions whose columns hold every value.
-#[derive(Default, Deserialize)]
+/// The definitions whose columns hold every value, and whether those of standard fields may lack some: fields that were
+/// excluded are mirrored again, and the sweep that reads them has not ended.
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
-struct Filled {
+pub(in crate::store) struct Filled {
     filled: BTreeSet<RecordId>,
+    standard_unread: bool,
+}
+
+impl Filled {
+    /// What is known of an object whose records are all read again.
+    pub(in crate::store) const UNREAD: Filled = Filled { filled: BTreeSet::new(), standard_unread: true };
 }
 
 /// What is in a row of one of a record's tables.
@@ -89,7 +96,7 @@ pub(in crate::store) fn mirrored(
     let details_current = of_detail.as_ref().is_some_and(|detail| detail.etag() == version);
     let mut known =
         MirroredRecord { etag: version.as_str().map(Etag::from), details_current, ..MirroredRecord::default() };
-    let mut filled: Option<Filled> = None;
+    let filled: Filled = read_state(conn, &StateKey::BackFilledFields(object))?.unwrap_or_default();
     for column in columns {
         let place = |shape: &Shape| shape.place(column).map(|place| shape.columns[place].source);
         let (source, is_of_detail) = match (place(&list), place(&detail)) {
@@ -103,13 +110,9 @@ pub(in crate::store) fn mirrored(
         };
         let value = value.map(json).unwrap_or_default();
         let (wire, is_complete) = match source {
-            Source::Field(index) => (object.fields()[index].wire.to_string(), true),
+            Source::Field(index) => (object.fields()[index].wire.to_string(), !filled.standard_unread),
             Source::Slot(slot) => {
                 let field = &shapes.layout.of(object).fields()[slot];
-                let filled = match &mut filled {
-                    Some(filled) => filled,
-                    None => filled.insert(read_state(conn, &StateKey::BackFilledFields(object))?.unwrap_or_default()),
-                };
                 (format!("{CUSTOM}.{}", field.key.as_str()), filled.filled.contains(&field.definition))
             }
             _ => continue,
@@ -146,16 +149,19 @@ fn key_literals(key: &str) -> String {
 /// The condition, in a trigger, that NULL in the column does not mean that the service has no value.
 pub(super) fn unread(field: &Editable, definition: &str) -> String {
     let not_read = if field.detail_only() { "OLD.fetched_at IS NULL" } else { "0" };
-    match &field.target {
-        EditTarget::Standard(_) => not_read.into(),
-        EditTarget::Custom(_) => format!(
-            "({not_read} OR OLD.{} IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{{}}' END, '$.filled') AS f
-    WHERE s.name = '{}' AND f.value = {definition}))",
-            field.column,
-            StateKey::BackFilledFields(field.object),
-        ),
-    }
+    let has = |member: &str, value: &str| {
+        format!(
+            "EXISTS (SELECT 1 FROM state AS s,
+    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{{}}' END, '$.{member}') AS f
+    WHERE s.name = '{}' AND f.value = {value})",
+            StateKey::BackFilledFields(field.object)
+        )
+    };
+    let is_incomplete = match &field.target {
+        EditTarget::Standard(_) => has("standard_unread", "1"),
+        EditTarget::Custom(_) => format!("NOT {}", has("filled", definition)),
+    };
+    format!("({not_read} OR OLD.{} IS NULL AND {is_incomplete})", field.column)
 }
 
 /// The condition, in a trigger, that the service has a value that does not fit the column.

@@ -1,5 +1,5 @@
 //! What a change of `sync.exclude` does to the values that are stored: those of a field that was excluded leave every table,
-//! and a field that is mirrored again is read again.
+//! and a field that is mirrored again is read again: until then its NULL means nothing, and is not edited.
 
 use rusqlite::params;
 
@@ -12,6 +12,7 @@ use crate::store::custom::rows::layout;
 use crate::store::derived::options::ViewOptions;
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::OPEN;
+use crate::store::outbox::knowledge::Filled;
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
 use crate::store::tx::CustomTx;
@@ -134,14 +135,18 @@ impl CustomTx<'_> {
 
     /// Reads every record of an object again: nothing is known of a field that was excluded.
     fn read_again(&self, object: Object) -> Result<(), StoreError> {
-        for key in [StateKey::Sweep(object), StateKey::BackFilledFields(object), StateKey::Evidence(object)] {
-            self.tx.clear_state(&key)?;
-        }
+        self.tx.clear_state(&StateKey::Sweep(object))?;
+        self.tx.clear_state(&StateKey::Evidence(object))?;
+        self.tx.clear_state(&StateKey::BackFilledFields(object))?;
         self.tx.clear_slices(object)?;
         self.tx.clear_fill_walks(object)?;
         self.clear_filled(object)?;
         self.tx.knowledge().make_details_due(object, None)?;
-        if self.tx.is_empty(object)? { Ok(()) } else { self.tx.set_state(&StateKey::WantedSweep(object), &true) }
+        if self.tx.is_empty(object)? {
+            return Ok(());
+        }
+        self.tx.set_state(&StateKey::BackFilledFields(object), &Filled::UNREAD)?;
+        self.tx.set_state(&StateKey::WantedSweep(object), &true)
     }
 }
 

@@ -19,6 +19,8 @@ pub(in crate::sync) struct BackFilledFields {
     filled: BTreeSet<RecordId>,
     /// Those whose columns were made empty and are not complete yet: all that they hold was read since.
     made: BTreeSet<RecordId>,
+    /// Whether standard fields that were excluded are mirrored again and not read yet. A sweep reads them.
+    standard_unread: bool,
 }
 
 impl BackFilledFields {
@@ -100,7 +102,20 @@ impl BackFilledFields {
         let layout = tx.layout();
         let filled: BTreeSet<RecordId> =
             layout.of(object).fields().iter().map(|field| field.definition.clone()).collect();
-        BackFilledFields { filled, made: BTreeSet::new() }.store(tx, object)
+        BackFilledFields { filled, ..BackFilledFields::default() }.store(tx, object)
+    }
+
+    /// Notes that a sweep has ended, which completes these columns and those of all standard fields.
+    pub(in crate::sync) fn mark_swept(
+        tx: &MirrorTx<'_>,
+        object: Object,
+        fields: &BTreeSet<RecordId>,
+    ) -> Result<(), StoreError> {
+        let known = BackFilledFields::load(tx, object)?;
+        if known.standard_unread {
+            BackFilledFields { standard_unread: false, ..known }.store(tx, object)?;
+        }
+        BackFilledFields::mark_filled(tx, object, fields)
     }
 
     /// Notes that columns are complete.

@@ -248,6 +248,6 @@ pub(in crate::sync) fn end_sweep(
     let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
     let open = open + sweep.left_out;
     tx.set_state(&Evidence::entry(object), &Evidence::after(before, sweep.began, true, open))?;
-    BackFilledFields::mark_filled(tx, object, &sweep.fills)?;
+    BackFilledFields::mark_swept(tx, object, &sweep.fills)?;
     Sweep::clear(tx, object)
 }
