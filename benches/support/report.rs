@@ -35,6 +35,12 @@ pub fn at_most(what: &str, (figure, processor): (f64, f64), most: f64) {
     println!("  {what}: {figure:.2}, of processor time {processor:.2} (aim: at most {most:.2}; {word})");
 }
 
+/// Whether a figure is as small as it should be.
+pub fn is_at_most(what: &str, figure: f64, most: f64) {
+    let word = if figure <= most { "met" } else { "MISSED" };
+    println!("  {what}: {figure:.2} (aim: at most {most:.2}; {word})");
+}
+
 /// Whether a figure is as large as it should be.
 pub fn at_least(what: &str, figure: f64, least: f64) {
     let word = if figure >= least { "met" } else { "MISSED" };

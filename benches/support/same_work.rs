@@ -16,7 +16,7 @@ const TABLES: &str = "
     CREATE TABLE changes (
         seq INTEGER PRIMARY KEY AUTOINCREMENT, object_type TEXT NOT NULL, record_id TEXT NOT NULL, kind TEXT NOT NULL,
         fields TEXT NOT NULL, seen_at TEXT NOT NULL) STRICT;
-    CREATE TABLE search_documents (docid INTEGER PRIMARY KEY, object_type TEXT NOT NULL, record_id TEXT NOT NULL) STRICT;
+    CREATE TABLE search_documents (docid INTEGER PRIMARY KEY, is_company INTEGER NOT NULL, record_id TEXT NOT NULL) STRICT;
     CREATE VIRTUAL TABLE contact_search USING fts5 (
         record_id UNINDEXED, name, email, company, position, custom, tokenize = 'unicode61 remove_diacritics 2');";
 
@@ -25,7 +25,7 @@ const BUILD: [&str; 6] = [
     "INSERT INTO custom_multi_values
      SELECT 'contact', r.id, 'topics', v.key, v.value FROM contacts AS r, json_each(r.cf_topics) AS v
      WHERE r.cf_topics IS NOT NULL ORDER BY +r.id, v.key",
-    "INSERT INTO search_documents SELECT rowid, 'contact', id FROM contacts ORDER BY rowid",
+    "INSERT INTO search_documents SELECT rowid, 0, id FROM contacts ORDER BY rowid",
     "INSERT INTO contact_search (rowid, record_id, name, email, company, position, custom)
      SELECT rowid, id, name, email, company, position, concat_ws(char(10), cf_nickname, cf_customer_ref)
      FROM contacts ORDER BY rowid",
@@ -69,7 +69,7 @@ pub fn follow(
             "UPDATE contact_search SET (name, email, company, position, custom) =
                  (SELECT name, email, company, position, concat_ws(char(10), cf_nickname, cf_customer_ref)
                   FROM contacts WHERE id = ?1)
-             WHERE rowid = (SELECT docid FROM search_documents WHERE object_type = 'contact' AND record_id = ?1)",
+             WHERE rowid = (SELECT docid FROM search_documents WHERE is_company = 0 AND record_id = ?1)",
         )?
         .execute([id])?;
     }

@@ -89,8 +89,7 @@ pub fn differences(conn: &Connection) -> Vec<String> {
             conn,
             &format!(
                 "SELECT count(*) FROM {table} s JOIN search_documents m ON m.docid = s.rowid
-                 AND m.record_id = s.record_id AND m.is_company = {}",
-                i32::from(object == Object::Company)
+                 AND m.record_id = s.record_id AND m.is_company = ('{object}' = 'company')"
             ),
         );
         if mapped[0][0] != Value::Integer(expected.len() as i64) {
