@@ -11,9 +11,10 @@ use super::error::ConnectFailure;
 /// The failure that an immediate retry would not change, if it is one.
 pub(super) fn connect_failure(error: &(dyn Error + 'static)) -> Option<ConnectFailure> {
     let causes = || std::iter::successors(Some(error), |error| cause(*error));
-    let is_tls = |error: &(dyn Error + 'static)| error.is::<rustls::Error>();
-    if causes().any(is_tls) {
-        return Some(ConnectFailure::Certificate);
+    match causes().find_map(|error| error.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidMessage(_)) => return Some(ConnectFailure::NoTls),
+        Some(_) => return Some(ConnectFailure::Certificate),
+        None => {}
     }
     if causes().any(|error| error.to_string().contains("proxy authorization required")) {
         return Some(ConnectFailure::ProxyLogin);
@@ -46,10 +47,12 @@ mod tests {
     #[test]
     fn certificate_errors_and_unknown_hosts_are_permanent() {
         let expired = rustls::Error::InvalidCertificate(rustls::CertificateError::Expired);
+        let plain = rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType);
         let resolver = |text: &'static str| WrappedError { text: "dns error", source: io::Error::other(text) };
         let wrapped = |source| WrappedError { text: "client error (Connect)", source };
         for (error, failure) in [
             (wrapped(io::Error::other(expired)), Some(ConnectFailure::Certificate)),
+            (wrapped(io::Error::other(plain)), Some(ConnectFailure::NoTls)),
             (wrapped(io::Error::other(resolver("Name or service not known"))), Some(ConnectFailure::UnknownHost)),
             (wrapped(io::Error::other(resolver("Temporary failure in name resolution"))), None),
             (wrapped(io::Error::other("proxy authorization required")), Some(ConnectFailure::ProxyLogin)),

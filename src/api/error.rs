@@ -110,6 +110,8 @@ pub enum ConnectFailure {
     UnknownHost,
     /// The certificate of the server is not accepted.
     Certificate,
+    /// The port does not speak TLS.
+    NoTls,
     /// The proxy wants a user and a password.
     ProxyLogin,
 }
@@ -184,6 +186,9 @@ impl ApiError {
             }
             ApiError::NotConnectable { cause: ConnectFailure::Certificate, .. } => {
                 Some("check `api.base_url`, the clock of this machine and its CA certificates")
+            }
+            ApiError::NotConnectable { cause: ConnectFailure::NoTls, .. } => {
+                Some("this port does not speak TLS: check the `https://` and the port of `api.base_url`")
             }
             ApiError::Timeout { .. } => Some("`api.timeout` sets the timeout of a request"),
             ApiError::Redirected { .. } => Some("`api.base_url` must be the service's final address"),

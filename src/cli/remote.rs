@@ -225,6 +225,9 @@ impl From<ClientError> for Failure {
             ClientError::Ended => {
                 Failure::new(Exit::Paused, error).hint("stored data is kept; `crm-mirror status` shows the progress")
             }
+            ClientError::Silent(_) => {
+                Failure::new(Exit::Unavailable, error).hint("the log of the daemon may show more")
+            }
             other => Failure::new(Exit::Internal, other).hint("the log of the daemon may show more"),
         }
     }

@@ -118,7 +118,7 @@ impl ConfigError {
                 "list the allowed networks in `daemon.http_allow`; or listen on 127.0.0.1 and use `ssh -L` from other machines",
             ),
             ConfigError::NoBaseUrl => {
-                Some("set it in the configuration file (`--config`), or set CRM_MIRROR_API__BASE_URL")
+                Some("`crm-mirror init --base-url URL` writes a configuration file; or set CRM_MIRROR_API__BASE_URL")
             }
             ConfigError::NoKey => {
                 Some("set `api.key_file`, load the systemd credential `api-key`, or set CRM_MIRROR_API__KEY")

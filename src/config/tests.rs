@@ -307,6 +307,7 @@ fn invalid_values_are_reported_with_place_and_reason() {
         ("[log]\nlevel = \"info,verbose\"", "must be error, warn"),
         ("[notify]\nwebhook = \"http://example.com/hook\"", "must be an https:// address"),
         ("[notify]\ncommand = [\"\"]", "must be a list"),
+        ("[notify]\ncommand = []", "must be a list"),
         ("[database]\npath = \"\"", "is empty"),
     ] {
         let case = case().file(text);

@@ -38,7 +38,7 @@ fn invalid_configuration_exits_with_78() {
     let url = "CRM_MIRROR_API__BASE_URL";
     for (place, parts) in [
         (configured().unset("CRM_MIRROR_API__KEY"), &["no API key", "hint: "][..]),
-        (configured().unset(url), &["`api.base_url` is not set", "hint: "]),
+        (configured().unset(url), &["`api.base_url` is not set", "hint: `crm-mirror init --base-url URL`"]),
         (configured().set(url, "http://127.0.0.1:9/v2"), &["must end in the version segment /v1"]),
         (configured().set(url, "http://crm.example.com/v1"), &["use https"]),
         (configured().set(url, "crm.example.com"), &["not an absolute URL"]),

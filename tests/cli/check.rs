@@ -323,6 +323,38 @@ fn socket_that_cannot_be_used_is_a_warning() {
 }
 
 #[test]
+fn command_of_notify_that_cannot_be_run_is_a_warning() {
+    let place = TestDir::empty();
+    let folder = place.path(".").display().to_string();
+    let mut place = place.set("PATH", &folder);
+    let tell = place.path("tell");
+    std::fs::write(&tell, "#!/bin/sh\n").unwrap();
+    let path = tell.to_str().unwrap().to_string();
+    let arguments_in_the_name = format!("{path} --urgent");
+    for (mode, command, expected) in [
+        (0o600, path.as_str(), "warn"),
+        (0o700, path.as_str(), "ok"),
+        (0o700, arguments_in_the_name.as_str(), "warn"),
+        (0o700, "tell", "ok"),
+        (0o700, "tell-nobody-of-it", "warn"),
+    ] {
+        std::fs::set_permissions(&tell, PermissionsExt::from_mode(mode)).unwrap();
+        place = place.set("CRM_MIRROR_NOTIFY__COMMAND", command);
+        is(&place.run("check --offline --json").json(), "daemon.notify", expected, &[command]);
+    }
+}
+
+#[test]
+fn daemon_that_does_not_answer_is_no_internal_error() {
+    let place = TestDir::of(&Service::with(1, 1));
+    let socket = std::os::unix::net::UnixListener::bind(place.path("mirror.db.sock")).unwrap();
+    std::thread::spawn(move || socket.incoming().for_each(drop));
+    let ended = place.run("pause");
+    assert_eq!(ended.code, Some(69), "{}", ended.err);
+    assert!(ended.err.contains("does not answer on its control socket"), "{}", ended.err);
+}
+
+#[test]
 fn files_beside_the_mirror_are_for_its_owner_and_its_readers_only() {
     let service = Service::with(1, 1);
     let place = TestDir::of(&service).set("CRM_MIRROR_PUBLISH__URL", "postgres://u:p@127.0.0.1:1/d");

@@ -76,6 +76,16 @@ fn certificates_that_are_not_valid_are_named_and_not_asked_for_again() {
 }
 
 #[test]
+fn port_without_tls_is_named() {
+    let service = Service::with(1, 1);
+    let place = place(&format!("https://{}/v1", host(&service)), &Authority::new());
+    let ended = place.run("sync");
+    assert_eq!(ended.code, Some(69), "{}", ended.err);
+    assert!(ended.err.contains("this port does not speak TLS"), "{}", ended.err);
+    assert!(service.sandbox.log().is_empty());
+}
+
+#[test]
 fn http2_is_spoken_where_the_server_does() {
     let (service, authority) = (Service::with(250, 5), Authority::new());
     let server = Listening::http2(&authority, "localhost", &host(&service));

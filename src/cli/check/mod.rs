@@ -16,6 +16,7 @@ pub mod finding;
 mod http;
 mod key;
 mod mirror;
+mod notify;
 mod probes;
 mod publish;
 mod readers;

@@ -2,7 +2,9 @@
 
 use super::facts::CheckFacts;
 use super::finding::{CheckReport, Finding};
-use super::{budget, configuration, http, key, mirror, publish, readers, service, socket, space, unit, workspace};
+use super::{
+    budget, configuration, http, key, mirror, notify, publish, readers, service, socket, space, unit, workspace,
+};
 use crate::cli::Failure;
 use crate::config::{Config, ConfigError, Sources};
 
@@ -31,5 +33,6 @@ pub fn run(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool)
     findings.extend(publish::check(&facts));
     findings.push(socket::check(config, &facts.daemon, facts.writer, facts.now));
     findings.extend(http::check(&facts));
+    findings.extend(notify::check(&config.notify));
     Ok(CheckReport::new(findings))
 }

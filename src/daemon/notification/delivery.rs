@@ -33,7 +33,7 @@ async fn run(command: &[String], body: String) -> Result<(), String> {
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(&name.to_string_lossy())) {
         command.env_remove(name);
     }
-    let mut child = command.spawn().map_err(|error| format!("the command cannot be run: {error}"))?;
+    let mut child = command.spawn().map_err(|error| format!("{program} cannot be run: {error}"))?;
     let ended = tokio::task::spawn_blocking(move || {
         if let Some(mut input) = child.stdin.take() {
             // A message fits into a pipe, and a command that does not read it is none the worse for it.
