@@ -12,14 +12,15 @@ use crate::inside::Inside;
 use crate::postgres::Postgres;
 use crate::socket;
 
-struct Published {
+/// A server to publish to.
+pub struct Published {
     runtime: Runtime,
     postgres: Postgres,
-    url: String,
+    pub url: String,
 }
 
 impl Published {
-    fn start() -> Option<Published> {
+    pub fn start() -> Option<Published> {
         let runtime = Runtime::new().unwrap();
         let postgres = runtime.block_on(Postgres::start())?;
         let url = postgres.url();
@@ -33,6 +34,11 @@ impl Published {
     /// No list is late within a step of an hour.
     fn hourly(&self) -> [(&str, &str); 2] {
         [("PUBLISH__URL", &self.url), ("SYNC__SCHEDULE", "0 0 * * * *")]
+    }
+
+    /// A query's first text.
+    pub fn one(&self, sql: &str) -> String {
+        self.runtime.block_on(self.postgres.one(sql))
     }
 
     fn run(&self, sql: &str) {

@@ -1,20 +1,30 @@
 //! The database locked by another process, as by a shell in a transaction: the daemon answers, reports the correct
 //! state, and stops in time. A mirror that another process writes, or that is missing, is waited for.
 
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crm_mirror::model::Resource;
+use crm_mirror::sandbox::{RequestLine, World};
+
+use crate::alerts_publish::Published;
 use crate::binary::Going;
 use crate::fixture::{Daemon, DaemonFixture, verb};
 use crate::socket;
 
-/// The longest acceptable time for an answer that needs no database. Waiting for a locked database takes ten seconds.
+/// The longest acceptable time for an answer that needs no database. Waiting for a locked database takes thirty seconds.
 const PROMPT: Duration = Duration::from_secs(2);
 
 /// A shell's transaction that locks the database until it is dropped.
 fn held(fixture: &DaemonFixture) -> rusqlite::Connection {
-    let conn = rusqlite::Connection::open(fixture.place.path("mirror.db")).unwrap();
+    locked(&fixture.place.path("mirror.db"))
+}
+
+fn locked(mirror: &Path) -> rusqlite::Connection {
+    let conn = rusqlite::Connection::open(mirror).unwrap();
     conn.busy_timeout(Duration::from_secs(20)).unwrap();
     conn.execute_batch("BEGIN IMMEDIATE").unwrap();
     conn
@@ -58,6 +68,44 @@ fn locked_database_delays_no_answer_and_a_pause_reports_whether_it_is_stored() {
     let resumed = daemon.post("/resume", &json!({})).with(200).json();
     assert_eq!(resumed, json!({"paused": false, "stored": true}));
     daemon.stop();
+}
+
+/// Who has the lock has it for longer than anybody waits: a run and publishing give up, and neither has failed.
+#[test]
+fn run_and_publishing_beside_a_held_lock_go_on_after_it_and_have_not_failed() {
+    let Some(published) = Published::start() else { return };
+    let fixture = DaemonFixture::with(30, 4)
+        .set("CRM_MIRROR_PUBLISH__URL", &published.url)
+        .set("CRM_MIRROR_LOG__LEVEL", "info,crm_mirror::publish=debug")
+        // Due once, as nothing was copied yet: what goes on later is no other scheduled run.
+        .set("CRM_MIRROR_SYNC__SCHEDULE", "0 0 0 1 1 *");
+    let shell: Arc<Mutex<Option<rusqlite::Connection>>> = Arc::default();
+    let (taken, path) = (shell.clone(), fixture.place.path("mirror.db"));
+    fixture.service.sandbox.before_request(move |_: &mut World, asked: &RequestLine| {
+        let mut taken = taken.lock().unwrap();
+        if taken.is_none() && asked.lists(Resource::Companies) && asked.param("cursor").is_none() {
+            *taken = Some(locked(&path));
+        }
+    });
+    let daemon = fixture.start();
+    let mut events = daemon.events();
+    daemon.until_logged("Publishing waits");
+    // The run has waited from the hook's request on, so it gave up before publishing did. Its end is still to be stored.
+    fixture.service.sandbox.clear_hook();
+    assert!(shell.lock().unwrap().take().is_some());
+    let suspended = events.until(|event| event["event"] == "finished").0;
+    assert_eq!(suspended["exit"], 75, "{suspended}");
+    let runs =
+        || fixture.column("SELECT trigger || ' ' || outcome FROM sync_runs WHERE outcome IS NOT NULL ORDER BY id");
+    socket::until("the run goes on", || (runs() == ["schedule suspended", "schedule done"]).then_some(()));
+    socket::until("a comparison", || daemon.status()["publish"]["equal_at"].is_string().then_some(()));
+    let companies = || published.one("SELECT count(*)::text FROM crm.companies");
+    socket::until("everything is published", || (companies() == "4").then_some(()));
+    let status = daemon.status();
+    assert_eq!((&status["publish"]["failures"], &status["publish"]["last_error"]), (&json!(0), &Value::Null));
+    let log = daemon.stop();
+    assert!(!log.to_lowercase().contains("failed"), "{log}");
+    fixture.assert_exact();
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// The longest wait for anything.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest wait for anything: longer than the program waits for a locked database.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An answer.
 #[derive(Debug)]
