@@ -41,7 +41,7 @@ impl Exit {
         (Exit::Differences, "differences, or edits held, in conflict or rejected"),
         (Exit::Usage, "the command line is invalid"),
         (Exit::Outage, "refused to mirror what looks like an outage"),
-        (Exit::Unavailable, "the service is unavailable, or no daemon answers"),
+        (Exit::Unavailable, "the service is unavailable"),
         (Exit::Internal, "internal error"),
         (Exit::Storage, "database or disk"),
         (Exit::Paused, "suspended by the budget or a hold; the next run continues"),
