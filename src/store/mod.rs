@@ -39,6 +39,7 @@ pub use file::file_id::FileId;
 pub use file::original::FoundCopy;
 pub use file::{backup, lock, migrate, open, wal};
 pub use outbox::concurrent::write_beside;
+pub(crate) use outbox::knowledge::BackFilledFields;
 pub use outbox::steps::{EditStep, RECORD_REMOVED, record_removed};
 pub use outbox::{delays, editable, queue, report as outbox_report};
 pub use read::withheld::WithheldColumns;

@@ -1,4 +1,4 @@
-//! `[notify]`: whether the program that is told of trouble can be run. Without this, the first trouble is the first try.
+//! `[notify]`: whether the command of notifications can be run. Otherwise the first trouble would be the first try.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(super) fn check(notify: &NotifyConfig) -> Option<Finding> {
         true => Finding::ok(name, format!("messages go to {program}; it was not run")),
         false => Finding::warn(
             name,
-            format!("{program} is no program that can be run: nobody is told of trouble"),
+            format!("{program} cannot be run, so nobody is notified"),
             "`notify.command` is a list, of the program and its arguments; the file must be executable",
         ),
     })

@@ -24,18 +24,16 @@ use crate::store::table_shapes::Shapes;
 /// The object with custom values.
 const CUSTOM: &str = "customFields";
 
-/// The definitions whose columns hold every value, and whether those of standard fields may lack some: fields that were
-/// excluded are mirrored again, and the sweep that reads them has not ended.
-#[derive(Default, Deserialize, Serialize)]
+/// The fields of an object whose columns hold every value of the service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(in crate::store) struct Filled {
-    filled: BTreeSet<RecordId>,
-    standard_unread: bool,
-}
-
-impl Filled {
-    /// What is known of an object whose records are all read again.
-    pub(in crate::store) const UNREAD: Filled = Filled { filled: BTreeSet::new(), standard_unread: true };
+pub(crate) struct BackFilledFields {
+    /// The definitions of custom fields whose columns are complete.
+    pub(crate) filled: BTreeSet<RecordId>,
+    /// Those whose columns were made empty and are not complete yet: all that they hold was read since.
+    pub(crate) made: BTreeSet<RecordId>,
+    /// Whether standard fields that were excluded are mirrored again and not read yet. A sweep reads them.
+    pub(crate) standard_unread: bool,
 }
 
 /// What is in a row of one of a record's tables.
@@ -96,7 +94,7 @@ pub(in crate::store) fn mirrored(
     let details_current = of_detail.as_ref().is_some_and(|detail| detail.etag() == version);
     let mut known =
         MirroredRecord { etag: version.as_str().map(Etag::from), details_current, ..MirroredRecord::default() };
-    let filled: Filled = read_state(conn, &StateKey::BackFilledFields(object))?.unwrap_or_default();
+    let known_fields: BackFilledFields = read_state(conn, &StateKey::BackFilledFields(object))?.unwrap_or_default();
     for column in columns {
         let place = |shape: &Shape| shape.place(column).map(|place| shape.columns[place].source);
         let (source, is_of_detail) = match (place(&list), place(&detail)) {
@@ -110,10 +108,10 @@ pub(in crate::store) fn mirrored(
         };
         let value = value.map(json).unwrap_or_default();
         let (wire, is_complete) = match source {
-            Source::Field(index) => (object.fields()[index].wire.to_string(), !filled.standard_unread),
+            Source::Field(index) => (object.fields()[index].wire.to_string(), !known_fields.standard_unread),
             Source::Slot(slot) => {
                 let field = &shapes.layout.of(object).fields()[slot];
-                (format!("{CUSTOM}.{}", field.key.as_str()), filled.filled.contains(&field.definition))
+                (format!("{CUSTOM}.{}", field.key.as_str()), known_fields.filled.contains(&field.definition))
             }
             _ => continue,
         };

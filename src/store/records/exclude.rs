@@ -12,7 +12,7 @@ use crate::store::custom::rows::layout;
 use crate::store::derived::options::ViewOptions;
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::OPEN;
-use crate::store::outbox::knowledge::Filled;
+use crate::store::outbox::knowledge::BackFilledFields;
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
 use crate::store::tx::CustomTx;
@@ -145,7 +145,8 @@ impl CustomTx<'_> {
         if self.tx.is_empty(object)? {
             return Ok(());
         }
-        self.tx.set_state(&StateKey::BackFilledFields(object), &Filled::UNREAD)?;
+        let unread = BackFilledFields { standard_unread: true, ..BackFilledFields::default() };
+        self.tx.set_state(&StateKey::BackFilledFields(object), &unread)?;
         self.tx.set_state(&StateKey::WantedSweep(object), &true)
     }
 }

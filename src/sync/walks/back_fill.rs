@@ -7,14 +7,13 @@
 
 use std::sync::Arc;
 
-use super::filled_columns::BackFilledFields;
 use super::lookup::split_lookup;
 use super::omitted_values;
 use super::pages::{BackFillColumn, BackFillRead, WalkPurpose};
 use super::walk::{Walk, WalkRange};
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId};
-use crate::store::{FieldToBackFill, MirrorTx, StateKey, StoreError};
+use crate::store::{BackFilledFields, FieldToBackFill, MirrorTx, StateKey, StoreError};
 use crate::sync::checkpoints::Sweep;
 use crate::sync::doors::BackFills;
 use crate::sync::error::SyncError;

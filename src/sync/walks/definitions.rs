@@ -3,7 +3,6 @@
 //! such a list are looked for again an hour later ([`MirrorTx::decide_unlisted`](crate::store::MirrorTx)).
 
 use super::back_fill::forget_back_fill;
-use super::filled_columns::BackFilledFields;
 use super::lists_under_way::{ListUnderWay, ListsUnderWay};
 use super::omitted_values;
 use super::unknown_keys;
@@ -11,7 +10,9 @@ use crate::api::decode::{self, ListPage};
 use crate::api::{ErrorClass, ListQuery, PageSize, SortBy};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Purpose, Record, RecordId, Resource, Ru};
-use crate::store::{ListedItems, Redefined, RemovalShare, StateKey, Tally, UnlistedDecision, WholeListKind};
+use crate::store::{
+    BackFilledFields, ListedItems, Redefined, RemovalShare, StateKey, Tally, UnlistedDecision, WholeListKind,
+};
 use crate::sync::checkpoints::{LastRead, RefusedRemovals};
 use crate::sync::doors::WholeLists;
 use crate::sync::error::{Asking, SyncError};

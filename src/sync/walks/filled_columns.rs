@@ -5,23 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
-
 use crate::model::{CustomField, Layout, Object, RecordId};
-use crate::store::{FieldToBackFill, MirrorTx, ReadTx, StateKey, StoreError};
+use crate::store::{BackFilledFields, FieldToBackFill, MirrorTx, ReadTx, StateKey, StoreError};
 use crate::sync::checkpoints::Sweep;
-
-/// The fields of an object by the identifiers of their definitions.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(in crate::sync) struct BackFilledFields {
-    /// Those whose columns are complete.
-    filled: BTreeSet<RecordId>,
-    /// Those whose columns were made empty and are not complete yet: all that they hold was read since.
-    made: BTreeSet<RecordId>,
-    /// Whether standard fields that were excluded are mirrored again and not read yet. A sweep reads them.
-    standard_unread: bool,
-}
 
 impl BackFilledFields {
     fn load(tx: &ReadTx<'_>, object: Object) -> Result<BackFilledFields, StoreError> {

@@ -9,11 +9,10 @@ use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::filled_columns::BackFilledFields;
 use crate::api::ErrorClass;
 use crate::error_chain::error_chain;
 use crate::model::{CustomField, FieldValue, Object, Purpose, Record, RecordId};
-use crate::store::{FieldToBackFill, MirrorTx, StateKey, StoreError};
+use crate::store::{BackFilledFields, FieldToBackFill, MirrorTx, StateKey, StoreError};
 use crate::sync::doors::BackFills;
 use crate::sync::error::SyncError;
 

@@ -11,12 +11,11 @@ use futures_util::stream::{self, StreamExt as _};
 
 use super::back_fill::wanted_sweep;
 use super::closing_counts::OwedCounts;
-use super::filled_columns::BackFilledFields;
 use super::pages::WalkPurpose;
 use super::walk::{Walk, WalkRange};
 use crate::model::{Instant, Object};
 use crate::model::{TimeBounds, TimeField, TimeRange};
-use crate::store::{MirrorTx, Phase, StateKey, StoreError};
+use crate::store::{BackFilledFields, MirrorTx, Phase, StateKey, StoreError};
 use crate::sync::checkpoints::{Changes, Evidence, LastRead, RefusedRemovals, Sweep};
 use crate::sync::doors::Walks;
 use crate::sync::engine::Engine;
