@@ -272,6 +272,15 @@ CREATE TABLE doubts (
     PRIMARY KEY (object_type, record_id, why)
 ) STRICT, WITHOUT ROWID;
 
+-- Columns of records that the last answer should have shown and did not: what the service has for them is unknown. Not for
+-- queries: its form may change.
+CREATE TABLE unshown_columns (
+    object_type TEXT NOT NULL, -- contact or company
+    record_id TEXT NOT NULL,
+    columns TEXT NOT NULL, -- their names, as a JSON array
+    PRIMARY KEY (object_type, record_id)
+) STRICT, WITHOUT ROWID;
+
 -- Which record a row of contact_search or company_search is of. The records' own row numbers may change with a VACUUM;
 -- these do not.
 CREATE TABLE search_documents (

@@ -14,7 +14,7 @@ use super::patch_request::{self, PatchRequest, RecordStep};
 use super::rebase;
 use super::trail;
 use crate::model::{
-    DelayScope, Edit, EditState, Editable, Etag, Instant, MirroredRecord, Object, RecordId, RetryDelay,
+    DelayScope, Edit, EditState, Editable, Etag, Instant, MirroredRecord, Object, RecordId, RetryDelay, is_unknown,
 };
 use crate::store::{EditStep, MirrorTx, StoreError};
 
@@ -152,8 +152,13 @@ impl<'a, 'b> EditTx<'a, 'b> {
                 RecordStep::Conflict(id) => {
                     let fields = edits.iter().find(|edit| edit.id == id).map(|edit| &edit.fields);
                     let values = record.map(|record| record.values).unwrap_or_default();
+                    let is_unshown = |column| values.get(column).is_some_and(is_unknown);
+                    let why = match fields.is_some_and(|fields| fields.keys().any(is_unshown)) {
+                        true => trail::UNSHOWN,
+                        false => trail::CONFLICT,
+                    };
                     let theirs = fields.map(|fields| rebase::theirs(fields, &values)).unwrap_or_default();
-                    self.end(id, &queued(EditState::Conflict, trail::CONFLICT).theirs(&theirs))?;
+                    self.end(id, &queued(EditState::Conflict, why).theirs(&theirs))?;
                 }
                 RecordStep::Gone(id) => self.end(id, &queued(EditState::Rejected, trail::GONE))?,
                 RecordStep::Send(request) => {

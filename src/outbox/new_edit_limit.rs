@@ -19,7 +19,7 @@ pub fn apply(tx: &MirrorTx<'_>, max_edits: u64, steady: Instant, now: Instant) -
     if !holds(tx.edits().new_edits(steady.minus(WINDOW), max_edits)?, max_edits) {
         return Ok(0);
     }
-    let why = format!("more than {max_edits} new edits within an hour: a person must release it");
+    let why = format!("more than {max_edits} new edits within an hour: a person drops or releases it");
     tx.edits().hold_new_edits(None, &why, now)
 }
 

@@ -44,7 +44,9 @@ pub fn same(field: Option<&Editable>, a: &Value, b: &Value) -> bool {
 /// The state of a field, given the record's current value.
 pub fn field_state(field: Option<&Editable>, (before, after): (&Value, &Value), now: &Value) -> FieldState {
     let before = if is_unknown(before) { &Value::Null } else { before };
-    if same(field, now, after) {
+    if is_unknown(now) {
+        FieldState::Theirs
+    } else if same(field, now, after) {
         FieldState::Ours
     } else if same(field, now, before) {
         FieldState::Unchanged
@@ -208,6 +210,7 @@ mod tests {
             (json!("x"), Theirs),
             (json!("new"), Ours),
             (unfit_value("7"), Theirs),
+            (unknown_value(), Theirs),
         ] {
             assert_eq!(field_state(Some(&position), (&unknown_value(), &json!("new")), &now), is, "{now}");
         }

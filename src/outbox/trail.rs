@@ -24,6 +24,9 @@ pub(super) const NOT_SHOWN: &str =
     "the answer was lost, and the record does not show the field any more: the edit may have been applied";
 /// Somebody else changed these fields, and nothing was applied.
 pub(super) const CONFLICT: &str = "somebody else changed the same fields";
+/// The record was read for the decision, and the answer lacks a field of the edit.
+pub(super) const UNSHOWN: &str =
+    "the service's answer does not show what the field has: the edit could replace a value that nobody has seen";
 /// Nothing confirms the update, and the record does not have all values of the request. A person who decides has to know
 /// that the edit may have been applied, whatever its fields show: they may have been changed or archived since.
 pub(super) const UNCERTAIN: &str = "no answer confirmed it, and the record changed since: the edit may have been applied before somebody else's change";

@@ -1,5 +1,7 @@
 //! Bodies that a fault changes record by record, in their source text.
 
+use serde_json::Value;
+
 /// `createdAt` and `updatedAt` in whole seconds.
 pub(crate) fn in_whole_seconds(body: &str) -> String {
     ["\"createdAt\":\"", "\"updatedAt\":\""].iter().fold(body.to_string(), |body, name| {
@@ -39,6 +41,20 @@ pub(crate) fn with_groups(body: &str, source: &str) -> String {
     })
 }
 
+/// Every record lacks the member with this name, among its custom values too.
+pub(crate) fn without_member(body: &str, name: &str) -> String {
+    let Ok(mut answer) = serde_json::from_str::<Value>(body) else { return body.to_string() };
+    let records = match &mut answer["data"] {
+        Value::Array(records) => records.iter_mut().collect(),
+        record => vec![record],
+    };
+    for record in records.into_iter().filter_map(Value::as_object_mut) {
+        record.remove(name);
+        record.get_mut("customFields").and_then(Value::as_object_mut).map(|custom| custom.remove(name));
+    }
+    answer.to_string()
+}
+
 /// Where the object ends whose opening brace precedes the text.
 fn end_of_object(text: &str) -> usize {
     let (mut depth, mut quoted, mut escaped) = (1, false, false);
@@ -74,5 +90,7 @@ mod tests {
         assert_eq!(with_bad_number(body, "b"), body);
         let grouped = with_groups(body, "[]");
         assert!(grouped.contains(r#""location":[],"customFields":[],"etag""#), "{grouped}");
+        assert!(!without_member(body, "a").contains("\"a\":"));
+        assert!(!without_member(r#"{"data":{"id":"a","notes":"x"}}"#, "notes").contains("notes"));
     }
 }

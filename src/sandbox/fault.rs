@@ -88,6 +88,8 @@ pub enum Fault {
     BadNumber(String),
     /// `location` and `customFields` of every record are this source text.
     Groups(&'static str),
+    /// Records lack the member with this name, a custom field's too.
+    Without(&'static str),
     /// An update is answered with 200 and the record as it is, and not carried out.
     NotApplied,
     /// A body with this many bytes of padding.

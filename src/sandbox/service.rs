@@ -118,6 +118,7 @@ fn distort(served: &mut Served, fault: &Fault) {
         match fault {
             Fault::WholeSeconds => *body = distorted_body::in_whole_seconds(body),
             Fault::BadNumber(id) => *body = distorted_body::with_bad_number(body, id),
+            Fault::Without(name) => *body = distorted_body::without_member(body, name),
             Fault::Groups(source) => *body = distorted_body::with_groups(body, source),
             Fault::Body(other) => body.clone_from(other),
             _ => {}

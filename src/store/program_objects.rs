@@ -39,7 +39,7 @@ pub(in crate::store) const GUARDED_TABLES: [(&str, Option<Object>); 10] = [
 pub(in crate::store) const OUTBOX_TABLES: [&str; 3] = ["outbox", "outbox_events", "outbox_values"];
 
 /// The program's tables, except those of the search.
-pub(in crate::store) const PROGRAM_TABLES: [&str; 24] = [
+pub(in crate::store) const PROGRAM_TABLES: [&str; 25] = [
     "audits",
     "changed_records",
     "changes",
@@ -64,6 +64,7 @@ pub(in crate::store) const PROGRAM_TABLES: [&str; 24] = [
     "state",
     "sync_runs",
     "team_members",
+    "unshown_columns",
 ];
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `outbox` and `push`: waiting edits, their outcomes, and the decisions of users.
 
 use crm_mirror::model::Object;
+use crm_mirror::sandbox::{Fault, Rule};
 use serde_json::{Value, json};
 
 use crate::binary::{Ended, Service, TestDir};
@@ -318,6 +319,7 @@ fn rows_of_a_file_are_queued_all_or_none() {
     }
     for (name, text) in [
         ("twice.ndjson", format!("{{\"id\": \"{other}\", \"notes\": \"first\", \"notes\": \"last\"}}\n")),
+        ("rows-twice.csv", format!("id,notes\n{other},first\n{other},last\n")),
         ("twice.csv", format!("id,notes,notes\n{other},first,last\n")),
         ("id-twice.ndjson", format!("{{\"id\": \"nobody\", \"notes\": \"first\", \"id\": \"{other}\"}}\n")),
     ] {
@@ -326,4 +328,35 @@ fn rows_of_a_file_are_queued_all_or_none() {
         assert!(refused.err.contains("twice"), "{name}: {}", refused.err);
     }
     assert_eq!(place.run("outbox").done().out, "no edits are waiting\n");
+}
+
+#[test]
+fn what_waits_for_a_person_or_a_time_is_named() {
+    let desk = EditingMirror::new();
+    desk.conflict();
+    let checked = desk.place.run("check --offline");
+    assert!(checked.out.contains("1 edit is in conflict"), "{}", checked.out);
+    desk.place.run("outbox resolve 1 --theirs --yes").done();
+    assert!(!desk.place.run("check --offline").out.contains("edit"), "nothing waits");
+    let all = "UPDATE contacts_full SET position = 'everybody'";
+    let place = desk.place.set("CRM_MIRROR_WRITE_BACK__MAX_EDITS", "1");
+    rusqlite::Connection::open(place.path("mirror.db")).unwrap().execute_batch(all).unwrap();
+    place.run("push").code(1);
+    let checked = place.run("check --offline");
+    for part in ["edits are held", "outbox list", "outbox drop --all", "outbox release --all"] {
+        assert!(checked.out.contains(part), "{part}: {}", checked.out);
+    }
+    let why = place.run("outbox show 2").done().out;
+    assert!(why.contains("a person drops or releases it"), "{why}");
+    place.run("outbox drop --all --yes").done();
+
+    let place = place.set("CRM_MIRROR_WRITE_BACK__MAX_EDITS", "100");
+    // A redirect concerns every edit of the object, and says when they go on.
+    let redirect = Fault::Redirect { status: 302, location: "https://example.com/".into() };
+    desk.service.sandbox.faults().add(Rule::new(redirect).method("PATCH"));
+    place.run(&format!("edit contact {} language=de", desk.contact)).done();
+    place.run("push").code(69);
+    let edit = place.ask("SELECT max(id) FROM outbox");
+    let waiting = place.run(&format!("outbox show {edit}")).done().out;
+    assert!(waiting.contains("next attempt at 2") && waiting.contains("answer of the service: "), "{waiting}");
 }

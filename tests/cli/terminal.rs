@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use crm_mirror::model::Object;
+use crm_mirror::sandbox::{Fault, Rule};
 
 use crate::binary::{Service, TestDir};
 
@@ -73,4 +74,39 @@ fn edits_are_sent_reverted_and_dropped_only_after_a_yes_to_their_price() {
         let text = answered(&place, line, "y");
         assert!(text.contains(done), "{line}: {text}");
     }
+}
+
+#[test]
+fn edit_that_may_have_been_applied_begins_anew_only_after_a_yes() {
+    if Command::new("script").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: there is no script of util-linux on the PATH");
+        return;
+    }
+    let service = Service::with(3, 1);
+    let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    place.run("sync").done();
+    let contact = place.ask("SELECT min(id) FROM contacts");
+    // One was sent, and its answer was lost; the other one was never sent.
+    place.run(&format!("edit contact {contact} position=CTO")).done();
+    let lost = Rule::new(Fault::ResetAfterApply).method("PATCH");
+    service.sandbox.faults().add(lost);
+    service.sandbox.faults().add(Rule::new(Fault::Status(503)).method("GET"));
+    let _ = place.run("push");
+    service.sandbox.faults().clear();
+    place.run("outbox drop 1 --yes").done();
+    place.run(&format!("edit contact {contact} language=de")).done();
+    place.run("outbox drop 2 --yes").done();
+    let edits = || place.ask("SELECT count(*) FROM outbox");
+
+    let asked = place.run("outbox retry 1").code(2);
+    assert!(asked.err.contains("pass `--yes` to confirm"), "{}", asked.err);
+    let text = answered(&place, "outbox retry 1", "n");
+    assert!(text.contains("It may have been applied before.") && text.contains("nothing was changed"), "{text}");
+    assert!(text.contains("position is now "), "{text}");
+    assert_eq!(edits(), "2");
+    // The mirror was not read since, so a retry has something to change.
+    let text = answered(&place, "outbox retry 1", "y");
+    assert!(text.contains("edit 1 is queued again as edit 3"), "{text}");
+    place.run("outbox retry 2").done();
+    assert_eq!(edits(), "4");
 }

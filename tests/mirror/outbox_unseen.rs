@@ -17,7 +17,7 @@ use crm_mirror::model::{DataType, EditState, Instant, Object, RecordId, is_unkno
 use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::user_decisions::{self, DecideError, Decision};
 use crm_mirror::outbox::{EditRequest, EditSource, queue};
-use crm_mirror::sandbox::{NewField, RequestLine, Route, Rule, World};
+use crm_mirror::sandbox::{Fault, NewField, RequestLine, Route, Rule, World};
 use crm_mirror::store::{ViewOptions, outbox_report, write_beside};
 use crm_mirror::sync::Job;
 use proptest::test_runner::TestCaseError;
@@ -35,6 +35,11 @@ fn set_theirs(world: &mut World, case: &Case, id: &str, columns: &[Column]) {
     for column in columns {
         world.edit(case.object, id, &column.body(&column.value("theirs", 1)));
     }
+}
+
+/// From now on, no answer to a read shows the field.
+fn hide(crm: &Crm, column: Column) {
+    crm.sandbox.faults().add(Rule::new(Fault::Without(column.key)).method("GET").forever());
 }
 
 /// The service before the edit, and a mirror that knows of it what the case says.
@@ -64,6 +69,9 @@ async fn prepared(case: &Case) -> (Crm, Mirror) {
     if matches!(knowledge, Knowledge::Excluded | Knowledge::NoLongerExcluded) {
         let exclude = vec![format!("{}.{}", object.table(), column.name)];
         mirror.views = Some(ViewOptions { exclude, ..ViewOptions::default() });
+    }
+    if knowledge == Knowledge::Unshown {
+        hide(&crm, column);
     }
     mirror.sync(&crm).await;
     crm.wait(3_600);
@@ -232,6 +240,9 @@ async fn sent(crm: &Crm, mut mirror: Mirror, case: &Case) -> Result<Vec<(&'stati
     if let Some(answer) = &case.answer {
         crm.sandbox.faults().add(Rule::new(answer.fault(crm, case.object)).method("PATCH"));
     }
+    if case.hides {
+        hide(crm, case.column);
+    }
     // The outcome of a run does not matter; the fate of the edits does.
     let _ = mirror.run_killed_after(crm, &Job::Push, case.killed_after[0]).await;
     let after = contents(&mirror);
@@ -251,6 +262,10 @@ async fn sent(crm: &Crm, mut mirror: Mirror, case: &Case) -> Result<Vec<(&'stati
         CopyKind::BeforeItIsSent => write_contents(&copy, &before),
         CopyKind::AfterItIsSent => write_contents(&copy, &after),
         CopyKind::SetBack => write_contents(&mirror, &before),
+        CopyKind::SetBackUnderAnotherName => {
+            write_contents(&mirror, &before);
+            std::fs::remove_file(mirror.path.with_extension("db.lock")).unwrap();
+        }
     }
     crm.sandbox.faults().clear();
     let mut files = vec![("the copy", copy), ("the original", mirror)];
@@ -357,6 +372,7 @@ for_each_knowledge! {
     excluded: Excluded, 30;
     no_longer_excluded: NoLongerExcluded, 80;
     former: Former, 60;
+    unshown: Unshown, 80;
 }
 
 #[tokio::test]
@@ -388,4 +404,78 @@ async fn empty_field_that_was_excluded_can_be_edited_once_every_record_was_read(
     let position =
         |id: &str| crm.sandbox.with_world(|world| world.detail_json(Object::Contact, id)).unwrap()["position"].clone();
     assert_eq!((position("a"), position("b")), (json!("Head of Procurement"), json!("Buyer")));
+}
+
+/// A contact with a value in each of its fields, in a mirror that was read while no answer showed this one.
+async fn unshown(key: &'static str) -> (Crm, Mirror) {
+    let mut world = World::new(noon());
+    world.fields().define(NewField::new(Object::Contact, "long", DataType::LongText));
+    world.fields().define(NewField::new(Object::Contact, "number", DataType::Integer));
+    let custom = json!({"long": "theirs", "number": 1});
+    world.create(
+        Object::Contact,
+        &json!({"id": "a", "name": "Ann", "position": "theirs", "notes": "theirs", "customFields": custom}),
+    );
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.write_back = true;
+    crm.sandbox.faults().add(Rule::new(Fault::Without(key)).method("GET").forever());
+    mirror.sync(&crm).await;
+    (crm, mirror)
+}
+
+fn request(column: Column, value: Value) -> EditRequest {
+    let changes = vec![(column.name.into(), Given::Json(value))];
+    EditRequest { object: Object::Contact, record: RecordId::new("a"), changes, if_match: None }
+}
+
+#[tokio::test]
+async fn field_that_no_answer_shows_is_unknown_until_one_does() {
+    for column in columns_of(Object::Contact).iter().copied() {
+        let (crm, mirror) = unshown(column.key).await;
+        let set = |value: &str| {
+            let sql = format!("UPDATE contacts_full SET {} = {value} WHERE id = 'a'", column.name);
+            rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&sql)
+        };
+        let refused = set("42").unwrap_err().to_string();
+        assert!(refused.contains(&format!("{} is unknown", column.name)), "{refused}");
+        // The record is read first, and the answer shows no more.
+        let now = Instant::system_now();
+        let asked = request(column, column.value("ours", 42));
+        let queue_it = |tx: &crm_mirror::store::MirrorTx<'_>| queue(tx, &asked, EditSource::Edit, now);
+        let (edit, prepared) = write_beside(&mirror.path, queue_it).unwrap();
+        assert!(is_unknown(&prepared.fields[column.name].0), "{}", column.name);
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        let line = write_beside(&mirror.path, |tx| outbox_report::edit(tx, edit.unwrap())).unwrap().unwrap();
+        assert_eq!(line.0.state, EditState::Conflict, "{}", column.name);
+        assert!(line.1.last().unwrap().why.contains("does not show what the field has"), "{:?}", line.1);
+        assert_eq!(crm.sandbox.log().patches(Object::Contact), 0, "{}", column.name);
+        // An answer that shows it ends that.
+        crm.sandbox.faults().clear();
+        crm.sandbox.with_world(|world| world.edit(Object::Contact, "a", &json!({"name": "Bea"})));
+        crm.wait(60);
+        mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
+        write_beside(&mirror.path, |tx| user_decisions::decide(tx, edit.unwrap(), Decision::Theirs, now)).unwrap();
+        set("42").unwrap();
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        assert_eq!(mirror.one("SELECT count(*) FROM outbox WHERE state = 'applied'"), "1", "{}", column.name);
+    }
+}
+
+#[tokio::test]
+async fn value_that_the_answer_after_a_refused_version_does_not_show_is_not_overwritten() {
+    for column in columns_of(Object::Contact).iter().copied() {
+        let (crm, mirror) = unshown("nothing").await;
+        let sql = format!("UPDATE contacts_full SET {} = 42 WHERE id = 'a'", column.name);
+        rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&sql).unwrap();
+        hide(&crm, column);
+        let newer = column.body(&column.value("newer", 2));
+        crm.sandbox.with_world(|world| world.edit(Object::Contact, "a", &newer));
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        let state = mirror.one("SELECT state FROM outbox");
+        assert_eq!(state, "'conflict'", "{}", column.name);
+        let there = crm.sandbox.with_world(|world| world.detail_json(Object::Contact, "a")).unwrap();
+        assert_eq!(column.members(&there)[column.key], column.value("newer", 2));
+    }
 }

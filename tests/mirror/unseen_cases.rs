@@ -76,6 +76,8 @@ pub enum Knowledge {
     NoLongerExcluded,
     /// The row is of the workspace before an accepted one.
     Former,
+    /// No answer shows the field, until the last pushes.
+    Unshown,
 }
 
 impl Knowledge {
@@ -128,6 +130,8 @@ pub enum CopyKind {
     AfterItIsSent,
     /// The original's contents are replaced by those from before it was sent.
     SetBack,
+    /// The same, and the file gets another name, or loses its lock file.
+    SetBackUnderAnotherName,
 }
 
 /// What others do at the service between two pushes.
@@ -155,6 +159,8 @@ pub struct Case {
     pub waits: [u64; 2],
     pub clock: i64,
     pub copy: CopyKind,
+    /// Whether answers to reads lack the field once the record was edited, until the last pushes.
+    pub hides: bool,
 }
 
 impl Case {
@@ -217,11 +223,13 @@ pub fn cases(knowledge: Knowledge) -> impl Strategy<Value = Case> {
         CopyKind::BeforeItIsSent,
         CopyKind::AfterItIsSent,
         CopyKind::SetBack,
+        CopyKind::SetBackUnderAnotherName,
     ]);
+    let hides = prop::bool::weighted(0.2);
     let edit = (column, author, any::<bool>());
-    let meanwhile = ([kill(), kill()], [theirs(), theirs()], [wait(), wait()], clock, copy);
+    let meanwhile = ([kill(), kill()], [theirs(), theirs()], [wait(), wait()], clock, copy, hides);
     (edit, reply(), meanwhile).prop_map(
-        move |(((object, column), author, with_sql), answer, (killed_after, theirs, waits, clock, copy))| Case {
+        move |(((object, column), author, with_sql), answer, (killed_after, theirs, waits, clock, copy, hides))| Case {
             knowledge,
             object,
             column,
@@ -233,6 +241,7 @@ pub fn cases(knowledge: Knowledge) -> impl Strategy<Value = Case> {
             waits,
             clock,
             copy,
+            hides,
         },
     )
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 use super::finding::Finding;
 use crate::budget::{Hold, Ledger, Limits};
 use crate::config::Config;
-use crate::model::{Instant, Object, Ru};
+use crate::model::{HELD_COMMANDS, Instant, Object, Ru};
+use crate::store::outbox_report::{self, EditCounts};
 use crate::store::publishing::queue::{self, PublishLag};
 use crate::store::report;
 use crate::store::{BrokenObject, ReadTx, Reader, StoreError, lock, people_report, wal};
@@ -32,6 +33,8 @@ pub(super) struct MirrorFacts {
     pub objects: [CopiedObject; 2],
     /// How far publishing is behind.
     pub publish: Option<PublishLag>,
+    /// Edits that are not finished.
+    pub edits: EditCounts,
     /// Users' views and configured indexes that do not work.
     pub broken_objects: Vec<BrokenObject>,
     /// Users' indexes and triggers, which a run may drop.
@@ -72,6 +75,7 @@ impl MirrorFacts {
             costs: report::cost_of_runs(&moment, "sync", crate::app::RUNS_OF_FORECAST)?,
             objects: [held(&moment, contact)?, held(&moment, company)?],
             publish: queue::lag(&moment, now)?,
+            edits: outbox_report::counts(&moment)?,
             broken_objects: people_report::broken(&moment)?,
             not_kept: people_report::not_kept(&moment)?,
         })
@@ -123,6 +127,7 @@ pub(super) fn check(config: &Config, read: &Result<MirrorFacts, StoreError>, now
     lines.push(views(&mirror.broken_objects));
     lines.extend(not_kept(&mirror.not_kept));
     lines.extend(large_log(path, mirror));
+    lines.extend(waiting_edits(mirror.edits));
     if let Some(until) = mirror.hold {
         lines.push(Finding::fail(
             "mirror.hold",
@@ -154,6 +159,19 @@ fn not_kept(objects: &[String]) -> Option<Finding> {
     let message = format!("not made by crm-mirror, and dropped when in its way: {}", objects.join(", "));
     let fix = "name the columns to index in `database.indexes`; let triggers be on tables of a file of your own";
     (!objects.is_empty()).then(|| Finding::warn("mirror.objects", message, fix))
+}
+
+/// Edits that wait for a person.
+fn waiting_edits(EditCounts { held, conflict, .. }: EditCounts) -> Option<Finding> {
+    let (message, fix) = match (held, conflict) {
+        (0, 0) => return None,
+        (0, _) => (
+            format!("{} in conflict", format::counted(conflict, "edit is", "edits are")),
+            "`crm-mirror outbox` lists them, `crm-mirror outbox resolve ID` decides on one".into(),
+        ),
+        _ => (format!("{} held", format::counted(held, "edit is", "edits are")), HELD_COMMANDS.to_string()),
+    };
+    Some(Finding::warn("mirror.edits", message, fix))
 }
 
 fn large_log(path: &Path, mirror: &MirrorFacts) -> Option<Finding> {

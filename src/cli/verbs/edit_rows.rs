@@ -4,7 +4,7 @@
 //! clears the field. In NDJSON every line is an object with `id` and the columns to set, with values as the service
 //! writes them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -75,8 +75,15 @@ impl RowEdits {
         let (mut queued, mut reads) = (Vec::new(), 0);
         let result = write_beside(&config.database, |tx| {
             tx.by(person());
-            let mut refused = Vec::new();
+            let (mut refused, mut lines) = (Vec::new(), HashMap::new());
             for row in rows {
+                for (column, _) in &row.request.changes {
+                    if let Some(first) = lines.insert((&row.request.record, column), row.line) {
+                        let why =
+                            format!("  line {}: `{column}` of this record is set twice, in line {first} too", row.line);
+                        refused.push(output::plain(&why));
+                    }
+                }
                 match queue(tx, &row.request, EditSource::Edit, now) {
                     Ok((id, prepared)) => {
                         reads += u64::from(id.is_some() && prepared.base_etag.is_none());

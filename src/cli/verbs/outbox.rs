@@ -13,10 +13,11 @@ use crate::cli::verbs::{edit, outbox_show};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;
+use crate::model::editable::{Editability, Editable};
 use crate::model::{EditState, EditedFields, Instant, Object, RecordId};
 use crate::outbox::user_decisions::{self, DecideError, Decided, Decision, UndoEdit};
 use crate::store::outbox_report::{self, EditLine};
-use crate::store::{Reader, write_beside};
+use crate::store::{Reader, editable, write_beside};
 
 /// List the waiting edits, and resolve those that cannot continue.
 ///
@@ -26,7 +27,7 @@ use crate::store::{Reader, write_beside};
 #[derive(clap::Args, Clone, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Example:\n  crm-mirror outbox\n  crm-mirror outbox show 7\n  crm-mirror outbox release --all\n  crm-mirror outbox resolve 7 --mine"
+    after_help = "Example:\n  crm-mirror outbox\n  crm-mirror outbox show 7\n  crm-mirror outbox drop --all\n  crm-mirror outbox release --all\n  crm-mirror outbox resolve 7 --mine"
 )]
 pub struct OutboxArgs {
     #[command(subcommand)]
@@ -82,6 +83,9 @@ enum OutboxVerb {
     Retry {
         /// The id of the edit.
         id: i64,
+        /// Do not ask for confirmation where the edit may have been applied before.
+        #[arg(long)]
+        yes: bool,
     },
     /// Send edits that are held.
     #[command(after_help = "Example:\n  crm-mirror outbox release 7 8\n  crm-mirror outbox release --all --yes")]
@@ -192,7 +196,7 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
         Some(OutboxVerb::Show { id }) => return outbox_show::show(database, *id, json),
         Some(OutboxVerb::Undo { .. }) if !config.write_back => return Err(edit::off()),
         Some(OutboxVerb::Undo { ids, since, yes }) => return undo(&config, ids, *since, *yes, json),
-        Some(OutboxVerb::Retry { id }) => (one(id), Decision::Retry, true),
+        Some(OutboxVerb::Retry { id, yes }) => (one(id), Decision::Retry, *yes),
         Some(OutboxVerb::Release { which, yes }) => (which.clone(), Decision::Release, *yes),
         Some(OutboxVerb::Drop { which, yes }) => (which.clone(), Decision::Drop, *yes),
         Some(OutboxVerb::Resolve { id, mine, yes, .. }) => {
@@ -203,6 +207,7 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
         return Err(edit::off());
     }
     let edits = named(database, &which, decision)?;
+    let yes = yes || decision == Decision::Retry && !edits.iter().any(|edit| edit.in_doubt);
     if !yes && !edits.is_empty() && !confirmed_edits(&config, &edits, decision)? {
         output::note("nothing was changed");
         return Ok(Exit::Done);
@@ -246,16 +251,37 @@ fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> R
     let question = match decision {
         Decision::Mine => "Replace the service's value?".into(),
         Decision::Release => format!("Send {what}?"),
+        Decision::Retry => "It may have been applied before. Send it again, over what the service has by now?".into(),
         _ => format!("Discard {what}?"),
     };
     let mut text: String = edits.iter().take(SHOWN).map(outbox_show::text).collect();
     if edits.len() > SHOWN {
         text.push_str(&format!("… and {} more\n", format::count((edits.len() - SHOWN) as u64)));
     }
-    if matches!(decision, Decision::Release | Decision::Mine) {
+    if let (Decision::Retry, [edit]) = (decision, edits) {
+        text.push_str(&shown_now(&config.database, edit)?);
+    }
+    if matches!(decision, Decision::Release | Decision::Mine | Decision::Retry) {
         text.push_str(&format!("{}\n", EditPrice::of(config, edits.len() as u64, reads)?.text()));
     }
     confirmed(&text, &question, decision != Decision::Release)
+}
+
+/// What the mirror shows now in the columns of an edit.
+fn shown_now(database: &Path, edit: &EditLine) -> Result<String, Failure> {
+    let reader = Reader::open(database)?;
+    let tx = reader.begin()?;
+    let columns = editable::editability(&tx, edit.object)?.into_iter().filter_map(|(_, of)| match of {
+        Editability::Editable(field) => Some(field),
+        _ => None,
+    });
+    let columns: Vec<Editable> = columns.filter(|field| edit.fields.contains_key(&*field.column)).collect();
+    let seen = editable::seen(&tx, edit.object, &RecordId::new(edit.record.as_str()), &columns)?;
+    let now = |field: &Editable| {
+        let value = seen.as_ref().map(|seen| seen.shown(&field.column)).unwrap_or_default();
+        format!("  {} is now {}\n", field.column, edit::whole(&value))
+    };
+    Ok(columns.iter().map(now).collect())
 }
 
 fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: bool) -> Result<Exit, Failure> {

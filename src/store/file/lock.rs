@@ -1,7 +1,6 @@
 //! The lock file next to a mirror: one process writes the mirror at a time, and leaves a note for the next.
 
 use std::fs::{File, TryLockError};
-use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -29,8 +28,9 @@ const PID_WIDTH: usize = 20;
 const NOTE_WIDTH: usize = 200;
 const WRITER_WIDTH: usize = 400;
 
-/// What is read of a lock file, in bytes.
-const MAX_BYTES: u64 = 1_000;
+/// Where the second and the third line begin.
+const NOTE_AT: usize = PID_WIDTH + 1;
+const WRITER_AT: usize = NOTE_AT + NOTE_WIDTH + 1;
 
 impl Lock {
     pub(super) fn take(mirror: &Path) -> Result<Lock, StoreError> {
@@ -69,7 +69,7 @@ impl Lock {
     /// # Errors
     /// Returns an error of the system, or if the note is longer than 200 bytes.
     pub fn note(&self, note: &str) -> Result<(), StoreError> {
-        self.write_line(PID_WIDTH as u64 + 1, note, NOTE_WIDTH)
+        self.write_line(NOTE_AT, note, NOTE_WIDTH)
     }
 
     /// What the last process left about the file that it wrote.
@@ -79,15 +79,15 @@ impl Lock {
 
     /// Replaces what is said about the file that is written.
     pub(super) fn store_writer(&self, text: &str) -> Result<(), StoreError> {
-        self.write_line((PID_WIDTH + 1 + NOTE_WIDTH + 1) as u64, text, WRITER_WIDTH)
+        self.write_line(WRITER_AT, text, WRITER_WIDTH)
     }
 
-    fn write_line(&self, at: u64, text: &str, width: usize) -> Result<(), StoreError> {
+    fn write_line(&self, at: usize, text: &str, width: usize) -> Result<(), StoreError> {
         let io = |source| StoreError::Io { path: self.path.clone(), source };
         if text.len() > width {
             return Err(io(std::io::Error::other("the note is too long")));
         }
-        self.file.write_all_at(format!("{text:<width$}\n").as_bytes(), at).map_err(io)
+        self.file.write_all_at(format!("{text:<width$}\n").as_bytes(), at as u64).map_err(io)
     }
 
     /// Removes the file, with its note, and releases the lock.
@@ -124,13 +124,16 @@ fn beside(mirror: &Path) -> PathBuf {
     path.into()
 }
 
-/// The process, the note and the file in a lock file. Unreadable lines are omitted.
+/// The process, the note and the file in a lock file. Unreadable lines are omitted. Each has its place: a line that was
+/// never written does not end.
 fn lines_of(file: &File) -> (String, Option<String>, Option<String>) {
-    let mut text = String::new();
-    let _ = file.take(MAX_BYTES).read_to_string(&mut text);
-    let mut lines = text.lines().map(|line| line.trim_matches([' ', '\0']).to_string());
-    let (pid, note, writer) = (lines.next().unwrap_or_default(), lines.next(), lines.next());
-    (pid, note.filter(|note| !note.is_empty()), writer.filter(|writer| !writer.is_empty()))
+    let line = |at: usize, width: usize| {
+        let mut bytes = vec![0; width];
+        let read = file.read_at(&mut bytes, at as u64).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes[..read]);
+        Some(text.trim_matches([' ', '\0', '\n']).to_string()).filter(|text| !text.is_empty())
+    };
+    (line(0, PID_WIDTH).unwrap_or_default(), line(NOTE_AT, NOTE_WIDTH), line(WRITER_AT, WRITER_WIDTH))
 }
 
 /// Whether a mirror has a lock file, locked or not.

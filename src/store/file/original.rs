@@ -2,7 +2,8 @@
 //!
 //! The file names its last writer by a random nonce, and the file that it was. The lock file has the same, and the last
 //! step of an edit before a request was sent. A copy is another file; a file whose contents were replaced by older ones
-//! has another nonce, or lacks steps. A file that was renamed, or moved within its file system, is the same file.
+//! has another nonce, or lacks steps. Without the lock file nothing shows that the contents are the last ones, so such a
+//! file counts as a copy: a mirror is renamed, or moved within its file system, together with its lock file.
 //!
 //! What looks the same in every respect, such as a machine that was set back to a snapshot as a whole, cannot be told
 //! from the original.
@@ -97,14 +98,8 @@ struct LockedBy {
 
 /// Whether the file is a copy. `step` is the last step of an edit that it has.
 fn is_copy(last: &LastWriter, locked: Option<&LockedBy>, here: &FileIdentity, step: i64) -> bool {
-    if !last.file.is(here) {
-        return true;
-    }
-    // A lock file of another file says nothing: the mirror was renamed.
-    let locked = locked.filter(|locked| locked.file.is(here));
-    locked.is_some_and(|locked| {
-        ![&last.nonce, &last.before].contains(&&locked.nonce) || locked.nonce.is_empty() || locked.step > step
-    })
+    let Some(locked) = locked.filter(|locked| last.file.is(here) && locked.file.is(here)) else { return true };
+    ![&last.nonce, &last.before].contains(&&locked.nonce) || locked.nonce.is_empty() || locked.step > step
 }
 
 /// A file that was found to be a copy.
@@ -167,6 +162,10 @@ impl MirrorTx<'_> {
             false => None,
         };
         let nonce = self.random_id()?;
+        if last.is_none() && !copied {
+            // A file that is killed while it is made is no copy: its lock file comes first.
+            CurrentWriter { nonce: nonce.clone(), file: here.clone() }.note(lock, 0)?;
+        }
         // The lock file follows the file. If this process is killed before it does, it still has the nonce that it has now.
         let before = match (locked.filter(|_| !copied), last) {
             (Some(locked), _) => locked.nonce,
@@ -195,12 +194,12 @@ mod tests {
             ("the original", Some(locked("n2", 5, &here)), here.clone(), 5, false),
             ("it was edited since in a shell", Some(locked("n2", 5, &here)), here.clone(), 9, false),
             ("a kill before the lock file was written", Some(locked("n1", 5, &here)), here.clone(), 5, false),
-            ("no lock file", None, here.clone(), 5, false),
-            ("renamed over another mirror", Some(locked("x", 9, &file(8, "1", 3, 5000))), here.clone(), 5, false),
+            ("no lock file", None, here.clone(), 5, true),
+            ("renamed over another mirror", Some(locked("x", 9, &file(8, "1", 3, 5000))), here.clone(), 5, true),
             ("another boot numbers its devices anew", Some(locked("n2", 5, &here)), file(7, "1", 4, 9000), 5, false),
-            ("another file", None, file(8, "1", 3, 5000), 5, true),
-            ("a number that was used again", None, file(7, "2", 3, 5000), 5, true),
-            ("another device", None, file(7, "1", 4, 5000), 5, true),
+            ("another file", Some(locked("n2", 5, &file(8, "1", 3, 5000))), file(8, "1", 3, 5000), 5, true),
+            ("a number that was used again", Some(locked("n2", 5, &here)), file(7, "2", 3, 5000), 5, true),
+            ("another device", Some(locked("n2", 5, &here)), file(7, "1", 4, 5000), 5, true),
             ("contents of an earlier writer", Some(locked("n3", 5, &here)), here.clone(), 5, true),
             ("contents from before a request", Some(locked("n2", 6, &here)), here.clone(), 5, true),
         ] {

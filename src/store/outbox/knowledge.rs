@@ -1,7 +1,8 @@
 //! What the mirror knows of a record's columns: a value, that there is none, or nothing.
 //!
 //! NULL alone says nothing: the detail may not have been read, the column may still be filled, or the service's value
-//! does not fit it and is kept in `extra`. The triggers of the views ask the same as SQL ([`unread`], [`unfit`]).
+//! does not fit it and is kept in `extra`. Nor does any value of a column that the last answer should have shown and did
+//! not. The triggers of the views ask the same as SQL ([`unread`], [`unfit`]).
 
 use std::collections::BTreeSet;
 
@@ -14,9 +15,10 @@ use crate::model::catalogue::Object;
 use crate::model::editable::{EditTarget, Editable};
 use crate::model::ids::{Etag, RecordId};
 use crate::model::record::Extra;
-use crate::model::{MirroredRecord, unfit_value};
+use crate::model::{MirroredRecord, unfit_value, unknown_value};
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::compare::json;
+use crate::store::records::lacking_keys::unshown_columns;
 use crate::store::records::shape::{Shape, Source};
 use crate::store::state_keys::{StateKey, read_state};
 use crate::store::table_shapes::Shapes;
@@ -95,6 +97,7 @@ pub(in crate::store) fn mirrored(
     let mut known =
         MirroredRecord { etag: version.as_str().map(Etag::from), details_current, ..MirroredRecord::default() };
     let known_fields: BackFilledFields = read_state(conn, &StateKey::BackFilledFields(object))?.unwrap_or_default();
+    let unshown = unshown_columns(conn, object, id)?;
     for column in columns {
         let place = |shape: &Shape| shape.place(column).map(|place| shape.columns[place].source);
         let (source, is_of_detail) = match (place(&list), place(&detail)) {
@@ -125,7 +128,12 @@ pub(in crate::store) fn mirrored(
             known.unproven.insert((*column).to_string());
         }
         let unfit = record.unfit(&wire).or_else(|| of_detail.as_ref()?.unfit(&wire));
-        let value = unfit.map_or(value, unfit_value);
+        let mut value = unfit.map_or(value, unfit_value);
+        if unshown.contains(*column) {
+            value = unknown_value();
+            known.unread.insert((*column).to_string());
+            known.unproven.insert((*column).to_string());
+        }
         known.values.insert((*column).to_string(), value);
     }
     Ok(Some(known))
@@ -144,7 +152,7 @@ fn key_literals(key: &str) -> String {
     }
 }
 
-/// The condition, in a trigger, that NULL in the column does not mean that the service has no value.
+/// The condition, in a trigger, that the column does not show what the service has.
 pub(super) fn unread(field: &Editable, definition: &str) -> String {
     let not_read = if field.detail_only() { "OLD.fetched_at IS NULL" } else { "0" };
     let has = |member: &str, value: &str| {
@@ -159,7 +167,12 @@ pub(super) fn unread(field: &Editable, definition: &str) -> String {
         EditTarget::Standard(_) => has("standard_unread", "1"),
         EditTarget::Custom(_) => format!("NOT {}", has("filled", definition)),
     };
-    format!("({not_read} OR OLD.{} IS NULL AND {is_incomplete})", field.column)
+    let unshown = format!(
+        "EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+    WHERE u.object_type = '{}' AND u.record_id = OLD.id AND c.value = '{}')",
+        field.object, field.column
+    );
+    format!("({not_read} OR OLD.{} IS NULL AND {is_incomplete} OR {unshown})", field.column)
 }
 
 /// The condition, in a trigger, that the service has a value that does not fit the column.

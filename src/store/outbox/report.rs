@@ -56,6 +56,9 @@ pub struct EditLine {
     /// Whether its record is read before anything is sent.
     #[serde(skip)]
     pub reads_first: bool,
+    /// Whether it ended, or waits for a decision, although its request may have been carried out.
+    #[serde(skip)]
+    pub in_doubt: bool,
     /// Why it cannot be read, if this program did not write it.
     pub unreadable: Option<String>,
 }
@@ -99,11 +102,12 @@ pub struct TrailLine {
 }
 
 const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, k.name), o.state, o.source, o.fields,
-        o.theirs, o.attempts, o.status, o.answer, o.merged_into, o.queued_at, o.last_sent_at, o.finished_at, w.not_before,
-        o.undoes, o.base_etag IS NULL OR o.first_sent_at IS NOT NULL
+        o.theirs, o.attempts, o.status, o.answer, o.merged_into, o.queued_at, o.last_sent_at, o.finished_at,
+        CASE WHEN o.state IN ('queued', 'sending') THEN (SELECT max(w.not_before) FROM outbox_delays AS w
+          WHERE w.object_type = o.object_type AND w.scope IN ('record', 'object') AND w.record_id IN (o.record_id, '')) END,
+        o.undoes, o.base_etag IS NULL OR o.first_sent_at IS NOT NULL AND o.state <> 'conflict',
+        o.first_sent_at IS NOT NULL AND o.state IN ('conflict', 'dropped')
     FROM outbox AS o
-    LEFT JOIN outbox_delays AS w ON o.state IN ('queued', 'sending') AND w.scope = 'record'
-      AND w.object_type = o.object_type AND w.record_id = o.record_id
     LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
     LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id";
 
@@ -247,6 +251,7 @@ fn line(row: &Row<'_>) -> rusqlite::Result<Option<EditLine>> {
         not_before: edits::optional_text(row, 15)?,
         undoes: row.get(16)?,
         reads_first: row.get(17)?,
+        in_doubt: row.get(18)?,
         unreadable,
     }))
 }

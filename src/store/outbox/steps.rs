@@ -190,7 +190,8 @@ impl EditsTx<'_> {
     }
 
     /// Takes a step of an edit, with its history entry. Returns whether the edit was in the state that the step was
-    /// decided on. An edit that returns to the queue, or needs a decision, discards its request.
+    /// decided on. An edit that returns to the queue, or needs a decision, discards its request. One that may have been
+    /// carried out keeps when it was sent, unless it returns to the queue: whoever begins it anew is asked.
     pub fn take_step(&self, edit: i64, step: &EditStep<'_>, now: Instant) -> Result<bool, StoreError> {
         let now = now.to_string();
         debug_assert!(step.from.may_become(step.to), "{step:?}");
@@ -220,10 +221,10 @@ impl EditsTx<'_> {
             self.tx
                 .conn
                 .prepare_cached(
-                    "UPDATE outbox SET body = NULL, if_match = NULL, idempotency_key = NULL, first_sent_at = NULL,
-                            merged_into = NULL WHERE id = ?1",
+                    "UPDATE outbox SET body = NULL, if_match = NULL, idempotency_key = NULL, merged_into = NULL,
+                            first_sent_at = CASE WHEN ?2 THEN first_sent_at END WHERE id = ?1",
                 )
-                .and_then(|mut stmt| stmt.execute([edit]))
+                .and_then(|mut stmt| stmt.execute(params![edit, step.to != EditState::Queued]))
                 .doing(WRITE)?;
         }
         self.tx.conn

@@ -72,7 +72,7 @@ fn not_utf8() -> String {
 }
 
 /// Why a column cannot be edited whose value was not read, to follow its name.
-const NOT_READ: &str = "is unknown in one of these rows: it was not read yet; crm-mirror sync reads details (unless sync.details \
+const NOT_READ: &str = "is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details \
      is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends";
 
 /// Why a column cannot be edited that does not hold the service's value, to follow its name.

@@ -17,6 +17,7 @@ use crate::model::record::Extra;
 use crate::model::{Etag, FieldKind, FieldProjection, Object, Record, RequestStamp, SqlValue};
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::feed_entries;
+use crate::store::records::lacking_keys::Shows;
 use crate::store::records::shape::Source;
 use crate::store::records::upsert::{Applied, Phase, Written};
 use crate::store::tx::RecordsTx;
@@ -47,6 +48,7 @@ impl RecordsTx<'_> {
         let old_list = old_list.map(|text| Extra::from_json(&text)).unwrap_or_default();
         let extra = self.list_extra(object, record, old_list.clone()).to_json();
         let written = self.write(object, &list, record, extra.as_deref(), asked, phase)?;
+        self.tx.knowledge().mark_unshown(object, record, Shows::Nothing)?;
         let applied = self.finish(object, record, written, asked, phase)?;
         let found = self.version(object.detail_table(), object.detail_key(), "fetched_at", record)?;
         let Some((detail_etag, old_detail, fetched_at)) = found else {

@@ -1,4 +1,11 @@
-//! Active custom keys that a detail lacked. A detail lists every active key, with null for a missing value (reference,
+//! What an answer should have shown and did not.
+//!
+//! A field that is missing from an answer is not a field without a value: what the service has in its column is unknown
+//! from then on, until an answer shows it. Lists omit custom values, and what only details have; nothing else may be
+//! missing from any answer, as far as it can be edited.
+//!
+//! # Active custom keys that a detail lacked
+//! A detail lists every active key, with null for a missing value (reference,
 //! *Custom values*, rules 3 and 4), so a field whose key is not there was archived when the detail was read, and the
 //! mirror did not know. If it is active again when the definitions are read, nothing else shows that it ever was
 //! archived, and the record may have changed its value before: its detail is read once more.
@@ -7,15 +14,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
-use crate::model::catalogue::Object;
+use crate::model::catalogue::{FieldProjection, Object};
 use crate::model::custom::CustomField;
 use crate::model::field_value::FieldValue;
 use crate::model::ids::RecordId;
 use crate::model::record::Record;
 use crate::store::custom::changes::FieldToBackFill;
-use crate::store::error::StoreError;
+use crate::store::error::{Doing, StoreError};
 use crate::store::state_keys::StateKey;
 use crate::store::tx::KnowledgeTx;
 
@@ -28,6 +36,34 @@ const MAX_READINGS: u8 = 3;
 
 /// After so many more readings it is noted again, about a week later: the service may have changed.
 const READINGS_WITHOUT: u8 = 30;
+
+const DOING: &str = "read or write what answers did not show";
+
+/// Which part of a record an answer should show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Shows {
+    /// The fields of a list, of which custom values may be missing.
+    List,
+    /// The fields of a list, from a detail.
+    ListOfDetail,
+    /// All of it.
+    Detail,
+    /// Only what it shows: the answer to an update.
+    Nothing,
+}
+
+/// The columns of a record that the last answer should have shown and did not.
+pub(in crate::store) fn unshown_columns(
+    conn: &Connection,
+    object: Object,
+    id: &RecordId,
+) -> Result<BTreeSet<String>, StoreError> {
+    let found: Option<String> = conn
+        .prepare_cached("SELECT columns FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2")
+        .and_then(|mut stmt| stmt.query_row([object.as_str(), id.as_str()], |row| row.get(0)).optional())
+        .doing(DOING)?;
+    Ok(found.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+}
 
 /// The fields whose keys were missing, by their definitions; `None` after an unparseable entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,13 +94,80 @@ pub struct LackedValues {
 }
 
 impl KnowledgeTx<'_> {
-    /// Notes the active keys that a detail lacked, of long texts only if the `whole` detail is stored.
+    /// Notes which columns that can be edited an answer shows, and which it should have shown.
+    pub(in crate::store) fn mark_unshown(
+        &self,
+        object: Object,
+        record: &Record,
+        shows: Shows,
+    ) -> Result<(), StoreError> {
+        let layout = self.tx.layout();
+        let standard = object.fields().iter().zip(&record.fields).filter(|(field, _)| field.writable);
+        let standard = standard.filter(|(field, _)| !layout.exclusions.takes_column(object, field.column));
+        let standard = standard.map(|(field, value)| {
+            let is_due = match shows {
+                Shows::List | Shows::ListOfDetail => field.projection == FieldProjection::List,
+                Shows::Detail => true,
+                Shows::Nothing => false,
+            };
+            (field.column, *value != FieldValue::Absent, is_due)
+        });
+        let custom = layout.of(object).fields().iter().zip(&record.custom).map(|(field, value)| {
+            let is_due = match shows {
+                Shows::ListOfDetail => !field.data_type.detail_only(),
+                Shows::Detail => true,
+                Shows::List | Shows::Nothing => false,
+            };
+            (field.column.as_str(), *value != FieldValue::Absent, is_due)
+        });
+        let columns = standard.chain(custom);
+        let has_unshown = &self.tx.pending.unshown;
+        if has_unshown.get().is_none() {
+            let sql = "SELECT EXISTS (SELECT 1 FROM unshown_columns)";
+            has_unshown.set(Some(self.tx.conn.query_row(sql, [], |row| row.get(0)).doing(DOING)?));
+        }
+        if has_unshown.get() == Some(false) && columns.clone().all(|(_, is_shown, is_due)| is_shown || !is_due) {
+            return Ok(());
+        }
+        let before = unshown_columns(&self.tx.conn, object, &record.id)?;
+        let mut unshown = before.clone();
+        for (column, is_shown, is_due) in columns {
+            if is_shown {
+                unshown.remove(column);
+            } else if is_due {
+                unshown.insert(column.to_string());
+            }
+        }
+        if unshown == before {
+            return Ok(());
+        }
+        has_unshown.set(Some(true));
+        let (sql, columns) = match unshown.is_empty() {
+            true => (
+                "DELETE FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2 AND ?3 IS NOT NULL",
+                String::new(),
+            ),
+            false => {
+                ("INSERT OR REPLACE INTO unshown_columns VALUES (?1, ?2, ?3)", serde_json::json!(unshown).to_string())
+            }
+        };
+        self.tx
+            .conn
+            .prepare_cached(sql)
+            .and_then(|mut stmt| stmt.execute(params![object.as_str(), record.id.as_str(), columns]))
+            .doing(DOING)?;
+        Ok(())
+    }
+
+    /// Notes the active keys that a detail lacked, of long texts only if the whole detail is stored.
     pub(in crate::store) fn mark_lacking(
         &self,
         object: Object,
         record: &Record,
-        whole: bool,
+        shows: Shows,
     ) -> Result<(), StoreError> {
+        self.mark_unshown(object, record, shows)?;
+        let whole = shows == Shows::Detail;
         let is_lacking = |(slot, field): &(usize, &CustomField)| {
             (whole || !field.data_type.detail_only())
                 && matches!(record.custom.get(*slot), None | Some(FieldValue::Absent))

@@ -19,10 +19,10 @@ impl KnowledgeTx<'_> {
         incoming: &[Option<ValueRef<'_>>],
         (old, changed): (&[Value], &[usize]),
     ) {
-        // Of the standard fields, lists leave only those of a group out.
+        // The others of the standard fields never change what a person edits, and the etag is left out here.
         let may_be_omitted = |source: Source| match source {
             Source::Slot(_) => true,
-            Source::Field(index) => object.fields()[index].wire.contains('.'),
+            Source::Field(index) => object.fields()[index].wire.contains('.') || object.fields()[index].writable,
             Source::FieldNum(_) | Source::SlotNum(_) | Source::Extra => false,
         };
         let is_omitted = |(place, new): (usize, &Option<ValueRef<'_>>)| {

@@ -14,6 +14,7 @@ use crate::model::request_order::RequestStamp;
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::former_rows::is_former;
+use crate::store::records::lacking_keys::Shows;
 use crate::store::records::shape::{Shape, owned, value_of};
 use crate::store::records::versions::{Version, VersionFit, is_coarser};
 use crate::store::tx::RecordsTx;
@@ -68,6 +69,9 @@ impl RecordsTx<'_> {
     ) -> Result<Applied, StoreError> {
         let shape = self.tx.shapes().list(object);
         let written = self.write(object, &shape, record, record.extra.to_json().as_deref(), asked, phase)?;
+        if !matches!(written, Written::Older) {
+            self.tx.knowledge().mark_unshown(object, record, Shows::List)?;
+        }
         self.finish(object, record, written, asked, phase)
     }
 
@@ -86,7 +90,7 @@ impl RecordsTx<'_> {
             // The mirror has a newer answer: this detail has an outdated version, as its etag would show anyway.
             return Ok((Applied::Older, 0));
         };
-        self.tx.knowledge().mark_lacking(object, record, true)?;
+        self.tx.knowledge().mark_lacking(object, record, Shows::Detail)?;
         let detail = self.tx.shapes().detail(object);
         let record = &*match &etag {
             // The detail belongs to the version that lists show with another etag.
@@ -124,7 +128,7 @@ impl RecordsTx<'_> {
         let Some(ListPart { applied, kept, .. }) = self.apply_list_part(object, record, asked, phase)? else {
             return Ok((Applied::Older, 0));
         };
-        self.tx.knowledge().mark_lacking(object, record, false)?;
+        self.tx.knowledge().mark_lacking(object, record, Shows::ListOfDetail)?;
         Ok((applied, kept))
     }
 
