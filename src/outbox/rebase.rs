@@ -44,9 +44,7 @@ pub fn same(field: Option<&Editable>, a: &Value, b: &Value) -> bool {
 /// The state of a field, given the record's current value.
 pub fn field_state(field: Option<&Editable>, (before, after): (&Value, &Value), now: &Value) -> FieldState {
     let before = if is_unknown(before) { &Value::Null } else { before };
-    if is_unknown(now) {
-        FieldState::Theirs
-    } else if same(field, now, after) {
+    if same(field, now, after) {
         FieldState::Ours
     } else if same(field, now, before) {
         FieldState::Unchanged

@@ -109,4 +109,8 @@ fn edit_that_may_have_been_applied_begins_anew_only_after_a_yes() {
     assert!(text.contains("edit 1 is queued again as edit 3"), "{text}");
     place.run("outbox retry 2").done();
     assert_eq!(edits(), "4");
+    // A copy says what releasing its edits means.
+    place.run("backup copy.db").done();
+    let text = answered(&place, "outbox release --all --database copy.db", "n");
+    assert!(text.contains("this file is a copy: release its edits only if the original"), "{text}");
 }

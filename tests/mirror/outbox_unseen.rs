@@ -479,3 +479,32 @@ async fn value_that_the_answer_after_a_refused_version_does_not_show_is_not_over
         assert_eq!(column.members(&there)[column.key], column.value("newer", 2));
     }
 }
+
+#[tokio::test]
+async fn older_contents_are_a_copy_with_and_without_the_lock_file() {
+    let copies = [CopyKind::SetBack, CopyKind::SetBackUnderAnotherName];
+    for (copy, lock_follows) in copies.into_iter().flat_map(|copy| [(copy, false), (copy, true)]) {
+        let (crm, mirror) = unshown("nothing").await;
+        let set = "UPDATE contacts_full SET position = 'ours' WHERE id = 'a'";
+        rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(set).unwrap();
+        let before = contents(&mirror);
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        crm.sandbox.with_world(|world| world.edit(Object::Contact, "a", &json!({"position": "theirs"})));
+        let mut restored = Mirror::one_at_a_time();
+        (restored.settings, restored.tries) = (mirror.settings, 1);
+        // The file keeps its place and its number, or another one is the same file under a new name.
+        let file = if copy == CopyKind::SetBack { &mirror } else { &restored };
+        if copy == CopyKind::SetBackUnderAnotherName {
+            std::fs::rename(&mirror.path, &restored.path).unwrap();
+            if lock_follows {
+                std::fs::rename(mirror.path.with_extension("db.lock"), restored.path.with_extension("db.lock"))
+                    .unwrap();
+            }
+        }
+        write_contents(file, &before);
+        file.run(&crm, &Job::Push).await.unwrap();
+        assert_eq!(file.one("SELECT state FROM outbox"), "'held'", "{copy:?} {lock_follows}");
+        let there = crm.sandbox.with_world(|world| world.detail_json(Object::Contact, "a")).unwrap();
+        assert_eq!(there["position"], "theirs", "{copy:?} {lock_follows}");
+    }
+}

@@ -258,6 +258,11 @@ fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> R
     if edits.len() > SHOWN {
         text.push_str(&format!("… and {} more\n", format::count((edits.len() - SHOWN) as u64)));
     }
+    if decision == Decision::Release && edits.iter().any(|edit| edit.in_doubt) {
+        text.push_str(
+            "this file is a copy: release its edits only if the original, which may send them too, is out of use\n",
+        );
+    }
     if let (Decision::Retry, [edit]) = (decision, edits) {
         text.push_str(&shown_now(&config.database, edit)?);
     }

@@ -162,6 +162,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_line_is_found_whether_the_others_were_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        Lock::take(&path).unwrap().store_writer("the writer").unwrap();
+        let lock = Lock::take(&path).unwrap();
+        assert_eq!((lock.found(), lock.found_writer()), (None, Some("the writer")));
+        lock.note("a note").unwrap();
+        drop(lock);
+        let lock = Lock::take(&path).unwrap();
+        assert_eq!((lock.found(), lock.found_writer()), (Some("a note"), Some("the writer")));
+    }
+
+    #[test]
     fn symlink_is_the_same_mirror() {
         let dir = tempfile::tempdir().unwrap();
         let (path, link) = (dir.path().join("mirror.db"), dir.path().join("link.db"));

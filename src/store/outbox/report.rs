@@ -56,7 +56,8 @@ pub struct EditLine {
     /// Whether its record is read before anything is sent.
     #[serde(skip)]
     pub reads_first: bool,
-    /// Whether it ended, or waits for a decision, although its request may have been carried out.
+    /// Whether it ended, or waits for a decision, although its request may have been carried out, or may still be: by the
+    /// file of which this one is a copy.
     #[serde(skip)]
     pub in_doubt: bool,
     /// Why it cannot be read, if this program did not write it.
@@ -106,7 +107,7 @@ const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, 
         CASE WHEN o.state IN ('queued', 'sending') THEN (SELECT max(w.not_before) FROM outbox_delays AS w
           WHERE w.object_type = o.object_type AND w.scope IN ('record', 'object') AND w.record_id IN (o.record_id, '')) END,
         o.undoes, o.base_etag IS NULL OR o.first_sent_at IS NOT NULL AND o.state <> 'conflict',
-        o.first_sent_at IS NOT NULL AND o.state IN ('conflict', 'dropped')
+        o.first_sent_at IS NOT NULL AND o.state IN ('conflict', 'dropped', 'held')
     FROM outbox AS o
     LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
     LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id";
