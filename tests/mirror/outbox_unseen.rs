@@ -407,7 +407,7 @@ async fn empty_field_that_was_excluded_can_be_edited_once_every_record_was_read(
 }
 
 /// A contact with a value in each of its fields, in a mirror that was read while no answer showed this one.
-async fn unshown(key: &'static str) -> (Crm, Mirror) {
+async fn unshown(key: &'static str, details: bool) -> (Crm, Mirror) {
     let mut world = World::new(noon());
     world.fields().define(NewField::new(Object::Contact, "long", DataType::LongText));
     world.fields().define(NewField::new(Object::Contact, "number", DataType::Integer));
@@ -418,7 +418,7 @@ async fn unshown(key: &'static str) -> (Crm, Mirror) {
     );
     let crm = Crm::serve(world).await;
     let mut mirror = Mirror::one_at_a_time();
-    mirror.settings.write_back = true;
+    (mirror.settings.write_back, mirror.settings.details) = (true, details);
     crm.sandbox.faults().add(Rule::new(Fault::Without(key)).method("GET").forever());
     mirror.sync(&crm).await;
     (crm, mirror)
@@ -431,8 +431,10 @@ fn request(column: Column, value: Value) -> EditRequest {
 
 #[tokio::test]
 async fn field_that_no_answer_shows_is_unknown_until_one_does() {
-    for column in columns_of(Object::Contact).iter().copied() {
-        let (crm, mirror) = unshown(column.key).await;
+    let position = columns_of(Object::Contact)[0];
+    let columns = columns_of(Object::Contact).iter().map(|column| (*column, true));
+    for (column, details) in columns.chain([(position, false)]) {
+        let (crm, mirror) = unshown(column.key, details).await;
         let set = |value: &str| {
             let sql = format!("UPDATE contacts_full SET {} = {value} WHERE id = 'a'", column.name);
             rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&sql)
@@ -466,7 +468,7 @@ async fn field_that_no_answer_shows_is_unknown_until_one_does() {
 #[tokio::test]
 async fn value_that_the_answer_after_a_refused_version_does_not_show_is_not_overwritten() {
     for column in columns_of(Object::Contact).iter().copied() {
-        let (crm, mirror) = unshown("nothing").await;
+        let (crm, mirror) = unshown("nothing", true).await;
         let sql = format!("UPDATE contacts_full SET {} = 42 WHERE id = 'a'", column.name);
         rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&sql).unwrap();
         hide(&crm, column);
@@ -484,7 +486,7 @@ async fn value_that_the_answer_after_a_refused_version_does_not_show_is_not_over
 async fn older_contents_are_a_copy_with_and_without_the_lock_file() {
     let copies = [CopyKind::SetBack, CopyKind::SetBackUnderAnotherName];
     for (copy, lock_follows) in copies.into_iter().flat_map(|copy| [(copy, false), (copy, true)]) {
-        let (crm, mirror) = unshown("nothing").await;
+        let (crm, mirror) = unshown("nothing", true).await;
         let set = "UPDATE contacts_full SET position = 'ours' WHERE id = 'a'";
         rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(set).unwrap();
         let before = contents(&mirror);
