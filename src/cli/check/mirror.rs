@@ -72,7 +72,7 @@ impl MirrorFacts {
             costs: report::cost_of_runs(&moment, "sync", crate::app::RUNS_OF_FORECAST)?,
             objects: [held(&moment, contact)?, held(&moment, company)?],
             publish: queue::lag(&moment, now)?,
-            broken_objects: people_report::broken(&moment)?,
+            broken_objects: [people_report::broken(&moment)?, people_report::damaged_search(&moment)?].concat(),
             not_kept: people_report::not_kept(&moment)?,
         })
     }
