@@ -199,7 +199,11 @@ pub struct RuStatus {
 /// # Errors
 /// Returns an error if there is no mirror, or it cannot be read.
 pub fn read(config: &Config, now: impl Into<ClockReading>) -> Result<MirrorStatus, StoreError> {
-    let reader = Reader::open(&config.database)?;
+    read_with(&Reader::open(&config.database)?, config, now)
+}
+
+/// Like [`read`], with a reader that is open.
+pub fn read_with(reader: &Reader, config: &Config, now: impl Into<ClockReading>) -> Result<MirrorStatus, StoreError> {
     let status = at_moment(&reader.begin()?, config, now)?;
     reader.unchanged().map(|()| status)
 }

@@ -9,6 +9,14 @@ use super::ui::output;
 use super::{Failure, identity};
 use crate::config::{Config, ConfigError, Environment, LOCAL_FILE, LogConfig, Sources};
 
+/// Says that the configuration is invalid, to who goes on without it.
+pub(super) fn note_invalid(config: &Config) {
+    if let Some(error) = config.invalid() {
+        let text = Failure::from(error).text();
+        output::note(&text.trim_end().replacen("error: ", "warning: ", 1));
+    }
+}
+
 /// Options that may precede or follow the verb.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Global {
@@ -37,11 +45,18 @@ impl Global {
     /// # Errors
     /// Returns a [`ConfigError`] that names the key, and the file or the variable that contains it.
     pub fn load_with(&self, database: Option<&Path>) -> Result<Config, Failure> {
-        let mut flags = self.flags();
-        if let Some(path) = database {
-            flags.push(("database.path", path.to_string_lossy().into_owned()));
-        }
-        let mut config = Config::load(&self.sources_with(flags))?;
+        self.as_owner(Config::load(&self.sources_of(database))?)
+    }
+
+    /// Like [`Global::load`]; while the configuration is invalid, only where the mirror and its daemon are.
+    ///
+    /// # Errors
+    /// As [`Config::load_or_place`].
+    pub fn load_or_place(&self, database: Option<&Path>) -> Result<Config, Failure> {
+        self.as_owner(Config::load_or_place(&self.sources_of(database))?)
+    }
+
+    fn as_owner(&self, mut config: Config) -> Result<Config, Failure> {
         if let Some(owner) = identity::needed_for(&config.database) {
             // Their files may be readable for root only.
             config.hold_secrets();
@@ -56,17 +71,23 @@ impl Global {
     /// Like [`Global::load`].
     pub fn database(&self, given: Option<&Path>) -> Result<PathBuf, Failure> {
         match given {
-            None => Ok(self.load()?.database),
+            None => {
+                let config = self.load_or_place(None)?;
+                note_invalid(&config);
+                Ok(config.database)
+            }
             Some(path) => identity::take(path).map(|()| path.to_path_buf()),
         }
     }
 
     /// The sources of the configuration, for callers that read it more than once.
     pub fn sources(&self) -> Sources {
-        self.sources_with(self.flags())
+        self.sources_of(None)
     }
 
-    fn sources_with(&self, flags: Vec<(&'static str, String)>) -> Sources {
+    fn sources_of(&self, database: Option<&Path>) -> Sources {
+        let mut flags = self.flags();
+        flags.extend(database.map(|path| ("database.path", path.to_string_lossy().into_owned())));
         static REPORTED: Once = Once::new();
         let sources = Sources::of_process(self.config.clone(), flags);
         if sources.is_local() {

@@ -50,17 +50,11 @@ pub(in crate::cli) fn needed_for(path: &Path) -> Option<Owner> {
 
 /// Makes the calling thread, and every thread that it starts from now on, act as the owner of a path. At the beginning of
 /// a verb there is no other thread.
-///
-/// # Errors
-/// Returns an error if the system refuses; nothing may be opened then.
 pub(in crate::cli) fn take(path: &Path) -> Result<(), Failure> {
     needed_for(path).map_or(Ok(()), |owner| owner.take(path))
 }
 
 /// Does some work as the owner of a path, in a thread of its own.
-///
-/// # Errors
-/// Returns the error of the work, or an error if the system refuses the identity.
 pub(in crate::cli) fn acting_as_owner<T: Send>(
     path: &Path,
     work: impl FnOnce() -> Result<T, Failure> + Send,

@@ -10,11 +10,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::Failure;
+use crate::cli::args::note_invalid;
 use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
 use crate::config::Config;
-use crate::daemon::client::{AcceptedJob, ClientError, DaemonClient, EventStream};
+use crate::daemon::client::{AcceptedJob, ClientError, DaemonClient, EventStream, reach};
 use crate::daemon::{DaemonStatus, Event};
 use crate::exit::Exit;
 use crate::format;
@@ -52,14 +53,14 @@ pub enum Watched {
 }
 
 /// The daemon that owns the configured mirror, and its status; `None` if there is none.
-///
-/// # Errors
-/// Returns an error if something listens and does not answer as expected.
 pub async fn daemon(config: &Config) -> Result<Option<(DaemonClient, DaemonStatus)>, Failure> {
     let Some(client) = DaemonClient::connect(&config.socket) else {
         return Ok(None);
     };
     let status = client.status_of(&config.database).await?;
+    if status.is_some() {
+        note_invalid(config);
+    }
     Ok(status.map(|status| (client, status)))
 }
 
@@ -82,12 +83,10 @@ pub enum DaemonState {
 /// The daemon's status, and whether one runs, within a bounded time. The file's status is valid anyway.
 pub async fn daemon_state(config: &Config) -> (Option<DaemonStatus>, DaemonState) {
     let asked = async {
-        // Not waited for: a daemon that hangs accepts no connections once its queue is full.
-        if let Err(error) = tokio::net::UnixStream::connect(&config.socket).await {
+        if let Err(error) = reach(&config.socket) {
             let state = match error.kind() {
                 ErrorKind::ConnectionRefused => DaemonState::Killed,
                 ErrorKind::PermissionDenied => DaemonState::Inaccessible,
-                ErrorKind::WouldBlock => DaemonState::Unresponsive,
                 _ => DaemonState::None,
             };
             return (None, state);
@@ -106,9 +105,6 @@ pub async fn daemon_state(config: &Config) -> (Option<DaemonStatus>, DaemonState
 }
 
 /// Requests a job and watches it until it ends.
-///
-/// # Errors
-/// Returns the error that ended the job, or that the daemon cannot be reached.
 pub async fn job(
     client: &DaemonClient,
     path: &str,

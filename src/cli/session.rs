@@ -31,9 +31,6 @@ pub struct Session(Mirror);
 
 impl Session {
     /// Opens the mirror, and creates it if it does not exist.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be used, or the client cannot be built.
     pub async fn open(settings: MirrorSettings, observer: Arc<dyn RunObserver>) -> Result<Session, Failure> {
         Ok(Session(Mirror::open(settings, Arc::new(SystemClock), observer).await?))
     }
@@ -68,9 +65,6 @@ impl Session {
     }
 
     /// Estimates the cost of a job, and returns it with the ledger.
-    ///
-    /// # Errors
-    /// Returns an error if the service does not answer.
     pub async fn forecast(&self, job: &Job) -> Result<(Forecast, Ledger), Failure> {
         Ok(self.0.forecast(job).await?)
     }
@@ -97,9 +91,6 @@ impl Session {
     }
 
     /// Discards the sweeps in progress, and returns their number.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be written.
     pub async fn forget_sweeps(&self) -> Result<usize, Failure> {
         Ok(self.0.forget_sweeps().await?.len())
     }
@@ -116,9 +107,6 @@ fn cut_off() -> Failure {
 }
 
 /// The runtime of a verb: one thread to fetch and decode, one more beside it; the mirror's writer is a third.
-///
-/// # Errors
-/// Returns an error if the system cannot create threads.
 pub fn runtime() -> Result<Runtime, Failure> {
     Builder::new_multi_thread()
         .worker_threads(2)
@@ -132,9 +120,6 @@ pub struct ScratchFolder(PathBuf);
 
 impl ScratchFolder {
     /// Creates it.
-    ///
-    /// # Errors
-    /// Returns an error if the directory for temporary files cannot be written.
     pub fn make() -> io::Result<ScratchFolder> {
         let directory = std::env::temp_dir().join(format!("crm-mirror-{:016x}", fastrand::u64(..)));
         std::fs::DirBuilder::new().mode(0o700).create(&directory)?;

@@ -32,9 +32,6 @@ pub struct Cron {
 
 impl Cron {
     /// Parses a cron line: five fields, six with the seconds first, or seven with the year last.
-    ///
-    /// # Errors
-    /// Returns the reason, in a few words.
     pub fn parse(line: &str) -> Result<Cron, String> {
         // The crate takes an empty item for nothing, and a field of nothing would be searched for through all years.
         if line.split_whitespace().any(|field| field.split(',').any(str::is_empty)) {

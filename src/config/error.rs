@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::api::key::NotAKey;
 
@@ -64,6 +65,9 @@ pub enum ConfigError {
         /// The address.
         address: std::net::SocketAddr,
     },
+    /// The configuration is invalid, and only where the mirror is was read of it.
+    #[error(transparent)]
+    Invalid(Arc<ConfigError>),
     /// The address is missing.
     #[error("`api.base_url` is not set")]
     NoBaseUrl,
@@ -100,6 +104,14 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// Whether the file that was named does not exist, or must not be read.
+    pub(super) fn is_of_no_mirror(&self) -> bool {
+        match self {
+            ConfigError::File { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            other => matches!(other, ConfigError::ForeignFile { .. }),
+        }
+    }
+
     /// A hint that helps to fix the problem.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -130,6 +142,7 @@ impl ConfigError {
                 Some("the file must exist and be readable by the current user")
             }
             ConfigError::BadKey { .. } => Some("it must contain the key and nothing else, on one line"),
+            ConfigError::Invalid(error) => error.hint(),
             ConfigError::Syntax { .. } | ConfigError::Value { .. } => None,
         }
     }

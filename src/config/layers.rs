@@ -32,6 +32,19 @@ pub(super) fn read(sources: &Sources, files: Vec<(PathBuf, String)>) -> Result<S
     merged.extract().map_err(|error| translated(&error))
 }
 
+/// The settings that say where the mirror and its daemon are, of those sources that can be read; the defaults of all others.
+pub(super) fn read_place(sources: &Sources) -> Result<Sections, ConfigError> {
+    let mut merged = Figment::new().merge(Layer::of_toml(Metadata::named("in the built-in defaults"), DEFAULT_TOML)?);
+    for (path, text) in sources.files().unwrap_or_default() {
+        merged = Layer::of_file(&path, &text).map_or(merged.clone(), |layer| merged.merge(layer.place()));
+    }
+    if let Ok(layer) = Layer::of_environment(&sources.environment) {
+        merged = merged.merge(layer.place());
+    }
+    let flags = sources.flags.iter().map(|(key, text)| (key.to_string(), text.as_str()));
+    merged.merge(Layer::of_texts("on the command line", flags)).extract().map_err(|error| translated(&error))
+}
+
 /// One source.
 struct Layer {
     metadata: Metadata,
@@ -52,6 +65,15 @@ impl Layer {
     /// The source in the metadata makes relative paths relative to the file.
     fn of_file(path: &Path, text: &str) -> Result<Layer, ConfigError> {
         Layer::of_toml(Metadata::from(format!("in {}", path.display()), Source::File(path.into())), text)
+    }
+
+    /// Only the settings of the mirror's place.
+    fn place(self) -> Layer {
+        let kept = [("database", "path"), ("daemon", "socket")].into_iter().filter_map(|(section, key)| {
+            let value = self.values.get(section)?.as_dict()?.get(key)?;
+            Some((section.to_string(), Value::from(Dict::from([(key.to_string(), value.clone())]))))
+        });
+        Layer { values: kept.collect(), metadata: self.metadata }
     }
 
     fn of_toml(metadata: Metadata, text: &str) -> Result<Layer, ConfigError> {

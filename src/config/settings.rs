@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::api_key::{KeyPlace, KeySource};
@@ -10,7 +11,7 @@ use super::layers;
 use super::network::Network;
 use super::notify::NotifyConfig;
 use super::publish_target::PublishConfig;
-use super::sections::{BudgetConfig, LogConfig, McpConfig, SyncConfig};
+use super::sections::{BudgetConfig, LogConfig, McpConfig, Sections, SyncConfig};
 use super::sources::Sources;
 use super::unit::{self, ServiceUnit};
 use crate::api::{ApiKey, BaseUrl};
@@ -58,6 +59,7 @@ pub struct Config {
     key: KeySource,
     concurrency: u32,
     timeout: Duration,
+    invalid: Option<Arc<ConfigError>>,
 }
 
 /// The settings that a client of the service needs.
@@ -79,20 +81,26 @@ impl Config {
     /// # Errors
     /// Returns a [`ConfigError`] that names the key, and the file or the variable that contains it.
     pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
-        Config::of(sources, sources.files()?)
+        Config::of(sources, layers::read(sources, sources.files()?)?)
     }
 
-    /// The configuration without the contents of its file, for readers of a mirror whose configuration is invalid: the
-    /// mirror is where it is without settings.
+    /// Like [`Config::load`]; while the configuration is invalid, only where the mirror and its daemon are, and
+    /// [`Config::invalid`]: the daemon goes on with the old one, and the mirror can be read.
     ///
     /// # Errors
-    /// As [`Config::load`], for the environment and the flags.
-    pub fn without_file(sources: &Sources) -> Result<Config, ConfigError> {
-        Config::of(sources, Vec::new())
+    /// As [`Config::load`], if the file is missing or belongs to another user, or not even the place is known.
+    pub fn load_or_place(sources: &Sources) -> Result<Config, ConfigError> {
+        let error = match Config::load(sources) {
+            Err(error) if !error.is_of_no_mirror() => error,
+            loaded => return loaded,
+        };
+        match layers::read_place(sources).and_then(|place| Config::of(sources, place)) {
+            Ok(place) => Ok(Config { invalid: Some(Arc::new(error)), ..place }),
+            Err(_) => Err(error),
+        }
     }
 
-    fn of(sources: &Sources, files: Vec<(PathBuf, String)>) -> Result<Config, ConfigError> {
-        let sections = layers::read(sources, files)?;
+    fn of(sources: &Sources, sections: Sections) -> Result<Config, ConfigError> {
         let env = &sources.environment;
         let file = Some(sources.main_file()).filter(|file| file.exists());
         let unit = file.and_then(unit::of_file);
@@ -146,7 +154,13 @@ impl Config {
             key: KeySource::find(env, sections.api.key_file, sources.main_file().to_path_buf()),
             concurrency: sections.api.concurrency,
             timeout: sections.api.timeout,
+            invalid: None,
         })
+    }
+
+    /// Why the configuration cannot be used, if only where the mirror is was read of it.
+    pub fn invalid(&self) -> Option<ConfigError> {
+        self.invalid.clone().map(ConfigError::Invalid)
     }
 
     /// The name of the workspace among others: that of its configuration file.
@@ -188,8 +202,10 @@ impl Config {
     /// The settings of a client, with the key.
     ///
     /// # Errors
-    /// Returns a [`ConfigError`] if there is no address or no key, or the key cannot be read or is invalid.
+    /// Returns a [`ConfigError`] if there is no address or no key, the key cannot be read or is invalid, or the whole
+    /// configuration is.
     pub fn api(&self) -> Result<ApiConfig, ConfigError> {
+        self.invalid().map_or(Ok(()), Err)?;
         Ok(ApiConfig {
             base_url: self.base_url.clone().ok_or(ConfigError::NoBaseUrl)?,
             key: self.api_key()?,

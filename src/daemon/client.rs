@@ -1,9 +1,11 @@
 //! The client of the control socket, which verbs use to run jobs in the daemon and to follow them.
 
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -11,8 +13,11 @@ use serde_json::Value;
 use super::events::Event;
 use super::status_reply::DaemonStatus;
 
-/// The timeout of a request. The daemon answers at once.
+/// The timeout of a request. The daemon answers at once, and may wait five seconds for the disk.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The timeout of the first request, which waits for no disk: a daemon that hangs keeps nobody waiting.
+const FIRST_REPLY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A daemon that listens on its control socket.
 #[derive(Clone, Debug)]
@@ -66,17 +71,22 @@ struct StatusOfDaemon {
     daemon: Option<DaemonStatus>,
 }
 
-/// Whether a process listens on a socket that this user can access.
-pub fn listens(socket: &Path) -> bool {
-    UnixStream::connect(socket).is_ok()
+/// Requires that a process listens on a socket that this user can access. A daemon that hangs accepts no connection once
+/// its queue is full: it listens, and is not waited for.
+pub fn reach(path: &Path) -> io::Result<()> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match connect(&socket, &address) {
+        Err(Errno::AGAIN) => Ok(()),
+        reached => Ok(reached?),
+    }
 }
 
 impl DaemonClient {
     /// A client of the daemon that listens on `socket`; `None` if there is none.
     pub fn connect(socket: &Path) -> Option<DaemonClient> {
-        if !listens(socket) {
-            return None;
-        }
+        reach(socket).ok()?;
         crate::api::transport::install_tls();
         let http = reqwest::Client::builder()
             .unix_socket(socket)
@@ -90,7 +100,7 @@ impl DaemonClient {
 
     /// The daemon's status, if it owns the mirror at `database`.
     pub async fn status_of(&self, database: &Path) -> Result<Option<DaemonStatus>, ClientError> {
-        let answer = self.http.get(url("/status")).timeout(REPLY_TIMEOUT).send().await;
+        let answer = self.http.get(url("/status")).timeout(FIRST_REPLY_TIMEOUT).send().await;
         let status = read_status(answer).await?;
         let same = |a: &Path, b: &Path| match (a.canonicalize(), b.canonicalize()) {
             (Ok(a), Ok(b)) => a == b,

@@ -102,3 +102,11 @@ pub(super) fn line(state: &StateMachine, work: Option<CurrentWork>, now: Instant
         None => "Up to date; no schedule; runs on request".into(),
     }
 }
+
+/// A line for `systemctl status`: that the configuration is invalid stands before everything else until it is mended.
+pub(super) fn after_invalid(reason: Option<String>, line: String) -> String {
+    match reason {
+        Some(reason) => format!("The configuration is invalid and the old one active: {reason}. {line}"),
+        None => line,
+    }
+}

@@ -80,9 +80,6 @@ pub(super) struct EventLoop {
 
 impl EventLoop {
     /// A loop that has not started.
-    ///
-    /// # Errors
-    /// Returns an error if the scheduler cannot be started, together with the runner.
     pub(super) async fn begin(
         runner: Runner,
         past: PastRuns,
@@ -370,23 +367,23 @@ impl EventLoop {
         }
     }
 
-    /// Logs that a run failed, since when runs fail, and that they succeed again. The delays grow, so a service that is
-    /// down for a day causes about thirty lines.
+    /// Logs that a run could not start, since when runs fail, and that they succeed again. A run that began has logged its
+    /// failure itself. The delays grow, so a service that is down for a day causes about thirty warnings.
     fn log_end(&mut self, ended: &JobRunEnd) {
         if ended.ending.end == RunEnd::Done && ended.ending.requested {
             self.held_since = None;
         }
         let trouble = self.state.trouble().map(|trouble| (trouble.since, trouble.runs));
         match (&ended.ending.end, trouble) {
-            (RunEnd::Failed { reason, .. }, None) => {
+            (RunEnd::Failed { reason, .. }, _) if !ended.is_logged => {
                 let hint = ended.hint.as_ref().map(|hint| format!(" ({hint})"));
                 tracing::error!("A run failed: {reason}{}", hint.unwrap_or_default());
             }
             // The same failure as before.
             (RunEnd::Failed { kind: FailureKind::Partial { attempted: false, .. }, .. }, Some(_)) => {}
-            (RunEnd::Failed { reason, .. }, Some((since, runs))) => {
+            (RunEnd::Failed { .. }, Some((since, runs))) => {
                 let since = format::moment(since);
-                tracing::warn!(runs = runs + 1, "Runs have failed since {since}, {} in a row: {reason}", runs + 1);
+                tracing::info!(runs = runs + 1, "Runs have failed since {since}, {} in a row", runs + 1);
             }
             (_, Some((since, runs))) => {
                 let since = format::moment(since);
@@ -431,11 +428,8 @@ impl EventLoop {
     /// Publishes the current state: in memory, and to systemd, if it changed.
     fn publish_status(&mut self) {
         self.control.cache().publish(self.daemon_status());
-        let mut line = describe::line(&self.state, self.bus.current_work(), self.clock.now());
-        if let Some(reason) = self.bus.invalid_configuration() {
-            // Shown until it is mended, whatever else happens meanwhile.
-            line = format!("The configuration is invalid and the old one active: {reason}. {line}");
-        }
+        let line = describe::line(&self.state, self.bus.current_work(), self.clock.now());
+        let line = describe::after_invalid(self.bus.invalid_configuration(), line);
         if line != self.status {
             notify::status(&line);
             self.status = line;

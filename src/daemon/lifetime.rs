@@ -33,9 +33,6 @@ const END_WITHIN: Duration = Duration::from_millis(4300);
 const INBOX: usize = 64;
 
 /// Runs the daemon until it is told to stop.
-///
-/// # Errors
-/// Returns the error that prevents the start, or that ends the daemon.
 pub(super) async fn run(
     sources: Sources,
     clock: Arc<dyn Clock>,

@@ -56,6 +56,8 @@ pub(super) struct JobRunEnd {
     pub error: Option<String>,
     /// The command or setting that fixes it.
     pub hint: Option<String>,
+    /// Whether the run has logged its failure.
+    pub is_logged: bool,
 }
 
 impl JobRunEnd {
@@ -86,6 +88,7 @@ impl JobRunEnd {
             exit: exit.code(),
             error: Some(reason),
             hint: hint.map(String::from),
+            is_logged: false,
         }
     }
 }

@@ -10,7 +10,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::bus::EventBus;
+use super::describe;
 use super::error::DaemonError;
+use super::events::Event;
 use super::inputs_and_effects::DaemonAnswer;
 use super::loop_message::LoopMessage;
 use super::notify;
@@ -82,9 +84,6 @@ impl Opening {
     }
 
     /// Opens the mirror, however long that takes, and answers requests meanwhile.
-    ///
-    /// # Errors
-    /// Returns errors that waiting does not fix.
     pub(super) async fn wait(
         &mut self,
         inbox: &mut mpsc::Receiver<LoopMessage>,
@@ -241,8 +240,14 @@ impl Opening {
             other => other.hint().map(|hint| format!(" ({hint})")).unwrap_or_default(),
         };
         tracing::warn!("Waiting for the mirror, which cannot be opened: {reason}{hint}");
-        notify::status(&format!("Waiting: {reason}"));
         self.waiting_for = Some(reason);
+        self.show();
+    }
+
+    /// Shows systemd what is waited for.
+    fn show(&self) {
+        let reason = self.waiting_for.as_deref().unwrap_or("the mirror is being opened");
+        notify::status(&describe::after_invalid(self.bus.invalid_configuration(), format!("Waiting: {reason}")));
     }
 
     /// Reloads the configuration for the next attempt. An invalid one changes nothing.
@@ -252,6 +257,7 @@ impl Opening {
             Ok((settings, config)) => {
                 (self.settings, self.config) = (settings, config);
                 page.follow(&self.config);
+                self.bus.publish(&Event::Reloaded);
                 tracing::info!("Configuration reloaded");
             }
             Err(error) => {
@@ -259,5 +265,6 @@ impl Opening {
                 tracing::error!("The new configuration is invalid and the old one stays active: {error}");
             }
         }
+        self.show();
     }
 }

@@ -69,9 +69,6 @@ pub(super) struct WindowSpent {
 }
 
 /// Reads the history, in one snapshot of the mirror's file.
-///
-/// # Errors
-/// Returns an error if there is no mirror, or it cannot be read.
 pub(super) fn read(config: &Config, under_way: Option<CurrentWork>, now: Instant) -> Result<PageHistory, StoreError> {
     let reader = Reader::open(&config.database)?;
     let moment = reader.begin()?;

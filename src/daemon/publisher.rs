@@ -1,5 +1,6 @@
 //! Runs the daemon together with publishing: a separate task sends changes to PostgreSQL.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::DaemonError;
@@ -11,13 +12,10 @@ use crate::model::Clock;
 use crate::publish::{PublishKeeper, PublishPlan, PublishUrl};
 
 /// Runs the daemon until it is told to stop, and publishes meanwhile if `[publish]` is configured.
-///
-/// # Errors
-/// Returns the error that prevents the start, or that ends the daemon. Publishing never ends it.
 pub async fn run(sources: Sources, clock: Arc<dyn Clock>, signals: DaemonSignals) -> Result<(), DaemonError> {
     let keeper = Config::load(&sources).ok().map(|config| {
         let (again, database) = (sources.clone(), config.database.clone());
-        let last = Mutex::new(config);
+        let last = Mutex::new((Vec::new(), config));
         PublishKeeper::start(&database, move || plan(&again, &last), clock.clone())
     });
     let ended = super::lifetime::run(sources, clock, signals).await;
@@ -27,14 +25,20 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, signals: DaemonSignals
     ended
 }
 
+/// The files of a configuration that was valid, and that configuration.
+type ValidFiles = (Vec<(PathBuf, String)>, Config);
+
 /// Reads the current settings: a changed password needs no restart. While the configuration is invalid, the last valid
 /// one counts, as for the runs; the reload reports it.
-fn plan(sources: &Sources, last: &Mutex<Config>) -> Result<PublishPlan, String> {
+fn plan(sources: &Sources, last: &Mutex<ValidFiles>) -> Result<PublishPlan, String> {
     let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Ok(config) = Config::load(sources) {
-        *last = config;
+    if let Ok(files) = sources.files()
+        && files != last.0
+        && let Ok(config) = Config::load(sources)
+    {
+        *last = (files, config);
     }
-    let config = &*last;
+    let config = &last.1;
     if !config.publish.is_on() {
         return Ok(None);
     }

@@ -211,12 +211,15 @@ async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>
             found: done.findings,
             error: None,
             hint: None,
+            is_logged: true,
         },
         Err(error) if error.suspension() == Some(Suspension::Locked) => JobRunEnd::locked(&error),
         Err(error) => {
             let kind = kind(mirror, &job.job, &error).await;
             let mut ended = JobRunEnd::failed(kind, error_chain(&error), Exit::of_sync(&error), error.hint());
             ended.ending.empty_until = mirror.empty_until();
+            // A run that cannot be stored may not have begun.
+            ended.is_logged = !matches!(error, SyncError::Store(_));
             ended
         }
     }

@@ -27,9 +27,6 @@ pub(super) struct Scheduler {
 
 impl Scheduler {
     /// A running scheduler without jobs.
-    ///
-    /// # Errors
-    /// Returns an error if it cannot be started.
     pub(super) async fn start(inbox: mpsc::Sender<LoopMessage>) -> Result<Scheduler, DaemonError> {
         let scheduler = JobScheduler::new().await.map_err(|error| failed(&error))?;
         scheduler.start().await.map_err(|error| failed(&error))?;
@@ -37,9 +34,6 @@ impl Scheduler {
     }
 
     /// Replaces the jobs by those of a timetable.
-    ///
-    /// # Errors
-    /// Returns an error if the scheduler refuses a job.
     pub(super) async fn set(&mut self, timetable: &Timetable, now: Instant) -> Result<(), DaemonError> {
         for job in self.jobs.drain(..) {
             self.scheduler.remove(&job).await.map_err(|error| failed(&error))?;

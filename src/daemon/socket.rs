@@ -62,9 +62,6 @@ pub(super) struct ControlSocket {
 
 impl ControlSocket {
     /// Creates the socket and listens on it.
-    ///
-    /// # Errors
-    /// Returns an error if another program listens there, or the directory cannot be written.
     pub(super) fn bind(path: &Path) -> Result<(ControlSocket, UnixListener), SocketError> {
         let failed = |source| SocketError::Io { path: path.to_path_buf(), source };
         match fs::symlink_metadata(path) {

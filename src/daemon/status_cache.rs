@@ -11,12 +11,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::Mutex as AsyncMutex;
 
 use super::status_reply::DaemonStatus;
 use crate::app::status::{self, MirrorStatus};
 use crate::config::Config;
 use crate::model::ClockReading;
+use crate::store::{KeptReader, Reader, StoreError};
 
 /// How long an answer waits for the file, and for the loop.
 pub(super) const PROMPT: Duration = Duration::from_millis(50);
@@ -29,19 +30,16 @@ pub(super) const PATIENT: Duration = Duration::from_secs(2);
 pub(super) struct StatusCache {
     mirror: Arc<Mutex<Option<MirrorStatus>>>,
     daemon: Arc<Mutex<Option<DaemonStatus>>>,
-    reading: Arc<Semaphore>,
+    reader: Arc<AsyncMutex<KeptReader<Reader>>>,
 }
 
 impl StatusCache {
     /// Nothing is known yet.
     pub(super) fn new() -> StatusCache {
-        StatusCache { mirror: Arc::default(), daemon: Arc::default(), reading: Arc::new(Semaphore::new(1)) }
+        StatusCache { mirror: Arc::default(), daemon: Arc::default(), reader: Arc::default() }
     }
 
     /// The status of the mirror: read from the file, or, if that takes longer than `within`, as it was last read.
-    ///
-    /// # Errors
-    /// Returns why the file cannot be read; or that it does not answer, if it was never read.
     pub(super) async fn mirror(
         &self,
         config: Arc<Config>,
@@ -56,17 +54,30 @@ impl StatusCache {
 
     /// Reads the file after the reads of earlier requests. A read continues when nobody waits for it any more.
     async fn read(&self, config: Arc<Config>, now: ClockReading) -> Result<MirrorStatus, String> {
-        let permit = self.reading.clone().acquire_owned().await.map_err(|e| e.to_string())?;
         let mirror = self.mirror.clone();
-        let read = tokio::task::spawn_blocking(move || {
-            let read = status::read(&config, now);
-            if let Ok(status) = &read {
-                keep(&mirror, status.clone());
-            }
-            drop(permit);
-            read
+        let read = self.with_reader(config, move |reader, config| {
+            let status = status::read_with(reader, config, now)?;
+            keep(&mirror, status.clone());
+            Ok(status)
         });
-        match read.await {
+        read.await
+    }
+
+    /// A number that changes with each commit to the mirror's file; rarely, another file has the number of the last one.
+    pub(super) async fn version(&self, config: Arc<Config>) -> Result<i64, String> {
+        self.with_reader(config, |reader, _| reader.data_version()).await
+    }
+
+    async fn with_reader<T: Send + 'static>(
+        &self,
+        config: Arc<Config>,
+        read: impl Fn(&Reader, &Config) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, String> {
+        let mut reader = self.reader.clone().lock_owned().await;
+        let done = tokio::task::spawn_blocking(move || {
+            reader.read(&config.database, Reader::open, |reader| read(reader, &config))
+        });
+        match done.await {
             Ok(read) => read.map_err(|error| error.to_string()),
             Err(panicked) => Err(panicked.to_string()),
         }

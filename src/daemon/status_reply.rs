@@ -53,7 +53,7 @@ pub fn public_reason(exit: u8) -> &'static str {
 }
 
 /// The daemon's part of `status`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonStatus {
     /// Its process.
     pub pid: u32,
@@ -89,7 +89,7 @@ pub struct DaemonStatus {
 }
 
 /// A job.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobStatus {
     /// Its number, counted from the start of the daemon.
     pub job: u64,
@@ -103,7 +103,7 @@ pub struct JobStatus {
 }
 
 /// A time in which no request is sent.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldStatus {
     /// `rate-limit` or `budget`.
     pub reason: Cow<'static, str>,
@@ -113,7 +113,7 @@ pub struct HoldStatus {
 }
 
 /// Consecutive failures.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TroubleStatus {
     /// The time of the first failure, UTC.
     #[serde(serialize_with = "instant::utc_always")]
@@ -134,7 +134,7 @@ pub struct TroubleStatus {
 }
 
 /// When a kind is next due.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextStatus {
     /// `changes`, `audit` or `sweep`.
     pub kind: Cow<'static, str>,

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::delay;
 use crate::model::Instant;
 use crate::store::delays::OutboxReader;
-use crate::store::{FileId, StoreError};
+use crate::store::{KeptReader, StoreError};
 
 /// How long an edit that was due, and was not sent, waits before it is due again.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
@@ -24,8 +24,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct EditWatch {
     path: PathBuf,
-    /// A reader and its file, which a restore may replace.
-    reader: Option<(OutboxReader, FileId)>,
+    reader: KeptReader<OutboxReader>,
     /// The newest step, and the time at which an edit was last due.
     signalled: Option<(i64, Instant)>,
 }
@@ -33,7 +32,7 @@ pub struct EditWatch {
 impl EditWatch {
     /// A watch on the mirror at `path`, which need not exist yet.
     pub fn new(path: &Path) -> EditWatch {
-        EditWatch { path: path.to_path_buf(), reader: None, signalled: None }
+        EditWatch { path: path.to_path_buf(), reader: KeptReader::default(), signalled: None }
     }
 
     /// When the next edit is due: now or earlier if it can be sent at once; `None` if no edit is waiting.
@@ -42,7 +41,7 @@ impl EditWatch {
     /// Returns an error if the mirror cannot be read; it is reopened by the next call.
     pub fn next_due(&mut self, now: Instant) -> Result<Option<Instant>, StoreError> {
         let read = |reader: &mut OutboxReader| reader.outlook().map(|outlook| delay::next_due(&outlook.waiting, now));
-        self.with_reader(read)
+        self.reader.read(&self.path, OutboxReader::open, read)
     }
 
     /// Whether edits are to be pushed now.
@@ -53,26 +52,13 @@ impl EditWatch {
         if self.next_due(now)?.is_none_or(|due| due > now) {
             return Ok(false);
         }
-        let step = self.with_reader(|reader| reader.outlook().map(|outlook| outlook.newest_step))?;
+        let newest_step = |reader: &mut OutboxReader| reader.outlook().map(|outlook| outlook.newest_step);
+        let step = self.reader.read(&self.path, OutboxReader::open, newest_step)?;
         let again = self.signalled.is_none_or(|(known, at)| known != step || now < at || now.since(at) >= AGAIN_AFTER);
         if again {
             self.signalled = Some((step, now));
         }
         Ok(again)
-    }
-
-    fn with_reader<T>(
-        &mut self,
-        read: impl FnOnce(&mut OutboxReader) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let file = FileId::of(&self.path);
-        let mut reader = match self.reader.take() {
-            Some((reader, known)) if Some(known) == file => reader,
-            _ => OutboxReader::open(&self.path)?,
-        };
-        let found = read(&mut reader)?;
-        self.reader = file.map(|file| (reader, file));
-        Ok(found)
     }
 }
 

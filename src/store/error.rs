@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+/// For a file that exists, or whose folder may not even be looked into.
+const UNREADABLE: &str =
+    "check that the current user can read it: the members of its group can (with the Debian package, `crmmirror`)";
+
 /// A failure of the mirror's file.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -125,6 +129,12 @@ impl StoreError {
             StoreError::EditOfExcluded { .. } => {
                 Some("`crm-mirror outbox drop` ends the edit, or send it with the field still mirrored")
             }
+            StoreError::Open { path, source }
+                if source.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen) && path.exists() =>
+            {
+                Some(UNREADABLE)
+            }
+            StoreError::Io { path, .. } if path.try_exists().is_err() => Some(UNREADABLE),
             StoreError::Open { .. } | StoreError::Io { .. } => {
                 Some("check that the directory exists and that the current user can write it (`database.path`)")
             }

@@ -35,7 +35,7 @@ pub use derived::indexes::MAX_INDEXED;
 pub use derived::options::{LabelColumns, ViewOptions};
 pub use derived::search_form::SearchForm;
 pub use error::StoreError;
-pub use file::file_id::FileId;
+pub use file::file_id::{FileId, KeptReader};
 pub use file::original::FoundCopy;
 pub use file::{backup, lock, migrate, open, wal};
 pub use outbox::concurrent::write_beside;

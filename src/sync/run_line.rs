@@ -25,6 +25,10 @@ pub(super) struct EndedRun<'a> {
     pub outcome: RunOutcome,
     /// Why it failed; a suspension is no failure.
     pub error: Option<&'a str>,
+    /// What helps.
+    pub hint: Option<&'a str>,
+    /// Whether it failed for what failed before and was not tried again.
+    pub is_known: bool,
     /// Its counters.
     pub tally: &'a Tally,
     /// The results of edits.
@@ -47,6 +51,7 @@ impl EndedRun<'_> {
                     trigger = self.trigger,
                     outcome = self.outcome.as_str(),
                     error = self.error,
+                    hint = self.hint,
                     rows = tally.rows,
                     inserted = tally.inserted,
                     updated = tally.updated,
@@ -66,8 +71,8 @@ impl EndedRun<'_> {
             };
         }
         match self.outcome {
-            RunOutcome::Failed | RunOutcome::Refused => line!(warn),
-            RunOutcome::Done | RunOutcome::Suspended => line!(info),
+            RunOutcome::Failed | RunOutcome::Refused if !self.is_known => line!(warn),
+            _ => line!(info),
         }
     }
 
@@ -81,7 +86,8 @@ impl EndedRun<'_> {
             );
         }
         let (tally, outcome, left) = (self.tally, self.outcome.as_str(), self.ru_left.get());
-        let why = self.error.map(|error| format!(": {error}")).unwrap_or_default();
+        let hint = self.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+        let why = self.error.map(|error| format!(": {error}{hint}")).unwrap_or_default();
         format!(
             "{kind}, run {run} ({trigger}): {outcome} after {} ms; {} new, {} changed, {} removed, \
              {} details; {edits}{} RU spent, {left} left{why}",
@@ -108,6 +114,8 @@ mod tests {
             trigger: "schedule",
             outcome: RunOutcome::Done,
             error: None,
+            hint: None,
+            is_known: false,
             tally: &tally,
             push: PushTally::default(),
             ru_left: Ru::new(93),
@@ -124,8 +132,9 @@ mod tests {
             words.ends_with("; 6 edits applied, 1 in conflict, 0 rejected, 0 waiting; 7 RU spent, 93 left"),
             "{words}"
         );
-        let failed = EndedRun { outcome: RunOutcome::Failed, error: Some("could not reach the service"), ..ended };
-        assert!(failed.words().ends_with("7 RU spent, 93 left: could not reach the service"), "{}", failed.words());
+        let (error, hint) = (Some("could not reach the service"), Some("check the network"));
+        let failed = EndedRun { outcome: RunOutcome::Failed, error, hint, ..ended }.words();
+        assert!(failed.ends_with("7 RU spent, 93 left: could not reach the service (check the network)"), "{failed}");
         assert_eq!(RUN_LINE, "crm_mirror::sync::run_line");
     }
 }

@@ -129,6 +129,8 @@ impl Engine {
             trigger: begun.trigger,
             outcome,
             error: failure.as_deref(),
+            hint: result.as_ref().err().and_then(SyncError::hint).filter(|_| failure.is_some()),
+            is_known: result.as_ref().err().is_some_and(is_not_due),
             tally: &results.tally,
             push: results.pushed,
             ru_left: self.meter.limits().limit.saturating_sub(self.meter.ledger().used),
@@ -289,7 +291,7 @@ impl Run<'_> {
             self.results().steps_not_due.insert(step);
         } else {
             let chain = error_chain(&error);
-            tracing::warn!(%resource, "{resource} could not be mirrored in this run: {chain}");
+            tracing::info!(%resource, "{resource} could not be mirrored in this run: {chain}");
             self.record_failure(step, chain, cost.of_failed(step));
         }
         failed.0.insert(step, error);

@@ -54,6 +54,16 @@ fn failed_or_suspended_run_is_logged_with_its_numbers() {
     assert!(refused.err.contains("sync, run 1 (manual): failed after "), "{}", refused.err);
 }
 
+/// The service counts nothing, which nobody can do anything about.
+#[test]
+fn counts_that_are_refused_are_no_warning() {
+    let service = Service::with(230, 5);
+    let place = TestDir::of(&service);
+    service.sandbox.faults().add(Rule::new(Fault::Status(400)).with_param("count").forever());
+    let ended = place.run("sync --log-format text").done();
+    assert!(ended.err.contains("could not be counted") && !ended.err.contains("WARN"), "{}", ended.err);
+}
+
 #[test]
 fn personal_data_and_the_key_are_logged_at_no_level() {
     let service = Service::with(40, 10);

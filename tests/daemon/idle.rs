@@ -18,6 +18,7 @@ fn resident(pid: u32) -> u64 {
 #[test]
 fn idle_daemon_sends_and_writes_nothing() {
     let fixture = DaemonFixture::with(200, 10)
+        .set("CRM_MIRROR_NOTIFY__WEBHOOK", "http://127.0.0.1:9/")
         .set("CRM_MIRROR_SYNC__SCHEDULE", "0 0 0 1 1 *")
         .set("CRM_MIRROR_SYNC__SWEEP_SCHEDULE", "0 0 0 1 1 *");
     let daemon = fixture.start();
@@ -29,6 +30,9 @@ fn idle_daemon_sends_and_writes_nothing() {
         let status = daemon.status();
         (status["daemon"]["running"].is_null() && status["daemon"]["waiting"] == json!([])).then_some(())
     });
+    crate::socket::until("the first look of who tells people", || {
+        (fixture.column("SELECT count(*) FROM state WHERE name = 'told'") == ["1"]).then_some(())
+    });
     let reader = fixture.conn();
     let version =
         |conn: &rusqlite::Connection| -> i64 { conn.query_row("PRAGMA data_version", [], |row| row.get(0)).unwrap() };
@@ -39,8 +43,17 @@ fn idle_daemon_sends_and_writes_nothing() {
         };
         ["mirror.db", "mirror.db-wal", "mirror.db.lock"].map(of)
     };
+    let read = || {
+        let io = std::fs::read_to_string(format!("/proc/{}/io", daemon.child.id())).unwrap();
+        io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok()).unwrap()
+    };
     let before = (version(&reader), written(), fixture.requests());
-    std::thread::sleep(Duration::from_secs(3));
+    // Who tells people of trouble asks again and again whether anything changed, and reads nothing for it.
+    crate::socket::until("three seconds in which little is read", || {
+        let so_far = read();
+        std::thread::sleep(Duration::from_secs(3));
+        (read() - so_far < 20_000).then_some(())
+    });
     assert_eq!((version(&reader), written(), fixture.requests()), before);
     println!("resident while idle: {} KiB", resident(daemon.child.id()));
     daemon.stop();

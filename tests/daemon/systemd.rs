@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crm_mirror::exit::Exit;
 
-use crate::fixture::DaemonFixture;
+use crate::fixture::{DaemonFixture, verb};
 use crate::socket;
 
 #[test]
@@ -56,6 +56,40 @@ fn missing_directory_of_the_socket_is_waited_for() {
     std::fs::create_dir(fixture.place.path("run")).unwrap();
     daemon.until_logged("The daemon is ready");
     daemon.sync();
+    daemon.stop();
+}
+
+/// What `systemctl status` shows begins with it until it is mended: before the mirror is open, and whatever runs after.
+#[test]
+fn invalid_configuration_stays_in_the_status_line() {
+    let fixture = DaemonFixture::with(3, 1);
+    let write = |text: &str| std::fs::write(fixture.place.path("c.toml"), text).unwrap();
+    let is_shown = |line: &str| line.starts_with("STATUS=The configuration is invalid and the old one active: ");
+    write("");
+    verb(&fixture, "sync").done();
+    let writer = crm_mirror::store::open::create(&fixture.place.path("mirror.db")).unwrap();
+    let daemon = fixture.spawn(&["daemon", "-c", "c.toml"]);
+    daemon.until_notified("STATUS=Waiting: ");
+    write("shedule = 1\n");
+    daemon.signal("-HUP");
+    let (line, _) = daemon.until_notified("STATUS=");
+    assert!(is_shown(&line) && line.contains("shedule") && line.contains(". Waiting: "), "{line}");
+    write("");
+    daemon.signal("-HUP");
+    daemon.until_notified("STATUS=Waiting: ");
+    drop(writer);
+    daemon.until_notified("STATUS=Up to date");
+    write("shedule = 1\n");
+    daemon.signal("-HUP");
+    daemon.until_notified("STATUS=The configuration is invalid");
+    daemon.sync();
+    daemon.post("/pause", &json!({})).with(200);
+    daemon.until_notified("STATUS=The configuration is invalid and the old one active: unknown key `shedule`");
+    write("");
+    daemon.signal("-HUP");
+    let (_, before) = daemon.until_notified("STATUS=The schedule is paused");
+    let others: Vec<&String> = before.iter().filter(|line| line.starts_with("STATUS=") && !is_shown(line)).collect();
+    assert!(others.is_empty(), "{others:?}");
     daemon.stop();
 }
 

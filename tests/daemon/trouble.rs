@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crm_mirror::model::Resource;
 use crm_mirror::sandbox::{Fault, Rule};
 use serde_json::{Value, json};
 
@@ -42,9 +43,26 @@ fn failing_runs_are_reported_with_reason_and_recovery() {
     let status = daemon.status();
     assert_eq!((&status["trouble"], &status["daemon"]["trouble"]), (&Value::Null, &Value::Null));
     let log = daemon.stop();
-    for part in ["A run failed: could not", "2 in a row: could not", "Runs succeed again; they had failed since "] {
+    for part in ["INFO Runs have failed since ", "INFO Runs succeed again; they had failed since "] {
         assert_eq!(log.matches(part).count(), 1, "{part}\n{log}");
     }
+    // A failure is one event: what, why and what helps.
+    let events: Vec<&str> = log.lines().filter(|line| line.contains(" WARN ") || line.contains("ERROR")).collect();
+    assert_eq!(events.len(), 2, "{log}");
+    assert!(events.iter().all(|line| line.contains("(manual): failed after ") && line.contains("400")), "{log}");
+}
+
+/// One list fails for ever, which nobody can do anything about but once.
+#[test]
+fn failure_that_is_not_repeated_is_no_second_warning() {
+    let fixture = DaemonFixture::with(20, 2);
+    let daemon = fixture.start();
+    daemon.sync();
+    fixture.service.sandbox.faults().add(Rule::new(Fault::Status(400)).on(Resource::Companies).forever());
+    assert_eq!(daemon.job("/sync", &json!({}))["exit"], 69);
+    let log = daemon.stop();
+    let events: Vec<&str> = log.lines().filter(|line| line.contains(" WARN ") || line.contains("ERROR")).collect();
+    assert_eq!(events.len(), 1, "{log}");
 }
 
 #[test]

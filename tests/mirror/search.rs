@@ -215,7 +215,7 @@ async fn damaged_index_is_reported_and_built_again_when_the_mirror_is_opened() {
         rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(damage).unwrap();
         let broken = || {
             let reader = crm_mirror::store::Reader::open(&mirror.path).unwrap();
-            crm_mirror::store::people_report::broken(&reader.begin().unwrap()).unwrap()
+            crm_mirror::store::people_report::damaged_search(&reader.begin().unwrap()).unwrap()
         };
         assert!(broken().iter().any(|object| object.kind == "search index"), "{damage}");
         crm.wait(60);

@@ -380,3 +380,40 @@ async fn until_asked(scene: &Scene) {
         tokio::task::yield_now().await;
     }
 }
+
+/// Whatever a service answers, it is no defect of this program: 70 is not among the ends.
+#[tokio::test]
+async fn every_status_has_a_documented_end() {
+    let envelope = |status: u16| format!(r#"{{"error":"E","message":"m","code":{status}}}"#);
+    let odd = [
+        "",
+        "null",
+        "[]",
+        "{}",
+        "<html>",
+        "\u{0}",
+        r#"{"data":7,"nextCursor":[]}"#,
+        r#"{"error":{},"retryAfter":"x"}"#,
+    ];
+    let bodies =
+        |status: u16| [envelope(status), odd[usize::from(status) % 8].into(), odd[usize::from(status / 8) % 8].into()];
+    let cases: Vec<(u16, String)> = (100..=599).flat_map(|status| bodies(status).map(|body| (status, body))).collect();
+    // A 429 is asked again seven times.
+    let times = |status: u16| if status == 429 { 8 } else { 1 };
+    let all = cases.iter().flat_map(|case| std::iter::repeat_n(case, times(case.0)));
+    let script = all.map(|(status, body)| answer(&format!("{status} Said"), "", body)).collect();
+    let scene = Scene::with(script, |settings| settings.tries = 1).await;
+    for (status, body) in &cases {
+        let answered = list(&scene).await;
+        let is_envelope = *body == envelope(*status);
+        let exit = answered.as_ref().err().map(Exit::of_api);
+        let expected = match status {
+            301 | 308 | 407 => Exit::Config,
+            401 | 403 if is_envelope => Exit::KeyRefused,
+            429 => Exit::Paused,
+            _ => Exit::Unavailable,
+        };
+        assert_eq!(exit, Some(expected), "{status} {body:?}: {:?}", answered.err());
+    }
+    assert_eq!(scene.requests().len(), cases.len() + 3 * 7);
+}

@@ -76,7 +76,7 @@ impl MirrorFacts {
             objects: [held(&moment, contact)?, held(&moment, company)?],
             publish: queue::lag(&moment, now)?,
             edits: outbox_report::counts(&moment)?,
-            broken_objects: people_report::broken(&moment)?,
+            broken_objects: [people_report::broken(&moment)?, people_report::damaged_search(&moment)?].concat(),
             not_kept: people_report::not_kept(&moment)?,
         })
     }

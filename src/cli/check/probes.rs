@@ -9,9 +9,6 @@ use crate::cli::Failure;
 use crate::config::{Config, ConfigError, Sources};
 
 /// Runs every probe that can be run.
-///
-/// # Errors
-/// Returns an error only if nothing can be checked; problems are part of the report.
 pub fn run(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool) -> Result<CheckReport, Failure> {
     let mut findings = configuration::check(sources, read);
     let Ok(config) = read else {

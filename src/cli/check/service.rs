@@ -73,9 +73,6 @@ pub(super) fn wanted(configured: Option<&[Resource]>) -> Vec<Resource> {
 
 /// Sends the requests, using the mirror's ledger and hold; `new` says that the key or the address is new, so that known
 /// records are looked up.
-///
-/// # Errors
-/// Returns an error if the mirror cannot be written: then no request was sent.
 pub(super) async fn ask_for(
     database: &Path,
     setup: &MirrorSettings,

@@ -162,9 +162,6 @@ impl MirrorTools {
     }
 
     /// Calls a tool, while `watchdog` watches.
-    ///
-    /// # Errors
-    /// Returns a `CallError` that says what is wrong with the call.
     pub fn call(&self, name: &str, arguments: &Value, watchdog: &Watchdog) -> Result<Value, CallError> {
         let call = ToolCall { tools: self, watchdog };
         match name {

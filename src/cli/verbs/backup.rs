@@ -93,7 +93,7 @@ impl Rotation<'_> {
 /// # Errors
 /// [`Exit::Storage`] if there is no mirror, or the copy cannot be written; [`Exit::Usage`] if it would replace a file.
 pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
-    let config = global.load_with(args.database.as_deref())?;
+    let config = global.load_or_place(args.database.as_deref())?;
     logging::start(&config.log, &ProgressView::nothing());
     let now = Instant::system_now();
     let stem = config.database.file_stem().unwrap_or_default().to_string_lossy().into_owned();

@@ -20,9 +20,6 @@ pub struct CheckArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// Returns an error only if nothing can be checked; problems are part of the report, and of its exit code.
 pub fn run(global: &Global, args: &CheckArgs) -> Result<Exit, Failure> {
     let sources = global.sources();
     let read = Config::load(&sources);

@@ -20,9 +20,6 @@ use crate::model::SystemClock;
 pub struct DaemonArgs {}
 
 /// Runs the verb.
-///
-/// # Errors
-/// Returns the error that prevents the start, or that ends the daemon.
 pub fn run(global: &Global, _: &DaemonArgs) -> Result<Exit, Failure> {
     // Before anything else, and in a runtime without threads: another identity can be taken only while there are none.
     let first = Builder::new_current_thread().enable_all().build()?;

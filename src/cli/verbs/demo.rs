@@ -56,9 +56,6 @@ pub struct DemoArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// Returns an error if the file is something else, or a step fails.
 pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     identity::take(&args.path)?;
     // The steps report what happens; log lines in between would repeat it.
@@ -78,7 +75,7 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     let path = args.path.display();
     output::text(&format!(
         "\nThe mirror is {path}, {}. To query it yourself:\n  \
-         crm-mirror sql --database {path} 'SELECT name, position FROM contacts_full'\n  \
+         crm-mirror sql --database {path} 'SELECT name FROM contacts_full'\n  \
          sqlite3 -readonly {path}\n",
         format::bytes(report::sizes(&args.path).0),
     ))?;

@@ -41,9 +41,6 @@ const QUESTIONS: [(&str, &str); 4] = [
 ];
 
 /// Runs the queries, and prints them with their results.
-///
-/// # Errors
-/// Returns an error if the mirror cannot be read, or stdout cannot be written.
 pub fn run(mirror: &Reader) -> Result<(), Failure> {
     for (sentence, sql) in QUESTIONS {
         output::text(&format!("\n{sentence}\n\n  {sql}\n\n"))?;

@@ -116,7 +116,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         Some(edit) => {
             output::text(&format!("edit {edit} of {} {id} is queued", request.object))?;
             output::text(&lines(&prepared.fields))?;
-            output::note(if client::listens(&config.socket) {
+            output::note(if client::reach(&config.socket).is_ok() {
                 "the daemon sends it within seconds"
             } else {
                 "the next `crm-mirror sync` sends it; `crm-mirror push` sends it at once"

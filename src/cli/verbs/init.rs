@@ -44,9 +44,6 @@ pub struct InitArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// Returns an error if the file exists, or cannot be written.
 pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     let unit = unit::of_file(&args.path);
     let key = key_file(args, unit.as_ref());

@@ -22,9 +22,6 @@ pub struct ManArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// Returns the error of stdout or of the directory.
 pub fn run(args: &ManArgs) -> Result<Exit, Failure> {
     match &args.dir {
         None => output::raw(&page(Cli::command())?)?,

@@ -112,9 +112,6 @@ pub enum Verb {
 
 impl Verb {
     /// Runs the verb.
-    ///
-    /// # Errors
-    /// Returns the error that ended the verb.
     pub fn run(&self, global: &Global) -> Result<Exit, Failure> {
         match self {
             Verb::Init(args) => init::run(args),

@@ -44,11 +44,12 @@ struct PlannedPush {
 /// # Errors
 /// [`Exit::Config`] if writing back is disabled; else the error that ended the run and that waiting does not fix.
 pub fn run(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
-    let config = global.load()?;
+    let config = global.load_or_place(None)?;
     if args.dry_run {
         return planned(&config, args.json);
     }
-    if !config.write_back {
+    // With an invalid configuration the daemon knows.
+    if !config.write_back && config.invalid().is_none() {
         return Err(edit::off());
     }
     sync::run_now(&config, &Job::Push, &[], None, args.json)

@@ -86,9 +86,6 @@ impl FromStr for ScopedKey {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// Returns an error if the fixture or the state file cannot be used, or the port is not available.
 pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
     if let Some(state) = &args.state {
         identity::take(state)?;

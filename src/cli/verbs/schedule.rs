@@ -32,22 +32,16 @@ pub struct ResumeArgs {
 }
 
 /// Runs `pause`.
-///
-/// # Errors
-/// Returns an error if no daemon owns the mirror.
 pub fn pause(global: &Global, _: &PauseArgs) -> Result<Exit, Failure> {
-    let config = global.load()?;
+    let config = global.load_or_place(None)?;
     session::runtime()?.block_on(async { post(&daemon(&config).await?, "/pause").await })?;
     output::note("the schedule is paused; `crm-mirror resume` resumes it");
     Ok(Exit::Done)
 }
 
 /// Runs `resume`.
-///
-/// # Errors
-/// Returns an error if no daemon owns the mirror; with `--now`, if there is no mirror.
 pub fn resume(global: &Global, args: &ResumeArgs) -> Result<Exit, Failure> {
-    let config = global.load()?;
+    let config = global.load_or_place(None)?;
     logging::start(&config.log, &ProgressView::nothing());
     session::runtime()?.block_on(async {
         if args.now {

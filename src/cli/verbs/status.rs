@@ -7,13 +7,15 @@ use serde::Serialize;
 
 use super::status_all;
 use crate::app::status::{self, MirrorStatus, ObjectStatus};
+use crate::cli::args::note_invalid;
 use crate::cli::remote::{self, DaemonState};
 use crate::cli::ui::status_text::{self, StatusContext};
 use crate::cli::ui::{commands, output};
-use crate::cli::{Failure, Global, identity, session};
+use crate::cli::{Failure, Global, session};
 use crate::config::Config;
 use crate::config::unit::FOLDER;
 use crate::daemon::StatusReply;
+use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Clock, Instant, SystemClock};
@@ -61,7 +63,11 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
         let folder = global.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(FOLDER));
         return status_all::run(folder, args.json);
     }
-    let (config, invalid) = configuration(global, args.database.as_deref())?;
+    let config = global.load_or_place(args.database.as_deref())?;
+    if let Some(invalid) = config.invalid().filter(|_| !config.database.exists()) {
+        return Err(invalid.into());
+    }
+    note_invalid(&config);
     let reading = SystemClock.reading();
     let now = reading.wall;
     let status = match status::read(&config, reading) {
@@ -90,33 +96,14 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
     } else {
         let unit = config.unit.as_deref();
         let none = config.base_url().is_none().then(|| "no configuration says how many may be".into());
+        let invalid =
+            config.invalid().map(|why| format!("the configuration cannot be read:\n         {}", error_chain(&why)));
         let unknown_budget = invalid.or(none);
         let unknown_budget = unknown_budget.as_deref();
         let context = StatusContext { daemon: daemon_state, unit, writer, unknown_budget, now };
         output::prose(&commands::complete(&status_text::text(&reply, context)))?;
     }
     Ok(freshness.map_or(Exit::Done, |(_, freshness)| freshness.exit()))
-}
-
-/// The configuration; while it is invalid, what is known without it, if there is a mirror, and why: a daemon goes on with
-/// the old one.
-fn configuration(global: &Global, database: Option<&Path>) -> Result<(Config, Option<String>), Failure> {
-    let error = match global.load_with(database) {
-        Ok(config) => return Ok((config, None)),
-        Err(error) => error,
-    };
-    let Ok(mut known) = Config::without_file(&global.sources()) else { return Err(error) };
-    if let Some(database) = database {
-        known.database = database.to_path_buf();
-    }
-    if !known.database.exists() {
-        return Err(error);
-    }
-    identity::take(&known.database)?;
-    let text = error.text();
-    output::note(text.trim_end());
-    let why = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    Ok((known, Some(format!("the configuration cannot be read:\n         {why}"))))
 }
 
 /// The lists that must be fresh: those of records, which every run for changes reads.

@@ -71,17 +71,11 @@ fn resources() -> impl TypedValueParser<Value = Resource> {
 }
 
 /// Runs `sync`.
-///
-/// # Errors
-/// Returns the error that ended the run and that waiting does not fix.
 pub fn run(global: &Global, args: &SyncArgs) -> Result<Exit, Failure> {
     foreground(global, &args.common, Job::sync(), false, None)
 }
 
 /// Runs `resync`.
-///
-/// # Errors
-/// Returns the error that ended the run and that waiting does not fix.
 pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
     if args.stop {
         return stop(global);
@@ -90,7 +84,7 @@ pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
 }
 
 fn foreground(global: &Global, args: &RunArgs, job: Job, removals: bool, max_ru: Option<Ru>) -> Result<Exit, Failure> {
-    let config = global.load()?;
+    let config = global.load_or_place(None)?;
     let accept = Acceptance { removals, workspace: args.accept_workspace };
     let job = within(job.of(&args.objects).accepting(accept), config.sync.objects.as_deref())?;
     if args.dry_run {
@@ -136,9 +130,6 @@ fn needs_it_alone() -> Failure {
 
 /// Runs a job while the user watches, through the daemon if one owns the mirror, and prints the result. `objects` are
 /// those that the user named; `max_ru` limits what a run without the daemon spends.
-///
-/// # Errors
-/// Returns the error that ended the run and that waiting does not fix.
 pub(super) fn run_now(
     config: &Config,
     job: &Job,
@@ -205,7 +196,7 @@ const BEHIND_VERIFICATION: &str = "the daemon runs a verification, which sends d
 
 /// Ends the sweeps in progress, through the daemon or directly.
 fn stop(global: &Global) -> Result<Exit, Failure> {
-    let config = global.load()?;
+    let config = global.load_or_place(None)?;
     logging::start(&config.log, &ProgressView::nothing());
     let runtime = session::runtime()?;
     if let Some((client, _)) = runtime.block_on(remote::daemon(&config))? {

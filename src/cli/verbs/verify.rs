@@ -74,11 +74,8 @@ struct OfObject<'a> {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// Returns the error that ended the verification and that waiting does not fix.
 pub fn run(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
-    let config = global.load()?;
+    let config = global.load_or_place(None)?;
     let progress = ProgressView::of_process();
     logging::start(&config.log, &progress);
     let runtime = session::runtime()?;

@@ -56,9 +56,6 @@ fn accepting(removals: bool) -> Acceptance {
 pub(super) type SentBody = Result<Bytes, BytesRejection>;
 
 /// The bytes of a body.
-///
-/// # Errors
-/// Returns the answer to a body that could not be read.
 pub(super) fn bytes(body: &SentBody) -> Result<&Bytes, Box<Response>> {
     body.as_ref().map_err(|refused| {
         let reason = format!("the body was refused: {}", refused.body_text());
@@ -67,17 +64,11 @@ pub(super) fn bytes(body: &SentBody) -> Result<&Bytes, Box<Response>> {
 }
 
 /// Parses the bytes of a body; a missing one is an empty document.
-///
-/// # Errors
-/// Returns an error if it is not JSON of this form.
 pub fn parse<T: DeserializeOwned + Default>(body: &[u8]) -> serde_json::Result<T> {
     if body.is_empty() { Ok(T::default()) } else { serde_json::from_slice(body) }
 }
 
 /// Parses a received body; a missing one is an empty document.
-///
-/// # Errors
-/// Returns the answer to an invalid body.
 pub(super) fn read<T: DeserializeOwned + Default>(body: &SentBody) -> Result<T, Box<Response>> {
     parse(bytes(body)?).map_err(|error| {
         let reason = format!("the body is invalid: {error}");

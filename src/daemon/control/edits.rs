@@ -46,9 +46,6 @@ pub(super) struct QueuedEdit {
 }
 
 /// Validates the edit and queues it durably.
-///
-/// # Errors
-/// Returns what is wrong with it; nothing is queued then.
 pub(super) fn queue_edit(mirror: &Path, body: EditBody, now: Instant) -> Result<QueuedEdit, QueueError> {
     let request = EditRequest::from(body);
     let (edit, prepared) = write_beside(mirror, |tx| {

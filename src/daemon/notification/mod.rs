@@ -25,8 +25,11 @@ use crate::error_chain::error_chain;
 use crate::model::{Instant, Resource};
 use crate::store::{StateKey, Store, StoreError, report};
 
-/// The interval between two looks at the status.
-const EVERY: Duration = Duration::from_secs(2);
+/// How often it is asked whether anything changed.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The interval between two looks at the status while nothing changes: some episodes begin because time passes.
+const UNCHANGED: Duration = Duration::from_secs(10);
 
 /// The first and the longest delay after a delivery failed; the delay doubles in between.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
@@ -43,17 +46,27 @@ impl Notifier {
             let mut every = tokio::time::interval(EVERY);
             every.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let (mut pace, mut lasting) = (DeliveryPace::default(), Lasting::default());
+            let mut seen = None;
             loop {
                 every.tick().await;
-                let config = control.config();
-                if !config.notify.is_on() || !pace.is_due(control.now()) {
+                let (config, now) = (control.config(), control.now());
+                if !config.notify.is_on() || !pace.is_due(now) {
+                    continue;
+                }
+                let Ok(version) = control.cache().version(config.clone()).await else { continue };
+                let state = (version, control.cache().daemon());
+                let is_recent = |at: Instant| now.since(at).max(at.since(now)) < UNCHANGED;
+                if seen.as_ref().is_some_and(|(before, at)| *before == state && is_recent(*at)) {
                     continue;
                 }
                 let Ok(reply) = control.status().await else { continue };
                 let Some(store) = store_of(&mirror) else { return };
                 match tell(&store, &config, &reply, &mut lasting, control.now()).await {
-                    Ok(()) => pace = DeliveryPace::default(),
-                    Err(error) => pace.failed(&error, control.now()),
+                    Ok(()) => (pace, seen) = (DeliveryPace::default(), Some((state, now))),
+                    Err(error) => {
+                        pace.failed(&error, control.now());
+                        seen = None;
+                    }
                 }
             }
         }))

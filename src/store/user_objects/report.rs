@@ -27,7 +27,7 @@ pub struct BrokenObject {
 /// SQLite's errors for objects that need functions or modules of another program, which is no defect.
 const UNKNOWN_HERE: [&str; 3] = ["no such function", "no such collation sequence", "no such module"];
 
-/// All of users' objects that do not work, and the search indexes that another program has damaged.
+/// All of users' objects that do not work.
 pub fn broken(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>, StoreError> {
     let files: AppliedFiles = tx.state(&StateKey::ViewFiles)?.unwrap_or_default();
     let options: ViewOptions = tx.state(&StateKey::ViewOptions)?.unwrap_or_default();
@@ -38,13 +38,19 @@ pub fn broken(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>, StoreError> {
             broken.push(BrokenObject { kind: "index".into(), name: entry, why });
         }
     }
+    broken.extend(files.refused.into_iter().map(|(name, why)| BrokenObject { kind: "file".into(), name, why }));
+    Ok(broken)
+}
+
+/// The search indexes that another program has damaged. This reads the documents of every record.
+pub fn damaged_search(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>, StoreError> {
+    let mut broken = Vec::new();
     for object in Object::ALL {
         if let Some(why) = search_damage(tx, object)? {
             let why = format!("{why}; the next run builds it again");
             broken.push(BrokenObject { kind: "search index".into(), name: object.search_table().into(), why });
         }
     }
-    broken.extend(files.refused.into_iter().map(|(name, why)| BrokenObject { kind: "file".into(), name, why }));
     Ok(broken)
 }
 

@@ -55,7 +55,7 @@ impl Audits<'_> {
     pub(in crate::sync) fn mark_uncounted(&self, object: Object, error: &SyncError) {
         if self.run.results().uncounted.insert(object) {
             let why = error_chain(error);
-            tracing::warn!(%object, "{} could not be counted: {why}", object.resource());
+            tracing::info!(%object, "{} could not be counted: {why}", object.resource());
             self.run.record_failure(Step::Counts(object), why, Ru::GET);
         }
     }
@@ -154,7 +154,7 @@ impl Audits<'_> {
             at_once = (2 * at_once).min(self.run.engine.workers());
         }
         if found > 0 {
-            tracing::warn!(%object, found, "Counts after a walk of {object} records found {found} that the walk had missed");
+            tracing::info!(%object, found, "Counts after a walk of {object} records found {found} that the walk had missed");
         }
         self.run.back_fills().read_omitted(object).await?;
         if walk == TimeField::UpdatedAt {

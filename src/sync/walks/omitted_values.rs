@@ -159,7 +159,7 @@ impl BackFills<'_> {
             {
                 // The lists of the object may be answered although its details are not: the rest stays noted.
                 Err(error) if error.class() == Some(ErrorClass::Retry) => {
-                    tracing::warn!(%object, "Some values of {object} records stay as they were: {}", error_chain(&error));
+                    tracing::info!(%object, "Some values of {object} records stay as they were: {}", error_chain(&error));
                 }
                 read => drop(read?),
             }
