@@ -47,6 +47,7 @@ mod outbox_others;
 mod outbox_push;
 mod outbox_scale;
 mod outbox_unseen;
+mod outbox_unshown;
 mod outbox_values;
 mod owed_counts;
 mod parallel_copy;

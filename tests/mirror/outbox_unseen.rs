@@ -38,7 +38,7 @@ fn set_theirs(world: &mut World, case: &Case, id: &str, columns: &[Column]) {
 }
 
 /// From now on, no answer to a read shows the field.
-fn hide(crm: &Crm, column: Column) {
+pub fn hide(crm: &Crm, column: Column) {
     crm.sandbox.faults().add(Rule::new(Fault::Without(column.key)).method("GET").forever());
 }
 
@@ -155,13 +155,13 @@ fn edited(mirror: &Mirror, case: &Case) -> (usize, Shown) {
 }
 
 /// The contents of a mirror that no process has open.
-fn contents(mirror: &Mirror) -> [Option<Vec<u8>>; 2] {
+pub fn contents(mirror: &Mirror) -> [Option<Vec<u8>>; 2] {
     let log = mirror.path.with_extension("db-wal");
     [std::fs::read(&mirror.path).ok(), std::fs::read(log).ok()]
 }
 
 /// Writes contents over those of a mirror, whose file stays the same one.
-fn write_contents(mirror: &Mirror, [file, log]: &[Option<Vec<u8>>; 2]) {
+pub fn write_contents(mirror: &Mirror, [file, log]: &[Option<Vec<u8>>; 2]) {
     let _ = std::fs::remove_file(mirror.path.with_extension("db-shm"));
     std::fs::write(&mirror.path, file.as_deref().unwrap()).unwrap();
     let log_path = mirror.path.with_extension("db-wal");
@@ -404,109 +404,4 @@ async fn empty_field_that_was_excluded_can_be_edited_once_every_record_was_read(
     let position =
         |id: &str| crm.sandbox.with_world(|world| world.detail_json(Object::Contact, id)).unwrap()["position"].clone();
     assert_eq!((position("a"), position("b")), (json!("Head of Procurement"), json!("Buyer")));
-}
-
-/// A contact with a value in each of its fields, in a mirror that was read while no answer showed this one.
-async fn unshown(key: &'static str, details: bool) -> (Crm, Mirror) {
-    let mut world = World::new(noon());
-    world.fields().define(NewField::new(Object::Contact, "long", DataType::LongText));
-    world.fields().define(NewField::new(Object::Contact, "number", DataType::Integer));
-    let custom = json!({"long": "theirs", "number": 1});
-    world.create(
-        Object::Contact,
-        &json!({"id": "a", "name": "Ann", "position": "theirs", "notes": "theirs", "customFields": custom}),
-    );
-    let crm = Crm::serve(world).await;
-    let mut mirror = Mirror::one_at_a_time();
-    (mirror.settings.write_back, mirror.settings.details) = (true, details);
-    crm.sandbox.faults().add(Rule::new(Fault::Without(key)).method("GET").forever());
-    mirror.sync(&crm).await;
-    (crm, mirror)
-}
-
-fn request(column: Column, value: Value) -> EditRequest {
-    let changes = vec![(column.name.into(), Given::Json(value))];
-    EditRequest { object: Object::Contact, record: RecordId::new("a"), changes, if_match: None }
-}
-
-#[tokio::test]
-async fn field_that_no_answer_shows_is_unknown_until_one_does() {
-    let position = columns_of(Object::Contact)[0];
-    let columns = columns_of(Object::Contact).iter().map(|column| (*column, true));
-    for (column, details) in columns.chain([(position, false)]) {
-        let (crm, mirror) = unshown(column.key, details).await;
-        let set = |value: &str| {
-            let sql = format!("UPDATE contacts_full SET {} = {value} WHERE id = 'a'", column.name);
-            rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&sql)
-        };
-        let refused = set("42").unwrap_err().to_string();
-        assert!(refused.contains(&format!("{} is unknown", column.name)), "{refused}");
-        // The record is read first, and the answer shows no more.
-        let now = Instant::system_now();
-        let asked = request(column, column.value("ours", 42));
-        let queue_it = |tx: &crm_mirror::store::MirrorTx<'_>| queue(tx, &asked, EditSource::Edit, now);
-        let (edit, prepared) = write_beside(&mirror.path, queue_it).unwrap();
-        assert!(is_unknown(&prepared.fields[column.name].0), "{}", column.name);
-        mirror.run(&crm, &Job::Push).await.unwrap();
-        let line = write_beside(&mirror.path, |tx| outbox_report::edit(tx, edit.unwrap())).unwrap().unwrap();
-        assert_eq!(line.0.state, EditState::Conflict, "{}", column.name);
-        assert!(line.1.last().unwrap().why.contains("does not show what the field has"), "{:?}", line.1);
-        assert_eq!(crm.sandbox.log().patches(Object::Contact), 0, "{}", column.name);
-        // An answer that shows it ends that.
-        crm.sandbox.faults().clear();
-        crm.sandbox.with_world(|world| world.edit(Object::Contact, "a", &json!({"name": "Bea"})));
-        crm.wait(60);
-        mirror.sync(&crm).await;
-        mirror.assert_exact(&crm);
-        write_beside(&mirror.path, |tx| user_decisions::decide(tx, edit.unwrap(), Decision::Theirs, now)).unwrap();
-        set("42").unwrap();
-        mirror.run(&crm, &Job::Push).await.unwrap();
-        assert_eq!(mirror.one("SELECT count(*) FROM outbox WHERE state = 'applied'"), "1", "{}", column.name);
-    }
-}
-
-#[tokio::test]
-async fn value_that_the_answer_after_a_refused_version_does_not_show_is_not_overwritten() {
-    for column in columns_of(Object::Contact).iter().copied() {
-        let (crm, mirror) = unshown("nothing", true).await;
-        let sql = format!("UPDATE contacts_full SET {} = 42 WHERE id = 'a'", column.name);
-        rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&sql).unwrap();
-        hide(&crm, column);
-        let newer = column.body(&column.value("newer", 2));
-        crm.sandbox.with_world(|world| world.edit(Object::Contact, "a", &newer));
-        mirror.run(&crm, &Job::Push).await.unwrap();
-        let state = mirror.one("SELECT state FROM outbox");
-        assert_eq!(state, "'conflict'", "{}", column.name);
-        let there = crm.sandbox.with_world(|world| world.detail_json(Object::Contact, "a")).unwrap();
-        assert_eq!(column.members(&there)[column.key], column.value("newer", 2));
-    }
-}
-
-#[tokio::test]
-async fn older_contents_are_a_copy_with_and_without_the_lock_file() {
-    let copies = [CopyKind::SetBack, CopyKind::SetBackUnderAnotherName];
-    for (copy, lock_follows) in copies.into_iter().flat_map(|copy| [(copy, false), (copy, true)]) {
-        let (crm, mirror) = unshown("nothing", true).await;
-        let set = "UPDATE contacts_full SET position = 'ours' WHERE id = 'a'";
-        rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(set).unwrap();
-        let before = contents(&mirror);
-        mirror.run(&crm, &Job::Push).await.unwrap();
-        crm.sandbox.with_world(|world| world.edit(Object::Contact, "a", &json!({"position": "theirs"})));
-        let mut restored = Mirror::one_at_a_time();
-        (restored.settings, restored.tries) = (mirror.settings, 1);
-        // The file keeps its place and its number, or another one is the same file under a new name.
-        let file = if copy == CopyKind::SetBack { &mirror } else { &restored };
-        if copy == CopyKind::SetBackUnderAnotherName {
-            std::fs::rename(&mirror.path, &restored.path).unwrap();
-            if lock_follows {
-                std::fs::rename(mirror.path.with_extension("db.lock"), restored.path.with_extension("db.lock"))
-                    .unwrap();
-            }
-        }
-        write_contents(file, &before);
-        file.run(&crm, &Job::Push).await.unwrap();
-        assert_eq!(file.one("SELECT state FROM outbox"), "'held'", "{copy:?} {lock_follows}");
-        let there = crm.sandbox.with_world(|world| world.detail_json(Object::Contact, "a")).unwrap();
-        assert_eq!(there["position"], "theirs", "{copy:?} {lock_follows}");
-    }
 }

@@ -1,0 +1,121 @@
+//! What no answer shows is unknown, and older contents of a file are not its last ones: nothing is overwritten because of
+//! either.
+
+use crate::outbox_unseen::{contents, hide, write_contents};
+use crate::support::{Crm, Mirror, noon};
+use crate::unseen_cases::{Column, CopyKind, columns_of};
+use crm_mirror::model::{DataType, EditState, Instant, Object, RecordId, is_unknown};
+use crm_mirror::outbox::typed_values::Given;
+use crm_mirror::outbox::user_decisions::{self, Decision};
+use crm_mirror::outbox::{EditRequest, EditSource, queue};
+use crm_mirror::sandbox::{Fault, NewField, Rule, World};
+use crm_mirror::store::{MirrorTx, outbox_report, write_beside};
+use crm_mirror::sync::Job;
+use serde_json::{Value, json};
+
+/// A contact with a value in each of its fields, in a mirror that was read while no answer showed this one.
+async fn unshown(key: &'static str, details: bool) -> (Crm, Mirror) {
+    let mut world = World::new(noon());
+    world.fields().define(NewField::new(Object::Contact, "long", DataType::LongText));
+    world.fields().define(NewField::new(Object::Contact, "number", DataType::Integer));
+    let custom = json!({"long": "theirs", "number": 1});
+    world.create(
+        Object::Contact,
+        &json!({"id": "a", "name": "Ann", "position": "theirs", "notes": "theirs", "customFields": custom}),
+    );
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    (mirror.settings.write_back, mirror.settings.details) = (true, details);
+    crm.sandbox.faults().add(Rule::new(Fault::Without(key)).method("GET").forever());
+    mirror.sync(&crm).await;
+    (crm, mirror)
+}
+
+fn request(column: Column, value: Value) -> EditRequest {
+    let changes = vec![(column.name.into(), Given::Json(value))];
+    EditRequest { object: Object::Contact, record: RecordId::new("a"), changes, if_match: None }
+}
+
+#[tokio::test]
+async fn field_that_no_answer_shows_is_unknown_until_one_does() {
+    let position = columns_of(Object::Contact)[0];
+    let columns = columns_of(Object::Contact).iter().map(|column| (*column, true));
+    for (column, details) in columns.chain([(position, false)]) {
+        let (crm, mirror) = unshown(column.key, details).await;
+        let set = |value: &str| {
+            let sql = format!("UPDATE contacts_full SET {} = {value} WHERE id = 'a'", column.name);
+            rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&sql)
+        };
+        let refused = set("42").unwrap_err().to_string();
+        assert!(refused.contains(&format!("{} is unknown", column.name)), "{refused}");
+        // The record is read first, and the answer shows no more.
+        let now = Instant::system_now();
+        let asked = request(column, column.value("ours", 42));
+        let queue_it = |tx: &MirrorTx<'_>| queue(tx, &asked, EditSource::Edit, now);
+        let (edit, prepared) = write_beside(&mirror.path, queue_it).unwrap();
+        assert!(is_unknown(&prepared.fields[column.name].0), "{}", column.name);
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        let line = write_beside(&mirror.path, |tx| outbox_report::edit(tx, edit.unwrap())).unwrap().unwrap();
+        assert_eq!(line.0.state, EditState::Conflict, "{}", column.name);
+        assert!(line.1.last().unwrap().why.contains("does not show what the field has"), "{:?}", line.1);
+        assert_eq!(crm.sandbox.log().patches(Object::Contact), 0, "{}", column.name);
+        // An answer that shows it ends that.
+        crm.sandbox.faults().clear();
+        crm.sandbox.with_world(|world| world.edit(Object::Contact, "a", &json!({"name": "Bea"})));
+        crm.wait(60);
+        mirror.sync(&crm).await;
+        if details {
+            mirror.assert_exact(&crm);
+        }
+        write_beside(&mirror.path, |tx| user_decisions::decide(tx, edit.unwrap(), Decision::Theirs, now)).unwrap();
+        set("42").unwrap();
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        assert_eq!(mirror.one("SELECT count(*) FROM outbox WHERE state = 'applied'"), "1", "{}", column.name);
+    }
+}
+
+#[tokio::test]
+async fn value_that_the_answer_after_a_refused_version_does_not_show_is_not_overwritten() {
+    for column in columns_of(Object::Contact).iter().copied() {
+        let (crm, mirror) = unshown("nothing", true).await;
+        let sql = format!("UPDATE contacts_full SET {} = 42 WHERE id = 'a'", column.name);
+        rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&sql).unwrap();
+        hide(&crm, column);
+        let newer = column.body(&column.value("newer", 2));
+        crm.sandbox.with_world(|world| world.edit(Object::Contact, "a", &newer));
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        let state = mirror.one("SELECT state FROM outbox");
+        assert_eq!(state, "'conflict'", "{}", column.name);
+        let there = crm.sandbox.with_world(|world| world.detail_json(Object::Contact, "a")).unwrap();
+        assert_eq!(column.members(&there)[column.key], column.value("newer", 2));
+    }
+}
+
+#[tokio::test]
+async fn older_contents_are_a_copy_with_and_without_the_lock_file() {
+    let copies = [CopyKind::SetBack, CopyKind::SetBackUnderAnotherName];
+    for (copy, lock_follows) in copies.into_iter().flat_map(|copy| [(copy, false), (copy, true)]) {
+        let (crm, mirror) = unshown("nothing", true).await;
+        let set = "UPDATE contacts_full SET position = 'ours' WHERE id = 'a'";
+        rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(set).unwrap();
+        let before = contents(&mirror);
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        crm.sandbox.with_world(|world| world.edit(Object::Contact, "a", &json!({"position": "theirs"})));
+        let mut restored = Mirror::one_at_a_time();
+        (restored.settings, restored.tries) = (mirror.settings, 1);
+        // The file keeps its place and its number, or another one is the same file under a new name.
+        let file = if copy == CopyKind::SetBack { &mirror } else { &restored };
+        if copy == CopyKind::SetBackUnderAnotherName {
+            std::fs::rename(&mirror.path, &restored.path).unwrap();
+            if lock_follows {
+                std::fs::rename(mirror.path.with_extension("db.lock"), restored.path.with_extension("db.lock"))
+                    .unwrap();
+            }
+        }
+        write_contents(file, &before);
+        file.run(&crm, &Job::Push).await.unwrap();
+        assert_eq!(file.one("SELECT state FROM outbox"), "'held'", "{copy:?} {lock_follows}");
+        let there = crm.sandbox.with_world(|world| world.detail_json(Object::Contact, "a")).unwrap();
+        assert_eq!(there["position"], "theirs", "{copy:?} {lock_follows}");
+    }
+}
