@@ -197,11 +197,7 @@ async fn watch(
                 };
                 return Ok(Finished { exit, summary: *summary, found });
             }
-            event if ours => {
-                if let Some(event) = event.of_run() {
-                    progress.on(event);
-                }
-            }
+            Event::Run(event) if ours => progress.on(event),
             _ => {}
         }
     }

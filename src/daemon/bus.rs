@@ -1,6 +1,7 @@
 //! The event bus: publishes events to every listener, and keeps what monitoring needs: the current work, and the
 //! results of jobs.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -36,12 +37,12 @@ struct BusState {
 }
 
 /// The work in progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct CurrentWork {
     /// The resource.
     pub resource: Resource,
     /// "changes", "full copy", "sweep", "details".
-    pub work: &'static str,
+    pub work: Cow<'static, str>,
     /// Rows so far.
     pub rows: u64,
     /// The expected number of rows, if it is known.
@@ -111,7 +112,7 @@ impl EventBus {
 
     /// The work in progress.
     pub(super) fn current_work(&self) -> Option<CurrentWork> {
-        self.known().work
+        self.known().work.clone()
     }
 
     /// The time, for log entries.
@@ -127,7 +128,7 @@ impl RunObserver for EventBus {
             let mut known = self.known();
             match &event {
                 RunEvent::Begins { resource, work, total } => {
-                    known.work = Some(CurrentWork { resource: *resource, work, rows: 0, total: *total });
+                    known.work = Some(CurrentWork { resource: *resource, work: work.clone(), rows: 0, total: *total });
                 }
                 RunEvent::Total { total, .. } => {
                     if let Some(work) = &mut known.work {
@@ -140,17 +141,17 @@ impl RunObserver for EventBus {
                     }
                 }
                 RunEvent::Ends { .. } => known.work = None,
-                RunEvent::Warning(_) | RunEvent::Holding { .. } => {}
+                RunEvent::Warning { .. } | RunEvent::Holding { .. } => {}
             }
             known.log.line(&event, now)
         };
-        if let RunEvent::Warning(warning) = &event {
+        if let RunEvent::Warning { text: warning } = &event {
             tracing::warn!("{warning}");
         }
         if let Some(line) = line {
             tracing::info!("{line}");
         }
-        self.publish(&Event::from(event));
+        self.publish(&Event::Run(event));
     }
 
     fn wants_totals(&self) -> bool {

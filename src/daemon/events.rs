@@ -5,9 +5,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::job::QueuedJob;
-use crate::model::instant::{self, Instant};
-use crate::model::{Object, Resource, Ru};
-use crate::sync::events::{RunEvent, WORK};
+use crate::model::Object;
+use crate::sync::events::RunEvent;
 use crate::sync::{Findings, Summary};
 
 /// One event. Its JSON form is documented in `docs/interfaces.md`; members may be added, but not removed.
@@ -50,47 +49,6 @@ pub enum Event {
         /// The command or setting that fixes it.
         hint: Option<String>,
     },
-    /// Work on a resource started.
-    Begins {
-        /// The resource.
-        resource: Resource,
-        /// "changes", "full copy", "sweep", "details".
-        work: Cow<'static, str>,
-        /// The expected number of rows, if it is known without a request.
-        total: Option<u64>,
-    },
-    /// The service reported the number of rows.
-    Total {
-        /// The resource.
-        resource: Resource,
-        /// The rows.
-        total: u64,
-    },
-    /// A page or a detail was stored.
-    Stored {
-        /// The resource.
-        resource: Resource,
-        /// Rows so far in this step.
-        rows: u64,
-        /// Request units charged so far in this run.
-        ru: u64,
-    },
-    /// Work on a resource ended.
-    Ends {
-        /// The resource.
-        resource: Resource,
-    },
-    /// Every request waits because of a rate limit.
-    Holding {
-        /// The end of the hold, UTC.
-        #[serde(serialize_with = "instant::utc_always")]
-        until: Instant,
-    },
-    /// A warning for the user.
-    Warning {
-        /// A sentence.
-        text: String,
-    },
     /// The schedule was paused.
     Paused,
     /// The schedule was resumed.
@@ -104,19 +62,9 @@ pub enum Event {
         /// The number of missed events.
         lines: u64,
     },
-}
-
-impl From<RunEvent> for Event {
-    fn from(event: RunEvent) -> Event {
-        match event {
-            RunEvent::Begins { resource, work, total } => Event::Begins { resource, work: work.into(), total },
-            RunEvent::Total { resource, total } => Event::Total { resource, total },
-            RunEvent::Stored { resource, rows, ru } => Event::Stored { resource, rows, ru: ru.get() },
-            RunEvent::Ends { resource } => Event::Ends { resource },
-            RunEvent::Holding { until } => Event::Holding { until },
-            RunEvent::Warning(text) => Event::Warning { text },
-        }
-    }
+    /// What happens in a run.
+    #[serde(untagged)]
+    Run(RunEvent),
 }
 
 impl Event {
@@ -129,26 +77,4 @@ impl Event {
     pub fn started(job: &QueuedJob) -> Event {
         Event::Started { job: job.id, work: job.job.kind().into(), trigger: job.trigger.as_str().into() }
     }
-
-    /// The corresponding event of the engine, if there is one.
-    pub fn of_run(&self) -> Option<RunEvent> {
-        Some(match self {
-            Event::Begins { resource, work, total } => {
-                RunEvent::Begins { resource: *resource, work: known_work(work), total: *total }
-            }
-            Event::Total { resource, total } => RunEvent::Total { resource: *resource, total: *total },
-            Event::Stored { resource, rows, ru } => {
-                RunEvent::Stored { resource: *resource, rows: *rows, ru: Ru::new(*ru) }
-            }
-            Event::Ends { resource } => RunEvent::Ends { resource: *resource },
-            Event::Holding { until } => RunEvent::Holding { until: *until },
-            Event::Warning { text } => RunEvent::Warning(text.clone()),
-            _ => return None,
-        })
-    }
-}
-
-/// The engine's name for a step.
-fn known_work(work: &str) -> &'static str {
-    WORK.into_iter().find(|known| *known == work).unwrap_or("work")
 }

@@ -32,7 +32,7 @@ pub(super) fn text(reply: &StatusReply, config: &Config, jobs: &JobMetrics, now:
     let mut page = MetricsText::of(config);
     objects(&mut page, &reply.status);
     ages(&mut page, reply, config, now);
-    first_copy(&mut page, &reply.status, jobs.work);
+    first_copy(&mut page, &reply.status, jobs.work.as_ref());
     mirror(&mut page, &reply.status);
     if let Some(daemon) = &reply.daemon {
         of_daemon(&mut page, daemon);
@@ -126,7 +126,7 @@ fn ages(page: &mut MetricsText, reply: &StatusReply, config: &Config, now: Insta
     }
 }
 
-fn first_copy(page: &mut MetricsText, status: &MirrorStatus, work: Option<CurrentWork>) {
+fn first_copy(page: &mut MetricsText, status: &MirrorStatus, work: Option<&CurrentWork>) {
     let copied: Vec<(Resource, u64)> = records(status)
         .filter_map(|object| Some((object.object, object.sweep.filter(|sweep| sweep.first_copy)?.rows)))
         .collect();

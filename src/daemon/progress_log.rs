@@ -1,5 +1,6 @@
 //! The log lines of a running job: one after ten seconds of long work and then one per minute, and the beginning and end of each rate limit.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::format;
@@ -22,7 +23,7 @@ pub(super) struct ProgressLog {
 #[derive(Debug)]
 struct LoggedWork {
     resource: Resource,
-    work: &'static str,
+    work: Cow<'static, str>,
     total: Option<u64>,
     began: Instant,
     next: Instant,
@@ -34,7 +35,8 @@ impl ProgressLog {
         match event {
             RunEvent::Begins { resource, work, total } => {
                 let next = now.plus(FIRST);
-                self.work = Some(LoggedWork { resource: *resource, work, total: *total, began: now, next });
+                self.work =
+                    Some(LoggedWork { resource: *resource, work: work.clone(), total: *total, began: now, next });
                 None
             }
             RunEvent::Total { total, .. } => {
@@ -73,7 +75,7 @@ impl ProgressLog {
                     format!("The service set a rate limit (429 or Retry-After): no request is sent until {until}")
                 })
             }
-            RunEvent::Warning(_) => None,
+            RunEvent::Warning { .. } => None,
         }
     }
 }
@@ -95,7 +97,7 @@ mod tests {
     #[test]
     fn long_work_is_logged_soon_and_every_minute_and_short_work_not() {
         let mut log = ProgressLog::default();
-        let begins = RunEvent::Begins { resource: Resource::Contacts, work: "full copy", total: Some(90_000) };
+        let begins = RunEvent::Begins { resource: Resource::Contacts, work: "full copy".into(), total: Some(90_000) };
         assert_eq!(log.line(&begins, at(0)), None);
         let lines: Vec<String> = (1..=150).filter_map(|second| log.line(&stored(second * 100), at(second))).collect();
         assert_eq!(lines.len(), 3, "{lines:?}");

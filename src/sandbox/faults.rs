@@ -90,13 +90,6 @@ impl Rule {
         self
     }
 
-    /// Only requests without a cursor.
-    #[must_use]
-    pub fn without_cursor(mut self) -> Rule {
-        self.cursor = Some(false);
-        self
-    }
-
     /// Only requests with a parameter whose name has this prefix: `count`, `filter[id]`.
     #[must_use]
     pub fn with_param(mut self, name: &str) -> Rule {

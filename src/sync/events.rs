@@ -1,19 +1,21 @@
 //! The events of a run: for progress bars, log lines and the daemon's event stream.
 
-use crate::model::{Instant, Resource, Ru};
+use std::borrow::Cow;
 
-/// The names of the steps.
-pub const WORK: [&str; 4] = ["changes", "full copy", "sweep", "details"];
+use serde::{Deserialize, Serialize};
 
-/// An event of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use crate::model::{Instant, Resource, Ru, instant};
+
+/// An event of a run. Its JSON form is documented in `docs/interfaces.md`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
 pub enum RunEvent {
     /// Work on a resource starts.
     Begins {
         /// The resource.
         resource: Resource,
         /// The name of the step: "changes", "full copy", "sweep", "details".
-        work: &'static str,
+        work: Cow<'static, str>,
         /// The expected number of rows, if it is known without a request.
         total: Option<u64>,
     },
@@ -40,11 +42,15 @@ pub enum RunEvent {
     },
     /// Every request waits, because the service set a rate limit.
     Holding {
-        /// The end of the hold.
+        /// The end of the hold, UTC.
+        #[serde(serialize_with = "instant::utc_always")]
         until: Instant,
     },
     /// A warning for the user, sent once.
-    Warning(String),
+    Warning {
+        /// A sentence.
+        text: String,
+    },
 }
 
 /// Receives the events of a run.

@@ -181,7 +181,7 @@ impl<'a> Run<'a> {
         let mut results = self.results();
         if !results.warnings.contains(&warning) {
             results.warnings.push(warning.clone());
-            self.engine.observer.on(RunEvent::Warning(warning));
+            self.engine.observer.on(RunEvent::Warning { text: warning });
         }
     }
 
@@ -198,7 +198,7 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn begins(&self, resource: Resource, work: &'static str, total: Option<u64>) {
-        self.engine.observer.on(RunEvent::Begins { resource, work, total });
+        self.engine.observer.on(RunEvent::Begins { resource, work: work.into(), total });
     }
 
     pub(super) fn ends(&self, resource: Resource) {

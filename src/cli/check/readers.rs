@@ -17,16 +17,7 @@ pub(super) fn check(database: &Path) -> Vec<Finding> {
     if let Ok(meta) = std::fs::metadata(database) {
         lines.push(file_mode(meta.permissions().mode(), &user_name(meta.uid()), &group(meta.gid())));
     }
-    let owned = |path: PathBuf| Some((path.clone(), std::fs::metadata(path).ok()?.uid()));
-    let beside = ["-wal", "-shm", ".lock"].map(|suffix| {
-        let mut path = database.as_os_str().to_owned();
-        path.push(suffix);
-        path.into()
-    });
     lines.extend(wal_files(database));
-    if let Some((_, owner)) = owned(database.into()) {
-        lines.extend(owners(owner, beside.into_iter().filter_map(owned)));
-    }
     lines
 }
 
@@ -82,17 +73,6 @@ fn file_mode(mode: u32, owner: &str, group: &str) -> Finding {
     Finding::ok(name, format!("{who} ({mode:04o})"))
 }
 
-/// The files next to a mirror must belong to its owner; otherwise its writer cannot open them.
-fn owners(owner: u32, beside: impl Iterator<Item = (PathBuf, u32)>) -> Option<Finding> {
-    let (path, other) = { beside }.find(|(_, other)| *other != owner)?;
-    let (path, owner) = (path.display(), user_name(owner));
-    Some(Finding::warn(
-        "readers.owners",
-        format!("{path} belongs to {}, but the mirror belongs to {owner}, who cannot write it", user_name(other)),
-        format!("while no process writes the mirror, run: chown {owner} {path}"),
-    ))
-}
-
 /// SQLite's last connection removes the WAL and its index. Whoever can write the mirror creates them again.
 fn wal_files(database: &Path) -> Option<Finding> {
     let missing = database.exists() && !wal::files_beside(database).iter().all(|file| file.exists());
@@ -142,14 +122,5 @@ mod tests {
             assert_eq!(line.state, state, "{mode:o}");
             assert!(line.message.contains(part), "{}", line.message);
         }
-    }
-
-    #[test]
-    fn file_of_another_user_next_to_the_mirror_is_a_warning() {
-        let beside = |uid| [("m-wal".into(), 0), ("m-shm".into(), uid)].into_iter();
-        assert_eq!(owners(0, beside(0)), None);
-        let line = owners(0, beside(4_000_000)).unwrap();
-        assert!(line.message.starts_with("m-shm belongs to 4000000"), "{}", line.message);
-        assert!(line.fix.unwrap().ends_with(" m-shm"));
     }
 }

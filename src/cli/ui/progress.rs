@@ -2,6 +2,7 @@
 //!
 //! [`ProgressView`] renders the engine's events. During a hold a line counts down; the next stored page removes it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -77,7 +78,7 @@ impl ProgressView {
 
 impl RunObserver for ProgressView {
     fn on(&self, event: RunEvent) {
-        if let RunEvent::Warning(warning) = &event {
+        if let RunEvent::Warning { text: warning } = &event {
             tracing::warn!("{warning}");
             return;
         }
@@ -158,7 +159,7 @@ impl Bars {
                 }
             }
             RunEvent::Holding { until } => self.count_down(screen, *until),
-            RunEvent::Warning(_) => {}
+            RunEvent::Warning { .. } => {}
         }
     }
 
@@ -229,7 +230,7 @@ struct ProgressLines {
 
 #[derive(Debug)]
 struct WorkProgress {
-    name: &'static str,
+    name: Cow<'static, str>,
     total: Option<u64>,
     rows: u64,
     logged_rows: u64,
@@ -241,7 +242,7 @@ impl ProgressLines {
     fn line(&mut self, event: &RunEvent, now: Instant) -> Option<String> {
         match event {
             RunEvent::Begins { resource, work, total } => {
-                let work = WorkProgress { name: work, total: *total, rows: 0, logged_rows: 0, logged_at: now };
+                let work = WorkProgress { name: work.clone(), total: *total, rows: 0, logged_rows: 0, logged_at: now };
                 self.work.insert(*resource, work);
                 None
             }
@@ -257,7 +258,7 @@ impl ProgressLines {
                 }
                 (work.logged_rows, work.logged_at) = (rows - rows % ROWS_PER_LINE, now);
                 let of = work.total.map(|total| format!(" of {}", format::count(total))).unwrap_or_default();
-                let (name, rows, ru) = (work.name, format::count(*rows), format::ru(*ru));
+                let (name, rows, ru) = (&work.name, format::count(*rows), format::ru(*ru));
                 Some(format!("{resource}: {name}, {rows}{of} rows, {ru} so far"))
             }
             RunEvent::Ends { resource } => {
@@ -271,7 +272,7 @@ impl ProgressLines {
                 }
                 Some(format!("the service asked to wait until {}", format::moment(*until)))
             }
-            RunEvent::Warning(_) => None,
+            RunEvent::Warning { .. } => None,
         }
     }
 }
@@ -283,7 +284,7 @@ mod tests {
     const RESOURCE: Resource = Resource::Contacts;
 
     fn begins(total: Option<u64>) -> RunEvent {
-        RunEvent::Begins { resource: RESOURCE, work: "full copy", total }
+        RunEvent::Begins { resource: RESOURCE, work: "full copy".into(), total }
     }
 
     fn stored(rows: u64) -> RunEvent {

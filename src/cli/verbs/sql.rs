@@ -38,9 +38,6 @@ pub struct SqlArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// [`Exit::Usage`] for SQL that SQLite refuses, [`Exit::Storage`] if there is no mirror.
 pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
     let database = global.database(args.database.as_deref())?;
     let statement = if args.statement == "-" {

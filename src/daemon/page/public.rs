@@ -3,6 +3,7 @@
 use crate::daemon::events::Event;
 use crate::daemon::plot_data::PageHistory;
 use crate::daemon::status_reply::{HIDDEN, public_reason};
+use crate::sync::events::RunEvent;
 
 /// The public form of an event; `None` if it is not public.
 pub(super) fn event(line: &str) -> Option<String> {
@@ -16,7 +17,9 @@ pub(super) fn event(line: &str) -> Option<String> {
             let error = error.map(|_| public_reason(exit).into());
             Event::Finished { job, exit, summary, found: Vec::new(), error, hint: None }
         }
-        Event::Warning { .. } => Event::Warning { text: format!("a run reported a warning; {HIDDEN}") },
+        Event::Run(RunEvent::Warning { .. }) => {
+            Event::Run(RunEvent::Warning { text: format!("a run reported a warning; {HIDDEN}") })
+        }
         event => event,
     };
     serde_json::to_string(&event).ok()
@@ -64,7 +67,7 @@ mod tests {
              \"error\":\"the service is unavailable\",\"hint\":null}"
         );
         assert_eq!(event("{\"event\":\"paused\"}").unwrap(), "{\"event\":\"paused\"}");
-        let warning = serde_json::to_string(&Event::Warning { text: "Ada".into() }).unwrap();
+        let warning = serde_json::to_string(&Event::Run(RunEvent::Warning { text: "Ada".into() })).unwrap();
         assert!(!event(&warning).unwrap().contains("Ada"));
         assert_eq!(event("Eve"), None);
     }

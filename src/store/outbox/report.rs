@@ -124,9 +124,6 @@ pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>, StoreError> {
 }
 
 /// One edit, with its history; `None` if there is no such row, or it is not an edit.
-///
-/// # Errors
-/// As [`edits`].
 pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>)>, StoreError> {
     let Some(edit) = edit_line(tx, id)? else { return Ok(None) };
     let mut stmt = tx
@@ -142,9 +139,6 @@ pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>
 }
 
 /// One edit without its history; `None` if there is no such row, or it is not an edit.
-///
-/// # Errors
-/// As [`edits`].
 pub fn edit_line(tx: &ReadTx<'_>, id: i64) -> Result<Option<EditLine>, StoreError> {
     let line = tx
         .conn
