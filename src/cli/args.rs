@@ -9,11 +9,12 @@ use super::ui::output;
 use super::{Failure, identity};
 use crate::config::{Config, ConfigError, Environment, LOCAL_FILE, LogConfig, Sources};
 
-/// Says that the configuration is invalid, to who goes on without it.
+/// Says once that the configuration is invalid, to who goes on without it.
 pub(super) fn note_invalid(config: &Config) {
+    static SAID: Once = Once::new();
     if let Some(error) = config.invalid() {
         let text = Failure::from(error).text();
-        output::note(&text.trim_end().replacen("error: ", "warning: ", 1));
+        SAID.call_once(|| output::note(&text.trim_end().replacen("error: ", "warning: ", 1)));
     }
 }
 
