@@ -36,9 +36,6 @@ impl Session {
     }
 
     /// Like [`Session::open`], for a forecast: leaves no new file beside the mirror.
-    ///
-    /// # Errors
-    /// Like [`Session::open`].
     pub async fn open_for_forecast(
         settings: MirrorSettings,
         observer: Arc<dyn RunObserver>,
@@ -57,9 +54,6 @@ impl Session {
     }
 
     /// Runs a job until it ends or a signal stops it.
-    ///
-    /// # Errors
-    /// Returns the error that ended the run and that waiting does not fix; [`Exit::Paused`] if it was interrupted.
     pub async fn run(&self, job: &Job, trigger: &'static str, signals: &mut StopSignals) -> Result<RunResult, Failure> {
         self.until_stopped(self.0.run(job, trigger), signals).await
     }

@@ -6,9 +6,6 @@ use crate::cli::Failure;
 use crate::exit::Exit;
 
 /// Asks a question on the terminal; only `y` and `yes` agree.
-///
-/// # Errors
-/// [`Exit::Usage`] if stdin or stderr is not a terminal.
 pub fn confirm(question: &str) -> Result<bool, Failure> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Err(Failure::new(Exit::Usage, "this cannot be undone, and stdin is not a terminal")

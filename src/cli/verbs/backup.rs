@@ -89,9 +89,6 @@ impl Rotation<'_> {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// [`Exit::Storage`] if there is no mirror, or the copy cannot be written; [`Exit::Usage`] if it would replace a file.
 pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
     let config = global.load_or_place(args.database.as_deref())?;
     logging::start(&config.log, &ProgressView::nothing());

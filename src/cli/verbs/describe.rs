@@ -65,9 +65,6 @@ struct TableDocument {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// [`Exit::Usage`] for an unknown table, [`Exit::Storage`] if there is no mirror.
 pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
     let database = global.database(args.database.as_deref())?;
     let reader = sql::connect(&database)?;

@@ -78,10 +78,6 @@ struct PlannedRequest<'a> {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// [`Exit::Config`] if writing back is disabled, [`Exit::Usage`] for an edit that cannot be sent; nothing is queued
-/// then.
 pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
     if let Some(file) = &args.from {

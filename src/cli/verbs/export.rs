@@ -103,9 +103,6 @@ struct ExportLine<'a> {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// [`Exit::Storage`] if there is no mirror, or the feed no longer contains the requested range.
 pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
     let since = match (&args.since, args.snapshot) {
         (None, true) => return snapshot::run(global, args.database.as_deref(), None, args.follow),

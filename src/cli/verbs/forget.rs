@@ -66,9 +66,6 @@ struct ForgetDocument<'a> {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// [`Exit::Usage`] for a record that still exists or is unknown, [`Exit::Storage`] if there is no mirror.
 pub fn run(global: &Global, args: &ForgetArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
     logging::start(&config.log, &ProgressView::nothing());

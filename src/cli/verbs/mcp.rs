@@ -28,9 +28,6 @@ pub struct McpArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// [`Exit::Storage`] if there is no mirror.
 pub fn run(global: &Global, args: &McpArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
     // An unreadable mirror is reported at once, not at the first call. So is a column that does not exist: a spelling

@@ -181,9 +181,6 @@ struct UndoneRecord<'a> {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// [`Exit::Usage`] for an invalid decision, [`Exit::Config`] if an edit would be queued while writing back is disabled.
 pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.common.database.as_deref())?;
     let (database, json) = (config.database.as_path(), args.common.json);

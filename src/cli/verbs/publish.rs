@@ -33,10 +33,6 @@ pub struct PublishArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// [`Exit::Differences`] if the database refuses rows or differs, [`Exit::Unavailable`] if it is unavailable,
-/// [`Exit::Config`] if it refuses the user or cannot store a mirror.
 pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
     let config = global.load()?;
     let url = PublishUrl::new(&config.publish.url()?)?;

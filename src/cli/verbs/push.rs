@@ -40,9 +40,6 @@ struct PlannedPush {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// [`Exit::Config`] if writing back is disabled; else the error that ended the run and that waiting does not fix.
 pub fn run(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
     let config = global.load_or_place(None)?;
     if args.dry_run {

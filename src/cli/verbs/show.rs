@@ -69,10 +69,6 @@ struct ColumnLabels {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// [`Exit::Usage`] for a record that is unknown, or did not exist at that time; [`Exit::Storage`] if there is no
-/// mirror.
 pub fn run(global: &Global, args: &ShowArgs) -> Result<Exit, Failure> {
     let database = global.database(args.database.as_deref())?;
     let reader = Reader::open(&database)?;

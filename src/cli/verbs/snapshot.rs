@@ -18,9 +18,6 @@ use crate::publish::{MirrorStream, StreamCursor, StreamError};
 const POLL: Duration = Duration::from_secs(1);
 
 /// Writes the stream; with `follow`, until a signal.
-///
-/// # Errors
-/// [`Exit::Storage`] if there is no mirror, or the stream cannot be continued from the cursor.
 pub fn run(
     global: &Global,
     database: Option<&Path>,

@@ -55,9 +55,6 @@ struct StatusDocument<'a> {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// [`Exit::Storage`] if there is no mirror, or it cannot be read.
 pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
     if args.all {
         let folder = global.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(FOLDER));
