@@ -143,7 +143,7 @@ impl From<Exit> for ExitCode {
 mod tests {
     use super::*;
     use crate::api::{ApiKey, Rejection};
-    use crate::model::{Instant, Resource};
+    use crate::model::{Instant, Resource, Ru};
     use std::path::PathBuf;
     use std::time::Duration;
 
@@ -173,7 +173,7 @@ mod tests {
             (status(520), 69),
             (ApiError::Timeout { tries: 1, after }, 69),
             (ApiError::TooLarge { limit: 1 }, 69),
-            (ApiError::NotAdmitted(AdmissionError::Budget { refills_at }), 75),
+            (ApiError::NotAdmitted(AdmissionError::Budget { left: Ru::ZERO, refills_at }), 75),
             (ApiError::NotAdmitted(AdmissionError::Hold { until: refills_at }), 75),
             (ApiError::NotAdmitted(AdmissionError::Stopping), 75),
             (ApiError::NotAdmitted(AdmissionError::RunLimit), 75),

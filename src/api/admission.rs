@@ -22,12 +22,21 @@ pub struct Attempt {
     pub purpose: Purpose,
 }
 
+fn of_budget(left: Ru) -> String {
+    match left {
+        Ru::ZERO => "the RU budget of this window is spent".into(),
+        left => format!("the {left} that are left in this window are reserved for scheduled runs"),
+    }
+}
+
 /// Why an attempt may not be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionError {
     /// The window's budget is spent, as far as this purpose may use it.
-    #[error("the RU budget of this window is spent; it refills at {refills_at}")]
+    #[error("{}; the window ends at {refills_at}", of_budget(*left))]
     Budget {
+        /// What is left, and reserved for other purposes.
+        left: Ru,
         /// When the next window begins.
         refills_at: Instant,
     },

@@ -31,9 +31,6 @@ pub struct EngineSettings {
 }
 
 /// Assembles the meter and the engine over an open store.
-///
-/// # Errors
-/// Returns an error if the ledger cannot be read from the store, or the client cannot be built.
 pub async fn assemble_engine(
     store: &Store,
     settings: EngineSettings,

@@ -49,9 +49,6 @@ pub struct RunResult {
 
 impl Mirror {
     /// Opens the mirror, and creates it if it does not exist.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be used, or the client cannot be built.
     pub async fn open(
         settings: MirrorSettings,
         clock: Arc<dyn Clock>,
@@ -63,9 +60,6 @@ impl Mirror {
     }
 
     /// Like [`Mirror::open`], but for a forecast: it leaves no new files next to the mirror.
-    ///
-    /// # Errors
-    /// As [`Mirror::open`].
     pub async fn open_for_forecast(
         settings: MirrorSettings,
         clock: Arc<dyn Clock>,
@@ -177,9 +171,6 @@ impl Mirror {
     }
 
     /// Runs a job.
-    ///
-    /// # Errors
-    /// Returns the error that ended the run and that waiting does not fix; a suspension is a result.
     pub async fn run(&self, job: &Job, trigger: &'static str) -> Result<RunResult, SyncError> {
         let (known, began) = (self.parts(), Monotonic::now());
         let report = known.engine.run(job, trigger).await?;
@@ -205,9 +196,6 @@ impl Mirror {
     }
 
     /// Estimates the cost of a job, and returns it with what was spent.
-    ///
-    /// # Errors
-    /// Returns an error if the service does not answer.
     pub async fn forecast(&self, job: &Job) -> Result<(Forecast, Ledger), SyncError> {
         let known = self.parts();
         let forecast = known.engine.forecast(job).await;
@@ -218,9 +206,6 @@ impl Mirror {
     }
 
     /// Discards the sweeps in progress and returns their objects. Nothing was removed by them.
-    ///
-    /// # Errors
-    /// Returns an error if the mirror cannot be written.
     pub async fn forget_sweeps(&self) -> Result<Vec<Object>, SyncError> {
         self.parts().engine.forget_sweeps().await
     }

@@ -69,9 +69,6 @@ impl ReservedRuns {
 
 impl MirrorSettings {
     /// Takes the settings from the configuration, and reads the key.
-    ///
-    /// # Errors
-    /// Returns an error if there is no address or no key.
     pub fn from_config(config: &Config) -> Result<MirrorSettings, ConfigError> {
         let api = config.api()?;
         Ok(MirrorSettings {

@@ -195,9 +195,6 @@ pub struct RuStatus {
 
 /// Reads the status from the mirror's file, as one snapshot. What is complete is dated as the clock that `now` is a reading
 /// of shows it: a clock that was set back since the last run was ahead when that dated it.
-///
-/// # Errors
-/// Returns an error if there is no mirror, or it cannot be read.
 pub fn read(config: &Config, now: impl Into<ClockReading>) -> Result<MirrorStatus, StoreError> {
     read_with(&Reader::open(&config.database)?, config, now)
 }

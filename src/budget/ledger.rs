@@ -136,9 +136,6 @@ impl Ledger {
     }
 
     /// Records a request that is about to be sent, and is under way from then on.
-    ///
-    /// # Errors
-    /// Returns when the budget refills, if the purpose may not spend that much now.
     pub fn charge(
         self,
         now: impl Into<ClockReading>,

@@ -9,11 +9,12 @@ use super::ui::output;
 use super::{Failure, identity};
 use crate::config::{Config, ConfigError, Environment, LOCAL_FILE, LogConfig, Sources};
 
-/// Says that the configuration is invalid, to who goes on without it.
+/// Says once that the configuration is invalid, to who goes on without it.
 pub(super) fn note_invalid(config: &Config) {
+    static SAID: Once = Once::new();
     if let Some(error) = config.invalid() {
         let text = Failure::from(error).text();
-        output::note(&text.trim_end().replacen("error: ", "warning: ", 1));
+        SAID.call_once(|| output::note(&text.trim_end().replacen("error: ", "warning: ", 1)));
     }
 }
 
@@ -33,25 +34,16 @@ pub struct Global {
 
 impl Global {
     /// Reads the configuration, overridden by these options, and takes the identity of the mirror's owner.
-    ///
-    /// # Errors
-    /// Returns a [`ConfigError`] that names the key, and the file or the variable that contains it.
     pub fn load(&self) -> Result<Config, Failure> {
         self.load_with(None)
     }
 
     /// Like [`Global::load`], with a different mirror than the configured one.
-    ///
-    /// # Errors
-    /// Returns a [`ConfigError`] that names the key, and the file or the variable that contains it.
     pub fn load_with(&self, database: Option<&Path>) -> Result<Config, Failure> {
         self.as_owner(Config::load(&self.sources_of(database))?)
     }
 
     /// Like [`Global::load`]; while the configuration is invalid, only where the mirror and its daemon are.
-    ///
-    /// # Errors
-    /// As [`Config::load_or_place`].
     pub fn load_or_place(&self, database: Option<&Path>) -> Result<Config, Failure> {
         self.as_owner(Config::load_or_place(&self.sources_of(database))?)
     }
@@ -66,9 +58,6 @@ impl Global {
     }
 
     /// The mirror that a verb reads: the given one, or that of the configuration. Takes the identity of its owner.
-    ///
-    /// # Errors
-    /// Like [`Global::load`].
     pub fn database(&self, given: Option<&Path>) -> Result<PathBuf, Failure> {
         match given {
             None => {
@@ -97,9 +86,6 @@ impl Global {
     }
 
     /// The log settings for verbs that need no configuration: only these options count.
-    ///
-    /// # Errors
-    /// Returns a [`ConfigError`] if an option is invalid.
     pub fn log_alone(&self) -> Result<LogConfig, ConfigError> {
         let sources = Sources {
             file: None,

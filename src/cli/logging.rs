@@ -42,7 +42,7 @@ pub fn start(config: &LogConfig, progress: &ProgressView) {
     // An error means that a log is already running, as in tests: that one is kept.
     let _ = tracing_subscriber::registry()
         .with(layer)
-        .with(filter(&config.level, progress.logs_ends()))
+        .with(filter(&config.level, progress.logs_ends(config.format != LogFormat::Auto || in_the_journal())))
         .with(filter_fn(is_safe_to_log))
         .try_init();
 }
@@ -52,6 +52,7 @@ pub fn start(config: &LogConfig, progress: &ProgressView) {
 fn filter(level: &str, ends: bool) -> Targets {
     let targets = match level.parse::<Level>() {
         Ok(Level::INFO) if !ends => format!("warn,crm_mirror=info,{RUN_LINE}=off"),
+        Ok(Level::WARN) if !ends => format!("warn,{RUN_LINE}=off"),
         Ok(level) if level > Level::WARN => format!("warn,crm_mirror={level}"),
         _ => level.to_string(),
     };

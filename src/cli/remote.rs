@@ -54,9 +54,11 @@ pub enum Watched {
 
 /// The daemon that owns the configured mirror, and its status; `None` if there is none.
 pub async fn daemon(config: &Config) -> Result<Option<(DaemonClient, DaemonStatus)>, Failure> {
-    let Some(client) = DaemonClient::connect(&config.socket) else {
-        return Ok(None);
-    };
+    if reach(&config.socket).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
+        let message = format!("this user may not access the daemon's control socket {}", config.socket.display());
+        return Err(Failure::new(Exit::Unavailable, message).hint("run the command as root, or as the daemon's user"));
+    }
+    let Some(client) = DaemonClient::connect(&config.socket) else { return Ok(None) };
     let status = client.status_of(&config.database).await?;
     if status.is_some() {
         note_invalid(config);

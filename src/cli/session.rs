@@ -36,9 +36,6 @@ impl Session {
     }
 
     /// Like [`Session::open`], for a forecast: leaves no new file beside the mirror.
-    ///
-    /// # Errors
-    /// Like [`Session::open`].
     pub async fn open_for_forecast(
         settings: MirrorSettings,
         observer: Arc<dyn RunObserver>,

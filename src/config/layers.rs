@@ -21,28 +21,27 @@ use super::sources::{Environment, PREFIX, SECRETS, Sources};
 const ENVIRONMENT: &str = "environment";
 
 /// Merges these files with the other sources and deserializes the sections.
-pub(super) fn read(sources: &Sources, files: Vec<(PathBuf, String)>) -> Result<Sections, ConfigError> {
-    let mut merged = Figment::new().merge(Layer::of_toml(Metadata::named("in the built-in defaults"), DEFAULT_TOML)?);
-    for (path, text) in files {
-        merged = merged.merge(Layer::of_file(&path, &text)?);
-    }
-    merged = merged.merge(Layer::of_environment(&sources.environment)?);
-    let flags = sources.flags.iter().map(|(key, text)| (key.to_string(), text.as_str()));
-    merged = merged.merge(Layer::of_texts("on the command line", flags));
-    merged.extract().map_err(|error| translated(&error))
+pub(super) fn read(sources: &Sources, files: &[(PathBuf, String)]) -> Result<Sections, ConfigError> {
+    let files = files.iter().map(|(path, text)| Layer::of_file(path, text));
+    let layers = files.chain([Layer::of_environment(&sources.environment)]).collect::<Result<Vec<_>, _>>()?;
+    merged(layers, sources)
 }
 
 /// The settings that say where the mirror and its daemon are, of those sources that can be read; the defaults of all others.
 pub(super) fn read_place(sources: &Sources) -> Result<Sections, ConfigError> {
-    let mut merged = Figment::new().merge(Layer::of_toml(Metadata::named("in the built-in defaults"), DEFAULT_TOML)?);
-    for (path, text) in sources.files().unwrap_or_default() {
-        merged = Layer::of_file(&path, &text).map_or(merged.clone(), |layer| merged.merge(layer.place()));
-    }
-    if let Ok(layer) = Layer::of_environment(&sources.environment) {
-        merged = merged.merge(layer.place());
-    }
+    let files = sources.files().unwrap_or_default();
+    let files = files.iter().map(|(path, text)| Layer::of_file(path, text));
+    let layers = files.chain([Layer::of_environment(&sources.environment)]).flatten().map(Layer::place);
+    merged(layers.collect(), sources)
+}
+
+/// The sections of the defaults, these layers and the flags, each over those before.
+fn merged(layers: Vec<Layer>, sources: &Sources) -> Result<Sections, ConfigError> {
+    let defaults = Layer::of_toml(Metadata::named("in the built-in defaults"), DEFAULT_TOML)?;
     let flags = sources.flags.iter().map(|(key, text)| (key.to_string(), text.as_str()));
-    merged.merge(Layer::of_texts("on the command line", flags)).extract().map_err(|error| translated(&error))
+    let flags = Layer::of_texts("on the command line", flags);
+    let merged = layers.into_iter().fold(Figment::new().merge(defaults), Figment::merge);
+    merged.merge(flags).extract().map_err(|error| translated(&error))
 }
 
 /// One source.

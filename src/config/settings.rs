@@ -81,7 +81,7 @@ impl Config {
     /// # Errors
     /// Returns a [`ConfigError`] that names the key, and the file or the variable that contains it.
     pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
-        Config::of(sources, layers::read(sources, sources.files()?)?)
+        Config::of(sources, layers::read(sources, &sources.files()?)?)
     }
 
     /// Like [`Config::load`]; while the configuration is invalid, only where the mirror and its daemon are, and

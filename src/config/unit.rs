@@ -72,11 +72,17 @@ pub fn of_file(file: &Path) -> Option<ServiceUnit> {
 
 /// The name of the unit that a configuration file belongs to, however its folder is spelt.
 pub fn name_of(file: &Path) -> Option<String> {
-    let stem = file.file_name()?.to_str()?.strip_suffix(".toml")?;
-    let folder = std::path::absolute(file).ok()?.parent()?.to_path_buf();
-    let is_ours = folder == Path::new(FOLDER) || folder.canonicalize().is_ok_and(|real| real == Path::new(FOLDER));
-    match stem {
-        _ if !is_ours => None,
+    name_in(Path::new(FOLDER), file)
+}
+
+fn name_in(ours: &Path, file: &Path) -> Option<String> {
+    let named = std::path::absolute(file).ok()?;
+    let in_folder =
+        named.parent()?.canonicalize().ok().map(|folder| folder.join(named.file_name().unwrap_or_default()));
+    // A link to a unit's file, wherever it is, stands for the same mirror and the same budget.
+    let spellings = [Some(named.clone()), in_folder, named.canonicalize().ok()];
+    let file = spellings.into_iter().flatten().find(|file| file.parent() == Some(ours))?;
+    match file.file_name()?.to_str()?.strip_suffix(".toml")? {
         "config" => Some("crm-mirror.service".into()),
         instance => Some(format!("crm-mirror@{instance}.service")),
     }
@@ -157,6 +163,33 @@ mod tests {
         assert_eq!(name("/etc/crm-mirror/acme.toml").as_deref(), Some("crm-mirror@acme.service"));
         for other in ["/etc/crm-mirror/api-key", "/home/ada/crm-mirror/config.toml", "config.toml", "/"] {
             assert_eq!(name(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn link_to_the_file_of_a_unit_stands_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (ours, home) = (root.join("ours"), root.join("home"));
+        for folder in [&ours, &home] {
+            fs::create_dir(folder).unwrap();
+        }
+        fs::write(ours.join("acme.toml"), "").unwrap();
+        fs::write(home.join("own.toml"), "").unwrap();
+        let link = |from: PathBuf, to: PathBuf| std::os::unix::fs::symlink(to, from).unwrap();
+        link(home.join("crm-mirror.toml"), ours.join("acme.toml"));
+        link(root.join("etc"), ours.clone());
+        // Another place for a unit's file, as configuration management has.
+        link(ours.join("beta.toml"), home.join("own.toml"));
+        let name = |path: &str| name_in(&ours, &root.join(path));
+        for (path, unit) in [
+            ("home/crm-mirror.toml", Some("crm-mirror@acme.service")),
+            ("etc/acme.toml", Some("crm-mirror@acme.service")),
+            ("ours/beta.toml", Some("crm-mirror@beta.service")),
+            ("home/own.toml", None),
+            ("home/none.toml", None),
+        ] {
+            assert_eq!(name(path).as_deref(), unit, "{path}");
         }
     }
 

@@ -70,9 +70,6 @@ impl Instant {
     }
 
     /// The canonical form of a timestamp as the service writes it, and whether that form is equivalent to the text.
-    ///
-    /// # Errors
-    /// As [`Instant::read`].
     pub fn canonical(text: &str) -> Result<(CompactString, bool), NotAnInstant> {
         // Most timestamps are UTC with at most microseconds: their canonical form is their own text, filled up with zeros.
         if let Some(parts) = IsoText::split(text)

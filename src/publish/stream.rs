@@ -117,9 +117,6 @@ struct Scene {
 
 impl MirrorStream {
     /// Opens a mirror. From now on the mirror records which records change.
-    ///
-    /// # Errors
-    /// Returns an error if it cannot be read; the first time, also if it cannot be written.
     pub fn open(
         path: &Path,
         resources: Option<Vec<Resource>>,
@@ -160,9 +157,6 @@ impl MirrorStream {
 
     /// Writes a consistent group of the changes since the last one, and its cursor; first, without
     /// [`MirrorStream::resume`], everything. Returns whether there was anything to write.
-    ///
-    /// # Errors
-    /// Returns an error if the mirror cannot be read, or the output cannot be written.
     pub fn step(&mut self, out: &mut impl Write) -> Result<bool, StreamError> {
         let scene = self.source.moment(|moment| self.scene(moment))??;
         match self.cursor.clone() {

@@ -27,9 +27,6 @@ pub enum DevelopmentError {
 
 impl Sandbox {
     /// A sandbox with an admin interface next to the API, and the seed of its key.
-    ///
-    /// # Errors
-    /// Returns an error if the fixture is invalid or the state file cannot be used.
     pub fn develop(development: Development) -> Result<(Sandbox, u64), DevelopmentError> {
         let mut seed = development.seed;
         let mut origin = Origin::new(development);

@@ -38,9 +38,6 @@ impl Drop for SandboxServer {
 
 impl Sandbox {
     /// Serves on 127.0.0.1; port 0 picks a free one. The sandbox can be served more than once, also after a stop.
-    ///
-    /// # Errors
-    /// Returns an error if the port is not available.
     pub async fn start(&self, port: u16) -> io::Result<SandboxServer> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let port = listener.local_addr()?.port();

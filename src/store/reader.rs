@@ -31,9 +31,6 @@ impl Reader {
     }
 
     /// Opens a mirror for statements of users: with the exact functions, and with misspelt columns as errors.
-    ///
-    /// # Errors
-    /// As [`Reader::open`].
     pub fn open_for_queries(path: &Path) -> Result<Reader, StoreError> {
         let file = open::reader(path)?;
         let conn = &file.conn;
@@ -47,9 +44,6 @@ impl Reader {
 
     /// Like [`Reader::open_for_queries`], for statements of strangers: only what is known to be harmless is allowed, and
     /// memory is bounded, and some columns are withheld.
-    ///
-    /// # Errors
-    /// As [`Reader::open_for_queries`].
     pub fn open_for_strangers(path: &Path, withheld: &WithheldColumns) -> Result<Reader, StoreError> {
         let mut reader = Reader::open_for_queries(path)?;
         untrusted::confine(&mut reader.file.conn, withheld.clone()).doing("confine a query")?;
@@ -83,9 +77,6 @@ impl Reader {
     }
 
     /// Prepares a statement of a user.
-    ///
-    /// # Errors
-    /// Returns the error of SQLite.
     pub fn prepare(&self, sql: &str) -> rusqlite::Result<Statement<'_>> {
         self.file.conn.prepare(sql)
     }

@@ -150,9 +150,6 @@ impl Store {
     }
 
     /// Like [`Store::write`], but durable once it returns: for data that cannot be read again from the service.
-    ///
-    /// # Errors
-    /// As [`Store::write`].
     pub async fn write_durably<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -197,9 +194,6 @@ impl Store {
     }
 
     /// Ends a run: empties the WAL, as far as readers allow, and releases memory. Returns whether the WAL is empty.
-    ///
-    /// # Errors
-    /// Returns an error of SQLite; the mirror is intact anyway.
     pub async fn settle(&self) -> Result<bool, StoreError> {
         let (answer, answered) = oneshot::channel();
         let work: WriterJob = Box::new(move |writer| {
@@ -229,9 +223,6 @@ impl Store {
 
     /// Records, outside the file, that a request with this step is about to be sent: a copy of the file from before it is
     /// recognised.
-    ///
-    /// # Errors
-    /// Returns an error of the system.
     pub fn store_step(&self, step: i64) -> Result<(), StoreError> {
         self.current.note(&self.lock, step)
     }

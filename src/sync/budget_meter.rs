@@ -202,7 +202,10 @@ impl BudgetMeter {
         }
         let charged = book
             .charge(now, attempt.cost, attempt.purpose, &self.limits, self.reserve(attempt.purpose))
-            .map_err(|refills_at| AdmissionError::Budget { refills_at })?;
+            .map_err(|refills_at| {
+                let left = self.limits.limit.saturating_sub(book.used);
+                AdmissionError::Budget { left, refills_at }
+            })?;
         if let Err(error) = self.note(&charged) {
             tracing::error!(%error, "The RU ledger could not be written: {error}");
             return Err(AdmissionError::Ledger);

@@ -91,7 +91,7 @@ impl SyncError {
             _ => return None,
         };
         match refused {
-            AdmissionError::Budget { refills_at } => Some(Suspension::Budget(*refills_at)),
+            AdmissionError::Budget { refills_at, .. } => Some(Suspension::Budget(*refills_at)),
             AdmissionError::Hold { until } => Some(Suspension::Hold(*until)),
             AdmissionError::RunLimit => Some(Suspension::Limit),
             AdmissionError::Stopping => Some(Suspension::Shutdown),

@@ -87,9 +87,6 @@ impl Selection {
     }
 
     /// This selection, limited to the configured resources; all of those if none was named.
-    ///
-    /// # Errors
-    /// Returns a named resource that is not configured.
     pub fn within(self, configured: Option<&[Resource]>) -> Result<Selection, Resource> {
         let Some(configured) = configured else { return Ok(self) };
         match self {
@@ -191,9 +188,6 @@ impl Job {
     }
 
     /// The same job, limited to the configured resources.
-    ///
-    /// # Errors
-    /// Returns a named resource that is not configured.
     pub fn within(self, configured: Option<&[Resource]>) -> Result<Job, Resource> {
         match self.selection().cloned() {
             Some(objects) => Ok(self.about(objects.within(configured)?)),

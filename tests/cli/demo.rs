@@ -8,7 +8,7 @@ fn demo_shows_every_step_and_leaves_a_mirror() {
     let place = TestDir::empty().set("CRM_MIRROR_SYNC__NONSENSE", "1");
     for _ in 0..2 {
         // The second run replaces its own file.
-        let ended = place.run("demo --path demo.db").done();
+        let ended = place.run("demo").done();
         assert!(ended.err.is_empty(), "{}", ended.err);
         for part in [
             "First copy.",
@@ -19,7 +19,7 @@ fn demo_shows_every_step_and_leaves_a_mirror() {
             "contacts: equal to the service",
             "decimal_sum(cf_credit_limit)",
             "Chief Data Officer",
-            "sqlite3 -readonly demo.db",
+            "sqlite3 -readonly ./crm-mirror-demo.db",
         ] {
             assert!(ended.out.contains(part), "{part}\n{}", ended.out);
         }
@@ -27,7 +27,7 @@ fn demo_shows_every_step_and_leaves_a_mirror() {
         assert!(!ended.out.contains("without a fitting column"), "{}", ended.out);
         assert!(ended.out.lines().all(|line| line.chars().count() <= 80), "{}", ended.out);
     }
-    let place = place.set("CRM_MIRROR_DATABASE__PATH", "demo.db").unset("CRM_MIRROR_SYNC__NONSENSE");
+    let place = place.set("CRM_MIRROR_DATABASE__PATH", "crm-mirror-demo.db").unset("CRM_MIRROR_SYNC__NONSENSE");
     assert_eq!(place.ask("SELECT count(*) FROM contacts"), "600");
     assert_eq!(place.ask("SELECT count(*) FROM removed_records"), "1");
     assert_eq!(place.ask("SELECT group_concat(outcome) FROM sync_runs"), "\"done,done,done,done,done\"");

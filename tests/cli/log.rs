@@ -54,6 +54,21 @@ fn failed_or_suspended_run_is_logged_with_its_numbers() {
     assert!(refused.err.contains("sync, run 1 (manual): failed after "), "{}", refused.err);
 }
 
+/// Cron sends both streams in one mail.
+#[test]
+fn without_a_terminal_a_result_is_printed_once() {
+    let service = Service::with(30, 3);
+    let place = TestDir::of(&service);
+    let ended = place.run("sync").done();
+    assert_eq!((ended.out.lines().next().unwrap().contains("sync finished in"), ended.err.as_str()), (true, ""));
+    service.sandbox.faults().add(Rule::new(Fault::Status(400)).forever());
+    for level in ["info", "warn"] {
+        let failed = place.run(&format!("sync --log-level {level}")).code(69);
+        assert_eq!((failed.err.matches("error: ").count(), failed.out.as_str()), (1, ""), "{}", failed.err);
+        assert!(!failed.err.contains(" WARN ") && !failed.err.contains("sync, run "), "{}", failed.err);
+    }
+}
+
 /// The service counts nothing, which nobody can do anything about.
 #[test]
 fn counts_that_are_refused_are_no_warning() {

@@ -88,6 +88,9 @@ fn manual_run_reserves_the_units_of_scheduled_runs() {
     service.sandbox.clear_log();
     place.run("sync").code(75);
     assert_eq!(service.sandbox.log().ru().get(), 2);
+    // Also where the run is listed: the budget is not spent.
+    let status = place.run("status").done().out;
+    assert!(status.contains("the 18 RU that are left in this window are reserved for scheduled runs"), "{status}");
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! `status`: from the file alone, also while another process writes it.
 
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{Fault, Rule};
 use crm_mirror::store::Store;
@@ -271,22 +274,49 @@ fn daemon_that_hangs_is_reported_within_two_seconds() {
     drop(hangs);
 }
 
+/// Runs a verb as a user who owns nothing here: for root, who may open everything, another one.
+fn as_a_stranger(place: &TestDir, line: &str) -> Ended {
+    let mut command = place.command(&line.split(' ').collect::<Vec<_>>());
+    if rustix::process::geteuid().is_root() {
+        // They need not be able to open the folder that the program is built in.
+        let program = place.path("program");
+        if !program.exists() {
+            std::fs::copy(command.get_program(), &program).unwrap();
+        }
+        let mut theirs = std::process::Command::new(program);
+        theirs.args(command.get_args()).env_clear().current_dir(place.path("."));
+        theirs.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        theirs.uid(54_321).gid(54_321);
+        command = theirs;
+    }
+    Ended::from(command.output().unwrap())
+}
+
 #[test]
-fn daemon_of_another_user_is_not_called_absent() {
+fn user_who_may_not_open_the_socket_or_the_mirror_is_told() {
     let service = Service::with(2, 2);
     let place = TestDir::of(&service);
+    let mode = |name: &str, mode| {
+        std::fs::set_permissions(place.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(".", 0o755);
     place.run("sync").done();
-    let folder = place.path("private");
-    std::fs::create_dir(&folder).unwrap();
-    let place = place.set("CRM_MIRROR_DAEMON__SOCKET", &folder.join("s").display().to_string());
-    let _listens = std::os::unix::net::UnixListener::bind(folder.join("s")).unwrap();
-    std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
-    // Root may open everything.
-    if std::fs::read_dir(&folder).is_err() {
-        assert_eq!(place.run("status --json").done().json()["daemon_state"], "inaccessible");
-        assert!(place.run("status").done().out.contains("daemon   this user may not access it"));
+    mode("mirror.db", 0o644);
+    mode("mirror.db-shm", 0o644);
+    mode("mirror.db-wal", 0o644);
+    let _listens = std::os::unix::net::UnixListener::bind(place.path("mirror.db.sock")).unwrap();
+    mode("mirror.db.sock", 0o000);
+    assert_eq!(as_a_stranger(&place, "status --json").done().json()["daemon_state"], "inaccessible");
+    assert!(as_a_stranger(&place, "status").done().out.contains("daemon   this user may not access it"));
+    for verb in ["pause", "sync", "verify"] {
+        let ended = as_a_stranger(&place, verb).code(69);
+        assert!(ended.err.contains("this user may not access the daemon's control socket"), "{}", ended.err);
     }
-    std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    mode("mirror.db", 0o000);
+    for verb in ["status", "outbox"] {
+        let ended = as_a_stranger(&place, verb).code(74);
+        assert!(ended.err.contains("check that the current user can read it"), "{}", ended.err);
+    }
 }
 
 #[test]

@@ -260,7 +260,8 @@ fn verbs_answer_while_the_configuration_is_invalid() {
         std::fs::write(fixture.place.path("c.toml"), format!("{place}{broken}")).unwrap();
         for line in ["sync", "pause", "resume --now", "resume", "verify", "status"] {
             let ended = verb(&fixture, &format!("-c c.toml {line}")).done();
-            assert!(ended.err.contains("warning: ") && ended.err.contains(said), "{line}: {}", ended.err);
+            assert_eq!(ended.err.matches("warning: ").count(), 1, "{line}: {}", ended.err);
+            assert!(ended.err.contains(said), "{line}: {}", ended.err);
         }
         // The daemon knows whether edits are sent, and whether a resync runs.
         assert!(verb(&fixture, "-c c.toml push").code(2).err.contains("write_back"));

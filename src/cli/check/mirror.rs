@@ -54,9 +54,6 @@ pub(super) struct CopiedObject {
 
 impl MirrorFacts {
     /// Reads the facts, as one snapshot.
-    ///
-    /// # Errors
-    /// Returns [`StoreError::Missing`] if there is no mirror, or the error that prevents reading it.
     pub(super) fn read(path: &Path, limits: &Limits, now: Instant) -> Result<MirrorFacts, StoreError> {
         let reader = Reader::open(path)?;
         let moment = reader.begin()?;

@@ -76,9 +76,6 @@ impl MirrorTools {
     }
 
     /// Records a call before it is answered.
-    ///
-    /// # Errors
-    /// Without a record there is no answer.
     pub(super) fn record(&self, client: &Value, tool: &str, arguments: &Value) -> Result<(), CallError> {
         let Some(path) = &self.log else { return Ok(()) };
         let (at, user) = (SystemClock.now(), rustix::process::getuid().as_raw());

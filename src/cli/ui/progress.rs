@@ -30,15 +30,20 @@ pub struct ProgressView(Arc<ProgressOutput>);
 
 #[derive(Debug)]
 enum ProgressOutput {
-    Bars { screen: MultiProgress, bars: Mutex<Bars> },
-    Lines(Mutex<ProgressLines>),
+    Bars {
+        screen: MultiProgress,
+        bars: Mutex<Bars>,
+    },
+    /// Whether the verb reports the result itself.
+    Lines(Mutex<ProgressLines>, bool),
     Nothing,
 }
 
 impl ProgressView {
     /// Bars if stderr is a terminal, log lines if not.
     pub fn of_process() -> ProgressView {
-        if io::stderr().is_terminal() { ProgressView::bars() } else { ProgressView::lines() }
+        let lines = || ProgressView(Arc::new(ProgressOutput::Lines(Mutex::default(), true)));
+        if io::stderr().is_terminal() { ProgressView::bars() } else { lines() }
     }
 
     /// Bars if stderr is a terminal, nothing if not.
@@ -51,9 +56,9 @@ impl ProgressView {
         ProgressView(Arc::new(ProgressOutput::Bars { screen: MultiProgress::new(), bars: Mutex::default() }))
     }
 
-    /// Log lines.
+    /// Log lines, also about the results.
     pub fn lines() -> ProgressView {
-        ProgressView(Arc::new(ProgressOutput::Lines(Mutex::default())))
+        ProgressView(Arc::new(ProgressOutput::Lines(Mutex::default(), false)))
     }
 
     /// No output, for verbs without runs.
@@ -62,16 +67,16 @@ impl ProgressView {
     }
 
     /// Whether the log reports how a run ended. If bars are shown, or the verb reports the result itself, a log line
-    /// would repeat it.
-    pub(in crate::cli) fn logs_ends(&self) -> bool {
-        matches!(*self.0, ProgressOutput::Lines(_))
+    /// would repeat it, unless the log is for programs, which want the fields.
+    pub(in crate::cli) fn logs_ends(&self, is_for_programs: bool) -> bool {
+        matches!(*self.0, ProgressOutput::Lines(_, is_reported) if is_for_programs || !is_reported)
     }
 
     /// Runs something that writes to stderr, with the bars hidden.
     pub(in crate::cli) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
         match &*self.0 {
             ProgressOutput::Bars { screen, .. } => screen.suspend(write),
-            ProgressOutput::Lines(_) | ProgressOutput::Nothing => write(),
+            ProgressOutput::Lines(..) | ProgressOutput::Nothing => write(),
         }
     }
 }
@@ -86,7 +91,7 @@ impl RunObserver for ProgressView {
             ProgressOutput::Bars { screen, bars } => {
                 bars.lock().unwrap_or_else(PoisonError::into_inner).draw(screen, &event)
             }
-            ProgressOutput::Lines(lines) => {
+            ProgressOutput::Lines(lines, _) => {
                 let line = lines.lock().unwrap_or_else(PoisonError::into_inner).line(&event, Instant::system_now());
                 match (line, event) {
                     // The summary line of the run has these numbers.

@@ -43,9 +43,6 @@ impl From<io::Error> for Stopped {
 }
 
 /// Runs a query and writes its rows. JSON and CSV are streamed.
-///
-/// # Errors
-/// Returns [`Stopped`], which says which side failed.
 pub fn write(out: &mut impl Write, stmt: &mut Statement<'_>, format: RowFormat, terminal: bool) -> Result<(), Stopped> {
     let titles = titles(stmt);
     let mut rows = stmt.query([])?;

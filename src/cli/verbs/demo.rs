@@ -75,7 +75,7 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     let path = args.path.display();
     output::text(&format!(
         "\nThe mirror is {path}, {}. To query it yourself:\n  \
-         crm-mirror sql --database {path} 'SELECT name FROM contacts_full'\n  \
+         crm-mirror sql --database {path} \\\n    'SELECT name, position FROM contacts_full LIMIT 5'\n  \
          sqlite3 -readonly {path}\n",
         format::bytes(report::sizes(&args.path).0),
     ))?;

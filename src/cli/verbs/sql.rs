@@ -98,9 +98,6 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
 }
 
 /// A read-only connection with the exact functions.
-///
-/// # Errors
-/// Returns a [`StoreError`] if there is no mirror or it cannot be read.
 pub fn connect(database: &Path) -> Result<Reader, StoreError> {
     Reader::open_for_queries(database)
 }

@@ -32,9 +32,6 @@ impl<R> Default for KeptReader<R> {
 
 impl<R> KeptReader<R> {
     /// Reads with it, and opens it before if it has to.
-    ///
-    /// # Errors
-    /// Returns the error of `open`, or of `read` with a reader that was just opened.
     pub fn read<T>(
         &mut self,
         path: &Path,

@@ -65,9 +65,6 @@ impl Lock {
     }
 
     /// Replaces the note. It survives the process, but not a power failure.
-    ///
-    /// # Errors
-    /// Returns an error of the system, or if the note is longer than 200 bytes.
     pub fn note(&self, note: &str) -> Result<(), StoreError> {
         self.write_line(NOTE_AT, note, NOTE_WIDTH)
     }

@@ -17,9 +17,6 @@ impl MirrorTx<'_> {
     }
 
     /// Gives the mirror a new id, because a copy is a different mirror.
-    ///
-    /// # Errors
-    /// Returns an error of SQLite.
     pub fn renew_mirror_id(&self) -> Result<(), StoreError> {
         self.set_state(&StateKey::MirrorId, &self.random_id()?)
     }

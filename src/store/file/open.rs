@@ -148,9 +148,6 @@ fn settings(conn: &Connection) -> rusqlite::Result<()> {
 
 /// Checkpoints the WAL and keeps its file, so that users with read-only access to the directory can open the mirror
 /// after a clean stop.
-///
-/// # Errors
-/// Returns an error of SQLite; the mirror is intact anyway.
 pub(in crate::store) fn before_close(conn: &Connection) -> Result<(), StoreError> {
     let doing = "close the mirror";
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).doing(doing)?;
@@ -159,9 +156,6 @@ pub(in crate::store) fn before_close(conn: &Connection) -> Result<(), StoreError
 
 /// Opens a mirror concurrently with its writer, to put edits into the outbox: this needs no lock, and waits for the
 /// writer no longer than the time to store a page. Commits are durable.
-///
-/// # Errors
-/// As [`reader`].
 pub(in crate::store) fn editor(path: &Path) -> Result<Connection, StoreError> {
     require(path)?;
     edited(path).map_err(|source| StoreError::Open { path: path.to_path_buf(), source })

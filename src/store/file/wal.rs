@@ -54,9 +54,6 @@ pub fn files_beside(mirror: &Path) -> [PathBuf; 2] {
 
 /// Checkpoints and truncates the WAL. Returns whether that was possible; if not, as much as readers allow is copied,
 /// and nothing is lost.
-///
-/// # Errors
-/// Returns an error of SQLite; the mirror is intact anyway.
 pub(in crate::store) fn empty(conn: &Connection) -> Result<bool, StoreError> {
     let doing = "empty the WAL";
     let busy: u32 = conn.query_row("PRAGMA busy_timeout", [], |row| row.get(0)).doing(doing)?;

@@ -79,9 +79,6 @@ pub struct PublishSource {
 
 impl PublishSource {
     /// Opens the mirror.
-    ///
-    /// # Errors
-    /// As for every reader.
     pub fn open(path: &Path) -> Result<PublishSource, StoreError> {
         Ok(PublishSource { reader: Reader::open(path)? })
     }
@@ -92,9 +89,6 @@ impl PublishSource {
     }
 
     /// Reads one snapshot: everything that `read` reads is consistent. Keep it short, because it prevents checkpoints.
-    ///
-    /// # Errors
-    /// Returns the error of `read`.
     pub fn moment<T>(&self, read: impl FnOnce(&Moment<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let found = read(&Moment { tx: &self.reader.begin()? })?;
         self.reader.unchanged().map(|()| found)

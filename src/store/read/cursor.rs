@@ -126,9 +126,6 @@ fn check_of(tx: &ReadTx<'_>, seq: i64) -> Result<Option<String>, StoreError> {
 }
 
 /// Whether the feed continues after a cursor.
-///
-/// # Errors
-/// Returns an error if SQLite refuses; the inner result says why the feed does not continue.
 pub fn verify(tx: &ReadTx<'_>, cursor: &FeedCursor) -> Result<Result<(), CursorRefused>, StoreError> {
     let span = feed::span(tx)?;
     if let FeedCursor::Behind { mirror, seq, check } = cursor {

@@ -25,9 +25,6 @@ use crate::sync::job::Job;
 impl Engine {
     /// Discards the sweeps of copied objects that are in progress, with their checkpoints, and returns their objects. A
     /// first copy is not discarded: without it there is no mirror.
-    ///
-    /// # Errors
-    /// Returns an error of the mirror's file.
     pub async fn forget_sweeps(&self) -> Result<Vec<Object>, SyncError> {
         let forgotten = self
             .store

@@ -7,7 +7,7 @@ use crm_mirror::api::admission::{
     Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold,
 };
 use crm_mirror::api::{ApiKey, Client, ClientSettings};
-use crm_mirror::model::{Clock, Instant, ManualClock, RequestRegister};
+use crm_mirror::model::{Clock, Instant, ManualClock, RequestRegister, Ru};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -61,7 +61,7 @@ impl Meter for Book {
         if !spent {
             admitted.push(attempt);
         }
-        let refused = AdmissionError::Budget { refills_at: Instant::EPOCH };
+        let refused = AdmissionError::Budget { left: Ru::ZERO, refills_at: Instant::EPOCH };
         Box::pin(std::future::ready(if spent {
             Err(refused)
         } else {
