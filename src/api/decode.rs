@@ -343,11 +343,8 @@ fn custom_values(
             }
         }
     };
-    if value.get() == "null" {
-        // A list omits values, a detail has them all.
-        if projection == AnswerProjection::Detail {
-            set_all(FieldValue::Null);
-        }
+    // A list omits values. A detail lists every active key, so null there says nothing about any of them.
+    if value.get() == "null" && projection == AnswerProjection::List {
         return;
     }
     let Some(members) = members(value) else {

@@ -50,6 +50,23 @@ async fn values_that_the_mirror_saw_before_the_request_settle_nothing() {
     }
 }
 
+/// Values of different moments, which others may have written, are no evidence of one request with all of them.
+#[tokio::test]
+async fn values_count_only_if_the_mirror_saw_them_together() {
+    for (versions, expected) in [(&[("B", "A"), ("A", "B")][..], false), (&[("B", "A"), ("B", "B"), ("C", "C")], true)]
+    {
+        let saw = bench::on_mirror(move |tx| {
+            for (number, (position, language)) in std::iter::once(&("A", "A")).chain(versions).enumerate() {
+                let etag = format!("\"v{}\"", number + 1);
+                show(tx, &json!({ "id": "c", "etag": etag, "position": position, "language": language, "notes": "A" }));
+            }
+            let is_value = |column: &str, new: &Value| ["position", "language"].contains(&column) && new == "B";
+            tx.edits().saw_values(CONTACT, &RecordId::new("c"), &Etag::from("\"v1\""), is_value, 2).unwrap()
+        });
+        assert_eq!(saw.await, expected, "{versions:?}");
+    }
+}
+
 /// A success counts only with this record, in a new version, and with every value that was sent.
 #[tokio::test]
 async fn a_success_is_evidence_only_if_it_shows_the_update() {

@@ -43,6 +43,13 @@ impl EditTx<'_, '_> {
         Ok(())
     }
 
+    /// Rejects the edits of a request that certainly was not carried out: nothing of it is in doubt any more.
+    fn refuse_for_good(&mut self, edits: &[Edit], step: &EditStep<'_>) -> Result<(), StoreError> {
+        let ids: Vec<i64> = edits.iter().map(|edit| edit.id).collect();
+        self.tx.edits().give_up_request(&ids, false)?;
+        self.all(edits, EditState::Rejected, step)
+    }
+
     /// Processes a missing answer, or one that is not a confirmation. Returns whether the record's next request may
     /// follow.
     pub(super) fn refused(
@@ -76,7 +83,7 @@ impl EditTx<'_, '_> {
                 self.all(&edits, to, &step(trail::NOT_FOUND))?;
                 self.not_found(status, answer_json)?;
             }
-            AfterAnswer::Rejected => self.all(&edits, EditState::Rejected, &step(trail::REFUSED))?,
+            AfterAnswer::Rejected => self.refuse_for_good(&edits, &step(trail::REFUSED))?,
             AfterAnswer::Alone => {
                 self.all(&edits, EditState::Queued, &step(trail::ALONE))?;
                 self.follow(|delay, now| delay::after_progress(delay, 1, now))?;
@@ -253,7 +260,7 @@ impl EditTx<'_, '_> {
         match (rebase::after_doubt(evidence), request) {
             (DoubtVerdict::Applied, _) => self.settle(&edits, &sent, trail::FOUND, &record)?,
             (DoubtVerdict::Repeat, Some(request)) => return self.repeat(request).map(AfterReadBack::Repeat),
-            (DoubtVerdict::Rejected, _) => self.all(&sent, EditState::Rejected, &step(trail::REFUSED_AGAIN))?,
+            (DoubtVerdict::Rejected, _) => self.refuse_for_good(&sent, &step(trail::REFUSED_AGAIN))?,
             (DoubtVerdict::Queued, _) => {
                 self.all(&sent, EditState::Queued, &step(trail::NOT_DONE))?;
             }

@@ -40,7 +40,7 @@ pub fn propose(
     if !waiting.is_empty() || !unreadable.is_empty() {
         return Err(ProposeError::Waiting { object: request.object, record: request.record.clone() });
     }
-    let (id, prepared) = queue_as(tx, request, "assistant", None, "proposed by an assistant", now)?;
+    let (id, prepared) = queue_as(tx, request, ("assistant", "proposed by an assistant"), None, now)?;
     if let Some(id) = id {
         let why = "held until a person releases it: `crm-mirror outbox release`, or drops it: `crm-mirror outbox drop`";
         tx.edits().take_step(id, &EditStep::new(EditState::Queued, EditState::Held, why), now)?;

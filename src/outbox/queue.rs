@@ -166,19 +166,24 @@ pub fn queue(
     source: EditSource,
     now: Instant,
 ) -> Result<(Option<i64>, Prepared), QueueError> {
-    queue_as(tx, request, source.as_str(), None, source.why(), now)
+    queue_as(tx, request, (source.as_str(), source.why()), None, now)
 }
 
-/// Like [`queue()`], with a different source and reason, and the finished edit that it repeats.
+/// Like [`queue()`], with a different source and reason, and the finished edit that it repeats, with its changes: the
+/// values before it are those that its author was shown, so another one ends in conflict.
 pub(super) fn queue_as(
     tx: &MirrorTx<'_>,
     request: &EditRequest,
-    source: &str,
-    repeats: Option<i64>,
-    why: &str,
+    (source, why): (&str, &str),
+    repeats: Option<(i64, &EditedFields)>,
     now: Instant,
 ) -> Result<(Option<i64>, Prepared), QueueError> {
-    let prepared = prepare(tx, request)?;
+    let mut prepared = prepare(tx, request)?;
+    for (column, (before, _)) in &mut prepared.fields {
+        if let Some((shown, _)) = repeats.and_then(|(_, fields)| fields.get(column)) {
+            before.clone_from(shown);
+        }
+    }
     if prepared.fields.is_empty() && prepared.taken_back.is_empty() {
         return Ok((None, prepared));
     }
@@ -191,7 +196,7 @@ pub(super) fn queue_as(
         fields: &fields,
         base_etag: prepared.base_etag.as_ref(),
         undoes: None,
-        repeats,
+        repeats: repeats.map(|(edit, _)| edit),
     };
     let id = stored::insert(tx, &edit, why, now)?;
     Ok((id, prepared))

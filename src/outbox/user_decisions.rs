@@ -223,9 +223,11 @@ fn again(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, De
     };
     let why = format!("edit {} retried by a person", line.id);
     let (replacement, prepared) =
-        queue::queue_as(tx, &request, &line.source, Some(line.id), &why, now).map_err(|error| match error {
-            QueueError::Store(error) => DecideError::Store(error),
-            source => DecideError::NotAgain { edit: line.id, source },
+        queue::queue_as(tx, &request, (&line.source, &why), Some((line.id, &line.fields)), now).map_err(|error| {
+            match error {
+                QueueError::Store(error) => DecideError::Store(error),
+                source => DecideError::NotAgain { edit: line.id, source },
+            }
         })?;
     Ok(Decided { edit: line.id, state: line.state, replacement, fields: prepared.fields })
 }
@@ -261,6 +263,10 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
         let line = outbox_report::edit_line(tx, id)?.ok_or(DecideError::NoEdit(id))?;
         if line.state != EditState::Applied {
             return Err(DecideError::Wrong { edit: id, why: "was not applied: there is nothing to undo" });
+        }
+        if outbox_report::changed_nothing(tx, id)? {
+            let why = "changed nothing, as the record had its values already: there is nothing to undo";
+            return Err(DecideError::Wrong { edit: id, why });
         }
         if outbox_report::was_applied_elsewhere(tx, id)? {
             let why = "was applied in the workspace before the accepted one: it cannot be undone in this one";

@@ -359,4 +359,58 @@ fn what_waits_for_a_person_or_a_time_is_named() {
     let edit = place.ask("SELECT max(id) FROM outbox");
     let waiting = place.run(&format!("outbox show {edit}")).done().out;
     assert!(waiting.contains("next attempt at 2") && waiting.contains("answer of the service: "), "{waiting}");
+    place.run("push").code(69);
+    place.run(&format!("outbox retry {edit}")).done();
+    place.run("push").done();
+    assert_eq!(place.ask(&format!("SELECT state FROM outbox WHERE id = {edit}")), "applied");
+}
+
+#[test]
+fn retried_edit_replaces_only_the_value_that_its_author_was_shown() {
+    let desk = EditingMirror::new();
+    desk.edit("position=mine");
+    desk.place.run("outbox drop 1 --yes").done();
+    desk.elsewhere(&json!({"position": "theirs"}));
+    desk.place.run("sync").done();
+    desk.place.run("outbox retry 1").done();
+    desk.place.run("push").code(1);
+    assert_eq!((desk.states().as_str(), desk.there("position")), ("dropped,conflict", json!("theirs")));
+}
+
+#[test]
+fn edit_that_may_have_been_applied_asks_although_it_was_rejected_since() {
+    let desk = EditingMirror::new();
+    desk.edit("position=mine");
+    desk.service.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH"));
+    desk.service.sandbox.faults().add(Rule::new(Fault::Status(503)).method("GET").forever());
+    let _ = desk.place.run("push");
+    desk.service.sandbox.faults().clear();
+    // The record is gone, and comes back.
+    let record = desk.service.sandbox.with_world(|world| {
+        let record = world.detail_json(Object::Contact, &desk.contact).unwrap();
+        world.remove(Object::Contact, &desk.contact);
+        record
+    });
+    let _ = desk.place.run("push");
+    assert_eq!(desk.states(), "rejected");
+    desk.service.sandbox.with_world(|world| {
+        world.create(Object::Contact, &json!({"id": desk.contact, "name": record["name"]}));
+    });
+    desk.place.run("sync").done();
+    let asked = desk.place.run("outbox retry 1").code(2);
+    assert!(asked.err.contains("pass `--yes` to confirm"), "{}", asked.err);
+}
+
+#[test]
+fn edit_that_changed_nothing_cannot_be_undone() {
+    let desk = EditingMirror::new();
+    desk.edit("position=theirs");
+    desk.elsewhere(&json!({"position": "theirs"}));
+    desk.place.run("sync").done();
+    desk.place.run("push").done();
+    assert_eq!(desk.states(), "applied");
+    let refused = desk.place.run("outbox undo 1 --yes").code(2);
+    assert!(refused.err.contains("there is nothing to undo"), "{}", refused.err);
+    desk.place.run("outbox undo --since 2020-01-01T00:00:00Z --yes").done();
+    assert_eq!((desk.states().as_str(), desk.there("position")), ("applied", json!("theirs")));
 }

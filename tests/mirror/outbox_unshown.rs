@@ -119,3 +119,49 @@ async fn older_contents_are_a_copy_with_and_without_the_lock_file() {
         assert_eq!(there["position"], "theirs", "{copy:?} {lock_follows}");
     }
 }
+
+#[tokio::test]
+async fn null_in_place_of_all_custom_values_shows_none_of_them() {
+    let (crm, mirror) = unshown("nothing", true).await;
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "a", &json!({"name": "Bea"})));
+    crm.sandbox.faults().add(Rule::new(Fault::Groups("null")).records().forever());
+    mirror.sync(&crm).await;
+    let custom = columns_of(Object::Contact).iter().copied().filter(|column| column.is_custom());
+    for (edit, column) in (1..).zip(custom) {
+        let sql = format!("UPDATE contacts_full SET {} = 42 WHERE id = 'a'", column.name);
+        let refused = rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&sql).unwrap_err().to_string();
+        assert!(refused.contains(&format!("{} is unknown", column.name)), "{refused}");
+        let asked = request(column, column.value("ours", 42));
+        let now = Instant::system_now();
+        write_beside(&mirror.path, |tx| queue(tx, &asked, EditSource::Edit, now)).unwrap();
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        let end = mirror.one(&format!("SELECT state FROM outbox WHERE id = {edit}"));
+        assert_eq!(end, "'conflict'", "{}", column.name);
+        write_beside(&mirror.path, |tx| user_decisions::decide(tx, edit, Decision::Theirs, now)).unwrap();
+    }
+    assert_eq!(crm.sandbox.log().patches(Object::Contact), 0);
+}
+
+#[tokio::test]
+async fn held_edit_of_a_copy_is_not_carried_out_where_its_original_was() {
+    let (crm, mirror) = unshown("nothing", true).await;
+    let now = Instant::system_now();
+    let set = "UPDATE contacts_full SET position = 'ours' WHERE id = 'a'";
+    rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(set).unwrap();
+    write_beside(&mirror.path, |tx| tx.edits().hold_new_edits(None, "too many", now)).unwrap();
+    let mut copy = Mirror::one_at_a_time();
+    (copy.settings, copy.tries) = (mirror.settings, 1);
+    write_contents(&copy, &contents(&mirror));
+    let position = |value: &str| {
+        crm.sandbox.with_world(|world| world.edit(Object::Contact, "a", &json!({"position": value})));
+    };
+    for (file, end) in [(&mirror, "'applied'"), (&copy, "'conflict'")] {
+        // Opening a copy holds its edits.
+        let _ = file.run(&crm, &Job::Push).await;
+        write_beside(&file.path, |tx| user_decisions::decide(tx, 1, Decision::Release, now)).unwrap();
+        file.run(&crm, &Job::Push).await.unwrap();
+        assert_eq!(file.one("SELECT state FROM outbox"), end);
+        position("theirs");
+    }
+    assert_eq!(crm.sandbox.log().carried_out().count(), 1);
+}

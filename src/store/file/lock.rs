@@ -74,9 +74,10 @@ impl Lock {
         self.found_writer.as_deref()
     }
 
-    /// Replaces what is said about the file that is written.
+    /// Replaces what is said about the file that is written, also for after a power failure, like that file.
     pub(super) fn store_writer(&self, text: &str) -> Result<(), StoreError> {
-        self.write_line(WRITER_AT, text, WRITER_WIDTH)
+        self.write_line(WRITER_AT, text, WRITER_WIDTH)?;
+        self.file.sync_data().map_err(|source| StoreError::Io { path: self.path.clone(), source })
     }
 
     fn write_line(&self, at: usize, text: &str, width: usize) -> Result<(), StoreError> {

@@ -84,13 +84,13 @@ impl EditsTx<'_> {
         Ok(())
     }
 
-    /// Ends a record's delay at once, on a person's request.
+    /// Ends the delays of a record and of its object at once, on a person's request.
     pub fn shorten_delay(&self, object: Object, record: &RecordId, now: Instant) -> Result<(), StoreError> {
         self.tx
             .conn
             .prepare_cached(
                 "UPDATE outbox_delays SET not_before = ?3, recent = 0
-                 WHERE object_type = ?1 AND scope = 'record' AND record_id = ?2",
+                 WHERE object_type = ?1 AND (scope = 'record' AND record_id = ?2 OR scope = 'object')",
             )
             .and_then(|mut stmt| stmt.execute(params![object.as_str(), record.as_str(), now.to_string()]))
             .doing(DOING)?;

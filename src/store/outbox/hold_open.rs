@@ -40,16 +40,16 @@ pub(in crate::store) fn hold_open_edits(
         params![now.to_string(), why],
     )
     .doing(DOING)?;
-    let sets = match requests {
-        Requests::Keep => {
-            "first_sent_at = coalesce(first_sent_at, queued_at), if_match = coalesce(if_match, CASE object_type
+    let doubted = "first_sent_at = coalesce(first_sent_at, queued_at), if_match = coalesce(if_match, CASE object_type
                WHEN 'contact' THEN (SELECT etag FROM contacts WHERE id = record_id)
-               ELSE (SELECT etag FROM companies WHERE id = record_id) END, base_etag)"
-        }
-        Requests::Discard => {
-            "body = NULL, if_match = NULL, idempotency_key = NULL, first_sent_at = NULL, merged_into = NULL"
-        }
-    };
+               ELSE (SELECT etag FROM companies WHERE id = record_id) END, base_etag)";
+    let discarded = "body = NULL, if_match = NULL, idempotency_key = NULL, first_sent_at = NULL, merged_into = NULL";
+    let sets = if requests == Requests::Keep { doubted } else { discarded };
+    if requests == Requests::Keep {
+        // The original may release or resolve these too.
+        let others = format!("UPDATE outbox SET {doubted} WHERE {OPEN} AND state IN ('held', 'conflict')");
+        conn.execute(&others, []).doing(DOING)?;
+    }
     let held = conn
         .execute(
             &format!("UPDATE outbox SET state = 'held', {sets} WHERE {OPEN} AND state IN ('queued', 'sending')"),

@@ -107,7 +107,7 @@ const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, 
         CASE WHEN o.state IN ('queued', 'sending') THEN (SELECT max(w.not_before) FROM outbox_delays AS w
           WHERE w.object_type = o.object_type AND w.scope IN ('record', 'object') AND w.record_id IN (o.record_id, '')) END,
         o.undoes, o.base_etag IS NULL OR o.first_sent_at IS NOT NULL AND o.state <> 'conflict',
-        o.first_sent_at IS NOT NULL AND o.state IN ('conflict', 'dropped', 'held')
+        o.first_sent_at IS NOT NULL AND o.state IN ('conflict', 'dropped', 'held', 'rejected')
     FROM outbox AS o
     LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
     LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id";
@@ -183,6 +183,15 @@ pub fn was_applied_elsewhere(tx: &ReadTx<'_>, edit: i64) -> Result<bool, StoreEr
         .doing(DOING)
 }
 
+/// The history's words for an edit that was applied without a request.
+pub const SHOWN: &str = "the record already has these values";
+
+/// Whether an edit was applied because the record already had its values.
+pub fn changed_nothing(tx: &ReadTx<'_>, edit: i64) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM outbox_events WHERE outbox_id = ?1 AND to_state = 'applied' AND why = ?2)";
+    tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.query_row(params![edit, SHOWN], |row| row.get(0))).doing(DOING)
+}
+
 /// Edits that were applied at an instant or later, in this workspace, and are not reverted by another one.
 pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreError> {
     let applied: Vec<i64> = tx
@@ -195,7 +204,7 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreE
         .doing(DOING)?;
     let mut here = Vec::new();
     for edit in applied {
-        if !was_applied_elsewhere(tx, edit)? {
+        if !was_applied_elsewhere(tx, edit)? && !changed_nothing(tx, edit)? {
             here.push(edit);
         }
     }

@@ -83,7 +83,7 @@ impl EditsTx<'_> {
         knowledge::mirrored(&self.tx.conn, &self.tx.shapes(), object, id, columns)
     }
 
-    /// Whether the mirror's history has these values of a record since a version was replaced. The times of the entries
+    /// Whether the mirror's history has these values of a record, all at one moment, since a version was replaced. The times of the entries
     /// do not show what came first: the clock may have been set back.
     pub fn saw_values(
         &self,
@@ -113,13 +113,18 @@ impl EditsTx<'_> {
                     seen.clear();
                 }
             }
-            if since {
-                seen.extend(
-                    fields.into_iter().filter(|(column, (_, new))| is_value(column, new)).map(|(column, _)| column),
-                );
+            for (column, (_, new)) in fields.into_iter().filter(|_| since) {
+                if is_value(&column, &new) {
+                    seen.insert(column);
+                } else {
+                    seen.remove(&column);
+                }
+            }
+            if columns > 0 && seen.len() == columns {
+                return Ok(true);
             }
         }
-        Ok(columns > 0 && seen.len() == columns)
+        Ok(false)
     }
 
     /// The fields of an object that can be edited, by column.
