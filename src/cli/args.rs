@@ -48,6 +48,18 @@ impl Global {
         self.as_owner(Config::load_or_place(&self.sources_of(database))?)
     }
 
+    /// Like [`Global::load_or_place`], to read the mirror: one that does not exist may be elsewhere.
+    pub fn load_to_read(&self, database: Option<&Path>) -> Result<Config, Failure> {
+        let config = self.load_or_place(database)?;
+        match config.invalid().filter(|_| !config.database.exists()) {
+            Some(invalid) => Err(invalid.into()),
+            None => {
+                note_invalid(&config);
+                Ok(config)
+            }
+        }
+    }
+
     fn as_owner(&self, mut config: Config) -> Result<Config, Failure> {
         if let Some(owner) = identity::needed_for(&config.database) {
             // Their files may be readable for root only.
@@ -60,11 +72,7 @@ impl Global {
     /// The mirror that a verb reads: the given one, or that of the configuration. Takes the identity of its owner.
     pub fn database(&self, given: Option<&Path>) -> Result<PathBuf, Failure> {
         match given {
-            None => {
-                let config = self.load_or_place(None)?;
-                note_invalid(&config);
-                Ok(config.database)
-            }
+            None => Ok(self.load_to_read(None)?.database),
             Some(path) => identity::take(path).map(|()| path.to_path_buf()),
         }
     }

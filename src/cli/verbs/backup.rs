@@ -90,7 +90,7 @@ impl Rotation<'_> {
 
 /// Runs the verb.
 pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
-    let config = global.load_or_place(args.database.as_deref())?;
+    let config = global.load_to_read(args.database.as_deref())?;
     logging::start(&config.log, &ProgressView::nothing());
     let now = Instant::system_now();
     let stem = config.database.file_stem().unwrap_or_default().to_string_lossy().into_owned();

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::status_all;
 use crate::app::status::{self, MirrorStatus, ObjectStatus};
-use crate::cli::args::note_invalid;
 use crate::cli::remote::{self, DaemonState};
 use crate::cli::ui::status_text::{self, StatusContext};
 use crate::cli::ui::{commands, output};
@@ -60,11 +59,7 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
         let folder = global.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(FOLDER));
         return status_all::run(folder, args.json);
     }
-    let config = global.load_or_place(args.database.as_deref())?;
-    if let Some(invalid) = config.invalid().filter(|_| !config.database.exists()) {
-        return Err(invalid.into());
-    }
-    note_invalid(&config);
+    let config = global.load_to_read(args.database.as_deref())?;
     let reading = SystemClock.reading();
     let now = reading.wall;
     let status = match status::read(&config, reading) {
