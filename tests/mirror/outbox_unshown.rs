@@ -123,7 +123,10 @@ async fn older_contents_are_a_copy_with_and_without_the_lock_file() {
 #[tokio::test]
 async fn null_in_place_of_all_custom_values_shows_none_of_them() {
     let (crm, mirror) = unshown("nothing", true).await;
+    crm.wait(60);
     crm.sandbox.with_world(|world| world.edit(Object::Contact, "a", &json!({"name": "Bea"})));
+    crm.wait(60);
+    crm.sandbox.faults().clear();
     crm.sandbox.faults().add(Rule::new(Fault::Groups("null")).records().forever());
     mirror.sync(&crm).await;
     let custom = columns_of(Object::Contact).iter().copied().filter(|column| column.is_custom());

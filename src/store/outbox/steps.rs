@@ -102,7 +102,7 @@ impl EditsTx<'_> {
             .query_map(params![object.as_str(), id.as_str()], |row| row.get(0))
             .and_then(Iterator::collect)
             .doing(READ)?;
-        let (mut since, mut seen) = (false, std::collections::BTreeSet::new());
+        let (mut since, mut seen, mut together) = (false, std::collections::BTreeSet::new(), false);
         for text in rows {
             let fields: BTreeMap<String, (Value, Value)> = serde_json::from_str(&text).unwrap_or_default();
             if let Some((old, new)) = fields.get("etag") {
@@ -110,7 +110,7 @@ impl EditsTx<'_> {
                 // If the record had the version several times, only what followed the last time counts.
                 if is_version(old) || is_version(new) {
                     since = is_version(old);
-                    seen.clear();
+                    (seen, together) = (std::collections::BTreeSet::new(), false);
                 }
             }
             for (column, (_, new)) in fields.into_iter().filter(|_| since) {
@@ -120,11 +120,9 @@ impl EditsTx<'_> {
                     seen.remove(&column);
                 }
             }
-            if columns > 0 && seen.len() == columns {
-                return Ok(true);
-            }
+            together |= columns > 0 && seen.len() == columns;
         }
-        Ok(false)
+        Ok(together)
     }
 
     /// The fields of an object that can be edited, by column.
