@@ -153,10 +153,6 @@ impl RunObserver for EventBus {
         }
         self.publish(&Event::Run(event));
     }
-
-    fn wants_totals(&self) -> bool {
-        self.lines.receiver_count() > 0
-    }
 }
 
 /// The events that one listener receives.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::instant::Instant;
 
 /// The timestamp of a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeField {
     /// `createdAt`: finds missing and extra records.
@@ -83,6 +83,25 @@ impl TimeRange {
     /// A dated range.
     pub const fn dated(field: TimeField, from: Option<Instant>, to: Option<Instant>) -> TimeRange {
         TimeRange::of(field, TimeBounds::Dated { from, to })
+    }
+
+    /// Adds it to ranges of the same timestamp, oldest first: to the last of them where they touch, or where there are `most`.
+    pub fn join(self, ranges: &mut Vec<TimeRange>, most: usize) {
+        let is_full = ranges.len() >= most;
+        if let TimeBounds::Dated { from, to } = self.bounds {
+            for known in ranges.iter_mut().rev() {
+                let TimeBounds::Dated { from: first, to: end } = &mut known.bounds else { continue };
+                if is_full || from.is_none() || end.is_none() || from <= *end {
+                    *first = (*first).min(from);
+                    *end = end.zip(to).map(|(one, other)| one.max(other));
+                    return;
+                }
+                break;
+            }
+        }
+        if !ranges.contains(&self) {
+            ranges.push(self);
+        }
     }
 
     /// The ranges between these edges, open at both ends, and the one of records without the timestamp.

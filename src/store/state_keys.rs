@@ -78,7 +78,6 @@ macro_rules! state_keys {
             $($single,)*
             $($each(Object),)*
             Slice(Object, String),
-            FillWalk(Object, String),
             Check(Object, &'static str),
         }
 
@@ -88,19 +87,18 @@ macro_rules! state_keys {
                     $(StateKey::$single => f.write_str($name),)*
                     $(StateKey::$each(object) => write!(f, "{}:{object}", $prefix),)*
                     StateKey::Slice(object, name) => write!(f, "slice:{object}:{name}"),
-                    StateKey::FillWalk(object, name) => write!(f, "fill:{object}:{name}"),
                     StateKey::Check(object, column) => write!(f, "check:{object}:{column}"),
                 }
             }
         }
 
         impl StateKey {
-            /// Every entry that there can be, of both objects; of slices and back-fills the first part only.
+            /// Every entry that there can be, of both objects; of slices the first one only.
             pub fn all() -> Vec<StateKey> {
                 let mut all = vec![$(StateKey::$single,)*];
                 for object in Object::ALL {
                     all.extend([$(StateKey::$each(object),)*]);
-                    all.extend([StateKey::Slice(object, "0".into()), StateKey::FillWalk(object, "0".into())]);
+                    all.push(StateKey::Slice(object, "0".into()));
                     all.extend(["created_at", "updated_at"].map(|column| StateKey::Check(object, column)));
                 }
                 all
@@ -142,6 +140,7 @@ state_keys! {
         AgedDetails => "aged",
         Changes => "changes",
         Sweep => "sweep",
+        FillWalk => "fill",
         AskedSweep => "asked_sweep",
         WantedSweep => "wanted_sweep",
         FormerRows => "former",
@@ -178,7 +177,7 @@ impl StateKey {
             | Key::AskedSweep(_)
             | Key::WantedSweep(_)
             | Key::FormerRows(_)
-            | Key::FillWalk(..)
+            | Key::FillWalk(_)
             | Key::UnknownKeys(_)
             | Key::DetailFailures(_)
             | Key::Swept(_)
@@ -212,16 +211,6 @@ impl StateKey {
             | Key::RowCounts(_)
             | Key::BackFilledFields(_)
             | Key::RecentRemovals(_) => false,
-        }
-    }
-
-    /// The entry of a part of a slice or a back-fill: a walk that falls apart goes on in several.
-    #[must_use]
-    pub fn part(&self, part: &str) -> StateKey {
-        match self {
-            StateKey::Slice(object, name) => StateKey::Slice(*object, format!("{name}.{part}")),
-            StateKey::FillWalk(object, name) => StateKey::FillWalk(*object, format!("{name}.{part}")),
-            other => other.clone(),
         }
     }
 }
@@ -283,19 +272,7 @@ impl ReadTx<'_> {
     /// The checkpoints of the slices of a sweep, in the order of their names; `None` if one is unparseable, because the
     /// remaining work is then unknown.
     pub fn slices<T: DeserializeOwned>(&self, object: Object) -> Result<Option<Vec<(StateKey, T)>>, StoreError> {
-        self.states(|name| StateKey::Slice(object, name))
-    }
-
-    /// The checkpoints of the back-fill of an object, in order of their names; `None` if one of them cannot be read.
-    pub fn fill_walks<T: DeserializeOwned>(&self, object: Object) -> Result<Option<Vec<(StateKey, T)>>, StoreError> {
-        self.states(|name| StateKey::FillWalk(object, name))
-    }
-
-    fn states<T: DeserializeOwned>(
-        &self,
-        key: impl Fn(String) -> StateKey,
-    ) -> Result<Option<Vec<(StateKey, T)>>, StoreError> {
-        let prefix = key(String::new()).to_string();
+        let prefix = StateKey::Slice(object, String::new()).to_string();
         let mut stmt = self
             .conn
             .prepare_cached(
@@ -305,7 +282,7 @@ impl ReadTx<'_> {
         let names: Vec<String> = stmt.query_map([prefix], |row| row.get(0)).and_then(Iterator::collect).doing(READ)?;
         let mut values = Vec::new();
         for name in names {
-            let key = key(name);
+            let key = StateKey::Slice(object, name);
             let Some(value) = self.state(&key)? else { return Ok(None) };
             values.push((key, value));
         }
@@ -339,15 +316,7 @@ impl MirrorTx<'_> {
 
     /// Deletes the checkpoints of all slices of a sweep.
     pub fn clear_slices(&self, object: Object) -> Result<(), StoreError> {
-        self.clear_states(&StateKey::Slice(object, String::new()))
-    }
-
-    /// Removes the checkpoints of a back-fill.
-    pub fn clear_fill_walks(&self, object: Object) -> Result<(), StoreError> {
-        self.clear_states(&StateKey::FillWalk(object, String::new()))
-    }
-
-    fn clear_states(&self, prefix: &StateKey) -> Result<(), StoreError> {
+        let prefix = StateKey::Slice(object, String::new());
         self.conn
             .prepare_cached("DELETE FROM state WHERE substr(name, 1, length(?1)) = ?1")
             .and_then(|mut stmt| stmt.execute([prefix.to_string()]))

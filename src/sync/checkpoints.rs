@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::walks::walk::Walk;
-use crate::model::{Instant, Object, RecordId, Resource, Ru};
+use crate::model::{Instant, Object, RecordId, Resource, Ru, TimeRange};
 use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
 
 /// How far the changes of an object were read.
@@ -63,14 +63,15 @@ pub struct Sweep {
     pub high: Option<Instant>,
     /// Rows read by finished slices.
     pub rows: u64,
-    /// Pages read by finished slices.
-    pub pages: u64,
     /// The definitions of fields whose columns it completes: those that were not complete when it began.
     #[serde(default)]
     pub fills: BTreeSet<RecordId>,
-    /// Whether all records without a creation date were on one page.
-    #[serde(default)]
-    pub dateless_on_one_page: bool,
+    /// Slices that are not finished. If one of them has no entry, nobody knows what it has read.
+    pub open: usize,
+    /// What finished slices have read by cursor: a count has to show that no record is missing there.
+    pub paged: Vec<TimeRange>,
+    /// Rows of the largest page.
+    pub page_rows: u64,
     /// Records that it passed over because they could not be read.
     #[serde(default)]
     pub left_out: u64,
@@ -88,7 +89,7 @@ impl Sweep {
     /// A sweep that has read nothing: our clock, the service's, and the definitions of the fields whose columns it
     /// completes.
     pub fn begun(began: Instant, served_at: Option<Instant>, fills: BTreeSet<RecordId>) -> Sweep {
-        Sweep { began, served_at, high: None, rows: 0, pages: 0, fills, dateless_on_one_page: false, left_out: 0 }
+        Sweep { began, served_at, high: None, rows: 0, fills, open: 0, paged: Vec::new(), page_rows: 0, left_out: 0 }
     }
 
     /// The state entry.

@@ -57,10 +57,6 @@ pub enum RunEvent {
 pub trait RunObserver: Send + Sync {
     /// Receives an event; must not block.
     fn on(&self, event: RunEvent);
-    /// Whether totals are shown, which makes `count=exact` worth its counting work (reference, *Limits*, rule 1).
-    fn wants_totals(&self) -> bool {
-        false
-    }
 }
 
 /// Ignores all events.

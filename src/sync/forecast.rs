@@ -12,7 +12,6 @@ use crate::model::ServiceTime;
 use crate::model::{Object, Purpose, Resource, Ru};
 use crate::store::{Phase, StateKey};
 use crate::sync::walks::changes::lower_bound;
-use crate::sync::walks::closing_counts::MAX_PARTS;
 use crate::sync::walks::definitions::LISTS;
 use crate::sync::walks::walk::WalkRange;
 
@@ -38,9 +37,9 @@ fn as_resource<S: serde::Serializer>(object: &Object, serializer: S) -> Result<S
     object.resource().serialize(serializer)
 }
 
-/// What the counts cost that end a sweep of so many pages: a range for each, and one for the records without a date.
-pub fn of_sweep_counts(pages: u64) -> Ru {
-    Ru::new(if pages > 1 { pages.clamp(2, MAX_PARTS) + 1 } else { 0 })
+/// What a sweep of so many rows costs: each page but the first repeats a row of the page before.
+pub fn of_sweep(rows: u64) -> Ru {
+    Ru::new(if rows > 100 { (rows - 1).div_ceil(99) } else { 1 })
 }
 
 /// The forecast of a run.
@@ -112,7 +111,7 @@ impl Engine {
         let copying = phase == Phase::FirstCopy;
         let whole = resync || copying || sweeping;
         let range = if copying {
-            WalkRange::All
+            WalkRange::All { from: None }
         } else {
             let time: Option<ServiceTime> = self.store.read(|tx| tx.state(&StateKey::ServiceTime)).await?;
             let now = time.and_then(|time| time.at_least());
@@ -124,19 +123,19 @@ impl Engine {
         let counted = page.total.unwrap_or(0);
         let pages = |rows: u64| Ru::new(rows.div_ceil(100).max(1));
         // With the counts that end walks of several pages.
-        let swept = |rows: u64| pages(rows) + of_sweep_counts(pages(rows).get());
         let changed = |rows: u64| pages(rows) + if pages(rows) > Ru::GET { Ru::new(2) } else { Ru::ZERO };
         // A large list is read in slices side by side; the last page of each is only partly filled.
         let slices = match (whole, self.workers()) {
             (true, 2..) => {
-                Ru::new(Some(counted / self.settings.rows_per_slice.max(1)).filter(|n| *n >= 2).unwrap_or(0))
+                let rows = if copying { counted } else { rows_here };
+                Ru::new(Some(rows / self.settings.rows_per_slice.max(1)).filter(|n| *n >= 2).unwrap_or(0))
             }
             _ => Ru::ZERO,
         };
         let lists = match (whole, copying) {
             (false, _) => changed(counted),
-            (true, true) => swept(counted.saturating_sub(rows_here)),
-            (true, false) => changed(counted) + swept(rows_here),
+            (true, true) => of_sweep(counted.saturating_sub(rows_here)),
+            (true, false) => changed(counted) + of_sweep(rows_here),
         };
         let lists = lists + slices;
         let rows = if whole && !copying { counted + rows_here } else { counted };

@@ -17,8 +17,8 @@ use super::step_failures::{FailedAttempt, StepCost, StepFailures};
 use super::walks::closing_counts::OwedCounts;
 use super::walks::walk::CursorOwner;
 use crate::api::{ErrorClass, ListQuery, PageSize};
-use crate::model::ServiceTime;
 use crate::model::{Object, RecordId, Resource, Ru};
+use crate::model::{ServiceTime, TimeField};
 use crate::outbox::{EditWatch, PushTally};
 use crate::store::{DefinitionChanges, Tally};
 
@@ -76,10 +76,8 @@ pub(super) struct RunResults {
     pub(super) answered_steps: BTreeSet<Step>,
     /// Warnings for the user.
     pub(super) warnings: Vec<String>,
-    /// The counts that this run's sweeps owed.
-    pub(super) owed_by_sweeps: BTreeMap<Object, OwedCounts>,
-    /// The counts that changes walks owed and that this run has made.
-    pub(super) owed_by_changes: BTreeMap<Object, OwedCounts>,
+    /// The counts that walks owed and that this run has made, by what they divide records by.
+    pub(super) counted: BTreeMap<(Object, TimeField), OwedCounts>,
     /// The witness of each object, which is part of every lookup by id; `Some(None)` if the service lists no record.
     pub(super) witnesses: [Option<Option<RecordId>>; 2],
     /// Whether an answer lacked the witness from the mirror.

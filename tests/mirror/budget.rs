@@ -37,7 +37,7 @@ async fn workspace_that_needs_ten_windows_is_exact_after_ten() {
     assert!(windows <= 10, "{windows} windows");
     mirror.assert_exact(&crm);
     let log = crm.sandbox.log();
-    assert!(log.ru().get() > 450, "the workspace needs {}", log.ru());
+    assert!(log.ru().get() > 440, "the workspace needs {}", log.ru());
     let mut spent = std::collections::BTreeMap::new();
     for entry in log.entries() {
         *spent.entry(entry.at.as_secs() / 3_600).or_insert(0) += entry.ru.get();
@@ -48,7 +48,7 @@ async fn workspace_that_needs_ten_windows_is_exact_after_ten() {
         .iter()
         .filter(|e| e.asked.lists(Resource::Contacts) && e.asked.param("sort") == Some("createdAt"));
     let pages = pages.filter(|e| e.asked.param("limit") == Some("100")).count();
-    assert_eq!(pages, 5 + 5 + 1, "no page of the copy was read twice, and none of the ranges that it is compared in");
+    assert_eq!(pages, 5, "no page of the copy was read twice, and nothing had to be counted");
     assert_eq!(log.details(Object::Contact), 420, "no detail either");
 }
 
@@ -216,10 +216,8 @@ async fn budget_that_ends_during_a_walk_continues_at_the_last_record() {
             && e.asked.param("limit") == Some("100")
             && e.asked.param("filter[updatedAt][gt]").is_none()
     });
-    // Before its ranges are listed in place of their counts, oldest first.
-    let copied = copied.take_while(|e| e.asked.param("filter[createdAt][lt]").is_none());
-    // Ten pages; after each pause the records without a date, or the last record, are requested again.
-    assert_eq!(copied.count(), 12);
+    // Ten pages' rows, of which each page repeats one of the page before; a pause costs nothing.
+    assert_eq!(copied.count(), 11);
 }
 
 /// A field comes back from the archive, and a day's budget is not enough to read who has a value in it.

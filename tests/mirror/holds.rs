@@ -33,7 +33,9 @@ async fn long_hold_ends_the_run_and_applies_to_the_next_process() {
     let crm = Crm::serve(generate(42, 250, 3, noon())).await;
     let mut mirror = Mirror::empty();
     mirror.patience = Duration::from_secs(5);
-    crm.sandbox.faults().add(Rule::new(Fault::TooMany { body: None, header: Some(90) }).lists().with_cursor());
+    crm.sandbox
+        .faults()
+        .add(Rule::new(Fault::TooMany { body: None, header: Some(90) }).on(Resource::Contacts).lists().after(1));
     let until = crm.clock.now().plus(Duration::from_secs(90));
     let report = mirror.sync(&crm).await;
     assert_eq!((report.outcome, report.suspension), (RunOutcome::Suspended, Some(Suspension::Hold(until))));

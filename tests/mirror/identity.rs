@@ -202,7 +202,8 @@ async fn interrupted_walk_discards_its_cursor_when_the_key_changes() {
         let mut commits = 1;
         let (ours, mut mirror) = loop {
             let ours = Crm::serve(workspace("ours", 40, 10_000)).await;
-            ours.sandbox.configure(|settings| settings.page_cap = Some(5));
+            // Pages of so few rows are followed by cursor.
+            ours.sandbox.configure(|settings| settings.page_cap = Some(4));
             let mirror = Mirror::one_at_a_time();
             let killed = mirror.run_killed_after(&ours, &Job::sync(), Some(commits)).await;
             assert!(killed.is_err(), "{commits} commits were enough");

@@ -128,8 +128,8 @@ fn a_hundred_kills_end_in_an_exact_mirror_and_a_correct_ledger() {
     assert!(kills > 5, "{kills} kills of the first copy");
     for entry in &scene.sandbox.log().entries()[..requests] {
         let first_copy = entry.asked.param("sort") == Some("createdAt") && entry.asked.lists(Resource::Contacts);
-        if let (true, Some(cursor)) = (first_copy, entry.asked.param("cursor")) {
-            *asked.entry(cursor.to_string()).or_insert(0_u64) += 1;
+        if let (true, Some(from)) = (first_copy, entry.asked.param("filter[createdAt][gte]")) {
+            *asked.entry(from.to_string()).or_insert(0_u64) += 1;
         }
     }
     assert!(asked.len() > 20, "{} pages", asked.len());

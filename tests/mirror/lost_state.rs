@@ -141,12 +141,15 @@ async fn copy_that_lost_its_place_is_not_called_complete_before_it_is_counted() 
     crm.wait(86_400);
     mirror.limits.limit = Ru::new(8);
     mirror.sync(&crm).await;
-    assert_eq!((mirror.count("contacts"), claimed(&mirror, crm.clock.now())[0]), (copied, None));
+    assert!((copied..60).contains(&mirror.count("contacts")));
+    assert_eq!(claimed(&mirror, crm.clock.now())[0], None);
     mirror.limits.limit = Ru::new(1_000);
-    crm.wait(86_400);
-    mirror.sync(&crm).await;
-    mirror.assert_exact_lists(&crm);
-    assert!(claimed(&mirror, crm.clock.now())[0].is_some());
+    for _ in 0..2 {
+        crm.wait(86_400);
+        mirror.sync(&crm).await;
+        mirror.assert_exact_lists(&crm);
+    }
+    assert!(claimed(&mirror, crm.clock.now())[0].is_some(), "the second look found nothing");
 }
 
 /// The whole copy is forgotten and begins again, beside rows of records that were removed meanwhile: nobody claims that it

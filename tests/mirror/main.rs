@@ -50,6 +50,7 @@ mod outbox_unseen;
 mod outbox_unshown;
 mod outbox_values;
 mod owed_counts;
+mod paging_by_value;
 mod parallel_copy;
 mod permanent_failures;
 mod random_worlds;

@@ -25,7 +25,7 @@ async fn paged_by_offset(world: World, page_cap: usize) -> Crm {
 async fn copy_that_is_not_counted_claims_nothing() {
     let mut uncounted = 0;
     for units in 12..40 {
-        let crm = Crm::serve(world_of(600)).await;
+        let crm = paged_by_offset(world_of(40), 4).await;
         let mut mirror = Mirror::one_at_a_time();
         mirror.settings.details = false;
         mirror.limits.limit = Ru::new(units);
@@ -39,26 +39,14 @@ async fn copy_that_is_not_counted_claims_nothing() {
     assert!(uncounted > 1);
 }
 
+/// A record that changes again moves ahead of the walk, and another one slips through at the edge of a page.
 #[tokio::test]
-async fn record_missed_between_offset_pages_is_found_by_the_count() {
+async fn change_missed_between_offset_pages_is_found_by_the_count() {
     let crm = Crm::serve(world_of(1_000)).await;
     crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
     let mut mirror = Mirror::one_at_a_time();
     mirror.settings.details = false;
-    let mut asked_pages = 0;
-    // During the walk, records behind it are removed: another one slips through at the edge of every page.
-    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
-        if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
-            asked_pages += 1;
-            if asked_pages == 3 {
-                world.remove(Object::Contact, "c000010");
-            }
-        }
-    });
     mirror.sync(&crm).await;
-    mirror.assert_exact_lists(&crm);
-
-    // The same with changes: a record that changes again moves ahead of the walk.
     crm.wait(600);
     crm.sandbox.with_world(|world| {
         for n in 100..600 {
@@ -110,46 +98,7 @@ async fn record_missed_between_offset_pages_is_found_although_the_counts_were_eq
     assert_eq!(crm.charged(), 2, "an idle run");
 }
 
-#[tokio::test]
-async fn record_missed_beside_a_removed_one_is_found_by_the_second_count_without_details() {
-    let mut world = World::new(noon());
-    for n in 0..98 {
-        let at = |minutes: u64| noon().minus(Duration::from_secs(900_000 - 60 * minutes)).to_wire();
-        world.create(Object::Contact, &json!({ "id": format!("c{n:02}"), "createdAt": at(n), "updatedAt": at(n) }));
-    }
-    let crm = paged_by_offset(world, 5).await;
-    let mut mirror = Mirror::one_at_a_time();
-    mirror.settings.details = false;
-    let mut pages = 0;
-    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
-        if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
-            pages += 1;
-            if pages == 10 {
-                world.remove(Object::Contact, "c47");
-            }
-        } else if pages == 19 {
-            // After the walk, before its counts.
-            world.remove(Object::Contact, "c05");
-        }
-    });
-    mirror.sync(&crm).await;
-    let ids = "SELECT group_concat(id) FROM (SELECT id FROM contacts WHERE id BETWEEN 'c46' AND 'c51' ORDER BY id)";
-    assert_eq!(mirror.one(ids), "'c46,c47,c48,c49,c51'", "the counts showed only that c05 is extra");
-    assert_eq!(mirror.count("contacts"), 96);
-    assert_eq!(claimed(&mirror, crm.clock.now())[0], None, "the copy has to be counted once more");
-    crm.wait(600);
-    mirror.sync(&crm).await;
-    mirror.assert_exact_lists(&crm);
-    crm.wait(600);
-    mirror.sync(&crm).await;
-    assert!(claimed(&mirror, crm.clock.now())[0].is_some());
-    crm.wait(600);
-    crm.sandbox.clear_log();
-    mirror.sync(&crm).await;
-    assert_eq!(crm.charged(), 2, "an idle run");
-}
-
-/// Fifty records on pages of five. Once the second page is requested, the last record of the first page is removed, which
+/// Fifty records on pages of four, which are followed by cursor. Once the second page is requested, the last record of the first page is removed, which
 /// hides the first one of the second page.
 async fn crm_that_hides_a_record() -> Crm {
     let mut world = World::new(noon());
@@ -157,10 +106,10 @@ async fn crm_that_hides_a_record() -> Crm {
         let at = noon().minus(Duration::from_secs(900_000 - 60 * n)).to_wire();
         world.create(Object::Contact, &json!({ "id": format!("c{n}"), "createdAt": at, "updatedAt": at }));
     }
-    let crm = paged_by_offset(world, 5).await;
+    let crm = paged_by_offset(world, 4).await;
     crm.sandbox.before_request(|world: &mut World, asked: &RequestLine| {
         if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
-            world.remove(Object::Contact, "c14");
+            world.remove(Object::Contact, "c13");
         }
     });
     crm
@@ -177,7 +126,10 @@ async fn record_missed_next_to_a_removed_one_is_found_in_the_same_run() {
         mirror.sync(&crm).await;
         mirror.assert_exact_lists(&crm);
         let log = crm.sandbox.log();
-        assert!(log.entries().iter().all(|sent| sent.asked.param("count").is_none()), "each range of a page is listed");
+        assert!(
+            log.entries().iter().all(|sent| sent.asked.param("limit") != Some("1")),
+            "each edge of a page is listed"
+        );
     }
 }
 
@@ -191,7 +143,7 @@ async fn copy_that_is_claimed_is_complete_wherever_its_budget_ends() {
         mirror.limits.limit = Ru::new(units);
         while let Some(Suspension::Budget(refills_at)) = mirror.sync(&crm).await.suspension {
             if claimed(&mirror, crm.clock.now())[0].is_some() {
-                assert_eq!(mirror.count("contacts WHERE id <> 'c14'"), 49, "{units} RU");
+                assert_eq!(mirror.count("contacts WHERE id <> 'c13'"), 49, "{units} RU");
                 claims_before_details += 1;
             }
             crm.clock.set(refills_at);

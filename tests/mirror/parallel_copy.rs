@@ -37,8 +37,8 @@ fn lists_only(walkers: u32, rows_per_slice: u64) -> Mirror {
     mirror
 }
 
-/// Pages by the range of creation time that they were read from.
-type PagesOfRanges = BTreeMap<(Option<String>, Option<String>), u64>;
+/// Pages by where the slice ends that they were read from: each page but the first begins where the one before ended.
+type PagesOfRanges = BTreeMap<Option<String>, u64>;
 
 /// The ranges of creation time that were read, each with how many pages that took, and the request units for all of it.
 fn slices(crm: &Crm) -> (PagesOfRanges, u64) {
@@ -47,7 +47,8 @@ fn slices(crm: &Crm) -> (PagesOfRanges, u64) {
     for entry in log.entries().iter().filter(|entry| entry.asked.lists(Resource::Contacts)) {
         let param = |name: &str| entry.asked.param(name).map(String::from);
         if param("limit").as_deref() == Some("100") && param("sort").as_deref() == Some("createdAt") {
-            *slices.entry((param("filter[createdAt][gte]"), param("filter[createdAt][lt]"))).or_default() += 1;
+            let undated = param("filter[createdAt][isNull]");
+            *slices.entry(param("filter[createdAt][lt]").or(undated)).or_default() += 1;
         }
     }
     (slices, log.ru().get())

@@ -11,7 +11,7 @@ use crate::budget::{Ledger, Limits, forecast};
 use crate::config::{ChangesSchedule, Config, Cron, SyncConfig};
 use crate::format::{self, count};
 use crate::model::{Instant, Object, Resource, Ru};
-use crate::sync::forecast::of_sweep_counts;
+use crate::sync::forecast::of_sweep;
 
 /// Schedules are counted over at least this time, so that a weekly run has its share in a daily window.
 const HORIZON: Duration = Duration::from_secs(28 * 86_400);
@@ -73,10 +73,9 @@ fn runs(cron: &Cron, zone: &TimeZone, now: Instant, window: Duration) -> f64 {
 fn first_copy(objects: &[(u64, CopiedObject)], details: bool) -> Option<u64> {
     let missing: Vec<&(u64, CopiedObject)> = objects.iter().filter(|(_, held)| !held.complete).collect();
     let of_object = |(there, held): &(u64, CopiedObject)| {
-        let pages = there.saturating_sub(held.rows).div_ceil(100).max(1);
-        let counts = of_sweep_counts(pages).get();
+        let pages = of_sweep(there.saturating_sub(held.rows)).get();
         let details = if details { there.saturating_sub(held.details) } else { 0 };
-        pages + counts + details
+        pages + details
     };
     let cost = missing.iter().copied().map(of_object).sum::<u64>();
     (!missing.is_empty()).then_some(cost + SHORT_LISTS)
@@ -223,10 +222,10 @@ mod tests {
     #[test]
     fn first_copy_counts_missing_records() {
         let held = |rows, details, complete| CopiedObject { rows, details, complete };
-        // 10 pages, 11 counts, 1,000 details; 1 page, 50 details; 5 for the short lists.
+        // 11 pages, of which each repeats a row, and 1,000 details; 1 page, 50 details; 5 for the short lists.
         let new = [(1_000, held(0, 0, false)), (50, held(0, 0, false))];
-        assert_eq!(first_copy(&new, true), Some(10 + 11 + 1_000 + 1 + 50 + 5));
-        assert_eq!(first_copy(&new, false), Some(10 + 11 + 1 + 5));
+        assert_eq!(first_copy(&new, true), Some(11 + 1_000 + 1 + 50 + 5));
+        assert_eq!(first_copy(&new, false), Some(11 + 1 + 5));
         let half = [(1_000, held(900, 300, false)), (50, held(50, 50, true))];
         assert_eq!(first_copy(&half, true), Some(1 + 700 + 5));
         assert_eq!(first_copy(&[(50, held(50, 0, true))], true), None);

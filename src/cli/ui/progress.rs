@@ -103,10 +103,6 @@ impl RunObserver for ProgressView {
             ProgressOutput::Nothing => {}
         }
     }
-
-    fn wants_totals(&self) -> bool {
-        matches!(*self.0, ProgressOutput::Bars { .. })
-    }
 }
 
 /// The bars in progress, and the countdown of a hold.
@@ -338,7 +334,6 @@ mod tests {
     #[test]
     fn bars_handle_every_event() {
         let progress = ProgressView::bars();
-        assert!(progress.wants_totals() && !ProgressView::lines().wants_totals());
         let until = Instant::EPOCH;
         let total = RunEvent::Total { resource: RESOURCE, total: 150 };
         let hold = RunEvent::Holding { until };

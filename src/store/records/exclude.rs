@@ -139,7 +139,7 @@ impl CustomTx<'_> {
         self.tx.clear_state(&StateKey::Evidence(object))?;
         self.tx.clear_state(&StateKey::BackFilledFields(object))?;
         self.tx.clear_slices(object)?;
-        self.tx.clear_fill_walks(object)?;
+        self.tx.clear_state(&StateKey::FillWalk(object))?;
         self.clear_filled(object)?;
         self.tx.knowledge().make_details_due(object, None)?;
         if self.tx.is_empty(object)? {

@@ -27,7 +27,6 @@ pub(in crate::sync) fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, St
     tx.knowledge().clear_unlisted()?;
     for object in Object::ALL {
         // The slices that are left are discarded by the sweep that begins.
-        tx.clear_fill_walks(object)?;
         tx.custom().clear_filled(object)?;
         tx.knowledge().clear_doubts(object)?;
         if tx.is_empty(object)? {

@@ -3,8 +3,7 @@
 use super::audit::DAY;
 use super::compare::Audit;
 use crate::error_chain::error_chain;
-use crate::model::{Object, Ru};
-use crate::model::{TimeBounds, TimeField, TimeRange};
+use crate::model::{Object, Ru, TimeField};
 use crate::store::Phase;
 use crate::sync::doors::Audits;
 use crate::sync::error::SyncError;
@@ -26,13 +25,11 @@ impl Audits<'_> {
         }
         let unread = self.run.back_fills().unread(object).await?;
         let finished = self.run.engine.clock.now();
-        let owed = self.run.engine.store.write(move |tx| {
+        let ending = self.run.engine.store.write(move |tx| {
             let open = unread + tx.count_nominated(object)? + tx.count_older(object)?;
-            end_sweep(tx, object, finished, open)?;
-            tx.state::<OwedCounts>(&OwedCounts::entry(object, TimeField::CreatedAt))
+            end_sweep(tx, object, finished, open)
         });
-        let owed = owed.await?;
-        self.run.results().owed_by_sweeps.extend(owed.map(|owed| (object, owed)));
+        ending.await?;
         if let Err(error) = self.carry_out_counts(object).await {
             if !error.concerns_one_resource() {
                 return Err(error);
@@ -68,9 +65,6 @@ impl Audits<'_> {
         if !matches!(self.run.job, Job::Push) {
             self.run.back_fills().read_omitted(object).await?;
         }
-        if settled.is_settled() {
-            self.run.engine.store.write(move |tx| OwedCounts::nominations_are_settled(tx, object)).await?;
-        }
         Ok(settled.is_settled())
     }
 
@@ -82,21 +76,19 @@ impl Audits<'_> {
     pub(in crate::sync) async fn decide_not_found(&self, object: Object) -> Result<bool, SyncError> {
         let before = self.run.results().tally.removed;
         let settled = self.decide_nominations(object).await;
-        let (by_sweep, by_changes) = {
+        let mut counted = {
             let results = self.run.results();
             if results.tally.removed == before {
                 return settled;
             }
-            (results.owed_by_sweeps.get(&object).copied(), results.owed_by_changes.get(&object).copied())
+            results.counted.clone()
         };
-        self.run
-            .engine
-            .store
-            .write(move |tx| {
-                by_sweep.map_or(Ok(()), |owed| owed.owe_again(tx, object))?;
-                by_changes.map_or(Ok(()), |owed| owed.owe_changes_again(tx, object))
-            })
-            .await?;
+        counted.retain(|(of, _), _| *of == object);
+        let owing =
+            self.run.engine.store.write(move |tx| {
+                counted.into_iter().try_for_each(|((object, by), owed)| owed.owe_again(tx, object, by))
+            });
+        owing.await?;
         settled
     }
 
@@ -106,89 +98,60 @@ impl Audits<'_> {
         self.carry_out_count(object, TimeField::CreatedAt).await
     }
 
-    /// Makes the counts that a kind of walk owes, a sweep by `createdAt` or changes by `updatedAt`; the second count of a
-    /// sweep is by `updatedAt` too. What was counted is stored, so that the next budget window continues: one range at
-    /// first, and more at once as the answers arrive.
+    /// Makes the counts that a kind of walk owes, a sweep by `createdAt` or changes by `updatedAt`. What was counted is
+    /// stored, so that the next budget window continues: one range at first, and more at once as the answers arrive.
+    ///
+    /// A range of a sweep that differs is counted once more in the next run, after what it has nominated was decided on: a
+    /// record that was removed behind a cursor that counts rows hides another one.
     pub(in crate::sync) async fn carry_out_count(&self, object: Object, walk: TimeField) -> Result<(), SyncError> {
-        let entry = OwedCounts::entry(object, walk);
+        let (entry, is_sweep) = (OwedCounts::entry(object, walk), walk == TimeField::CreatedAt);
         let name = entry.clone();
-        let Some(mut owed) = self.run.engine.store.read(move |tx| tx.state::<OwedCounts>(&name)).await? else {
-            return Ok(());
-        };
+        let known = self.run.engine.store.read(move |tx| {
+            let waits = is_sweep && tx.count_nominated(object)? > 0;
+            Ok(tx.state::<OwedCounts>(&name)?.filter(|_| !waits))
+        });
+        let Some(mut owed) = known.await? else { return Ok(()) };
         let steady = self.run.gate().steady_time();
         let waits = owed.waits_until.is_some_and(|until| until > steady && until <= steady.plus(DAY));
         if waits && !self.run.by_person {
             return Ok(());
         }
         owed.waits_until = None;
-        // The second count divides the records at other places than the first one; what is left of it begins there.
-        let shift = if owed.by == walk || owed.from.is_some() { 0.0 } else { 0.5 };
-        let mut ranges = self.owed_ranges(object, owed, shift).await?;
-        let begun = owed;
-        let page_rows = self.page_rows(object, walk, owed).await?;
-        let (mut at_once, mut found) = (1, 0);
+        let begun = owed.clone();
+        let (mut ranges, mut at_once, mut found) = (owed.ranges.clone(), 1, 0);
         while !ranges.is_empty() {
             let rest = ranges.split_off(at_once.min(ranges.len()));
             let counted = std::mem::replace(&mut ranges, rest);
             let mut audit = Audit::new(object, true, None);
-            self.compare_or_list(&mut audit, counted.clone(), page_rows).await?;
-            let unseen: Vec<_> = std::mem::take(&mut audit.unseen).into_iter().collect();
-            if !unseen.is_empty() {
-                owed.has_nominated = true;
-                let name = entry.clone();
-                // Together: a removal that is decided before the rest is counted must not be forgotten.
-                let nominating = self.run.engine.store.write(move |tx| {
-                    tx.knowledge().nominate(object, &unseen)?;
-                    tx.set_state(&name, &owed)
-                });
-                nominating.await?;
-            }
-            found += audit.findings.count();
+            self.compare_or_list(&mut audit, counted.clone(), owed.page_rows).await?;
             if audit.unlisted > 0 {
                 let waiting = OwedCounts { waits_until: Some(steady.plus(DAY)), ..owed };
                 return Ok(self.run.engine.store.write(move |tx| tx.set_state(&entry, &waiting)).await?);
             }
-            owed = owed.after(&counted);
-            let name = entry.clone();
-            self.run.engine.store.write(move |tx| tx.set_state(&name, &owed)).await?;
+            let differs = audit.findings.count() > 0 || !audit.unseen.is_empty();
+            found += audit.findings.count();
+            if !is_sweep || !differs || owed.is_second {
+                owed.ranges.retain(|range| !counted.contains(range));
+            }
+            let (name, known, unseen) = (entry.clone(), owed.clone(), Vec::from_iter(audit.unseen));
+            // Together: a removal that is decided before the rest is counted must not be forgotten.
+            let noting = self.run.engine.store.write(move |tx| {
+                tx.knowledge().nominate(object, &unseen)?;
+                tx.set_state(&name, &known)
+            });
+            noting.await?;
             at_once = (2 * at_once).min(self.run.engine.workers());
         }
         if found > 0 {
             tracing::info!(%object, found, "Counts after a walk of {object} records found {found} that the walk had missed");
         }
         self.run.back_fills().read_omitted(object).await?;
-        if walk == TimeField::UpdatedAt {
-            self.run.results().owed_by_changes.insert(object, OwedCounts { waits_until: None, ..begun });
-        }
-        Ok(self.run.engine.store.write(move |tx| owed.made(tx, object, &entry)).await?)
-    }
-
-    /// The most rows of a range that is listed instead of counted: where a sweep had few pages, as many ranges are
-    /// compared, so that each is about a page.
-    async fn page_rows(&self, object: Object, walk: TimeField, owed: OwedCounts) -> Result<u64, SyncError> {
-        if walk != TimeField::CreatedAt || !owed.has_a_page_each() {
-            return Ok(0);
-        }
-        let rows = self.run.engine.store.read(move |tx| tx.count_rows(object)).await?;
-        Ok(rows.div_ceil(owed.of))
-    }
-
-    /// The ranges that are still to be counted, oldest first.
-    async fn owed_ranges(&self, object: Object, owed: OwedCounts, shift: f64) -> Result<Vec<TimeRange>, SyncError> {
-        let mut ranges = Vec::new();
-        if owed.parts > 0 {
-            let mut rest = TimeRange::dated(owed.by, owed.from, owed.to);
-            for edge in self.run.engine.store.read(move |tx| tx.edges(object, rest, owed.parts, shift)).await? {
-                if let Some((low, high)) = rest.cut(edge) {
-                    ranges.push(low);
-                    rest = high;
-                }
-            }
-            ranges.push(rest);
-        }
-        if !owed.without_dateless {
-            ranges.push(TimeRange::of(owed.by, TimeBounds::Dateless));
-        }
-        Ok(ranges)
+        self.run.results().counted.insert((object, walk), begun);
+        owed.is_second = true;
+        let noting = self.run.engine.store.write(move |tx| match owed.ranges.is_empty() {
+            true => owed.made(tx, object, &entry),
+            false => tx.set_state(&entry, &owed),
+        });
+        Ok(noting.await?)
     }
 }

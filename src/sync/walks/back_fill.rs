@@ -34,9 +34,9 @@ pub(super) fn forget_back_fill(
         let known = layout.of(object).by_key(key.as_str());
         known.is_none_or(|(_, known)| fields.iter().any(|field| field.definition == known.definition))
     };
-    let walks: Option<Vec<(StateKey, BackFillRead)>> = tx.fill_walks(object)?;
-    if walks.is_none_or(|walks| walks.iter().any(|(_, checkpoint)| is_of_them(&checkpoint.key))) {
-        tx.clear_fill_walks(object)?;
+    let under_way: Option<BackFillRead> = tx.state(&StateKey::FillWalk(object))?;
+    if under_way.is_none_or(|under_way| is_of_them(&under_way.key)) {
+        tx.clear_state(&StateKey::FillWalk(object))?;
         tx.custom().clear_filled(object)?;
     }
     Ok(())
@@ -151,7 +151,7 @@ impl BackFills<'_> {
     async fn mark_filled(&self, object: Object, definition: &Definition) -> Result<(), SyncError> {
         let id = definition.id.clone();
         let noted = self.run.engine.store.write(move |tx| {
-            tx.clear_fill_walks(object)?;
+            tx.clear_state(&StateKey::FillWalk(object))?;
             tx.custom().clear_filled(object)?;
             BackFilledFields::mark_filled(tx, object, [&id])
         });
@@ -220,31 +220,19 @@ impl BackFills<'_> {
     async fn fill_from(&self, target: BackFillColumn) -> Result<(), SyncError> {
         let (object, field) = (target.object, target.definition.key.clone());
         let reader = self.run.reader.clone();
-        let walks = self.run.engine.store.write(move |tx| {
-            let known: Vec<(StateKey, BackFillRead)> = tx.fill_walks(object)?.unwrap_or_default();
-            let resumed = !known.is_empty() && known.iter().all(|(_, checkpoint)| checkpoint.key == field);
-            let mut walks = Vec::new();
-            if resumed {
-                for (entry, BackFillRead { walk, .. }) in known.into_iter().filter(|(_, known)| !known.finished) {
-                    for (n, walk) in walk.resumed(&reader).into_iter().enumerate() {
-                        let entry = if n == 0 { entry.clone() } else { entry.part(&format!("k{n}")) };
-                        let checkpoint = BackFillRead { key: field.clone(), walk: walk.clone(), finished: false };
-                        tx.set_state(&entry, &checkpoint)?;
-                        walks.push((entry, walk));
-                    }
-                }
-            } else {
-                tx.clear_fill_walks(object)?;
-                tx.custom().clear_filled(object)?;
-                let entry = StateKey::FillWalk(object, "0".into());
-                let walk = Walk::new(WalkRange::All);
-                tx.set_state(&entry, &BackFillRead { key: field, walk: walk.clone(), finished: false })?;
-                walks.push((entry, walk));
+        let walk = self.run.engine.store.write(move |tx| {
+            let entry = StateKey::FillWalk(object);
+            let known: Option<BackFillRead> = tx.state(&entry)?;
+            if let Some(known) = known.filter(|known| known.key == field) {
+                return Ok((!known.finished).then(|| known.walk.resumed(&reader)));
             }
-            Ok(walks)
+            tx.custom().clear_filled(object)?;
+            let walk = Walk::new(WalkRange::All { from: None });
+            tx.set_state(&entry, &BackFillRead { key: field, walk: walk.clone(), finished: false })?;
+            Ok(Some(walk))
         });
-        for (entry, walk) in walks.await? {
-            self.run.walks().walk(WalkPurpose::Fill(target.clone(), entry), walk).await?;
+        if let Some(walk) = walk.await? {
+            self.run.walks().walk(WalkPurpose::Fill(target), walk).await?;
         }
         Ok(())
     }

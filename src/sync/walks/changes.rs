@@ -45,11 +45,7 @@ impl Walks<'_> {
         let began = self.run.engine.clock.now();
         let known = self.run.engine.store.read(move |tx| Changes::load(tx, object)).await?;
         let walk = match known.walk.clone() {
-            Some(walk) => walk.resumed(&self.run.reader).into_iter().next(),
-            None => None,
-        };
-        let walk = match walk {
-            Some(walk) => walk,
+            Some(walk) => walk.resumed(&self.run.reader),
             None => self.new_changes_walk(object, &known).await?,
         }
         .in_run_of(began);

@@ -91,7 +91,8 @@ impl Walks<'_> {
         let dateless = total > newest.dated;
         let (end, on_page) = newest.whole_from.unzip();
         let rows = newest.dated.saturating_sub(walk.seen.rows + on_page.unwrap_or(0));
-        walk.until = end.filter(|end| *end > from);
+        let end = end.filter(|end| *end > from);
+        walk.range = WalkRange::Created { from: None, to: end };
         let mut slices = vec![CopySlice { entry, walk, from, rows }];
         let mut made = 1;
         let mut is_stored = false;
@@ -100,7 +101,7 @@ impl Walks<'_> {
         let mut spent = newest.cost() + u64::from(total.saturating_sub(newest.dated) > u64::from(PageSize::MAX.get()));
         while let Some((n, cuts)) = next_cuts(&known(&slices, &newest), walkers, allowed.saturating_sub(spent)) {
             let slice = &slices[n];
-            let Some(parts) = slice.walk.cut(slice.from, &cuts) else { break };
+            let Some(parts) = slice.walk.cut(slice.from, &cuts, slice.walk.range.dates().1) else { break };
             let mut parts: Vec<(StateKey, Walk)> = parts
                 .into_iter()
                 .enumerate()
@@ -110,11 +111,10 @@ impl Walks<'_> {
                 })
                 .collect();
             made += parts.len();
-            // Records without a date are in no slice of dates. Where there are none, the count that every large walk owes
-            // finds the one that was created meanwhile.
+            // Records without a date are in no slice of dates.
             let further =
                 (dateless && !is_stored).then(|| (Sweep::slice_entry(object, 1), Walk::new(WalkRange::WithoutCreated)));
-            let whole_page = (!is_stored && slice.walk.until.is_some()).then_some(&newest);
+            let whole_page = (!is_stored && end.is_some()).then_some(&newest);
             self.store_slices(object, parts.iter().cloned().chain(further).collect(), whole_page).await?;
             is_stored = true;
             let (low_entry, low) = parts.remove(0);
@@ -134,7 +134,8 @@ impl Walks<'_> {
         let slices: Option<Vec<(StateKey, Walk)>> = self.run.engine.store.read(move |tx| tx.slices(object)).await?;
         let mut slices = slices.unwrap_or_default();
         let only = if slices.len() == 1 { slices.pop() } else { None };
-        Ok(only.filter(|(_, walk)| walk.range == WalkRange::All && walk.size.counted && walk.until.is_none()))
+        let is_counted = |walk: &Walk| walk.size.counted || walk.size.total.is_some();
+        Ok(only.filter(|(_, walk)| matches!(walk.range, WalkRange::All { .. }) && is_counted(walk)))
     }
 
     /// Stores slices, and with them the page of the newest records, which the last slice ends before.
@@ -144,25 +145,28 @@ impl Walks<'_> {
         slices: Vec<(StateKey, Walk)>,
         newest: Option<&NewestRecords>,
     ) -> Result<(), SyncError> {
-        let newest = newest.map(|newest| (newest.page.clone(), newest.high));
+        // Its older rows, the last slice reads too.
+        let (rows, high) =
+            newest.map_or((0, None), |newest| (newest.whole_from.map_or(0, |(_, rows)| rows), newest.high));
+        let newest = newest.map(|newest| newest.page.clone());
         let (resource, meter, now) = (object.resource(), self.run.engine.meter.clone(), self.run.engine.clock.now());
         let stored = self.run.engine.store.write(move |tx| {
             slices.iter().try_for_each(|(entry, walk)| tx.set_state(entry, walk))?;
-            let Some((FetchedPage { answer, page, layout }, high)) = newest else { return Ok(None) };
+            if let Some(mut sweep) = Sweep::load(tx, object)? {
+                // The first one goes on.
+                sweep.open += slices.len() - 1;
+                sweep.rows += rows;
+                sweep.high = sweep.high.max(high);
+                sweep.store(tx, object)?;
+            }
+            let Some(FetchedPage { answer, page, layout }) = newest else { return Ok(None) };
             let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
             let page = tx.with_current_layout(page, layout, decode)?;
             let noted = apply::apply_page(tx, object, &page, &answer.asked, tx.phase(object)?, now)?;
-            let rows = page.records.len() as u64;
-            if let Some(mut sweep) = Sweep::load(tx, object)? {
-                sweep.high = sweep.high.max(high);
-                sweep.rows += rows;
-                sweep.pages += 1;
-                sweep.store(tx, object)?;
-            }
             meter.enter(tx)?;
-            Ok(Some((rows, noted)))
+            Ok(Some(noted))
         });
-        let Some((rows, noted)) = stored.await? else { return Ok(()) };
+        let Some(noted) = stored.await? else { return Ok(()) };
         self.report_page(resource, self.run.swept(rows), &noted);
         if noted.unknown_keys {
             self.run.whole_lists().refresh_definitions_for_unknown_keys().await?;
@@ -220,10 +224,7 @@ fn known(slices: &[CopySlice], newest: &NewestRecords) -> Vec<KnownSlice> {
     let seconds = |micros: Option<u64>| micros.map(|micros| micros as f64 / 1e6);
     let one = |n: usize| {
         let slice = &slices[n];
-        let to = match slice.walk.range {
-            WalkRange::Created { to, .. } => slice.walk.until.or(to),
-            _ => slice.walk.until,
-        };
+        let to = slice.walk.range.dates().1;
         // Where a later slice begins, a bulk import may begin too.
         let end = if n + 1 == slices.len() { newest.gap } else { None };
         KnownSlice {

@@ -14,30 +14,27 @@ pub(in crate::sync) fn mark_missing(
     walk: &Walk,
     before: Frontier,
     records: &[Record],
-    ends: bool,
+    is_last: bool,
 ) -> Result<(), StoreError> {
     let ids: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
     let ids = serde_json::Value::from(ids).to_string();
     let after = walk.frontier;
-    let (from, to) = match &walk.range {
-        WalkRange::Created { from, to } => (*from, *to),
-        _ => (None, None),
-    };
+    let (from, to) = walk.range.dates();
     let low = match before {
         Frontier::Start => from.map(|from| (from, true)),
         Frontier::At(at) => Some((at, false)),
         Frontier::Nulls => None,
     };
     let has_dates = !matches!(walk.range, WalkRange::WithoutCreated) && before != Frontier::Nulls;
-    let has_nulls = matches!(walk.range, WalkRange::All | WalkRange::WithoutCreated);
+    let has_nulls = matches!(walk.range, WalkRange::All { from: None } | WalkRange::WithoutCreated);
     if has_dates {
         match after {
-            Frontier::At(at) if !ends => tx.knowledge().nominate_between(object, low, Some((at, true)), &ids)?,
-            Frontier::Start if !ends => {}
+            Frontier::At(at) if !is_last => tx.knowledge().nominate_between(object, low, Some((at, true)), &ids)?,
+            Frontier::Start if !is_last => {}
             _ => tx.knowledge().nominate_between(object, low, to.map(|to| (to, false)), &ids)?,
         }
     }
-    if has_nulls && before != Frontier::Nulls && (after == Frontier::Nulls || ends) {
+    if has_nulls && before != Frontier::Nulls && (after == Frontier::Nulls || is_last) {
         tx.knowledge().nominate_dateless(object, &ids)?;
     }
     Ok(())

@@ -65,7 +65,7 @@ fn noted_or_refilled(tx: &MirrorTx<'_>, object: Object) -> Result<BTreeSet<Recor
         let fields: Vec<FieldToBackFill> = of_lists.map(refilled).collect();
         BackFilledFields::want(tx, object, &fields)?;
         // A back-fill under way has read records before.
-        tx.clear_fill_walks(object)?;
+        tx.clear_state(&StateKey::FillWalk(object))?;
         tx.custom().clear_filled(object)?;
         tx.clear_state(&entry)?;
     }

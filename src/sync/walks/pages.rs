@@ -14,7 +14,7 @@ use crate::model::{Definition, FieldKey, Layout, Object, Purpose, Record, Record
 use crate::store::{MirrorTx, Phase, StateKey, StoreError, Tally};
 
 use super::closing_counts::OwedCounts;
-use super::walk::{Anomaly, Facts, Frontier, Next, Walk, WalkRange};
+use super::walk::{Anomaly, Facts, Frontier, MAX_STRETCHES, Next, Walk, WalkRange};
 use super::{nominate, omitted_values};
 use crate::sync::apply::{self, ApplyReport, instant};
 use crate::sync::checkpoints::{Changes, Sweep};
@@ -29,8 +29,8 @@ pub(in crate::sync) enum WalkPurpose {
     Changes(Object),
     /// One slice of a sweep, by its state entry.
     Slice(Object, StateKey),
-    /// The records that have a value in a custom field, by the state entry.
-    Fill(BackFillColumn, StateKey),
+    /// The records that have a value in a custom field.
+    Fill(BackFillColumn),
 }
 
 /// A custom column that gets its values.
@@ -94,6 +94,8 @@ struct PageToStore<'a> {
     before: Frontier,
     /// The walk after the page.
     walk: &'a Walk,
+    /// Whether no page of its range follows.
+    is_last: bool,
     ends: bool,
     anomalies: Vec<Anomaly>,
     /// Whether the checkpoint is stored even if the page changed nothing.
@@ -110,7 +112,7 @@ impl WalkPurpose {
     pub(super) fn object(&self) -> Object {
         match self {
             WalkPurpose::Changes(object) | WalkPurpose::Slice(object, _) => *object,
-            WalkPurpose::Fill(target, _) => target.object,
+            WalkPurpose::Fill(target) => target.object,
         }
     }
 
@@ -130,15 +132,6 @@ impl WalkPurpose {
         }
     }
 
-    /// The same purpose for another part of a walk that falls apart; `None` where that has one part only.
-    fn part(&self, part: &str) -> Option<WalkPurpose> {
-        match self {
-            WalkPurpose::Changes(_) => None,
-            WalkPurpose::Slice(object, entry) => Some(WalkPurpose::Slice(*object, entry.part(part))),
-            WalkPurpose::Fill(target, entry) => Some(WalkPurpose::Fill(target.clone(), entry.part(part))),
-        }
-    }
-
     /// What a page means beside its rows. Some records were received in an `older` version than the row has.
     fn remember_page(
         &self,
@@ -146,18 +139,18 @@ impl WalkPurpose {
         walk: &Walk,
         before: Frontier,
         (records, older): (&[Record], &BTreeSet<RecordId>),
-        (ends, details): (bool, bool),
+        (is_last, details): (bool, bool),
     ) -> Result<(), StoreError> {
         match self {
             WalkPurpose::Changes(_) => Ok(()),
             WalkPurpose::Slice(object, _) => {
                 if tx.phase(*object)? == Phase::Kept {
-                    nominate::mark_missing(tx, *object, walk, before, records, ends)?;
+                    nominate::mark_missing(tx, *object, walk, before, records, is_last)?;
                     omitted_values::mark_restored(tx, *object, (records, older), details)?;
                 }
                 Ok(())
             }
-            WalkPurpose::Fill(target, _) => {
+            WalkPurpose::Fill(target) => {
                 let mut ids: Vec<RecordId> = records.iter().map(|record| record.id.clone()).collect();
                 if target.is_of_details() {
                     tx.knowledge().make_details_due(target.object, Some(&ids))?;
@@ -185,9 +178,12 @@ impl WalkPurpose {
                 }
                 tx.set_state(entry, walk)
             }
-            WalkPurpose::Fill(target, entry) => {
+            WalkPurpose::Fill(target) => {
                 let key = target.definition.key.clone();
-                tx.set_state(entry, &BackFillRead { key, walk: walk.clone(), finished: false })
+                tx.set_state(
+                    &StateKey::FillWalk(target.object),
+                    &BackFillRead { key, walk: walk.clone(), finished: false },
+                )
             }
         }
     }
@@ -208,46 +204,31 @@ impl WalkPurpose {
                 if let Some(mut sweep) = Sweep::load(tx, *object)? {
                     sweep.high = sweep.high.max(walk.seen.high);
                     sweep.rows += walk.seen.rows;
-                    sweep.pages += walk.seen.pages;
-                    sweep.dateless_on_one_page |= walk.range == WalkRange::WithoutCreated && walk.seen.pages == 1;
+                    sweep.open = sweep.open.saturating_sub(1);
+                    walk.seen.paged.iter().for_each(|range| range.join(&mut sweep.paged, MAX_STRETCHES));
+                    sweep.page_rows = sweep.page_rows.max(walk.seen.page_rows);
                     sweep.store(tx, *object)?;
                 }
                 tx.clear_state(entry)
             }
-            WalkPurpose::Fill(target, entry) => {
+            WalkPurpose::Fill(target) => {
                 let key = target.definition.key.clone();
-                tx.set_state(entry, &BackFillRead { key, walk: walk.clone(), finished: true })
+                tx.set_state(
+                    &StateKey::FillWalk(target.object),
+                    &BackFillRead { key, walk: walk.clone(), finished: true },
+                )
             }
         }
     }
 }
 
 impl Walks<'_> {
-    /// Walks a range completely, or as far as this run goes. If the walk is split into several ranges, they are read
-    /// one after the other.
-    pub(in crate::sync) async fn walk(&self, job: WalkPurpose, walk: Walk) -> Result<WalkEnd, SyncError> {
-        let mut turns = vec![(job, walk)];
-        let mut end = WalkEnd::Finished;
-        while let Some((job, walk)) = turns.pop() {
-            match self.walk_one(&job, walk, &mut turns).await? {
-                WalkEnd::Finished => {}
-                WalkEnd::Later => end = WalkEnd::Later,
-            }
-        }
-        Ok(end)
-    }
-
-    async fn walk_one(
-        &self,
-        job: &WalkPurpose,
-        mut walk: Walk,
-        turns: &mut Vec<(WalkPurpose, Walk)>,
-    ) -> Result<WalkEnd, SyncError> {
+    /// Walks a range completely, or as far as this run goes.
+    pub(in crate::sync) async fn walk(&self, job: WalkPurpose, mut walk: Walk) -> Result<WalkEnd, SyncError> {
         let mut unsaved = Unsaved::default();
-        let walked = self.walk_pages(job, &mut walk, turns, &mut unsaved).await;
+        let walked = self.walk_pages(&job, &mut walk, &mut unsaved).await;
         if let (Err(_), Some(stored)) = (&walked, unsaved.walk) {
             // A walk that is stopped regularly continues exactly where it stopped.
-            let job = job.clone();
             self.run.engine.store.write(move |tx| job.checkpoint(tx, &stored)).await?;
         }
         walked
@@ -257,7 +238,6 @@ impl Walks<'_> {
         &self,
         job: &WalkPurpose,
         walk: &mut Walk,
-        turns: &mut Vec<(WalkPurpose, Walk)>,
         unsaved: &mut Unsaved,
     ) -> Result<WalkEnd, SyncError> {
         let resource = job.object().resource();
@@ -270,30 +250,29 @@ impl Walks<'_> {
             let arrived = match arrived {
                 Ok(arrived) => arrived,
                 Err(error) => {
-                    *walk = self.instead(job, walk, turns, error).await?;
+                    *walk = self.instead(job, walk, error).await?;
                     *unsaved = Unsaved::default();
                     continue;
                 }
             };
-            if let (Some(total), WalkRange::All) = (arrived.page.total, &walk.range) {
+            if let (Some(total), WalkRange::All { .. }, 0) = (arrived.page.total, &walk.range, walk.seen.pages) {
                 self.run.engine.observer.on(RunEvent::Total { resource, total });
-                if walk.seen.pages == 0 {
-                    self.run.store_total(job.object(), total).await?;
-                }
+                self.run.store_total(job.object(), total).await?;
             }
             let facts = self.facts(resource, &walk.range, &arrived);
             let before = walk.frontier;
             let (next, anomalies) = walk.take(&facts);
             let next = match next {
-                // The counts that a walk of several pages owes show whether it has. Nothing counts what a back-fill reads.
-                Next::Repeats if !matches!(job, WalkPurpose::Fill(..)) => Next::End,
+                // The counts of what was read by cursor show whether it has. Nothing counts what a back-fill reads.
+                Next::Repeats if !matches!(job, WalkPurpose::Fill(..)) => walk.ended(),
                 Next::Repeats => walk.restart(),
                 next => next,
             };
             let pauses = walk.takes_a_pause() && next == Next::Page;
             let goes_on = next == Next::Page && !pauses;
             let save = !goes_on || unsaved.pages >= MAX_UNSAVED;
-            let landing = PageToStore { arrived, before, walk, ends: next == Next::End, anomalies, save };
+            let is_last = next == Next::End || matches!(next, Next::Restart(_)) && facts.next.is_none();
+            let landing = PageToStore { arrived, before, walk, is_last, ends: next == Next::End, anomalies, save };
             let storing = self.store_page(job, landing);
             let stored = if goes_on {
                 let (stored, fetched) = tokio::join!(storing, self.fetch(job, walk));
@@ -323,26 +302,20 @@ impl Walks<'_> {
                 Next::End => return Ok(WalkEnd::Finished),
                 Next::Page | Next::Later => return Ok(WalkEnd::Later),
                 Next::Stuck | Next::Repeats => return Err(SyncError::NotAdvancing { resource }),
-                Next::Restart(walks) => *walk = self.go_on(job, walks, turns, None).await?,
+                Next::Restart(rest) => *walk = self.go_on(job, *rest, None).await?,
             }
         }
     }
 
     /// The walk with which to go on instead of one whose page was not answered; the error, if there is none.
-    async fn instead(
-        &self,
-        job: &WalkPurpose,
-        walk: &Walk,
-        turns: &mut Vec<(WalkPurpose, Walk)>,
-        error: SyncError,
-    ) -> Result<Walk, SyncError> {
+    async fn instead(&self, job: &WalkPurpose, walk: &Walk, error: SyncError) -> Result<Walk, SyncError> {
         if error.is_refused() && walk.cursor().is_some() {
-            return self.restart(job, walk, turns, Some(Anomaly::RefusedCursor)).await;
+            return self.restart(job, walk, Some(Anomaly::RefusedCursor)).await;
         }
         let other = if error.is_unreadable() {
             match walk.with_smaller_pages() {
                 Some(smaller) => smaller,
-                None => return self.pass_over_record(job, walk, turns, error).await,
+                None => return self.pass_over_record(job, walk, error).await,
             }
         } else if walk.size.counted && error.concerns_one_resource() {
             self.run.audits().mark_uncounted(job.object(), &error);
@@ -351,7 +324,7 @@ impl Walks<'_> {
             return Err(error);
         };
         // The cursor is bound to the conditions of its page.
-        if other.cursor().is_some() { self.restart(job, &other, turns, None).await } else { Ok(other) }
+        if other.cursor().is_some() { self.restart(job, &other, None).await } else { Ok(other) }
     }
 
     async fn fetch(&self, job: &WalkPurpose, walk: &Walk) -> Result<FetchedPage, SyncError> {
@@ -364,65 +337,44 @@ impl Walks<'_> {
         let resource = job.object().resource();
         let query = walk.query(resource).asking(job.doing(), resource)?;
         match job {
-            WalkPurpose::Fill(target, _) => {
-                query.custom_is_null(&target.definition, false).asking(job.doing(), resource)
-            }
+            WalkPurpose::Fill(target) => query.custom_is_null(&target.definition, false).asking(job.doing(), resource),
             WalkPurpose::Changes(_) | WalkPurpose::Slice(..) => Ok(query),
         }
     }
 
-    /// Stores the restart of a walk and returns the range to continue with; further ranges are read later.
+    /// Stores the restart of a walk, with which to go on.
     pub(super) async fn restart(
         &self,
         job: &WalkPurpose,
         walk: &Walk,
-        turns: &mut Vec<(WalkPurpose, Walk)>,
         anomaly: Option<Anomaly>,
     ) -> Result<Walk, SyncError> {
-        let Next::Restart(walks) = walk.restart() else {
+        let Next::Restart(walk) = walk.restart() else {
             return Err(SyncError::NotAdvancing { resource: job.object().resource() });
         };
-        self.go_on(job, walks, turns, anomaly).await
+        self.go_on(job, *walk, anomaly).await
     }
 
-    /// Stores the walks that follow instead of another.
-    async fn go_on(
-        &self,
-        job: &WalkPurpose,
-        walks: Vec<Walk>,
-        turns: &mut Vec<(WalkPurpose, Walk)>,
-        anomaly: Option<Anomaly>,
-    ) -> Result<Walk, SyncError> {
-        let resource = job.object().resource();
-        let mut walks = walks.into_iter();
-        let Some(first) = walks.next() else {
-            return Err(SyncError::NotAdvancing { resource });
-        };
-        let mut later = Vec::new();
-        for (n, walk) in walks.enumerate() {
-            later.extend(job.part(&n.to_string()).map(|job| (job, walk)));
-        }
-        turns.extend(later.iter().cloned());
-        let (job, checkpoint, now) = (job.clone(), first.clone(), self.run.engine.clock.now());
+    /// Stores the walk that follows instead of another.
+    async fn go_on(&self, job: &WalkPurpose, walk: Walk, anomaly: Option<Anomaly>) -> Result<Walk, SyncError> {
+        let (resource, now) = (job.object().resource(), self.run.engine.clock.now());
+        let (job, checkpoint) = (job.clone(), walk.clone());
         self.run
             .engine
             .store
             .write(move |tx| {
                 job.checkpoint(tx, &checkpoint)?;
-                for (job, walk) in &later {
-                    job.checkpoint(tx, walk)?;
-                }
                 anomaly.map_or(Ok(()), |anomaly| tx.record_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now))
             })
             .await?;
         self.run.count(&Tally { warnings: u64::from(anomaly.is_some()), ..Tally::default() });
-        Ok(first)
+        Ok(walk)
     }
 
     /// Stores a page, its checkpoint and its anomalies.
     async fn store_page(&self, job: &WalkPurpose, landing: PageToStore<'_>) -> Result<StoredPage, SyncError> {
         let object = job.object();
-        let PageToStore { arrived: FetchedPage { answer, page, layout }, before, walk, ends, anomalies, save } =
+        let PageToStore { arrived: FetchedPage { answer, page, layout }, before, walk, is_last, ends, anomalies, save } =
             landing;
         let (service_time, resource) = (self.run.results().service_time, object.resource());
         let (details, overlap) = (self.run.engine.reads_details(object), self.run.engine.settings.overlap);
@@ -439,7 +391,7 @@ impl Walks<'_> {
             for anomaly in &anomalies {
                 tx.record_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now)?;
             }
-            job.remember_page(tx, &walk, before, (&page.records, &noted.older), (ends, details))?;
+            job.remember_page(tx, &walk, before, (&page.records, &noted.older), (is_last, details))?;
             let saved = save || tx.has_written();
             if ends {
                 job.finish(tx, &walk)?;
@@ -471,10 +423,10 @@ impl Walks<'_> {
         let high = updates.filter(|at| time.is_plausible(*at) == Some(true)).max();
         let now = date.map_or(asked.at, |date| date.max(asked.at));
         let total = arrived.page.total;
-        let last = arrived.page.records.last().map(|record| record.id.clone());
+        let ids = arrived.page.records.iter().map(|record| record.id.clone()).collect();
         let settled_at = served_at.map(|served_at| served_at.minus(self.run.engine.settings.overlap));
         let (next, reader) = (arrived.page.next.clone(), self.run.reader.clone());
-        Facts { keys, last, high, next, reader, served_at, settled_at, now: Some(now), total }
+        Facts { keys, ids, high, next, reader, served_at, settled_at, now: Some(now), total }
     }
 
     /// Adds the results of a page to the run's tally, and notifies the observer.

@@ -30,7 +30,10 @@ pub enum WalkRange {
         from: Option<Instant>,
     },
     /// By `createdAt`, ascending: everything; rows without `createdAt` come last.
-    All,
+    All {
+        /// By value only those at or after this, which have a date; those without one are read afterwards.
+        from: Option<Instant>,
+    },
     /// By `createdAt`, ascending: `from` inclusive, `to` exclusive, open if `None`.
     Created {
         /// Rows at or after this.
@@ -63,33 +66,50 @@ impl WalkRange {
                     query.sort(SortBy::CreatedAsc)?.updated(Bound::Gte(*at))?.updated(Bound::Lt(at.plus(SECOND)))?;
                 from.map_or(Ok(query.clone()), |from| query.created(Bound::Gte(from)))
             }
-            WalkRange::All => query.sort(SortBy::CreatedAsc),
-            WalkRange::Created { from, to } => {
-                let mut query = query.sort(SortBy::CreatedAsc)?;
-                if let Some(from) = from {
-                    query = query.created(Bound::Gte(*from))?;
-                }
-                if let Some(to) = to {
-                    query = query.created(Bound::Lt(*to))?;
-                }
-                Ok(query)
+            WalkRange::All { .. } | WalkRange::Created { .. } => {
+                let (from, to) = self.dates();
+                let query = query.sort(SortBy::CreatedAsc)?;
+                let query = from.map_or(Ok(query.clone()), |from| query.created(Bound::Gte(from)))?;
+                to.map_or(Ok(query.clone()), |to| query.created(Bound::Lt(to)))
             }
             WalkRange::WithoutCreated => query.sort(SortBy::CreatedAsc)?.is_null("createdAt", true),
+        }
+    }
+
+    /// Between which dates its rows were created, as far as it says.
+    pub(in crate::sync) const fn dates(&self) -> (Option<Instant>, Option<Instant>) {
+        match self {
+            WalkRange::All { from } => (*from, None),
+            WalkRange::Created { from, to } => (*from, *to),
+            WalkRange::Changes { .. } | WalkRange::Tied { .. } | WalkRange::WithoutCreated => (None, None),
+        }
+    }
+
+    /// What is left of it by value: rows at or after this.
+    #[must_use]
+    pub(super) fn starting_at(&self, at: Instant) -> WalkRange {
+        let from = Some(at);
+        match self {
+            WalkRange::Changes { .. } => WalkRange::Changes { after: from, inclusive: true },
+            WalkRange::Tied { at: tied, .. } => WalkRange::Tied { at: *tied, from },
+            WalkRange::All { .. } => WalkRange::All { from },
+            WalkRange::Created { to, .. } => WalkRange::Created { from, to: *to },
+            WalkRange::WithoutCreated => WalkRange::WithoutCreated,
         }
     }
 
     /// Whether a row with this sort key can be in the range, whose bounds are sent in milliseconds.
     pub(in crate::sync) fn holds(&self, key: Option<Instant>) -> bool {
         match (self, key) {
-            (WalkRange::All, _) | (WalkRange::Changes { after: None, .. }, _) | (WalkRange::WithoutCreated, None) => {
-                true
-            }
+            (WalkRange::All { from: None } | WalkRange::Changes { after: None, .. }, _)
+            | (WalkRange::WithoutCreated, None) => true,
             (WalkRange::Tied { from, .. }, key) => from.is_none_or(|from| key.is_some_and(|key| key >= from)),
             (WalkRange::Changes { after: Some(after), inclusive }, Some(key)) => {
                 let sent = after.millisecond_before();
                 key > sent || *inclusive && key == sent
             }
-            (WalkRange::Created { from, to }, Some(key)) => {
+            (WalkRange::All { .. } | WalkRange::Created { .. }, Some(key)) => {
+                let (from, to) = self.dates();
                 from.is_none_or(|from| key >= from.millisecond_before())
                     && to.is_none_or(|to| key < to.millisecond_after())
             }

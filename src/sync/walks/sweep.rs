@@ -107,7 +107,7 @@ impl Walks<'_> {
         let served_at = if first.await? { self.boundary(object).await? } else { None };
         let (workers, rows_per_slice) =
             (self.run.engine.workers() as u64, self.run.engine.settings.rows_per_slice.max(1));
-        let (wants_totals, may_count) = (self.run.engine.observer.wants_totals(), self.run.audits().may_count(object));
+        let may_count = self.run.audits().may_count(object);
         self.run
             .engine
             .store
@@ -135,10 +135,11 @@ impl Walks<'_> {
                 let fills = missing.map(|field| field.definition).collect();
                 tx.clear_state(&wanted_sweep(object))?;
                 tx.clear_state(&Sweep::asked(object))?;
-                Sweep::begun(now, served_at, fills).store(tx, object)?;
-                let copies = tx.phase(object)? == Phase::FirstCopy;
-                for (number, range) in slices(tx, object, workers, rows_per_slice)?.into_iter().enumerate() {
-                    let counted = range == WalkRange::All && may_count && (wants_totals || copies && workers > 1);
+                let ranges = slices(tx, object, workers, rows_per_slice)?;
+                Sweep { open: ranges.len(), ..Sweep::begun(now, served_at, fills) }.store(tx, object)?;
+                for (number, range) in ranges.into_iter().enumerate() {
+                    // The totals of two pages show whether there are rows without a date, which would take one more.
+                    let counted = may_count && matches!(range, WalkRange::All { .. });
                     let walk = Walk::new(range);
                     let walk = if counted { walk.counted() } else { walk };
                     tx.set_state(&Sweep::slice_entry(object, number), &walk)?;
@@ -154,32 +155,13 @@ impl Walks<'_> {
             self.run.engine.store.read(move |tx| tx.slices(object)).await?.unwrap_or_default();
         let read = self.run.engine.store.read(move |tx| Sweep::load(tx, object)).await?.map_or(0, |sweep| sweep.rows);
         self.run.set_swept(read + slices.iter().map(|(_, walk)| walk.seen.rows).sum::<u64>());
-        let mut walks = Vec::new();
-        for (entry, walk) in slices {
-            let parts = walk.resumed(&self.run.reader);
-            let names =
-                (0..parts.len()).map(|n| if n == 0 { entry.clone() } else { entry.part(&format!("k{}", n - 1)) });
-            let parts: Vec<(StateKey, Walk)> = names.zip(parts).collect();
-            if parts.len() > 1 {
-                // All of them, or the next run would divide the walk again and read the further parts again.
-                let stored = parts.clone();
-                let storing = self
-                    .run
-                    .engine
-                    .store
-                    .write(move |tx| stored.iter().try_for_each(|(name, walk)| tx.set_state(name, walk)));
-                storing.await?;
-            }
-            // The first part last: the others are short.
-            walks.extend(parts.into_iter().rev());
-        }
         let failed = AtomicBool::new(false);
-        let walking = walks.into_iter().map(async |(entry, walk)| {
+        let walking = slices.into_iter().map(async |(entry, walk)| {
             // What others have asked for is stored all the same; nothing new begins.
             if failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let ended = self.walk(WalkPurpose::Slice(object, entry), walk).await;
+            let ended = self.walk(WalkPurpose::Slice(object, entry), walk.resumed(&self.run.reader)).await;
             failed.fetch_or(ended.is_err(), Ordering::Relaxed);
             ended.map(drop)
         });
@@ -194,7 +176,7 @@ impl Walks<'_> {
 /// Cuts a sweep: one walk for a small mirror, else as many as there are workers, about as many rows in each, with edges on
 /// whole seconds and a slice for rows without a date. A first copy begins as one walk and is cut when its size is known.
 fn slices(tx: &MirrorTx<'_>, object: Object, workers: u64, rows_per_slice: u64) -> Result<Vec<WalkRange>, StoreError> {
-    let whole = vec![WalkRange::All];
+    let whole = vec![WalkRange::All { from: None }];
     if tx.phase(object)? == Phase::FirstCopy {
         return Ok(whole);
     }
@@ -235,11 +217,10 @@ pub(in crate::sync) fn end_sweep(
     } else {
         tx.records().recount(object)?;
     }
-    // Each slice has a page at least: without any, the entry of a slice is lost, and nobody knows what it has read. A first
-    // copy nominates nothing, so rows that it did not read may be of records that were removed since.
-    if sweep.pages != 1 || is_first_copy && sweep.rows != tx.count_rows(object)? {
-        OwedCounts::of_sweep(tx, object, sweep.pages, sweep.dateless_on_one_page)?;
-    }
+    // A first copy nominates nothing, so rows that it did not read may be of records that were removed since.
+    let is_unknown = sweep.open > 0 || is_first_copy && sweep.rows != tx.count_rows(object)?;
+    let ranges = if is_unknown { vec![TimeRange::WHOLE] } else { sweep.paged };
+    OwedCounts::of_sweep(tx, object, ranges, sweep.page_rows)?;
     tx.set_state(&LastRead::sweep(object), &LastRead::between(sweep.began, finished))?;
     let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
     let open = open + sweep.left_out;

@@ -23,7 +23,6 @@ impl Walks<'_> {
         &self,
         job: &WalkPurpose,
         walk: &Walk,
-        turns: &mut Vec<(WalkPurpose, Walk)>,
         error: SyncError,
     ) -> Result<Walk, SyncError> {
         let now = self.run.results().service_time.at_least().unwrap_or_else(|| self.run.engine.clock.now());
@@ -53,18 +52,11 @@ impl Walks<'_> {
             });
             noted.await?;
         }
-        self.restart(job, &walk.clone().passing_to(high), turns, None).await
+        self.restart(job, &walk.clone().passing_to(high), None).await
     }
 
     async fn is_readable_from(&self, job: &WalkPurpose, walk: &Walk, at: Instant) -> Result<bool, SyncError> {
-        let range = match &walk.range {
-            WalkRange::Changes { .. } => WalkRange::Changes { after: Some(at), inclusive: true },
-            WalkRange::Created { to, .. } => WalkRange::Created { from: Some(at), to: *to },
-            WalkRange::All | WalkRange::Tied { .. } | WalkRange::WithoutCreated => {
-                WalkRange::Created { from: Some(at), to: walk.until }
-            }
-        };
-        let query = self.page_query(job, &Walk::new(range))?.limit(PageSize::ONE).once();
+        let query = self.page_query(job, &Walk::new(walk.range.starting_at(at)))?.limit(PageSize::ONE).once();
         match self.page(&query, job.purpose(), job.doing()).await {
             Ok(_) => Ok(true),
             Err(error) if error.is_unreadable() => Ok(false),
@@ -77,8 +69,7 @@ impl Walks<'_> {
 fn unread(walk: &Walk, now: Instant) -> Option<(Instant, Instant)> {
     let (from, to) = match &walk.range {
         WalkRange::Changes { after, .. } => (*after, None),
-        WalkRange::Created { from, to } => (*from, walk.until.or(*to)),
-        WalkRange::All => (None, walk.until),
+        WalkRange::All { .. } | WalkRange::Created { .. } => walk.range.dates(),
         WalkRange::Tied { .. } | WalkRange::WithoutCreated => return None,
     };
     let low = match walk.frontier {

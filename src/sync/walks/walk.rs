@@ -1,9 +1,10 @@
 //! A walk through a list, page by page: what to request next, and what a page means. Pure: no IO, no clock.
 //!
-//! A [`Walk`] is its own checkpoint, stored in the transaction of each page. A cursor is followed within its run: what the
-//! list had before it may move until the next one, which goes on by value. Only where values lead nowhere, among rows that
-//! share a timestamp or have none, or that came in disorder, the next run reads the last page again, and follows the cursor
-//! behind it if that page still ends with the same record.
+//! A [`Walk`] is its own checkpoint, stored in the transaction of each page.
+//!
+//! A cursor is followed within its run: what the list had before it may move until the next one, which goes on by value.
+//! Only where values lead nowhere, the next run reads the last page again, and follows the cursor behind it if that page
+//! still ends with the same record. Changes are read by cursor, and counted after the walk.
 //!
 //! # Why a walk restarts with `gte` and never with `gt`
 //! Rows may share a timestamp. After a refused cursor, `gt` the last applied timestamp would skip the other rows of the
@@ -23,7 +24,8 @@ use super::range::SECOND;
 pub use super::range::WalkRange;
 use crate::api::query::QueryError;
 use crate::api::{ListQuery, PageSize};
-use crate::model::{Cursor, Instant, RecordId, Resource};
+use crate::model::{Cursor, Instant, RecordId, Resource, TimeRange};
+pub(in crate::sync) use by_value::MAX_STRETCHES;
 
 /// How often a walk may restart without progress.
 const MAX_RESTARTS: u32 = 4;
@@ -61,8 +63,8 @@ pub struct CursorOwner {
 pub struct Facts {
     /// The rows' sort keys, in the order of the page.
     pub keys: Vec<Option<Instant>>,
-    /// The last row's record.
-    pub last: Option<RecordId>,
+    /// The rows' records.
+    pub ids: Vec<RecordId>,
     /// The highest `updatedAt` on the page that may be a watermark.
     pub high: Option<Instant>,
     /// The cursor of the next page.
@@ -88,8 +90,8 @@ pub enum Next {
     End,
     /// Suspended: the rest are new changes, and the walk continues in the next run.
     Later,
-    /// The cursor is unusable: walk these ranges instead.
-    Restart(Vec<Walk>),
+    /// Walk this range instead: the cursor is unusable, or the rest needs another query.
+    Restart(Box<Walk>),
     /// By value as well as by cursor, nothing follows but the last page: it seems that the list has ended.
     Repeats,
     /// Restarting has not helped.
@@ -101,9 +103,6 @@ pub enum Next {
 pub struct Walk {
     /// The rows to read.
     pub range: WalkRange,
-    /// Where it ends before its range does: rows from here on are read by another walk. The cursor stays of use, which it
-    /// would not with a narrower range.
-    pub until: Option<Instant>,
     /// How far it has read.
     pub frontier: Frontier,
     /// Whether every page so far was in order.
@@ -126,29 +125,38 @@ pub struct Walk {
 }
 
 /// What the pages of a walk have shown, those of the walks that it restarts included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// The highest `updatedAt`.
     pub high: Option<Instant>,
     /// The service's time at the first page, at least.
     pub served_at: Option<Instant>,
-    /// Rows of this walk.
+    /// Rows of this walk, those that pages by value repeated left out.
     pub rows: u64,
     /// Pages.
     pub pages: u64,
+    /// Rows of the largest page.
+    pub page_rows: u64,
+    /// Rows that pages by value repeated, beside one each.
+    repeated: u64,
+    /// What lies at the edges of pages that nothing joins: a count has to show that no row is missing there.
+    pub paged: Vec<TimeRange>,
 }
 
 /// What the first page says about the rows of a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RangeSize {
-    /// Whether its pages ask for the total. A cursor is bound to the conditions that it came with, so all of them do or
-    /// none.
+    /// Whether its next page asks for the total. A cursor is bound to the conditions that it came with.
     pub counted: bool,
     /// How many rows it has, where that was asked for.
     pub total: Option<u64>,
     /// Microseconds from one row's timestamp to the next one's, on average over the later half of the page: how densely
     /// rows follow each other there.
     pub gap: Option<u64>,
+    /// Whether the totals of the first two pages show that every row has a date.
+    dated: bool,
+    /// How many rows of the last page are before the next one by value.
+    behind: u64,
 }
 
 /// As of when a walk will have read all changes.
@@ -163,7 +171,8 @@ pub struct Present {
 /// How a list goes on after a page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct NextPage {
-    cursor: Cursor,
+    /// The cursor to follow; `None` where it goes on by value.
+    cursor: Option<Cursor>,
     reader: CursorOwner,
     /// Whether all rows of the page have the same timestamp: a walk from there would read the page again.
     tied: bool,
@@ -194,6 +203,8 @@ struct Turn {
     followed: HashSet<u64>,
     /// The last records of the pages since the frontier last moved.
     ended_with: HashSet<u64>,
+    /// The records of the last page.
+    shown: HashSet<u64>,
 }
 
 impl Walk {
@@ -205,7 +216,6 @@ impl Walk {
         };
         Walk {
             range,
-            until: None,
             frontier: Frontier::Start,
             orderly: true,
             next: None,
@@ -220,7 +230,7 @@ impl Walk {
 
     /// The cursor of the next page.
     pub fn cursor(&self) -> Option<&Cursor> {
-        self.next.as_ref().map(|next| &next.cursor)
+        self.next.as_ref()?.cursor.as_ref()
     }
 
     /// Whether it stops after its next page, although there are more; it does so once.
@@ -253,9 +263,13 @@ impl Walk {
     /// nothing: a count has to show that nothing is missing.
     #[must_use]
     pub fn passing_to(self, at: Instant) -> Walk {
-        let (frontier, seen) = (Frontier::At(at), Seen { pages: self.seen.pages + 1, ..self.seen });
-        let turn = Turn { reached: self.turn.reached.max(Some(frontier)), restarts: 0, ..self.turn };
-        Walk { frontier, seen, turn, page_size: None, ..self }
+        let mut walk = self;
+        walk.note_paged(walk.frontier, Some(at));
+        walk.frontier = Frontier::At(at);
+        walk.seen.pages += 1;
+        walk.turn = Turn { reached: walk.turn.reached.max(Some(walk.frontier)), restarts: 0, ..walk.turn };
+        walk.page_size = None;
+        walk
     }
 
     /// This walk, stopping after its next page, although there are more.
@@ -287,7 +301,8 @@ impl Walk {
     /// # Errors
     /// Returns a [`QueryError`] if the resource does not support the query.
     pub fn query(&self, resource: Resource) -> Result<ListQuery, QueryError> {
-        let query = self.range.query(resource)?;
+        let range = self.value().map_or_else(|| self.range.clone(), |at| self.range.starting_at(at));
+        let query = range.query(resource)?;
         let query = query.limit(self.page_size());
         // A page that was halved is halved again rather than repeated.
         let is_part = self.page_size() > PageSize::ONE && self.page_size() < PageSize::MAX;
@@ -302,21 +317,24 @@ impl Walk {
     /// Processes a page: advances, and returns what follows and the anomalies.
     pub fn take(&mut self, facts: &Facts) -> (Next, Vec<Anomaly>) {
         let mut anomalies = Vec::new();
-        if self.turn.expected.take().is_some_and(|record| facts.last.as_ref() != Some(&record)) {
+        if self.turn.expected.take().is_some_and(|record| facts.ids.last() != Some(&record)) {
             // The list has moved behind the cursor that followed this page.
             return (self.restart(), anomalies);
         }
-        let before = self.frontier;
+        let (before, value) = (self.frontier, self.value());
+        let repeated = self.join(facts);
         if self.seen.pages == 0 {
             // Later pages may know of a later time, which says nothing about what the first one left out.
             self.seen.served_at = self.seen.served_at.max(facts.served_at);
             self.size = RangeSize { total: facts.total, gap: gap(&facts.keys), ..self.size };
         }
         self.turn.began = self.turn.began.or(facts.now);
-        self.seen.rows += facts.keys.len() as u64;
+        let rows = facts.keys.len() as u64;
+        self.seen.rows += rows - repeated;
+        self.seen.page_rows = self.seen.page_rows.max(rows);
         self.seen.pages += 1;
         self.seen.high = self.seen.high.max(facts.high);
-        let mut previous = before;
+        let mut previous = if value.is_some() { Frontier::Start } else { before };
         for key in &facts.keys {
             let at = key.map_or(Frontier::Nulls, Frontier::At);
             if at < previous {
@@ -328,7 +346,7 @@ impl Walk {
             }
             previous = previous.max(at);
         }
-        self.frontier = previous;
+        self.frontier = previous.max(before);
         if self.frontier > before {
             self.turn.followed.clear();
             self.turn.ended_with.clear();
@@ -342,23 +360,24 @@ impl Walk {
             Frontier::At(at) => facts.settled_at.is_none_or(|settled| at > settled),
             Frontier::Nulls => true,
         };
-        let next = self.follow(facts, &mut anomalies);
+        self.turn.shown = facts.ids.iter().map(hash_of).collect();
+        let next = self.follow(facts, before, &mut anomalies);
         anomalies.sort_unstable();
         anomalies.dedup();
         (next, anomalies)
     }
 
-    fn follow(&mut self, facts: &Facts, anomalies: &mut Vec<Anomaly>) -> Next {
-        let reached = self.until.is_some_and(|until| self.orderly && self.frontier >= Frontier::At(until));
-        let Some(next) = facts.next.as_ref().filter(|_| !reached) else {
-            self.next = None;
-            let WalkRange::Tied { at, .. } = self.range else { return Next::End };
-            return Next::Restart(vec![
-                self.with_range(WalkRange::Changes { after: Some(at.plus(SECOND)), inclusive: true }),
-            ]);
-        };
+    fn follow(&mut self, facts: &Facts, before: Frontier, anomalies: &mut Vec<Anomaly>) -> Next {
+        let Some(next) = &facts.next else { return self.ended() };
+        let (reader, last) = (facts.reader.clone(), facts.ids.last().cloned());
+        if self.goes_by_value(facts, before) {
+            self.turn.empty = 0;
+            self.size.counted &= matches!(self.range, WalkRange::All { from: None });
+            self.next = Some(NextPage { cursor: None, reader, tied: false, behind: None, last });
+            return Next::Page;
+        }
         // A page that ends as an earlier one, while no later row has come, has nothing new, whatever its cursor.
-        let is_repeated = !facts.last.as_ref().is_none_or(|last| self.turn.ended_with.insert(hash_of(last)));
+        let is_repeated = !last.as_ref().is_none_or(|last| self.turn.ended_with.insert(hash_of(last)));
         if facts.keys.is_empty() || is_repeated {
             anomalies.push(if is_repeated { Anomaly::RepeatedPage } else { Anomaly::EmptyPage });
             self.turn.empty += 1;
@@ -378,9 +397,8 @@ impl Walk {
             (None, Some(before)) => before.tied,
             (first, _) => first == facts.keys.last(),
         };
-        let (reader, last) = (facts.reader.clone(), facts.last.clone());
-        let behind = self.next.take().map(|page| page.cursor);
-        self.next = Some(NextPage { cursor: next.clone(), reader, tied, behind, last });
+        let behind = self.next.take().and_then(|page| page.cursor);
+        self.next = Some(NextPage { cursor: Some(next.clone()), reader, tied, behind, last });
         let is_beyond = |key: &Option<Instant>| self.turn.began.is_some_and(|began| key.is_some_and(|key| key > began));
         if matches!(self.range, WalkRange::Changes { .. }) && facts.keys.first().is_some_and(is_beyond) {
             self.turn.beyond += 1;
@@ -407,6 +425,7 @@ pub(in crate::sync) fn gap(keys: &[Option<Instant>]) -> Option<u64> {
     Some(u64::try_from(micros).unwrap_or(u64::MAX))
 }
 
+mod by_value;
 mod restart;
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Walks: ties, refused cursors, disorder, repeated cursors, constant changes.
 
 use super::*;
+use crate::model::TimeField;
 
 fn at(second: i64) -> Instant {
     Instant::from_secs(1_700_000_000 + second).unwrap()
@@ -13,7 +14,7 @@ fn reader(run: i64, key: &str) -> CursorOwner {
 fn page(keys: &[i64], next: Option<&str>) -> Facts {
     Facts {
         keys: keys.iter().map(|s| Some(at(*s))).collect(),
-        last: keys.last().map(|key| RecordId::new(format!("r{key}"))),
+        ids: keys.iter().map(|key| RecordId::new(format!("r{key}"))).collect(),
         high: keys.iter().max().map(|s| at(*s)),
         next: next.map(Cursor::from),
         reader: reader(1, "k"),
@@ -37,8 +38,7 @@ fn page_that_is_repeated_with_new_cursors_is_given_up() {
     }
     let (next, anomalies) = walk.take(&page(&[1, 2], Some("last")));
     assert!(anomalies.contains(&Anomaly::RepeatedPage));
-    let Next::Restart(walks) = next else { panic!("{next:?}") };
-    let mut again = walks.into_iter().next().unwrap();
+    let Next::Restart(mut again) = next else { panic!("{next:?}") };
     let mut pages = 0;
     while again.take(&page(&[2, 2], Some(&format!("d{pages}")))).0 == Next::Page {
         pages += 1;
@@ -60,9 +60,9 @@ fn walk_reads_to_the_end() {
 fn refused_cursor_restarts_with_gte_the_last_row() {
     let mut walk = changes(0);
     walk.take(&page(&[1, 5, 5], Some("a")));
-    let Next::Restart(walks) = walk.restart() else { panic!() };
-    assert_eq!(walks[0].range, WalkRange::Changes { after: Some(at(5)), inclusive: true });
-    let params = walks[0].query(Resource::Contacts).unwrap().to_params();
+    let Next::Restart(walk) = walk.restart() else { panic!() };
+    assert_eq!(walk.range, WalkRange::Changes { after: Some(at(5)), inclusive: true });
+    let params = walk.query(Resource::Contacts).unwrap().to_params();
     assert!(params.contains(&("filter[updatedAt][gte]".into(), at(5).to_wire())), "{params:?}");
 }
 
@@ -72,8 +72,8 @@ fn tie_that_no_cursor_leads_through_is_read_by_creation() {
     let mut walk = changes(0);
     for (from, n) in [(None, 1), (Some(Some(at(5))), 2)] {
         walk.take(&page(&[5, 5], Some(&format!("c{n}"))));
-        let Next::Restart(walks) = walk.restart() else { panic!() };
-        walk = walks.into_iter().next().unwrap();
+        let Next::Restart(rest) = walk.restart() else { panic!() };
+        walk = *rest;
         let expected = match from {
             None => WalkRange::Changes { after: Some(at(5)), inclusive: true },
             Some(_) => WalkRange::Tied { at: at(5), from: None },
@@ -86,21 +86,99 @@ fn tie_that_no_cursor_leads_through_is_read_by_creation() {
     }
     // By its own keys it goes on by value, and behind the tie by changes again.
     walk.take(&page(&[1, 3], Some("d")));
-    let Next::Restart(walks) = walk.restart() else { panic!() };
-    walk = walks.into_iter().next().unwrap();
+    let Next::Restart(rest) = walk.restart() else { panic!() };
+    walk = *rest;
     assert_eq!(walk.range, WalkRange::Tied { at: at(5), from: Some(at(3)) });
-    let (Next::Restart(walks), _) = walk.take(&page(&[3, 4], None)) else { panic!() };
-    assert_eq!(walks[0].range, WalkRange::Changes { after: Some(at(6)), inclusive: true });
-    assert_eq!((walks[0].seen.high, walks[0].seen.pages), (Some(at(5)), 4));
+    let (Next::Restart(walk), _) = walk.take(&page(&[3, 4], None)) else { panic!() };
+    assert_eq!(walk.range, WalkRange::Changes { after: Some(at(6)), inclusive: true });
+    assert_eq!((walk.seen.high, walk.seen.pages), (Some(at(5)), 4));
+}
+
+/// Pages of ten rows, a second each, of which the last and the first are the same row.
+fn ten(first: i64, next: Option<&str>) -> Facts {
+    page(&(first..first + 10).collect::<Vec<_>>(), next)
+}
+
+fn sent(walk: &Walk) -> Vec<(String, String)> {
+    walk.query(Resource::Contacts).unwrap().to_params()
+}
+
+fn dated(from: impl Into<Option<i64>>, to: impl Into<Option<i64>>) -> TimeRange {
+    TimeRange::dated(TimeField::CreatedAt, from.into().map(at), to.into().map(at))
 }
 
 #[test]
-fn refused_cursor_of_a_full_walk_still_reads_the_rows_without_a_date() {
-    let mut walk = Walk::new(WalkRange::All);
-    walk.take(&page(&[1, 5], Some("a")));
-    let Next::Restart(walks) = walk.restart() else { panic!() };
-    let ranges: Vec<_> = walks.into_iter().map(|w| w.range).collect();
-    assert_eq!(ranges, [WalkRange::Created { from: Some(at(5)), to: None }, WalkRange::WithoutCreated]);
+fn page_that_shows_a_row_of_the_page_before_follows_it_without_a_gap() {
+    let mut walk = Walk::new(WalkRange::All { from: None });
+    assert_eq!(walk.take(&ten(0, Some("a"))), (Next::Page, vec![]));
+    assert_eq!(walk.cursor(), None);
+    assert!(sent(&walk).contains(&("filter[createdAt][gte]".into(), at(9).to_wire())), "{:?}", sent(&walk));
+    assert_eq!(walk.take(&ten(9, Some("b"))), (Next::Page, vec![]));
+    // In a later run, too.
+    let mut walk = serde_json::from_str::<Walk>(&serde_json::to_string(&walk).unwrap()).unwrap();
+    walk = walk.resumed(&reader(2, "other"));
+    assert!(sent(&walk).contains(&("filter[createdAt][gte]".into(), at(18).to_wire())));
+    assert_eq!(walk.take(&ten(18, Some("c"))), (Next::Page, vec![]));
+    assert_eq!((walk.seen.rows, &walk.seen.paged), (28, &vec![]), "each row once");
+    // The row of both is gone.
+    assert_eq!(walk.take(&ten(28, Some("d"))), (Next::Page, vec![]));
+    assert_eq!(walk.seen.paged, [dated(26, 29)]);
+    let (Next::Restart(rest), _) = walk.take(&ten(37, None)) else { panic!() };
+    assert_eq!(rest.range, WalkRange::WithoutCreated, "no page by value has them");
+    assert_eq!((rest.seen.rows, rest.seen.pages), (47, 5));
+}
+
+#[test]
+fn totals_of_two_pages_show_that_every_row_has_a_date() {
+    let walked = |totals: [u64; 2], second: i64| {
+        let mut walk = Walk::new(WalkRange::All { from: None }).counted();
+        walk.take(&Facts { total: Some(totals[0]), ..ten(0, Some("a")) });
+        assert!(sent(&walk).contains(&("count".into(), "exact".into())));
+        walk.take(&Facts { total: Some(totals[1]), ..ten(second, Some("b")) });
+        assert!(!sent(&walk).contains(&("count".into(), "exact".into())), "nothing depends on later totals");
+        walk.take(&ten(second + 9, None)).0
+    };
+    assert_eq!(walked([28, 19], 9), Next::End);
+    for (totals, second, case) in
+        [([29, 19], 9, "one without"), ([28, 20], 8, "a coarser filter"), ([28, 18], 9, "one less")]
+    {
+        assert!(matches!(walked(totals, second), Next::Restart(_)), "{case}");
+    }
+}
+
+/// Hundreds of rows of one time: by value they would be read again and again.
+#[test]
+fn tie_is_read_by_cursor_and_owes_a_count_of_its_own() {
+    let of = |keys: Vec<i64>, n: i64, next: Option<&str>| {
+        let ids = (0..keys.len()).map(|row| RecordId::new(format!("{n}-{row}"))).collect();
+        Facts { ids, ..page(&keys, next) }
+    };
+    let mut walk = Walk::new(WalkRange::Created { from: None, to: Some(at(100)) });
+    walk.take(&of((0..60).chain([60; 40]).collect(), 0, Some("a")));
+    assert_eq!(walk.cursor(), Some(&Cursor::from("a")));
+    walk.take(&of(vec![60; 100], 1, Some("b")));
+    assert_eq!(walk.cursor(), Some(&Cursor::from("b")));
+    walk.take(&of([60; 40].into_iter().chain(61..90).collect(), 2, Some("c")));
+    assert_eq!((walk.cursor(), &walk.seen.paged), (None, &vec![dated(59, 61)]), "behind the tie by value");
+    // Few rows of one time are repeated, as long as that is cheap.
+    let tail = |first: i64| (first..first + 40).chain([first + 40; 9]).collect::<Vec<_>>();
+    let mut walk = Walk::new(WalkRange::All { from: None });
+    walk.take(&page(&tail(0), Some("a")));
+    assert_eq!(walk.cursor(), None);
+    walk.take(&page(&[vec![40; 9], tail(41)].concat(), Some("b")));
+    assert_eq!(walk.cursor(), Some(&Cursor::from("b")), "eight more than one were repeated");
+    assert_eq!((walk.seen.rows, &walk.seen.paged), (98, &vec![]));
+}
+
+#[test]
+fn page_by_value_that_leads_nowhere_is_followed_by_cursor() {
+    // The filter compares whole minutes.
+    let mut walk = Walk::new(WalkRange::All { from: None });
+    walk.take(&ten(0, Some("a")));
+    assert_eq!(walk.take(&ten(0, Some("b"))).0, Next::Page);
+    assert_eq!(walk.cursor(), Some(&Cursor::from("b")));
+    walk.take(&ten(10, Some("c")));
+    assert_eq!((walk.seen.rows, &walk.seen.paged), (20, &vec![dated(8, 11)]));
 }
 
 #[test]
@@ -108,8 +186,8 @@ fn disorder_prevents_narrowing_the_range() {
     let mut walk = changes(0);
     let (_, anomaly) = walk.take(&page(&[5, 2], Some("a")));
     assert_eq!(anomaly, [Anomaly::UnorderedPage]);
-    let Next::Restart(walks) = walk.restart() else { panic!() };
-    assert_eq!(walks[0].range, walk.range);
+    let Next::Restart(walk) = walk.restart() else { panic!() };
+    assert_eq!(walk.range, walk.range);
 }
 
 #[test]
@@ -121,7 +199,7 @@ fn repeated_cursors_end_the_walk() {
         rounds += 1;
         assert!(rounds < 50);
         match walk.take(&page(&[1], Some("a"))).0 {
-            Next::Restart(mut walks) => walk = walks.remove(0),
+            Next::Restart(rest) => walk = *rest,
             Next::Repeats => break,
             _ => {}
         }
@@ -132,22 +210,22 @@ fn repeated_cursors_end_the_walk() {
 fn walk_that_was_given_up_is_retried_in_the_next_run() {
     let mut walk = changes(0);
     walk.take(&page(&[1, 5], Some("dead")));
-    while let Next::Restart(walks) = walk.restart() {
-        walk = Walk { next: walk.next, frontier: walk.frontier, ..walks.into_iter().next().unwrap() };
+    while let Next::Restart(again) = walk.restart() {
+        walk = Walk { next: walk.next, frontier: walk.frontier, ..*again };
     }
     assert_eq!(walk.restart(), Next::Stuck);
     let stored = serde_json::to_string(&walk).unwrap();
     let walk: Walk = serde_json::from_str(&stored).unwrap();
-    let Next::Restart(walks) = walk.resumed(&reader(2, "k")).remove(0).restart() else { panic!("no progress") };
-    assert_eq!(walks[0].range, WalkRange::Tied { at: at(5), from: Some(at(5)) });
+    let Next::Restart(walk) = walk.resumed(&reader(2, "k")).restart() else { panic!("no progress") };
+    assert_eq!(walk.range, WalkRange::Tied { at: at(5), from: Some(at(5)) });
 }
 
 #[test]
 fn ten_thousand_rows_of_one_timestamp_are_not_a_repetition() {
     let mut walk = changes(0);
     for n in 0..100 {
-        let last = Some(RecordId::new(format!("tied{n}")));
-        let facts = Facts { last, ..page(&[7; 100], Some(&format!("c{n}"))) };
+        let ids = vec![RecordId::new(format!("tied{n}"))];
+        let facts = Facts { ids, ..page(&[7; 100], Some(&format!("c{n}"))) };
         assert_eq!(walk.take(&facts), (Next::Page, vec![]));
     }
 }
@@ -187,48 +265,50 @@ fn checkpoint_round_trips_through_storage() {
 
 #[test]
 fn a_cut_walk_ends_at_the_cut_and_keeps_its_cursor() {
-    let mut walk = Walk::new(WalkRange::All).counted();
+    let mut walk = Walk::new(WalkRange::All { from: None }).counted();
     walk.take(&page(&[1, 5], Some("a")));
-    let parts = walk.cut(at(5), &[at(20), at(30)]).unwrap();
-    assert_eq!((parts[0].cursor(), parts[0].until, parts[0].seen.rows), (Some(&Cursor::from("a")), Some(at(20)), 2));
+    let parts = walk.cut(at(5), &[at(20), at(30)], None).unwrap();
+    assert_eq!((parts[0].cursor(), parts[0].seen.rows), (None, 2));
+    assert_eq!(parts[0].range, WalkRange::Created { from: None, to: Some(at(20)) });
     assert_eq!(parts[1].range, WalkRange::Created { from: Some(at(20)), to: Some(at(30)) });
     assert_eq!(parts[2].range, WalkRange::Created { from: Some(at(30)), to: None });
-    assert!(parts[1].size.counted && parts[1].cursor().is_none());
+    assert!(parts[1].size.counted && !parts[0].size.counted && parts[1].cursor().is_none());
     let mut low = parts[0].clone();
-    assert_eq!(low.take(&page(&[6, 19], Some("b"))).0, Next::Page);
-    let Next::Restart(again) = low.restart() else { panic!() };
-    assert_eq!(again[0].range, WalkRange::Created { from: Some(at(19)), to: Some(at(20)) });
-    assert_eq!(again.len(), 1, "records without a date are another slice's");
-    assert_eq!(low.take(&page(&[19, 25], Some("c"))).0, Next::End);
-    assert_eq!(walk.cut(at(5), &[at(5)]), None);
+    assert!(sent(&low).contains(&("filter[createdAt][gte]".into(), at(5).to_wire())));
+    assert_eq!(low.take(&page(&[5, 6, 19], None)), (Next::End, vec![]));
+    assert_eq!((low.seen.rows, &low.seen.paged), (4, &vec![]), "it shows the last row that was read");
+    assert_eq!(walk.cut(at(5), &[at(5)], None), None);
     walk.take(&page(&[2], Some("b")));
-    assert_eq!(walk.cut(at(5), &[at(20)]), None, "what is out of order is not cut");
+    assert_eq!(walk.cut(at(5), &[at(20)], None), None, "what is out of order is not cut");
 }
 
 #[test]
 fn cursor_is_followed_in_its_run_and_later_only_where_values_lead_nowhere() {
-    let resumed = |walk: &Walk, reader: CursorOwner| walk.clone().resumed(&reader).remove(0);
+    let resumed = |walk: &Walk, reader: CursorOwner| walk.clone().resumed(&reader);
     let (same, later, other) = (reader(1, "k"), reader(2, "k"), reader(2, "other"));
-    let mut walk = Walk::new(WalkRange::All);
-    let from = |second: i64| WalkRange::Created { from: Some(at(second)), to: None };
+    let mut walk = Walk::new(WalkRange::All { from: None });
     for (keys, cursor, behind, by_value) in [
-        (vec![1, 5], "a", None, from(5)),
-        (vec![5, 5], "b", Some("a"), from(5)),
-        (vec![5, 7], "c", None, from(7)),
-        (vec![9, 6], "d", Some("c"), WalkRange::All),
+        (vec![1, 5], "a", None, Some(5)),
+        (vec![5, 5], "b", Some("a"), Some(5)),
+        (vec![5, 7], "c", None, Some(7)),
+        (vec![9, 6], "d", Some("c"), None),
     ] {
         let facts = page(&keys, Some(cursor));
         walk.take(&facts);
+        let starts_at = |walk: &Walk| {
+            assert_eq!(walk.cursor(), None, "{cursor}");
+            sent(walk).into_iter().find(|(name, _)| name == "filter[createdAt][gte]").map(|(_, value)| value)
+        };
+        let by_value = by_value.map(|second| at(second).to_wire());
         assert_eq!(resumed(&walk, same.clone()).cursor(), Some(&Cursor::from(cursor)), "{cursor}");
-        let otherwise = resumed(&walk, other.clone());
-        assert_eq!((otherwise.cursor(), &otherwise.range), (None, &by_value), "{cursor}, another key");
+        assert_eq!(starts_at(&resumed(&walk, other.clone())), by_value, "{cursor}, another key");
         let again = resumed(&walk, later.clone());
         let Some(behind) = behind else {
-            assert_eq!((again.cursor(), &again.range), (None, &by_value), "{cursor}, a later run");
+            assert_eq!(starts_at(&again), by_value, "{cursor}, a later run");
             continue;
         };
         // The page is read again, and continued if it still ends with the same record.
-        assert_eq!((again.cursor(), &again.range), (Some(&Cursor::from(behind)), &WalkRange::All), "{cursor}");
+        assert_eq!(again.cursor(), Some(&Cursor::from(behind)), "{cursor}");
         assert_eq!(again.clone().take(&facts).0, Next::Page);
         assert!(matches!(again.clone().take(&page(&[], Some(cursor))).0, Next::Restart(_)));
         assert!(matches!(again.clone().take(&page(&[keys[0], 8], Some(cursor))).0, Next::Restart(_)));
@@ -258,7 +338,7 @@ fn walk_is_of_the_run_that_brought_it_to_where_later_changes_sort_before_it() {
     }
     let mut passed = read(&page(Some(9_000), Some(940)));
     let Next::Restart(walks) = passed.restart() else { panic!() };
-    assert_eq!(later(walks[0].clone()), Some(100), "without its cursor");
+    assert_eq!(later(*walks), Some(100), "without its cursor");
     passed.take(&page(Some(9_001), Some(10_000)));
     assert_eq!(later(passed.clone()), Some(100), "what it has passed once may have changed since");
 }
