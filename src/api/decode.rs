@@ -343,8 +343,11 @@ fn custom_values(
             }
         }
     };
-    // A list omits values. A detail lists every active key, so null there says nothing about any of them.
-    if value.get() == "null" && projection == AnswerProjection::List {
+    if value.get() == "null" {
+        // A list omits values. A detail lists every active key, with null for a missing value: this is not its form.
+        if projection == AnswerProjection::Detail {
+            set_all(FieldValue::Withheld);
+        }
         return;
     }
     let Some(members) = members(value) else {

@@ -24,6 +24,8 @@ pub enum FieldValue<T> {
     Exact(T),
     /// The closest value that the column can hold (of a finer timestamp, for example); the whole value goes to `extra`.
     Truncated(T),
+    /// The answer has null in place of all fields of the group: the column is NULL, and what the service has is unknown.
+    Withheld,
     /// The value does not fit the column: it goes verbatim into `extra` and the column is NULL.
     Unrepresentable,
 }

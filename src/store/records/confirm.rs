@@ -55,7 +55,9 @@ impl RecordsTx<'_> {
             return Ok(Some(applied));
         };
         let mut of_detail = record.clone();
-        let carried = complete && detail_etag.as_deref() == Some(replaced.as_str());
+        let carried = complete
+            && !record.custom.contains(&FieldValue::Withheld)
+            && detail_etag.as_deref() == Some(replaced.as_str());
         if !carried {
             for (field, value) in object.fields().iter().zip(&mut of_detail.fields) {
                 if field.kind == FieldKind::Etag {
@@ -209,7 +211,7 @@ impl RecordsTx<'_> {
                 SqlValue::Real(real) => (*real).into(),
                 SqlValue::Text(text) => text.as_str().into(),
             }),
-            FieldValue::Absent | FieldValue::Unrepresentable => None,
+            FieldValue::Absent | FieldValue::Withheld | FieldValue::Unrepresentable => None,
         }
     }
 }

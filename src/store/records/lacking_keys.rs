@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::catalogue::{FieldProjection, Object};
 use crate::model::custom::CustomField;
-use crate::model::field_value::FieldValue;
+use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::ids::RecordId;
 use crate::model::record::Record;
 use crate::store::custom::changes::FieldToBackFill;
@@ -110,7 +110,7 @@ impl KnowledgeTx<'_> {
                 Shows::Detail => true,
                 Shows::Nothing => false,
             };
-            (field.column, *value != FieldValue::Absent, is_due)
+            (field.column, value, is_due)
         });
         let custom = layout.of(object).fields().iter().zip(&record.custom).map(|(field, value)| {
             let is_due = match shows {
@@ -118,9 +118,10 @@ impl KnowledgeTx<'_> {
                 Shows::Detail => true,
                 Shows::List | Shows::Nothing => false,
             };
-            (field.column.as_str(), *value != FieldValue::Absent, is_due)
+            (field.column.as_str(), value, is_due || *value == FieldValue::Withheld)
         });
-        let columns = standard.chain(custom);
+        let is_unshown = |value: &FieldValue<SqlValue>| matches!(value, FieldValue::Absent | FieldValue::Withheld);
+        let columns = standard.chain(custom).map(|(column, value, is_due)| (column, !is_unshown(value), is_due));
         let has_unshown = &self.tx.pending.unshown;
         if has_unshown.get().is_none() {
             let sql = "SELECT EXISTS (SELECT 1 FROM unshown_columns)";
@@ -170,7 +171,7 @@ impl KnowledgeTx<'_> {
         let whole = shows == Shows::Detail;
         let is_lacking = |(slot, field): &(usize, &CustomField)| {
             (whole || !field.data_type.detail_only())
-                && matches!(record.custom.get(*slot), None | Some(FieldValue::Absent))
+                && matches!(record.custom.get(*slot), None | Some(FieldValue::Absent | FieldValue::Withheld))
         };
         let layout = self.tx.layout().clone();
         let lacking: Vec<&CustomField> =

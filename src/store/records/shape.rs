@@ -192,7 +192,7 @@ static NULL: SqlValue = SqlValue::Null;
 fn known_value(field: &FieldValue<SqlValue>) -> Option<&SqlValue> {
     match field {
         FieldValue::Absent => None,
-        FieldValue::Null | FieldValue::Unrepresentable => Some(&NULL),
+        FieldValue::Null | FieldValue::Withheld | FieldValue::Unrepresentable => Some(&NULL),
         FieldValue::Exact(value) | FieldValue::Truncated(value) => Some(value),
     }
 }

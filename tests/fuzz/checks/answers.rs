@@ -103,7 +103,7 @@ fn is_kept(resource: Resource, record: &Record, detail: bool) {
     for (before, after) in pairs(record).iter().zip(pairs(&again)) {
         match before {
             FieldValue::Exact(_) | FieldValue::Null => assert_eq!(*before, after, "{item}"),
-            FieldValue::Absent | FieldValue::Truncated(_) | FieldValue::Unrepresentable => {}
+            FieldValue::Absent | FieldValue::Withheld | FieldValue::Truncated(_) | FieldValue::Unrepresentable => {}
         }
     }
     assert_eq!(again.options, record.options);
@@ -150,7 +150,9 @@ fn source(value: &FieldValue<SqlValue>, is_json: bool, is_flag: bool) -> Option<
         FieldValue::Exact(SqlValue::Int(flag)) if is_flag => (*flag == 1).to_string(),
         FieldValue::Exact(SqlValue::Int(integer)) => integer.to_string(),
         FieldValue::Exact(SqlValue::Real(real)) => real.to_string(),
-        FieldValue::Absent | FieldValue::Truncated(_) | FieldValue::Unrepresentable => return None,
+        FieldValue::Absent | FieldValue::Withheld | FieldValue::Truncated(_) | FieldValue::Unrepresentable => {
+            return None;
+        }
     })
 }
 
