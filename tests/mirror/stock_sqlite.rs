@@ -80,8 +80,16 @@ async fn dictionary_covers_every_public_column() {
     let names = |sql: &str| -> Vec<String> {
         conn.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     };
-    let own =
-        ["state", "doubts", "changed_records", "outbox_delays", "outbox_values", "retyped_values", "filled_records"];
+    let own = [
+        "state",
+        "doubts",
+        "changed_records",
+        "outbox_delays",
+        "outbox_values",
+        "retyped_values",
+        "filled_records",
+        "unshown_columns",
+    ];
     let tables = names(
         "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type <> 'shadow'
          AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
