@@ -248,7 +248,7 @@ fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> R
     let question = match decision {
         Decision::Mine => "Replace the service's value?".into(),
         Decision::Release => format!("Send {what}?"),
-        Decision::Retry => "It may have been applied before. Send it again, over what the service has by now?".into(),
+        Decision::Retry => "It may have been applied before. Send it again?".into(),
         _ => format!("Discard {what}?"),
     };
     let mut text: String = edits.iter().take(SHOWN).map(outbox_show::text).collect();

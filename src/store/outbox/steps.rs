@@ -83,8 +83,8 @@ impl EditsTx<'_> {
         knowledge::mirrored(&self.tx.conn, &self.tx.shapes(), object, id, columns)
     }
 
-    /// Whether the mirror's history has these values of a record, all at one moment, since a version was replaced. The times of the entries
-    /// do not show what came first: the clock may have been set back.
+    /// Whether the mirror's history has these values of a record, all at one moment, since a version was replaced. The times
+    /// of the entries do not show what came first: the clock may have been set back.
     pub fn saw_values(
         &self,
         object: Object,

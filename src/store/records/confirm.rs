@@ -48,7 +48,9 @@ impl RecordsTx<'_> {
         let old_list = old_list.map(|text| Extra::from_json(&text)).unwrap_or_default();
         let extra = self.list_extra(object, record, old_list.clone()).to_json();
         let written = self.write(object, &list, record, extra.as_deref(), asked, phase)?;
-        self.tx.knowledge().mark_unshown(object, record, Shows::Nothing)?;
+        if !matches!(written, Written::Older) {
+            self.tx.knowledge().mark_unshown(object, record, Shows::Nothing)?;
+        }
         let applied = self.finish(object, record, written, asked, phase)?;
         let found = self.version(object.detail_table(), object.detail_key(), "fetched_at", record)?;
         let Some((detail_etag, old_detail, fetched_at)) = found else {

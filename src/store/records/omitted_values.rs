@@ -19,7 +19,7 @@ impl KnowledgeTx<'_> {
         incoming: &[Option<ValueRef<'_>>],
         (old, changed): (&[Value], &[usize]),
     ) {
-        // The others of the standard fields never change what a person edits, and the etag is left out here.
+        // Lists leave fields of a group out. One that can be edited must not keep an old value that is called current.
         let may_be_omitted = |source: Source| match source {
             Source::Slot(_) => true,
             Source::Field(index) => object.fields()[index].wire.contains('.') || object.fields()[index].writable,
