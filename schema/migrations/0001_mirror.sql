@@ -263,7 +263,7 @@ CREATE TABLE state (
 CREATE TABLE doubts (
     object_type TEXT NOT NULL,
     record_id TEXT NOT NULL,
-    why TEXT NOT NULL, -- missed, older, gone; of a list that is read whole: unlisted, gone
+    why TEXT NOT NULL, -- missed, older, gone; omitted, failed; of a key: unknown key; of a list that is read whole: unlisted, gone
     etag TEXT, -- the version that was seen
     version TEXT, -- its `updatedAt`
     tries INTEGER NOT NULL DEFAULT 0, -- lookups so far

@@ -27,8 +27,6 @@
 //! | `former:OBJECT` | whether rows may still be of the workspace before an accepted one | `sync::checks` |
 //! | `filled:OBJECT` | custom fields whose columns hold every value | `sync::walks` |
 //! | `fill:OBJECT:…` | checkpoints of the back-fill of a column | `sync::walks` |
-//! | `detail_failures:OBJECT` | records whose detail could not be read, with the time of the next attempt | `sync::walks` |
-//! | `unknown_keys:OBJECT` | custom keys without a definition, and whether the definitions were read since | `sync::walks` |
 //! | `swept:OBJECT`, `caught_up:OBJECT`, `read:…` | the time of the last complete read | `sync::walks` |
 //! | `lists_under_way` | the pages of definitions or team members that an interrupted run has read | `sync::walks` |
 //! | `evidence:OBJECT` | the time until which the mirror is known to be complete | `sync::checks` |
@@ -36,7 +34,6 @@
 //! | `check:OBJECT:COLUMN` | counts that a walk of several pages must still check | `sync::checks` |
 //! | `outage:OBJECT` | removals that wait for the user's decision | `sync::walks` |
 //! | `unrecognised` | when no known record was found with a new key or address | `sync::checks` |
-//! | `omitted:OBJECT` | with details off: records for which a list omitted a stored value | `sync::walks` |
 //! | `lacking:OBJECT` | active custom keys that details lacked, with the records | `store::records` |
 //! | `removals:OBJECT` | removals of the last day without acceptance | `store::records` |
 //! | `publish` | the progress of publishing | `store::publishing` |
@@ -47,9 +44,9 @@
 //!
 //! # Invariants
 //! - **Entries are hints.** An unparseable entry counts as absent: a warning is logged, and the transaction that reads
-//!   it deletes it. So no stored value can make a verb fail. Entries that alone know which values are missing
-//!   (`omitted`, `lacking`) become `null` instead, and columns are filled again; of `former`, its presence counts.
-//! - The loss of an entry costs requests at most, never data, except a deletion of these three by hand.
+//!   it deletes it. So no stored value can make a verb fail. `lacking`, which alone knows which values are missing, becomes
+//!   `null` instead, and columns are filled again; of `former`, its presence counts.
+//! - The loss of an entry costs requests at most, never data, except a deletion of these two by hand.
 
 use std::fmt;
 
@@ -145,15 +142,12 @@ state_keys! {
         WantedSweep => "wanted_sweep",
         FormerRows => "former",
         BackFilledFields => "filled",
-        UnknownKeys => "unknown_keys",
-        DetailFailures => "detail_failures",
         Swept => "swept",
         CaughtUp => "caught_up",
         Evidence => "evidence",
         TiesListed => "ties",
         Outage => "outage",
         RecentRemovals => "removals",
-        OmittedValues => "omitted",
         LackingKeys => "lacking",
         Progress => "progress",
     }
@@ -178,15 +172,12 @@ impl StateKey {
             | Key::WantedSweep(_)
             | Key::FormerRows(_)
             | Key::FillWalk(_)
-            | Key::UnknownKeys(_)
-            | Key::DetailFailures(_)
             | Key::Swept(_)
             | Key::CaughtUp(_)
             | Key::Evidence(_)
             | Key::TiesListed(_)
             | Key::Check(..)
             | Key::Outage(_)
-            | Key::OmittedValues(_)
             | Key::LackingKeys(_)
             | Key::Progress(_) => true,
             Key::MirrorId
@@ -324,12 +315,10 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Deletes the unparseable entries that were not written since; those that alone know which values are missing become
+    /// Deletes the unparseable entries that were not written since; the one that alone knows which values are missing becomes
     /// `null`.
     pub(in crate::store) fn drop_unreadable(&self) -> Result<(), StoreError> {
-        let of_missing_values = |object| [StateKey::OmittedValues(object), StateKey::LackingKeys(object)];
-        let kept: Vec<String> =
-            Object::ALL.into_iter().flat_map(of_missing_values).map(|key| key.to_string()).collect();
+        let kept = Object::ALL.map(|object| StateKey::LackingKeys(object).to_string());
         for (name, text) in self.unreadable.take() {
             let sql = match kept.contains(&name) {
                 true => "UPDATE state SET value = 'null' WHERE name = ?1 AND value = ?2",

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::checkpoints::Changes;
-use super::walks::{omitted_values, unknown_keys};
+use super::walks::omitted_values;
 use crate::api::decode::ListPage;
 use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::{Instant, Object, Record, RecordId, RequestStamp, Resource};
@@ -68,7 +68,8 @@ pub(super) fn apply_page(
         let what = "an item without an `id` cannot be mirrored";
         tx.record_anomaly("unusable_item", object.resource(), what, now)?;
     }
-    noted.unknown_keys = unknown_keys::note(tx, object, &page.records)?;
+    let unknown = page.records.iter().flat_map(|record| &record.unknown_keys);
+    noted.unknown_keys = tx.knowledge().mark_unknown_keys(object, unknown)?;
     Ok(noted)
 }
 

@@ -67,6 +67,8 @@ impl Share {
     pub(super) const TOTAL: Share = Share(20);
     /// A quarter for a step that keeps failing.
     pub(super) const FAILING: Share = Share(4);
+    /// A fortieth for the details of an object that fail.
+    pub(super) const FAILING_DETAILS: Share = Share(40);
 
     /// How long it takes to pay a cost.
     pub(super) fn time_to_earn(&self, cost: Ru, limits: &Limits) -> Duration {

@@ -367,33 +367,3 @@ async fn back_fill_begins_again_for_a_field_that_was_archived_meanwhile() {
     mirror.sync(&crm).await;
     mirror.assert_exact_lists(&crm);
 }
-
-/// The note of the records that lists say too little about is damaged while a back-fill is under way. One of them was read
-/// by the back-fill before it lost its value.
-#[tokio::test]
-async fn back_fill_begins_again_when_it_is_not_known_which_values_lists_omitted() {
-    let (crm, mut mirror) = mirrored_mottos(40).await;
-    crm.sandbox.with_world(World::omit_nulls_in_lists);
-    crm.sandbox.configure(|settings| settings.page_cap = Some(5));
-    crm.sandbox.with_world(|world| world.fields().archive(Object::Contact, "motto"));
-    crm.wait(90_000);
-    mirror.sync(&crm).await;
-    crm.sandbox.with_world(|world| world.fields().reactivate(Object::Contact, "motto"));
-    crm.wait(90_000);
-    mirror.limits.limit = Ru::new(9);
-    assert!(mirror.sync(&crm).await.suspension.is_some());
-    let read = mirror.one("SELECT min(id) FROM filled_records").trim_matches('\'').to_string();
-    crm.sandbox.with_world(|world| world.edit(Object::Contact, &read, &json!({"customFields": {"motto": null}})));
-    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).on(Resource::Contacts).record(&read).forever());
-    crm.wait(90_000);
-    assert!(mirror.sync(&crm).await.suspension.is_some());
-    let conn = rusqlite::Connection::open(&mirror.path).unwrap();
-    assert_eq!(conn.execute("UPDATE state SET value = '{' WHERE name = 'omitted:contact'", []), Ok(1));
-    crm.sandbox.faults().clear();
-    mirror.limits.limit = Ru::new(1_000);
-    for _ in 0..2 {
-        crm.wait(90_000);
-        mirror.sync(&crm).await;
-    }
-    mirror.assert_exact_lists(&crm);
-}

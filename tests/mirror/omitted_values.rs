@@ -200,42 +200,6 @@ async fn relabelled_field_is_not_filled_again() {
     assert_eq!(crm.sandbox.log().lists(Resource::Contacts), 1, "the changes");
 }
 
-/// The note of the records to be read is the only trace of them.
-#[tokio::test]
-async fn unparseable_note_of_omitted_values_loses_none() {
-    let (crm, mirror) = mirrored().await;
-    clear(&crm, "ct1", "tier");
-    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).on(Resource::Contacts).record("ct1").forever());
-    crm.wait(600);
-    mirror.sync(&crm).await;
-    crm.sandbox.faults().clear();
-    let conn = rusqlite::Connection::open(&mirror.path).unwrap();
-    assert_eq!(conn.execute("UPDATE state SET value = '{' WHERE name = 'omitted:contact'", []), Ok(1));
-    for _ in 0..2 {
-        crm.wait(86_400);
-        mirror.sync(&crm).await;
-    }
-    mirror.assert_exact_lists(&crm);
-    assert_eq!(mirror.one("SELECT group_concat(id) FROM contacts_full WHERE cf_tier IS NULL"), "'ct1'");
-}
-
-/// It concerns lists only: no detail is read for a long text.
-#[tokio::test]
-async fn unparseable_note_of_omitted_values_costs_no_details() {
-    let (crm, mut mirror) = mirrored().await;
-    mirror.settings.details = true;
-    mirror.sync(&crm).await;
-    let conn = rusqlite::Connection::open(&mirror.path).unwrap();
-    assert_eq!(conn.execute("INSERT INTO state (name, value) VALUES ('omitted:contact', '{')", []), Ok(1));
-    crm.sandbox.clear_log();
-    for _ in 0..2 {
-        crm.wait(600);
-        mirror.sync(&crm).await;
-    }
-    assert_eq!(crm.sandbox.log().details(Object::Contact), 0);
-    assert_eq!(crm.sandbox.log().lists(Resource::Contacts), 3, "one fills all columns, two read changes");
-}
-
 /// While its field was archived, two records silently lost another value, and one was removed. The filter for values of
 /// the restored field has none of them, and a list shows that one of the two lost its value of that field as well.
 #[tokio::test]

@@ -430,7 +430,7 @@ async fn unknown_key_is_asked_for_in_the_next_window() {
     // Half of a unit pays for the four pages that were read in eight days; until then, no schedule reads them.
     crm.sandbox.clear_log();
     mirror.scheduled(&crm, &Job::sync()).await;
-    assert_eq!(mirror.count("state WHERE name LIKE 'unknown_keys:%'"), 1);
+    assert_eq!(mirror.count("doubts WHERE why = 'unknown key'"), 1);
     assert_eq!(pages(&crm, Resource::CustomFields), 0);
     for _ in 0..4 {
         crm.wait(86_400);

@@ -848,7 +848,7 @@ INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"7f95ba45b81242639d03c4f3b9955776","before":"4e5da5bde7b842869ccf0df7b930da92","file":{"inode":10141802,"born":"1795771706178215772","device":65024,"booted":1795718029}}');
+INSERT INTO state VALUES('last_writer','{"nonce":"492f9e37206747539930c1933d8a69ef","before":"8522e6bab4504eeea3c1eb038e6303dd","file":{"inode":10035263,"born":"1795782824179396061","device":65024,"booted":1795718030}}');
 INSERT INTO state VALUES('layout','3');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]]}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
@@ -866,7 +866,7 @@ INSERT INTO state VALUES('write_back','false');
 CREATE TABLE doubts (
     object_type TEXT NOT NULL,
     record_id TEXT NOT NULL,
-    why TEXT NOT NULL, -- missed, older, gone; of a list that is read whole: unlisted, gone
+    why TEXT NOT NULL, -- missed, older, gone; omitted, failed; of a key: unknown key; of a list that is read whole: unlisted, gone
     etag TEXT, -- the version that was seen
     version TEXT, -- its `updatedAt`
     tries INTEGER NOT NULL DEFAULT 0, -- lookups so far

@@ -51,7 +51,7 @@ fn waits(not_before: Option<Instant>, steady: Instant) -> Option<Duration> {
     (!wait.is_zero() && wait <= MAX_WAIT).then_some(wait)
 }
 
-fn time(text: Option<String>) -> Option<Instant> {
+pub(super) fn time(text: Option<String>) -> Option<Instant> {
     text.and_then(|text| text.parse().ok())
 }
 
@@ -183,7 +183,8 @@ impl ReadTx<'_> {
                 format!(
                     "SELECT * FROM (SELECT id, {TIME} AS time FROM {table} WHERE instr(id, ',') {commas} 0
                      AND coalesce(updated_at, '') <= ?2 AND coalesce(created_at, '') <= ?2
-                     AND id NOT IN (SELECT record_id FROM doubts WHERE object_type = ?1)
+                     AND id NOT IN (SELECT record_id FROM doubts
+                         WHERE object_type = ?1 AND why IN ('missed', 'older', 'gone'))
                      ORDER BY {column} DESC, id DESC LIMIT 1)"
                 )
             };
@@ -237,7 +238,7 @@ impl KnowledgeTx<'_> {
         if let Some(known) = known.get() {
             return Ok(known);
         }
-        let has = self.tx.count_doubts(object, "true")? > 0;
+        let has = self.tx.count_doubts(object, "why IN ('missed', 'older', 'gone')")? > 0;
         known.set(Some(has));
         Ok(has)
     }

@@ -19,5 +19,6 @@ mod retention;
 pub(super) mod shape;
 mod team;
 pub(super) mod unlisted;
+mod unread;
 pub(super) mod upsert;
 mod versions;

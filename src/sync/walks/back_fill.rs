@@ -201,8 +201,7 @@ impl BackFills<'_> {
         let noted = self.run.engine.store.write(move |tx| {
             let layout = tx.layout().clone();
             if let Some((_, field)) = layout.of(object).by_key(key.as_str()) {
-                let left = tx.with_value(object, field, &ids)?;
-                omitted_values::mark_unshown(tx, object, left, details)?;
+                omitted_values::mark_unshown(tx, object, &tx.with_value(object, field, &ids)?, details)?;
             }
             tx.custom().mark_filled(object, &ids)
         });

@@ -5,7 +5,6 @@
 use super::back_fill::forget_back_fill;
 use super::lists_under_way::{ListUnderWay, ListsUnderWay};
 use super::omitted_values;
-use super::unknown_keys;
 use crate::api::decode::{self, ListPage};
 use crate::api::{ErrorClass, ListQuery, PageSize, SortBy};
 use crate::error_chain::error_chain;
@@ -174,7 +173,7 @@ impl WholeLists<'_> {
             .engine
             .store
             .write(move |tx| {
-                unknown_keys::definitions_were_read(tx)?;
+                tx.knowledge().definitions_were_read()?;
                 tx.clear_state(&StateKey::ListsUnderWay)?;
                 tx.set_state(&LastRead::DEFINITIONS, &fresh)
             })
@@ -220,7 +219,7 @@ impl WholeLists<'_> {
                     };
                 let mut redefined = tx.custom().apply_definitions(object, &list.records, &gone, list.asked_at)?;
                 let lacked = tx.knowledge().take_lacking(object)?;
-                omitted_values::mark_unshown(tx, object, lacked.records, details)?;
+                omitted_values::mark_unshown(tx, object, &lacked.records, details)?;
                 for field in lacked.fields {
                     if !redefined.to_fill.iter().any(|known| known.definition == field.definition) {
                         redefined.to_fill.push(field);

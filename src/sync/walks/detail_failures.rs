@@ -1,106 +1,53 @@
-//! Records details that could not be read, so that one bad record affects only itself. Pure: time is an argument, and
-//! the caller stores the value.
+//! What failed details of one object may cost. Pure: time is an argument.
 //!
-//! A record whose detail failed waits longer each time before the next request, unless it changes meanwhile: a new etag
-//! is a new detail. Even if details fail permanently, the rate is bounded:
+//! A detail that cannot be read affects its record only, which waits longer each time
+//! ([`KnowledgeTx::detail_failed`](crate::store::KnowledgeTx)). Even if all of them fail permanently, the rate is bounded:
 //!
 //! | bound | value |
 //! |---|---|
-//! | requests for one record | 5 an hour (7 in an hour in which the kind of failure changes); from the fifth failure
-//! on, 5 a day |
-//! | failed requests of one object | 60 an hour |
-//! | failed requests of both objects | a tenth of the budget window |
+//! | requests for one record | 5 an hour (7 in an hour in which the kind of failure changes); from the fifth failure on, 5 a day |
+//! | failed requests of one object | 60 an hour: 30 that may come at once, and 30 that the hour earns |
+//! | failed requests of both objects | a twentieth of the budget, and as many more as the hour allows at once |
 //! | consecutive records that fail without a success | 20 in a run |
 
-use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use crate::budget::Limits;
+use crate::model::{Instant, Ru};
+use crate::sync::engine::Share;
 
-use crate::model::{Etag, Instant, RecordId};
-
-/// How long a record waits after its first failure, for each request that was made.
-const WAIT_PER_REQUEST: Duration = Duration::from_secs(12 * 60);
-/// The longest wait. A longer one was stored by a clock that has been set back since.
-const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
+/// What an hour may have spent before it is paid for.
 const HOUR: Duration = Duration::from_secs(3600);
-/// The number of failed requests per hour after which the details of the object wait.
-const MAX_PER_HOUR: u32 = 60;
-/// The fraction of the window's budget for failed requests of one object: a tenth for both.
-const SHARE_OF_WINDOW: u64 = 20;
-/// The maximum number of stored records; beyond that, those with the shortest wait are dropped.
-const MAX_REMEMBERED: usize = 2_000;
+/// How long a request is paid for at least.
+const EARNED_IN: Duration = Duration::from_secs(2 * 60);
 
-/// A detail that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct FailedDetail {
-    /// The version of the record at the time of the request.
-    etag: Option<Etag>,
-    /// The number of consecutive failures.
-    failures: u32,
-    /// When the next request is due.
-    not_before: Instant,
+/// Until when failed requests are paid for: each one moves that on by what it takes to earn it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FailedDetails {
+    pub(super) paid_at: Instant,
+    per_request: Duration,
 }
 
-/// The failed details of one object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(in crate::sync) struct DetailFailures {
-    records: BTreeMap<RecordId, FailedDetail>,
-    /// Failed requests of the last hour, with their times.
-    recent: Vec<(Instant, u32)>,
-    /// The budget window, and the failed requests in it.
-    window: (u32, u64),
-}
-
-impl DetailFailures {
-    /// The stored records.
-    pub(super) fn ids(&self) -> Vec<RecordId> {
-        self.records.keys().cloned().collect()
+impl FailedDetails {
+    /// As stored. A time that lies further ahead than can be was stored by a clock that was lost.
+    pub(super) fn stored(paid_at: Option<Instant>, limits: &Limits, now: Instant) -> FailedDetails {
+        let per_request = Share::FAILING_DETAILS.time_to_earn(Ru::GET, limits).max(EARNED_IN);
+        let longest = HOUR + per_request.saturating_mul(u32::from(u8::MAX));
+        let paid_at = paid_at.filter(|at| at.since(now) <= longest).unwrap_or(Instant::MIN);
+        FailedDetails { paid_at, per_request }
     }
 
-    /// The records that wait: those that have not changed since and are not due yet. Drops records that changed or were
-    /// removed. `etags` has the current version of every stored record that still exists.
-    pub(super) fn waiting(&mut self, etags: &HashMap<RecordId, Option<Etag>>, now: Instant) -> HashSet<RecordId> {
-        self.records.retain(|id, failed| etags.get(id) == Some(&failed.etag));
-        let waits = |failed: &FailedDetail| failed.not_before > now && failed.not_before.since(now) <= MAX_WAIT;
-        self.records.iter().filter(|(_, failed)| waits(failed)).map(|(id, _)| id.clone()).collect()
+    /// Counts requests that failed.
+    pub(super) fn failed(&mut self, requests: u32, now: Instant) {
+        self.paid_at = self.paid_at.max(now).plus(self.per_request.saturating_mul(requests));
     }
 
-    /// Records that a detail could not be read with so many requests.
-    pub(super) fn failed(&mut self, id: &RecordId, etag: Option<Etag>, requests: u32, now: Instant) {
-        let failures = match self.records.get(id) {
-            Some(before) if before.etag == etag => before.failures,
-            _ => 0,
-        };
-        // Two attempts with three requests each would exceed the limit of the hour.
-        let first = if requests > 2 { HOUR } else { WAIT_PER_REQUEST.saturating_mul(requests.max(1)) };
-        let wait = first.saturating_mul(1 << failures.min(10));
-        let not_before = now.plus(wait.min(MAX_WAIT));
-        self.records.insert(id.clone(), FailedDetail { etag, failures: failures + 1, not_before });
-        if self.records.len() > MAX_REMEMBERED {
-            let soonest = self.records.iter().min_by_key(|(_, failed)| failed.not_before).map(|(id, _)| id.clone());
-            soonest.and_then(|id| self.records.remove(&id));
-        }
-        self.recent.retain(|(at, _)| *at <= now && now.since(*at) < HOUR);
-        self.recent.push((now, requests));
-        self.window.1 += u64::from(requests);
-    }
-
-    /// Drops a record whose detail was read. Returns whether it was stored.
-    pub(super) fn succeeded(&mut self, id: &RecordId) -> bool {
-        self.records.remove(id).is_some()
-    }
-
-    /// Whether the limit of this budget window is reached, or that of this hour would be if so many requests under way fail
-    /// too.
-    pub(super) fn exhausted(&mut self, now: Instant, under_way: u32, window: u32, limit: u64) -> bool {
-        if self.window.0 != window {
-            self.window = (window, 0);
-        }
-        let in_hour: u32 =
-            self.recent.iter().filter(|(at, _)| *at <= now && now.since(*at) < HOUR).map(|(_, n)| n).sum();
-        in_hour.saturating_add(under_way) > MAX_PER_HOUR || self.window.1 >= (limit / SHARE_OF_WINDOW).max(1)
+    /// Whether so many requests could not be paid for within the hour if all of them fail. What is not in debt may make
+    /// one attempt, however small the budget is.
+    pub(super) fn exhausted(&self, most: u32, is_first: bool, now: Instant) -> bool {
+        let debt = self.paid_at.since(now);
+        let is_free = is_first && debt.is_zero();
+        !is_free && debt.saturating_add(self.per_request.saturating_mul(most)) > HOUR
     }
 }
 
@@ -109,53 +56,42 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const LIMIT: u64 = 100_000;
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    fn limits(limit: u64) -> Limits {
+        Limits { limit: Ru::new(limit), window: DAY, charge_failed: true }
+    }
 
     fn at(minutes: u64) -> Instant {
         Instant::EPOCH.plus(Duration::from_secs(minutes * 60))
     }
 
-    fn etags(of: &[(&str, &str)]) -> HashMap<RecordId, Option<Etag>> {
-        of.iter().map(|(id, etag)| (RecordId::new(*id), Some(Etag::new(*etag)))).collect()
-    }
-
-    fn ids(of: &[&str]) -> HashSet<RecordId> {
-        of.iter().map(|id| RecordId::new(*id)).collect()
-    }
-
-    #[test]
-    fn failed_detail_waits_longer_each_time_until_it_changes() {
-        let mut failures = DetailFailures::default();
-        let (a, one) = (RecordId::new("a"), Some(Etag::new("1")));
-        let mut now = 0;
-        let mut waits = Vec::new();
-        for _ in 0..9 {
-            failures.failed(&a, one.clone(), 1, at(now));
-            let begin = now;
-            while !failures.waiting(&etags(&[("a", "1")]), at(now)).is_empty() {
-                now += 1;
+    /// How many attempts of so many requests can be made in `minutes`.
+    fn attempts(limits: &Limits, requests: u32, minutes: u64) -> u32 {
+        let (mut made, mut paid_at) = (0, None);
+        for now in (0..minutes).map(at) {
+            let mut failed = FailedDetails::stored(paid_at, limits, now);
+            while !failed.exhausted(requests, true, now) {
+                failed.failed(requests, now);
+                made += 1;
             }
-            waits.push(now - begin);
+            paid_at = Some(failed.paid_at);
         }
-        assert_eq!(waits, [12, 24, 48, 96, 192, 384, 768, 1440, 1440]);
-        failures.failed(&a, one.clone(), 5, at(now));
-        assert_eq!(failures.waiting(&etags(&[("a", "1")]), at(now)), ids(&["a"]));
-        assert_eq!(failures.clone().waiting(&etags(&[("a", "2")]), at(now)), ids(&[]), "a new version is a new detail");
-        assert_eq!(failures.clone().waiting(&etags(&[]), at(now)), ids(&[]), "a removed record");
-        let back = at(now).minus(Duration::from_secs(90_000));
-        assert_eq!(failures.waiting(&etags(&[("a", "1")]), back), ids(&[]), "the clock was set back by a day");
-        assert!(failures.succeeded(&a) && !failures.succeeded(&a));
+        made
     }
 
     #[test]
     fn failures_use_only_a_part_of_the_budget() {
-        let mut failures = DetailFailures::default();
-        assert!(!failures.exhausted(at(0), 1, 1, 200));
-        for n in 0..10 {
-            failures.failed(&RecordId::new(format!("r{n}")), None, 1, at(n * 60));
-        }
-        assert!(failures.exhausted(at(600), 1, 1, 200), "ten of two hundred, and as many for the other object");
-        assert!(!failures.exhausted(at(600), 1, 2, 200), "the next window");
+        let small = limits(200);
+        let of_day = attempts(&small, 1, DAY.as_secs() / 60);
+        assert!((1..=6).contains(&of_day), "{of_day} of two hundred");
+        assert!(attempts(&limits(1), 5, 60) == 1, "one attempt, however small the budget is");
+    }
+
+    #[test]
+    fn a_clock_that_was_lost_stops_nothing() {
+        let far = FailedDetails::stored(Some(at(1_000_000)), &limits(1_000_000), at(0));
+        assert!(!far.exhausted(30, true, at(0)));
     }
 
     proptest! {
@@ -164,37 +100,26 @@ mod tests {
         /// A service whose details all fail permanently, with runs at random times.
         #[test]
         fn rate_of_failed_requests_is_bounded(
-            runs in proptest::collection::vec((1u64..90, 1usize..60), 1..200),
+            runs in proptest::collection::vec((0u64..90, 1u32..60), 1..200),
             requests in 1u32..=5,
         ) {
-            let mut failures = DetailFailures::default();
-            let present: HashMap<RecordId, Option<Etag>> =
-                (0..40).map(|n| (RecordId::new(format!("r{n}")), None)).collect();
-            let mut made: Vec<(u64, RecordId)> = Vec::new();
-            let mut now = 0;
+            let (limits, mut made, mut now, mut paid_at) = (limits(1_000_000), Vec::new(), 0, None);
             for (minutes, tried) in runs {
                 now += minutes;
-                // The stored form is read back.
-                failures = serde_json::from_str(&serde_json::to_string(&failures).unwrap()).unwrap();
-                let waiting = failures.waiting(&present, at(now));
-                for id in present.keys().filter(|id| !waiting.contains(*id)).take(tried) {
-                    if failures.exhausted(at(now), requests, 1, LIMIT) {
+                let mut failed = FailedDetails::stored(paid_at, &limits, at(now));
+                for _ in 0..tried {
+                    if failed.exhausted(requests, true, at(now)) {
                         break;
                     }
-                    failures.failed(id, None, requests, at(now));
-                    made.extend((0..requests).map(|_| (now, id.clone())));
+                    failed.failed(requests, at(now));
+                    made.extend((0..requests).map(|_| now));
                 }
+                paid_at = Some(failed.paid_at);
             }
             // The requests are in the order of time: each hour that begins with one is a slice of them.
-            for (first, (begin, _)) in made.iter().enumerate() {
-                let end = made.partition_point(|(at, _)| *at < begin + 60);
-                let hour = &made[first..end];
-                prop_assert!(hour.len() <= 60, "the object in an hour");
-                let mut of_record = HashMap::<&RecordId, u32>::new();
-                for (_, id) in hour {
-                    *of_record.entry(id).or_default() += 1;
-                }
-                prop_assert!(of_record.values().all(|requests| *requests <= 5), "one record in an hour");
+            for (first, begin) in made.iter().enumerate() {
+                let end = made.partition_point(|at| *at < begin + 60);
+                prop_assert!(end - first <= 60, "the object in an hour");
             }
         }
     }

@@ -2,22 +2,20 @@
 //! rest of the budget after the lists.
 //!
 //! Several requests are sent concurrently, as the client's pace allows. Each answer is stored in one transaction. A
-//! detail that cannot be read affects its record only: [`DetailFailures`] stores it and determines when it is requested
-//! again.
+//! detail that cannot be read affects its record only: [`FailedDetails`] bounds what such requests cost.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
 
-use super::detail_failures::DetailFailures;
-use super::omitted_values::{self, DetailPart};
-use super::unknown_keys;
+use super::detail_failures::FailedDetails;
+use super::omitted_values::DetailPart;
 use crate::api::error::ApiError;
 use crate::api::{DetailAnswer, ErrorClass, decode};
 use crate::model::{Layout, Object, Purpose, Record, RecordId};
-use crate::store::{Applied, DueDetail, StateKey};
+use crate::store::{Applied, DueDetail, MirrorTx};
 use crate::sync::apply::ApplyReport;
 use crate::sync::checks::removal_gate::MANY_NOT_FOUND;
 use crate::sync::doors::Details;
@@ -65,7 +63,7 @@ struct DetailQueue {
     ids: Mutex<VecDeque<RecordId>>,
     skipped: Mutex<HashSet<RecordId>>,
     streak: Mutex<FailureStreak>,
-    failures: Arc<Mutex<DetailFailures>>,
+    failures: Mutex<FailedDetails>,
     gone: Mutex<Vec<RecordId>>,
     /// Requests that are not answered yet.
     under_way: AtomicU32,
@@ -115,7 +113,7 @@ impl Details<'_> {
         if total == 0 {
             return Ok(());
         }
-        let (failures, waiting) = self.detail_failures(object).await?;
+        let waiting = self.waiting(object).await?;
         let others = waiting.clone();
         let waiting_due = self.run.engine.store.read(move |tx| tx.count_due_among(object, &others)).await?;
         self.run.begins(object.resource(), "details", Some(total));
@@ -141,8 +139,7 @@ impl Details<'_> {
             if ids.is_empty() {
                 continue;
             }
-            let batch =
-                self.read_batch(object, ids, (Purpose::Details, DetailPart::Whole), &failures, &mut read).await?;
+            let batch = self.read_batch(object, ids, (Purpose::Details, DetailPart::Whole), &mut read).await?;
             skipped.extend(batch.skipped);
             not_found.extend(batch.gone);
             if batch.outage || batch.given_up {
@@ -158,23 +155,10 @@ impl Details<'_> {
         Ok(())
     }
 
-    /// The stored failures, and the records that wait because of them.
-    pub(super) async fn detail_failures(
-        &self,
-        object: Object,
-    ) -> Result<(Arc<Mutex<DetailFailures>>, HashSet<RecordId>), SyncError> {
-        let (mut failures, versions) = self
-            .run
-            .engine
-            .store
-            .read(move |tx| {
-                let failures: DetailFailures = tx.state(&StateKey::DetailFailures(object))?.unwrap_or_default();
-                let versions = tx.versions(object, &failures.ids())?;
-                Ok((failures, versions))
-            })
-            .await?;
-        let waiting = failures.waiting(&versions, self.run.engine.clock.now());
-        Ok((Arc::new(Mutex::new(failures)), waiting))
+    /// The records whose detail could not be read, and that wait because of that.
+    pub(super) async fn waiting(&self, object: Object) -> Result<HashSet<RecordId>, SyncError> {
+        let steady = self.run.gate().steady_time();
+        Ok(self.run.engine.store.read(move |tx| tx.waiting_details(object, steady)).await?)
     }
 
     /// Reads old details again, a few per run, if RU are left over: the reference does not say whether a change of a
@@ -183,7 +167,7 @@ impl Details<'_> {
         let Some(age) = self.run.engine.settings.detail_max_age else {
             return Ok(());
         };
-        let (failures, waiting) = self.detail_failures(object).await?;
+        let waiting = self.waiting(object).await?;
         let (before, most) = (self.run.engine.clock.now().minus(age), REFRESHED_AT_ONCE + waiting.len());
         let aged = self.run.engine.store.write(move |tx| tx.knowledge().aged_details(object, before, most)).await?;
         let aged: VecDeque<RecordId> =
@@ -191,7 +175,7 @@ impl Details<'_> {
         if aged.is_empty() {
             return Ok(());
         }
-        match self.read_batch(object, aged, (Purpose::Refresh, DetailPart::Whole), &failures, &mut 0).await {
+        match self.read_batch(object, aged, (Purpose::Refresh, DetailPart::Whole), &mut 0).await {
             // No RU are left over: the run is complete anyway.
             Err(error) if matches!(error.suspension(), Some(Suspension::Budget(_))) => Ok(()),
             other => other.map(|_| ()),
@@ -204,17 +188,18 @@ impl Details<'_> {
         object: Object,
         ids: VecDeque<RecordId>,
         (purpose, part): (Purpose, DetailPart),
-        failures: &Arc<Mutex<DetailFailures>>,
         read: &mut u64,
     ) -> Result<BatchResult, SyncError> {
         let workers = self.run.engine.workers().min(ids.len());
+        let steady = self.run.gate().steady_time();
+        let paid_at = self.run.engine.store.read(move |tx| tx.failed_details_paid_at(object)).await?;
         let queue = DetailQueue {
             purpose,
             part,
             ids: Mutex::new(ids),
             skipped: Mutex::default(),
             streak: Mutex::default(),
-            failures: failures.clone(),
+            failures: Mutex::new(FailedDetails::stored(paid_at, self.run.engine.meter.limits(), steady)),
             gone: Mutex::default(),
             under_way: AtomicU32::new(0),
         };
@@ -232,11 +217,10 @@ impl Details<'_> {
 
     async fn detail_worker(&self, object: Object, queue: &DetailQueue, done: &Mutex<u64>) -> Result<(), SyncError> {
         while let Some(id) = queue.pop() {
-            let (window, limit) = (self.run.engine.meter.ledger().window, self.run.engine.meter.limits().limit.get());
             // Every request under way may fail, as often as it is repeated.
             let others = queue.under_way.fetch_add(1, Ordering::Relaxed);
             let most = (others + 1).saturating_mul(self.run.engine.client.tries());
-            if lock(&queue.failures).exhausted(self.run.engine.clock.now(), most, window, limit) {
+            if lock(&queue.failures).exhausted(most, others == 0, self.run.gate().steady_time()) {
                 queue.under_way.fetch_sub(1, Ordering::Relaxed);
                 // The others know soon whether more may be asked for.
                 if others == 0 {
@@ -331,17 +315,14 @@ impl Details<'_> {
         queue: &DetailQueue,
         requests: u32,
     ) -> Result<(), SyncError> {
-        let (id, failures, now) = (id.clone(), queue.failures.clone(), self.run.engine.clock.now());
-        let stored = self.run.engine.store.write(move |tx| {
-            // A record that was removed meanwhile is not stored.
-            if let Some(etag) = tx.versions(object, std::slice::from_ref(&id))?.remove(&id) {
-                let mut failures = lock(&failures);
-                failures.failed(&id, etag, requests, now);
-                tx.set_state(&StateKey::DetailFailures(object), &*failures)?;
-            }
-            Ok(())
-        });
-        Ok(stored.await?)
+        let (id, steady) = (id.clone(), self.run.gate().steady_time());
+        let paid_at = {
+            let mut failures = lock(&queue.failures);
+            failures.failed(requests, steady);
+            failures.paid_at
+        };
+        let noted = move |tx: &MirrorTx<'_>| tx.knowledge().detail_failed(object, &id, requests, (steady, paid_at));
+        Ok(self.run.engine.store.write(noted).await?)
     }
 
     async fn store_detail(
@@ -354,7 +335,7 @@ impl Details<'_> {
         let layout = self.run.engine.store.layout();
         let record = decoded(object, id, answer, &layout).asking("understand a detail of", object.resource())?;
         let (its_id, answer, version) = (id.clone(), answer.clone(), layout.version);
-        let (meter, failures, part) = (self.run.engine.meter.clone(), queue.failures.clone(), queue.part);
+        let (meter, part) = (self.run.engine.meter.clone(), queue.part);
         let stored = self.run.engine.store.write(move |tx| {
             let decode = |layout: &Layout| decoded(object, &its_id, &answer, layout).ok();
             let record = tx.with_current_layout(record, version, decode)?;
@@ -364,18 +345,14 @@ impl Details<'_> {
                 DetailPart::List => tx.records().apply_detail_as_list(object, &record, &answer.asked, phase)?,
             };
             if list != Applied::Older {
-                omitted_values::was_read(tx, object, &its_id)?;
+                tx.knowledge().was_read(object, &its_id)?;
             }
             let mut noted = ApplyReport::default();
             noted.record(&record, list);
             noted.tally.warnings = kept;
             noted.tally.details = u64::from(list != Applied::Older);
-            noted.unknown_keys = unknown_keys::note(tx, object, std::slice::from_ref(&record))?;
+            noted.unknown_keys = tx.knowledge().mark_unknown_keys(object, &record.unknown_keys)?;
             meter.enter(tx)?;
-            let mut failures = lock(&failures);
-            if list != Applied::Older && failures.succeeded(&its_id) {
-                tx.set_state(&StateKey::DetailFailures(object), &*failures)?;
-            }
             Ok(noted)
         });
         let noted = stored.await?;

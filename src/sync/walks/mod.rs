@@ -23,7 +23,6 @@ pub(super) mod pages;
 mod range;
 mod slice_cuts;
 pub mod sweep;
-pub(super) mod unknown_keys;
-mod unreadable;
+pub(super) mod unreadable;
 pub mod walk;
 mod walk_start;

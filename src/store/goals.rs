@@ -1,0 +1,381 @@
+//! `goals`: what the mirror is said to have, as of when, and what is to be read next.
+//!
+//! A claim is a query over these rows. A row is written with the answer that proves it, and deleted as soon as something
+//! contradicts it: what has no row is not known. So a row that is lost costs requests, and says nothing wrong.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::model::catalogue::Object;
+use crate::model::custom::{CustomField, Layout};
+use crate::model::ids::RecordId;
+use crate::model::instant::Instant;
+use crate::model::ru::Ru;
+use crate::store::custom::changes::FieldToBackFill;
+use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
+use crate::store::tx::KnowledgeTx;
+
+const DOING: &str = "read or write what is complete";
+
+/// What may be said of an object or a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// All changes are here.
+    Changes(Object),
+    /// All changes are here once the counts that their walk owes are made.
+    UncountedChanges(Object),
+    /// A sweep has read every record.
+    Sweep(Object),
+    /// The definitions were read.
+    Definitions,
+    /// The team members were read.
+    Team,
+    /// The first copy is complete, and what is derived from it is built.
+    Copied(Object),
+    /// A person or the schedule wants a sweep.
+    AskedSweep(Object),
+    /// Only a sweep can fill a column.
+    WantedSweep(Object),
+    /// Rows may still be of the workspace before an accepted one.
+    FormerRows(Object),
+    /// Standard fields that were excluded are mirrored again, and the sweep that reads them has not ended.
+    UnreadFields(Object),
+}
+
+impl Goal {
+    fn row(self) -> [&'static str; 2] {
+        let (object, kind) = match self {
+            Goal::Changes(object) => (object, "changes"),
+            Goal::UncountedChanges(object) => (object, "uncounted changes"),
+            Goal::Sweep(object) => (object, "sweep"),
+            Goal::Definitions => return ["custom-fields", "list"],
+            Goal::Team => return ["team-members", "list"],
+            Goal::Copied(object) => (object, "copied"),
+            Goal::AskedSweep(object) => (object, "asked sweep"),
+            Goal::WantedSweep(object) => (object, "wanted sweep"),
+            Goal::FormerRows(object) => (object, "former rows"),
+            Goal::UnreadFields(object) => (object, UNREAD_FIELDS),
+        };
+        [object.as_str(), kind]
+    }
+}
+
+const UNREAD_FIELDS: &str = "unread fields";
+
+/// When something was last read completely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastRead {
+    /// Our clock when the read started; [`Instant::EPOCH`] if that clock was wrong.
+    pub began: Instant,
+    /// Our clock when it finished.
+    pub finished: Instant,
+    /// The ledger's steady clock when it started, where that matters: our clock may be set meanwhile.
+    pub steady: Option<Instant>,
+    /// What the read has cost, where the next one depends on that.
+    pub cost: Option<Ru>,
+}
+
+impl LastRead {
+    /// A read of which only the time matters.
+    pub const fn between(began: Instant, finished: Instant) -> LastRead {
+        LastRead { began, finished, steady: None, cost: None }
+    }
+}
+
+/// A comparison with the service that left no difference open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completeness {
+    /// Our clock when it started.
+    pub as_of: Instant,
+    /// Whether every record was compared, or ranges were counted.
+    pub by_record: bool,
+}
+
+fn instant(text: Option<String>) -> Option<Instant> {
+    text.and_then(|text| text.parse().ok())
+}
+
+/// Whether there is such a row.
+pub(in crate::store) fn is_set(conn: &Connection, goal: Goal) -> Result<bool, StoreError> {
+    conn.prepare_cached("SELECT EXISTS (SELECT 1 FROM goals WHERE object = ?1 AND kind = ?2)")
+        .and_then(|mut stmt| stmt.query_row(goal.row(), |row| row.get(0)))
+        .doing(DOING)
+}
+
+/// The definitions of custom fields of an object whose columns hold every value.
+pub(in crate::store) fn filled_fields(conn: &Connection, object: Object) -> Result<BTreeSet<RecordId>, StoreError> {
+    fields(conn, object, "filled")
+}
+
+fn fields(conn: &Connection, object: Object, kind: &str) -> Result<BTreeSet<RecordId>, StoreError> {
+    let mut stmt = conn.prepare_cached("SELECT definition FROM goals WHERE object = ?1 AND kind = ?2").doing(DOING)?;
+    stmt.query_map([object.as_str(), kind], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
+        .and_then(Iterator::collect)
+        .doing(DOING)
+}
+
+/// The condition, as SQL, that the column of a custom field does not hold every value; its definition is an SQL expression.
+pub(in crate::store) fn is_unfilled(object: Object, definition: &str) -> String {
+    format!(
+        "NOT EXISTS (SELECT 1 FROM goals WHERE object = '{object}' AND kind = 'filled' AND definition = {definition})"
+    )
+}
+
+/// The condition, as SQL, that standard fields of an object are not read.
+pub(in crate::store) fn has_unread_fields(object: Object) -> String {
+    format!("EXISTS (SELECT 1 FROM goals WHERE object = '{object}' AND kind = '{UNREAD_FIELDS}')")
+}
+
+impl ReadTx<'_> {
+    /// Whether something is said at all.
+    pub fn is_set(&self, goal: Goal) -> Result<bool, StoreError> {
+        is_set(&self.conn, goal)
+    }
+
+    /// When something was last read; a row that cannot be parsed is none.
+    pub fn last_read(&self, goal: Goal) -> Result<Option<LastRead>, StoreError> {
+        type Row = (Option<String>, Option<String>, Option<String>, Option<i64>);
+        let found: Option<Row> = self
+            .conn
+            .prepare_cached("SELECT since, finished, steady, cost FROM goals WHERE object = ?1 AND kind = ?2")
+            .and_then(|mut stmt| {
+                stmt.query_row(goal.row(), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).optional()
+            })
+            .doing(DOING)?;
+        Ok(found.and_then(|(began, finished, steady, cost)| {
+            let cost = cost.map(|cost| Ru::new(cost.unsigned_abs()));
+            Some(LastRead { began: instant(began)?, finished: instant(finished)?, steady: instant(steady), cost })
+        }))
+    }
+
+    /// The last comparison of an object with the service that left no difference open.
+    pub fn complete(&self, object: Object) -> Result<Option<Completeness>, StoreError> {
+        let found: Option<(Option<String>, bool)> = self
+            .conn
+            .prepare_cached(
+                "SELECT since, kind = 'compared' FROM goals WHERE object = ?1 AND kind IN ('compared', 'counted')
+                 ORDER BY since DESC, kind LIMIT 1",
+            )
+            .and_then(|mut stmt| stmt.query_row([object.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+            .doing(DOING)?;
+        Ok(found.and_then(|(since, by_record)| Some(Completeness { as_of: instant(since)?, by_record })))
+    }
+
+    /// The differences that the last comparison of an object left open.
+    pub fn open_differences(&self, object: Object) -> Result<u64, StoreError> {
+        let open: i64 = self
+            .conn
+            .query_row(
+                "SELECT coalesce(max(open), 0) FROM goals WHERE object = ?1 AND kind = 'differing'",
+                [object.as_str()],
+                |row| row.get(0),
+            )
+            .doing(DOING)?;
+        Ok(open.unsigned_abs())
+    }
+
+    /// The custom fields of a layout whose columns are not complete.
+    pub fn unfilled(&self, layout: &Layout, object: Object) -> Result<Vec<CustomField>, StoreError> {
+        let filled = fields(&self.conn, object, "filled")?;
+        Ok(layout.of(object).fields().iter().filter(|field| !filled.contains(&field.definition)).cloned().collect())
+    }
+
+    /// The slots and fields whose columns have values of an earlier time and are not complete, as far as lists contain
+    /// them.
+    pub fn restored(&self, layout: &Layout, object: Object) -> Result<Vec<(usize, CustomField)>, StoreError> {
+        let (filled, made) = (fields(&self.conn, object, "filled")?, fields(&self.conn, object, "made")?);
+        let is_restored = |field: &CustomField| {
+            !filled.contains(&field.definition) && !made.contains(&field.definition) && !field.data_type.detail_only()
+        };
+        let fields = layout.of(object).fields().iter().enumerate();
+        Ok(fields.filter(|(_, field)| is_restored(field)).map(|(slot, field)| (slot, field.clone())).collect())
+    }
+
+    /// Whether a column was made empty and has been filled from answers alone since.
+    pub fn was_made(&self, object: Object, definition: &RecordId) -> Result<bool, StoreError> {
+        Ok(fields(&self.conn, object, "made")?.contains(definition))
+    }
+
+    /// The fields whose columns the sweep in progress completes: those that were not complete when it began.
+    pub fn being_filled(&self, object: Object) -> Result<BTreeSet<RecordId>, StoreError> {
+        fields(&self.conn, object, "filling")
+    }
+}
+
+impl KnowledgeTx<'_> {
+    /// Says that something was read completely.
+    pub fn reach(&self, goal: Goal, read: LastRead) -> Result<(), StoreError> {
+        let [object, kind] = goal.row();
+        let times = [Some(read.began), Some(read.finished), read.steady].map(|at| at.map(|at| at.to_string()));
+        let cost = read.cost.map(|cost| cost.get().cast_signed());
+        self.execute_on_goals(
+            "INSERT OR REPLACE INTO goals (object, kind, since, finished, steady, cost) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![object, kind, times[0], times[1], times[2], cost],
+        )
+    }
+
+    /// Says something that has no time.
+    pub fn set(&self, goal: Goal) -> Result<(), StoreError> {
+        self.execute_on_goals("INSERT OR IGNORE INTO goals (object, kind) VALUES (?1, ?2)", goal.row())
+    }
+
+    /// Says something no longer.
+    pub fn unset(&self, goal: Goal) -> Result<(), StoreError> {
+        self.execute_on_goals("DELETE FROM goals WHERE object = ?1 AND kind = ?2", goal.row())
+    }
+
+    /// What was said of one is said of the other.
+    pub fn replace(&self, goal: Goal, by: Goal) -> Result<(), StoreError> {
+        let ([object, kind], [_, new]) = (goal.row(), by.row());
+        self.execute_on_goals(
+            "UPDATE OR REPLACE goals SET kind = ?3 WHERE object = ?1 AND kind = ?2",
+            [object, kind, new],
+        )
+    }
+
+    /// Says what a comparison with the service has found.
+    pub fn compared(
+        &self,
+        object: Object,
+        complete: Completeness,
+        open: u64,
+    ) -> Result<(), StoreError> {
+        self.execute_on_goals("DELETE FROM goals WHERE object = ?1 AND kind = 'differing'", [object.as_str()])?;
+        let kind = match (open, complete.by_record) {
+            (0, true) => "compared",
+            (0, false) => "counted",
+            _ => "differing",
+        };
+        self.execute_on_goals(
+            "INSERT OR REPLACE INTO goals (object, kind, since, open) VALUES (?1, ?2, ?3, ?4)",
+            params![object.as_str(), kind, complete.as_of.to_string(), open.cast_signed()],
+        )
+    }
+
+    /// Dates everything that is said earlier, after the clock was set back by so much: what was read while it was ahead is
+    /// older than it says. What was read before that becomes too old, which is true as well.
+    pub fn date_claims_back(&self, by: Duration) -> Result<(), StoreError> {
+        type Row = (String, String, Option<String>, Option<String>);
+        let rows: Vec<Row> = {
+            let mut stmt = self
+                .tx
+                .conn
+                .prepare("SELECT object, kind, since, finished FROM goals WHERE since > ?1")
+                .doing(DOING)?;
+            stmt.query_map([Instant::EPOCH.to_string()], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })
+            .and_then(Iterator::collect)
+            .doing(DOING)?
+        };
+        for (object, kind, since, finished) in rows {
+            let [since, finished] = [since, finished].map(|at| instant(at).map(|at| at.minus(by).to_string()));
+            self.execute_on_goals(
+                "UPDATE goals SET since = ?3, finished = ?4 WHERE object = ?1 AND kind = ?2",
+                params![object, kind, since, finished],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Withdraws what is said as of a time after `now`: the clock that dated it was ahead, so it would become a wrong claim
+    /// as time passes. The object stays copied; nobody knows when it was.
+    pub fn withdraw_future_claims(&self, now: Instant) -> Result<(), StoreError> {
+        self.execute_on_goals(
+            "DELETE FROM goals WHERE kind IN ('changes', 'uncounted changes', 'counted', 'compared') AND since > ?1",
+            [now.to_string()],
+        )?;
+        self.execute_on_goals(
+            "UPDATE goals SET since = ?2, finished = ?2 WHERE kind = 'sweep' AND since > ?1",
+            [now.to_string(), Instant::EPOCH.to_string()],
+        )
+    }
+
+    /// Forgets what is said of a workspace. What the file has, and which columns were filled, stays.
+    pub fn forget_goals_of_workspace(&self) -> Result<(), StoreError> {
+        self.execute_on_goals(
+            &format!("DELETE FROM goals WHERE kind NOT IN ('copied', 'filled', 'made', '{UNREAD_FIELDS}')"),
+            [],
+        )
+    }
+
+    /// Says that nothing is known of fields of an object that were excluded: only a sweep shows them.
+    pub fn forget_fields(&self, object: Object) -> Result<(), StoreError> {
+        self.execute_on_goals(
+            "DELETE FROM goals WHERE object = ?1
+             AND kind IN ('counted', 'compared', 'differing', 'filled', 'made', 'filling')",
+            [object.as_str()],
+        )?;
+        if self.tx.is_empty(object)? {
+            return Ok(());
+        }
+        self.set(Goal::UnreadFields(object))?;
+        self.set(Goal::WantedSweep(object))
+    }
+
+    /// Notes what a reading of the definitions left to fill. A table without rows has nothing that could be missing: its
+    /// first copy brings the values with it. A sweep in progress has pages behind it that were read without them.
+    pub fn fill_again(&self, object: Object, columns: &[FieldToBackFill]) -> Result<(), StoreError> {
+        if self.tx.is_empty(object)? {
+            return self.mark_first_copy(object);
+        }
+        for column in columns {
+            self.forget_column(object, &column.definition)?;
+            if column.is_new {
+                self.add_column(object, "made", &column.definition)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that a first copy begins: it brings the values of every column that there is.
+    pub fn mark_first_copy(&self, object: Object) -> Result<(), StoreError> {
+        self.execute_on_goals(
+            &format!("DELETE FROM goals WHERE object = ?1 AND kind IN ('filled', 'made', '{UNREAD_FIELDS}')"),
+            [object.as_str()],
+        )?;
+        let layout = self.tx.layout();
+        layout.of(object).fields().iter().try_for_each(|field| self.add_column(object, "filled", &field.definition))
+    }
+
+    /// Notes that a column is complete.
+    pub fn mark_column_filled(&self, object: Object, definition: &RecordId) -> Result<(), StoreError> {
+        self.forget_column(object, definition)?;
+        self.add_column(object, "filled", definition)
+    }
+
+    /// Notes which columns a sweep that begins completes; none if it is discarded.
+    pub fn begin_filling(&self, object: Object, columns: &[CustomField]) -> Result<(), StoreError> {
+        self.execute_on_goals("DELETE FROM goals WHERE object = ?1 AND kind = 'filling'", [object.as_str()])?;
+        columns.iter().try_for_each(|field| self.add_column(object, "filling", &field.definition))
+    }
+
+    /// Notes that a sweep has ended, which completes its columns and those of all standard fields.
+    pub fn end_filling(&self, object: Object) -> Result<(), StoreError> {
+        self.unset(Goal::UnreadFields(object))?;
+        let completed = self.tx.being_filled(object)?;
+        completed.iter().try_for_each(|definition| self.mark_column_filled(object, definition))
+    }
+
+    fn add_column(&self, object: Object, kind: &str, definition: &RecordId) -> Result<(), StoreError> {
+        self.execute_on_goals(
+            "INSERT OR IGNORE INTO goals (object, kind, definition) VALUES (?1, ?2, ?3)",
+            [object.as_str(), kind, definition.as_str()],
+        )
+    }
+
+    fn forget_column(&self, object: Object, definition: &RecordId) -> Result<(), StoreError> {
+        self.execute_on_goals(
+            "DELETE FROM goals WHERE object = ?1 AND kind IN ('filled', 'made', 'filling') AND definition = ?2",
+            [object.as_str(), definition.as_str()],
+        )
+    }
+
+    fn execute_on_goals(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
+        self.tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! Rows of `doubts` about what only a request shows: records that a list says too little about, details that could not be
+//! read, and custom keys without a definition.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, params};
+
+use crate::model::catalogue::Object;
+use crate::model::ids::FieldKey;
+use crate::model::ids::RecordId;
+use crate::model::instant::Instant;
+use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
+use crate::store::records::doubts::{json, time};
+use crate::store::tx::KnowledgeTx;
+
+const DOING: &str = "read or write what is not read yet";
+
+/// How long a record waits after the first failure of its detail, for each request that was made.
+const WAIT_PER_REQUEST: Duration = Duration::from_secs(12 * 60);
+/// The longest wait. A longer one was stored by a clock that was lost.
+const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
+const HOUR: Duration = Duration::from_secs(3600);
+/// The maximum number of keys without a definition per object; beyond that, keys cause no reading.
+const MAX_KEYS: u32 = 1_000;
+
+/// How long a record waits after so many requests that failed, and so many failures before.
+fn wait_after(requests: u32, failures: u32) -> Duration {
+    // Two attempts with three requests each would exceed five in an hour.
+    let first = if requests > 2 { HOUR } else { WAIT_PER_REQUEST.saturating_mul(requests.max(1)) };
+    first.saturating_mul(1 << failures.min(10)).min(MAX_WAIT)
+}
+
+impl ReadTx<'_> {
+    /// The records to be read by id because a list omitted a value that is stored here.
+    pub fn omitted_records(&self, object: Object) -> Result<Vec<RecordId>, StoreError> {
+        self.record_ids("SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'omitted'", &[&object.as_str()])
+    }
+
+    /// The records whose detail could not be read in their present version, and is not requested again yet.
+    pub fn waiting_details(&self, object: Object, steady: Instant) -> Result<HashSet<RecordId>, StoreError> {
+        let sql = format!(
+            "SELECT record_id FROM doubts AS d JOIN {} AS r ON r.id = d.record_id AND r.etag IS d.etag
+             WHERE d.object_type = ?1 AND why = 'failed' AND not_before > ?2 AND not_before <= ?3",
+            object.table()
+        );
+        let (now, latest) = (steady.to_string(), steady.plus(MAX_WAIT).to_string());
+        Ok(self.record_ids(&sql, &[&object.as_str(), &now, &latest])?.into_iter().collect())
+    }
+
+    /// Until when the share for details that fail has paid for those that did.
+    pub fn failed_details_paid_at(&self, object: Object) -> Result<Option<Instant>, StoreError> {
+        let paid_at: Option<Option<String>> = self
+            .conn
+            .query_row(
+                "SELECT not_before FROM doubts WHERE object_type = ?1 AND record_id = '' AND why = 'failed'",
+                [object.as_str()],
+                |row| row.get(0),
+            )
+            .optional()
+            .doing(DOING)?;
+        Ok(time(paid_at.flatten()))
+    }
+
+    fn record_ids(&self, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<RecordId>, StoreError> {
+        let mut stmt = self.conn.prepare_cached(sql).doing(DOING)?;
+        stmt.query_map(values, |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
+            .and_then(Iterator::collect)
+            .doing(DOING)
+    }
+}
+
+impl KnowledgeTx<'_> {
+    /// Notes that these records are to be read by id.
+    pub fn mark_unread(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
+        self.execute(
+            "INSERT OR IGNORE INTO doubts (object_type, record_id, why) SELECT ?1, value, 'omitted' FROM json_each(?2)",
+            params![object.as_str(), json(ids)],
+        )
+    }
+
+    /// Forgets records to be read by id that were removed meanwhile.
+    pub fn forget_removed_unread(&self, object: Object) -> Result<(), StoreError> {
+        let table = object.table();
+        let is_removed = format!("object_type = ?1 AND why = 'omitted' AND record_id NOT IN (SELECT id FROM {table})");
+        self.delete_doubts(&is_removed, [object.as_str()])
+    }
+
+    /// Notes that a record's detail was read.
+    pub fn was_read(&self, object: Object, id: &RecordId) -> Result<(), StoreError> {
+        let of_record = "object_type = ?1 AND record_id = ?2 AND why IN ('omitted', 'failed')";
+        self.delete_doubts(of_record, [object.as_str(), id.as_str()])
+    }
+
+    /// Notes that the detail of a record could not be read with so many requests: it waits longer each time until the
+    /// record changes. A record that was removed meanwhile is not noted.
+    pub fn detail_failed(
+        &self,
+        object: Object,
+        id: &RecordId,
+        requests: u32,
+        (steady, paid_at): (Instant, Instant),
+    ) -> Result<(), StoreError> {
+        let Some(etag) = self.tx.versions(object, std::slice::from_ref(id))?.remove(id) else { return Ok(()) };
+        let etag = etag.as_ref().map(|etag| etag.as_str());
+        let before: Option<(Option<String>, u32)> = self
+            .tx
+            .conn
+            .prepare_cached(
+                "SELECT etag, tries FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'failed'",
+            )
+            .and_then(|mut stmt| {
+                stmt.query_row([object.as_str(), id.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+            })
+            .doing(DOING)?;
+        let failures = before.filter(|(of, _)| of.as_deref() == etag).map_or(0, |(_, failures)| failures);
+        let not_before = steady.plus(wait_after(requests, failures));
+        let row = "INSERT OR REPLACE INTO doubts (object_type, record_id, why, etag, tries, not_before)
+                   VALUES (?1, ?2, 'failed', ?3, ?4, ?5)";
+        let failures = failures.saturating_add(1);
+        self.execute(row, params![object.as_str(), id.as_str(), etag, failures, not_before.to_string()])?;
+        self.execute(row, params![object.as_str(), "", None::<&str>, 0, paid_at.to_string()])
+    }
+
+    /// Notes custom keys without a definition. Returns whether the definitions were not read since one of them was seen.
+    pub fn mark_unknown_keys<'k>(
+        &self,
+        object: Object,
+        keys: impl IntoIterator<Item = &'k FieldKey>,
+    ) -> Result<bool, StoreError> {
+        let mut is_new = false;
+        for key in keys {
+            self.execute(
+                &format!(
+                    "INSERT OR IGNORE INTO doubts (object_type, record_id, why) SELECT ?1, ?2, 'unknown key'
+                     WHERE (SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = 'unknown key') < {MAX_KEYS}"
+                ),
+                [object.as_str(), key.as_str()],
+            )?;
+            let sql = "SELECT EXISTS (SELECT 1 FROM doubts
+                       WHERE object_type = ?1 AND record_id = ?2 AND why = 'unknown key' AND tries = 0)";
+            let mut stmt = self.tx.conn.prepare_cached(sql).doing(DOING)?;
+            is_new |= stmt.query_row([object.as_str(), key.as_str()], |row| row.get::<_, bool>(0)).doing(DOING)?;
+        }
+        Ok(is_new)
+    }
+
+    /// Notes that the definitions were read: for the keys seen so far, reading them again would be useless. Later definitions
+    /// are found by the regular reading.
+    pub fn definitions_were_read(&self) -> Result<(), StoreError> {
+        self.execute("UPDATE doubts SET tries = 1 WHERE why = 'unknown key'", [])
+    }
+
+    fn execute(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
+        self.tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_detail_waits_longer_each_time() {
+        let minutes = |requests| (0..9).map(move |failures| wait_after(requests, failures).as_secs() / 60);
+        assert_eq!(minutes(1).collect::<Vec<_>>(), [12, 24, 48, 96, 192, 384, 768, 1440, 1440]);
+        assert_eq!(minutes(2).next(), Some(24));
+        for requests in [3, 5] {
+            assert_eq!(minutes(requests).take(2).collect::<Vec<_>>(), [60, 120]);
+        }
+    }
+}
