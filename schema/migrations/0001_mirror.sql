@@ -263,13 +263,27 @@ CREATE TABLE state (
 CREATE TABLE doubts (
     object_type TEXT NOT NULL,
     record_id TEXT NOT NULL,
-    why TEXT NOT NULL, -- missed, older, gone; omitted, failed; of a key: unknown key; of a list that is read whole: unlisted, gone
+    why TEXT NOT NULL, -- missed, older, gone, returned; omitted, failed, lacks …; of a field: lacked …; of a key: unknown key; of a
+    -- list that is read whole: unlisted, gone
     etag TEXT, -- the version that was seen
     version TEXT, -- its `updatedAt`
     tries INTEGER NOT NULL DEFAULT 0, -- lookups so far
     first_seen TEXT, -- the first moment of the same answer; this and the next one by the ledger's steady clock
     not_before TEXT, -- when the next lookup is due
     PRIMARY KEY (object_type, record_id, why)
+) STRICT, WITHOUT ROWID;
+
+-- What is said to be here, as of when, and what is to be read next. Not for queries: its form may change.
+CREATE TABLE goals (
+    object TEXT NOT NULL, -- contact or company; team-members, custom-fields
+    kind TEXT NOT NULL,
+    definition TEXT NOT NULL DEFAULT '', -- of a custom field, for what is said of a column
+    since TEXT, -- the clock when the read began
+    finished TEXT, -- the clock when it ended
+    steady TEXT, -- the ledger's steady clock when it began
+    cost INTEGER, -- in RU
+    open INTEGER NOT NULL DEFAULT 0, -- differences that a comparison left
+    PRIMARY KEY (object, kind, definition)
 ) STRICT, WITHOUT ROWID;
 
 -- Columns of records that the last answer should have shown and did not: what the service has for them is unknown. Not for

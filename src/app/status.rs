@@ -17,10 +17,10 @@ use crate::model::{ClockReading, Object, Resource};
 use crate::store::outbox_report::{self, EditCounts};
 use crate::store::publishing::queue::{self, PublishLag};
 use crate::store::report::{self, Failing, OddityLine, RecordedRun};
-use crate::store::{BrokenObject, ReadTx, Reader, StateKey, StoreError, lock, people_report, record};
+use crate::store::{BrokenObject, Goal, LastRead, ReadTx, Reader, StateKey, StoreError, lock, people_report, record};
 use crate::sync::MissingScope;
 use crate::sync::budget_meter::{self, HOLD, LEDGER};
-use crate::sync::checkpoints::{Completeness, Evidence, Identity, LastRead, MissingScopes, RefusedRemovals, Sweep};
+use crate::sync::checkpoints::{Identity, MissingScopes, RefusedRemovals, Sweep};
 use crate::sync::checks::undecided_removals::undecided;
 use crate::sync::progress::{self, ObjectProgress};
 use crate::sync::walks::closing_counts;
@@ -384,11 +384,11 @@ fn objects(tx: &ReadTx<'_>) -> Result<Vec<ObjectStatus>, StoreError> {
     for object in Object::ALL {
         objects.push(records(tx, object)?);
     }
-    for (object, rows, entry) in [
-        (Resource::TeamMembers, report::team_members(tx)?, LastRead::TEAM),
-        (Resource::CustomFields, report::custom_fields(tx)?, LastRead::DEFINITIONS),
+    for (object, rows, goal) in [
+        (Resource::TeamMembers, report::team_members(tx)?, Goal::Team),
+        (Resource::CustomFields, report::custom_fields(tx)?, Goal::Definitions),
     ] {
-        let fresh: Option<LastRead> = tx.state(&entry)?;
+        let fresh = tx.goals().last_read(goal)?;
         objects.push(ObjectStatus {
             object,
             rows,
@@ -410,26 +410,12 @@ fn objects(tx: &ReadTx<'_>) -> Result<Vec<ObjectStatus>, StoreError> {
 
 fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> {
     let holds = report::holds(tx, object)?;
-    let swept: Option<LastRead> = tx.state(&LastRead::sweep(object))?;
-    let caught_up: Option<LastRead> = tx.state(&LastRead::changes(object))?;
+    let (swept, caught_up) = (tx.goals().last_read(Goal::Sweep(object))?, tx.goals().last_read(Goal::Changes(object))?);
     let sweep: Option<Sweep> = tx.state(&Sweep::entry(object))?;
     let outage: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
-    let evidence: Option<Evidence> = tx.state(&Evidence::entry(object))?;
-    // The newest evidence counts: a sweep compares every record too.
-    let complete = evidence
-        .and_then(|evidence| evidence.last_complete())
-        .into_iter()
-        .chain(
-            evidence
-                .is_none()
-                .then_some(swept)
-                .flatten()
-                .map(|fresh| Completeness { as_of: fresh.began, by_record: true }),
-        )
-        .max_by_key(|known| known.as_of);
     // A sweep of several pages is not relied on before it was counted.
     let is_counted = !closing_counts::is_sweep_uncounted(tx, object)?;
-    let complete = complete.filter(|_| is_counted);
+    let complete = tx.goals().complete(object)?.filter(|_| is_counted);
     let known = |fresh: Option<LastRead>| fresh.map(|fresh| fresh.began).filter(|began| *began > Instant::EPOCH);
     let changes_as_of = known(caught_up).max(known(swept.filter(|_| is_counted)));
     Ok(ObjectStatus {
@@ -442,7 +428,7 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
         changes_as_of,
         complete_as_of: complete.map(|known| known.as_of),
         complete_by: complete.map(|known| if known.by_record { "records" } else { "count" }),
-        differences: evidence.map_or(0, |known| known.open),
+        differences: tx.goals().open_differences(object)?,
         sweep: sweep.map(|sweep| SweepStatus { began: sweep.began, rows: sweep.rows, first_copy: swept.is_none() }),
         outage: outage.map(|outage| RefusedRemovalsStatus {
             going: outage.going,

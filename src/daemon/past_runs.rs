@@ -7,9 +7,9 @@ use super::state_machine::PastRuns;
 use super::timetable::ScheduleKind;
 use crate::budget::{ActiveHours, Ledger};
 use crate::model::{Instant, Object, Ru};
-use crate::store::{ReadTx, Reader, StoreError, report};
+use crate::store::{Goal, ReadTx, Reader, StoreError, report};
 use crate::sync::budget_meter::LEDGER;
-use crate::sync::checkpoints::{LastRead, Sweep};
+use crate::sync::checkpoints::Sweep;
 
 /// Reads the past runs. A kind that has never run is due by its schedule, changes at once.
 pub(super) fn read(path: &Path, now: Instant) -> Result<PastRuns, StoreError> {
@@ -19,8 +19,7 @@ pub(super) fn read(path: &Path, now: Instant) -> Result<PastRuns, StoreError> {
     let mut swept = begun("resync")?;
     let mut under_way = false;
     for object in Object::ALL {
-        let fresh: Option<LastRead> = moment.state(&LastRead::sweep(object))?;
-        swept = swept.max(fresh.map(|fresh| fresh.finished));
+        swept = swept.max(moment.goals().last_read(Goal::Sweep(object))?.map(|fresh| fresh.finished));
         let sweep: Option<Sweep> = moment.state(&Sweep::entry(object))?;
         under_way |= sweep.is_some();
     }
@@ -61,7 +60,7 @@ fn polled(moment: &ReadTx<'_>) -> Result<Ru, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Store;
+    use crate::store::{LastRead, Store};
 
     #[tokio::test]
     async fn jobs_missed_while_stopped_are_due_and_a_first_copy_counts_as_a_sweep() {
@@ -79,7 +78,7 @@ mod tests {
         store
             .write(move |tx| {
                 let fresh = LastRead::between(copied, copied);
-                tx.set_state(&LastRead::sweep(Object::Contact), &fresh)?;
+                tx.claims().reach(Goal::Sweep(Object::Contact), fresh)?;
                 tx.begin_run("sync", "manual", synced)
             })
             .await

@@ -15,8 +15,8 @@ use crate::model::instant::Instant;
 use crate::model::ru::Ru;
 use crate::store::custom::changes::FieldToBackFill;
 use crate::store::error::{Doing, StoreError};
-use crate::store::reader::ReadTx;
-use crate::store::tx::KnowledgeTx;
+use crate::store::reader::{ReadTx, stored_time};
+use crate::store::tx::ClaimsTx;
 
 const DOING: &str = "read or write what is complete";
 
@@ -94,10 +94,6 @@ pub struct Completeness {
     pub by_record: bool,
 }
 
-fn instant(text: Option<String>) -> Option<Instant> {
-    text.and_then(|text| text.parse().ok())
-}
-
 /// Whether there is such a row.
 pub(in crate::store) fn is_set(conn: &Connection, goal: Goal) -> Result<bool, StoreError> {
     conn.prepare_cached("SELECT EXISTS (SELECT 1 FROM goals WHERE object = ?1 AND kind = ?2)")
@@ -129,16 +125,30 @@ pub(in crate::store) fn has_unread_fields(object: Object) -> String {
     format!("EXISTS (SELECT 1 FROM goals WHERE object = '{object}' AND kind = '{UNREAD_FIELDS}')")
 }
 
+/// What is said, to be read: see [`ReadTx::goals`].
+#[derive(Clone, Copy, Debug)]
+pub struct Goals<'t> {
+    tx: &'t ReadTx<'t>,
+}
+
 impl ReadTx<'_> {
+    /// What is said to be here.
+    pub const fn goals(&self) -> Goals<'_> {
+        Goals { tx: self }
+    }
+}
+
+impl Goals<'_> {
     /// Whether something is said at all.
     pub fn is_set(&self, goal: Goal) -> Result<bool, StoreError> {
-        is_set(&self.conn, goal)
+        is_set(&self.tx.conn, goal)
     }
 
     /// When something was last read; a row that cannot be parsed is none.
     pub fn last_read(&self, goal: Goal) -> Result<Option<LastRead>, StoreError> {
         type Row = (Option<String>, Option<String>, Option<String>, Option<i64>);
         let found: Option<Row> = self
+            .tx
             .conn
             .prepare_cached("SELECT since, finished, steady, cost FROM goals WHERE object = ?1 AND kind = ?2")
             .and_then(|mut stmt| {
@@ -147,13 +157,19 @@ impl ReadTx<'_> {
             .doing(DOING)?;
         Ok(found.and_then(|(began, finished, steady, cost)| {
             let cost = cost.map(|cost| Ru::new(cost.unsigned_abs()));
-            Some(LastRead { began: instant(began)?, finished: instant(finished)?, steady: instant(steady), cost })
+            Some(LastRead {
+                began: stored_time(began)?,
+                finished: stored_time(finished)?,
+                steady: stored_time(steady),
+                cost,
+            })
         }))
     }
 
     /// The last comparison of an object with the service that left no difference open.
     pub fn complete(&self, object: Object) -> Result<Option<Completeness>, StoreError> {
         let found: Option<(Option<String>, bool)> = self
+            .tx
             .conn
             .prepare_cached(
                 "SELECT since, kind = 'compared' FROM goals WHERE object = ?1 AND kind IN ('compared', 'counted')
@@ -161,12 +177,13 @@ impl ReadTx<'_> {
             )
             .and_then(|mut stmt| stmt.query_row([object.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional())
             .doing(DOING)?;
-        Ok(found.and_then(|(since, by_record)| Some(Completeness { as_of: instant(since)?, by_record })))
+        Ok(found.and_then(|(since, by_record)| Some(Completeness { as_of: stored_time(since)?, by_record })))
     }
 
     /// The differences that the last comparison of an object left open.
     pub fn open_differences(&self, object: Object) -> Result<u64, StoreError> {
         let open: i64 = self
+            .tx
             .conn
             .query_row(
                 "SELECT coalesce(max(open), 0) FROM goals WHERE object = ?1 AND kind = 'differing'",
@@ -179,14 +196,14 @@ impl ReadTx<'_> {
 
     /// The custom fields of a layout whose columns are not complete.
     pub fn unfilled(&self, layout: &Layout, object: Object) -> Result<Vec<CustomField>, StoreError> {
-        let filled = fields(&self.conn, object, "filled")?;
+        let filled = fields(&self.tx.conn, object, "filled")?;
         Ok(layout.of(object).fields().iter().filter(|field| !filled.contains(&field.definition)).cloned().collect())
     }
 
     /// The slots and fields whose columns have values of an earlier time and are not complete, as far as lists contain
     /// them.
     pub fn restored(&self, layout: &Layout, object: Object) -> Result<Vec<(usize, CustomField)>, StoreError> {
-        let (filled, made) = (fields(&self.conn, object, "filled")?, fields(&self.conn, object, "made")?);
+        let (filled, made) = (fields(&self.tx.conn, object, "filled")?, fields(&self.tx.conn, object, "made")?);
         let is_restored = |field: &CustomField| {
             !filled.contains(&field.definition) && !made.contains(&field.definition) && !field.data_type.detail_only()
         };
@@ -196,16 +213,16 @@ impl ReadTx<'_> {
 
     /// Whether a column was made empty and has been filled from answers alone since.
     pub fn was_made(&self, object: Object, definition: &RecordId) -> Result<bool, StoreError> {
-        Ok(fields(&self.conn, object, "made")?.contains(definition))
+        Ok(fields(&self.tx.conn, object, "made")?.contains(definition))
     }
 
     /// The fields whose columns the sweep in progress completes: those that were not complete when it began.
     pub fn being_filled(&self, object: Object) -> Result<BTreeSet<RecordId>, StoreError> {
-        fields(&self.conn, object, "filling")
+        fields(&self.tx.conn, object, "filling")
     }
 }
 
-impl KnowledgeTx<'_> {
+impl ClaimsTx<'_> {
     /// Says that something was read completely.
     pub fn reach(&self, goal: Goal, read: LastRead) -> Result<(), StoreError> {
         let [object, kind] = goal.row();
@@ -237,12 +254,7 @@ impl KnowledgeTx<'_> {
     }
 
     /// Says what a comparison with the service has found.
-    pub fn compared(
-        &self,
-        object: Object,
-        complete: Completeness,
-        open: u64,
-    ) -> Result<(), StoreError> {
+    pub fn compared(&self, object: Object, complete: Completeness, open: u64) -> Result<(), StoreError> {
         self.execute_on_goals("DELETE FROM goals WHERE object = ?1 AND kind = 'differing'", [object.as_str()])?;
         let kind = match (open, complete.by_record) {
             (0, true) => "compared",
@@ -265,14 +277,12 @@ impl KnowledgeTx<'_> {
                 .conn
                 .prepare("SELECT object, kind, since, finished FROM goals WHERE since > ?1")
                 .doing(DOING)?;
-            stmt.query_map([Instant::EPOCH.to_string()], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-            })
-            .and_then(Iterator::collect)
-            .doing(DOING)?
+            stmt.query_map([Instant::EPOCH.to_string()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+                .and_then(Iterator::collect)
+                .doing(DOING)?
         };
         for (object, kind, since, finished) in rows {
-            let [since, finished] = [since, finished].map(|at| instant(at).map(|at| at.minus(by).to_string()));
+            let [since, finished] = [since, finished].map(|at| stored_time(at).map(|at| at.minus(by).to_string()));
             self.execute_on_goals(
                 "UPDATE goals SET since = ?3, finished = ?4 WHERE object = ?1 AND kind = ?2",
                 params![object, kind, since, finished],
@@ -356,7 +366,7 @@ impl KnowledgeTx<'_> {
     /// Notes that a sweep has ended, which completes its columns and those of all standard fields.
     pub fn end_filling(&self, object: Object) -> Result<(), StoreError> {
         self.unset(Goal::UnreadFields(object))?;
-        let completed = self.tx.being_filled(object)?;
+        let completed = self.tx.goals().being_filled(object)?;
         completed.iter().try_for_each(|definition| self.mark_column_filled(object, definition))
     }
 

@@ -39,7 +39,7 @@ pub(in crate::store) const GUARDED_TABLES: [(&str, Option<Object>); 10] = [
 pub(in crate::store) const OUTBOX_TABLES: [&str; 3] = ["outbox", "outbox_events", "outbox_values"];
 
 /// The program's tables, except those of the search.
-pub(in crate::store) const PROGRAM_TABLES: [&str; 25] = [
+pub(in crate::store) const PROGRAM_TABLES: [&str; 26] = [
     "audits",
     "changed_records",
     "changes",
@@ -51,6 +51,7 @@ pub(in crate::store) const PROGRAM_TABLES: [&str; 25] = [
     "custom_field_options",
     "custom_multi_values",
     "doubts",
+    "goals",
     "filled_records",
     "mirror_columns",
     "outbox",

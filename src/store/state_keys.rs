@@ -9,7 +9,6 @@
 //! | `view_options` | the configured options of views and indexes | `store::derived` |
 //! | `view_files` | the views made from the directory of `database.views` | `store::user_objects` |
 //! | `searched:OBJECT` | the custom texts in the search index | `store::derived` |
-//! | `copied:OBJECT` | whether the first copy is complete | `store::derived` |
 //! | `held:OBJECT` | the number of records and current details | `store::records` |
 //! | `aged:OBJECT` | how far the details were examined for their age | `store::records` |
 //! | `history_marks` | positions of the history at some times, for retention | `store::records` |
@@ -22,20 +21,11 @@
 //! | `ledger`, `hold` | request units spent; the end of a hold | `sync::budget_meter` |
 //! | `changes:OBJECT` | watermark and checkpoint of the changes walk | `sync::walks` |
 //! | `sweep:OBJECT`, `slice:OBJECT:…` | a running sweep, and the checkpoint of each slice | `sync::walks` |
-//! | `asked_sweep:OBJECT` | a requested sweep that has not started | `sync::walks` |
-//! | `wanted_sweep:OBJECT` | whether only a sweep can fill a custom column | `sync::walks` |
-//! | `former:OBJECT` | whether rows may still be of the workspace before an accepted one | `sync::checks` |
-//! | `filled:OBJECT` | custom fields whose columns hold every value | `sync::walks` |
 //! | `fill:OBJECT:…` | checkpoints of the back-fill of a column | `sync::walks` |
-//! | `swept:OBJECT`, `caught_up:OBJECT`, `read:…` | the time of the last complete read | `sync::walks` |
 //! | `lists_under_way` | the pages of definitions or team members that an interrupted run has read | `sync::walks` |
-//! | `evidence:OBJECT` | the time until which the mirror is known to be complete | `sync::checks` |
 //! | `ties:OBJECT` | ranges of records that share both timestamps, and when they were last listed | `sync::checks` |
 //! | `check:OBJECT:COLUMN` | counts that a walk of several pages must still check | `sync::checks` |
 //! | `outage:OBJECT` | removals that wait for the user's decision | `sync::walks` |
-//! | `unrecognised` | when no known record was found with a new key or address | `sync::checks` |
-//! | `lacking:OBJECT` | active custom keys that details lacked, with the records | `store::records` |
-//! | `removals:OBJECT` | removals of the last day without acceptance | `store::records` |
 //! | `publish` | the progress of publishing | `store::publishing` |
 //! | `changed_records` | whether changed records are noted: once the mirror is published or followed | `store::publishing` |
 //! | `progress:OBJECT` | when the current run began to read a list or details, and the number of rows then | `sync` |
@@ -44,9 +34,8 @@
 //!
 //! # Invariants
 //! - **Entries are hints.** An unparseable entry counts as absent: a warning is logged, and the transaction that reads
-//!   it deletes it. So no stored value can make a verb fail. `lacking`, which alone knows which values are missing, becomes
-//!   `null` instead, and columns are filled again; of `former`, its presence counts.
-//! - The loss of an entry costs requests at most, never data, except a deletion of these two by hand.
+//!   it deletes it. So no stored value can make a verb fail.
+//! - The loss of an entry costs requests at most, never data.
 
 use std::fmt;
 
@@ -120,35 +109,22 @@ state_keys! {
         ServiceTime => "service_time",
         Ledger => "ledger",
         Hold => "hold",
-        DefinitionsRead => "read:custom-fields",
-        TeamRead => "read:team-members",
         ListsUnderWay => "lists_under_way",
         PublishProgress => "publish",
         ChangedRecords => "changed_records",
-        Unrecognised => "unrecognised",
         PausedSince => "paused_since",
         Told => "told",
         StepFailures => "step_failures",
     }
     of_object {
         Searched => "searched",
-        Copied => "copied",
         RowCounts => "held",
         AgedDetails => "aged",
         Changes => "changes",
         Sweep => "sweep",
         FillWalk => "fill",
-        AskedSweep => "asked_sweep",
-        WantedSweep => "wanted_sweep",
-        FormerRows => "former",
-        BackFilledFields => "filled",
-        Swept => "swept",
-        CaughtUp => "caught_up",
-        Evidence => "evidence",
         TiesListed => "ties",
         Outage => "outage",
-        RecentRemovals => "removals",
-        LackingKeys => "lacking",
         Progress => "progress",
     }
 }
@@ -159,26 +135,16 @@ impl StateKey {
         use StateKey as Key;
         match self {
             Key::ServiceTime
-            | Key::DefinitionsRead
-            | Key::TeamRead
             | Key::ListsUnderWay
-            | Key::Unrecognised
             | Key::StepFailures
             | Key::AgedDetails(_)
             | Key::Changes(_)
             | Key::Sweep(_)
             | Key::Slice(..)
-            | Key::AskedSweep(_)
-            | Key::WantedSweep(_)
-            | Key::FormerRows(_)
             | Key::FillWalk(_)
-            | Key::Swept(_)
-            | Key::CaughtUp(_)
-            | Key::Evidence(_)
             | Key::TiesListed(_)
             | Key::Check(..)
             | Key::Outage(_)
-            | Key::LackingKeys(_)
             | Key::Progress(_) => true,
             Key::MirrorId
             | Key::LastWriter
@@ -198,10 +164,7 @@ impl StateKey {
             | Key::PausedSince
             | Key::Told
             | Key::Searched(_)
-            | Key::Copied(_)
-            | Key::RowCounts(_)
-            | Key::BackFilledFields(_)
-            | Key::RecentRemovals(_) => false,
+            | Key::RowCounts(_) => false,
         }
     }
 }
@@ -247,17 +210,6 @@ impl ReadTx<'_> {
             self.unreadable.borrow_mut().insert((name, text));
         }
         Ok(value)
-    }
-
-    /// Whether an entry was there and unparseable when this transaction read it.
-    pub fn is_unparseable(&self, key: &StateKey) -> bool {
-        let name = key.to_string();
-        self.unreadable.borrow().iter().any(|(of, _)| *of == name)
-    }
-
-    /// Whether rows of an object may still be of the workspace before an accepted one. The entry counts whatever it contains.
-    pub fn has_former_rows(&self, object: Object) -> Result<bool, StoreError> {
-        Ok(text(&self.conn, &StateKey::FormerRows(object).to_string())?.is_some())
     }
 
     /// The checkpoints of the slices of a sweep, in the order of their names; `None` if one is unparseable, because the
@@ -315,15 +267,10 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Deletes the unparseable entries that were not written since; the one that alone knows which values are missing becomes
-    /// `null`.
+    /// Deletes the unparseable entries that were not written since.
     pub(in crate::store) fn drop_unreadable(&self) -> Result<(), StoreError> {
-        let kept = Object::ALL.map(|object| StateKey::LackingKeys(object).to_string());
         for (name, text) in self.unreadable.take() {
-            let sql = match kept.contains(&name) {
-                true => "UPDATE state SET value = 'null' WHERE name = ?1 AND value = ?2",
-                false => "DELETE FROM state WHERE name = ?1 AND value = ?2",
-            };
+            let sql = "DELETE FROM state WHERE name = ?1 AND value = ?2";
             self.conn.execute(sql, params![name, text]).doing(WRITE)?;
         }
         Ok(())

@@ -172,6 +172,8 @@ doors! {
     records: RecordsTx;
     /// What is known about the service and what is in doubt: doubts, nominations, lists, details that are due.
     knowledge: KnowledgeTx;
+    /// What is said to be here, as of when.
+    claims: ClaimsTx;
     /// The definitions of custom fields, and the columns that follow them.
     custom: CustomTx;
     /// What is derived from the rows: views, dictionary, indexes, search.

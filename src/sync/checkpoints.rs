@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::walks::walk::Walk;
-use crate::model::{Instant, Object, RecordId, Resource, Ru, TimeRange};
+use crate::model::{Instant, Object, Resource, TimeRange};
 use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
 
 /// How far the changes of an object were read.
@@ -63,9 +63,6 @@ pub struct Sweep {
     pub high: Option<Instant>,
     /// Rows read by finished slices.
     pub rows: u64,
-    /// The definitions of fields whose columns it completes: those that were not complete when it began.
-    #[serde(default)]
-    pub fills: BTreeSet<RecordId>,
     /// Slices that are not finished. If one of them has no entry, nobody knows what it has read.
     pub open: usize,
     /// What finished slices have read by cursor: a count has to show that no record is missing there.
@@ -86,10 +83,9 @@ impl Sweep {
         self.began <= now && now.since(self.began) <= Sweep::RECENT
     }
 
-    /// A sweep that has read nothing: our clock, the service's, and the definitions of the fields whose columns it
-    /// completes.
-    pub fn begun(began: Instant, served_at: Option<Instant>, fills: BTreeSet<RecordId>) -> Sweep {
-        Sweep { began, served_at, high: None, rows: 0, fills, open: 0, paged: Vec::new(), page_rows: 0, left_out: 0 }
+    /// A sweep that has read nothing: our clock, and the service's.
+    pub fn begun(began: Instant, served_at: Option<Instant>) -> Sweep {
+        Sweep { began, served_at, high: None, rows: 0, open: 0, paged: Vec::new(), page_rows: 0, left_out: 0 }
     }
 
     /// The state entry.
@@ -112,59 +108,10 @@ impl Sweep {
         tx.clear_state(&Sweep::entry(object))
     }
 
-    /// The entry for a requested sweep that has not started.
-    pub fn asked(object: Object) -> StateKey {
-        StateKey::AskedSweep(object)
-    }
-
     /// The entry of one slice. Each has its own, so that concurrent slices do not overwrite each other.
     pub fn slice_entry(object: Object, number: usize) -> StateKey {
         StateKey::Slice(object, number.to_string())
     }
-}
-
-/// When something was last read completely.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LastRead {
-    /// Our clock when the read started; [`Instant::EPOCH`] if that clock was wrong.
-    pub began: Instant,
-    /// Our clock when it finished.
-    pub finished: Instant,
-    /// The ledger's steady clock when it started, where that matters: our clock may be set meanwhile.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steady: Option<Instant>,
-    /// What the read has cost, where the next one depends on that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost: Option<Ru>,
-}
-
-impl LastRead {
-    /// A read of which only the time matters.
-    pub const fn between(began: Instant, finished: Instant) -> LastRead {
-        LastRead { began, finished, steady: None, cost: None }
-    }
-
-    /// The same, so much earlier.
-    #[must_use]
-    pub fn earlier(self, by: Duration) -> LastRead {
-        LastRead { began: self.began.minus(by), finished: self.finished.minus(by), ..self }
-    }
-
-    /// The entry for the last finished sweep of an object.
-    pub fn sweep(object: Object) -> StateKey {
-        StateKey::Swept(object)
-    }
-
-    /// The entry for the last finished changes walk of an object.
-    pub fn changes(object: Object) -> StateKey {
-        StateKey::CaughtUp(object)
-    }
-
-    /// The entry for the definitions.
-    pub const DEFINITIONS: StateKey = StateKey::DefinitionsRead;
-
-    /// The entry for the team members.
-    pub const TEAM: StateKey = StateKey::TeamRead;
 }
 
 /// The workspace of the mirror.
@@ -257,59 +204,6 @@ impl RefusedRemovals {
     /// The state entry.
     pub fn entry(object: Object) -> StateKey {
         StateKey::Outage(object)
-    }
-}
-
-/// The time at which an object's mirror was known to be complete, and how that is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Evidence {
-    /// Our clock when the comparison started.
-    pub as_of: Instant,
-    /// Whether every record was compared, or ranges were counted.
-    pub by_record: bool,
-    /// Differences that were found and not repaired.
-    pub open: u64,
-    /// The last comparison without open differences; it may be this one.
-    #[serde(default)]
-    pub complete: Option<Completeness>,
-    /// Whether it was withdrawn, because the clock that dated it was ahead.
-    #[serde(default)]
-    pub withdrawn: bool,
-}
-
-/// A comparison without open differences.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Completeness {
-    /// Our clock when it started.
-    pub as_of: Instant,
-    /// Whether every record was compared, or ranges were counted.
-    pub by_record: bool,
-}
-
-impl Evidence {
-    /// The evidence after a comparison, combined with the earlier evidence.
-    pub fn after(before: Option<Evidence>, as_of: Instant, by_record: bool, open: u64) -> Evidence {
-        let now = (open == 0).then_some(Completeness { as_of, by_record });
-        let complete = now.or(before.and_then(|before| before.last_complete()));
-        Evidence { as_of, by_record, open, complete, withdrawn: false }
-    }
-
-    /// The last comparison without open differences.
-    pub fn last_complete(&self) -> Option<Completeness> {
-        let own = Completeness { as_of: self.as_of, by_record: self.by_record };
-        if self.open == 0 && !self.withdrawn { Some(own) } else { self.complete }
-    }
-
-    /// The evidence without what is dated after `now`.
-    #[must_use]
-    pub fn until(self, now: Instant) -> Evidence {
-        let complete = self.complete.filter(|complete| complete.as_of <= now);
-        Evidence { complete, withdrawn: self.withdrawn || self.as_of > now, ..self }
-    }
-
-    /// The state entry.
-    pub fn entry(object: Object) -> StateKey {
-        StateKey::Evidence(object)
     }
 }
 

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::budget_meter::BudgetMeter;
-use super::checkpoints::LastRead;
 use super::events::RunObserver;
 use crate::api::Client;
 use crate::budget::Limits;
 use crate::model::{Clock, Instant, Object, Ru};
 use crate::outbox::IdempotencyKeys;
-use crate::store::Store;
+use crate::store::{LastRead, Store};
 
 /// The settings of runs.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::checkpoints::{Changes, LastRead, Sweep};
+use super::checkpoints::{Changes, Sweep};
 use super::engine::{Engine, Share};
 use super::error::{Asking, SyncError};
 use super::job::Job;
@@ -10,7 +10,7 @@ use super::run::Run;
 use crate::api::{PageSize, decode};
 use crate::model::ServiceTime;
 use crate::model::{Object, Purpose, Resource, Ru};
-use crate::store::{Phase, StateKey};
+use crate::store::{Goal, Phase, StateKey};
 use crate::sync::walks::changes::lower_bound;
 use crate::sync::walks::definitions::LISTS;
 use crate::sync::walks::walk::WalkRange;
@@ -72,14 +72,10 @@ impl Engine {
         let mut forecast = Forecast::default();
         let resync = matches!(job, Job::Resync { .. });
         let objects: Vec<Object> = Object::ALL.into_iter().filter(|object| job.concerns(object.resource())).collect();
-        if !objects.is_empty()
-            && (resync || self.is_stored_list_due(LastRead::DEFINITIONS, &Share::DEFINITIONS).await?)
-        {
+        if !objects.is_empty() && (resync || self.is_stored_list_due(Goal::Definitions, &Share::DEFINITIONS).await?) {
             forecast.short_lists += LISTS;
         }
-        if job.concerns(Resource::TeamMembers)
-            && (resync || self.is_stored_list_due(LastRead::TEAM, &Share::TEAM).await?)
-        {
+        if job.concerns(Resource::TeamMembers) && (resync || self.is_stored_list_due(Goal::Team, &Share::TEAM).await?) {
             forecast.short_lists += Ru::GET;
         }
         for object in objects {
@@ -89,8 +85,8 @@ impl Engine {
         Ok(forecast)
     }
 
-    async fn is_stored_list_due(&self, entry: StateKey, share: &Share) -> Result<bool, SyncError> {
-        let fresh: Option<LastRead> = self.store.read(move |tx| tx.state(&entry)).await?;
+    async fn is_stored_list_due(&self, goal: Goal, share: &Share) -> Result<bool, SyncError> {
+        let fresh = self.store.read(move |tx| tx.goals().last_read(goal)).await?;
         Ok(self.is_list_due(fresh, share, self.clock.now()))
     }
 

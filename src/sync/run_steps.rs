@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::checkpoints::{LastRead, MissingScopes, RefusedRemovals, Sweep};
+use super::checkpoints::{MissingScopes, RefusedRemovals, Sweep};
 use super::claims::{set_back_claims, withdraw_future_claims};
 use super::edits_in_run::found_copy;
 use super::engine::{Engine, Share};
@@ -15,12 +15,11 @@ use super::report::RunReport;
 use super::run::{Run, RunResults};
 use super::run_line::EndedRun;
 use super::step_failures::{FailedAttempt, StepCost, StepFailures};
-use super::walks::back_fill::wanted_sweep;
 use super::walks::lists_under_way::ListsUnderWay;
 use super::walks::walk::Walk;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource, Ru};
-use crate::store::{Phase, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
+use crate::store::{Goal, LastRead, Phase, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
 
 /// How often an object is counted between its audits: so soon a removal shows.
 const TOTAL_INTERVAL: Duration = Duration::from_secs(3_600);
@@ -345,8 +344,8 @@ impl Run<'_> {
             let paused = tx.state::<Instant>(&StateKey::PausedSince)?.is_some();
             // Items that a list did not have wait for another one.
             let mut team: (Option<LastRead>, bool) =
-                (tx.state(&LastRead::TEAM)?, tx.needs_list(WholeListKind::Team, steady, accepted)?);
-            let mut definitions: (Option<LastRead>, bool) = (tx.state(&LastRead::DEFINITIONS)?, false);
+                (tx.goals().last_read(Goal::Team)?, tx.needs_list(WholeListKind::Team, steady, accepted)?);
+            let mut definitions: (Option<LastRead>, bool) = (tx.goals().last_read(Goal::Definitions)?, false);
             for object in Object::ALL {
                 definitions.1 |= tx.needs_list(WholeListKind::Definitions(object), steady, accepted)?;
             }
@@ -428,24 +427,24 @@ fn of_object(
     total_interval: Duration,
 ) -> Result<ObjectKnowledge, StoreError> {
     let refusal: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
-    let is_set = |entry: StateKey| Ok::<_, StoreError>(tx.state(&entry)? == Some(true));
     let under_way = Sweep::load(tx, object)?.is_some();
-    let former = tx.has_former_rows(object)?;
+    let former = tx.goals().is_set(Goal::FormerRows(object))?;
     // If a slice cannot be read, it is unknown what is left, so everything is read again.
     let reading = under_way && tx.slices::<Walk>(object)?.is_none_or(|slices| !slices.is_empty());
     let due = tx.due_doubts(object, steady, retries_refusals, by_person)?;
     let copied = tx.phase(object)? == Phase::Kept;
     let is_due = !due.missed.is_empty() || tx.count_nominated(object)? == 0;
     let decide = refusal.is_none_or(|refusal| retries_refusals || refusal.is_sample_due(steady));
-    let swept: Option<LastRead> = tx.state(&LastRead::sweep(object))?;
-    let changes: Option<LastRead> = tx.state(&LastRead::changes(object))?;
+    let (swept, changes) = (tx.goals().last_read(Goal::Sweep(object))?, tx.goals().last_read(Goal::Changes(object))?);
     let counted = tx.last_counted(object)?.max(swept.map(|swept| swept.finished));
     Ok(ObjectKnowledge {
         copied,
         copy_waits: !copied && can_be_copied(tx, object)?,
         sweeping: under_way && (reading || refusal.is_none() && is_due),
         former,
-        sweep_wanted: former && !under_way || is_set(wanted_sweep(object))? || is_set(Sweep::asked(object))?,
+        sweep_wanted: former && !under_way
+            || tx.goals().is_set(Goal::WantedSweep(object))?
+            || tx.goals().is_set(Goal::AskedSweep(object))?,
         sweep_reading: reading,
         in_doubt: decide && !due.missed.is_empty() || !due.older.is_empty(),
         caught_up: changes.is_some_and(|fresh| fresh.finished <= now && now.since(fresh.finished) < CAUGHT_UP),

@@ -58,8 +58,8 @@ async fn no_job_mirrors_an_outage() {
             let report = mirror.run(&crm, &contacts_only(job.clone())).await.unwrap();
             assert_eq!(report.outcome, RunOutcome::Refused, "{hidden:?} {job:?}");
             assert_eq!((mirror.count("contacts"), report.tally.removed), (600, 0), "{hidden:?} {job:?}");
-            let complete = mirror
-                .one("SELECT coalesce(json_extract(value, '$.open'), 0) FROM state WHERE name = 'evidence:contact'");
+            let complete =
+                mirror.one("SELECT coalesce(max(open), 0) FROM goals WHERE object = 'contact' AND kind = 'differing'");
             if job.kind() == "verify" {
                 assert_ne!(complete, "0", "{hidden:?} {job:?}: the refused removal is still open");
             }
@@ -297,7 +297,8 @@ async fn sweep_counts_older_versions_of_its_earlier_runs_as_open() {
         mirror.limits.limit = Ru::new(1_000);
         crm.wait(86_400);
         mirror.sync(&crm).await;
-        let open = mirror.one("SELECT value ->> 'open' FROM state WHERE name = 'evidence:contact'");
+        let open =
+            mirror.one("SELECT coalesce(max(open), 0) FROM goals WHERE object = 'contact' AND kind = 'differing'");
         assert_eq!(open, "1", "{units} RU");
     }
     assert!(windows_that_ended_in_the_sweep > 2);

@@ -125,36 +125,7 @@ async fn detail_that_lacked_the_key_of_an_archived_field_is_not_read_again() {
         mirror.sync(&crm).await;
     }
     assert_eq!(crm.sandbox.log().details(Object::Contact), 1);
-    assert_eq!(mirror.count("state WHERE name = 'lacking:contact'"), 0);
-}
-
-/// The note of the details that lacked a key is damaged, once before it is written again, and once before it is read.
-#[tokio::test]
-async fn unparseable_note_of_lacking_keys_loses_no_value_of_a_list() {
-    for writes_again in [false, true] {
-        let (crm, mut mirror) = mirrored().await;
-        mirror.settings.details = true;
-        mirror.sync(&crm).await;
-        clear(&crm, "ct1", "tier");
-        crm.sandbox.with_world(|world| world.fields().archive(Object::Contact, "tier"));
-        crm.wait(600);
-        mirror.sync(&crm).await;
-        let conn = rusqlite::Connection::open(&mirror.path).unwrap();
-        assert_eq!(conn.execute("UPDATE state SET value = '{' WHERE name = 'lacking:contact'", []), Ok(1));
-        if writes_again {
-            crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct2", &json!({"name": "Edited"})));
-            crm.wait(600);
-            mirror.sync(&crm).await;
-        }
-        crm.sandbox.with_world(|world| world.fields().reactivate(Object::Contact, "tier"));
-        for seconds in [INTERVAL, 600] {
-            crm.wait(seconds);
-            mirror.sync(&crm).await;
-        }
-        mirror.assert_exact_lists(&crm);
-        let cleared = "SELECT group_concat(id) FROM contacts_full WHERE cf_tier IS NULL";
-        assert_eq!(mirror.one(cleared), "'ct1'", "written again: {writes_again}");
-    }
+    assert_eq!(mirror.count("doubts WHERE why LIKE 'lack%'"), 0);
 }
 
 /// However many active keys the details omit, so many records are read again that one field alone could name.

@@ -31,7 +31,7 @@ async fn copy_that_is_not_counted_claims_nothing() {
         mirror.limits.limit = Ru::new(units);
         mirror.sync(&crm).await;
         let is_owed = mirror.count("state WHERE name LIKE 'check:contact%created%'") > 0;
-        let is_copied = mirror.count("state WHERE name = 'copied:contact'") > 0;
+        let is_copied = mirror.count("goals WHERE object = 'contact' AND kind = 'copied'") > 0;
         let claimed = claimed(&mirror, crm.clock.now());
         assert_eq!(claimed.map(|at| at.is_some()), [is_copied && !is_owed; 2], "{units} RU");
         uncounted += u64::from(is_copied && is_owed);

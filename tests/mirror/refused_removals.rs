@@ -107,7 +107,8 @@ async fn audit_reports_a_refusal_of_the_same_day_and_a_sync_does_not() {
             let counts = (*resource, outage.going, outage.of, outage.seen_at);
             assert_eq!(counts, (Resource::Contacts, 300, 600, first.seen_at), "{job:?}");
         }
-        let open = mirror.one("SELECT value ->> 'open' FROM state WHERE name = 'evidence:contact'");
+        let open =
+            mirror.one("SELECT coalesce(max(open), 0) FROM goals WHERE object = 'contact' AND kind = 'differing'");
         assert_eq!(open, "300", "{job:?}");
     }
 }

@@ -96,7 +96,7 @@ async fn first_copy_ends_and_changes_are_read_while_a_removal_is_undecided() {
         let report = mirror.run(&crm, &job).await.unwrap();
         assert!(report.warnings.is_empty() || report.warnings == undecided(1), "{:?}", report.warnings);
         assert_eq!((mirror.count("doubts WHERE why = 'missed'"), claimed(&mirror, crm.clock.now())[0]), (1, None));
-        let open = "SELECT json_extract(value, '$.open') FROM state WHERE name = 'evidence:contact'";
+        let open = "SELECT coalesce(max(open), 0) FROM goals WHERE object = 'contact' AND kind = 'differing'";
         assert_eq!(mirror.one(open), "1", "what status calls a difference");
     }
     assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'c00005'"), "'Newer'");

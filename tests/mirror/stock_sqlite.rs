@@ -83,6 +83,7 @@ async fn dictionary_covers_every_public_column() {
     let own = [
         "state",
         "doubts",
+        "goals",
         "changed_records",
         "outbox_delays",
         "outbox_values",

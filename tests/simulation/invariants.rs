@@ -90,7 +90,8 @@ fn state_entry(conn: &Connection, name: &str) -> Option<String> {
 
 /// Whether rows of an object may be of the workspace before an accepted one.
 pub fn has_former_rows(conn: &Connection, object: Object) -> bool {
-    state_entry(conn, &format!("former:{object}")).is_some()
+    let sql = "SELECT EXISTS (SELECT 1 FROM goals WHERE object = ?1 AND kind = 'former rows')";
+    conn.query_row(sql, [object.as_str()], |row| row.get(0)).unwrap_or(false)
 }
 
 /// The ledger in the file; an empty one if there is none.
@@ -184,7 +185,8 @@ impl Watch {
         let is_or_was = is_replaced || self.was_replaced;
         self.is_strict = now >= self.clocks_until && !log.entries().iter().any(is_lookup) && !is_or_was;
         // A list that the budget has cut short says nothing. Two lists of the same instant leave the same entry.
-        let team_read = state_entry(&conn, "read:team-members");
+        let sql = "SELECT since || ' ' || finished FROM goals WHERE object = 'team-members' AND kind = 'list'";
+        let team_read: Option<String> = conn.query_row(sql, [], |row| row.get(0)).ok();
         let is_team = |entry: &LoggedRequest| entry.asked.lists(TEAM);
         let this_second = &now.to_string()[..19];
         let is_of_now = team_read.as_ref().is_some_and(|read| read.contains(this_second));

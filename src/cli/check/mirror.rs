@@ -9,9 +9,9 @@ use crate::model::{HELD_COMMANDS, Instant, Object, Ru};
 use crate::store::outbox_report::{self, EditCounts};
 use crate::store::publishing::queue::{self, PublishLag};
 use crate::store::report;
-use crate::store::{BrokenObject, ReadTx, Reader, StoreError, lock, people_report, wal};
+use crate::store::{BrokenObject, Goal, ReadTx, Reader, StoreError, lock, people_report, wal};
 use crate::sync::budget_meter::{self, HOLD, LEDGER};
-use crate::sync::checkpoints::{Identity, LastRead};
+use crate::sync::checkpoints::Identity;
 use crate::{exit::Exit, format};
 
 /// The state of the mirror.
@@ -86,8 +86,11 @@ impl MirrorFacts {
 
 fn held(tx: &ReadTx<'_>, object: Object) -> Result<CopiedObject, StoreError> {
     let holds = report::holds(tx, object)?;
-    let swept: Option<LastRead> = tx.state(&LastRead::sweep(object))?;
-    Ok(CopiedObject { rows: holds.rows, details: holds.details_current, complete: swept.is_some() })
+    Ok(CopiedObject {
+        rows: holds.rows,
+        details: holds.details_current,
+        complete: tx.goals().is_set(Goal::Sweep(object))?,
+    })
 }
 
 /// The findings about the mirror.

@@ -11,6 +11,7 @@ use crate::store::derived::options::ViewOptions;
 use crate::store::derived::revision::REVISION;
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::open;
+use crate::store::goals::Goal;
 use crate::store::reader::ReadTx;
 use crate::store::records::upsert::Phase;
 use crate::store::state_keys::StateKey;
@@ -22,7 +23,7 @@ const SMALL_CACHE_KIB: i32 = 1024;
 impl ReadTx<'_> {
     /// The phase of an object.
     pub fn phase(&self, object: Object) -> Result<Phase, StoreError> {
-        if self.state(&StateKey::Copied(object))? == Some(true) || has_standard_indexes(self, object)? {
+        if self.goals().is_set(Goal::Copied(object))? || has_standard_indexes(self, object)? {
             return Ok(Phase::Kept);
         }
         Ok(Phase::FirstCopy)
@@ -36,7 +37,7 @@ impl DerivedTx<'_> {
             return Ok(());
         }
         self.derive(object)?;
-        self.tx.set_state(&StateKey::Copied(object), &true)?;
+        self.tx.claims().set(Goal::Copied(object))?;
         if object == Object::Company {
             // Contacts may be published without companies, but with their names, which the copy has just filled in.
             self.tx.feed().requeue_all(Object::Contact)?;

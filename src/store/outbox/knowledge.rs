@@ -4,11 +4,8 @@
 //! does not fit it and is kept in `extra`. Nor does any value of a column that the last answer should have shown and did
 //! not. The triggers of the views ask the same as SQL ([`unread`], [`unfit`]).
 
-use std::collections::BTreeSet;
-
 use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OptionalExtension};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::model::catalogue::Object;
@@ -17,26 +14,14 @@ use crate::model::ids::{Etag, RecordId};
 use crate::model::record::Extra;
 use crate::model::{MirroredRecord, unfit_value, unknown_value};
 use crate::store::error::{Doing, StoreError};
+use crate::store::goals::{self, Goal};
 use crate::store::records::compare::json;
 use crate::store::records::lacking_keys::unshown_columns;
 use crate::store::records::shape::{Shape, Source};
-use crate::store::state_keys::{StateKey, read_state};
 use crate::store::table_shapes::Shapes;
 
 /// The object with custom values.
 const CUSTOM: &str = "customFields";
-
-/// The fields of an object whose columns hold every value of the service.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct BackFilledFields {
-    /// The definitions of custom fields whose columns are complete.
-    pub(crate) filled: BTreeSet<RecordId>,
-    /// Those whose columns were made empty and are not complete yet: all that they hold was read since.
-    pub(crate) made: BTreeSet<RecordId>,
-    /// Whether standard fields that were excluded are mirrored again and not read yet. A sweep reads them.
-    pub(crate) standard_unread: bool,
-}
 
 /// What is in a row of one of a record's tables.
 struct FoundRow<'s> {
@@ -96,7 +81,7 @@ pub(in crate::store) fn mirrored(
     let details_current = of_detail.as_ref().is_some_and(|detail| detail.etag() == version);
     let mut known =
         MirroredRecord { etag: version.as_str().map(Etag::from), details_current, ..MirroredRecord::default() };
-    let known_fields: BackFilledFields = read_state(conn, &StateKey::BackFilledFields(object))?.unwrap_or_default();
+    let (filled, has_unread) = (goals::filled_fields(conn, object)?, goals::is_set(conn, Goal::UnreadFields(object))?);
     let unshown = unshown_columns(conn, object, id)?;
     for column in columns {
         let place = |shape: &Shape| shape.place(column).map(|place| shape.columns[place].source);
@@ -111,10 +96,10 @@ pub(in crate::store) fn mirrored(
         };
         let value = value.map(json).unwrap_or_default();
         let (wire, is_complete) = match source {
-            Source::Field(index) => (object.fields()[index].wire.to_string(), !known_fields.standard_unread),
+            Source::Field(index) => (object.fields()[index].wire.to_string(), !has_unread),
             Source::Slot(slot) => {
                 let field = &shapes.layout.of(object).fields()[slot];
-                (format!("{CUSTOM}.{}", field.key.as_str()), known_fields.filled.contains(&field.definition))
+                (format!("{CUSTOM}.{}", field.key.as_str()), filled.contains(&field.definition))
             }
             _ => continue,
         };
@@ -155,17 +140,9 @@ fn key_literals(key: &str) -> String {
 /// The condition, in a trigger, that the column does not show what the service has.
 pub(super) fn unread(field: &Editable, definition: &str) -> String {
     let not_read = if field.detail_only() { "OLD.fetched_at IS NULL" } else { "0" };
-    let has = |member: &str, value: &str| {
-        format!(
-            "EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{{}}' END, '$.{member}') AS f
-    WHERE s.name = '{}' AND f.value = {value})",
-            StateKey::BackFilledFields(field.object)
-        )
-    };
     let is_incomplete = match &field.target {
-        EditTarget::Standard(_) => has("standard_unread", "1"),
-        EditTarget::Custom(_) => format!("NOT {}", has("filled", definition)),
+        EditTarget::Standard(_) => goals::has_unread_fields(field.object),
+        EditTarget::Custom(_) => goals::is_unfilled(field.object, definition),
     };
     let unshown = format!(
         "EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c

@@ -16,8 +16,9 @@ use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
-use crate::store::reader::ReadTx;
+use crate::store::reader::{ReadTx, stored_time};
 use crate::store::records::former_rows::former_condition;
+use crate::store::records::recent_removals::DAY;
 use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "read or write the doubts about records";
@@ -49,10 +50,6 @@ fn wait_after(tries: u32) -> Duration {
 fn waits(not_before: Option<Instant>, steady: Instant) -> Option<Duration> {
     let wait = not_before?.since(steady);
     (!wait.is_zero() && wait <= MAX_WAIT).then_some(wait)
-}
-
-pub(super) fn time(text: Option<String>) -> Option<Instant> {
-    text.and_then(|text| text.parse().ok())
 }
 
 /// Identifiers as a JSON array.
@@ -108,7 +105,7 @@ impl ReadTx<'_> {
         while let Some(row) = rows.next().doing(DOING)? {
             let id = RecordId::new(row.get::<_, String>(0).doing(DOING)?);
             let (missed, open): (bool, bool) = (row.get(1).doing(DOING)?, row.get(2).doing(DOING)?);
-            let (tries, not_before): (u32, _) = (row.get(3).doing(DOING)?, time(row.get(4).doing(DOING)?));
+            let (tries, not_before): (u32, _) = (row.get(3).doing(DOING)?, stored_time(row.get(4).doing(DOING)?));
             if let Some(not_before) = not_before.filter(|_| !missed && tries > 0) {
                 last_lookup = last_lookup.max(Some(not_before.minus(wait_after(tries))));
             }
@@ -140,7 +137,7 @@ impl ReadTx<'_> {
                 |row| row.get(0),
             )
             .doing(DOING)?;
-        let wait = time(first).map(|at| at.since(steady));
+        let wait = stored_time(first).map(|at| at.since(steady));
         Ok(wait.filter(|wait| *wait <= MAX_WAIT))
     }
 
@@ -156,7 +153,7 @@ impl ReadTx<'_> {
                 |row| Ok((row.get(0)?, row.get(1)?)),
             )
             .doing(DOING)?;
-        Ok(time(since).filter(|_| count.unsigned_abs() == ids.len() as u64))
+        Ok(stored_time(since).filter(|_| count.unsigned_abs() == ids.len() as u64))
     }
 
     /// The later of `updatedAt` and `createdAt` of these records, of those that are mirrored. The time of a row of the
@@ -169,7 +166,7 @@ impl ReadTx<'_> {
             table = object.table()
         );
         let mut stmt = self.conn.prepare_cached(&sql).doing(DOING)?;
-        stmt.query_map([json(ids)], |row| Ok((RecordId::new(row.get::<_, String>(0)?), time(row.get(1)?))))
+        stmt.query_map([json(ids)], |row| Ok((RecordId::new(row.get::<_, String>(0)?), stored_time(row.get(1)?))))
             .and_then(Iterator::collect)
             .doing(DOING)
     }
@@ -233,7 +230,7 @@ impl KnowledgeTx<'_> {
     }
 
     /// Whether any record of an object is in doubt: looked up once in a transaction, for most have none.
-    fn has_doubts(&self, object: Object) -> Result<bool, StoreError> {
+    pub(super) fn has_doubts(&self, object: Object) -> Result<bool, StoreError> {
         let known = &self.tx.pending.doubts[object as usize];
         if let Some(known) = known.get() {
             return Ok(known);
@@ -243,14 +240,18 @@ impl KnowledgeTx<'_> {
         Ok(has)
     }
 
-    /// Forgets what was refuted an hour after it would have been looked up again, and removals that no lagging answer precedes.
+    /// Forgets what was refuted an hour after it would have been looked up again, and removals of more than a day ago; those
+    /// that do not count as soon as no lagging answer precedes them. One that lies a day ahead was dated by a clock that was
+    /// lost.
     pub fn forget_old_doubts(&self, object: Object) -> Result<(), StoreError> {
         let Some(AnswerTime { steady, .. }) = self.tx.answer.get() else { return Ok(()) };
-        let (refuted, removed) = (steady.minus(4 * MOMENTS_APART).to_string(), steady.minus(MOMENTS_APART).to_string());
+        let ago = |time: Duration| steady.minus(time).to_string();
+        let (refuted, settled, a_day_ago) = (ago(4 * MOMENTS_APART), ago(MOMENTS_APART), ago(DAY));
         self.delete_doubts(
             "object_type = ?1 AND (why = 'older' AND version IS NULL AND not_before <= ?2
-                 OR why = 'gone' AND (first_seen <= ?3 OR first_seen > ?4))",
-            [object.as_str(), &refuted, &removed, &steady.to_string()],
+                 OR why IN ('gone', 'returned')
+                 AND (first_seen <= iif(tries > 0, ?4, ?3) OR first_seen > ?5))",
+            [object.as_str(), &refuted, &settled, &a_day_ago, &steady.plus(DAY).to_string()],
         )
     }
 
@@ -298,7 +299,7 @@ impl KnowledgeTx<'_> {
     }
 
     /// Notes that an answer showed an earlier version of a record. Returns whether it was seen at two moments.
-    fn is_older_again(
+    pub(super) fn is_older_again(
         &self,
         object: Object,
         id: &str,
@@ -319,7 +320,7 @@ impl KnowledgeTx<'_> {
         if let Some((etag, Some(version), first_seen)) = known
             && (etag.as_deref(), version.as_str()) == seen
         {
-            return Ok(answer.is_second_moment(time(first_seen)));
+            return Ok(answer.is_second_moment(stored_time(first_seen)));
         }
         self.tx
             .conn
@@ -332,50 +333,6 @@ impl KnowledgeTx<'_> {
             .doing(DOING)?;
         self.tx.pending.doubts[object as usize].set(Some(true));
         Ok(false)
-    }
-
-    /// Notes that a record was just removed: an answer that shows the same version may be of a moment before.
-    pub(in crate::store) fn record_removal(&self, object: Object, id: &str, steady: Instant) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .prepare_cached(
-                "INSERT OR REPLACE INTO doubts (object_type, record_id, why, version, first_seen)
-                 SELECT object_type, id, 'gone', coalesce(json_extract(record, '$.updated_at'), ''), ?3
-                 FROM removed_records WHERE object_type = ?1 AND id = ?2",
-            )
-            .and_then(|mut stmt| stmt.execute([object.as_str(), id, &steady.to_string()]))
-            .doing(DOING)?;
-        Ok(())
-    }
-
-    /// Whether a record was removed within the last quarter of an hour, and this transaction's answer shows no later version
-    /// of it. That is a doubt.
-    pub(in crate::store) fn was_just_removed(
-        &self,
-        object: Object,
-        id: &str,
-        (etag, version): (Option<&str>, &str),
-    ) -> Result<bool, StoreError> {
-        let Some(answer) = self.tx.answer.get() else { return Ok(false) };
-        if !self.has_doubts(object)? {
-            return Ok(false);
-        }
-        let removed: Option<(String, Option<String>)> = self
-            .tx
-            .conn
-            .prepare_cached(
-                "SELECT version, first_seen FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'gone'",
-            )
-            .and_then(|mut stmt| stmt.query_row([object.as_str(), id], |row| Ok((row.get(0)?, row.get(1)?))).optional())
-            .doing(DOING)?;
-        let is_before =
-            |(removed, at): (String, Option<String>)| version <= removed.as_str() && !answer.is_second_moment(time(at));
-        if !removed.is_some_and(is_before) {
-            self.forget_doubts(object, id)?;
-            return Ok(false);
-        }
-        self.is_older_again(object, id, (etag, version), answer)?;
-        Ok(true)
     }
 
     /// Ends the doubts about versions of records that were looked up and are not there.
@@ -415,7 +372,7 @@ impl KnowledgeTx<'_> {
                 })
                 .doing(DOING)?;
             let first = match known {
-                Some((version, first_seen)) if version.as_deref() == marked => time(first_seen),
+                Some((version, first_seen)) if version.as_deref() == marked => stored_time(first_seen),
                 _ => None,
             };
             if lists_others && answer.is_second_moment(first) {
@@ -469,7 +426,7 @@ impl KnowledgeTx<'_> {
             stmt.query_map(params![object.as_str(), json(ids)], row).and_then(Iterator::collect).doing(DOING)?
         };
         // One that was looked up before its time waits as long as before.
-        let due = tried.into_iter().filter(|(.., not_before)| waits(time(not_before.clone()), steady).is_none());
+        let due = tried.into_iter().filter(|(.., not_before)| waits(stored_time(not_before.clone()), steady).is_none());
         for (id, why, tries, _) in due {
             let tries = tries.saturating_add(1);
             self.tx

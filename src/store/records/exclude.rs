@@ -12,7 +12,6 @@ use crate::store::custom::rows::layout;
 use crate::store::derived::options::ViewOptions;
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::OPEN;
-use crate::store::outbox::knowledge::BackFilledFields;
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
 use crate::store::tx::CustomTx;
@@ -136,18 +135,11 @@ impl CustomTx<'_> {
     /// Reads every record of an object again: nothing is known of a field that was excluded.
     fn read_again(&self, object: Object) -> Result<(), StoreError> {
         self.tx.clear_state(&StateKey::Sweep(object))?;
-        self.tx.clear_state(&StateKey::Evidence(object))?;
-        self.tx.clear_state(&StateKey::BackFilledFields(object))?;
         self.tx.clear_slices(object)?;
         self.tx.clear_state(&StateKey::FillWalk(object))?;
         self.clear_filled(object)?;
         self.tx.knowledge().make_details_due(object, None)?;
-        if self.tx.is_empty(object)? {
-            return Ok(());
-        }
-        let unread = BackFilledFields { standard_unread: true, ..BackFilledFields::default() };
-        self.tx.set_state(&StateKey::BackFilledFields(object), &unread)?;
-        self.tx.set_state(&StateKey::WantedSweep(object), &true)
+        self.tx.claims().forget_fields(object)
     }
 }
 

@@ -13,6 +13,7 @@ use rusqlite::{ToSql, params};
 
 use crate::model::{Instant, Object, RecordId};
 use crate::store::error::{Doing, StoreError};
+use crate::store::goals::Goal;
 use crate::store::outbox::OPEN;
 use crate::store::tx::RecordsTx;
 
@@ -51,7 +52,7 @@ impl RecordsTx<'_> {
         id: &str,
         now: Instant,
     ) -> Result<(), StoreError> {
-        if !self.tx.has_former_rows(object)? {
+        if !self.tx.goals().is_set(Goal::FormerRows(object))? {
             self.tx.edits().hold_new_edits_where(
                 "object_type = ?1 AND record_id = ?2",
                 params![object.as_str(), id],
@@ -70,7 +71,7 @@ impl RecordsTx<'_> {
         record: Option<&RecordId>,
         now: Instant,
     ) -> Result<u64, StoreError> {
-        if self.tx.has_former_rows(object)? {
+        if self.tx.goals().is_set(Goal::FormerRows(object))? {
             return self.tx.edits().hold_new_edits(Some(object), FORMER_ROW, now);
         }
         let table = object.table();

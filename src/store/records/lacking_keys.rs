@@ -12,10 +12,9 @@
 //!
 //! A service whose details omit nulls, or a key that may not see a field, costs a bounded number of requests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use serde::{Deserialize, Serialize};
 
 use crate::model::catalogue::{FieldProjection, Object};
 use crate::model::custom::CustomField;
@@ -24,12 +23,12 @@ use crate::model::ids::RecordId;
 use crate::model::record::Record;
 use crate::store::custom::changes::FieldToBackFill;
 use crate::store::error::{Doing, StoreError};
-use crate::store::state_keys::StateKey;
+use crate::store::records::unread::record_ids;
 use crate::store::tx::KnowledgeTx;
 
 /// The maximum number of records that are noted at once, for all fields together. If there were more, the columns that
 /// they lacked are filled again.
-const MAX_RECORDS: usize = 200;
+const MAX_RECORDS: u32 = 200;
 
 /// A key that details still lack after so many readings of the definitions says nothing.
 const MAX_READINGS: u8 = 3;
@@ -63,25 +62,6 @@ pub(in crate::store) fn unshown_columns(
         .and_then(|mut stmt| stmt.query_row([object.as_str(), id.as_str()], |row| row.get(0)).optional())
         .doing(DOING)?;
     Ok(found.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
-}
-
-/// The fields whose keys were missing, by their definitions; `None` after an unparseable entry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-struct LackingKeys(Option<BTreeMap<RecordId, LackedBy>>);
-
-/// The details that lacked one key.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-struct LackedBy {
-    /// The records since the last reading of the definitions.
-    records: BTreeSet<RecordId>,
-    /// Whether there ever were more.
-    more: bool,
-    /// Whether any detail lacked the key since the last reading of the definitions.
-    lacked: bool,
-    /// How many readings of the definitions in a row found records here; once these are too many, how many there were.
-    readings: u8,
 }
 
 /// What must be read again when the definitions show that the fields are active.
@@ -179,71 +159,118 @@ impl KnowledgeTx<'_> {
         if lacking.is_empty() {
             return Ok(());
         }
-        let entry = StateKey::LackingKeys(object);
-        let known: Option<LackingKeys> = self.tx.state(&entry)?;
-        let mut fields = match known {
-            Some(LackingKeys(Some(fields))) => fields,
-            // Every column is filled again.
-            Some(LackingKeys(None)) => return Ok(()),
-            None if self.tx.is_unparseable(&entry) => return Ok(()),
-            None => BTreeMap::new(),
-        };
-        let before = fields.clone();
-        let noted: BTreeSet<&RecordId> = fields.values().flat_map(|by| &by.records).collect();
-        let has_room = noted.len() < MAX_RECORDS || noted.contains(&record.id);
         for field in lacking {
-            let by = fields.entry(field.definition.clone()).or_default();
-            if by.readings >= MAX_READINGS {
+            let definition = field.definition.as_str();
+            self.note(
+                "INSERT OR IGNORE INTO doubts (object_type, record_id, why) VALUES (?1, ?2, 'lacked')",
+                [object.as_str(), definition],
+            )?;
+            let readings: u8 = self
+                .tx
+                .conn
+                .prepare_cached("SELECT tries FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'lacked'")
+                .and_then(|mut stmt| stmt.query_row([object.as_str(), definition], |row| row.get(0)))
+                .doing(DOING)?;
+            if readings >= MAX_READINGS {
                 continue;
             }
-            by.lacked = true;
-            if has_room {
-                by.records.insert(record.id.clone());
+            let noted = "INSERT OR IGNORE INTO doubts (object_type, record_id, why) VALUES (?1, ?2, ?3)";
+            self.note(noted, [object.as_str(), definition, "lacked now"])?;
+            if self.has_room_for(object, &record.id)? {
+                self.note(noted, [object.as_str(), record.id.as_str(), &lacks(definition)])?;
             } else {
-                by.more = true;
+                self.note(noted, [object.as_str(), definition, "lacked by more"])?;
             }
         }
-        if fields == before { Ok(()) } else { self.tx.set_state(&entry, &LackingKeys(Some(fields))) }
+        Ok(())
+    }
+
+    /// Whether another key that a record lacks can be noted.
+    fn has_room_for(&self, object: Object, id: &RecordId) -> Result<bool, StoreError> {
+        self.tx
+            .conn
+            .prepare_cached(
+                "SELECT count(DISTINCT record_id) < ?3 OR coalesce(max(record_id = ?2), 0) FROM doubts
+                 WHERE object_type = ?1 AND why >= 'lacks ' AND why < 'lacks!'",
+            )
+            .and_then(|mut stmt| stmt.query_row(params![object.as_str(), id.as_str(), MAX_RECORDS], |row| row.get(0)))
+            .doing(DOING)
     }
 
     /// What must be read again, now that the definitions were read and their columns updated.
     ///
     /// A column is filled only after the details that were read again had its key: a service that omits it would be
-    /// asked for the same values again and again.
+    /// asked for the same values again and again. The column of a field that is not active any more is filled when it is
+    /// restored.
     pub fn take_lacking(&self, object: Object) -> Result<LackedValues, StoreError> {
-        let entry = StateKey::LackingKeys(object);
-        let mut out = LackedValues::default();
-        let known: Option<LackingKeys> = self.tx.state(&entry)?;
         let layout = self.tx.layout().clone();
-        let of_lists = |field: &&CustomField| !field.data_type.detail_only();
-        let refilled = |definition: &RecordId| FieldToBackFill { definition: definition.clone(), is_new: false };
-        let Some(LackingKeys(Some(mut fields))) = known else {
-            if known.is_some() || self.tx.is_unparseable(&entry) {
-                let fields = layout.of(object).fields().iter().filter(of_lists);
-                out.fields = fields.map(|field| refilled(&field.definition)).collect();
-                self.tx.clear_state(&entry)?;
+        let mut out = LackedValues::default();
+        for (definition, readings, lacked, more) in self.lacked_fields(object)? {
+            let is_active = layout.of(object).fields().iter().any(|field| field.definition == definition);
+            if !is_active || readings < MAX_READINGS && !lacked {
+                let refilled = FieldToBackFill { definition: definition.clone(), is_new: false };
+                out.fields.extend((is_active && more).then_some(refilled));
+                self.forget_lacked(object, &definition)?;
+                continue;
             }
-            return Ok(out);
-        };
-        // The column of a field that is not active any more is filled when it is restored.
-        fields.retain(|id, _| layout.of(object).fields().iter().any(|field| field.definition == *id));
-        fields.retain(|id, by| {
-            if by.readings < MAX_READINGS && !by.lacked && by.records.is_empty() {
-                out.fields.extend(by.more.then(|| refilled(id)));
-                return false;
+            out.records.extend(record_ids(
+                self.tx,
+                "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = ?2",
+                &[&object.as_str(), &lacks(definition.as_str())],
+            )?);
+            self.delete_doubts(
+                "object_type = ?1 AND (why = ?3 OR record_id = ?2 AND why = 'lacked now')",
+                [object.as_str(), definition.as_str(), &lacks(definition.as_str())],
+            )?;
+            if readings + 1 >= MAX_READINGS + READINGS_WITHOUT {
+                self.forget_lacked(object, &definition)?;
             }
-            by.readings = by.readings.saturating_add(1);
-            by.lacked = false;
-            out.records.extend(std::mem::take(&mut by.records));
-            by.readings < MAX_READINGS + READINGS_WITHOUT
-        });
+            self.note(
+                "UPDATE doubts SET tries = tries + 1 WHERE object_type = ?1 AND record_id = ?2 AND why = 'lacked'",
+                [object.as_str(), definition.as_str()],
+            )?;
+        }
         out.records.sort();
         out.records.dedup();
-        if fields.is_empty() {
-            self.tx.clear_state(&entry)?;
-        } else {
-            self.tx.set_state(&entry, &LackingKeys(Some(fields)))?;
-        }
         Ok(out)
     }
+
+    /// The fields that details lacked, each with the readings of the definitions since, whether a detail lacked it since
+    /// the last one, and whether more records did than are noted.
+    fn lacked_fields(&self, object: Object) -> Result<Vec<(RecordId, u8, bool, bool)>, StoreError> {
+        let has = |why: &str| {
+            format!(
+                "EXISTS (SELECT 1 FROM doubts
+                 WHERE object_type = d.object_type AND record_id = d.record_id AND why = '{why}')"
+            )
+        };
+        let sql = format!(
+            "SELECT record_id, tries, {}, {} FROM doubts AS d WHERE object_type = ?1 AND why = 'lacked'",
+            has("lacked now"),
+            has("lacked by more")
+        );
+        let mut stmt = self.tx.conn.prepare_cached(&sql).doing(DOING)?;
+        stmt.query_map([object.as_str()], |row| {
+            Ok((RecordId::new(row.get::<_, String>(0)?), row.get(1)?, row.get(2)?, row.get(3)?))
+        })
+        .and_then(Iterator::collect)
+        .doing(DOING)
+    }
+
+    fn forget_lacked(&self, object: Object, definition: &RecordId) -> Result<(), StoreError> {
+        self.delete_doubts(
+            "object_type = ?1 AND (why = ?3 OR record_id = ?2 AND why IN ('lacked', 'lacked now', 'lacked by more'))",
+            [object.as_str(), definition.as_str(), &lacks(definition.as_str())],
+        )
+    }
+
+    fn note(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
+        self.tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
+        Ok(())
+    }
+}
+
+/// Why a record is in doubt whose detail lacked the key of a field.
+fn lacks(definition: &str) -> String {
+    format!("lacks {definition}")
 }

@@ -9,29 +9,21 @@
 //!   each is not found either: lists and details would have to fail in the same way for a day. Larger tables need a
 //!   person.
 //! - The limit counts unconfirmed removals within the last day, so that many small removals are treated like one large
-//!   one. A day is measured by the ledger's steady clock, which no jump of the wall clock can shorten; if the count is
-//!   lost, the removed records themselves are counted.
+//!   one. A day is measured by the ledger's steady clock, which no jump of the wall clock can shorten.
 
 use std::collections::HashSet;
-use std::time::Duration;
-
-use rusqlite::params;
-use serde::{Deserialize, Serialize};
 
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::model::request_order::RequestOrder;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
-use crate::store::state_keys::StateKey;
+use crate::store::records::recent_removals::{DAY, count_removed};
 use crate::store::tx::RecordsTx;
 
 /// Smaller tables may lose all of their rows at once.
 const TINY_TABLE: u64 = 10;
-
-/// How long removals count.
-const DAY: Duration = Duration::from_secs(86_400);
 
 /// The limit on removals without a person's confirmation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -151,52 +143,11 @@ pub struct RemovalShare {
     pub of: u64,
 }
 
-/// Unconfirmed removals of the last day: the time by the steady clock, and the number.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct RecentRemovals(Vec<(Instant, u64)>);
-
-impl RecentRemovals {
-    const fn entry(object: Object) -> StateKey {
-        StateKey::RecentRemovals(object)
-    }
-
-    /// Those that still count. An entry that is more than a day ahead was made by a steady clock that was lost.
-    fn within_a_day(mut self, steady: Instant) -> RecentRemovals {
-        self.0.retain(|(at, _)| steady.since(*at) <= DAY && at.since(steady) <= DAY);
-        self
-    }
-
-    fn count(&self) -> u64 {
-        self.0.iter().fold(0, |sum, (_, removed)| sum.saturating_add(*removed))
-    }
-}
-
 impl ReadTx<'_> {
-    /// The share that removing so many more records would reach, with the removals of the last day.
+    /// The share that removing so many more records would reach, with the removals of the last day that nobody accepted.
     pub fn removal_share(&self, object: Object, more: u64, steady: Instant) -> Result<RemovalShare, StoreError> {
-        let recent = self.recent_removals(object, steady)?.count();
+        let recent = count_removed(self, object.as_str(), steady)?;
         Ok(RemovalShare { going: recent.saturating_add(more), of: self.count_rows(object)?.saturating_add(recent) })
-    }
-
-    fn recent_removals(&self, object: Object, steady: Instant) -> Result<RecentRemovals, StoreError> {
-        let recent = match self.state::<RecentRemovals>(&RecentRemovals::entry(object))? {
-            Some(recent) => recent,
-            None => self.removed_lately(object, steady)?,
-        };
-        Ok(recent.within_a_day(steady))
-    }
-
-    /// The removals of the last day by the removed records, if the count is lost.
-    fn removed_lately(&self, object: Object, steady: Instant) -> Result<RecentRemovals, StoreError> {
-        let sql = "SELECT count(*) FROM removed_records WHERE object_type = ?1 AND removed_at > ?2";
-        let count: i64 = self
-            .conn
-            .prepare_cached(sql)
-            .and_then(|mut stmt| {
-                stmt.query_row(params![object.as_str(), steady.minus(DAY).to_string()], |row| row.get(0))
-            })
-            .doing("count the removals of the last day")?;
-        Ok(RecentRemovals(vec![(steady, count.unsigned_abs())]))
     }
 }
 
@@ -219,18 +170,13 @@ impl RecordsTx<'_> {
             return Ok(RemovalDecision::Unproven);
         }
         let phase = self.tx.phase(object)?;
-        let mut recent = self.tx.recent_removals(object, steady)?;
         let mut removed = 0;
         for (id, order) in confirmed.ids.iter().zip(&confirmed.orders) {
-            removed += u64::from(self.remove(object, id, now, phase)?);
-            self.tx.knowledge().record_removal(object, id.as_str(), steady)?;
+            let was_here = self.remove(object, id, now, phase)?;
+            removed += u64::from(was_here);
+            let counts = was_here && !guard.accepted;
+            self.tx.knowledge().record_removal(object, id.as_str(), (steady, counts))?;
             self.tx.remember_order(object, id.as_str(), *order);
-        }
-        if removed > 0 {
-            if !guard.accepted {
-                recent.0.push((steady, removed));
-            }
-            self.tx.set_state(&RecentRemovals::entry(object), &recent)?;
         }
         Ok(RemovalDecision::Removed(removed))
     }

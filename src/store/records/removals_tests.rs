@@ -1,5 +1,7 @@
 //! The evidence of removals, the limit on them, and the decision of the gate on a mirror.
 
+use std::time::Duration;
+
 use super::*;
 use crate::model::request_order::RequestRegister;
 
@@ -50,24 +52,6 @@ fn only_an_answer_with_the_witness_confirms_removals() {
         let expected: Vec<RecordId> = confirmed.into_iter().map(id).collect();
         assert_eq!(removals.ids(), expected, "{witness:?} {answered:?}");
         assert_eq!(removals.is_witnessed(), witness.is_some() || !proven, "{answered:?}");
-    }
-}
-
-#[test]
-fn removals_count_for_a_day() {
-    let at = |hours: u64| Instant::EPOCH.plus(Duration::from_secs(hours * 3_600));
-    let recent = RecentRemovals(vec![(at(48), 3), (at(24), 2), (at(0), 9)]);
-    assert_eq!(recent.clone().within_a_day(at(48)).count(), 5);
-    assert_eq!(recent.within_a_day(at(12)).count(), 11, "a steady clock that was lost and restarted");
-    assert_eq!(RecentRemovals(vec![(at(48), 3)]).within_a_day(at(24)).count(), 3, "a day ahead");
-    let (now, second) = (at(48), Duration::from_secs(1));
-    for (when, counts) in [
-        (now.minus(DAY), true),
-        (now.minus(DAY + second), false),
-        (now.plus(DAY), true),
-        (now.plus(DAY + second), false),
-    ] {
-        assert_eq!(RecentRemovals(vec![(when, 1)]).within_a_day(now).count(), u64::from(counts), "{when}");
     }
 }
 
@@ -177,8 +161,10 @@ async fn gate_decides_by_evidence_share_and_consent() {
             decision,
             "{count} of {rows}, {proof:?}, accepted: {accepted}"
         );
-        let entry = store.read(|tx| tx.state::<RecentRemovals>(&RecentRemovals::entry(Object::Contact))).await.unwrap();
-        assert_eq!(entry.is_some(), matches!(decision, Removed(removed) if removed > 0), "{decision:?}");
+        let at = Instant::from_secs(NOW).unwrap();
+        let share = store.read(move |tx| tx.removal_share(Object::Contact, 0, at)).await.unwrap();
+        let counted = if let Removed(removed) = decision { removed * u64::from(!accepted) } else { 0 };
+        assert_eq!(share.going, counted, "{decision:?}");
     }
 }
 
@@ -188,33 +174,16 @@ async fn unconfirmed_removals_of_a_day_count_together() {
     let share = |going| RemovalDecision::Refused(RemovalShare { going, of: 40 });
     assert_eq!(remove(&store, confirmed(0, 8, Proof::Witness), false, 0).await, RemovalDecision::Removed(8));
     assert_eq!(remove(&store, confirmed(8, 1, Proof::Witness), false, 1).await, share(9));
-    // The removed records tell, if the count is lost.
-    store.write(|tx| tx.clear_state(&RecentRemovals::entry(Object::Contact))).await.unwrap();
-    assert_eq!(remove(&store, confirmed(8, 1, Proof::Witness), false, 2).await, share(9));
+    let going = async |seconds: i64| {
+        let at = Instant::from_secs(NOW + seconds).unwrap();
+        store.read(move |tx| tx.removal_share(Object::Contact, 0, at)).await.unwrap().going
+    };
+    let day = 86_400;
+    assert_eq!([going(day).await, going(day + 1).await], [8, 0]);
+    assert_eq!([going(-day).await, going(-day - 1).await], [8, 0], "a steady clock that was lost");
     // What a person accepted does not count.
     assert_eq!(remove(&store, confirmed(8, 12, Proof::Witness), true, 25).await, RemovalDecision::Removed(12));
     assert_eq!(remove(&store, confirmed(20, 4, Proof::Witness), false, 26).await, RemovalDecision::Removed(4));
-}
-
-#[tokio::test]
-async fn a_single_removal_counts_even_if_the_count_is_lost() {
-    let (_dir, store) = mirror(10).await;
-    assert_eq!(remove(&store, confirmed(0, 1, Proof::Witness), false, 0).await, RemovalDecision::Removed(1));
-    store.write(|tx| tx.clear_state(&RecentRemovals::entry(Object::Contact))).await.unwrap();
-    let two_more = remove(&store, confirmed(1, 2, Proof::Witness), false, 1).await;
-    assert_eq!(two_more, RemovalDecision::Refused(RemovalShare { going: 3, of: 10 }));
-}
-
-#[tokio::test]
-async fn impossible_counts_of_a_day_refuse_removals_until_it_is_over() {
-    let (_dir, store) = mirror(40).await;
-    let key = RecentRemovals::entry(Object::Contact);
-    let begin = Instant::from_secs(NOW).unwrap();
-    let entry = serde_json::json!([[begin, u64::MAX], [begin, u64::MAX]]);
-    store.write(move |tx| tx.set_state(&key, &entry)).await.unwrap();
-    let refused = RemovalDecision::Refused(RemovalShare { going: u64::MAX, of: u64::MAX });
-    assert_eq!(remove(&store, confirmed(0, 1, Proof::Witness), false, 1).await, refused);
-    assert_eq!(remove(&store, confirmed(0, 1, Proof::Witness), false, 25).await, RemovalDecision::Removed(1));
 }
 
 #[tokio::test]

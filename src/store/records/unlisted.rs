@@ -15,6 +15,7 @@ use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::doubts::json;
+use crate::store::records::recent_removals::{DAY, count_removed};
 use crate::store::records::removals::{RemovalGuard, RemovalShare};
 use crate::store::tx::KnowledgeTx;
 
@@ -22,9 +23,6 @@ const DOING: &str = "compare a list with the mirror";
 
 /// The minimum time between two lists that are evidence.
 const LISTS_APART: Duration = Duration::from_secs(3_600);
-
-/// How long removals count.
-const DAY: Duration = Duration::from_secs(86_400);
 
 /// A list that is always read whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,15 +80,11 @@ impl ReadTx<'_> {
 
     /// The number of items that the last complete list did not have, and that are kept.
     pub fn count_unlisted(&self, list: WholeListKind) -> Result<u64, StoreError> {
-        self.count_items(list, "unlisted")
-    }
-
-    fn count_items(&self, list: WholeListKind, why: &str) -> Result<u64, StoreError> {
-        let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = ?2";
+        let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = 'unlisted'";
         let count: i64 = self
             .conn
             .prepare_cached(sql)
-            .and_then(|mut stmt| stmt.query_row([list.as_str(), why], |row| row.get(0)))
+            .and_then(|mut stmt| stmt.query_row([list.as_str()], |row| row.get(0)))
             .doing(DOING)?;
         Ok(count.unsigned_abs())
     }
@@ -150,19 +144,18 @@ impl KnowledgeTx<'_> {
         )?;
         let before = self.tx.unlisted_before(list, steady)?;
         let gone: Vec<RecordId> = missing.into_iter().filter(|id| guard.accepted || before.contains(id)).collect();
-        let recent = self.tx.count_items(list, "gone")?;
+        let recent = count_removed(self.tx, kind, steady)?;
         let share = RemovalShare { going: recent + gone.len() as u64, of: recent + known.len() as u64 };
         if !gone.is_empty() && !guard.allows(share.going, share.of) {
             return Ok(UnlistedDecision::Refused(share));
         }
-        let why = if guard.accepted { "accepted" } else { "gone" };
         execute(
             &format!(
-                "UPDATE OR REPLACE doubts SET why = ?3, first_seen = ?4, not_before = NULL WHERE why = 'unlisted' AND {items}"
+                "UPDATE OR REPLACE doubts SET why = 'gone', first_seen = ?3, tries = ?4, not_before = NULL
+                 WHERE why = 'unlisted' AND {items}"
             ),
-            &[&kind, &json(&gone), &why, &steady.to_string()],
+            &[&kind, &json(&gone), &steady.to_string(), &!guard.accepted],
         )?;
-        execute("DELETE FROM doubts WHERE object_type = ?1 AND why = 'accepted'", &[&kind])?;
         Ok(UnlistedDecision::Removed(gone))
     }
 }

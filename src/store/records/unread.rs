@@ -11,8 +11,8 @@ use crate::model::ids::FieldKey;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
-use crate::store::reader::ReadTx;
-use crate::store::records::doubts::{json, time};
+use crate::store::reader::{ReadTx, stored_time};
+use crate::store::records::doubts::json;
 use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "read or write what is not read yet";
@@ -32,43 +32,43 @@ fn wait_after(requests: u32, failures: u32) -> Duration {
     first.saturating_mul(1 << failures.min(10)).min(MAX_WAIT)
 }
 
-impl ReadTx<'_> {
-    /// The records to be read by id because a list omitted a value that is stored here.
-    pub fn omitted_records(&self, object: Object) -> Result<Vec<RecordId>, StoreError> {
-        self.record_ids("SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'omitted'", &[&object.as_str()])
-    }
+/// The records to be read by id because a list omitted a value that is stored here.
+pub fn omitted(tx: &ReadTx<'_>, object: Object) -> Result<Vec<RecordId>, StoreError> {
+    record_ids(tx, "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'omitted'", &[&object.as_str()])
+}
 
-    /// The records whose detail could not be read in their present version, and is not requested again yet.
-    pub fn waiting_details(&self, object: Object, steady: Instant) -> Result<HashSet<RecordId>, StoreError> {
-        let sql = format!(
-            "SELECT record_id FROM doubts AS d JOIN {} AS r ON r.id = d.record_id AND r.etag IS d.etag
-             WHERE d.object_type = ?1 AND why = 'failed' AND not_before > ?2 AND not_before <= ?3",
-            object.table()
-        );
-        let (now, latest) = (steady.to_string(), steady.plus(MAX_WAIT).to_string());
-        Ok(self.record_ids(&sql, &[&object.as_str(), &now, &latest])?.into_iter().collect())
-    }
+/// The records whose detail could not be read in their present version, and is not requested again yet.
+pub fn waiting_details(tx: &ReadTx<'_>, object: Object, steady: Instant) -> Result<HashSet<RecordId>, StoreError> {
+    let sql = format!(
+        "SELECT record_id FROM doubts AS d JOIN {} AS r ON r.id = d.record_id AND r.etag IS d.etag
+         WHERE d.object_type = ?1 AND why = 'failed' AND not_before > ?2 AND not_before <= ?3",
+        object.table()
+    );
+    let (now, latest) = (steady.to_string(), steady.plus(MAX_WAIT).to_string());
+    Ok(record_ids(tx, &sql, &[&object.as_str(), &now, &latest])?.into_iter().collect())
+}
 
-    /// Until when the share for details that fail has paid for those that did.
-    pub fn failed_details_paid_at(&self, object: Object) -> Result<Option<Instant>, StoreError> {
-        let paid_at: Option<Option<String>> = self
-            .conn
-            .query_row(
-                "SELECT not_before FROM doubts WHERE object_type = ?1 AND record_id = '' AND why = 'failed'",
-                [object.as_str()],
-                |row| row.get(0),
-            )
-            .optional()
-            .doing(DOING)?;
-        Ok(time(paid_at.flatten()))
-    }
+/// Until when the share for details that fail has paid for those that did.
+pub fn failed_paid_at(tx: &ReadTx<'_>, object: Object) -> Result<Option<Instant>, StoreError> {
+    let paid_at: Option<Option<String>> = tx
+        .conn
+        .query_row(
+            "SELECT not_before FROM doubts WHERE object_type = ?1 AND record_id = '' AND why = 'failed'",
+            [object.as_str()],
+            |row| row.get(0),
+        )
+        .optional()
+        .doing(DOING)?;
+    Ok(stored_time(paid_at.flatten()))
+}
 
-    fn record_ids(&self, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<RecordId>, StoreError> {
-        let mut stmt = self.conn.prepare_cached(sql).doing(DOING)?;
-        stmt.query_map(values, |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
-            .and_then(Iterator::collect)
-            .doing(DOING)
-    }
+pub(super) fn record_ids(
+    tx: &ReadTx<'_>,
+    sql: &str,
+    values: &[&dyn rusqlite::ToSql],
+) -> Result<Vec<RecordId>, StoreError> {
+    let mut stmt = tx.conn.prepare_cached(sql).doing(DOING)?;
+    stmt.query_map(values, |row| Ok(RecordId::new(row.get::<_, String>(0)?))).and_then(Iterator::collect).doing(DOING)
 }
 
 impl KnowledgeTx<'_> {
@@ -150,6 +150,26 @@ impl KnowledgeTx<'_> {
     /// are found by the regular reading.
     pub fn definitions_were_read(&self) -> Result<(), StoreError> {
         self.execute("UPDATE doubts SET tries = 1 WHERE why = 'unknown key'", [])
+    }
+
+    /// Notes that a key and address did not recognise the workspace. Returns the first such moment; a later one than now was
+    /// stored by a clock that was lost.
+    pub fn not_recognised(&self, seen_by: &str, steady: Instant) -> Result<Instant, StoreError> {
+        let of_sight = "object_type = 'workspace' AND record_id = ?1";
+        self.delete_doubts(&format!("{of_sight} AND first_seen > ?2"), [seen_by, &steady.to_string()])?;
+        self.execute(
+            "INSERT OR IGNORE INTO doubts (object_type, record_id, why, first_seen)
+             VALUES ('workspace', ?1, 'unrecognised', ?2)",
+            [seen_by, &steady.to_string()],
+        )?;
+        let sql = format!("SELECT first_seen FROM doubts WHERE {of_sight}");
+        let first = self.tx.conn.query_row(&sql, [seen_by], |row| row.get(0)).doing(DOING)?;
+        Ok(stored_time(first).unwrap_or(steady))
+    }
+
+    /// Notes that the workspace was recognised.
+    pub fn recognised(&self) -> Result<(), StoreError> {
+        self.delete_doubts("object_type = 'workspace'", [])
     }
 
     fn execute(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {

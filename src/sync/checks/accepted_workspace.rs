@@ -13,17 +13,17 @@
 
 use crate::model::{Instant, Object};
 use crate::outbox::former_edits;
-use crate::store::{MirrorTx, StateKey, StoreError};
+use crate::store::{Goal, MirrorTx, StateKey, StoreError};
 use crate::sync::checkpoints::{Changes, Sweep};
 use crate::sync::doors::RemovalGate;
 use crate::sync::error::SyncError;
-use crate::sync::walks::back_fill::wanted_sweep;
 
 /// Begins to replace the rows of the workspace before. Returns how many edits are held. Write it durably.
 pub(in crate::sync) fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, StoreError> {
     for key in StateKey::all().into_iter().filter(StateKey::is_of_workspace) {
         tx.clear_state(&key)?;
     }
+    tx.claims().forget_goals_of_workspace()?;
     tx.knowledge().clear_unlisted()?;
     for object in Object::ALL {
         // The slices that are left are discarded by the sweep that begins.
@@ -32,9 +32,9 @@ pub(in crate::sync) fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, St
         if tx.is_empty(object)? {
             continue;
         }
-        tx.set_state(&StateKey::FormerRows(object), &true)?;
+        tx.claims().set(Goal::FormerRows(object))?;
         tx.records().make_rows_former(object)?;
-        tx.set_state(&wanted_sweep(object), &true)?;
+        tx.claims().set(Goal::WantedSweep(object))?;
         // A record with the same id may have the same version, too.
         tx.knowledge().make_details_due(object, None)?;
     }
@@ -48,11 +48,11 @@ impl RemovalGate<'_> {
     pub(in crate::sync) async fn end_replacement(&self, object: Object) -> Result<(), SyncError> {
         let now = self.run.engine.clock.now();
         let held = self.run.engine.store.write(move |tx| {
-            if !tx.has_former_rows(object)? {
+            if !tx.goals().is_set(Goal::FormerRows(object))? {
                 return Ok(0);
             }
             let held = tx.records().hold_edits_of_former_rows(object, None, now)?;
-            tx.clear_state(&StateKey::FormerRows(object))?;
+            tx.claims().unset(Goal::FormerRows(object))?;
             if let Some(sweep) = Sweep::load(tx, object)? {
                 // As after a first copy.
                 Changes { watermark: sweep.high, served_at: sweep.served_at, walk: None }.store(tx, object)?;

@@ -12,12 +12,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::accepted_workspace;
 use crate::api::{ErrorClass, ListQuery, decode};
 use crate::model::{Instant, Object, Purpose, RecordId};
-use crate::store::StateKey;
 use crate::sync::apply::instant;
 use crate::sync::checkpoints::Identity;
 use crate::sync::doors::RemovalGate;
@@ -34,14 +31,6 @@ const SAME_TIME: Duration = Duration::from_secs(1);
 
 /// The minimum time between two checks that do not recognise the workspace, for them to be evidence.
 const MOMENTS_APART: Duration = Duration::from_secs(3600);
-
-/// A key and address with which the workspace was not recognised.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Unrecognised {
-    identity: Identity,
-    /// The time of the first such check, by the ledger's steady clock.
-    since: Instant,
-}
 
 /// The result of looking up known records of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +73,7 @@ impl RemovalGate<'_> {
         }
         let (accepted, at) = (self.run.job.accept().workspace, self.run.engine.clock.now());
         let stored = self.run.engine.store.write_durably(move |tx| {
-            tx.clear_state(&StateKey::Unrecognised)?;
+            tx.knowledge().recognised()?;
             tx.set_state(&Identity::ENTRY, &now)?;
             if accepted { accepted_workspace::accept(tx, at) } else { Ok(0) }
         });
@@ -106,16 +95,12 @@ impl RemovalGate<'_> {
     async fn not_recognised(&self, identity: Identity, asked: usize, met: usize) -> Result<SyncError, SyncError> {
         let first_moment = SyncError::NotRecognised { asked, met, unread: Vec::new() };
         let steady = self.steady_time();
-        let before: Option<Unrecognised> = self.run.engine.store.read(|tx| tx.state(&StateKey::Unrecognised)).await?;
-        match before.filter(|before| before.identity == identity && before.since <= steady) {
-            Some(before) if steady.since(before.since) >= MOMENTS_APART => Ok(SyncError::OtherWorkspace { asked, met }),
-            Some(_) => Ok(first_moment),
-            None => {
-                let first = Unrecognised { identity, since: steady };
-                self.run.engine.store.write(move |tx| tx.set_state(&StateKey::Unrecognised, &first)).await?;
-                Ok(first_moment)
-            }
-        }
+        let seen_by = format!("{} {}", identity.key, identity.base_url);
+        let first = self.run.engine.store.write(move |tx| tx.knowledge().not_recognised(&seen_by, steady)).await?;
+        Ok(match steady.since(first) >= MOMENTS_APART {
+            true => SyncError::OtherWorkspace { asked, met },
+            false => first_moment,
+        })
     }
 }
 

@@ -4,8 +4,8 @@ use super::compare::Audit;
 use super::findings::{Difference, DifferenceKind};
 use crate::model::{Object, RecordId};
 use crate::model::{TimeField, TimeRange};
-use crate::store::Phase;
-use crate::sync::checkpoints::{Changes, Evidence, RefusedRemovals};
+use crate::store::{Completeness, Goal, Phase};
+use crate::sync::checkpoints::{Changes, RefusedRemovals};
 use crate::sync::doors::Audits;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
@@ -57,11 +57,10 @@ impl Audits<'_> {
             .write(move |tx| {
                 // The mirror may have been edited, which a verification should detect.
                 tx.records().recount(object)?;
-                if tx.has_former_rows(object)? {
+                if tx.goals().is_set(Goal::FormerRows(object))? {
                     return Ok(());
                 }
-                let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
-                tx.set_state(&Evidence::entry(object), &Evidence::after(before, as_of, by_record, open))
+                tx.claims().compared(object, Completeness { as_of, by_record }, open)
             })
             .await?;
         self.run.results().findings.push((object, audit.findings));

@@ -5,6 +5,7 @@
 //! those are the records whose details are read again. Otherwise a sweep follows, or all details become due. It is a
 //! walk with a checkpoint like any other; then the records are looked up by id that have a value here and were passed over.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::lookup::split_lookup;
@@ -13,15 +14,10 @@ use super::pages::{BackFillColumn, BackFillRead, WalkPurpose};
 use super::walk::{Walk, WalkRange};
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId};
-use crate::store::{BackFilledFields, FieldToBackFill, MirrorTx, StateKey, StoreError};
+use crate::store::{FieldToBackFill, Goal, MirrorTx, StateKey, StoreError};
 use crate::sync::checkpoints::Sweep;
 use crate::sync::doors::BackFills;
 use crate::sync::error::SyncError;
-
-/// The state entry that is set if only a sweep can fill a column of an object.
-pub(in crate::sync) fn wanted_sweep(object: Object) -> StateKey {
-    StateKey::WantedSweep(object)
-}
 
 /// Forgets the back-fill under way if it is of one of these fields: what it has read is of an earlier time.
 pub(super) fn forget_back_fill(
@@ -52,12 +48,15 @@ impl BackFills<'_> {
             .engine
             .store
             .read(move |tx| {
-                let missing = BackFilledFields::missing(tx, &layout, object)?;
+                let missing = tx.goals().unfilled(&layout, object)?;
                 if missing.is_empty() {
                     return Ok((missing, None, 0, Vec::new()));
                 }
-                let sweep = Sweep::load(tx, object)?.map(|sweep| sweep.fills);
-                let waiting = if tx.state(&wanted_sweep(object))? == Some(true) { None } else { Some(sweep) };
+                let being_filled = match Sweep::load(tx, object)? {
+                    Some(_) => tx.goals().being_filled(object)?,
+                    None => BTreeSet::new(),
+                };
+                let waiting = (!tx.goals().is_set(Goal::WantedSweep(object))?).then_some(being_filled);
                 Ok((missing, waiting, tx.count_rows(object)?, tx.definitions(object)?))
             })
             .await?;
@@ -67,7 +66,7 @@ impl BackFills<'_> {
             .filter(|field| match &waiting {
                 _ if field.data_type.detail_only() => true,
                 None => false,
-                Some(fills) => !fills.as_ref().is_some_and(|fills| fills.contains(&field.definition)),
+                Some(being_filled) => !being_filled.contains(&field.definition),
             })
             .collect();
         if missing.is_empty() {
@@ -95,7 +94,7 @@ impl BackFills<'_> {
             listed -= u64::from(of_lists);
         }
         if sweeps {
-            self.run.engine.store.write(move |tx| tx.set_state(&wanted_sweep(object), &true)).await?;
+            self.run.engine.store.write(move |tx| tx.claims().set(Goal::WantedSweep(object))).await?;
         }
         Ok(())
     }
@@ -109,7 +108,7 @@ impl BackFills<'_> {
         definition: &Definition,
     ) -> Result<bool, SyncError> {
         let id = field.definition.clone();
-        let was_made = self.run.engine.store.read(move |tx| BackFilledFields::was_made(tx, object, &id)).await?;
+        let was_made = self.run.engine.store.read(move |tx| tx.goals().was_made(object, &id)).await?;
         let query = ListQuery::new(object.resource()).custom_is_null(definition, false);
         let (true, Ok(query)) = (was_made, query) else { return Ok(false) };
         let doing = "count the values of a new field of";
@@ -153,7 +152,7 @@ impl BackFills<'_> {
         let noted = self.run.engine.store.write(move |tx| {
             tx.clear_state(&StateKey::FillWalk(object))?;
             tx.custom().clear_filled(object)?;
-            BackFilledFields::mark_filled(tx, object, [&id])
+            tx.claims().mark_column_filled(object, &id)
         });
         Ok(noted.await?)
     }

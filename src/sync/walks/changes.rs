@@ -23,7 +23,8 @@ use super::pages::{WalkEnd, WalkPurpose};
 use super::walk::{Walk, WalkRange};
 use crate::api::PageSize;
 use crate::model::{Instant, Object};
-use crate::sync::checkpoints::{Changes, LastRead};
+use crate::store::LastRead;
+use crate::sync::checkpoints::Changes;
 use crate::sync::doors::Walks;
 use crate::sync::error::SyncError;
 

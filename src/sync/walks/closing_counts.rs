@@ -6,8 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Instant, Object, TimeField, TimeRange};
-use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
-use crate::sync::checkpoints::LastRead;
+use crate::store::{Goal, LastRead, MirrorTx, ReadTx, StateKey, StoreError};
 
 /// The counts that a kind of walk still owes: sweeps, or changes walks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,8 +20,6 @@ pub(in crate::sync) struct OwedCounts {
     /// Until when, by the ledger's steady clock, nothing is counted: a range differs that cannot be divided, and that was
     /// listed within a day.
     pub(in crate::sync) waits_until: Option<Instant>,
-    /// What the changes walk claims once its counts are made.
-    pub(in crate::sync) claim: Option<LastRead>,
 }
 
 impl OwedCounts {
@@ -33,8 +30,8 @@ impl OwedCounts {
 
     /// Records that the counts in this entry were made.
     pub(in crate::sync) fn made(self, tx: &MirrorTx<'_>, object: Object, entry: &StateKey) -> Result<(), StoreError> {
-        if let Some(fresh) = self.claim {
-            tx.set_state(&LastRead::changes(object), &fresh)?;
+        if *entry == OwedCounts::entry(object, TimeField::UpdatedAt) {
+            tx.claims().replace(Goal::UncountedChanges(object), Goal::Changes(object))?;
         }
         tx.clear_state(entry)
     }
@@ -45,15 +42,13 @@ impl OwedCounts {
         if tx.state::<OwedCounts>(&entry)?.is_some() {
             return Ok(());
         }
-        let mut claim = None;
         if by == TimeField::UpdatedAt {
-            claim = tx.state(&LastRead::changes(object))?;
-            if claim.is_none() {
+            if !tx.goals().is_set(Goal::Changes(object))? {
                 return Ok(());
             }
-            tx.clear_state(&LastRead::changes(object))?;
+            tx.claims().replace(Goal::Changes(object), Goal::UncountedChanges(object))?;
         }
-        tx.set_state(&entry, &OwedCounts { claim, is_second: true, waits_until: None, ..self })
+        tx.set_state(&entry, &OwedCounts { is_second: true, waits_until: None, ..self })
     }
 
     /// Records that a sweep has read these ranges by cursor.
@@ -98,31 +93,15 @@ impl OwedCounts {
             }
             ranges.push(rest);
         }
+        tx.claims().unset(Goal::UncountedChanges(object))?;
         tx.set_state(&entry, &OwedCounts { ranges, ..OwedCounts::default() })
     }
 
     /// Claims that the changes are here, as soon as nothing is left to be counted.
     pub(in crate::sync) fn claim_changes(tx: &MirrorTx<'_>, object: Object, fresh: LastRead) -> Result<(), StoreError> {
-        let entry = OwedCounts::entry(object, TimeField::UpdatedAt);
-        match tx.state::<OwedCounts>(&entry)? {
-            Some(owed) => tx.set_state(&entry, &OwedCounts { claim: Some(fresh), ..owed }),
-            None => tx.set_state(&LastRead::changes(object), &fresh),
-        }
-    }
-
-    /// Dates what a changes walk will claim otherwise.
-    pub(in crate::sync) fn date_claim(
-        tx: &MirrorTx<'_>,
-        object: Object,
-        dated: impl Fn(LastRead) -> Option<LastRead>,
-    ) -> Result<(), StoreError> {
-        let entry = OwedCounts::entry(object, TimeField::UpdatedAt);
-        match tx.state::<OwedCounts>(&entry)? {
-            Some(owed) if owed.claim.is_some() => {
-                tx.set_state(&entry, &OwedCounts { claim: owed.claim.and_then(dated), ..owed })
-            }
-            _ => Ok(()),
-        }
+        let owes = tx.state::<OwedCounts>(&OwedCounts::entry(object, TimeField::UpdatedAt))?.is_some();
+        let goal = if owes { Goal::UncountedChanges(object) } else { Goal::Changes(object) };
+        tx.claims().reach(goal, fresh)
     }
 }
 
@@ -162,11 +141,14 @@ mod tests {
             OwedCounts::claim_changes(tx, object, fresh)?;
             owed.clone().owe_again(tx, object, changes)?;
             owed.owe_again(tx, object, TimeField::CreatedAt)?;
-            let claimed: Option<LastRead> = tx.state(&LastRead::changes(object))?;
-            Ok((claimed, tx.state::<OwedCounts>(&entries[0])?, tx.state::<OwedCounts>(&entries[1])?))
+            let claimed =
+                [Goal::Changes(object), Goal::UncountedChanges(object)].map(|goal| tx.goals().last_read(goal));
+            let [claimed, uncounted] = claimed;
+            Ok((claimed?, uncounted?, tx.state::<OwedCounts>(&entries[0])?, tx.state::<OwedCounts>(&entries[1])?))
         });
-        let (claimed, of_sweep, of_changes) = owed.await.unwrap();
-        assert_eq!((claimed, of_changes.unwrap().claim), (None, Some(fresh)), "the claim waits for the count");
+        let (claimed, uncounted, of_sweep, of_changes) = owed.await.unwrap();
+        assert_eq!((claimed, uncounted), (None, Some(fresh)), "the claim waits for the count");
+        assert!(of_changes.is_some());
         assert_eq!(of_sweep.unwrap().ranges, dated(1, 2));
         store.close().await;
     }

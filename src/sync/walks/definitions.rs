@@ -9,10 +9,8 @@ use crate::api::decode::{self, ListPage};
 use crate::api::{ErrorClass, ListQuery, PageSize, SortBy};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Purpose, Record, RecordId, Resource, Ru};
-use crate::store::{
-    BackFilledFields, ListedItems, Redefined, RemovalShare, StateKey, Tally, UnlistedDecision, WholeListKind,
-};
-use crate::sync::checkpoints::{LastRead, RefusedRemovals};
+use crate::store::{Goal, ListedItems, Redefined, RemovalShare, StateKey, Tally, UnlistedDecision, WholeListKind};
+use crate::sync::checkpoints::RefusedRemovals;
 use crate::sync::doors::WholeLists;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::plan::Step;
@@ -175,7 +173,7 @@ impl WholeLists<'_> {
             .write(move |tx| {
                 tx.knowledge().definitions_were_read()?;
                 tx.clear_state(&StateKey::ListsUnderWay)?;
-                tx.set_state(&LastRead::DEFINITIONS, &fresh)
+                tx.claims().reach(Goal::Definitions, fresh)
             })
             .await?;
         Ok(())
@@ -226,7 +224,7 @@ impl WholeLists<'_> {
                     }
                 }
                 // In the same transaction, so that a new column is always filled.
-                BackFilledFields::want(tx, object, &redefined.to_fill)?;
+                tx.claims().fill_again(object, &redefined.to_fill)?;
                 forget_back_fill(tx, object, &redefined.to_fill)?;
                 // These lists are evidence once.
                 tx.clear_state(&StateKey::ListsUnderWay)?;
@@ -303,7 +301,7 @@ impl WholeLists<'_> {
                 };
                 let tally = tx.records().apply_team(&list.records, &gone, list.asked_at)?;
                 tx.clear_state(&StateKey::ListsUnderWay)?;
-                tx.set_state(&LastRead::TEAM, &fresh)?;
+                tx.claims().reach(Goal::Team, fresh)?;
                 Ok((tally, refused))
             })
             .await?;

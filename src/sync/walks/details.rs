@@ -15,7 +15,7 @@ use super::omitted_values::DetailPart;
 use crate::api::error::ApiError;
 use crate::api::{DetailAnswer, ErrorClass, decode};
 use crate::model::{Layout, Object, Purpose, Record, RecordId};
-use crate::store::{Applied, DueDetail, MirrorTx};
+use crate::store::{Applied, DueDetail, MirrorTx, unread};
 use crate::sync::apply::ApplyReport;
 use crate::sync::checks::removal_gate::MANY_NOT_FOUND;
 use crate::sync::doors::Details;
@@ -158,7 +158,7 @@ impl Details<'_> {
     /// The records whose detail could not be read, and that wait because of that.
     pub(super) async fn waiting(&self, object: Object) -> Result<HashSet<RecordId>, SyncError> {
         let steady = self.run.gate().steady_time();
-        Ok(self.run.engine.store.read(move |tx| tx.waiting_details(object, steady)).await?)
+        Ok(self.run.engine.store.read(move |tx| unread::waiting_details(tx, object, steady)).await?)
     }
 
     /// Reads old details again, a few per run, if RU are left over: the reference does not say whether a change of a
@@ -192,7 +192,7 @@ impl Details<'_> {
     ) -> Result<BatchResult, SyncError> {
         let workers = self.run.engine.workers().min(ids.len());
         let steady = self.run.gate().steady_time();
-        let paid_at = self.run.engine.store.read(move |tx| tx.failed_details_paid_at(object)).await?;
+        let paid_at = self.run.engine.store.read(move |tx| unread::failed_paid_at(tx, object)).await?;
         let queue = DetailQueue {
             purpose,
             part,

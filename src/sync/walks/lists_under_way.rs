@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::cursor_loops::ListProgress;
 use crate::api::decode::{self, ListPage, NotUnderstood};
 use crate::model::{Cursor, Instant, Layout, Object, Resource, Ru};
-use crate::sync::checkpoints::LastRead;
+use crate::store::LastRead;
 
 /// The most pages that are stored: a list of more has no end.
 const MAX_PAGES: usize = 1_000;

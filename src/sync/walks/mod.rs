@@ -13,7 +13,6 @@ pub(super) mod definitions;
 mod detail_failures;
 mod details;
 mod fill_from_extra;
-pub(super) mod filled_columns;
 mod first_copy;
 pub(super) mod lists_under_way;
 pub(super) mod lookup;

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 use crate::api::ErrorClass;
 use crate::error_chain::error_chain;
 use crate::model::{FieldValue, Object, Purpose, Record, RecordId};
-use crate::store::{BackFilledFields, MirrorTx, StoreError};
+use crate::store::{MirrorTx, StoreError, unread};
 use crate::sync::doors::BackFills;
 use crate::sync::error::SyncError;
 
@@ -49,7 +49,7 @@ pub(super) fn mark_restored(
     details: bool,
 ) -> Result<(), StoreError> {
     let layout = tx.layout().clone();
-    for (slot, field) in BackFilledFields::restored(tx, &layout, object)? {
+    for (slot, field) in tx.goals().restored(&layout, object)? {
         let lacks_it = |record: &&Record| {
             older.contains(&record.id) || matches!(record.custom.get(slot), None | Some(FieldValue::Absent))
         };
@@ -75,7 +75,7 @@ pub(super) fn mark_unshown(
 impl BackFills<'_> {
     /// How many records are to be read for which a list omitted a value.
     pub(in crate::sync) async fn unread(&self, object: Object) -> Result<u64, SyncError> {
-        Ok(self.run.engine.store.read(move |tx| tx.omitted_records(object)).await?.len() as u64)
+        Ok(self.run.engine.store.read(move |tx| unread::omitted(tx, object)).await?.len() as u64)
     }
 
     /// Reads the records for which a list omitted a value.
@@ -85,7 +85,7 @@ impl BackFills<'_> {
         }
         let noted = self.run.engine.store.write(move |tx| {
             tx.knowledge().forget_removed_unread(object)?;
-            tx.omitted_records(object)
+            unread::omitted(tx, object)
         });
         let noted = noted.await?;
         let waiting = self.run.details().waiting(object).await?;

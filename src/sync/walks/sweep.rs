@@ -9,14 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::stream::{self, StreamExt as _};
 
-use super::back_fill::wanted_sweep;
 use super::closing_counts::OwedCounts;
 use super::pages::WalkPurpose;
 use super::walk::{Walk, WalkRange};
 use crate::model::{Instant, Object};
 use crate::model::{TimeBounds, TimeField, TimeRange};
-use crate::store::{BackFilledFields, MirrorTx, Phase, StateKey, StoreError};
-use crate::sync::checkpoints::{Changes, Evidence, LastRead, RefusedRemovals, Sweep};
+use crate::store::{Completeness, Goal, LastRead, MirrorTx, Phase, StateKey, StoreError};
+use crate::sync::checkpoints::{Changes, RefusedRemovals, Sweep};
 use crate::sync::doors::Walks;
 use crate::sync::engine::Engine;
 use crate::sync::error::SyncError;
@@ -31,18 +30,19 @@ impl Engine {
             .write(|tx| {
                 let mut forgotten = Vec::new();
                 for object in Object::ALL {
-                    let asked: Option<bool> = tx.state(&Sweep::asked(object))?;
-                    let under_way = Sweep::load(tx, object)?;
-                    if tx.phase(object)? == Phase::FirstCopy || under_way.is_none() && asked.is_none() {
+                    let asked = tx.goals().is_set(Goal::AskedSweep(object))?;
+                    let under_way = Sweep::load(tx, object)?.is_some();
+                    if tx.phase(object)? == Phase::FirstCopy || !under_way && !asked {
                         continue;
                     }
-                    if under_way.is_some_and(|sweep| !sweep.fills.is_empty()) {
+                    if under_way && !tx.goals().being_filled(object)?.is_empty() {
                         // It is restarted instead of continued, because nothing else would fill the column.
-                        tx.set_state(&wanted_sweep(object), &true)?;
+                        tx.claims().set(Goal::WantedSweep(object))?;
                     }
                     Sweep::clear(tx, object)?;
                     tx.clear_slices(object)?;
-                    tx.clear_state(&Sweep::asked(object))?;
+                    tx.claims().begin_filling(object, &[])?;
+                    tx.claims().unset(Goal::AskedSweep(object))?;
                     tx.clear_state(&RefusedRemovals::entry(object))?;
                     tx.knowledge().clear_nominations(object)?;
                     forgotten.push(object);
@@ -71,7 +71,7 @@ impl Walks<'_> {
                         outage.is_some() && !accepted || waits && !sweep.is_recent(now)
                     });
                     if begins && tx.phase(object)? == Phase::Kept {
-                        tx.set_state(&Sweep::asked(object), &true)?;
+                        tx.claims().set(Goal::AskedSweep(object))?;
                     }
                 }
                 Ok(())
@@ -101,7 +101,7 @@ impl Walks<'_> {
         let now = self.run.engine.clock.now();
         // The first changes walk begins where the copy began: what is copied early may change while the rest is read.
         let first = self.run.engine.store.read(move |tx| {
-            let first = tx.phase(object)? == Phase::FirstCopy || tx.has_former_rows(object)?;
+            let first = tx.phase(object)? == Phase::FirstCopy || tx.goals().is_set(Goal::FormerRows(object))?;
             Ok(first && Sweep::load(tx, object)?.is_none())
         });
         let served_at = if first.await? { self.boundary(object).await? } else { None };
@@ -117,7 +117,7 @@ impl Walks<'_> {
                 if let (Some(left), Some(_)) = (known, Sweep::load(tx, object)?) {
                     let refused: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
                     let waits = refused.is_some() || tx.has_undecided(object)?;
-                    let asked = tx.state(&Sweep::asked(object))? == Some(true);
+                    let asked = tx.goals().is_set(Goal::AskedSweep(object))?;
                     // In progress; or read completely, and the missed records have to be decided on. A sweep that was
                     // asked for since then is another one.
                     if !(left.is_empty() && (asked || waits && again)) {
@@ -127,16 +127,16 @@ impl Walks<'_> {
                 tx.clear_slices(object)?;
                 let first_copy = tx.phase(object)? == Phase::FirstCopy;
                 if first_copy && tx.is_empty(object)? {
-                    BackFilledFields::mark_first_copy(tx, object)?;
+                    tx.claims().mark_first_copy(object)?;
                 }
-                let missing = BackFilledFields::missing(tx, &tx.layout().clone(), object)?;
+                let mut fills = tx.goals().unfilled(&tx.layout().clone(), object)?;
                 // Long texts are in details only.
-                let missing = missing.into_iter().filter(|field| !field.data_type.detail_only());
-                let fills = missing.map(|field| field.definition).collect();
-                tx.clear_state(&wanted_sweep(object))?;
-                tx.clear_state(&Sweep::asked(object))?;
+                fills.retain(|field| !field.data_type.detail_only());
+                tx.claims().begin_filling(object, &fills)?;
+                tx.claims().unset(Goal::WantedSweep(object))?;
+                tx.claims().unset(Goal::AskedSweep(object))?;
                 let ranges = slices(tx, object, workers, rows_per_slice)?;
-                Sweep { open: ranges.len(), ..Sweep::begun(now, served_at, fills) }.store(tx, object)?;
+                Sweep { open: ranges.len(), ..Sweep::begun(now, served_at) }.store(tx, object)?;
                 for (number, range) in ranges.into_iter().enumerate() {
                     // The totals of two pages show whether there are rows without a date, which would take one more.
                     let counted = may_count && matches!(range, WalkRange::All { .. });
@@ -221,10 +221,9 @@ pub(in crate::sync) fn end_sweep(
     let is_unknown = sweep.open > 0 || is_first_copy && sweep.rows != tx.count_rows(object)?;
     let ranges = if is_unknown { vec![TimeRange::WHOLE] } else { sweep.paged };
     OwedCounts::of_sweep(tx, object, ranges, sweep.page_rows)?;
-    tx.set_state(&LastRead::sweep(object), &LastRead::between(sweep.began, finished))?;
-    let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
-    let open = open + sweep.left_out;
-    tx.set_state(&Evidence::entry(object), &Evidence::after(before, sweep.began, true, open))?;
-    BackFilledFields::mark_swept(tx, object, &sweep.fills)?;
+    tx.claims().reach(Goal::Sweep(object), LastRead::between(sweep.began, finished))?;
+    let complete = Completeness { as_of: sweep.began, by_record: true };
+    tx.claims().compared(object, complete, open + sweep.left_out)?;
+    tx.claims().end_filling(object)?;
     Sweep::clear(tx, object)
 }

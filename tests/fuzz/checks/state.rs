@@ -9,7 +9,7 @@ use crm_mirror::app::status;
 use crm_mirror::budget::{Hold, Ledger, Limits};
 use crm_mirror::model::{Clock, ElapsedClock, Instant, Object, Purpose, Ru, ServiceTime};
 use crm_mirror::store::{Reader, StateKey, StoreError, ViewOptions, cursor};
-use crm_mirror::sync::checkpoints::{Changes, Evidence, Identity, LastRead, MissingScopes, RefusedRemovals, Sweep};
+use crm_mirror::sync::checkpoints::{Changes, Identity, MissingScopes, RefusedRemovals, Sweep};
 use crm_mirror::sync::step_failures::StepFailures;
 use crm_mirror::sync::walks::walk::Walk;
 use rusqlite::{Connection, OptionalExtension};
@@ -101,11 +101,7 @@ fn decoded(key: &StateKey, text: &[u8]) {
         StateKey::Changes(_) => again::<Changes>(text),
         StateKey::Sweep(_) => again::<Sweep>(text),
         StateKey::Slice(..) | StateKey::FillWalk(..) => again::<Walk>(text),
-        StateKey::Swept(_) | StateKey::CaughtUp(_) | StateKey::DefinitionsRead | StateKey::TeamRead => {
-            again::<LastRead>(text);
-        }
         StateKey::Outage(_) => again::<RefusedRemovals>(text),
-        StateKey::Evidence(_) => again::<Evidence>(text),
         _ => {}
     }
 }

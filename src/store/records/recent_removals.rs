@@ -1,0 +1,95 @@
+//! Rows of `doubts` about records and items that were removed within the last day: many small removals are treated like one
+//! large one, and an answer that shows one of them may be of a moment before.
+
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, params};
+
+use crate::model::catalogue::Object;
+use crate::model::instant::Instant;
+use crate::store::error::{Doing, StoreError};
+use crate::store::reader::{ReadTx, stored_time};
+use crate::store::tx::KnowledgeTx;
+
+/// How long removals count, and an empty list lasts that is evidence.
+pub(super) const DAY: Duration = Duration::from_secs(86_400);
+
+const DOING: &str = "read or write the removals of the last day";
+
+/// The removals within a day of an object or a list that nobody accepted, those that are here again included. A time in the
+/// future was stored by a clock that was lost.
+pub(super) fn count_removed(tx: &ReadTx<'_>, object: &str, steady: Instant) -> Result<u64, StoreError> {
+    let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why IN ('gone', 'returned') AND tries > 0
+               AND first_seen >= ?2 AND first_seen <= ?3";
+    let count: i64 = tx
+        .conn
+        .prepare_cached(sql)
+        .and_then(|mut stmt| {
+            let (from, to) = (steady.minus(DAY).to_string(), steady.plus(DAY).to_string());
+            stmt.query_row([object, &from, &to], |row| row.get(0))
+        })
+        .doing(DOING)?;
+    Ok(count.unsigned_abs())
+}
+
+impl KnowledgeTx<'_> {
+    /// Notes that a record was just removed: an answer that shows the same version may be of a moment before.
+    /// Whether it `counts` says that it is one of the removals of the last day that nobody accepted.
+    pub(in crate::store) fn record_removal(
+        &self,
+        object: Object,
+        id: &str,
+        (steady, counts): (Instant, bool),
+    ) -> Result<(), StoreError> {
+        self.tx
+            .conn
+            .prepare_cached(
+                "INSERT OR REPLACE INTO doubts (object_type, record_id, why, version, first_seen, tries)
+                 SELECT object_type, id, 'gone', coalesce(json_extract(record, '$.updated_at'), ''), ?3, ?4
+                 FROM removed_records WHERE object_type = ?1 AND id = ?2",
+            )
+            .and_then(|mut stmt| stmt.execute(params![object.as_str(), id, steady.to_string(), counts]))
+            .doing(DOING)?;
+        Ok(())
+    }
+
+    /// Whether a record was removed within the last quarter of an hour, and this transaction's answer shows no later version
+    /// of it. That is a doubt.
+    pub(in crate::store) fn was_just_removed(
+        &self,
+        object: Object,
+        id: &str,
+        (etag, version): (Option<&str>, &str),
+    ) -> Result<bool, StoreError> {
+        let Some(answer) = self.tx.answer.get() else { return Ok(false) };
+        if !self.has_doubts(object)? {
+            return Ok(false);
+        }
+        let removed: Option<(String, Option<String>)> = self
+            .tx
+            .conn
+            .prepare_cached(
+                "SELECT version, first_seen FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'gone'",
+            )
+            .and_then(|mut stmt| stmt.query_row([object.as_str(), id], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+            .doing(DOING)?;
+        let is_before = |(removed, at): (String, Option<String>)| {
+            version <= removed.as_str() && !answer.is_second_moment(stored_time(at))
+        };
+        if !removed.is_some_and(is_before) {
+            // It is here again, and was removed all the same.
+            let of_record = "object_type = ?1 AND record_id = ?2 AND why <> 'gone'";
+            self.delete_doubts(of_record, [object.as_str(), id])?;
+            self.tx
+                .conn
+                .prepare_cached(
+                    "UPDATE doubts SET why = 'returned' WHERE object_type = ?1 AND record_id = ?2 AND why = 'gone'",
+                )
+                .and_then(|mut stmt| stmt.execute([object.as_str(), id]))
+                .doing(DOING)?;
+            return Ok(false);
+        }
+        self.is_older_again(object, id, (etag, version), answer)?;
+        Ok(true)
+    }
+}
