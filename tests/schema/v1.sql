@@ -833,40 +833,29 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('caught_up:company','{"began":"2026-03-04T13:00:00.000000000Z","finished":"2026-03-04T13:00:00.000000000Z"}');
-INSERT INTO state VALUES('caught_up:contact','{"began":"2026-03-04T13:00:00.000000000Z","finished":"2026-03-04T13:00:00.000000000Z"}');
 INSERT INTO state VALUES('changes:company','{"watermark":"2026-03-04T11:00:00.000000000Z","served_at":"2026-03-04T13:00:00.000000000Z","walk":null}');
 INSERT INTO state VALUES('changes:contact','{"watermark":"2026-03-04T13:00:00.000000000Z","served_at":"2026-03-04T13:00:00.000000000Z","walk":null}');
-INSERT INTO state VALUES('copied:company','true');
-INSERT INTO state VALUES('copied:contact','true');
-INSERT INTO state VALUES('derived','"1-857d83ea"');
-INSERT INTO state VALUES('evidence:company','{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true,"open":0,"complete":{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true},"withdrawn":false}');
-INSERT INTO state VALUES('evidence:contact','{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true,"open":0,"complete":{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true},"withdrawn":false}');
-INSERT INTO state VALUES('filled:company','{"filled":["cf_43bceaba8a76","cf_5049ec25924c","cf_5cd6ed909a22","cf_6963eefba1f8","cf_75f0f066a9ce","cf_ca036b700e61","cf_d6906cdb1637","cf_e31d6e461e0d","cf_efaa6fb125e3"],"made":[],"standard_unread":false}');
-INSERT INTO state VALUES('filled:contact','{"filled":["cf_08c47287358f","cf_155173f23d65","cf_21de755d453b","cf_2e6b76c84d11","cf_3af8783354e7","cf_4785799e5cbd","cf_827df1d1b1a4","cf_8f0af33cb97a","cf_9b97f4a7c150","cf_a824f612c926","cf_b4b1f77dd0fc","cf_c13ef8e8d8d2"],"made":[],"standard_unread":false}');
+INSERT INTO state VALUES('derived','"1-650a66c6"');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"492f9e37206747539930c1933d8a69ef","before":"8522e6bab4504eeea3c1eb038e6303dd","file":{"inode":10035263,"born":"1795782824179396061","device":65024,"booted":1795718030}}');
+INSERT INTO state VALUES('last_writer','{"nonce":"6b4e2d37bb71433095d4b27f6b397f99","before":"4a52607ab3bd4a52ae9d32a344537bcb","file":{"inode":10100854,"born":"1795784570551221976","device":65024,"booted":1795718029}}');
 INSERT INTO state VALUES('layout','3');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]]}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('progress:company','{"work":"details","since":"2026-03-04T12:00:00.000000000Z","rows":0,"total":3}');
 INSERT INTO state VALUES('progress:contact','{"work":"details","since":"2026-03-04T13:00:00.000000000Z","rows":5,"total":1}');
-INSERT INTO state VALUES('read:custom-fields','{"began":"2026-03-04T12:00:00.000000000Z","finished":"2026-03-04T12:00:00.000000000Z","steady":"2026-03-04T12:00:00.000000000Z","cost":4}');
-INSERT INTO state VALUES('read:team-members','{"began":"2026-03-04T12:00:00.000000000Z","finished":"2026-03-04T12:00:00.000000000Z","steady":"2026-03-04T12:00:00.000000000Z","cost":1}');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
 INSERT INTO state VALUES('searched:contact','["r.cf_nickname","r.cf_customer_ref","r.cf_tier_2","d.cf_background"]');
 INSERT INTO state VALUES('service_time','{"at_least":"2026-03-04T13:00:00.000000000Z","date":"2026-03-04T13:00:00.000000000Z","wall":"2026-03-04T13:00:00.000000000Z","monotonic":{"boot":0,"micros":3600000000}}');
-INSERT INTO state VALUES('swept:company','{"began":"2026-03-04T12:00:00.000000000Z","finished":"2026-03-04T12:00:00.000000000Z"}');
-INSERT INTO state VALUES('swept:contact','{"began":"2026-03-04T12:00:00.000000000Z","finished":"2026-03-04T12:00:00.000000000Z"}');
 INSERT INTO state VALUES('view_files','{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}}');
 INSERT INTO state VALUES('write_back','false');
 CREATE TABLE doubts (
     object_type TEXT NOT NULL,
     record_id TEXT NOT NULL,
-    why TEXT NOT NULL, -- missed, older, gone; omitted, failed; of a key: unknown key; of a list that is read whole: unlisted, gone
+    why TEXT NOT NULL, -- missed, older, gone, returned; omitted, failed, lacks …; of a field: lacked …; of a key: unknown key; of a
+    -- list that is read whole: unlisted, gone
     etag TEXT, -- the version that was seen
     version TEXT, -- its `updatedAt`
     tries INTEGER NOT NULL DEFAULT 0, -- lookups so far
@@ -874,6 +863,48 @@ CREATE TABLE doubts (
     not_before TEXT, -- when the next lookup is due
     PRIMARY KEY (object_type, record_id, why)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE goals (
+    object TEXT NOT NULL, -- contact or company; team-members, custom-fields
+    kind TEXT NOT NULL,
+    definition TEXT NOT NULL DEFAULT '', -- of a custom field, for what is said of a column
+    since TEXT, -- the clock when the read began
+    finished TEXT, -- the clock when it ended
+    steady TEXT, -- the ledger's steady clock when it began
+    cost INTEGER, -- in RU
+    open INTEGER NOT NULL DEFAULT 0, -- differences that a comparison left
+    PRIMARY KEY (object, kind, definition)
+) STRICT, WITHOUT ROWID;
+INSERT INTO goals VALUES('company','changes','','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z',NULL,NULL,0);
+INSERT INTO goals VALUES('company','compared','','2026-03-04T12:00:00.000000Z',NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','copied','',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_43bceaba8a76',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_5049ec25924c',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_5cd6ed909a22',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_6963eefba1f8',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_75f0f066a9ce',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_ca036b700e61',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_d6906cdb1637',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_e31d6e461e0d',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_efaa6fb125e3',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','sweep','','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z',NULL,NULL,0);
+INSERT INTO goals VALUES('contact','changes','','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z',NULL,NULL,0);
+INSERT INTO goals VALUES('contact','compared','','2026-03-04T12:00:00.000000Z',NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','copied','',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_08c47287358f',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_155173f23d65',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_21de755d453b',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_2e6b76c84d11',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_3af8783354e7',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_4785799e5cbd',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_827df1d1b1a4',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_8f0af33cb97a',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_9b97f4a7c150',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_a824f612c926',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_b4b1f77dd0fc',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_c13ef8e8d8d2',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','sweep','','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z',NULL,NULL,0);
+INSERT INTO goals VALUES('custom-fields','list','','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z',4,0);
+INSERT INTO goals VALUES('team-members','list','','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z',1,0);
 CREATE TABLE unshown_columns (
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
@@ -1335,9 +1366,7 @@ SELECT RAISE(ABORT, 'a contact cannot be removed here: the service can only upda
 CREATE TRIGGER contacts_full_set_position INSTEAD OF UPDATE OF position ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'position: SQLite keeps only 15 digits of this number; write it in quotes, as in position = ''12.50''') WHERE typeof(NEW.position) = 'real';
 SELECT RAISE(ABORT, 'position takes text without the character U+0000; NULL clears it') WHERE NEW.position IS NOT OLD.position AND NOT coalesce(CASE WHEN instr(NEW.position, char(0)) > 0 THEN 0 WHEN NEW.position IS NULL THEN 1 ELSE typeof(NEW.position) IN ('text', 'integer') END, 0);
-SELECT RAISE(ABORT, 'position is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.position IS NOT OLD.position AND (0 OR OLD.position IS NULL AND EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.standard_unread') AS f
-    WHERE s.name = 'filled:contact' AND f.value = 1) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'position is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.position IS NOT OLD.position AND (0 OR OLD.position IS NULL AND EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'unread fields') OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'position'));
 SELECT RAISE(ABORT, 'position is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.position IS NOT OLD.position AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.position') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.position') IS NOT NULL);
 INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('position', 0, -1,
@@ -1346,9 +1375,7 @@ END;
 CREATE TRIGGER contacts_full_set_industry INSTEAD OF UPDATE OF industry ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'industry: SQLite keeps only 15 digits of this number; write it in quotes, as in industry = ''12.50''') WHERE typeof(NEW.industry) = 'real';
 SELECT RAISE(ABORT, 'industry takes text without the character U+0000; NULL clears it') WHERE NEW.industry IS NOT OLD.industry AND NOT coalesce(CASE WHEN instr(NEW.industry, char(0)) > 0 THEN 0 WHEN NEW.industry IS NULL THEN 1 ELSE typeof(NEW.industry) IN ('text', 'integer') END, 0);
-SELECT RAISE(ABORT, 'industry is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.industry IS NOT OLD.industry AND (OLD.fetched_at IS NULL OR OLD.industry IS NULL AND EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.standard_unread') AS f
-    WHERE s.name = 'filled:contact' AND f.value = 1) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'industry is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.industry IS NOT OLD.industry AND (OLD.fetched_at IS NULL OR OLD.industry IS NULL AND EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'unread fields') OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'industry'));
 SELECT RAISE(ABORT, 'industry is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.industry IS NOT OLD.industry AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.industry') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.industry') IS NOT NULL);
 INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('industry', NOT OLD.details_current, -1,
@@ -1357,9 +1384,7 @@ END;
 CREATE TRIGGER contacts_full_set_language INSTEAD OF UPDATE OF language ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'language: SQLite keeps only 15 digits of this number; write it in quotes, as in language = ''12.50''') WHERE typeof(NEW.language) = 'real';
 SELECT RAISE(ABORT, 'language takes text without the character U+0000; NULL clears it') WHERE NEW.language IS NOT OLD.language AND NOT coalesce(CASE WHEN instr(NEW.language, char(0)) > 0 THEN 0 WHEN NEW.language IS NULL THEN 1 ELSE typeof(NEW.language) IN ('text', 'integer') END, 0);
-SELECT RAISE(ABORT, 'language is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.language IS NOT OLD.language AND (OLD.fetched_at IS NULL OR OLD.language IS NULL AND EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.standard_unread') AS f
-    WHERE s.name = 'filled:contact' AND f.value = 1) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'language is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.language IS NOT OLD.language AND (OLD.fetched_at IS NULL OR OLD.language IS NULL AND EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'unread fields') OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'language'));
 SELECT RAISE(ABORT, 'language is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.language IS NOT OLD.language AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.language') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.language') IS NOT NULL);
 INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('language', NOT OLD.details_current, -1,
@@ -1368,9 +1393,7 @@ END;
 CREATE TRIGGER contacts_full_set_timezone INSTEAD OF UPDATE OF timezone ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'timezone: SQLite keeps only 15 digits of this number; write it in quotes, as in timezone = ''12.50''') WHERE typeof(NEW.timezone) = 'real';
 SELECT RAISE(ABORT, 'timezone takes text without the character U+0000; NULL clears it') WHERE NEW.timezone IS NOT OLD.timezone AND NOT coalesce(CASE WHEN instr(NEW.timezone, char(0)) > 0 THEN 0 WHEN NEW.timezone IS NULL THEN 1 ELSE typeof(NEW.timezone) IN ('text', 'integer') END, 0);
-SELECT RAISE(ABORT, 'timezone is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.timezone IS NOT OLD.timezone AND (OLD.fetched_at IS NULL OR OLD.timezone IS NULL AND EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.standard_unread') AS f
-    WHERE s.name = 'filled:contact' AND f.value = 1) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'timezone is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.timezone IS NOT OLD.timezone AND (OLD.fetched_at IS NULL OR OLD.timezone IS NULL AND EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'unread fields') OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'timezone'));
 SELECT RAISE(ABORT, 'timezone is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.timezone IS NOT OLD.timezone AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.timezone') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.timezone') IS NOT NULL);
 INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('timezone', NOT OLD.details_current, -1,
@@ -1379,9 +1402,7 @@ END;
 CREATE TRIGGER contacts_full_set_notes INSTEAD OF UPDATE OF notes ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'notes: SQLite keeps only 15 digits of this number; write it in quotes, as in notes = ''12.50''') WHERE typeof(NEW.notes) = 'real';
 SELECT RAISE(ABORT, 'notes takes text without the character U+0000; NULL clears it') WHERE NEW.notes IS NOT OLD.notes AND NOT coalesce(CASE WHEN instr(NEW.notes, char(0)) > 0 THEN 0 WHEN NEW.notes IS NULL THEN 1 ELSE typeof(NEW.notes) IN ('text', 'integer') END, 0);
-SELECT RAISE(ABORT, 'notes is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.notes IS NOT OLD.notes AND (OLD.fetched_at IS NULL OR OLD.notes IS NULL AND EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.standard_unread') AS f
-    WHERE s.name = 'filled:contact' AND f.value = 1) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'notes is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.notes IS NOT OLD.notes AND (OLD.fetched_at IS NULL OR OLD.notes IS NULL AND EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'unread fields') OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'notes'));
 SELECT RAISE(ABORT, 'notes is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.notes IS NOT OLD.notes AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.notes') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.notes') IS NOT NULL);
 INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('notes', NOT OLD.details_current, -1,
@@ -1390,9 +1411,7 @@ END;
 CREATE TRIGGER contacts_full_set_cf_nickname INSTEAD OF UPDATE OF cf_nickname ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_nickname: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_nickname = ''12.50''') WHERE typeof(NEW.cf_nickname) = 'real';
 SELECT RAISE(ABORT, 'cf_nickname takes text of at most 255 characters; NULL clears it') WHERE NEW.cf_nickname IS NOT OLD.cf_nickname AND NOT coalesce(CASE WHEN instr(NEW.cf_nickname, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_nickname, '') IS NULL THEN 1 ELSE typeof(NEW.cf_nickname) IN ('text', 'integer') AND length(NEW.cf_nickname) <= 255 END, 0);
-SELECT RAISE(ABORT, 'cf_nickname is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_nickname IS NOT OLD.cf_nickname AND (0 OR OLD.cf_nickname IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_nickname')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_nickname is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_nickname IS NOT OLD.cf_nickname AND (0 OR OLD.cf_nickname IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_nickname')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'cf_nickname'));
 SELECT RAISE(ABORT, 'cf_nickname is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_nickname IS NOT OLD.cf_nickname AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('nickname'))
@@ -1404,9 +1423,7 @@ INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VAL
 END;
 CREATE TRIGGER contacts_full_set_cf_birthday INSTEAD OF UPDATE OF cf_birthday ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_birthday takes a real date, YYYY-MM-DD, of the years 0001 to 9999; NULL clears it') WHERE NEW.cf_birthday IS NOT OLD.cf_birthday AND NOT coalesce(CASE WHEN instr(NEW.cf_birthday, char(0)) > 0 THEN 0 WHEN NEW.cf_birthday IS NULL THEN 1 ELSE typeof(NEW.cf_birthday) = 'text' AND NEW.cf_birthday IS date(NEW.cf_birthday, '+0 days') AND NEW.cf_birthday >= '0001' END, 0);
-SELECT RAISE(ABORT, 'cf_birthday is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_birthday IS NOT OLD.cf_birthday AND (0 OR OLD.cf_birthday IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_birthday')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_birthday is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_birthday IS NOT OLD.cf_birthday AND (0 OR OLD.cf_birthday IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_birthday')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'cf_birthday'));
 SELECT RAISE(ABORT, 'cf_birthday is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_birthday IS NOT OLD.cf_birthday AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('birthday'))
@@ -1421,9 +1438,7 @@ SELECT RAISE(ABORT, 'cf_lifetime_value: SQLite keeps only 15 digits of this numb
 SELECT RAISE(ABORT, 'cf_lifetime_value takes a decimal as text, at most 20 digits before the point and 10 after it; NULL clears it') WHERE NEW.cf_lifetime_value IS NOT OLD.cf_lifetime_value AND NOT coalesce(CASE WHEN instr(NEW.cf_lifetime_value, char(0)) > 0 THEN 0 WHEN NEW.cf_lifetime_value IS NULL THEN 1 ELSE typeof(NEW.cf_lifetime_value) IN ('text', 'integer') AND CAST(NEW.cf_lifetime_value AS TEXT) NOT GLOB '-[-]*' AND ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') NOT GLOB '*[^0-9.]*' AND ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') GLOB '[0-9]*'
     AND ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') GLOB '*[0-9]' AND ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') NOT GLOB '*.*.*'
     AND instr(ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') || '.', '.') <= 21 AND length(substr(ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-'), instr(ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') || '.', '.') + 1)) <= 10 END, 0);
-SELECT RAISE(ABORT, 'cf_lifetime_value is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_lifetime_value IS NOT OLD.cf_lifetime_value AND (0 OR OLD.cf_lifetime_value IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_lifetime_value')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_lifetime_value is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_lifetime_value IS NOT OLD.cf_lifetime_value AND (0 OR OLD.cf_lifetime_value IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_lifetime_value')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'cf_lifetime_value'));
 SELECT RAISE(ABORT, 'cf_lifetime_value is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_lifetime_value IS NOT OLD.cf_lifetime_value AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('lifetime_value'))
@@ -1439,9 +1454,7 @@ SELECT RAISE(ABORT, 'cf_topics takes a JSON array of at most 100 different value
     WHEN (SELECT count(DISTINCT j.value) FROM json_each(NEW.cf_topics) AS j) < json_array_length(NEW.cf_topics) THEN 0
     ELSE NOT EXISTS (SELECT 1 FROM json_each(NEW.cf_topics) AS j WHERE j.type <> 'text' OR j.value NOT IN (
       SELECT o.value FROM custom_field_options AS o WHERE o.definition_id = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_topics'))) END END, 0);
-SELECT RAISE(ABORT, 'cf_topics is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_topics IS NOT OLD.cf_topics AND (0 OR OLD.cf_topics IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_topics')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_topics is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_topics IS NOT OLD.cf_topics AND (0 OR OLD.cf_topics IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_topics')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'cf_topics'));
 SELECT RAISE(ABORT, 'cf_topics is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_topics IS NOT OLD.cf_topics AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('topics'))
@@ -1454,9 +1467,7 @@ END;
 CREATE TRIGGER contacts_full_set_cf_tier INSTEAD OF UPDATE OF cf_tier ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_tier takes the value of one of its options, see select_labels; NULL clears it') WHERE NEW.cf_tier IS NOT OLD.cf_tier AND NOT coalesce(CASE WHEN instr(NEW.cf_tier, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_tier, '') IS NULL THEN 1 ELSE typeof(NEW.cf_tier) = 'text' AND EXISTS (SELECT 1 FROM custom_field_options AS o WHERE o.definition_id = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_tier')
     AND o.value = NEW.cf_tier) END, 0);
-SELECT RAISE(ABORT, 'cf_tier is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_tier IS NOT OLD.cf_tier AND (0 OR OLD.cf_tier IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_tier')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_tier is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_tier IS NOT OLD.cf_tier AND (0 OR OLD.cf_tier IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_tier')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'cf_tier'));
 SELECT RAISE(ABORT, 'cf_tier is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_tier IS NOT OLD.cf_tier AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('tier'))
@@ -1471,9 +1482,7 @@ SELECT RAISE(ABORT, 'cf__berweisung: SQLite keeps only 15 digits of this number;
 SELECT RAISE(ABORT, 'cf__berweisung takes a decimal as text, at most 20 digits before the point and 10 after it; NULL clears it') WHERE NEW.cf__berweisung IS NOT OLD.cf__berweisung AND NOT coalesce(CASE WHEN instr(NEW.cf__berweisung, char(0)) > 0 THEN 0 WHEN NEW.cf__berweisung IS NULL THEN 1 ELSE typeof(NEW.cf__berweisung) IN ('text', 'integer') AND CAST(NEW.cf__berweisung AS TEXT) NOT GLOB '-[-]*' AND ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') NOT GLOB '*[^0-9.]*' AND ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') GLOB '[0-9]*'
     AND ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') GLOB '*[0-9]' AND ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') NOT GLOB '*.*.*'
     AND instr(ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') || '.', '.') <= 21 AND length(substr(ltrim(CAST(NEW.cf__berweisung AS TEXT), '-'), instr(ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') || '.', '.') + 1)) <= 10 END, 0);
-SELECT RAISE(ABORT, 'cf__berweisung is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf__berweisung IS NOT OLD.cf__berweisung AND (0 OR OLD.cf__berweisung IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf__berweisung')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf__berweisung is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf__berweisung IS NOT OLD.cf__berweisung AND (0 OR OLD.cf__berweisung IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf__berweisung')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'cf__berweisung'));
 SELECT RAISE(ABORT, 'cf__berweisung is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf__berweisung IS NOT OLD.cf__berweisung AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('Überweisung'))
@@ -1486,9 +1495,7 @@ END;
 CREATE TRIGGER contacts_full_set_cf_customer_ref INSTEAD OF UPDATE OF cf_customer_ref ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_customer_ref: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_customer_ref = ''12.50''') WHERE typeof(NEW.cf_customer_ref) = 'real';
 SELECT RAISE(ABORT, 'cf_customer_ref takes text of at most 255 characters; NULL clears it') WHERE NEW.cf_customer_ref IS NOT OLD.cf_customer_ref AND NOT coalesce(CASE WHEN instr(NEW.cf_customer_ref, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_customer_ref, '') IS NULL THEN 1 ELSE typeof(NEW.cf_customer_ref) IN ('text', 'integer') AND length(NEW.cf_customer_ref) <= 255 END, 0);
-SELECT RAISE(ABORT, 'cf_customer_ref is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_customer_ref IS NOT OLD.cf_customer_ref AND (0 OR OLD.cf_customer_ref IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_customer_ref')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_customer_ref is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_customer_ref IS NOT OLD.cf_customer_ref AND (0 OR OLD.cf_customer_ref IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_customer_ref')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'cf_customer_ref'));
 SELECT RAISE(ABORT, 'cf_customer_ref is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_customer_ref IS NOT OLD.cf_customer_ref AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('customer-ref'))
@@ -1501,9 +1508,7 @@ END;
 CREATE TRIGGER contacts_full_set_cf_tier_2 INSTEAD OF UPDATE OF cf_tier_2 ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_tier_2: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_tier_2 = ''12.50''') WHERE typeof(NEW.cf_tier_2) = 'real';
 SELECT RAISE(ABORT, 'cf_tier_2 takes text of at most 255 characters; NULL clears it') WHERE NEW.cf_tier_2 IS NOT OLD.cf_tier_2 AND NOT coalesce(CASE WHEN instr(NEW.cf_tier_2, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_tier_2, '') IS NULL THEN 1 ELSE typeof(NEW.cf_tier_2) IN ('text', 'integer') AND length(NEW.cf_tier_2) <= 255 END, 0);
-SELECT RAISE(ABORT, 'cf_tier_2 is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_tier_2 IS NOT OLD.cf_tier_2 AND (0 OR OLD.cf_tier_2 IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_tier_2')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_tier_2 is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_tier_2 IS NOT OLD.cf_tier_2 AND (0 OR OLD.cf_tier_2 IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_tier_2')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'cf_tier_2'));
 SELECT RAISE(ABORT, 'cf_tier_2 is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_tier_2 IS NOT OLD.cf_tier_2 AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('Tier'))
@@ -1531,9 +1536,7 @@ SELECT RAISE(ABORT, 'cf_next_call takes a timestamp with a time zone, YYYY-MM-DD
       SELECT substr(NEW.cf_next_call, 1, 19) AS seconds, substr(NEW.cf_next_call, 20) AS rest,
         CASE WHEN NEW.cf_next_call GLOB '*Z' THEN 'Z' WHEN NEW.cf_next_call GLOB '*[+-][0-9][0-9]:[0-9][0-9]'
           THEN substr(NEW.cf_next_call, -6) ELSE ' none' END AS zone) AS z) AS t) >= '0001' END, 0);
-SELECT RAISE(ABORT, 'cf_next_call is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_next_call IS NOT OLD.cf_next_call AND (0 OR OLD.cf_next_call IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_next_call')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_next_call is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_next_call IS NOT OLD.cf_next_call AND (0 OR OLD.cf_next_call IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_next_call')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'cf_next_call'));
 SELECT RAISE(ABORT, 'cf_next_call is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_next_call IS NOT OLD.cf_next_call AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('next call'))
@@ -1555,9 +1558,7 @@ CREATE TRIGGER contacts_full_set_cf_children INSTEAD OF UPDATE OF cf_children ON
 SELECT RAISE(ABORT, 'cf_children: SQLite may have rounded this number; use crm-mirror edit for such large numbers') WHERE typeof(NEW.cf_children) = 'integer' AND NEW.cf_children IS NOT OLD.cf_children AND NEW.cf_children NOT BETWEEN -9007199254740991 AND 9007199254740991
     AND NEW.cf_children = CAST(NEW.cf_children AS REAL) AND NEW.cf_children <> -9223372036854775807 - 1;
 SELECT RAISE(ABORT, 'cf_children takes a whole number of 64 bits; NULL clears it') WHERE NEW.cf_children IS NOT OLD.cf_children AND NOT coalesce(CASE WHEN instr(NEW.cf_children, char(0)) > 0 THEN 0 WHEN NEW.cf_children IS NULL THEN 1 ELSE typeof(NEW.cf_children) = 'integer' END, 0);
-SELECT RAISE(ABORT, 'cf_children is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_children IS NOT OLD.cf_children AND (0 OR OLD.cf_children IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_children')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_children is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_children IS NOT OLD.cf_children AND (0 OR OLD.cf_children IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_children')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'cf_children'));
 SELECT RAISE(ABORT, 'cf_children is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_children IS NOT OLD.cf_children AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('children'))
@@ -1569,9 +1570,7 @@ INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VAL
 END;
 CREATE TRIGGER contacts_full_set_cf_newsletter INSTEAD OF UPDATE OF cf_newsletter ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_newsletter takes 0 or 1; NULL clears it') WHERE NEW.cf_newsletter IS NOT OLD.cf_newsletter AND NOT coalesce(CASE WHEN instr(NEW.cf_newsletter, char(0)) > 0 THEN 0 WHEN NEW.cf_newsletter IS NULL THEN 1 ELSE typeof(NEW.cf_newsletter) = 'integer' AND NEW.cf_newsletter IN (0, 1) END, 0);
-SELECT RAISE(ABORT, 'cf_newsletter is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_newsletter IS NOT OLD.cf_newsletter AND (0 OR OLD.cf_newsletter IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_newsletter')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_newsletter is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_newsletter IS NOT OLD.cf_newsletter AND (0 OR OLD.cf_newsletter IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_newsletter')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'cf_newsletter'));
 SELECT RAISE(ABORT, 'cf_newsletter is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_newsletter IS NOT OLD.cf_newsletter AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('newsletter'))
@@ -1584,9 +1583,7 @@ END;
 CREATE TRIGGER contacts_full_set_cf_background INSTEAD OF UPDATE OF cf_background ON contacts_full BEGIN
 SELECT RAISE(ABORT, 'cf_background: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_background = ''12.50''') WHERE typeof(NEW.cf_background) = 'real';
 SELECT RAISE(ABORT, 'cf_background takes text of at most 10000 characters; NULL clears it') WHERE NEW.cf_background IS NOT OLD.cf_background AND NOT coalesce(CASE WHEN instr(NEW.cf_background, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_background, '') IS NULL THEN 1 ELSE typeof(NEW.cf_background) IN ('text', 'integer') AND length(NEW.cf_background) <= 10000 END, 0);
-SELECT RAISE(ABORT, 'cf_background is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_background IS NOT OLD.cf_background AND (OLD.fetched_at IS NULL OR OLD.cf_background IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:contact' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_background')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_background is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_background IS NOT OLD.cf_background AND (OLD.fetched_at IS NULL OR OLD.cf_background IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'contact' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_background')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'contact' AND u.record_id = OLD.id AND c.value = 'cf_background'));
 SELECT RAISE(ABORT, 'cf_background is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_background IS NOT OLD.cf_background AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('background'))
@@ -1657,9 +1654,7 @@ CREATE TRIGGER companies_full_set_industry INSTEAD OF UPDATE OF industry ON comp
 SELECT RAISE(ABORT, 'industry: SQLite keeps only 15 digits of this number; write it in quotes, as in industry = ''12.50''') WHERE typeof(NEW.industry) = 'real';
 SELECT RAISE(ABORT, 'industry takes text with a character that is not white space; NULL clears it') WHERE NEW.industry IS NOT OLD.industry AND NOT coalesce(CASE WHEN instr(NEW.industry, char(0)) > 0 THEN 0 WHEN NEW.industry IS NULL THEN 1 ELSE typeof(NEW.industry) IN ('text', 'integer') AND trim(NEW.industry, char(9, 10, 11, 12, 13, 32, 133, 160, 5760, 8192, 8193, 8194, 8195, 8196, 8197, 8198, 8199, 8200, 8201,
     8202, 8232, 8233, 8239, 8287, 12288)) <> '' END, 0);
-SELECT RAISE(ABORT, 'industry is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.industry IS NOT OLD.industry AND (0 OR OLD.industry IS NULL AND EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.standard_unread') AS f
-    WHERE s.name = 'filled:company' AND f.value = 1) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'industry is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.industry IS NOT OLD.industry AND (0 OR OLD.industry IS NULL AND EXISTS (SELECT 1 FROM goals WHERE object = 'company' AND kind = 'unread fields') OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'company' AND u.record_id = OLD.id AND c.value = 'industry'));
 SELECT RAISE(ABORT, 'industry is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.industry IS NOT OLD.industry AND (OLD.extra IS NOT NULL AND json_type(OLD.extra, '$.industry') IS NOT NULL OR OLD.detail_extra IS NOT NULL AND json_type(OLD.detail_extra, '$.industry') IS NOT NULL);
 INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VALUES ('industry', 0, -1,
@@ -1683,9 +1678,7 @@ SELECT RAISE(ABORT, 'cf_last_audit takes a timestamp with a time zone, YYYY-MM-D
       SELECT substr(NEW.cf_last_audit, 1, 19) AS seconds, substr(NEW.cf_last_audit, 20) AS rest,
         CASE WHEN NEW.cf_last_audit GLOB '*Z' THEN 'Z' WHEN NEW.cf_last_audit GLOB '*[+-][0-9][0-9]:[0-9][0-9]'
           THEN substr(NEW.cf_last_audit, -6) ELSE ' none' END AS zone) AS z) AS t) >= '0001' END, 0);
-SELECT RAISE(ABORT, 'cf_last_audit is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_last_audit IS NOT OLD.cf_last_audit AND (0 OR OLD.cf_last_audit IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_last_audit')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_last_audit is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_last_audit IS NOT OLD.cf_last_audit AND (0 OR OLD.cf_last_audit IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'company' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_last_audit')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'company' AND u.record_id = OLD.id AND c.value = 'cf_last_audit'));
 SELECT RAISE(ABORT, 'cf_last_audit is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_last_audit IS NOT OLD.cf_last_audit AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('last_audit'))
@@ -1705,9 +1698,7 @@ INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VAL
 END;
 CREATE TRIGGER companies_full_set_cf_contract_end INSTEAD OF UPDATE OF cf_contract_end ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_contract_end takes a real date, YYYY-MM-DD, of the years 0001 to 9999; NULL clears it') WHERE NEW.cf_contract_end IS NOT OLD.cf_contract_end AND NOT coalesce(CASE WHEN instr(NEW.cf_contract_end, char(0)) > 0 THEN 0 WHEN NEW.cf_contract_end IS NULL THEN 1 ELSE typeof(NEW.cf_contract_end) = 'text' AND NEW.cf_contract_end IS date(NEW.cf_contract_end, '+0 days') AND NEW.cf_contract_end >= '0001' END, 0);
-SELECT RAISE(ABORT, 'cf_contract_end is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_contract_end IS NOT OLD.cf_contract_end AND (0 OR OLD.cf_contract_end IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_contract_end')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_contract_end is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_contract_end IS NOT OLD.cf_contract_end AND (0 OR OLD.cf_contract_end IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'company' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_contract_end')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'company' AND u.record_id = OLD.id AND c.value = 'cf_contract_end'));
 SELECT RAISE(ABORT, 'cf_contract_end is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_contract_end IS NOT OLD.cf_contract_end AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('contract_end'))
@@ -1721,9 +1712,7 @@ CREATE TRIGGER companies_full_set_cf_offices INSTEAD OF UPDATE OF cf_offices ON 
 SELECT RAISE(ABORT, 'cf_offices: SQLite may have rounded this number; use crm-mirror edit for such large numbers') WHERE typeof(NEW.cf_offices) = 'integer' AND NEW.cf_offices IS NOT OLD.cf_offices AND NEW.cf_offices NOT BETWEEN -9007199254740991 AND 9007199254740991
     AND NEW.cf_offices = CAST(NEW.cf_offices AS REAL) AND NEW.cf_offices <> -9223372036854775807 - 1;
 SELECT RAISE(ABORT, 'cf_offices takes a whole number of 64 bits; NULL clears it') WHERE NEW.cf_offices IS NOT OLD.cf_offices AND NOT coalesce(CASE WHEN instr(NEW.cf_offices, char(0)) > 0 THEN 0 WHEN NEW.cf_offices IS NULL THEN 1 ELSE typeof(NEW.cf_offices) = 'integer' END, 0);
-SELECT RAISE(ABORT, 'cf_offices is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_offices IS NOT OLD.cf_offices AND (0 OR OLD.cf_offices IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_offices')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_offices is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_offices IS NOT OLD.cf_offices AND (0 OR OLD.cf_offices IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'company' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_offices')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'company' AND u.record_id = OLD.id AND c.value = 'cf_offices'));
 SELECT RAISE(ABORT, 'cf_offices is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_offices IS NOT OLD.cf_offices AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('offices'))
@@ -1739,9 +1728,7 @@ SELECT RAISE(ABORT, 'cf_markets takes a JSON array of at most 100 different valu
     WHEN (SELECT count(DISTINCT j.value) FROM json_each(NEW.cf_markets) AS j) < json_array_length(NEW.cf_markets) THEN 0
     ELSE NOT EXISTS (SELECT 1 FROM json_each(NEW.cf_markets) AS j WHERE j.type <> 'text' OR j.value NOT IN (
       SELECT o.value FROM custom_field_options AS o WHERE o.definition_id = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_markets'))) END END, 0);
-SELECT RAISE(ABORT, 'cf_markets is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_markets IS NOT OLD.cf_markets AND (0 OR OLD.cf_markets IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_markets')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_markets is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_markets IS NOT OLD.cf_markets AND (0 OR OLD.cf_markets IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'company' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_markets')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'company' AND u.record_id = OLD.id AND c.value = 'cf_markets'));
 SELECT RAISE(ABORT, 'cf_markets is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_markets IS NOT OLD.cf_markets AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('markets'))
@@ -1754,9 +1741,7 @@ END;
 CREATE TRIGGER companies_full_set_cf_account_code INSTEAD OF UPDATE OF cf_account_code ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_account_code: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_account_code = ''12.50''') WHERE typeof(NEW.cf_account_code) = 'real';
 SELECT RAISE(ABORT, 'cf_account_code takes text of at most 255 characters; NULL clears it') WHERE NEW.cf_account_code IS NOT OLD.cf_account_code AND NOT coalesce(CASE WHEN instr(NEW.cf_account_code, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_account_code, '') IS NULL THEN 1 ELSE typeof(NEW.cf_account_code) IN ('text', 'integer') AND length(NEW.cf_account_code) <= 255 END, 0);
-SELECT RAISE(ABORT, 'cf_account_code is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_account_code IS NOT OLD.cf_account_code AND (0 OR OLD.cf_account_code IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_account_code')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_account_code is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_account_code IS NOT OLD.cf_account_code AND (0 OR OLD.cf_account_code IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'company' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_account_code')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'company' AND u.record_id = OLD.id AND c.value = 'cf_account_code'));
 SELECT RAISE(ABORT, 'cf_account_code is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_account_code IS NOT OLD.cf_account_code AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('account_code'))
@@ -1769,9 +1754,7 @@ END;
 CREATE TRIGGER companies_full_set_cf_region INSTEAD OF UPDATE OF cf_region ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_region takes the value of one of its options, see select_labels; NULL clears it') WHERE NEW.cf_region IS NOT OLD.cf_region AND NOT coalesce(CASE WHEN instr(NEW.cf_region, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_region, '') IS NULL THEN 1 ELSE typeof(NEW.cf_region) = 'text' AND EXISTS (SELECT 1 FROM custom_field_options AS o WHERE o.definition_id = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_region')
     AND o.value = NEW.cf_region) END, 0);
-SELECT RAISE(ABORT, 'cf_region is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_region IS NOT OLD.cf_region AND (0 OR OLD.cf_region IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_region')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_region is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_region IS NOT OLD.cf_region AND (0 OR OLD.cf_region IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'company' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_region')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'company' AND u.record_id = OLD.id AND c.value = 'cf_region'));
 SELECT RAISE(ABORT, 'cf_region is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_region IS NOT OLD.cf_region AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('region'))
@@ -1786,9 +1769,7 @@ SELECT RAISE(ABORT, 'cf_credit_limit: SQLite keeps only 15 digits of this number
 SELECT RAISE(ABORT, 'cf_credit_limit takes a decimal as text, at most 20 digits before the point and 10 after it; NULL clears it') WHERE NEW.cf_credit_limit IS NOT OLD.cf_credit_limit AND NOT coalesce(CASE WHEN instr(NEW.cf_credit_limit, char(0)) > 0 THEN 0 WHEN NEW.cf_credit_limit IS NULL THEN 1 ELSE typeof(NEW.cf_credit_limit) IN ('text', 'integer') AND CAST(NEW.cf_credit_limit AS TEXT) NOT GLOB '-[-]*' AND ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') NOT GLOB '*[^0-9.]*' AND ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') GLOB '[0-9]*'
     AND ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') GLOB '*[0-9]' AND ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') NOT GLOB '*.*.*'
     AND instr(ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') || '.', '.') <= 21 AND length(substr(ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-'), instr(ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') || '.', '.') + 1)) <= 10 END, 0);
-SELECT RAISE(ABORT, 'cf_credit_limit is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_credit_limit IS NOT OLD.cf_credit_limit AND (0 OR OLD.cf_credit_limit IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_credit_limit')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_credit_limit is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_credit_limit IS NOT OLD.cf_credit_limit AND (0 OR OLD.cf_credit_limit IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'company' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_credit_limit')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'company' AND u.record_id = OLD.id AND c.value = 'cf_credit_limit'));
 SELECT RAISE(ABORT, 'cf_credit_limit is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_credit_limit IS NOT OLD.cf_credit_limit AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('credit_limit'))
@@ -1800,9 +1781,7 @@ INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VAL
 END;
 CREATE TRIGGER companies_full_set_cf_public INSTEAD OF UPDATE OF cf_public ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_public takes 0 or 1; NULL clears it') WHERE NEW.cf_public IS NOT OLD.cf_public AND NOT coalesce(CASE WHEN instr(NEW.cf_public, char(0)) > 0 THEN 0 WHEN NEW.cf_public IS NULL THEN 1 ELSE typeof(NEW.cf_public) = 'integer' AND NEW.cf_public IN (0, 1) END, 0);
-SELECT RAISE(ABORT, 'cf_public is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_public IS NOT OLD.cf_public AND (0 OR OLD.cf_public IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_public')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_public is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_public IS NOT OLD.cf_public AND (0 OR OLD.cf_public IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'company' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_public')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'company' AND u.record_id = OLD.id AND c.value = 'cf_public'));
 SELECT RAISE(ABORT, 'cf_public is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_public IS NOT OLD.cf_public AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('public'))
@@ -1815,9 +1794,7 @@ END;
 CREATE TRIGGER companies_full_set_cf_strategy INSTEAD OF UPDATE OF cf_strategy ON companies_full BEGIN
 SELECT RAISE(ABORT, 'cf_strategy: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_strategy = ''12.50''') WHERE typeof(NEW.cf_strategy) = 'real';
 SELECT RAISE(ABORT, 'cf_strategy takes text of at most 10000 characters; NULL clears it') WHERE NEW.cf_strategy IS NOT OLD.cf_strategy AND NOT coalesce(CASE WHEN instr(NEW.cf_strategy, char(0)) > 0 THEN 0 WHEN nullif(NEW.cf_strategy, '') IS NULL THEN 1 ELSE typeof(NEW.cf_strategy) IN ('text', 'integer') AND length(NEW.cf_strategy) <= 10000 END, 0);
-SELECT RAISE(ABORT, 'cf_strategy is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_strategy IS NOT OLD.cf_strategy AND (OLD.fetched_at IS NULL OR OLD.cf_strategy IS NULL AND NOT EXISTS (SELECT 1 FROM state AS s,
-    json_each(CASE WHEN json_valid(s.value) THEN s.value ELSE '{}' END, '$.filled') AS f
-    WHERE s.name = 'filled:company' AND f.value = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_strategy')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
+SELECT RAISE(ABORT, 'cf_strategy is unknown in one of these rows: it was not read yet, or no answer showed it; crm-mirror sync reads details (unless sync.details is off), AND fetched_at IS NOT NULL leaves out rows without, and crm-mirror edit reads the record before it sends') WHERE NEW.cf_strategy IS NOT OLD.cf_strategy AND (OLD.fetched_at IS NULL OR OLD.cf_strategy IS NULL AND NOT EXISTS (SELECT 1 FROM goals WHERE object = 'company' AND kind = 'filled' AND definition = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_strategy')) OR EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
     WHERE u.object_type = 'company' AND u.record_id = OLD.id AND c.value = 'cf_strategy'));
 SELECT RAISE(ABORT, 'cf_strategy is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; crm-mirror edit queues the edit as a conflict that shows it') WHERE NEW.cf_strategy IS NOT OLD.cf_strategy AND (OLD.extra IS NOT NULL AND CASE json_type(OLD.extra, '$.customFields') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.extra, '$.customFields') AS x WHERE x.key IN ('strategy'))
