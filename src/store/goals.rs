@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use crate::model::catalogue::Object;
 use crate::model::custom::{CustomField, Layout};
@@ -16,6 +16,7 @@ use crate::model::ru::Ru;
 use crate::store::custom::changes::FieldToBackFill;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::{ReadTx, stored_time};
+use crate::store::statements::Statements;
 use crate::store::tx::ClaimsTx;
 
 const DOING: &str = "read or write what is complete";
@@ -96,9 +97,7 @@ pub struct Completeness {
 
 /// Whether there is such a row.
 pub(in crate::store) fn is_set(conn: &Connection, goal: Goal) -> Result<bool, StoreError> {
-    conn.prepare_cached("SELECT EXISTS (SELECT 1 FROM goals WHERE object = ?1 AND kind = ?2)")
-        .and_then(|mut stmt| stmt.query_row(goal.row(), |row| row.get(0)))
-        .doing(DOING)
+    conn.value("SELECT EXISTS (SELECT 1 FROM goals WHERE object = ?1 AND kind = ?2)", goal.row(), DOING)
 }
 
 /// The definitions of custom fields of an object whose columns hold every value.
@@ -107,10 +106,9 @@ pub(in crate::store) fn filled_fields(conn: &Connection, object: Object) -> Resu
 }
 
 fn fields(conn: &Connection, object: Object, kind: &str) -> Result<BTreeSet<RecordId>, StoreError> {
-    let mut stmt = conn.prepare_cached("SELECT definition FROM goals WHERE object = ?1 AND kind = ?2").doing(DOING)?;
-    stmt.query_map([object.as_str(), kind], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
-        .and_then(Iterator::collect)
-        .doing(DOING)
+    conn.rows("SELECT definition FROM goals WHERE object = ?1 AND kind = ?2", [object.as_str(), kind], DOING, |row| {
+        Ok(RecordId::new(row.get::<_, String>(0)?))
+    })
 }
 
 /// The condition, as SQL, that the column of a custom field does not hold every value; its definition is an SQL expression.
@@ -147,14 +145,12 @@ impl Goals<'_> {
     /// When something was last read; a row that cannot be parsed is none.
     pub fn last_read(&self, goal: Goal) -> Result<Option<LastRead>, StoreError> {
         type Row = (Option<String>, Option<String>, Option<String>, Option<i64>);
-        let found: Option<Row> = self
-            .tx
-            .conn
-            .prepare_cached("SELECT since, finished, steady, cost FROM goals WHERE object = ?1 AND kind = ?2")
-            .and_then(|mut stmt| {
-                stmt.query_row(goal.row(), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).optional()
-            })
-            .doing(DOING)?;
+        let found: Option<Row> = self.tx.conn.find(
+            "SELECT since, finished, steady, cost FROM goals WHERE object = ?1 AND kind = ?2",
+            goal.row(),
+            DOING,
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+        )?;
         Ok(found.and_then(|(began, finished, steady, cost)| {
             let cost = cost.map(|cost| Ru::new(cost.unsigned_abs()));
             Some(LastRead {
@@ -168,15 +164,13 @@ impl Goals<'_> {
 
     /// The last comparison of an object with the service that left no difference open.
     pub fn complete(&self, object: Object) -> Result<Option<Completeness>, StoreError> {
-        let found: Option<(Option<String>, bool)> = self
-            .tx
-            .conn
-            .prepare_cached(
-                "SELECT since, kind = 'compared' FROM goals WHERE object = ?1 AND kind IN ('compared', 'counted')
+        let found: Option<(Option<String>, bool)> = self.tx.conn.find(
+            "SELECT since, kind = 'compared' FROM goals WHERE object = ?1 AND kind IN ('compared', 'counted')
                  ORDER BY since DESC, kind LIMIT 1",
-            )
-            .and_then(|mut stmt| stmt.query_row([object.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional())
-            .doing(DOING)?;
+            [object.as_str()],
+            DOING,
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
         Ok(found.and_then(|(since, by_record)| Some(Completeness { as_of: stored_time(since)?, by_record })))
     }
 
@@ -385,7 +379,7 @@ impl ClaimsTx<'_> {
     }
 
     fn execute_on_goals(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
-        self.tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
+        self.tx.conn.change(sql, values, DOING)?;
         Ok(())
     }
 }

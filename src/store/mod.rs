@@ -25,6 +25,7 @@ mod records;
 mod row_order;
 mod runs;
 pub mod state_keys;
+mod statements;
 pub mod table_shapes;
 pub mod tx;
 mod user_objects;

@@ -39,12 +39,13 @@
 
 use std::fmt;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::{Doing, StoreError};
 use super::reader::ReadTx;
+use super::statements::Statements;
 use super::tx::MirrorTx;
 use crate::model::catalogue::Object;
 
@@ -171,9 +172,7 @@ impl StateKey {
 
 /// The text of an entry.
 fn text(conn: &Connection, name: &str) -> Result<Option<String>, StoreError> {
-    conn.prepare_cached("SELECT value FROM state WHERE name = ?1")
-        .and_then(|mut stmt| stmt.query_row([name], |row| row.get(0)).optional())
-        .doing(READ)
+    conn.find("SELECT value FROM state WHERE name = ?1", [name], READ, |row| row.get(0))
 }
 
 /// Reads an entry; an unparseable one is absent but not deleted here.
@@ -238,32 +237,25 @@ impl MirrorTx<'_> {
     pub fn set_state<T: Serialize>(&self, key: &StateKey, value: &T) -> Result<(), StoreError> {
         let name = key.to_string();
         let text = serde_json::to_string(value).map_err(|source| StoreError::State { name: name.clone(), source })?;
-        self.conn
-            .prepare_cached(
-                "INSERT INTO state (name, value) VALUES (?1, ?2)
+        self.conn.change(
+            "INSERT INTO state (name, value) VALUES (?1, ?2)
                  ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE value IS NOT excluded.value",
-            )
-            .and_then(|mut stmt| stmt.execute(params![name, text]))
-            .doing(WRITE)?;
+            params![name, text],
+            WRITE,
+        )?;
         Ok(())
     }
 
     /// Deletes an entry of the program's state.
     pub fn clear_state(&self, key: &StateKey) -> Result<(), StoreError> {
-        self.conn
-            .prepare_cached("DELETE FROM state WHERE name = ?1")
-            .and_then(|mut stmt| stmt.execute([key.to_string()]))
-            .doing(WRITE)?;
+        self.conn.change("DELETE FROM state WHERE name = ?1", [key.to_string()], WRITE)?;
         Ok(())
     }
 
     /// Deletes the checkpoints of all slices of a sweep.
     pub fn clear_slices(&self, object: Object) -> Result<(), StoreError> {
         let prefix = StateKey::Slice(object, String::new());
-        self.conn
-            .prepare_cached("DELETE FROM state WHERE substr(name, 1, length(?1)) = ?1")
-            .and_then(|mut stmt| stmt.execute([prefix.to_string()]))
-            .doing(WRITE)?;
+        self.conn.change("DELETE FROM state WHERE substr(name, 1, length(?1)) = ?1", [prefix.to_string()], WRITE)?;
         Ok(())
     }
 

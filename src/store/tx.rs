@@ -11,6 +11,7 @@ use super::error::{Doing, StoreError};
 use super::pending_writes::Pending;
 use super::reader::ReadTx;
 use super::row_order::{RowOrder, WrittenRows};
+use super::statements::Statements;
 use super::table_shapes::Shapes;
 use crate::model::answer_time::AnswerTime;
 use crate::model::catalogue::{Object, Resource};
@@ -132,15 +133,14 @@ impl<'a> MirrorTx<'a> {
 
     /// Records an anomaly: the service broke its own documentation.
     pub fn record_anomaly(&self, kind: &str, resource: Resource, what: &str, now: Instant) -> Result<(), StoreError> {
-        self.conn
-            .prepare_cached(
-                "INSERT INTO service_oddities (kind, resource, what, first_seen_at, last_seen_at, times)
+        self.conn.change(
+            "INSERT INTO service_oddities (kind, resource, what, first_seen_at, last_seen_at, times)
                  VALUES (?1, ?2, ?3, ?4, ?4, 1)
                  ON CONFLICT (kind, resource, what)
                  DO UPDATE SET times = times + 1, last_seen_at = excluded.last_seen_at",
-            )
-            .and_then(|mut stmt| stmt.execute(params![kind, resource.as_str(), what, now.to_string()]))
-            .doing("note an anomaly of the service")?;
+            params![kind, resource.as_str(), what, now.to_string()],
+            "note an anomaly of the service",
+        )?;
         Ok(())
     }
 }

@@ -23,6 +23,7 @@ use crate::store::reader::ReadTx;
 use crate::store::records::feed_entries::ColumnChange;
 use crate::store::records::upsert::{Applied, Phase};
 use crate::store::state_keys::StateKey;
+use crate::store::statements::Statements;
 use crate::store::tx::CustomTx;
 
 /// The maximum number of custom columns of one object's tables, including companions and archived columns. SQLite
@@ -158,11 +159,11 @@ impl CustomTx<'_> {
             changes.options += ((options.iter().filter(is_new).count() + gone.count()) as u64).max(1);
             self.tx.conn.execute("DELETE FROM custom_field_options WHERE definition_id = ?1", [id]).doing(doing)?;
             for (position, option) in options.iter().enumerate() {
-                self.tx
-                    .conn
-                    .prepare_cached("INSERT INTO custom_field_options VALUES (?1, ?2, ?3, ?4)")
-                    .and_then(|mut stmt| stmt.execute(params![id, position as i64, option.value, option.label]))
-                    .doing(doing)?;
+                self.tx.conn.change(
+                    "INSERT INTO custom_field_options VALUES (?1, ?2, ?3, ?4)",
+                    params![id, position as i64, option.value, option.label],
+                    doing,
+                )?;
             }
         }
         Ok(())

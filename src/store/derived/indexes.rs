@@ -16,6 +16,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::accepted_values;
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
+use crate::store::statements::Statements;
 use crate::store::tx::DerivedTx;
 
 const DOING: &str = "build the indexes";
@@ -51,10 +52,8 @@ pub(in crate::store) fn configured(
     let named = |object: &Object| [object.table(), object.detail_table(), object.full_view()].contains(&of);
     let Some(object) = Object::ALL.into_iter().find(named) else { return Ok(None) };
     for table in [object.table(), object.detail_table()] {
-        let is_there: bool = conn
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2)")
-            .and_then(|mut stmt| stmt.query_row([table, column], |row| row.get(0)))
-            .doing(DOING)?;
+        let is_there: bool =
+            conn.value("SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2)", [table, column], DOING)?;
         if is_there && (of == table || of != object.detail_table()) {
             return Ok(Some((table, column.into())));
         }
@@ -65,10 +64,11 @@ pub(in crate::store) fn configured(
 /// Whether the indexes of the schema exist. The transaction that ends a first copy builds them, so they prove that
 /// it ended even if the state entry is lost.
 pub(in crate::store) fn has_standard_indexes(tx: &ReadTx<'_>, object: Object) -> Result<bool, StoreError> {
-    tx.conn
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1)")
-        .and_then(|mut stmt| stmt.query_row([format!("{}_by_created_at", object.table())], |row| row.get(0)))
-        .doing("look for the indexes")
+    tx.conn.value(
+        "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1)",
+        [format!("{}_by_created_at", object.table())],
+        "look for the indexes",
+    )
 }
 
 impl DerivedTx<'_> {

@@ -14,7 +14,7 @@
 use std::collections::BTreeSet;
 
 use rusqlite::types::Value;
-use rusqlite::{OptionalExtension, ToSql, params, params_from_iter};
+use rusqlite::{ToSql, params, params_from_iter};
 
 use crate::error_chain::error_chain;
 use crate::model::catalogue::Object;
@@ -25,6 +25,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::upsert::{ColumnDifference, Phase};
 use crate::store::state_keys::StateKey;
+use crate::store::statements::Statements;
 use crate::store::tx::DerivedTx;
 
 const DOING: &str = "keep the search index";
@@ -150,12 +151,12 @@ impl DerivedTx<'_> {
         let mut known = BTreeSet::new();
         let mut new = Vec::new();
         for id in ids {
-            let docid: Option<i64> = self
-                .tx
-                .conn
-                .prepare_cached("SELECT docid FROM search_documents WHERE is_company = ?1 AND record_id = ?2")
-                .and_then(|mut stmt| stmt.query_row(params![is_company(object), id], |row| row.get(0)).optional())
-                .doing(DOING)?;
+            let docid: Option<i64> = self.tx.conn.find(
+                "SELECT docid FROM search_documents WHERE is_company = ?1 AND record_id = ?2",
+                params![is_company(object), id],
+                DOING,
+                |row| row.get(0),
+            )?;
             match docid {
                 Some(docid) => {
                     known.insert((docid, id));
@@ -182,20 +183,12 @@ impl DerivedTx<'_> {
     }
 
     fn document(&self, document: &Document, id: &str) -> Result<Option<Vec<Value>>, StoreError> {
-        self.tx
-            .conn
-            .prepare_cached(&document.select_one)
-            .and_then(|mut stmt| stmt.query_row([id], |row| document.read(row)).optional())
-            .doing(DOING)
+        self.tx.conn.find(&document.select_one, [id], DOING, |row| document.read(row))
     }
 
     fn update_document(&self, document: &Document, docid: i64, columns: Vec<Value>) -> Result<(), StoreError> {
         let values = std::iter::once(docid.into()).chain(columns);
-        self.tx
-            .conn
-            .prepare_cached(&document.update)
-            .and_then(|mut stmt| stmt.execute(params_from_iter(values)))
-            .doing(DOING)?;
+        self.tx.conn.change(&document.update, params_from_iter(values), DOING)?;
         Ok(())
     }
 
@@ -209,16 +202,12 @@ impl DerivedTx<'_> {
         self.run("INSERT INTO search_documents (is_company, record_id) VALUES (?1, ?2)", &[&is_company(object), &id])?;
         let docid = self.tx.conn.last_insert_rowid();
         let values = [docid.into(), id.to_string().into()].into_iter().chain(columns);
-        self.tx
-            .conn
-            .prepare_cached(&document.insert)
-            .and_then(|mut stmt| stmt.execute(params_from_iter(values)))
-            .doing(DOING)?;
+        self.tx.conn.change(&document.insert, params_from_iter(values), DOING)?;
         Ok(())
     }
 
     fn run(&self, sql: &str, values: &[&dyn ToSql]) -> Result<(), StoreError> {
-        self.tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
+        self.tx.conn.change(sql, values, DOING)?;
         Ok(())
     }
 
@@ -280,17 +269,13 @@ impl DerivedTx<'_> {
     fn compare_documents(&self, object: Object, document: &Document) -> Result<(), StoreError> {
         let mut last = i64::MIN;
         loop {
-            let next: Option<(i64, String)> = self
-                .tx
-                .conn
-                .prepare_cached(
-                    "SELECT docid, record_id FROM search_documents WHERE docid > ?1 AND +is_company = ?2
+            let next: Option<(i64, String)> = self.tx.conn.find(
+                "SELECT docid, record_id FROM search_documents WHERE docid > ?1 AND +is_company = ?2
                      ORDER BY docid LIMIT 1",
-                )
-                .and_then(|mut stmt| {
-                    stmt.query_row(params![last, is_company(object)], |row| Ok((row.get(0)?, row.get(1)?))).optional()
-                })
-                .doing(DOING)?;
+                params![last, is_company(object)],
+                DOING,
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
             let Some((docid, id)) = next else { return Ok(()) };
             last = docid;
             let stored = self

@@ -14,14 +14,14 @@ use std::path::Path;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
-use rusqlite::OptionalExtension;
 use serde::{Deserialize, Serialize};
 
 use super::lock::Lock;
 use crate::model::Instant;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::outbox::hold_open::{Requests, hold_open_edits};
 use crate::store::state_keys::StateKey;
+use crate::store::statements::Statements;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "recognise the mirror's file";
@@ -130,11 +130,7 @@ impl MirrorTx<'_> {
     /// The number of the newest step of an edit.
     pub fn newest_step(&self) -> Result<i64, StoreError> {
         let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'outbox_events'";
-        let step: Option<i64> = self
-            .conn
-            .prepare_cached(sql)
-            .and_then(|mut stmt| stmt.query_row([], |row| row.get(0)).optional())
-            .doing(DOING)?;
+        let step: Option<i64> = self.conn.find(sql, [], DOING, |row| row.get(0))?;
         Ok(step.unwrap_or_default())
     }
 

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::open;
 use crate::store::outbox::{OPEN, edits};
+use crate::store::statements::Statements;
 use crate::store::tx::EditsTx;
 
 const DOING: &str = "keep the delays of edits";
@@ -28,16 +29,9 @@ impl EditsTx<'_> {
     ) -> Result<Option<RetryDelay>, StoreError> {
         let row: Option<(i64, i64, String, String)> = self
             .tx.conn
-            .prepare_cached(
-                "SELECT requests, recent, last_at, not_before FROM outbox_delays WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3",
-            )
-            .and_then(|mut stmt| {
-                stmt.query_row(params![object.as_str(), scope.as_str(), key(scope, record)], |row| {
+            .find("SELECT requests, recent, last_at, not_before FROM outbox_delays WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3", params![object.as_str(), scope.as_str(), key(scope, record)], DOING, |row| {
                     Ok((row.get(0)?, row.get(1)?, edits::text(row, 2)?, edits::text(row, 3)?))
-                })
-                .optional()
-            })
-            .doing(DOING)?;
+                })?;
         Ok(row.and_then(|(requests, recent, last_at, not_before)| {
             let (requests, recent) = (requests.try_into().ok()?, recent.try_into().ok()?);
             Some(RetryDelay { requests, recent, last_at: last_at.parse().ok()?, not_before: not_before.parse().ok()? })
@@ -76,24 +70,22 @@ impl EditsTx<'_> {
 
     /// Ends a delay.
     pub fn end_delay(&self, object: Object, scope: DelayScope, record: &RecordId) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .prepare_cached("DELETE FROM outbox_delays WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3")
-            .and_then(|mut stmt| stmt.execute(params![object.as_str(), scope.as_str(), key(scope, record)]))
-            .doing(DOING)?;
+        self.tx.conn.change(
+            "DELETE FROM outbox_delays WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3",
+            params![object.as_str(), scope.as_str(), key(scope, record)],
+            DOING,
+        )?;
         Ok(())
     }
 
     /// Ends the delays of a record and of its object at once, on a person's request.
     pub fn shorten_delay(&self, object: Object, record: &RecordId, now: Instant) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .prepare_cached(
-                "UPDATE outbox_delays SET not_before = ?3, recent = 0
+        self.tx.conn.change(
+            "UPDATE outbox_delays SET not_before = ?3, recent = 0
                  WHERE object_type = ?1 AND (scope = 'record' AND record_id = ?2 OR scope = 'object')",
-            )
-            .and_then(|mut stmt| stmt.execute(params![object.as_str(), record.as_str(), now.to_string()]))
-            .doing(DOING)?;
+            params![object.as_str(), record.as_str(), now.to_string()],
+            DOING,
+        )?;
         Ok(())
     }
 

@@ -4,8 +4,8 @@
 //! does not fit it and is kept in `extra`. Nor does any value of a column that the last answer should have shown and did
 //! not. The triggers of the views ask the same as SQL ([`unread`], [`unfit`]).
 
+use rusqlite::Connection;
 use rusqlite::types::Value as Sql;
-use rusqlite::{Connection, OptionalExtension};
 use serde_json::Value;
 
 use crate::model::catalogue::Object;
@@ -13,11 +13,12 @@ use crate::model::editable::{EditTarget, Editable};
 use crate::model::ids::{Etag, RecordId};
 use crate::model::record::Extra;
 use crate::model::{MirroredRecord, unfit_value, unknown_value};
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::goals::{self, Goal};
 use crate::store::records::compare::json;
 use crate::store::records::lacking_keys::unshown_columns;
 use crate::store::records::shape::{Shape, Source};
+use crate::store::statements::Statements;
 use crate::store::table_shapes::Shapes;
 
 /// The object with custom values.
@@ -32,13 +33,9 @@ struct FoundRow<'s> {
 
 impl FoundRow<'_> {
     fn read<'s>(conn: &Connection, shape: &'s Shape, id: &RecordId) -> Result<Option<FoundRow<'s>>, StoreError> {
-        let values: Option<Vec<Sql>> = conn
-            .prepare_cached(&shape.select)
-            .and_then(|mut stmt| {
-                stmt.query_row([id.as_str()], |row| (0..shape.columns.len()).map(|place| row.get(place)).collect())
-                    .optional()
-            })
-            .doing("read a record")?;
+        let values: Option<Vec<Sql>> = conn.find(&shape.select, [id.as_str()], "read a record", |row| {
+            (0..shape.columns.len()).map(|place| row.get(place)).collect()
+        })?;
         Ok(values.map(|values| {
             let mut row = FoundRow { shape, values, extra: Extra::default() };
             if let Some(Sql::Text(text)) = row.value("extra") {

@@ -6,6 +6,7 @@ use crate::model::{EditState, Instant, Object};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::NEW;
 use crate::store::outbox::steps::EditStep;
+use crate::store::statements::Statements;
 use crate::store::tx::EditsTx;
 
 const DOING: &str = "count new edits";
@@ -20,26 +21,18 @@ impl EditsTx<'_> {
           + (SELECT count(*) FROM (SELECT 1 FROM outbox
              WHERE tried_at IS NOT NULL AND tried_at >= ?1 LIMIT ?2))"
         );
-        let count: i64 = self
-            .tx
-            .conn
-            .prepare_cached(&sql)
-            .and_then(|mut stmt| stmt.query_row(params![since.to_string(), most], |row| row.get(0)))
-            .doing(DOING)?;
+        let count: i64 = self.tx.conn.value(&sql, params![since.to_string(), most], DOING)?;
         Ok(count.unsigned_abs())
     }
 
     /// Whether any of these edits was neither sent nor released.
     pub fn any_unreleased(&self, edits: &[i64]) -> Result<bool, StoreError> {
         for edit in edits {
-            let unreleased: bool = self
-                .tx
-                .conn
-                .prepare_cached(
-                    "SELECT EXISTS (SELECT 1 FROM outbox WHERE id = ?1 AND tried_at IS NULL AND released_at IS NULL)",
-                )
-                .and_then(|mut stmt| stmt.query_row([edit], |row| row.get(0)))
-                .doing(DOING)?;
+            let unreleased: bool = self.tx.conn.value(
+                "SELECT EXISTS (SELECT 1 FROM outbox WHERE id = ?1 AND tried_at IS NULL AND released_at IS NULL)",
+                [edit],
+                DOING,
+            )?;
             if unreleased {
                 return Ok(true);
             }
@@ -77,11 +70,11 @@ impl EditsTx<'_> {
 
     /// Records that a person released an edit.
     pub fn mark_released(&self, edit: i64, now: Instant) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .prepare_cached("UPDATE outbox SET released_at = ?2 WHERE id = ?1")
-            .and_then(|mut stmt| stmt.execute(params![edit, now.to_string()]))
-            .doing("release an edit")?;
+        self.tx.conn.change(
+            "UPDATE outbox SET released_at = ?2 WHERE id = ?1",
+            params![edit, now.to_string()],
+            "release an edit",
+        )?;
         Ok(())
     }
 }

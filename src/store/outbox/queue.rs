@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::queue_statements::{self, EditedRecord, NEW_FIELDS};
 use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
 use crate::store::error::{Doing, StoreError};
+use crate::store::statements::Statements;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "queue an edit";
@@ -50,9 +51,7 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
     conn.execute("DELETE FROM outbox_values", []).doing(DOING)?;
     for (column, (before, after)) in edit.fields {
         let change = Value::from(vec![before.clone(), after.clone()]).to_string();
-        conn.prepare_cached("INSERT INTO outbox_values (column_name, change) VALUES (?1, ?2)")
-            .and_then(|mut stmt| stmt.execute([column, &change]))
-            .doing(DOING)?;
+        conn.change("INSERT INTO outbox_values (column_name, change) VALUES (?1, ?2)", [column, &change], DOING)?;
     }
     let (record, etag, now) = (edit.record.as_str(), edit.base_etag.map(Etag::as_str), now.to_string());
     let object = edit.object.as_str();

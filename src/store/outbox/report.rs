@@ -12,6 +12,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::{OPEN, edits};
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
+use crate::store::statements::Statements;
 
 const DOING: &str = "read the outbox";
 
@@ -177,10 +178,7 @@ pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts, StoreError> {
 pub fn was_applied_elsewhere(tx: &ReadTx<'_>, edit: i64) -> Result<bool, StoreError> {
     let accepted_after: i64 = tx.state(&StateKey::AcceptedAfter)?.unwrap_or_default();
     let sql = "SELECT coalesce(max(id) <= ?2, false) FROM outbox_events WHERE outbox_id = ?1 AND to_state = 'applied'";
-    tx.conn
-        .prepare_cached(sql)
-        .and_then(|mut stmt| stmt.query_row([edit, accepted_after], |row| row.get(0)))
-        .doing(DOING)
+    tx.conn.value(sql, [edit, accepted_after], DOING)
 }
 
 /// The history's words for an edit that was applied without a request.
@@ -189,7 +187,7 @@ pub const SHOWN: &str = "the record already has these values";
 /// Whether an edit was applied because the record already had its values.
 pub fn changed_nothing(tx: &ReadTx<'_>, edit: i64) -> Result<bool, StoreError> {
     let sql = "SELECT EXISTS (SELECT 1 FROM outbox_events WHERE outbox_id = ?1 AND to_state = 'applied' AND why = ?2)";
-    tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.query_row(params![edit, SHOWN], |row| row.get(0))).doing(DOING)
+    tx.conn.value(sql, params![edit, SHOWN], DOING)
 }
 
 /// Edits that were applied at an instant or later, in this workspace, and are not reverted by another one.

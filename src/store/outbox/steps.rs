@@ -14,6 +14,7 @@ use crate::model::{EditState, Editable, EditedFields, Etag, Instant, MirroredRec
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::edits::UnreadableEdit;
 use crate::store::outbox::{OPEN, editable, knowledge};
+use crate::store::statements::Statements;
 use crate::store::tx::EditsTx;
 
 const READ: &str = "read the outbox";
@@ -152,30 +153,26 @@ impl EditsTx<'_> {
             };
             self.take_step(*edit, &EditStep::new(EditState::Queued, EditState::Sending, &why), now)?;
             self.tx.conn
-                .prepare_cached(&format!(
+                .change(&format!(
                     "UPDATE outbox SET {ONE_MORE_ATTEMPT}, status = NULL, first_sent_at = ?2, last_sent_at = ?2,
                             tried_at = coalesce(tried_at, ?4), merged_into = CASE WHEN id <> ?3 THEN ?3 END WHERE id = ?1",
-                ))
-                .and_then(|mut stmt| stmt.execute(params![edit, now.to_string(), carrier, steady.to_string()]))
-                .doing(WRITE)?;
+                ), params![edit, now.to_string(), carrier, steady.to_string()], WRITE)?;
         }
-        self.tx
-            .conn
-            .prepare_cached("UPDATE outbox SET body = ?2, if_match = ?3, idempotency_key = ?4 WHERE id = ?1")
-            .and_then(|mut stmt| stmt.execute(params![carrier, body, if_match.as_str(), key]))
-            .doing(WRITE)?;
+        self.tx.conn.change(
+            "UPDATE outbox SET body = ?2, if_match = ?3, idempotency_key = ?4 WHERE id = ?1",
+            params![carrier, body, if_match.as_str(), key],
+            WRITE,
+        )?;
         Ok(())
     }
 
     /// Stores a request for an edit that is in doubt without one: the original of this copy may have sent it.
     pub fn fix_doubtful_request(&self, edit: i64, body: &str, key: &str) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .prepare_cached(
-                "UPDATE outbox SET body = ?2, idempotency_key = ?3, status = NULL WHERE id = ?1 AND body IS NULL",
-            )
-            .and_then(|mut stmt| stmt.execute(params![edit, body, key]))
-            .doing(WRITE)?;
+        self.tx.conn.change(
+            "UPDATE outbox SET body = ?2, idempotency_key = ?3, status = NULL WHERE id = ?1 AND body IS NULL",
+            params![edit, body, key],
+            WRITE,
+        )?;
         Ok(())
     }
 
@@ -184,11 +181,9 @@ impl EditsTx<'_> {
         let again = EditStep::new(EditState::Sending, EditState::Sending, "sent again, the same request");
         self.take_step(carrier, &again, now)?;
         self.tx.conn
-            .prepare_cached(&format!(
+            .change(&format!(
                 "UPDATE outbox SET {ONE_MORE_ATTEMPT}, status = NULL, last_sent_at = ?2 WHERE id = ?1 OR merged_into = ?1",
-            ))
-            .and_then(|mut stmt| stmt.execute(params![carrier, now.to_string()]))
-            .doing(WRITE)?;
+            ), params![carrier, now.to_string()], WRITE)?;
         Ok(())
     }
 
@@ -198,37 +193,30 @@ impl EditsTx<'_> {
     pub fn take_step(&self, edit: i64, step: &EditStep<'_>, now: Instant) -> Result<bool, StoreError> {
         let now = now.to_string();
         debug_assert!(step.from.may_become(step.to), "{step:?}");
-        let taken = self
-            .tx
-            .conn
-            .prepare_cached(
-                "UPDATE outbox SET state = ?3, status = coalesce(?4, status), answer = coalesce(?5, answer),
+        let taken = self.tx.conn.change(
+            "UPDATE outbox SET state = ?3, status = coalesce(?4, status), answer = coalesce(?5, answer),
                         theirs = coalesce(?6, theirs), finished_at = ?7 WHERE id = ?1 AND state = ?2",
-            )
-            .and_then(|mut stmt| {
-                stmt.execute(params![
-                    edit,
-                    step.from.as_str(),
-                    step.to.as_str(),
-                    step.status,
-                    step.answer,
-                    step.theirs,
-                    step.to.is_final().then_some(&now),
-                ])
-            })
-            .doing(WRITE)?;
+            params![
+                edit,
+                step.from.as_str(),
+                step.to.as_str(),
+                step.status,
+                step.answer,
+                step.theirs,
+                step.to.is_final().then_some(&now),
+            ],
+            WRITE,
+        )?;
         if taken == 0 {
             return Ok(false);
         }
         if matches!(step.to, EditState::Queued | EditState::Conflict | EditState::Dropped) {
-            self.tx
-                .conn
-                .prepare_cached(
-                    "UPDATE outbox SET body = NULL, if_match = NULL, idempotency_key = NULL, merged_into = NULL,
+            self.tx.conn.change(
+                "UPDATE outbox SET body = NULL, if_match = NULL, idempotency_key = NULL, merged_into = NULL,
                             first_sent_at = CASE WHEN ?2 THEN first_sent_at END WHERE id = ?1",
-                )
-                .and_then(|mut stmt| stmt.execute(params![edit, step.to != EditState::Queued]))
-                .doing(WRITE)?;
+                params![edit, step.to != EditState::Queued],
+                WRITE,
+            )?;
         }
         self.tx.conn
             .prepare_cached(
@@ -244,14 +232,12 @@ impl EditsTx<'_> {
 
     /// Reverts the record that an edit was sent: the request did not leave this machine.
     pub fn unsend(&self, edit: i64) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .prepare_cached(
-                "UPDATE outbox SET attempts = max(attempts - 1, 0), tried_at = CASE WHEN attempts > 1 THEN tried_at END
+        self.tx.conn.change(
+            "UPDATE outbox SET attempts = max(attempts - 1, 0), tried_at = CASE WHEN attempts > 1 THEN tried_at END
                  WHERE id = ?1",
-            )
-            .and_then(|mut stmt| stmt.execute([edit]))
-            .doing(WRITE)?;
+            [edit],
+            WRITE,
+        )?;
         Ok(())
     }
 
@@ -261,14 +247,10 @@ impl EditsTx<'_> {
         let Some(carrier) = edits.first() else { return Ok(()) };
         for edit in edits {
             self.tx.conn
-                .prepare_cached(
-                    "UPDATE outbox SET body = NULL, if_match = CASE WHEN ?3 THEN coalesce(if_match,
+                .change("UPDATE outbox SET body = NULL, if_match = CASE WHEN ?3 THEN coalesce(if_match,
                               (SELECT c.if_match FROM outbox AS c WHERE c.id = outbox.merged_into)) END, idempotency_key = NULL,
                             first_sent_at = CASE WHEN ?3 THEN first_sent_at END,
-                            merged_into = CASE WHEN id <> ?2 THEN ?2 END WHERE id = ?1",
-                )
-                .and_then(|mut stmt| stmt.execute(params![edit, carrier, doubt]))
-                .doing(WRITE)?;
+                            merged_into = CASE WHEN id <> ?2 THEN ?2 END WHERE id = ?1", params![edit, carrier, doubt], WRITE)?;
         }
         Ok(())
     }
@@ -310,19 +292,16 @@ impl EditsTx<'_> {
     /// Rejects an edit that cannot be read, whatever its state.
     pub fn reject_unreadable(&self, edit: &UnreadableEdit, answer: &str, now: Instant) -> Result<(), StoreError> {
         let (now, from) = (now.to_string(), edit.state.map(EditState::as_str));
-        self.tx
-            .conn
-            .prepare_cached(
-                "UPDATE outbox SET state = 'rejected', finished_at = ?2, answer = ?3, merged_into = NULL WHERE id = ?1",
-            )
-            .and_then(|mut stmt| stmt.execute(params![edit.id, now, answer]))
-            .doing(WRITE)?;
-        self.tx.conn
-            .prepare_cached(
-                "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why) VALUES (?1, ?2, ?3, 'rejected', ?4)",
-            )
-            .and_then(|mut stmt| stmt.execute(params![edit.id, now, from, edit.why]))
-            .doing(WRITE)?;
+        self.tx.conn.change(
+            "UPDATE outbox SET state = 'rejected', finished_at = ?2, answer = ?3, merged_into = NULL WHERE id = ?1",
+            params![edit.id, now, answer],
+            WRITE,
+        )?;
+        self.tx.conn.change(
+            "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why) VALUES (?1, ?2, ?3, 'rejected', ?4)",
+            params![edit.id, now, from, edit.why],
+            WRITE,
+        )?;
         Ok(())
     }
 
@@ -335,11 +314,7 @@ impl EditsTx<'_> {
             format!("DELETE FROM outbox_events WHERE outbox_id IN ({ended})"),
             format!("DELETE FROM outbox WHERE id IN ({ended})"),
         ] {
-            self.tx
-                .conn
-                .prepare_cached(&sql)
-                .and_then(|mut stmt| stmt.execute([cutoff.to_string()]))
-                .doing("delete old edits")?;
+            self.tx.conn.change(&sql, [cutoff.to_string()], "delete old edits")?;
         }
         Ok(())
     }
@@ -348,11 +323,11 @@ impl EditsTx<'_> {
     pub fn set_edited_fields(&self, edit: i64, fields: &EditedFields, base: Option<&Etag>) -> Result<(), StoreError> {
         let text =
             serde_json::to_string(fields).map_err(|source| StoreError::State { name: "outbox".into(), source })?;
-        self.tx
-            .conn
-            .prepare_cached("UPDATE outbox SET fields = ?2, base_etag = coalesce(?3, base_etag) WHERE id = ?1")
-            .and_then(|mut stmt| stmt.execute(params![edit, text, base.map(Etag::as_str)]))
-            .doing(WRITE)?;
+        self.tx.conn.change(
+            "UPDATE outbox SET fields = ?2, base_etag = coalesce(?3, base_etag) WHERE id = ?1",
+            params![edit, text, base.map(Etag::as_str)],
+            WRITE,
+        )?;
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::read::feed;
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
+use crate::store::statements::Statements;
 use crate::store::tx::FeedTx;
 
 const DOING: &str = "note which records are to be published";
@@ -160,7 +161,7 @@ impl FeedTx<'_> {
     ) -> Result<(), StoreError> {
         if self.is_recording()? {
             let sql = format!("INSERT OR REPLACE INTO changed_records (object_type, record_id) {selection}");
-            self.tx.conn.prepare_cached(&sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
+            self.tx.conn.change(&sql, values, DOING)?;
         }
         Ok(())
     }
@@ -169,22 +170,14 @@ impl FeedTx<'_> {
     pub fn publish_erasure(&self, object: Object, id: &str) -> Result<(), StoreError> {
         if self.is_recording()? {
             let erased = feed::span(self.tx)?.newest;
-            self.tx
-                .conn
-                .prepare_cached(ENTER)
-                .and_then(|mut stmt| stmt.execute(params![object.as_str(), id, erased]))
-                .doing(DOING)?;
+            self.tx.conn.change(ENTER, params![object.as_str(), id, erased], DOING)?;
         }
         Ok(())
     }
 
     /// Whether changed records are recorded.
     fn is_recording(&self) -> Result<bool, StoreError> {
-        self.tx
-            .conn
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)")
-            .and_then(|mut stmt| stmt.query_row([RECORDING.to_string()], |row| row.get(0)))
-            .doing(DOING)
+        self.tx.conn.value("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)", [RECORDING.to_string()], DOING)
     }
 
     /// Starts to record every record that changes. The mirror gets an id if it has none.

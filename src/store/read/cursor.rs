@@ -7,13 +7,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rusqlite::OptionalExtension;
 use sha2::{Digest, Sha256};
 
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::read::feed;
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
+use crate::store::statements::Statements;
 
 const DOING: &str = "read the change feed";
 
@@ -111,13 +111,12 @@ pub fn behind(tx: &ReadTx<'_>, seq: i64) -> Result<FeedCursor, StoreError> {
 
 /// A short digest of an entry, the same in every copy of the mirror; `None` if there is no such entry.
 fn check_of(tx: &ReadTx<'_>, seq: i64) -> Result<Option<String>, StoreError> {
-    let entry: Option<(String, String, String, String)> = tx
-        .conn
-        .prepare_cached("SELECT object_type, record_id, kind, seen_at FROM changes WHERE seq = ?1")
-        .and_then(|mut stmt| {
-            stmt.query_row([seq], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).optional()
-        })
-        .doing(DOING)?;
+    let entry: Option<(String, String, String, String)> = tx.conn.find(
+        "SELECT object_type, record_id, kind, seen_at FROM changes WHERE seq = ?1",
+        [seq],
+        DOING,
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+    )?;
     let digest = |(object, record, kind, seen_at): (String, String, String, String)| {
         let digest = Sha256::digest(format!("{object}\n{record}\n{kind}\n{seen_at}").as_bytes());
         digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()

@@ -10,16 +10,15 @@
 //! A replayed answer may be old. So an answer is applied only to a row that still has the replaced version; any other
 //! row is newer, and the next changes walk updates it anyway.
 
-use rusqlite::OptionalExtension;
-
 use crate::model::field_value::FieldValue;
 use crate::model::record::Extra;
 use crate::model::{Etag, FieldKind, FieldProjection, Object, Record, RequestStamp, SqlValue};
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::records::feed_entries;
 use crate::store::records::lacking_keys::Shows;
 use crate::store::records::shape::Source;
 use crate::store::records::upsert::{Applied, Phase, Written};
+use crate::store::statements::Statements;
 use crate::store::tx::RecordsTx;
 
 /// The object with custom values.
@@ -92,13 +91,12 @@ impl RecordsTx<'_> {
         stamp: &str,
         record: &Record,
     ) -> Result<Option<(Option<String>, Option<String>, String)>, StoreError> {
-        self.tx
-            .conn
-            .prepare_cached(&format!("SELECT etag, extra, {stamp} FROM {table} WHERE {key} = ?1"))
-            .and_then(|mut stmt| {
-                stmt.query_row([record.id.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()
-            })
-            .doing("read a record")
+        self.tx.conn.find(
+            &format!("SELECT etag, extra, {stamp} FROM {table} WHERE {key} = ?1"),
+            [record.id.as_str()],
+            "read a record",
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        )
     }
 
     /// The list's `extra`: list fields of the answer replace the existing ones.

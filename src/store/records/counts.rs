@@ -4,13 +4,14 @@
 //! A transaction records the presence of each record before it writes the record, and applies the differences at its
 //! end. A sweep and a verification count again, because users may have edited the mirror.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::model::catalogue::Object;
 use crate::store::error::{Doing, StoreError};
 use crate::store::pending_writes::RecordPresence;
 use crate::store::state_keys::{StateKey, read_state};
+use crate::store::statements::Statements;
 use crate::store::tx::RecordsTx;
 
 const DOING: &str = "count what is here";
@@ -69,12 +70,7 @@ impl RecordsTx<'_> {
             "SELECT d.{key} IS NOT NULL AND d.etag IS r.etag
              FROM {table} AS r LEFT JOIN {details} AS d ON d.{key} = r.id WHERE r.id = ?1"
         );
-        let current: Option<bool> = self
-            .tx
-            .conn
-            .prepare_cached(&sql)
-            .and_then(|mut stmt| stmt.query_row([id], |row| row.get(0)).optional())
-            .doing(DOING)?;
+        let current: Option<bool> = self.tx.conn.find(&sql, [id], DOING, |row| row.get(0))?;
         Ok(RecordPresence { is_here: current.is_some(), has_current_detail: current == Some(true) })
     }
 

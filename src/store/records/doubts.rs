@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use crate::model::answer_time::{AnswerTime, MOMENTS_APART};
 use crate::model::catalogue::Object;
@@ -19,6 +19,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::reader::{ReadTx, stored_time};
 use crate::store::records::former_rows::former_condition;
 use crate::store::records::recent_removals::DAY;
+use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "read or write the doubts about records";
@@ -75,11 +76,7 @@ impl ReadTx<'_> {
 
     fn count_doubts(&self, object: Object, condition: &str) -> Result<u64, StoreError> {
         let sql = format!("SELECT count(*) FROM doubts WHERE object_type = ?1 AND {condition}");
-        let count: i64 = self
-            .conn
-            .prepare_cached(&sql)
-            .and_then(|mut stmt| stmt.query_row([object.as_str()], |row| row.get(0)))
-            .doing(DOING)?;
+        let count: i64 = self.conn.value(&sql, [object.as_str()], DOING)?;
         Ok(count.unsigned_abs())
     }
 
@@ -165,10 +162,9 @@ impl ReadTx<'_> {
             former = former_condition(object.table()),
             table = object.table()
         );
-        let mut stmt = self.conn.prepare_cached(&sql).doing(DOING)?;
-        stmt.query_map([json(ids)], |row| Ok((RecordId::new(row.get::<_, String>(0)?), stored_time(row.get(1)?))))
-            .and_then(Iterator::collect)
-            .doing(DOING)
+        self.conn.rows(&sql, [json(ids)], DOING, |row| {
+            Ok((RecordId::new(row.get::<_, String>(0)?), stored_time(row.get(1)?)))
+        })
     }
 
     /// The witness of a lookup by id: the newest record that is not in doubt and not dated after `latest`.
@@ -187,11 +183,8 @@ impl ReadTx<'_> {
             };
             let (updated, created) = (newest_by("updated_at"), newest_by("created_at"));
             let sql = format!("SELECT id FROM ({updated} UNION ALL {created}) ORDER BY time DESC, id DESC LIMIT 1");
-            let found: Option<String> = self
-                .conn
-                .prepare_cached(&sql)
-                .and_then(|mut stmt| stmt.query_row([object.as_str(), latest.as_str()], |row| row.get(0)).optional())
-                .doing("choose a witness")?;
+            let found: Option<String> =
+                self.conn.find(&sql, [object.as_str(), latest.as_str()], "choose a witness", |row| row.get(0))?;
             if let Some(id) = found {
                 return Ok(Some(RecordId::new(id)));
             }
@@ -221,11 +214,7 @@ impl KnowledgeTx<'_> {
     }
 
     pub(super) fn delete_doubts(&self, condition: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .prepare_cached(&format!("DELETE FROM doubts WHERE {condition}"))
-            .and_then(|mut stmt| stmt.execute(values))
-            .doing(DOING)?;
+        self.tx.conn.change(&format!("DELETE FROM doubts WHERE {condition}"), values, DOING)?;
         Ok(())
     }
 
@@ -266,13 +255,11 @@ impl KnowledgeTx<'_> {
             let of_record = "object_type = ?1 AND record_id = ?2 AND why = 'older'";
             self.delete_doubts(&format!("{of_record} AND tries = 0"), [object.as_str(), id])?;
             // The delay stays, in case that other answers contradict this one.
-            self.tx
-                .conn
-                .prepare_cached(&format!(
-                    "UPDATE doubts SET etag = NULL, version = NULL, first_seen = NULL WHERE {of_record}"
-                ))
-                .and_then(|mut stmt| stmt.execute([object.as_str(), id]))
-                .doing(DOING)?;
+            self.tx.conn.change(
+                &format!("UPDATE doubts SET etag = NULL, version = NULL, first_seen = NULL WHERE {of_record}"),
+                [object.as_str(), id],
+                DOING,
+            )?;
         }
         Ok(())
     }
@@ -306,31 +293,25 @@ impl KnowledgeTx<'_> {
         seen: (Option<&str>, &str),
         answer: AnswerTime,
     ) -> Result<bool, StoreError> {
-        let known: Option<(Option<String>, Option<String>, Option<String>)> = self
-            .tx
-            .conn
-            .prepare_cached(
-                "SELECT etag, version, first_seen FROM doubts
+        let known: Option<(Option<String>, Option<String>, Option<String>)> = self.tx.conn.find(
+            "SELECT etag, version, first_seen FROM doubts
                  WHERE object_type = ?1 AND record_id = ?2 AND why = 'older'",
-            )
-            .and_then(|mut stmt| {
-                stmt.query_row([object.as_str(), id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()
-            })
-            .doing(DOING)?;
+            [object.as_str(), id],
+            DOING,
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        )?;
         if let Some((etag, Some(version), first_seen)) = known
             && (etag.as_deref(), version.as_str()) == seen
         {
             return Ok(answer.is_second_moment(stored_time(first_seen)));
         }
-        self.tx
-            .conn
-            .prepare_cached(
-                "INSERT INTO doubts (object_type, record_id, why, etag, version, first_seen)
+        self.tx.conn.change(
+            "INSERT INTO doubts (object_type, record_id, why, etag, version, first_seen)
                  VALUES (?1, ?2, 'older', ?3, ?4, ?5)
                  ON CONFLICT DO UPDATE SET etag = ?3, version = ?4, first_seen = ?5",
-            )
-            .and_then(|mut stmt| stmt.execute(params![object.as_str(), id, seen.0, seen.1, answer.steady.to_string()]))
-            .doing(DOING)?;
+            params![object.as_str(), id, seen.0, seen.1, answer.steady.to_string()],
+            DOING,
+        )?;
         self.tx.pending.doubts[object as usize].set(Some(true));
         Ok(false)
     }
@@ -360,17 +341,13 @@ impl KnowledgeTx<'_> {
         let marked = (!lists_others).then_some(NOTHING_LISTED);
         let mut again = Vec::new();
         for id in ids {
-            let known: Option<(Option<String>, Option<String>)> = self
-                .tx
-                .conn
-                .prepare_cached(
-                    "SELECT version, first_seen FROM doubts
+            let known: Option<(Option<String>, Option<String>)> = self.tx.conn.find(
+                "SELECT version, first_seen FROM doubts
                      WHERE object_type = ?1 AND record_id = ?2 AND why = 'missed'",
-                )
-                .and_then(|mut stmt| {
-                    stmt.query_row([object.as_str(), id.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()
-                })
-                .doing(DOING)?;
+                [object.as_str(), id.as_str()],
+                DOING,
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
             let first = match known {
                 Some((version, first_seen)) if version.as_deref() == marked => stored_time(first_seen),
                 _ => None,
@@ -380,17 +357,13 @@ impl KnowledgeTx<'_> {
             }
             // A time in the future was stored by a clock that was lost.
             if first.is_none_or(|first| first > steady) {
-                self.tx
-                    .conn
-                    .prepare_cached(
-                        "INSERT INTO doubts (object_type, record_id, why, version, first_seen)
+                self.tx.conn.change(
+                    "INSERT INTO doubts (object_type, record_id, why, version, first_seen)
                          VALUES (?1, ?2, 'missed', ?3, ?4)
                          ON CONFLICT DO UPDATE SET version = ?3, first_seen = ?4",
-                    )
-                    .and_then(|mut stmt| {
-                        stmt.execute(params![object.as_str(), id.as_str(), marked, steady.to_string()])
-                    })
-                    .doing(DOING)?;
+                    params![object.as_str(), id.as_str(), marked, steady.to_string()],
+                    DOING,
+                )?;
                 self.tx.pending.doubts[object as usize].set(Some(true));
             }
         }
@@ -399,14 +372,12 @@ impl KnowledgeTx<'_> {
 
     /// Counts the time anew since which these records were not found.
     pub fn begin_not_found_again(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .prepare_cached(
-                "UPDATE doubts SET first_seen = ?2 WHERE object_type = ?1 AND why = 'missed'
+        self.tx.conn.change(
+            "UPDATE doubts SET first_seen = ?2 WHERE object_type = ?1 AND why = 'missed'
                  AND record_id IN (SELECT value FROM json_each(?3))",
-            )
-            .and_then(|mut stmt| stmt.execute(params![object.as_str(), steady.to_string(), json(ids)]))
-            .doing(DOING)?;
+            params![object.as_str(), steady.to_string(), json(ids)],
+            DOING,
+        )?;
         Ok(())
     }
 

@@ -17,6 +17,7 @@ use crate::store::reader::ReadTx;
 use crate::store::records::former_rows::former_condition;
 use crate::store::records::shape::Shape;
 use crate::store::state_keys::StateKey;
+use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
 /// A record whose detail is due, and its place in the order of reading.
@@ -105,12 +106,9 @@ impl ReadTx<'_> {
         most: usize,
     ) -> Result<Vec<DueDetail>, StoreError> {
         let doing = "find due details";
-        let mut stmt = self.conn.prepare_cached(&due_batch(object, condition, most)).doing(doing)?;
-        stmt.query_map(values, |row| {
+        self.conn.rows(&due_batch(object, condition, most), values, doing, |row| {
             Ok(DueDetail { updated_at: row.get(0)?, id: RecordId::new(row.get::<_, String>(1)?) })
         })
-        .and_then(Iterator::collect)
-        .doing(doing)
     }
 
     /// The versions of those of the records that are mirrored.
@@ -136,11 +134,7 @@ impl ReadTx<'_> {
             return Ok(0);
         }
         let sql = format!("{} AND r.id IN (SELECT value FROM json_each(?1))", due("count(*)", object));
-        let count: i64 = self
-            .conn
-            .prepare_cached(&sql)
-            .and_then(|mut stmt| stmt.query_row([serde_json::Value::from(ids).to_string()], |row| row.get(0)))
-            .doing("count due details")?;
+        let count: i64 = self.conn.value(&sql, [serde_json::Value::from(ids).to_string()], "count due details")?;
         Ok(count.unsigned_abs())
     }
 }

@@ -6,8 +6,8 @@
 //! - A `schema` entry precedes the values that it announces. After `restored` and `retyped` every value is emitted
 //!   again as an update, whose old value is the last known one.
 
+use rusqlite::params;
 use rusqlite::types::Value;
-use rusqlite::{OptionalExtension, params};
 use serde_json::{Map, json};
 
 use crate::model::catalogue::Object;
@@ -15,6 +15,7 @@ use crate::model::instant::Instant;
 use crate::store::derived::history_views::json_argument;
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::compare::json;
+use crate::store::statements::Statements;
 use crate::store::tx::FeedTx;
 
 const DOING: &str = "record a change";
@@ -158,11 +159,7 @@ impl FeedTx<'_> {
     }
 
     fn has_retyped_values(&self) -> Result<bool, StoreError> {
-        self.tx
-            .conn
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM retyped_values)")
-            .and_then(|mut stmt| stmt.query_row([], |row| row.get(0)))
-            .doing(DOING)
+        self.tx.conn.value("SELECT EXISTS (SELECT 1 FROM retyped_values)", [], DOING)
     }
 
     fn take_retyped_value(
@@ -171,15 +168,13 @@ impl FeedTx<'_> {
         id: &str,
         column: &str,
     ) -> Result<Option<serde_json::Value>, StoreError> {
-        let text: Option<String> = self
-            .tx
-            .conn
-            .prepare_cached(
-                "DELETE FROM retyped_values WHERE object_type = ?1 AND record_id = ?2 AND column_name = ?3
+        let text: Option<String> = self.tx.conn.find(
+            "DELETE FROM retyped_values WHERE object_type = ?1 AND record_id = ?2 AND column_name = ?3
                  RETURNING value",
-            )
-            .and_then(|mut stmt| stmt.query_row([object.as_str(), id, column], |row| row.get(0)).optional())
-            .doing(DOING)?;
+            [object.as_str(), id, column],
+            DOING,
+            |row| row.get(0),
+        )?;
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 

@@ -11,18 +11,17 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::records::compare::json;
 use crate::store::records::shape::owned;
 use crate::store::records::upsert::Phase;
+use crate::store::statements::Statements;
 use crate::store::tx::RecordsTx;
 
 impl RecordsTx<'_> {
     /// Whether the history saw the record come.
     pub(in crate::store) fn was_inserted(&self, object: Object, id: &RecordId) -> Result<bool, StoreError> {
-        self.tx
-            .conn
-            .prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM changes WHERE object_type = ?1 AND record_id = ?2 AND kind = 'insert')",
-            )
-            .and_then(|mut stmt| stmt.query_row(params![object.as_str(), id.as_str()], |row| row.get(0)))
-            .doing("look up a change")
+        self.tx.conn.value(
+            "SELECT EXISTS (SELECT 1 FROM changes WHERE object_type = ?1 AND record_id = ?2 AND kind = 'insert')",
+            params![object.as_str(), id.as_str()],
+            "look up a change",
+        )
     }
 
     /// Moves a record that the service no longer has to `removed_records`. Returns whether it was mirrored. Only the
@@ -59,9 +58,7 @@ impl RecordsTx<'_> {
         let members: Map<String, serde_json::Value> =
             record.iter().map(|(column, value)| (column.clone(), json(value))).collect();
         let text = serde_json::Value::from(members).to_string();
-        let execute = |sql: &str, params: &[&dyn rusqlite::ToSql]| {
-            self.tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(params)).doing(doing)
-        };
+        let execute = |sql: &str, params: &[&dyn rusqlite::ToSql]| self.tx.conn.change(sql, params, doing);
         execute(
             "INSERT OR REPLACE INTO removed_records (object_type, id, removed_at, record) VALUES (?1, ?2, ?3, ?4)",
             &[&object.as_str(), &id.as_str(), &removed_at.to_string(), &text],

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use crate::model::catalogue::{FieldProjection, Object};
 use crate::model::custom::CustomField;
@@ -24,6 +24,7 @@ use crate::model::record::Record;
 use crate::store::custom::changes::FieldToBackFill;
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::unread::record_ids;
+use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
 /// The maximum number of records that are noted at once, for all fields together. If there were more, the columns that
@@ -57,10 +58,12 @@ pub(in crate::store) fn unshown_columns(
     object: Object,
     id: &RecordId,
 ) -> Result<BTreeSet<String>, StoreError> {
-    let found: Option<String> = conn
-        .prepare_cached("SELECT columns FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2")
-        .and_then(|mut stmt| stmt.query_row([object.as_str(), id.as_str()], |row| row.get(0)).optional())
-        .doing(DOING)?;
+    let found: Option<String> = conn.find(
+        "SELECT columns FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2",
+        [object.as_str(), id.as_str()],
+        DOING,
+        |row| row.get(0),
+    )?;
     Ok(found.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
 
@@ -132,11 +135,7 @@ impl KnowledgeTx<'_> {
                 ("INSERT OR REPLACE INTO unshown_columns VALUES (?1, ?2, ?3)", serde_json::json!(unshown).to_string())
             }
         };
-        self.tx
-            .conn
-            .prepare_cached(sql)
-            .and_then(|mut stmt| stmt.execute(params![object.as_str(), record.id.as_str(), columns]))
-            .doing(DOING)?;
+        self.tx.conn.change(sql, params![object.as_str(), record.id.as_str(), columns], DOING)?;
         Ok(())
     }
 
@@ -165,12 +164,11 @@ impl KnowledgeTx<'_> {
                 "INSERT OR IGNORE INTO doubts (object_type, record_id, why) VALUES (?1, ?2, 'lacked')",
                 [object.as_str(), definition],
             )?;
-            let readings: u8 = self
-                .tx
-                .conn
-                .prepare_cached("SELECT tries FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'lacked'")
-                .and_then(|mut stmt| stmt.query_row([object.as_str(), definition], |row| row.get(0)))
-                .doing(DOING)?;
+            let readings: u8 = self.tx.conn.value(
+                "SELECT tries FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'lacked'",
+                [object.as_str(), definition],
+                DOING,
+            )?;
             if readings >= MAX_READINGS {
                 continue;
             }
@@ -187,14 +185,12 @@ impl KnowledgeTx<'_> {
 
     /// Whether another key that a record lacks can be noted.
     fn has_room_for(&self, object: Object, id: &RecordId) -> Result<bool, StoreError> {
-        self.tx
-            .conn
-            .prepare_cached(
-                "SELECT count(DISTINCT record_id) < ?3 OR coalesce(max(record_id = ?2), 0) FROM doubts
+        self.tx.conn.value(
+            "SELECT count(DISTINCT record_id) < ?3 OR coalesce(max(record_id = ?2), 0) FROM doubts
                  WHERE object_type = ?1 AND why >= 'lacks ' AND why < 'lacks!'",
-            )
-            .and_then(|mut stmt| stmt.query_row(params![object.as_str(), id.as_str(), MAX_RECORDS], |row| row.get(0)))
-            .doing(DOING)
+            params![object.as_str(), id.as_str(), MAX_RECORDS],
+            DOING,
+        )
     }
 
     /// What must be read again, now that the definitions were read and their columns updated.
@@ -249,12 +245,9 @@ impl KnowledgeTx<'_> {
             has("lacked now"),
             has("lacked by more")
         );
-        let mut stmt = self.tx.conn.prepare_cached(&sql).doing(DOING)?;
-        stmt.query_map([object.as_str()], |row| {
+        self.tx.conn.rows(&sql, [object.as_str()], DOING, |row| {
             Ok((RecordId::new(row.get::<_, String>(0)?), row.get(1)?, row.get(2)?, row.get(3)?))
         })
-        .and_then(Iterator::collect)
-        .doing(DOING)
     }
 
     fn forget_lacked(&self, object: Object, definition: &RecordId) -> Result<(), StoreError> {
@@ -265,7 +258,7 @@ impl KnowledgeTx<'_> {
     }
 
     fn note(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
-        self.tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
+        self.tx.conn.change(sql, values, DOING)?;
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::doubts::json;
+use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "nominate records for removal";
@@ -70,12 +71,7 @@ impl KnowledgeTx<'_> {
             object.table()
         );
         values.splice(0..0, [object.as_str().to_string().into(), self.steady_of_answer().into()]);
-        let nominated = self
-            .tx
-            .conn
-            .prepare_cached(&sql)
-            .and_then(|mut stmt| stmt.execute(params_from_iter(values)))
-            .doing(DOING)?;
+        let nominated = self.tx.conn.change(&sql, params_from_iter(values), DOING)?;
         if nominated > 0 {
             self.tx.pending.doubts[object as usize].set(Some(true));
         }

@@ -11,6 +11,7 @@ use crate::model::instant::Instant;
 use crate::model::time_range::{TimeBounds, TimeField, TimeRange};
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
+use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
 /// The condition that selects a range, and its values.
@@ -47,11 +48,7 @@ impl ReadTx<'_> {
     pub fn count_range(&self, object: Object, range: TimeRange) -> Result<u64, StoreError> {
         let (condition, values) = condition(&range);
         let sql = format!("SELECT count(*) FROM {} WHERE {condition}", object.table());
-        let count: i64 = self
-            .conn
-            .prepare_cached(&sql)
-            .and_then(|mut stmt| stmt.query_row(params_from_iter(values), |row| row.get(0)))
-            .doing("count a range")?;
+        let count: i64 = self.conn.value(&sql, params_from_iter(values), "count a range")?;
         Ok(count.unsigned_abs())
     }
 
@@ -65,22 +62,14 @@ impl ReadTx<'_> {
             object.table(),
             values.len()
         );
-        let count: i64 = self
-            .conn
-            .prepare_cached(&sql)
-            .and_then(|mut stmt| stmt.query_row(params_from_iter(values), |row| row.get(0)))
-            .doing("count a range")?;
+        let count: i64 = self.conn.value(&sql, params_from_iter(values), "count a range")?;
         Ok(count.unsigned_abs())
     }
 
     /// How many records have an `updatedAt` after one instant and up to another.
     pub fn count_updated(&self, object: Object, after: Instant, to: Instant) -> Result<u64, StoreError> {
         let sql = format!("SELECT count(*) FROM {} WHERE updated_at > ?1 AND updated_at <= ?2", object.table());
-        let count: i64 = self
-            .conn
-            .prepare_cached(&sql)
-            .and_then(|mut stmt| stmt.query_row(params![after.to_string(), to.to_string()], |row| row.get(0)))
-            .doing("count changed records")?;
+        let count: i64 = self.conn.value(&sql, params![after.to_string(), to.to_string()], "count changed records")?;
         Ok(count.unsigned_abs())
     }
 
@@ -89,10 +78,7 @@ impl ReadTx<'_> {
         let doing = "list a range";
         let (condition, values) = condition(&range);
         let sql = format!("SELECT id FROM {} WHERE {condition}", object.table());
-        let mut stmt = self.conn.prepare_cached(&sql).doing(doing)?;
-        stmt.query_map(params_from_iter(values), |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
-            .and_then(Iterator::collect)
-            .doing(doing)
+        self.conn.rows(&sql, params_from_iter(values), doing, |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
     }
 
     /// The timestamp of a range's record number `skip`, oldest first, by which it can be cut.
@@ -105,11 +91,8 @@ impl ReadTx<'_> {
             table = object.table(),
             n = values.len()
         );
-        let at: Option<Option<String>> = self
-            .conn
-            .prepare_cached(&sql)
-            .and_then(|mut stmt| stmt.query_row(params_from_iter(values), |row| row.get(0)).optional())
-            .doing("cut a range")?;
+        let at: Option<Option<String>> =
+            self.conn.find(&sql, params_from_iter(values), "cut a range", |row| row.get(0))?;
         Ok(at.flatten().and_then(|at| at.parse().ok()))
     }
 
@@ -167,27 +150,23 @@ impl KnowledgeTx<'_> {
         let text = |at: Option<Instant>| at.map(|at| at.to_string());
         let (here, there) = (counts.0 as i64, counts.1 as i64);
         let dateless = range.bounds == TimeBounds::Dateless;
-        self.tx
-            .conn
-            .prepare_cached(
-                "INSERT INTO audits (object_type, dimension, range_from, range_to, null_range, count_here, count_there,
+        self.tx.conn.change(
+            "INSERT INTO audits (object_type, dimension, range_from, range_to, null_range, count_here, count_there,
                                      found, audited_at)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            )
-            .and_then(|mut stmt| {
-                stmt.execute(params![
-                    object.as_str(),
-                    range.field.column(),
-                    text(from),
-                    text(to),
-                    dateless,
-                    here,
-                    there,
-                    found,
-                    now.to_string()
-                ])
-            })
-            .doing("enter an audit")?;
+            params![
+                object.as_str(),
+                range.field.column(),
+                text(from),
+                text(to),
+                dateless,
+                here,
+                there,
+                found,
+                now.to_string()
+            ],
+            "enter an audit",
+        )?;
         Ok(())
     }
 }

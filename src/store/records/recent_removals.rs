@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use crate::model::catalogue::Object;
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::{ReadTx, stored_time};
+use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
 /// How long removals count, and an empty list lasts that is evidence.
@@ -41,15 +42,13 @@ impl KnowledgeTx<'_> {
         id: &str,
         (steady, counts): (Instant, bool),
     ) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .prepare_cached(
-                "INSERT OR REPLACE INTO doubts (object_type, record_id, why, version, first_seen, tries)
+        self.tx.conn.change(
+            "INSERT OR REPLACE INTO doubts (object_type, record_id, why, version, first_seen, tries)
                  SELECT object_type, id, 'gone', coalesce(json_extract(record, '$.updated_at'), ''), ?3, ?4
                  FROM removed_records WHERE object_type = ?1 AND id = ?2",
-            )
-            .and_then(|mut stmt| stmt.execute(params![object.as_str(), id, steady.to_string(), counts]))
-            .doing(DOING)?;
+            params![object.as_str(), id, steady.to_string(), counts],
+            DOING,
+        )?;
         Ok(())
     }
 
@@ -65,14 +64,12 @@ impl KnowledgeTx<'_> {
         if !self.has_doubts(object)? {
             return Ok(false);
         }
-        let removed: Option<(String, Option<String>)> = self
-            .tx
-            .conn
-            .prepare_cached(
-                "SELECT version, first_seen FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'gone'",
-            )
-            .and_then(|mut stmt| stmt.query_row([object.as_str(), id], |row| Ok((row.get(0)?, row.get(1)?))).optional())
-            .doing(DOING)?;
+        let removed: Option<(String, Option<String>)> = self.tx.conn.find(
+            "SELECT version, first_seen FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'gone'",
+            [object.as_str(), id],
+            DOING,
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
         let is_before = |(removed, at): (String, Option<String>)| {
             version <= removed.as_str() && !answer.is_second_moment(stored_time(at))
         };
@@ -80,13 +77,11 @@ impl KnowledgeTx<'_> {
             // It is here again, and was removed all the same.
             let of_record = "object_type = ?1 AND record_id = ?2 AND why <> 'gone'";
             self.delete_doubts(of_record, [object.as_str(), id])?;
-            self.tx
-                .conn
-                .prepare_cached(
-                    "UPDATE doubts SET why = 'returned' WHERE object_type = ?1 AND record_id = ?2 AND why = 'gone'",
-                )
-                .and_then(|mut stmt| stmt.execute([object.as_str(), id]))
-                .doing(DOING)?;
+            self.tx.conn.change(
+                "UPDATE doubts SET why = 'returned' WHERE object_type = ?1 AND record_id = ?2 AND why = 'gone'",
+                [object.as_str(), id],
+                DOING,
+            )?;
             return Ok(false);
         }
         self.is_older_again(object, id, (etag, version), answer)?;

@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::ElapsedClock;
 use crate::model::instant::Instant;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::state_keys::StateKey;
+use crate::store::statements::Statements;
 use crate::store::tx::FeedTx;
 
 const DOING: &str = "prune old history";
@@ -75,9 +76,7 @@ impl FeedTx<'_> {
     }
 
     fn history_mark(&self, clock: &ElapsedClock) -> Result<HistoryMark, StoreError> {
-        let newest = |sql: &str| -> Result<i64, StoreError> {
-            self.tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.query_row([], |row| row.get(0))).doing(DOING)
-        };
+        let newest = |sql: &str| -> Result<i64, StoreError> { self.tx.conn.value(sql, [], DOING) };
         Ok(HistoryMark {
             clock: *clock,
             changes: newest("SELECT coalesce(max(seq), 0) FROM changes")?,
@@ -98,13 +97,13 @@ impl FeedTx<'_> {
         let values = params![mark.changes, before.to_string()];
         self.requeue_removed(removed, values)?;
         let forget = format!("DELETE FROM removed_records WHERE (object_type, id) IN ({removed})");
-        self.tx.conn.prepare_cached(&forget).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
+        self.tx.conn.change(&forget, values, DOING)?;
         for (sql, newest) in [
             ("DELETE FROM changes WHERE seq <= ?1", mark.changes),
             ("DELETE FROM audits WHERE id <= ?1", mark.audits),
             ("DELETE FROM sync_runs WHERE id <= ?1", mark.runs),
         ] {
-            self.tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute([newest])).doing(DOING)?;
+            self.tx.conn.change(sql, [newest], DOING)?;
         }
         self.tx.edits().forget_edits_before(before)
     }

@@ -7,6 +7,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::upsert::Applied;
 use crate::store::runs::entry::Tally;
+use crate::store::statements::Statements;
 use crate::store::tx::RecordsTx;
 
 impl RecordsTx<'_> {
@@ -37,9 +38,8 @@ impl RecordsTx<'_> {
 impl ReadTx<'_> {
     /// The stored team members.
     pub fn team_ids(&self) -> Result<Vec<RecordId>, StoreError> {
-        let mut stmt = self.conn.prepare_cached("SELECT id FROM team_members").doing("read the team members")?;
-        stmt.query_map([], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
-            .and_then(Iterator::collect)
-            .doing("read the team members")
+        self.conn.rows("SELECT id FROM team_members", [], "read the team members", |row| {
+            Ok(RecordId::new(row.get::<_, String>(0)?))
+        })
     }
 }

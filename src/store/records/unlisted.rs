@@ -17,6 +17,7 @@ use crate::store::reader::ReadTx;
 use crate::store::records::doubts::json;
 use crate::store::records::recent_removals::{DAY, count_removed};
 use crate::store::records::removals::{RemovalGuard, RemovalShare};
+use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "compare a list with the mirror";
@@ -72,20 +73,13 @@ impl ReadTx<'_> {
         let sql = "SELECT EXISTS (SELECT 1 FROM doubts WHERE object_type = ?1 AND why = 'unlisted'
                    AND (not_before <= ?2 OR not_before > ?3))";
         let latest = steady.plus(LISTS_APART).to_string();
-        self.conn
-            .prepare_cached(sql)
-            .and_then(|mut stmt| stmt.query_row(params![list.as_str(), steady.to_string(), latest], |row| row.get(0)))
-            .doing(DOING)
+        self.conn.value(sql, params![list.as_str(), steady.to_string(), latest], DOING)
     }
 
     /// The number of items that the last complete list did not have, and that are kept.
     pub fn count_unlisted(&self, list: WholeListKind) -> Result<u64, StoreError> {
         let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = 'unlisted'";
-        let count: i64 = self
-            .conn
-            .prepare_cached(sql)
-            .and_then(|mut stmt| stmt.query_row([list.as_str()], |row| row.get(0)))
-            .doing(DOING)?;
+        let count: i64 = self.conn.value(sql, [list.as_str()], DOING)?;
         Ok(count.unsigned_abs())
     }
 
@@ -116,9 +110,7 @@ impl KnowledgeTx<'_> {
         guard: &RemovalGuard,
         steady: Instant,
     ) -> Result<UnlistedDecision, StoreError> {
-        let execute = |sql: &str, values: &[&dyn rusqlite::ToSql]| {
-            self.tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)
-        };
+        let execute = |sql: &str, values: &[&dyn rusqlite::ToSql]| self.tx.conn.change(sql, values, DOING);
         let kind = list.as_str();
         let there = json(&listed.ids.iter().cloned().collect::<Vec<_>>());
         let items = "object_type = ?1 AND record_id IN (SELECT value FROM json_each(?2))";

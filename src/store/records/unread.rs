@@ -13,6 +13,7 @@ use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::{ReadTx, stored_time};
 use crate::store::records::doubts::json;
+use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "read or write what is not read yet";
@@ -67,8 +68,7 @@ pub(super) fn record_ids(
     sql: &str,
     values: &[&dyn rusqlite::ToSql],
 ) -> Result<Vec<RecordId>, StoreError> {
-    let mut stmt = tx.conn.prepare_cached(sql).doing(DOING)?;
-    stmt.query_map(values, |row| Ok(RecordId::new(row.get::<_, String>(0)?))).and_then(Iterator::collect).doing(DOING)
+    tx.conn.rows(sql, values, DOING, |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
 }
 
 impl KnowledgeTx<'_> {
@@ -104,16 +104,12 @@ impl KnowledgeTx<'_> {
     ) -> Result<(), StoreError> {
         let Some(etag) = self.tx.versions(object, std::slice::from_ref(id))?.remove(id) else { return Ok(()) };
         let etag = etag.as_ref().map(|etag| etag.as_str());
-        let before: Option<(Option<String>, u32)> = self
-            .tx
-            .conn
-            .prepare_cached(
-                "SELECT etag, tries FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'failed'",
-            )
-            .and_then(|mut stmt| {
-                stmt.query_row([object.as_str(), id.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()
-            })
-            .doing(DOING)?;
+        let before: Option<(Option<String>, u32)> = self.tx.conn.find(
+            "SELECT etag, tries FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'failed'",
+            [object.as_str(), id.as_str()],
+            DOING,
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
         let failures = before.filter(|(of, _)| of.as_deref() == etag).map_or(0, |(_, failures)| failures);
         let not_before = steady.plus(wait_after(requests, failures));
         let row = "INSERT OR REPLACE INTO doubts (object_type, record_id, why, etag, tries, not_before)
@@ -173,7 +169,7 @@ impl KnowledgeTx<'_> {
     }
 
     fn execute(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
-        self.tx.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
+        self.tx.conn.change(sql, values, DOING)?;
         Ok(())
     }
 }

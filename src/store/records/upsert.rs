@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
-use rusqlite::{CachedStatement, OptionalExtension, Row, params};
+use rusqlite::{CachedStatement, Row, params};
 
 use crate::model::catalogue::Object;
 use crate::model::field_value::{FieldValue, SqlValue, multi_values};
@@ -17,6 +17,7 @@ use crate::store::records::former_rows::is_former;
 use crate::store::records::lacking_keys::Shows;
 use crate::store::records::shape::{Shape, owned, value_of};
 use crate::store::records::versions::{Version, VersionFit, is_coarser};
+use crate::store::statements::Statements;
 use crate::store::tx::RecordsTx;
 
 /// The effect of writing one record.
@@ -343,11 +344,11 @@ impl RecordsTx<'_> {
         if self.tx.knowledge().was_just_removed(object, id, (etag, updated_at.unwrap_or_default()))? {
             return Ok(false);
         }
-        self.tx
-            .conn
-            .prepare_cached("DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2")
-            .and_then(|mut stmt| stmt.execute(params![object.as_str(), id]))
-            .doing("look up a removed record")?;
+        self.tx.conn.change(
+            "DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2",
+            params![object.as_str(), id],
+            "look up a removed record",
+        )?;
         Ok(true)
     }
 
@@ -371,13 +372,11 @@ impl RecordsTx<'_> {
             }
             let layout = self.tx.layout();
             let key = layout.of(object).fields()[slot].key.as_str();
-            self.tx
-                .conn
-                .prepare_cached(
-                    "DELETE FROM custom_multi_values WHERE object_type = ?1 AND record_id = ?2 AND field_key = ?3",
-                )
-                .and_then(|mut stmt| stmt.execute(params![object.as_str(), record.id.as_str(), key]))
-                .doing(doing)?;
+            self.tx.conn.change(
+                "DELETE FROM custom_multi_values WHERE object_type = ?1 AND record_id = ?2 AND field_key = ?3",
+                params![object.as_str(), record.id.as_str(), key],
+                doing,
+            )?;
             let Some(Some(ValueRef::Text(text))) = incoming.get(place) else {
                 continue;
             };
@@ -407,12 +406,7 @@ impl RecordsTx<'_> {
             Object::Company => "SELECT extra, etag, updated_at, synced_at FROM companies WHERE id = ?1",
         };
         let read = |row: &Row<'_>| Ok(([row.get(0)?, row.get(1)?, row.get(2)?], is_former(row.get_ref(3)?)));
-        let row: Option<([Option<String>; 3], bool)> = self
-            .tx
-            .conn
-            .prepare_cached(sql)
-            .and_then(|mut stmt| stmt.query_row([record.id.as_str()], read).optional())
-            .doing(doing)?;
+        let row: Option<([Option<String>; 3], bool)> = self.tx.conn.find(sql, [record.id.as_str()], doing, read)?;
         let undivided = |fit| {
             let (extra, detail_extra) = (record.extra.clone(), record.detail_extra.clone());
             DividedDetail { extra, detail_extra, fit }

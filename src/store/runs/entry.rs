@@ -5,6 +5,7 @@ use rusqlite::params;
 use crate::model::instant::Instant;
 use crate::model::ru::Ru;
 use crate::store::error::{Doing, StoreError};
+use crate::store::statements::Statements;
 use crate::store::tx::MirrorTx;
 
 /// Scheduled runs that found nothing are kept only among so many last ones: with one every few seconds they would be most of
@@ -110,13 +111,12 @@ impl MirrorTx<'_> {
                 ],
             )
             .doing("enter a run")?;
-        self.conn
-            .prepare_cached(
-                "DELETE FROM sync_runs WHERE id = ?1 AND kind = 'sync' AND \"trigger\" = 'schedule' AND outcome = 'done'
+        self.conn.change(
+            "DELETE FROM sync_runs WHERE id = ?1 AND kind = 'sync' AND \"trigger\" = 'schedule' AND outcome = 'done'
                  AND \"rows\" = 0 AND details = 0 AND warnings = 0",
-            )
-            .and_then(|mut stmt| stmt.execute([id - MAX_IDLE_RUNS]))
-            .doing("enter a run")?;
+            [id - MAX_IDLE_RUNS],
+            "enter a run",
+        )?;
         Ok(())
     }
 }

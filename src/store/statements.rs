@@ -1,0 +1,63 @@
+//! Prepared statements: one call prepares, runs, and says what failed.
+
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, OptionalExtension, Params, Row};
+
+use crate::store::error::{Doing, StoreError};
+
+/// Statements that stay prepared; `doing` says what fails.
+pub(in crate::store) trait Statements {
+    /// Changes rows, and returns how many.
+    fn change(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<usize, StoreError>;
+
+    /// The first column of the one row.
+    fn value<T: FromSql>(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<T, StoreError>;
+
+    /// The first row, if there is any.
+    fn find<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        doing: &'static str,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, StoreError>;
+
+    /// All rows.
+    fn rows<T, C: FromIterator<T>>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        doing: &'static str,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<C, StoreError>;
+}
+
+impl Statements for Connection {
+    fn change(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<usize, StoreError> {
+        self.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(doing)
+    }
+
+    fn value<T: FromSql>(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<T, StoreError> {
+        self.prepare_cached(sql).and_then(|mut stmt| stmt.query_row(values, |row| row.get(0))).doing(doing)
+    }
+
+    fn find<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        doing: &'static str,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, StoreError> {
+        self.prepare_cached(sql).and_then(|mut stmt| stmt.query_row(values, read).optional()).doing(doing)
+    }
+
+    fn rows<T, C: FromIterator<T>>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        doing: &'static str,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<C, StoreError> {
+        self.prepare_cached(sql).and_then(|mut stmt| stmt.query_map(values, read)?.collect()).doing(doing)
+    }
+}
