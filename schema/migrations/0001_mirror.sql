@@ -259,18 +259,19 @@ CREATE TABLE state (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Records that need another look, with what was seen of them. Not for queries: its form may change.
+-- What needs another look, with what was seen of it. Not for queries: its form may change.
 CREATE TABLE doubts (
-    object_type TEXT NOT NULL,
-    record_id TEXT NOT NULL,
-    why TEXT NOT NULL, -- missed, older, gone, returned; omitted, failed, lacks …; of a field: lacked …; of a key: unknown key; of a
-    -- list that is read whole: unlisted, gone
+    object_type TEXT NOT NULL, -- contact, company; contact_key, company_key; of lists that are read whole: team_member,
+    -- contact_field, company_field; workspace
+    record_id TEXT NOT NULL, -- or of a definition; a key; the key and address that saw the workspace; '' for all records
+    why TEXT NOT NULL, -- of a record: missed, older, gone, counted, omitted, failed, lacks …; of a definition: lacked, lacked
+    -- now, lacked by more; of a key: unknown key; of an item: unlisted, gone; of a workspace: unrecognised
     etag TEXT, -- the version that was seen
     version TEXT, -- its `updatedAt`
-    tries INTEGER NOT NULL DEFAULT 0, -- lookups so far
+    tries INTEGER NOT NULL DEFAULT 0, -- lookups, failures or readings so far; removals that count for the guard
     first_seen TEXT, -- the first moment of the same answer; this and the next one by the ledger's steady clock
     not_before TEXT, -- when the next lookup is due
-    PRIMARY KEY (object_type, record_id, why)
+    PRIMARY KEY (object_type, why, record_id)
 ) STRICT, WITHOUT ROWID;
 
 -- What is said to be here, as of when, and what is to be read next. Not for queries: its form may change.

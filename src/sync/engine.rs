@@ -69,6 +69,11 @@ impl Share {
     /// A fortieth for the details of an object that fail.
     pub(super) const FAILING_DETAILS: Share = Share(40);
 
+    /// It, in request units of a window.
+    pub(super) fn of(&self, limits: &Limits) -> u64 {
+        limits.limit.get() / u64::from(self.0)
+    }
+
     /// How long it takes to pay a cost.
     pub(super) fn time_to_earn(&self, cost: Ru, limits: &Limits) -> Duration {
         limits.time_to_earn(cost, self.0)

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::store::file::migrate;
 
 /// The sources of everything that is derived.
-const SOURCES: [(&str, &str); 16] = [
+const SOURCES: [(&str, &str); 17] = [
     ("build.rs", include_str!("build.rs")),
     ("dictionary.rs", include_str!("dictionary.rs")),
     ("history_views.rs", include_str!("history_views.rs")),
@@ -25,6 +25,7 @@ const SOURCES: [(&str, &str); 16] = [
     ("search_form.rs", include_str!("search_form.rs")),
     ("view_columns.rs", include_str!("view_columns.rs")),
     ("views.rs", include_str!("views.rs")),
+    ("../goals.rs", include_str!("../goals.rs")),
     ("../outbox/accepted_values.rs", include_str!("../outbox/accepted_values.rs")),
     ("../outbox/guards.rs", include_str!("../outbox/guards.rs")),
     ("../outbox/knowledge.rs", include_str!("../outbox/knowledge.rs")),

@@ -18,7 +18,6 @@ use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::{ReadTx, stored_time};
 use crate::store::records::former_rows::former_condition;
-use crate::store::records::recent_removals::DAY;
 use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
@@ -203,14 +202,15 @@ impl KnowledgeTx<'_> {
         self.tx.answer.get().map(|answer| answer.steady.to_string())
     }
 
-    /// Forgets every doubt about records of an object.
+    /// Forgets every doubt about records and keys of an object. Its removals of the last day still count.
     pub fn clear_doubts(&self, object: Object) -> Result<(), StoreError> {
-        self.delete_doubts("object_type = ?1", [object.as_str()])
+        self.settle_removals(object, "true", &[])?;
+        self.delete_doubts("object_type = ?1 AND why <> 'counted' OR object_type = ?1 || '_key'", [object.as_str()])
     }
 
     /// Forgets the doubts about a record that is removed.
     pub(in crate::store) fn forget_doubts(&self, object: Object, id: &str) -> Result<(), StoreError> {
-        self.delete_doubts("object_type = ?1 AND record_id = ?2", [object.as_str(), id])
+        self.delete_doubts("object_type = ?1 AND record_id = ?2 AND why <> 'counted'", [object.as_str(), id])
     }
 
     pub(super) fn delete_doubts(&self, condition: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
@@ -229,19 +229,16 @@ impl KnowledgeTx<'_> {
         Ok(has)
     }
 
-    /// Forgets what was refuted an hour after it would have been looked up again, and removals of more than a day ago; those
-    /// that do not count as soon as no lagging answer precedes them. One that lies a day ahead was dated by a clock that was
-    /// lost.
+    /// Forgets what was refuted an hour after it would have been looked up again. A removal that no lagging answer precedes, or
+    /// that was dated by a clock that was lost, only counts from then on.
     pub fn forget_old_doubts(&self, object: Object) -> Result<(), StoreError> {
         let Some(AnswerTime { steady, .. }) = self.tx.answer.get() else { return Ok(()) };
-        let ago = |time: Duration| steady.minus(time).to_string();
-        let (refuted, settled, a_day_ago) = (ago(4 * MOMENTS_APART), ago(MOMENTS_APART), ago(DAY));
+        let (refuted, settled) = (steady.minus(4 * MOMENTS_APART).to_string(), steady.minus(MOMENTS_APART).to_string());
         self.delete_doubts(
-            "object_type = ?1 AND (why = 'older' AND version IS NULL AND not_before <= ?2
-                 OR why IN ('gone', 'returned')
-                 AND (first_seen <= iif(tries > 0, ?4, ?3) OR first_seen > ?5))",
-            [object.as_str(), &refuted, &settled, &a_day_ago, &steady.plus(DAY).to_string()],
-        )
+            "object_type = ?1 AND why = 'older' AND version IS NULL AND not_before <= ?2",
+            [object.as_str(), &refuted],
+        )?;
+        self.settle_removals(object, "(first_seen <= ?2 OR first_seen > ?3)", &[&settled, &steady.to_string()])
     }
 
     /// Ends the doubts that an answer refutes which shows a record, in the version of the row or a later one if it

@@ -54,6 +54,7 @@ impl FeedTx<'_> {
             "DELETE FROM outbox_events WHERE outbox_id IN
                  (SELECT id FROM outbox WHERE object_type = ?1 AND record_id = ?2)",
         )?;
+        erase("DELETE FROM doubts WHERE object_type = ?1 AND record_id = ?2")?;
         erase("DELETE FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2")?;
         erase("DELETE FROM outbox_delays WHERE object_type = ?1 AND record_id = ?2")?;
         let edits = erase("DELETE FROM outbox WHERE object_type = ?1 AND record_id = ?2")? as u64;

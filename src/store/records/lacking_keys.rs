@@ -158,26 +158,26 @@ impl KnowledgeTx<'_> {
         if lacking.is_empty() {
             return Ok(());
         }
+        let keys = key_type(object);
+        let noted = "INSERT OR IGNORE INTO doubts (object_type, record_id, why) VALUES (?1, ?2, ?3)";
         for field in lacking {
             let definition = field.definition.as_str();
-            self.note(
-                "INSERT OR IGNORE INTO doubts (object_type, record_id, why) VALUES (?1, ?2, 'lacked')",
-                [object.as_str(), definition],
-            )?;
-            let readings: u8 = self.tx.conn.value(
+            let readings: Option<u8> = self.tx.conn.find(
                 "SELECT tries FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'lacked'",
-                [object.as_str(), definition],
+                [&keys, definition],
                 DOING,
+                |row| row.get(0),
             )?;
-            if readings >= MAX_READINGS {
-                continue;
+            match readings {
+                Some(readings) if readings >= MAX_READINGS => continue,
+                Some(_) => {}
+                None => _ = self.tx.conn.change(noted, [&keys, definition, "lacked"], DOING)?,
             }
-            let noted = "INSERT OR IGNORE INTO doubts (object_type, record_id, why) VALUES (?1, ?2, ?3)";
-            self.note(noted, [object.as_str(), definition, "lacked now"])?;
+            self.tx.conn.change(noted, [&keys, definition, "lacked now"], DOING)?;
             if self.has_room_for(object, &record.id)? {
-                self.note(noted, [object.as_str(), record.id.as_str(), &lacks(definition)])?;
+                self.tx.conn.change(noted, [object.as_str(), record.id.as_str(), &lacks(definition)], DOING)?;
             } else {
-                self.note(noted, [object.as_str(), definition, "lacked by more"])?;
+                self.tx.conn.change(noted, [&keys, definition, "lacked by more"], DOING)?;
             }
         }
         Ok(())
@@ -206,7 +206,7 @@ impl KnowledgeTx<'_> {
             if !is_active || readings < MAX_READINGS && !lacked {
                 let refilled = FieldToBackFill { definition: definition.clone(), is_new: false };
                 out.fields.extend((is_active && more).then_some(refilled));
-                self.forget_lacked(object, &definition)?;
+                self.forget_lacked(object, &definition, "'lacked', 'lacked now', 'lacked by more'")?;
                 continue;
             }
             out.records.extend(record_ids(
@@ -214,16 +214,14 @@ impl KnowledgeTx<'_> {
                 "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = ?2",
                 &[&object.as_str(), &lacks(definition.as_str())],
             )?);
-            self.delete_doubts(
-                "object_type = ?1 AND (why = ?3 OR record_id = ?2 AND why = 'lacked now')",
-                [object.as_str(), definition.as_str(), &lacks(definition.as_str())],
-            )?;
+            self.forget_lacked(object, &definition, "'lacked now'")?;
             if readings + 1 >= MAX_READINGS + READINGS_WITHOUT {
-                self.forget_lacked(object, &definition)?;
+                self.forget_lacked(object, &definition, "'lacked', 'lacked by more'")?;
             }
-            self.note(
+            self.tx.conn.change(
                 "UPDATE doubts SET tries = tries + 1 WHERE object_type = ?1 AND record_id = ?2 AND why = 'lacked'",
-                [object.as_str(), definition.as_str()],
+                [&key_type(object), definition.as_str()],
+                DOING,
             )?;
         }
         out.records.sort();
@@ -245,22 +243,22 @@ impl KnowledgeTx<'_> {
             has("lacked now"),
             has("lacked by more")
         );
-        self.tx.conn.rows(&sql, [object.as_str()], DOING, |row| {
+        self.tx.conn.rows(&sql, [key_type(object)], DOING, |row| {
             Ok((RecordId::new(row.get::<_, String>(0)?), row.get(1)?, row.get(2)?, row.get(3)?))
         })
     }
 
-    fn forget_lacked(&self, object: Object, definition: &RecordId) -> Result<(), StoreError> {
-        self.delete_doubts(
-            "object_type = ?1 AND (why = ?3 OR record_id = ?2 AND why IN ('lacked', 'lacked now', 'lacked by more'))",
-            [object.as_str(), definition.as_str(), &lacks(definition.as_str())],
-        )
+    /// Forgets which records lacked a key, and this of its field.
+    fn forget_lacked(&self, object: Object, definition: &RecordId, why: &str) -> Result<(), StoreError> {
+        self.delete_doubts("object_type = ?1 AND why = ?2", [object.as_str(), &lacks(definition.as_str())])?;
+        let of_field = format!("object_type = ?1 AND record_id = ?2 AND why IN ({why})");
+        self.delete_doubts(&of_field, [&key_type(object), definition.as_str()])
     }
+}
 
-    fn note(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
-        self.tx.conn.change(sql, values, DOING)?;
-        Ok(())
-    }
+/// What doubts about fields and keys of an object are noted under: an id of theirs may be that of a record.
+pub(super) fn key_type(object: Object) -> String {
+    format!("{object}_key")
 }
 
 /// Why a record is in doubt whose detail lacked the key of a field.

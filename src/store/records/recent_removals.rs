@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use rusqlite::params;
+use rusqlite::{ToSql, params};
 
 use crate::model::catalogue::Object;
 use crate::model::instant::Instant;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::reader::{ReadTx, stored_time};
 use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
@@ -17,25 +17,19 @@ pub(super) const DAY: Duration = Duration::from_secs(86_400);
 
 const DOING: &str = "read or write the removals of the last day";
 
-/// The removals within a day of an object or a list that nobody accepted, those that are here again included. A time in the
+/// The removals within a day of an object or a list that nobody accepted, those of what is here again included. A time in the
 /// future was stored by a clock that was lost.
 pub(super) fn count_removed(tx: &ReadTx<'_>, object: &str, steady: Instant) -> Result<u64, StoreError> {
-    let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why IN ('gone', 'returned') AND tries > 0
+    let sql = "SELECT coalesce(sum(tries), 0) FROM doubts WHERE object_type = ?1 AND why IN ('gone', 'counted')
                AND first_seen >= ?2 AND first_seen <= ?3";
-    let count: i64 = tx
-        .conn
-        .prepare_cached(sql)
-        .and_then(|mut stmt| {
-            let (from, to) = (steady.minus(DAY).to_string(), steady.plus(DAY).to_string());
-            stmt.query_row([object, &from, &to], |row| row.get(0))
-        })
-        .doing(DOING)?;
+    let (from, to) = (steady.minus(DAY).to_string(), steady.plus(DAY).to_string());
+    let count: i64 = tx.conn.value(sql, [object, &from, &to], DOING)?;
     Ok(count.unsigned_abs())
 }
 
 impl KnowledgeTx<'_> {
-    /// Notes that a record was just removed: an answer that shows the same version may be of a moment before.
-    /// Whether it `counts` says that it is one of the removals of the last day that nobody accepted.
+    /// Notes that a record was just removed: an answer that shows the same version may be of a moment before. Whether it
+    /// `counts` says that nobody accepted that.
     pub(in crate::store) fn record_removal(
         &self,
         object: Object,
@@ -43,13 +37,45 @@ impl KnowledgeTx<'_> {
         (steady, counts): (Instant, bool),
     ) -> Result<(), StoreError> {
         self.tx.conn.change(
-            "INSERT OR REPLACE INTO doubts (object_type, record_id, why, version, first_seen, tries)
-                 SELECT object_type, id, 'gone', coalesce(json_extract(record, '$.updated_at'), ''), ?3, ?4
-                 FROM removed_records WHERE object_type = ?1 AND id = ?2",
+            "INSERT INTO doubts (object_type, record_id, why, version, first_seen, tries)
+             SELECT object_type, id, 'gone', coalesce(json_extract(record, '$.updated_at'), ''), ?3, ?4
+             FROM removed_records WHERE object_type = ?1 AND id = ?2
+             ON CONFLICT DO UPDATE SET version = excluded.version, first_seen = excluded.first_seen,
+                 tries = tries + excluded.tries",
             params![object.as_str(), id, steady.to_string(), counts],
             DOING,
         )?;
         Ok(())
+    }
+
+    /// Forgets the removals that do not count any more.
+    pub(in crate::store) fn forget_counted_removals(&self, object: Object, steady: Instant) -> Result<(), StoreError> {
+        self.delete_doubts(
+            "object_type = ?1 AND why = 'counted' AND (first_seen < ?2 OR first_seen > ?3)",
+            [object.as_str(), &steady.minus(DAY).to_string(), &steady.plus(DAY).to_string()],
+        )
+    }
+
+    /// Makes removals hide no answer any more: from now on, they only count. The condition may use `?2` and on.
+    pub(super) fn settle_removals(
+        &self,
+        object: Object,
+        condition: &str,
+        values: &[&dyn ToSql],
+    ) -> Result<(), StoreError> {
+        let name = object.as_str();
+        let values: Vec<&dyn ToSql> = [&name as &dyn ToSql].into_iter().chain(values.iter().copied()).collect();
+        let of_them = format!("object_type = ?1 AND why = 'gone' AND {condition}");
+        self.tx.conn.change(
+            &format!(
+                "INSERT INTO doubts (object_type, record_id, why, first_seen, tries)
+                 SELECT object_type, record_id, 'counted', first_seen, tries FROM doubts WHERE {of_them} AND tries > 0
+                 ON CONFLICT DO UPDATE SET first_seen = excluded.first_seen, tries = tries + excluded.tries"
+            ),
+            &values[..],
+            DOING,
+        )?;
+        self.delete_doubts(&of_them, &values[..])
     }
 
     /// Whether a record was removed within the last quarter of an hour, and this transaction's answer shows no later version
@@ -75,13 +101,8 @@ impl KnowledgeTx<'_> {
         };
         if !removed.is_some_and(is_before) {
             // It is here again, and was removed all the same.
-            let of_record = "object_type = ?1 AND record_id = ?2 AND why <> 'gone'";
-            self.delete_doubts(of_record, [object.as_str(), id])?;
-            self.tx.conn.change(
-                "UPDATE doubts SET why = 'returned' WHERE object_type = ?1 AND record_id = ?2 AND why = 'gone'",
-                [object.as_str(), id],
-                DOING,
-            )?;
+            self.settle_removals(object, "record_id = ?2", &[&id])?;
+            self.forget_doubts(object, id)?;
             return Ok(false);
         }
         self.is_older_again(object, id, (etag, version), answer)?;

@@ -170,6 +170,7 @@ impl RecordsTx<'_> {
             return Ok(RemovalDecision::Unproven);
         }
         let phase = self.tx.phase(object)?;
+        self.tx.knowledge().forget_counted_removals(object, steady)?;
         let mut removed = 0;
         for (id, order) in confirmed.ids.iter().zip(&confirmed.orders) {
             let was_here = self.remove(object, id, now, phase)?;

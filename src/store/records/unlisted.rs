@@ -97,7 +97,10 @@ impl ReadTx<'_> {
 impl KnowledgeTx<'_> {
     /// Forgets what any of these lists lacked.
     pub fn clear_unlisted(&self) -> Result<(), StoreError> {
-        self.tx.conn.execute("DELETE FROM doubts WHERE why IN ('unlisted', 'gone')", []).doing(DOING)?;
+        self.tx
+            .conn
+            .execute("DELETE FROM doubts WHERE object_type IN ('team_member', 'contact_field', 'company_field')", [])
+            .doing(DOING)?;
         Ok(())
     }
 

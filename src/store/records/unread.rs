@@ -1,7 +1,7 @@
 //! Rows of `doubts` about what only a request shows: records that a list says too little about, details that could not be
 //! read, and custom keys without a definition.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use rusqlite::{OptionalExtension, params};
@@ -13,6 +13,7 @@ use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::{ReadTx, stored_time};
 use crate::store::records::doubts::json;
+use crate::store::records::lacking_keys::key_type;
 use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
@@ -24,7 +25,7 @@ const WAIT_PER_REQUEST: Duration = Duration::from_secs(12 * 60);
 const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
 const HOUR: Duration = Duration::from_secs(3600);
 /// The maximum number of keys without a definition per object; beyond that, keys cause no reading.
-const MAX_KEYS: u32 = 1_000;
+const MAX_KEYS: usize = 1_000;
 
 /// How long a record waits after so many requests that failed, and so many failures before.
 fn wait_after(requests: u32, failures: u32) -> Duration {
@@ -36,6 +37,12 @@ fn wait_after(requests: u32, failures: u32) -> Duration {
 /// The records to be read by id because a list omitted a value that is stored here.
 pub fn omitted(tx: &ReadTx<'_>, object: Object) -> Result<Vec<RecordId>, StoreError> {
     record_ids(tx, "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'omitted'", &[&object.as_str()])
+}
+
+/// How many records are to be read by id because a list omitted a value.
+pub fn count_omitted(tx: &ReadTx<'_>, object: Object) -> Result<u64, StoreError> {
+    let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = 'omitted'";
+    Ok(tx.conn.value::<i64>(sql, [object.as_str()], DOING)?.unsigned_abs())
 }
 
 /// The records whose detail could not be read in their present version, and is not requested again yet.
@@ -125,21 +132,24 @@ impl KnowledgeTx<'_> {
         object: Object,
         keys: impl IntoIterator<Item = &'k FieldKey>,
     ) -> Result<bool, StoreError> {
-        let mut is_new = false;
-        for key in keys {
-            self.execute(
-                &format!(
-                    "INSERT OR IGNORE INTO doubts (object_type, record_id, why) SELECT ?1, ?2, 'unknown key'
-                     WHERE (SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = 'unknown key') < {MAX_KEYS}"
-                ),
-                [object.as_str(), key.as_str()],
-            )?;
-            let sql = "SELECT EXISTS (SELECT 1 FROM doubts
-                       WHERE object_type = ?1 AND record_id = ?2 AND why = 'unknown key' AND tries = 0)";
-            let mut stmt = self.tx.conn.prepare_cached(sql).doing(DOING)?;
-            is_new |= stmt.query_row([object.as_str(), key.as_str()], |row| row.get::<_, bool>(0)).doing(DOING)?;
+        let keys: BTreeSet<&str> = keys.into_iter().map(FieldKey::as_str).collect();
+        if keys.is_empty() {
+            return Ok(false);
         }
-        Ok(is_new)
+        let known: BTreeMap<String, bool> = self.tx.conn.rows(
+            "SELECT record_id, tries > 0 FROM doubts WHERE object_type = ?1 AND why = 'unknown key'",
+            [key_type(object)],
+            DOING,
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        let room = MAX_KEYS.saturating_sub(known.len());
+        let is_unread = |key: &str| known.get(key) == Some(&false);
+        let new: Vec<&str> = keys.iter().filter(|key| !known.contains_key(**key)).take(room).copied().collect();
+        for key in &new {
+            let row = "INSERT INTO doubts (object_type, record_id, why) VALUES (?1, ?2, 'unknown key')";
+            self.tx.conn.change(row, [&key_type(object), *key], DOING)?;
+        }
+        Ok(!new.is_empty() || keys.into_iter().any(is_unread))
     }
 
     /// Notes that the definitions were read: for the keys seen so far, reading them again would be useless. Later definitions

@@ -6,8 +6,8 @@
 //! | bound | value |
 //! |---|---|
 //! | requests for one record | 5 an hour (7 in an hour in which the kind of failure changes); from the fifth failure on, 5 a day |
-//! | failed requests of one object | 60 an hour: 30 that may come at once, and 30 that the hour earns |
-//! | failed requests of both objects | a twentieth of the budget, and as many more as the hour allows at once |
+//! | failed requests of one object | 60 an hour: 45 that may come at once, and 15 that the hour pays for |
+//! | failed requests of both objects | a tenth of the budget window |
 //! | consecutive records that fail without a success | 20 in a run |
 
 use std::time::Duration;
@@ -16,25 +16,29 @@ use crate::budget::Limits;
 use crate::model::{Instant, Ru};
 use crate::sync::engine::Share;
 
-/// What an hour may have spent before it is paid for.
-const HOUR: Duration = Duration::from_secs(3600);
-/// How long a request is paid for at least.
-const EARNED_IN: Duration = Duration::from_secs(2 * 60);
+/// How many failed requests may wait for being paid.
+const UNPAID: u32 = 45;
+/// How long it takes to pay for a failed request, at least: fifteen an hour.
+const EARNED_IN: Duration = Duration::from_secs(4 * 60);
 
 /// Until when failed requests are paid for: each one moves that on by what it takes to earn it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FailedDetails {
     pub(super) paid_at: Instant,
     per_request: Duration,
+    /// The longest debt.
+    most: Duration,
 }
 
 impl FailedDetails {
     /// As stored. A time that lies further ahead than can be was stored by a clock that was lost.
     pub(super) fn stored(paid_at: Option<Instant>, limits: &Limits, now: Instant) -> FailedDetails {
         let per_request = Share::FAILING_DETAILS.time_to_earn(Ru::GET, limits).max(EARNED_IN);
-        let longest = HOUR + per_request.saturating_mul(u32::from(u8::MAX));
+        let share = u32::try_from(Share::FAILING_DETAILS.of(limits)).unwrap_or(UNPAID);
+        let most = per_request.saturating_mul(share.clamp(1, UNPAID));
+        let longest = most + per_request.saturating_mul(u32::from(u8::MAX));
         let paid_at = paid_at.filter(|at| at.since(now) <= longest).unwrap_or(Instant::MIN);
-        FailedDetails { paid_at, per_request }
+        FailedDetails { paid_at, per_request, most }
     }
 
     /// Counts requests that failed.
@@ -42,12 +46,12 @@ impl FailedDetails {
         self.paid_at = self.paid_at.max(now).plus(self.per_request.saturating_mul(requests));
     }
 
-    /// Whether so many requests could not be paid for within the hour if all of them fail. What is not in debt may make
-    /// one attempt, however small the budget is.
+    /// Whether the debt would be too long if so many requests fail. What is not in debt may make one attempt, however small
+    /// the budget is.
     pub(super) fn exhausted(&self, most: u32, is_first: bool, now: Instant) -> bool {
         let debt = self.paid_at.since(now);
         let is_free = is_first && debt.is_zero();
-        !is_free && debt.saturating_add(self.per_request.saturating_mul(most)) > HOUR
+        !is_free && debt.saturating_add(self.per_request.saturating_mul(most)) > self.most
     }
 }
 
@@ -84,8 +88,14 @@ mod tests {
     fn failures_use_only_a_part_of_the_budget() {
         let small = limits(200);
         let of_day = attempts(&small, 1, DAY.as_secs() / 60);
-        assert!((1..=6).contains(&of_day), "{of_day} of two hundred");
+        assert!((5..=10).contains(&of_day), "{of_day} of two hundred, and as many for the other object");
         assert!(attempts(&limits(1), 5, 60) == 1, "one attempt, however small the budget is");
+    }
+
+    #[test]
+    fn nothing_failed_and_eight_requests_with_five_attempts_each_may_be_under_way() {
+        let ready = FailedDetails::stored(None, &limits(10_000), at(0));
+        assert!(!ready.exhausted(8 * 5, false, at(0)));
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub(super) fn mark_unshown(
 impl BackFills<'_> {
     /// How many records are to be read for which a list omitted a value.
     pub(in crate::sync) async fn unread(&self, object: Object) -> Result<u64, SyncError> {
-        Ok(self.run.engine.store.read(move |tx| unread::omitted(tx, object)).await?.len() as u64)
+        Ok(self.run.engine.store.read(move |tx| unread::count_omitted(tx, object)).await?)
     }
 
     /// Reads the records for which a list omitted a value.
