@@ -177,15 +177,11 @@ impl Goals<'_> {
 
     /// The differences that the last comparison of an object left open.
     pub fn open_differences(&self, object: Object) -> Result<u64, StoreError> {
-        let open: i64 = self
-            .tx
-            .conn
-            .query_row(
-                "SELECT coalesce(max(open), 0) FROM goals WHERE object = ?1 AND kind = 'differing'",
-                [object.as_str()],
-                |row| row.get(0),
-            )
-            .doing(DOING)?;
+        let open: i64 = self.tx.conn.value(
+            "SELECT coalesce(max(open), 0) FROM goals WHERE object = ?1 AND kind = 'differing'",
+            [object.as_str()],
+            DOING,
+        )?;
         Ok(open.unsigned_abs())
     }
 

@@ -11,6 +11,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::upsert::{Phase, Written};
+use crate::store::statements::Statements;
 use crate::store::tx::CustomTx;
 
 const DOING: &str = "fill a custom column";
@@ -45,7 +46,7 @@ impl ReadTx<'_> {
     pub fn count_values(&self, object: Object, field: &CustomField) -> Result<u64, StoreError> {
         let (table, _) = table(object, field.data_type.detail_only());
         let sql = format!("SELECT count({}) FROM {table}", field.column);
-        let count: i64 = self.conn.query_row(&sql, [], |row| row.get(0)).doing(DOING)?;
+        let count: i64 = self.conn.value(&sql, [], DOING)?;
         Ok(count.unsigned_abs())
     }
 }

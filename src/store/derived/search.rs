@@ -235,11 +235,7 @@ impl DerivedTx<'_> {
             .conn
             .execute("DELETE FROM search_documents WHERE is_company = ?1", [is_company(object)])
             .doing(DOING)?;
-        let before: i64 = self
-            .tx
-            .conn
-            .query_row("SELECT coalesce(max(docid), 0) FROM search_documents", [], |row| row.get(0))
-            .doing(DOING)?;
+        let before: i64 = self.tx.conn.value("SELECT coalesce(max(docid), 0) FROM search_documents", [], DOING)?;
         let map = format!(
             "INSERT INTO search_documents (docid, is_company, record_id)
              SELECT ?1 + rowid, ?2, id FROM {} ORDER BY rowid",

@@ -1,12 +1,12 @@
 //! The tokenization for full-text search: words, or sequences of three characters.
 
-use rusqlite::OptionalExtension;
 use serde::{Deserialize, Serialize};
 
 use crate::model::catalogue::Object;
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::migrate;
 use crate::store::state_keys::StateKey;
+use crate::store::statements::Statements;
 use crate::store::tx::DerivedTx;
 
 const DOING: &str = "make the search index";
@@ -42,12 +42,12 @@ impl DerivedTx<'_> {
     /// Recreates the search tables if the tokenization changed. They are filled if the first copy is complete.
     pub(in crate::store) fn set_search_form(&self, form: SearchForm) -> Result<(), StoreError> {
         for object in Object::ALL {
-            let sql: Option<String> = self
-                .tx
-                .conn
-                .query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [object.search_table()], |row| row.get(0))
-                .optional()
-                .doing(DOING)?;
+            let sql: Option<String> = self.tx.conn.find(
+                "SELECT sql FROM sqlite_schema WHERE name = ?1",
+                [object.search_table()],
+                DOING,
+                |row| row.get(0),
+            )?;
             if sql.is_some_and(|sql| sql.contains(&format!("{TOKENIZE} '{}'", form.tokenizer()))) {
                 continue;
             }
@@ -74,11 +74,8 @@ impl DerivedTx<'_> {
              INSERT OR REPLACE INTO {table}_config VALUES ('version', 4);
              DELETE FROM {table}_idx"
         );
-        let is_there: bool = self
-            .tx
-            .conn
-            .query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = ?1)", [table], |row| row.get(0))
-            .doing(DOING)?;
+        let is_there: bool =
+            self.tx.conn.value("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = ?1)", [table], DOING)?;
         if is_there {
             self.tx.conn.execute_batch(&format!("{openable}; DROP TABLE {table}")).doing(DOING)?;
         }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::store::error::{Doing, StoreError};
+use crate::store::statements::Statements;
 
 /// The growth after which the writer tries to empty the WAL. SQLite also truncates a WAL to this size when it restarts
 /// it.
@@ -56,7 +57,7 @@ pub fn files_beside(mirror: &Path) -> [PathBuf; 2] {
 /// and nothing is lost.
 pub(in crate::store) fn empty(conn: &Connection) -> Result<bool, StoreError> {
     let doing = "empty the WAL";
-    let busy: u32 = conn.query_row("PRAGMA busy_timeout", [], |row| row.get(0)).doing(doing)?;
+    let busy: u32 = conn.value("PRAGMA busy_timeout", [], doing)?;
     conn.busy_timeout(CHECKPOINT_WAIT).doing(doing)?;
     let blocked: Result<bool, _> = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
     conn.busy_timeout(Duration::from_millis(busy.into())).doing(doing)?;

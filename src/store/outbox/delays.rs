@@ -139,7 +139,7 @@ impl OutboxReader {
         if self.data_version != Some(version) {
             let newest_step = "SELECT coalesce(max(id), 0) FROM outbox_events";
             self.outlook = OutboxOutlook {
-                newest_step: self.conn.query_row(newest_step, [], |row| row.get(0)).doing(DOING)?,
+                newest_step: self.conn.value(newest_step, [], DOING)?,
                 waiting: waiting_for(&self.conn)?,
             };
             self.data_version = Some(version);

@@ -12,6 +12,7 @@ use crate::model::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::OPEN;
 use crate::store::state_keys::StateKey;
+use crate::store::statements::Statements;
 use crate::store::tx::EditsTx;
 
 const DOING: &str = "hold the open edits";
@@ -65,11 +66,7 @@ impl EditsTx<'_> {
     /// those that were applied before were applied in the other one. Returns the number of held edits. Write it with
     /// [`Store::write_durably`](crate::store::Store::write_durably).
     pub fn hold_for_another_workspace(&self, now: Instant) -> Result<u64, StoreError> {
-        let last: i64 = self
-            .tx
-            .conn
-            .query_row("SELECT coalesce(max(id), 0) FROM outbox_events", [], |row| row.get(0))
-            .doing(DOING)?;
+        let last: i64 = self.tx.conn.value("SELECT coalesce(max(id), 0) FROM outbox_events", [], DOING)?;
         self.tx.set_state(&StateKey::AcceptedAfter, &last)?;
         let why = "held because another workspace was accepted: the edit was made before";
         hold_open_edits(&self.tx.conn, Requests::Discard, why, now)

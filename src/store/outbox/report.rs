@@ -214,12 +214,7 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreE
 pub fn rejected(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
     let count: i64 = tx
         .conn
-        .query_row(
-            "SELECT count(*) FROM outbox AS o WHERE o.state = 'rejected' AND o.finished_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM outbox AS r WHERE r.repeats = o.id)",
-            [],
-            |row| row.get(0),
-        )
-        .doing(DOING)?;
+        .value("SELECT count(*) FROM outbox AS o WHERE o.state = 'rejected' AND o.finished_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM outbox AS r WHERE r.repeats = o.id)", [], DOING)?;
     Ok(count.unsigned_abs())
 }
 

@@ -1,6 +1,6 @@
 //! `changed_records`: the ids of the records that changed, each with the number of its last change.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use serde::{Deserialize, Serialize};
 
 use crate::model::catalogue::Object;
@@ -234,11 +234,12 @@ impl FeedTx<'_> {
 
 /// The progress of publishing; `None` if the mirror is not published, or the entry cannot be read.
 pub fn progress(tx: &ReadTx<'_>) -> Result<Option<PublishProgress>, StoreError> {
-    let text: Option<String> = tx
-        .conn
-        .query_row("SELECT value FROM state WHERE name = ?1", [PROGRESS.to_string()], |row| row.get(0))
-        .optional()
-        .doing("read how far publishing came")?;
+    let text: Option<String> = tx.conn.find(
+        "SELECT value FROM state WHERE name = ?1",
+        [PROGRESS.to_string()],
+        "read how far publishing came",
+        |row| row.get(0),
+    )?;
     Ok(text.map(|text| serde_json::from_str(&text).unwrap_or_default()))
 }
 
@@ -282,11 +283,9 @@ pub fn lag(tx: &ReadTx<'_>, now: Instant) -> Result<Option<PublishLag>, StoreErr
     let count = |sql: &str, after: i64| tx.conn.query_row(sql, [after], |row| row.get::<_, i64>(0)).doing(doing);
     let entries = count("SELECT count(*) FROM changes WHERE seq > ?1", seq)?;
     let records = count("SELECT count(*) FROM changed_records WHERE seq > ?1", progress.changed)?;
-    let oldest: Option<String> = tx
-        .conn
-        .query_row("SELECT seen_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1", [seq], |row| row.get(0))
-        .optional()
-        .doing(doing)?;
+    let oldest: Option<String> =
+        tx.conn
+            .find("SELECT seen_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1", [seq], doing, |row| row.get(0))?;
     let since = oldest.and_then(|text| text.parse().ok()).or(progress.published_at).or(progress.failed_at);
     let entries = entries.max(records).unsigned_abs();
     Ok(Some(PublishLag {

@@ -15,6 +15,7 @@ use crate::store::read::feed::{self, FeedSpan};
 use crate::store::reader::{ReadTx, Reader};
 use crate::store::records::upsert::Phase;
 use crate::store::state_keys::StateKey;
+use crate::store::statements::Statements;
 
 const DOING: &str = "read what is to be published";
 
@@ -234,7 +235,7 @@ impl Moment<'_> {
     pub fn others_follow(&self, after: i64) -> Result<bool, StoreError> {
         let sql =
             "SELECT EXISTS (SELECT 1 FROM changed_records WHERE seq > ?1 AND (object_type = 'company' OR erase > 0))";
-        self.tx.conn.query_row(sql, [after], |row| row.get(0)).doing(DOING)
+        self.tx.conn.value(sql, [after], DOING)
     }
 
     /// The rows of these records, in no particular order. `key` is the column of the id; with `object`, only rows of
@@ -260,17 +261,15 @@ impl Moment<'_> {
     /// Whether changed records are recorded.
     pub fn is_recording(&self) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM state WHERE name = 'changed_records')";
-        self.tx.conn.query_row(sql, [], |row| row.get(0)).doing(DOING)
+        self.tx.conn.value(sql, [], DOING)
     }
 
     /// The number of the newest entry of `changed_records`; 0 before the first.
     pub fn newest_changed(&self) -> Result<i64, StoreError> {
-        let newest: Option<i64> = self
-            .tx
-            .conn
-            .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'changed_records'", [], |row| row.get(0))
-            .optional()
-            .doing(DOING)?;
+        let newest: Option<i64> =
+            self.tx
+                .conn
+                .find("SELECT seq FROM sqlite_sequence WHERE name = 'changed_records'", [], DOING, |row| row.get(0))?;
         Ok(newest.unwrap_or(0))
     }
 

@@ -5,11 +5,12 @@
 //!   committed: a reader at `seq` N has seen everything up to N and misses nothing after it.
 //! - Only retention removes entries, and only at the beginning, so a gap is detected by its number.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use crate::model::Object;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
+use crate::store::statements::Statements;
 
 const DOING: &str = "read the changes";
 
@@ -41,13 +42,10 @@ pub struct FeedSpan {
 
 /// The current span of the feed.
 pub fn span(tx: &ReadTx<'_>) -> Result<FeedSpan, StoreError> {
-    let newest: Option<i64> = tx
-        .conn
-        .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [], |row| row.get(0))
-        .optional()
-        .doing(DOING)?;
+    let newest: Option<i64> =
+        tx.conn.find("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [], DOING, |row| row.get(0))?;
     let newest = newest.unwrap_or(0);
-    let oldest: Option<i64> = tx.conn.query_row("SELECT min(seq) FROM changes", [], |row| row.get(0)).doing(DOING)?;
+    let oldest: Option<i64> = tx.conn.value("SELECT min(seq) FROM changes", [], DOING)?;
     Ok(FeedSpan { newest, forgotten: oldest.map_or(newest, |oldest| oldest - 1) })
 }
 

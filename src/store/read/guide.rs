@@ -10,6 +10,7 @@ use crate::model::exclusions::ExcludedFields;
 use crate::store::error::{Doing, StoreError};
 use crate::store::program_objects::lookup_view;
 use crate::store::reader::ReadTx;
+use crate::store::statements::Statements;
 
 const DOING: &str = "read the data dictionary";
 
@@ -122,7 +123,7 @@ pub fn internal_tables(tx: &ReadTx<'_>) -> Result<Vec<String>, StoreError> {
 /// The number of rows of a table or view of [`tables`].
 pub fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64, StoreError> {
     let sql = format!("SELECT count(*) FROM \"{}\"", table.replace('"', "\"\""));
-    let rows: i64 = tx.conn.query_row(&sql, [], |row| row.get(0)).doing(DOING)?;
+    let rows: i64 = tx.conn.value(&sql, [], DOING)?;
     Ok(rows.unsigned_abs())
 }
 

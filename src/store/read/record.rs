@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -17,6 +17,7 @@ use crate::store::program_objects::history_view;
 use crate::store::reader::ReadTx;
 use crate::store::records::compare::json;
 use crate::store::records::shape::owned;
+use crate::store::statements::Statements;
 
 const DOING: &str = "read a record";
 
@@ -109,15 +110,12 @@ pub enum RecordError {
 pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) -> Result<RecordView, RecordError> {
     let mut columns = columns(tx, object)?;
     let now = row(tx, object, &columns, id)?;
-    let removed: Option<(String, String)> = tx
-        .conn
-        .query_row(
-            "SELECT removed_at, record FROM removed_records WHERE object_type = ?1 AND id = ?2",
-            params![object.as_str(), id],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
-        .optional()
-        .doing(DOING)?;
+    let removed: Option<(String, String)> = tx.conn.find(
+        "SELECT removed_at, record FROM removed_records WHERE object_type = ?1 AND id = ?2",
+        params![object.as_str(), id],
+        DOING,
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
     if now.is_none() && removed.is_none() {
         let known = changes(tx, object, id, None, 1)?;
         // Pruned, or never mirrored.
@@ -172,13 +170,10 @@ fn row(
     columns: &[String],
     id: &str,
 ) -> Result<Option<Map<String, Value>>, StoreError> {
-    tx.conn
-        .query_row(&format!("SELECT * FROM {} WHERE id = ?1", view(object)), [id], |row| {
-            let value = |place| row.get_ref(place).map(|value| json(&owned(value)));
-            columns.iter().enumerate().map(|(place, name)| Ok((name.clone(), value(place)?))).collect()
-        })
-        .optional()
-        .doing(DOING)
+    tx.conn.find(&format!("SELECT * FROM {} WHERE id = ?1", view(object)), [id], DOING, |row| {
+        let value = |place| row.get_ref(place).map(|value| json(&owned(value)));
+        columns.iter().enumerate().map(|(place, name)| Ok((name.clone(), value(place)?))).collect()
+    })
 }
 
 /// Undoes the changes after a time, the newest first.
@@ -233,7 +228,7 @@ pub fn horizon(tx: &ReadTx<'_>) -> Result<Option<String>, StoreError> {
     let sql = "SELECT CASE WHEN coalesce((SELECT min(seq) FROM changes), 1) > 1
                    THEN (SELECT seen_at FROM changes ORDER BY seq LIMIT 1)
                    ELSE (SELECT started_at FROM sync_runs ORDER BY id LIMIT 1) END";
-    let begins: Option<Option<String>> = tx.conn.query_row(sql, [], |row| row.get(0)).optional().doing(DOING)?;
+    let begins: Option<Option<String>> = tx.conn.find(sql, [], DOING, |row| row.get(0))?;
     Ok(begins.flatten())
 }
 
@@ -251,7 +246,7 @@ fn names(tx: &ReadTx<'_>, state: &mut Map<String, Value>) -> Result<(), StoreErr
             continue;
         }
         let found: Option<Option<String>> = match state.get(key).and_then(Value::as_str) {
-            Some(id) => tx.conn.query_row(sql, [id], |row| row.get(0)).optional().doing(DOING)?,
+            Some(id) => tx.conn.find(sql, [id], DOING, |row| row.get(0))?,
             None => None,
         };
         state.insert(name.into(), found.flatten().into());

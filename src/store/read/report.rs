@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use serde::Serialize;
 
 use crate::model::{Instant, Object, Ru};
@@ -10,6 +10,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::file::wal;
 use crate::store::reader::ReadTx;
 use crate::store::records::counts as held;
+use crate::store::statements::Statements;
 
 const DOING: &str = "read the mirror";
 
@@ -96,7 +97,7 @@ pub fn cost_of_runs(tx: &ReadTx<'_>, kind: &str, most: u32) -> Result<Vec<Ru>, S
 }
 
 fn number(tx: &ReadTx<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<u64, StoreError> {
-    let number: i64 = tx.conn.query_row(sql, params, |row| row.get(0)).doing(DOING)?;
+    let number: i64 = tx.conn.value(sql, params, DOING)?;
     Ok(number.unsigned_abs())
 }
 
@@ -187,7 +188,7 @@ pub fn last_success(tx: &ReadTx<'_>) -> Result<Option<Instant>, StoreError> {
 }
 
 fn instant_of(tx: &ReadTx<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Option<Instant>, StoreError> {
-    let text: Option<Option<String>> = tx.conn.query_row(sql, params, |row| row.get(0)).optional().doing(DOING)?;
+    let text: Option<Option<String>> = tx.conn.find(sql, params, DOING, |row| row.get(0))?;
     Ok(text.flatten().and_then(|text| text.parse().ok()))
 }
 

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::model::catalogue::Object;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::pending_writes::RecordPresence;
 use crate::store::state_keys::{StateKey, read_state};
 use crate::store::statements::Statements;
@@ -34,7 +34,7 @@ pub(in crate::store) fn kept(conn: &Connection, object: Object) -> Result<Option
 pub(in crate::store) fn count(conn: &Connection, object: Object) -> Result<RowCounts, StoreError> {
     let (table, details, key) = (object.table(), object.detail_table(), object.detail_key());
     let number = |sql: &str| -> Result<u64, StoreError> {
-        let number: i64 = conn.query_row(sql, [], |row| row.get(0)).doing(DOING)?;
+        let number: i64 = conn.value(sql, [], DOING)?;
         Ok(number.unsigned_abs())
     };
     Ok(RowCounts {

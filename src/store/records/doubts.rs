@@ -52,6 +52,11 @@ fn waits(not_before: Option<Instant>, steady: Instant) -> Option<Duration> {
     (!wait.is_zero() && wait <= MAX_WAIT).then_some(wait)
 }
 
+/// What doubts about fields and keys of an object are noted under: an id of theirs may be that of a record.
+pub(super) fn key_type(object: Object) -> String {
+    format!("{object}_key")
+}
+
 /// Identifiers as a JSON array.
 pub(super) fn json(ids: &[RecordId]) -> String {
     serde_json::Value::from(ids.iter().map(RecordId::as_str).collect::<Vec<_>>()).to_string()
@@ -125,14 +130,11 @@ impl ReadTx<'_> {
 
     /// How long the next lookup of a nominated record waits, if one waits.
     pub fn wait_of_nominated(&self, object: Object, steady: Instant) -> Result<Option<Duration>, StoreError> {
-        let first: Option<String> = self
-            .conn
-            .query_row(
-                "SELECT min(not_before) FROM doubts WHERE object_type = ?1 AND why = 'missed' AND tries > 0",
-                [object.as_str()],
-                |row| row.get(0),
-            )
-            .doing(DOING)?;
+        let first: Option<String> = self.conn.value(
+            "SELECT min(not_before) FROM doubts WHERE object_type = ?1 AND why = 'missed' AND tries > 0",
+            [object.as_str()],
+            DOING,
+        )?;
         let wait = stored_time(first).map(|at| at.since(steady));
         Ok(wait.filter(|wait| *wait <= MAX_WAIT))
     }

@@ -39,13 +39,13 @@ impl ReadTx<'_> {
     /// Whether an object's table has no rows.
     pub fn is_empty(&self, object: Object) -> Result<bool, StoreError> {
         let sql = format!("SELECT NOT EXISTS (SELECT 1 FROM {})", object.table());
-        self.conn.query_row(&sql, [], |row| row.get(0)).doing("look into a table")
+        self.conn.value(&sql, [], "look into a table")
     }
 
     /// How many rows an object's table has.
     pub fn count_rows(&self, object: Object) -> Result<u64, StoreError> {
         let sql = format!("SELECT count(*) FROM {}", object.table());
-        let rows: i64 = self.conn.query_row(&sql, [], |row| row.get(0)).doing("count a table")?;
+        let rows: i64 = self.conn.value(&sql, [], "count a table")?;
         Ok(rows.unsigned_abs())
     }
 

@@ -22,7 +22,8 @@ use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::ids::RecordId;
 use crate::model::record::Record;
 use crate::store::custom::changes::FieldToBackFill;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
+use crate::store::records::doubts::key_type;
 use crate::store::records::unread::record_ids;
 use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
@@ -108,7 +109,7 @@ impl KnowledgeTx<'_> {
         let has_unshown = &self.tx.pending.unshown;
         if has_unshown.get().is_none() {
             let sql = "SELECT EXISTS (SELECT 1 FROM unshown_columns)";
-            has_unshown.set(Some(self.tx.conn.query_row(sql, [], |row| row.get(0)).doing(DOING)?));
+            has_unshown.set(Some(self.tx.conn.value(sql, [], DOING)?));
         }
         if has_unshown.get() == Some(false) && columns.clone().all(|(_, is_shown, is_due)| is_shown || !is_due) {
             return Ok(());
@@ -254,11 +255,6 @@ impl KnowledgeTx<'_> {
         let of_field = format!("object_type = ?1 AND record_id = ?2 AND why IN ({why})");
         self.delete_doubts(&of_field, [&key_type(object), definition.as_str()])
     }
-}
-
-/// What doubts about fields and keys of an object are noted under: an id of theirs may be that of a record.
-pub(super) fn key_type(object: Object) -> String {
-    format!("{object}_key")
 }
 
 /// Why a record is in doubt whose detail lacked the key of a field.

@@ -4,16 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use crate::model::catalogue::Object;
 use crate::model::ids::FieldKey;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::reader::{ReadTx, stored_time};
-use crate::store::records::doubts::json;
-use crate::store::records::lacking_keys::key_type;
+use crate::store::records::doubts::{json, key_type};
 use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
@@ -58,15 +57,12 @@ pub fn waiting_details(tx: &ReadTx<'_>, object: Object, steady: Instant) -> Resu
 
 /// Until when the share for details that fail has paid for those that did.
 pub fn failed_paid_at(tx: &ReadTx<'_>, object: Object) -> Result<Option<Instant>, StoreError> {
-    let paid_at: Option<Option<String>> = tx
-        .conn
-        .query_row(
-            "SELECT not_before FROM doubts WHERE object_type = ?1 AND record_id = '' AND why = 'failed'",
-            [object.as_str()],
-            |row| row.get(0),
-        )
-        .optional()
-        .doing(DOING)?;
+    let paid_at: Option<Option<String>> = tx.conn.find(
+        "SELECT not_before FROM doubts WHERE object_type = ?1 AND record_id = '' AND why = 'failed'",
+        [object.as_str()],
+        DOING,
+        |row| row.get(0),
+    )?;
     Ok(stored_time(paid_at.flatten()))
 }
 
@@ -169,7 +165,7 @@ impl KnowledgeTx<'_> {
             [seen_by, &steady.to_string()],
         )?;
         let sql = format!("SELECT first_seen FROM doubts WHERE {of_sight}");
-        let first = self.tx.conn.query_row(&sql, [seen_by], |row| row.get(0)).doing(DOING)?;
+        let first = self.tx.conn.value(&sql, [seen_by], DOING)?;
         Ok(stored_time(first).unwrap_or(steady))
     }
 
