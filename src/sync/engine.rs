@@ -42,7 +42,7 @@ impl Default for SyncSettings {
             overlap: Duration::from_secs(60),
             details: true,
             concurrency: 4,
-            rows_per_slice: 4_000,
+            rows_per_slice: 3_000,
             most_removals: 0.2,
             retention: Some(Duration::from_secs(365 * 86_400)),
             detail_max_age: Some(Duration::from_secs(30 * 86_400)),
@@ -53,7 +53,7 @@ impl Default for SyncSettings {
 }
 
 /// A list is cut where it has rows for so many slices: fewer are not worth a request.
-const MIN_SLICES: u64 = 3;
+const MIN_SLICES: u64 = 4;
 
 impl SyncSettings {
     /// How many slices a list of so many rows may be cut into, if it is worth cutting.
