@@ -33,8 +33,8 @@ const MAX_CHANGES_MIB: f64 = 25.0;
 const MAX_FILE_MIB: f64 = 105.0;
 /// Requests at once where answers take their time.
 const WALKERS: [&str; 3] = ["1", "4", "8"];
-/// Four walkers must be so many times as fast as one where answers take their time.
-const MIN_SLICES: f64 = 3.5;
+/// The default number of walkers must be so many times as fast as one where answers take their time.
+const MIN_SLICES: f64 = 3.8;
 /// And may cost this part more.
 const MAX_SLICES_RU: f64 = 0.02;
 /// Four requests at once must read details so many times as fast as one.

@@ -20,8 +20,8 @@ pub struct SyncSettings {
     pub details: bool,
     /// The maximum number of concurrent requests.
     pub concurrency: u32,
-    /// A list is cut into slices, to be read side by side, where each has so many rows: its last page is part empty, so
-    /// 10,000 rows keep what that costs below 1 % of the RU. Another 1 % is the row that each page repeats.
+    /// A list is cut into slices, to be read side by side, where each has so many rows: its last page is part empty, which
+    /// costs half a request on average.
     pub rows_per_slice: u64,
     /// The largest share of a table that may be removed at once without a person's confirmation.
     pub most_removals: f64,
@@ -41,13 +41,23 @@ impl Default for SyncSettings {
             overlap: Duration::from_secs(60),
             details: true,
             concurrency: 4,
-            rows_per_slice: 10_000,
+            rows_per_slice: 3_000,
             most_removals: 0.2,
             retention: Some(Duration::from_secs(365 * 86_400)),
             detail_max_age: Some(Duration::from_secs(30 * 86_400)),
             write_back: false,
             max_edits: 100,
         }
+    }
+}
+
+/// A list is cut where it has rows for so many slices: fewer are not worth a request.
+const MIN_SLICES: u64 = 4;
+
+impl SyncSettings {
+    /// How many slices a list of so many rows may be cut into, if it is worth cutting.
+    pub(super) fn slices(&self, rows: u64) -> Option<u64> {
+        Some(rows / self.rows_per_slice.max(1)).filter(|slices| *slices >= MIN_SLICES)
     }
 }
 

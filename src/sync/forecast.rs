@@ -124,7 +124,7 @@ impl Engine {
         let slices = match (whole, self.workers()) {
             (true, 2..) => {
                 let rows = if copying { counted } else { rows_here };
-                Ru::new(Some(rows / self.settings.rows_per_slice.max(1)).filter(|n| *n >= 2).unwrap_or(0))
+                Ru::new(self.settings.slices(rows).unwrap_or(0))
             }
             _ => Ru::ZERO,
         };

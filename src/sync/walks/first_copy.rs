@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::pages::{FetchedPage, WalkPurpose};
-use super::slice_cuts::{KnownSlice, next_cuts};
+use super::slice_cuts::{KnownSlice, PAGE, next_cuts};
 use super::walk::{Frontier, Walk, WalkRange, gap};
 use crate::api::{ListQuery, PageSize, SortBy, decode};
 use crate::model::{Instant, Layout, Object, Purpose};
@@ -44,7 +44,7 @@ struct NewestRecords {
 impl NewestRecords {
     /// How many requests it costs beyond those that a list without the page's rows saves.
     fn cost(&self) -> u64 {
-        let pages = |rows: u64| rows.div_ceil(u64::from(PageSize::MAX.get()));
+        let pages = |rows: u64| rows.div_ceil(PAGE);
         let rows = self.whole_from.map_or(0, |(_, rows)| rows);
         (1 + pages(self.dated.saturating_sub(rows))).saturating_sub(pages(self.dated))
     }
@@ -82,11 +82,8 @@ impl Walks<'_> {
         }
         let Some((entry, mut walk)) = self.whole_walk(object).await? else { return Ok(()) };
         let (Frontier::At(from), Some(total)) = (walk.frontier, walk.size.total) else { return Ok(()) };
-        // At most 2 % more requests, and a cut has to be worth it.
-        let allowed = total / self.run.engine.settings.rows_per_slice.max(1);
-        if allowed < 2 {
-            return Ok(());
-        }
+        // As many more requests as slices, at most.
+        let Some(allowed) = self.run.engine.settings.slices(total) else { return Ok(()) };
         let Some(newest) = self.newest_records(object, &walk).await? else { return Ok(()) };
         let dateless = total > newest.dated;
         let (end, on_page) = newest.whole_from.unzip();

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use crate::model::Instant;
 
-/// Rows of a page.
-const PAGE: u64 = 100;
+/// Rows that a page adds: it repeats the last one of the page before.
+pub(super) const PAGE: u64 = 99;
 
 /// A slice is cut again where it has so many times as many rows as each walker would have in the best case.
 const UNEVEN: f64 = 1.3;
@@ -51,8 +51,10 @@ fn cost(slices: &[KnownSlice]) -> u64 {
 }
 
 /// Which slice to cut next, and the whole seconds to cut it at; `None` where every walker has about as much to do, where
-/// nothing can be cut, or where it would cost more than `allowed` requests.
+/// nothing can be cut, or where it would cost more than `allowed` requests. Walkers for whom not even a cut each is allowed
+/// are left out: the others share the rows evenly.
 pub(super) fn next_cuts(slices: &[KnownSlice], walkers: usize, allowed: u64) -> Option<(usize, Vec<Instant>)> {
+    let walkers = walkers.min(usize::try_from(allowed).unwrap_or(usize::MAX).saturating_add(1));
     let left = allowed.saturating_sub(cost(slices));
     let rows: u64 = slices.iter().map(|slice| slice.rows).sum();
     if left == 0 || walkers < 2 || slices.len() >= MAX_PER_WALKER * walkers {

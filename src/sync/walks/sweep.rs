@@ -17,7 +17,7 @@ use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::store::{Completeness, Goal, LastRead, MirrorTx, Phase, StateKey, StoreError};
 use crate::sync::checkpoints::{Changes, RefusedRemovals, Sweep};
 use crate::sync::doors::Walks;
-use crate::sync::engine::Engine;
+use crate::sync::engine::{Engine, SyncSettings};
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 
@@ -105,8 +105,7 @@ impl Walks<'_> {
             Ok(first && Sweep::load(tx, object)?.is_none())
         });
         let served_at = if first.await? { self.boundary(object).await? } else { None };
-        let (workers, rows_per_slice) =
-            (self.run.engine.workers() as u64, self.run.engine.settings.rows_per_slice.max(1));
+        let (workers, settings) = (self.run.engine.workers() as u64, self.run.engine.settings);
         let may_count = self.run.audits().may_count(object);
         self.run
             .engine
@@ -135,7 +134,7 @@ impl Walks<'_> {
                 tx.claims().begin_filling(object, &fills)?;
                 tx.claims().unset(Goal::WantedSweep(object))?;
                 tx.claims().unset(Goal::AskedSweep(object))?;
-                let ranges = slices(tx, object, workers, rows_per_slice)?;
+                let ranges = slices(tx, object, workers, &settings)?;
                 Sweep { open: ranges.len(), ..Sweep::begun(now, served_at) }.store(tx, object)?;
                 for (number, range) in ranges.into_iter().enumerate() {
                     // The totals of two pages show whether there are rows without a date, which would take one more.
@@ -175,13 +174,17 @@ impl Walks<'_> {
 
 /// Cuts a sweep: one walk for a small mirror, else as many as there are workers, about as many rows in each, with edges on
 /// whole seconds and a slice for rows without a date. A first copy begins as one walk and is cut when its size is known.
-fn slices(tx: &MirrorTx<'_>, object: Object, workers: u64, rows_per_slice: u64) -> Result<Vec<WalkRange>, StoreError> {
+fn slices(
+    tx: &MirrorTx<'_>,
+    object: Object,
+    workers: u64,
+    settings: &SyncSettings,
+) -> Result<Vec<WalkRange>, StoreError> {
     let whole = vec![WalkRange::All { from: None }];
     if tx.phase(object)? == Phase::FirstCopy {
         return Ok(whole);
     }
-    let rows = tx.count_rows(object)?;
-    let count = workers.min(rows / rows_per_slice);
+    let count = workers.min(settings.slices(tx.count_rows(object)?).unwrap_or(1));
     if count < 2 {
         return Ok(whole);
     }
