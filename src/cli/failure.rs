@@ -9,6 +9,7 @@ use crate::api::ApiError;
 use crate::app::MirrorError;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
+use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::format::shell_word;
 use crate::store::StoreError;
@@ -55,13 +56,7 @@ impl Failure {
     pub fn text(&self) -> String {
         let mut text = String::new();
         if let Some(error) = &self.error {
-            let _ = write!(text, "error: {error}");
-            let mut cause = error.source();
-            while let Some(error) = cause {
-                let _ = write!(text, ": {error}");
-                cause = error.source();
-            }
-            text.push('\n');
+            let _ = writeln!(text, "error: {}", error_chain(&**error));
             if let Some(hint) = &self.hint {
                 let _ = writeln!(text, "hint: {hint}");
             }

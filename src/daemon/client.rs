@@ -178,11 +178,8 @@ impl EventStream {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
-                // A newer daemon may publish unknown events.
-                match serde_json::from_slice(&line) {
-                    Ok(event) => return Ok(event),
-                    Err(_) => continue,
-                }
+                // A daemon of another version may publish unknown events, and so may the end of a job be one.
+                return Ok(serde_json::from_slice(&line).unwrap_or(Event::Missed { lines: 1 }));
             }
             match self.response.chunk().await {
                 Ok(Some(bytes)) => self.read.extend_from_slice(&bytes),

@@ -68,7 +68,8 @@ impl StatusCache {
         self.with_reader(config, |reader, _| reader.data_version()).await
     }
 
-    async fn with_reader<T: Send + 'static>(
+    /// Reads the file, without waiting for a writer.
+    pub(super) async fn with_reader<T: Send + 'static>(
         &self,
         config: Arc<Config>,
         read: impl Fn(&Reader, &Config) -> Result<T, StoreError> + Send + 'static,

@@ -402,7 +402,11 @@ impl Run<'_> {
                 }
             }
             Step::Total(object) => {
-                _ = self.guard(object.resource(), self.audits().count_between_audits(object).await)?
+                let counted = self.audits().count_between_audits(object).await;
+                match self.guard(object.resource(), counted) {
+                    Err(error) if error.concerns_one_resource() => self.audits().mark_uncounted(object, &error),
+                    counted => _ = counted?,
+                }
             }
             Step::Audit(object) => _ = self.guard(object.resource(), self.audits().verify_object(object).await)?,
             Step::Details(object) | Step::OldDetails(object) if !self.engine.reads_details(object) => {}
@@ -437,6 +441,8 @@ fn of_object(
     let decide = refusal.is_none_or(|refusal| retries_refusals || refusal.is_sample_due(steady));
     let (swept, changes) = (tx.goals().last_read(Goal::Sweep(object))?, tx.goals().last_read(Goal::Changes(object))?);
     let counted = tx.last_counted(object)?.max(swept.map(|swept| swept.finished));
+    let failures = StepFailures::load(tx)?;
+    let may_count = failures.of(Step::Total(object)).is_none_or(|failure| failure.wait(steady).is_none());
     Ok(ObjectKnowledge {
         copied,
         copy_waits: !copied && can_be_copied(tx, object)?,
@@ -448,7 +454,7 @@ fn of_object(
         sweep_reading: reading,
         in_doubt: decide && !due.missed.is_empty() || !due.older.is_empty(),
         caught_up: changes.is_some_and(|fresh| fresh.finished <= now && now.since(fresh.finished) < CAUGHT_UP),
-        total_due: counted.is_none_or(|at| now.since(at) >= total_interval || at > now),
+        total_due: may_count && counted.is_none_or(|at| now.since(at) >= total_interval || at > now),
     })
 }
 

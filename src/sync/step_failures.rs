@@ -141,7 +141,7 @@ impl StepFailures {
         not_due: &BTreeSet<Step>,
         steady: Instant,
     ) -> StepFailures {
-        self.0.retain(|known| !answered.contains(&known.step));
+        self.0.retain(|known| !answered.contains(&known.step) || failed.contains_key(&known.step));
         self.0.iter_mut().for_each(|known| known.reached = not_due.contains(&known.step));
         for (step, attempt) in failed {
             let failures = self.of(*step).map_or(0, |known| known.failures);

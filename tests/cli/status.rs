@@ -316,6 +316,7 @@ fn user_who_may_not_open_the_socket_or_the_mirror_is_told() {
     for verb in ["status", "outbox"] {
         let ended = as_a_stranger(&place, verb).code(74);
         assert!(ended.err.contains("check that the current user can read it"), "{}", ended.err);
+        assert_eq!(ended.err.matches("unable to open database file").count(), 1, "{}", ended.err);
     }
 }
 

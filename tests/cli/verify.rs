@@ -25,7 +25,8 @@ fn differences_are_listed_exit_with_1_and_are_repaired_on_request() {
 
     let document = place.run("verify --full --repair --json").done().json();
     assert_eq!(document["repaired"], json!(true));
-    let stale: Vec<_> = document["objects"].as_array().unwrap().iter().map(|object| object["stale"].clone()).collect();
+    let stale: Vec<_> =
+        document["objects"].as_array().unwrap().iter().map(|object| object["different"].clone()).collect();
     assert_eq!(stale, [json!(1), json!(0)]);
     assert_eq!(document["objects"][1]["missing"], json!(1));
     assert_eq!(document["objects"][0]["differences"][0]["fields"][0]["column"], json!("name"));

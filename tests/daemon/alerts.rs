@@ -256,7 +256,7 @@ pub fn plant_and_wait(
     assert_eq!(all, [format!("{} begins", listed.notification), over]);
 }
 
-/// Each trouble of the list is planted, and each alert is in the list.
+/// Each trouble of the list is planted, and each alert is in the list and links to what to do about it.
 #[test]
 fn list_of_troubles_is_planted_and_has_every_alert() {
     let planted = concat!(include_str!("alerts.rs"), include_str!("alerts_publish.rs"));
@@ -266,6 +266,8 @@ fn list_of_troubles_is_planted_and_has_every_alert() {
     let rules = include_str!("../../docs/monitoring/alerts.yml");
     for alert in rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
         assert!(listed().any(|listed| listed.alert == alert), "{alert}");
+        assert!(include_str!("../../docs/alerts.md").contains(&format!("\n## {alert}\n")), "{alert}");
+        assert!(rules.contains(&format!("runbook: \"docs/alerts.md#{}\"\n", alert.to_lowercase())), "{alert}");
     }
 }
 

@@ -148,3 +148,29 @@ fn message_that_is_refused_is_sent_again_and_new_fields_are_told() {
     assert_eq!((&message["episode"], &message["state"]), (&json!("fields"), &json!("begins")));
     assert!(message["text"].as_str().unwrap().contains("new: contact.cf_brand_new"), "{message}");
 }
+
+/// A person's shell with an open transaction keeps the daemon from writing anything.
+#[test]
+fn trouble_is_told_once_while_another_program_locks_the_file() {
+    let hook = Hook::listen(0);
+    let settings = [("SYNC__SCHEDULE", "*/5 * * * *"), ("NOTIFY__WEBHOOK", &*hook.address)];
+    let inside = Inside::start(generate(9, 10, 2, noon()), &settings);
+    inside.settle();
+    assert_eq!(inside.job("/sync")["exit"], 0);
+    let shell = rusqlite::Connection::open(&inside.mirror.path).unwrap();
+    shell.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let next = |seconds: u64| {
+        socket::until("a message", || {
+            inside.crm.wait(seconds);
+            inside.status();
+            hook.messages.try_recv().ok()
+        })
+    };
+    let begins = next(300);
+    shell.execute_batch("COMMIT").unwrap();
+    inside.settle();
+    inside.pass(300);
+    let all = [begins, next(1)];
+    let all: Vec<_> = all.iter().map(|message| (&message["episode"], &message["state"])).collect();
+    assert_eq!(all, [(&json!("stale"), &json!("begins")), (&json!("stale"), &json!("over"))]);
+}

@@ -96,7 +96,7 @@ async fn one_removed_record_among_a_hundred_thousand_costs_at_most_sixty_request
     crm.wait(600);
     crm.sandbox.clear_log();
     let (report, findings) = mirror.verify(&crm, &contacts(Job::audit())).await;
-    assert_eq!(found(&only(findings)), [("c014321".to_string(), DifferenceKind::Lingering)]);
+    assert_eq!(found(&only(findings)), [("c014321".to_string(), DifferenceKind::Extra)]);
     let cost = crm.charged();
     eprintln!("one removed record among {records}: {cost} RU");
     assert!(cost <= most, "{cost} RU");
@@ -115,7 +115,7 @@ async fn one_removed_record_in_a_tie_is_found_by_the_other_timestamp() {
         crm.wait(600);
         crm.sandbox.clear_log();
         let (_, findings) = mirror.verify(&crm, &contacts(Job::audit())).await;
-        assert_eq!(found(&only(findings)), [("c003000".to_string(), DifferenceKind::Lingering)], "{tied:?}");
+        assert_eq!(found(&only(findings)), [("c003000".to_string(), DifferenceKind::Extra)], "{tied:?}");
         let cost = crm.charged();
         assert!(cost <= most, "{tied:?}: {cost} RU");
         mirror.assert_exact_lists(&crm);
@@ -155,7 +155,7 @@ async fn one_missing_and_one_extra_record_are_found_despite_equal_totals() {
     let findings = only(mirror.verify(&crm, &contacts(Job::verify())).await.1);
     assert_eq!(
         found(&findings),
-        [("c000700".to_string(), DifferenceKind::Lingering), ("c004100".to_string(), DifferenceKind::Missing)]
+        [("c000700".to_string(), DifferenceKind::Extra), ("c004100".to_string(), DifferenceKind::Missing)]
     );
     assert_eq!(mirror.count("contacts"), 4_999, "reported, not repaired");
     mirror.verify(&crm, &contacts(Job::audit())).await;
@@ -178,7 +178,7 @@ async fn missing_record_beside_a_lingering_one_of_the_last_hour_is_found() {
     let findings = only(mirror.verify(&crm, &contacts(Job::verify())).await.1);
     assert_eq!(
         found(&findings),
-        [("c000700".to_string(), DifferenceKind::Lingering), ("c000800".to_string(), DifferenceKind::Missing)]
+        [("c000700".to_string(), DifferenceKind::Extra), ("c000800".to_string(), DifferenceKind::Missing)]
     );
     mirror.verify(&crm, &contacts(Job::audit())).await;
     mirror.assert_exact_lists(&crm);
@@ -265,7 +265,7 @@ async fn stale_row_is_found_by_its_updated_at() {
         world.edit_at(Object::Contact, "c003000", &json!({ "name": "Moved back" }), Some(early));
     });
     let findings = only(mirror.verify(&crm, &contacts(Job::audit())).await.1);
-    assert_eq!(found(&findings), [("c003000".to_string(), DifferenceKind::Stale)]);
+    assert_eq!(found(&findings), [("c003000".to_string(), DifferenceKind::Different)]);
     mirror.assert_exact_lists(&crm);
 }
 
@@ -279,7 +279,7 @@ async fn records_without_a_date_are_a_separate_range() {
     let findings = only(mirror.verify(&crm, &contacts(Job::audit())).await.1);
     assert_eq!(
         found(&findings),
-        [("c003000".to_string(), DifferenceKind::Stale), ("dateless".to_string(), DifferenceKind::Missing)]
+        [("c003000".to_string(), DifferenceKind::Different), ("dateless".to_string(), DifferenceKind::Missing)]
     );
     mirror.assert_exact_lists(&crm);
 }
@@ -302,7 +302,7 @@ async fn full_verification_lists_every_field_that_differs() {
          DELETE FROM contacts WHERE rowid = 80",
     );
     let findings = only(mirror.verify(&crm, &full(false)).await.1);
-    assert_eq!((findings.missing, findings.lingering, findings.stale), (1, 1, 2));
+    assert_eq!((findings.missing, findings.extra, findings.different), (1, 1, 2));
     let fields: Vec<&str> =
         findings.differences.iter().flat_map(|d| d.fields.iter().map(|f| f.column.as_str())).collect();
     assert!(fields.contains(&column) && fields.contains(&"name") && fields.len() == 2, "{fields:?}");

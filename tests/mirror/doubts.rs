@@ -179,7 +179,7 @@ async fn newest_record_is_removed_at_the_second_moment_and_undecided_until_then(
     remove(&crm, 397..400);
     let (_, findings) = mirror.verify(&crm, &contacts_only(Job::verify())).await;
     let found = &findings[0].1;
-    assert_eq!((found.lingering, found.undecided, found.open, found.is_clean()), (0, 3, 3, false), "{found:?}");
+    assert_eq!((found.extra, found.undecided, found.open, found.is_clean()), (0, 3, 3, false), "{found:?}");
     let report = mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
     assert_eq!((report.outcome, report.tally.removed, report.findings[0].1.undecided), (RunOutcome::Done, 0, 3));
     assert_eq!(mirror.count("contacts"), 400);
@@ -411,7 +411,7 @@ async fn full_verification_compares_foreign_containers() {
     crm.sandbox.with_world(|world| world.set_raw(Object::Contact, "c00001", "location", "[]"));
     let full = Job::Verify { objects: Default::default(), full: true, repair: true, accept: Default::default() };
     let (_, findings) = mirror.verify(&crm, &contacts_only(full)).await;
-    assert_eq!(findings[0].1.stale, 1);
+    assert_eq!(findings[0].1.different, 1);
     assert_eq!(mirror.one("SELECT location_city FROM contacts WHERE id = 'c00001'"), "NULL");
 }
 

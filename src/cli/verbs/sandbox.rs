@@ -174,8 +174,9 @@ fn hint(base_url: &str, state: Option<&Path>) -> String {
         None => "nothing is kept".to_string(),
     };
     format!(
-        "mirror it from another terminal:\n  export CRM_MIRROR_API__BASE_URL={base_url}\n  \
-         export CRM_MIRROR_API__KEY=<the api_key above>\n  crm-mirror sync\npress Ctrl-C to stop; {kept}"
+        "mirror it from another terminal:\n  crm-mirror init --base-url {base_url}\n  \
+         install -m 600 /dev/stdin api-key   # paste the api_key; Enter, Ctrl-D\n  crm-mirror sync\n\
+         press Ctrl-C to stop; {kept}"
     )
 }
 

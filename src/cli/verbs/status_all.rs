@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use futures_util::future::join_all;
 use serde::Serialize;
 
 use crate::app::status::{self, MirrorStatus, Readiness};
@@ -41,7 +42,20 @@ pub(super) fn run(folder: &Path, json: bool) -> Result<Exit, Failure> {
     })?;
     let reading = SystemClock.reading();
     let runtime = session::runtime()?;
-    let lines: Vec<WorkspaceLine> = files.into_iter().map(|file| line(file, reading, &runtime)).collect();
+    let read: Vec<_> = files.into_iter().map(|file| (read(&file, reading), file)).collect();
+    // Side by side: each daemon that hangs takes its time.
+    let lines: Vec<WorkspaceLine> = runtime.block_on(join_all(read.into_iter().map(async |(read, file)| {
+        let workspace = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let state = match read {
+            Err(error) => WorkspaceState::Unreadable { error },
+            Ok((config, status)) => {
+                let (_, daemon_state) = remote::daemon_state(&config).await;
+                let readiness = status.readiness(&config, reading.wall);
+                WorkspaceState::Read { readiness, daemon_state, status: Box::new(status) }
+            }
+        };
+        WorkspaceLine { workspace, config: file, state }
+    })));
     if json {
         output::json(&lines)?;
     } else {
@@ -59,25 +73,16 @@ fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn line(file: PathBuf, reading: ClockReading, runtime: &tokio::runtime::Runtime) -> WorkspaceLine {
-    let workspace = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+/// The configuration and the mirror of a workspace; an error says why they cannot be read.
+fn read(file: &Path, reading: ClockReading) -> Result<(Config, MirrorStatus), String> {
     // The variables of this shell are about one workspace.
     let (environment, flags) = (Environment::default(), Vec::new());
-    let sources = Sources { file: Some(file.clone()), default_file: PathBuf::new(), environment, flags };
-    let state = match Config::load(&sources) {
-        Err(error) => WorkspaceState::Unreadable { error: error_chain(&error) },
-        // Each workspace may belong to another user.
-        Ok(config) => match identity::acting_as_owner(&config.database, || Ok(status::read(&config, reading))) {
-            Err(failure) => WorkspaceState::Unreadable { error: failure.text().trim_end().into() },
-            Ok(Err(error)) => WorkspaceState::Unreadable { error: error_chain(&error) },
-            Ok(Ok(status)) => {
-                let (_, daemon_state) = runtime.block_on(remote::daemon_state(&config));
-                let readiness = status.readiness(&config, reading.wall);
-                WorkspaceState::Read { readiness, daemon_state, status: Box::new(status) }
-            }
-        },
-    };
-    WorkspaceLine { workspace, config: file, state }
+    let sources = Sources { file: Some(file.into()), default_file: PathBuf::new(), environment, flags };
+    let config = Config::load(&sources).map_err(|error| error_chain(&error))?;
+    // Each workspace may belong to another user.
+    let status = identity::acting_as_owner(&config.database, || Ok(status::read(&config, reading)));
+    let status = status.map_err(|failure| failure.text().trim_end().to_string())?;
+    Ok((config, status.map_err(|error| error_chain(&error))?))
 }
 
 fn text(lines: &[WorkspaceLine], now: Instant) -> String {

@@ -194,14 +194,23 @@ fn through_daemon(
 const BEHIND_VERIFICATION: &str = "the daemon runs a verification, which sends due edits between its requests; the result of \
      this push is reported after it, and `crm-mirror outbox` shows the edits meanwhile";
 
+const NOT_RUNNING: &str = "no resync is running";
+
 /// Ends the sweeps in progress, through the daemon or directly.
 fn stop(global: &Global) -> Result<Exit, Failure> {
     let config = global.load_or_place(None)?;
     logging::start(&config.log, &ProgressView::nothing());
     let runtime = session::runtime()?;
     if let Some((client, _)) = runtime.block_on(remote::daemon(&config))? {
-        runtime.block_on(client.post::<Value>("/resync/stop", &json!({})))?;
-        output::note("the daemon stops the resync after the page in progress; no record was removed");
+        let answer = runtime.block_on(client.post::<Value>("/resync/stop", &json!({})))?;
+        output::note(match answer["stopped"].as_bool() {
+            Some(false) => NOT_RUNNING,
+            _ => "the daemon stops the resync after the page in progress; no record was removed",
+        });
+        return Ok(Exit::Done);
+    }
+    if !config.database.exists() {
+        output::note(NOT_RUNNING);
         return Ok(Exit::Done);
     }
     let setup = MirrorSettings::from_config(&config)?;
@@ -212,7 +221,7 @@ fn stop(global: &Global) -> Result<Exit, Failure> {
         forgotten
     })?;
     output::note(if forgotten == 0 {
-        "no resync is running"
+        NOT_RUNNING
     } else {
         "the progress of the resync is discarded; no record was removed"
     });

@@ -152,8 +152,8 @@ pub(super) fn print(summary: &Summary, found: &[(Object, Findings)], repaired: b
             format!(
                 "{} missing, {} extra, {} different{repaired}{undecided}",
                 format::count(findings.missing),
-                format::count(findings.lingering),
-                format::count(findings.stale)
+                format::count(findings.extra),
+                format::count(findings.different)
             )
         };
         output::text(&format!("{}: {verdict} ({how})", object.resource()))?;
@@ -174,8 +174,8 @@ pub(super) fn print(summary: &Summary, found: &[(Object, Findings)], repaired: b
 fn lines(difference: &Difference) -> Vec<Vec<String>> {
     let kind = match difference.kind {
         DifferenceKind::Missing => "missing",
-        DifferenceKind::Lingering => "lingering",
-        DifferenceKind::Stale => "stale",
+        DifferenceKind::Extra => "extra",
+        DifferenceKind::Different => "different",
     };
     let line = |column: &str, here: String, there: String| {
         vec![

@@ -1,8 +1,11 @@
 //! Delivers a message to a command or a webhook.
 
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::episodes::Notice;
 use crate::api::transport::install_tls;
@@ -18,18 +21,20 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(super) async fn deliver(config: &NotifyConfig, notice: &Notice) -> Result<(), String> {
     let body = serde_json::to_string(notice).map_err(|error| error.to_string())?;
     match (config.command(), config.webhook()) {
-        (Some(command), _) => run(command, body).await,
+        (Some(command), _) => run(command, body, WITHIN).await,
         (None, Some(address)) => post(address, body).await,
         (None, None) => Ok(()),
     }
 }
 
 /// Runs a command with the message as its standard input, and without the secrets of this process.
-async fn run(command: &[String], body: String) -> Result<(), String> {
+async fn run(command: &[String], body: String, within: Duration) -> Result<(), String> {
     let [program, arguments @ ..] = command else { return Ok(()) };
     let is_ours = |name: &str| name.starts_with("CRM_MIRROR_") || name == "CREDENTIALS_DIRECTORY";
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    // So that one that takes too long is ended together with what it started.
+    command.process_group(0);
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(&name.to_string_lossy())) {
         command.env_remove(name);
     }
@@ -43,9 +48,9 @@ async fn run(command: &[String], body: String) -> Result<(), String> {
         let begun = Instant::now();
         loop {
             match child.try_wait() {
-                Ok(None) if begun.elapsed() < WITHIN => std::thread::sleep(LOOK),
+                Ok(None) if begun.elapsed() < within => std::thread::sleep(LOOK),
                 Ok(None) => {
-                    let _ = child.kill();
+                    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
                     let _ = child.wait();
                     return Err("the command takes too long".to_string());
                 }
@@ -68,4 +73,24 @@ async fn post(address: &reqwest::Url, body: String) -> Result<(), String> {
         format!("the webhook gives {kind}")
     })?;
     if answer.status().is_success() { Ok(()) } else { Err(format!("the webhook answered {}", answer.status())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn command_that_takes_too_long_is_ended_with_what_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
+        assert!(made.success());
+        // The one that is started keeps the pipe open for as long as it lives.
+        let script = format!("(sleep 600; true) >{} & wait", fifo.display());
+        let command = ["/bin/sh", "-c", &script].map(String::from);
+        let open = tokio::task::spawn_blocking(move || std::fs::read(&fifo));
+        let ended = run(&command, "{}".into(), Duration::from_millis(300)).await;
+        assert_eq!(ended, Err("the command takes too long".to_string()));
+        assert_eq!(open.await.unwrap().unwrap(), b"");
+    }
 }

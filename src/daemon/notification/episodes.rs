@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::app::due;
-use crate::app::status::{MirrorStatus, ObjectStatus};
+use crate::app::status::ObjectStatus;
 use crate::config::Config;
 use crate::daemon::status_reply::{DaemonStatus, StatusReply, public_reason};
 use crate::exit::Exit;
@@ -64,6 +64,16 @@ pub(super) enum Subject {
 }
 
 impl Subject {
+    /// What explains it: while one of these lasts, it does not begin.
+    const fn explained_by(self) -> &'static [Subject] {
+        match self {
+            Subject::BudgetSpent => &[Subject::KeyRefused],
+            Subject::Stale => &[Subject::KeyRefused, Subject::BudgetSpent],
+            Subject::Incomplete => &[Subject::KeyRefused, Subject::BudgetSpent, Subject::Stale],
+            _ => &[],
+        }
+    }
+
     /// The sentence at the end of an episode.
     pub(super) const fn over(self) -> &'static str {
         match self {
@@ -99,21 +109,42 @@ impl Episode {
     }
 }
 
-/// The episodes of the moment, by the rules of `docs/monitoring/alerts.yml`.
-pub(super) fn now(reply: &StatusReply, config: &Config, now: Instant) -> BTreeMap<Subject, Episode> {
+/// The episodes of the moment, by the rules of `docs/monitoring/alerts.yml`. One whose beginning was told lasts until it is
+/// known to be over, whatever explains it meanwhile.
+pub(super) fn now(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> BTreeMap<Subject, Episode> {
+    let mut found = conditions(reply, config, told, now);
+    let subjects: BTreeSet<Subject> = found.keys().copied().collect();
+    let is_explained = |subject: &Subject| subject.explained_by().iter().any(|by| subjects.contains(by));
+    found.retain(|subject, _| told.is_open(*subject) || !is_explained(subject));
+    // A service that fails in another way has not accepted the key.
+    let fails =
+        reply.daemon.as_ref().and_then(|daemon| daemon.trouble.as_ref()).is_some_and(|trouble| !trouble.partial);
+    if fails && told.is_open(Subject::KeyRefused) {
+        found.entry(Subject::KeyRefused).or_insert_with(|| key_refused(config));
+    }
+    found
+}
+
+fn key_refused(config: &Config) -> Episode {
+    Episode::new("the API key is refused, or has no scope: nothing is mirrored", config.command("check"))
+}
+
+fn conditions(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> BTreeMap<Subject, Episode> {
     let (status, daemon) = (&reply.status, reply.daemon.as_ref());
     let is_refused =
         daemon.and_then(|daemon| daemon.trouble.as_ref()).is_some_and(|t| t.exit == Exit::KeyRefused.code());
     let mut found = BTreeMap::new();
     if is_refused {
-        let text = "the API key is refused, or has no scope: nothing is mirrored";
-        found.insert(Subject::KeyRefused, Episode::new(text, config.command("check")));
-    } else if status.ru.left == 0 {
+        found.insert(Subject::KeyRefused, key_refused(config));
+    }
+    if status.ru.left == 0 {
         let text = format!("the budget is spent; the window ends at {}", format::moment(status.ru.refills_at));
         found.insert(Subject::BudgetSpent, Episode::new(text, "raise `budget.limit`, or poll less often"));
-    } else if let Some(episode) = stale(status, daemon, config, now) {
+    }
+    if let Some(episode) = stale(reply, config, told, now) {
         found.insert(Subject::Stale, episode);
-    } else if let Some(episode) = incomplete(status, daemon, config, now) {
+    }
+    if let Some(episode) = incomplete(reply, config, told, now) {
         found.insert(Subject::Incomplete, episode);
     }
     if let Some(object) = status.objects.iter().find(|object| object.outage.is_some()) {
@@ -127,7 +158,8 @@ pub(super) fn now(reply: &StatusReply, config: &Config, now: Instant) -> BTreeMa
         let fix = format!("if they are really gone, {}", config.command(&format!("resync {name} --accept-removals")));
         found.insert(Subject::RefusedRemovals, Episode::new(text, fix));
     }
-    if let Some(object) = status.objects.iter().find(|object| object.outage.is_none() && open(object) > 0) {
+    let is_known = |object: &ObjectStatus| object.outage.is_some() && !told.is_open(Subject::Differences);
+    if let Some(object) = status.objects.iter().find(|object| !is_known(object) && open(object) > 0) {
         let (count, name) = (format::count(open(object)), object.object);
         let text = format!("{count} {name} differ from the service, or may be removed, for half a day");
         let episode = Episode::new(text, config.command(&format!("resync {name}")));
@@ -175,14 +207,16 @@ fn open(object: &ObjectStatus) -> u64 {
     object.differences + object.undecided.map_or(0, |undecided| undecided.items)
 }
 
-fn incomplete(status: &MirrorStatus, daemon: Option<&DaemonStatus>, config: &Config, now: Instant) -> Option<Episode> {
+fn incomplete(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Option<Episode> {
+    let (status, daemon) = (&reply.status, reply.daemon.as_ref());
     let begun = daemon.map_or(now, |daemon| daemon.since);
     let late = |object: &&ObjectStatus| {
         let due = due::next_check(&config.sync, object.object, object.complete_as_of.unwrap_or(begun));
         // What is not read at all is not checked either, which is told as the lists being late.
         let is_read = overdue(object, daemon, config, now).is_none_or(|overdue| overdue <= LATE[0]);
         let is_known = open(object) > 0 || object.outage.is_some();
-        is_read && !is_known && due.is_some_and(|due| now.since(due) > CHECK_LATE)
+        let is_unexplained = is_read && !is_known || told.is_open(Subject::Incomplete);
+        is_unexplained && due.is_some_and(|due| now.since(due) > CHECK_LATE)
     };
     let names: Vec<&str> = status.mirrored(config).filter(late).map(|object| object.object.as_str()).collect();
     let text = format!("nobody knows whether {} are complete: the check is late", names.join(", "));
@@ -197,13 +231,16 @@ fn overdue(object: &ObjectStatus, daemon: Option<&DaemonStatus>, config: &Config
     due.map(|due| now.since(due))
 }
 
-fn stale(status: &MirrorStatus, daemon: Option<&DaemonStatus>, config: &Config, now: Instant) -> Option<Episode> {
+fn stale(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Option<Episode> {
+    let (status, daemon) = (&reply.status, reply.daemon.as_ref());
     let trouble = daemon.and_then(|daemon| daemon.trouble.as_ref());
     let paused = daemon.and_then(|daemon| daemon.paused_since);
     let late = |object: &&ObjectStatus| {
         let copying = object.sweep.is_some_and(|sweep| sweep.first_copy) && trouble.is_none();
         let [unexplained, held, excused] = LATE;
-        let allowed = if paused.is_some() || copying {
+        let allowed = if told.is_open(Subject::Stale) {
+            unexplained
+        } else if paused.is_some() || copying {
             excused
         } else if status.hold_until.is_some() {
             held
@@ -226,27 +263,20 @@ fn stale(status: &MirrorStatus, daemon: Option<&DaemonStatus>, config: &Config, 
     Some(Episode { after: LATE_FOR, ..Episode::new(text, fix) })
 }
 
-/// Since when each episode lasts, as far as this process has seen it.
-#[derive(Debug, Default)]
-pub(super) struct Lasting(BTreeMap<Subject, Instant>);
-
-impl Lasting {
-    /// Leaves out the episodes that began too recently for anybody to be told, unless their beginning was told before a
-    /// restart.
-    pub(super) fn long_enough(&mut self, found: &mut BTreeMap<Subject, Episode>, told: &Told, now: Instant) {
-        self.0.retain(|subject, _| found.contains_key(subject));
-        found.retain(|subject, episode| {
-            let lasted = now.since(*self.0.entry(*subject).or_insert(now));
-            told.open.contains_key(subject) || lasted >= episode.after
-        });
-    }
+/// An episode as the mirror stores it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Lasting {
+    /// When it was first seen.
+    since: Instant,
+    /// Whether its beginning was told.
+    told: bool,
 }
 
-/// What was told, as the mirror stores it.
+/// What the mirror stores, so that a restart neither repeats a message nor begins to wait again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Told {
-    /// The episodes whose beginning was told, and whose end was not, with the time of their beginning.
-    pub open: BTreeMap<Subject, Instant>,
+    /// The episodes that last, and those whose end was not told.
+    open: BTreeMap<Subject, Lasting>,
     /// The entry of the feed up to which changes of fields were told.
     pub fields_after: Option<u64>,
 }
@@ -288,32 +318,46 @@ fn sender(workspace: &str) -> String {
     if workspace == "crm-mirror" { workspace.into() } else { format!("crm-mirror {workspace}") }
 }
 
-/// The messages that are due. An end is told only if `may_end`: a daemon that has just started has not tried yet what
-/// failed before.
-pub(super) fn due(
-    told: &Told,
-    found: &BTreeMap<Subject, Episode>,
-    may_end: bool,
-    config: &Config,
-    now: Instant,
-) -> Vec<Notice> {
-    let begun = found.iter().filter(|(subject, _)| !told.open.contains_key(subject));
-    let begun = begun.map(|(subject, episode)| Notice::begins(config, *subject, episode, now));
-    let over = told.open.iter().filter(|(subject, _)| may_end && !found.contains_key(subject));
-    begun.chain(over.map(|(subject, since)| Notice::over(config, *subject, *since))).collect()
-}
-
 impl Told {
-    /// Records that a message was delivered.
-    pub(super) fn delivered(&mut self, notice: &Notice) {
+    fn is_open(&self, subject: Subject) -> bool {
+        self.open.get(&subject).is_some_and(|episode| episode.told)
+    }
+
+    /// Records which episodes last. One that ends before it was told is forgotten.
+    pub(super) fn observe(&mut self, found: &BTreeMap<Subject, Episode>, now: Instant) {
+        self.open.retain(|subject, episode| episode.told || found.contains_key(subject));
+        for subject in found.keys() {
+            let episode = self.open.entry(*subject).or_insert(Lasting { since: now, told: false });
+            // A clock that was set back would make it wait for longer.
+            episode.since = episode.since.min(now);
+        }
+    }
+
+    /// The messages that are due. An end is told only if `may_end`: a daemon that has just started has not tried yet what
+    /// failed before.
+    pub(super) fn due(
+        &self,
+        found: &BTreeMap<Subject, Episode>,
+        may_end: bool,
+        config: &Config,
+        now: Instant,
+    ) -> Vec<Notice> {
+        let notice = |(subject, lasting): (&Subject, &Lasting)| match (found.get(subject), lasting.told) {
+            (Some(episode), false) if now.since(lasting.since) >= episode.after => {
+                Some(Notice::begins(config, *subject, episode, lasting.since))
+            }
+            (None, true) if may_end => Some(Notice::over(config, *subject, lasting.since)),
+            _ => None,
+        };
+        self.open.iter().filter_map(notice).collect()
+    }
+
+    /// Records that a message was delivered; `newest` is the last entry of the feed that it is about.
+    pub(super) fn delivered(&mut self, notice: &Notice, newest: u64) {
         match (notice.episode, notice.state) {
-            (Subject::Fields, _) => {}
-            (subject, "begins") => {
-                self.open.insert(subject, notice.since);
-            }
-            (subject, _) => {
-                self.open.remove(&subject);
-            }
+            (Subject::Fields, _) => self.fields_after = Some(newest),
+            (subject, "begins") => _ = self.open.insert(subject, Lasting { since: notice.since, told: true }),
+            (subject, _) => _ = self.open.remove(&subject),
         }
     }
 }
@@ -322,6 +366,7 @@ impl Told {
 mod tests {
     use super::*;
     use crate::config::{Environment, Sources};
+    use crate::daemon::status_reply::TroubleStatus;
 
     fn config() -> Config {
         let (environment, flags) = (Environment::default(), Vec::new());
@@ -333,14 +378,22 @@ mod tests {
         assert_eq!(["acme", "crm-mirror"].map(sender), ["crm-mirror acme", "crm-mirror"]);
     }
 
+    fn found(subjects: &[(Subject, Duration)]) -> BTreeMap<Subject, Episode> {
+        subjects
+            .iter()
+            .map(|(subject, after)| (*subject, Episode { after: *after, ..Episode::new("t", "f") }))
+            .collect()
+    }
+
     #[test]
     fn an_episode_is_told_once_when_it_begins_and_once_when_it_is_over() {
         let (config, at) = (config(), Instant::EPOCH);
         let mut told = Told::default();
-        let mut step = |found: &[Subject], may_end: bool| {
-            let episode = |subject: &Subject| (*subject, Episode::new("t", "f"));
-            let due = due(&told, &found.iter().map(episode).collect(), may_end, &config, at);
-            due.iter().for_each(|notice| told.delivered(notice));
+        let mut step = |subjects: &[Subject], may_end: bool| {
+            let found = found(&Vec::from_iter(subjects.iter().map(|subject| (*subject, Duration::ZERO))));
+            told.observe(&found, at);
+            let due = told.due(&found, may_end, &config, at);
+            due.iter().for_each(|notice| told.delivered(notice, 0));
             due.iter().map(|notice| (notice.episode, notice.state)).collect::<Vec<_>>()
         };
         assert_eq!(step(&[Subject::Stale], true), [(Subject::Stale, "begins")]);
@@ -349,5 +402,85 @@ mod tests {
         assert_eq!(step(&[Subject::Stale], true), [(Subject::Edits, "over")]);
         assert_eq!(step(&[], true), [(Subject::Stale, "over")]);
         assert_eq!(step(&[], true), []);
+    }
+
+    #[test]
+    fn an_episode_lasts_across_restarts_and_a_clock_that_is_set_back() {
+        let (config, half_a_day) = (config(), Duration::from_secs(43_200));
+        let (found, late) = (found(&[(Subject::Differences, half_a_day)]), Instant::EPOCH.plus(10 * half_a_day));
+        let mut told = Told::default();
+        told.observe(&found, late);
+        assert_eq!(told.due(&found, true, &config, late), []);
+        // Stored and read again, on a clock that is days behind.
+        let mut told: Told = serde_json::from_str(&serde_json::to_string(&told).unwrap()).unwrap();
+        let begun = Instant::EPOCH;
+        told.observe(&found, begun);
+        let now = begun.plus(half_a_day);
+        told.observe(&found, now);
+        let due = told.due(&found, true, &config, now);
+        assert_eq!(due.iter().map(|notice| (notice.state, notice.since)).collect::<Vec<_>>(), [("begins", begun)]);
+        told.observe(&BTreeMap::new(), now);
+        assert_eq!(told, Told::default(), "nothing was told, so nothing is over");
+    }
+
+    /// A mirror that was read so many minutes ago, with a run that failed like this.
+    fn reply(config: &mut Config, minutes: u64, exit: Option<Exit>) -> (StatusReply, Instant) {
+        let folder = tempfile::tempdir().unwrap();
+        config.database = folder.path().join("mirror.db");
+        drop(crate::store::Store::open(&config.database).unwrap());
+        let at: Instant = "2026-03-04T12:00:00Z".parse().unwrap();
+        let mut status = crate::app::status::read(config, at).unwrap();
+        for object in &mut status.objects {
+            object.changes_as_of = Some(at.minus(Duration::from_secs(60 * minutes)));
+            object.complete_as_of = object.changes_as_of;
+        }
+        let daemon = DaemonStatus {
+            pid: 1,
+            version: "0".into(),
+            since: at,
+            waiting_for: None,
+            running: None,
+            waiting: Vec::new(),
+            paused_since: None,
+            hold: None,
+            trouble: exit.map(|exit| TroubleStatus {
+                since: at,
+                why: String::new(),
+                exit: exit.code(),
+                runs: 1,
+                next_try: at,
+                partial: false,
+            }),
+            next: Vec::new(),
+            time_zone: "UTC".into(),
+            page: None,
+            reload_failed: false,
+        };
+        (StatusReply { status, daemon: Some(daemon) }, at)
+    }
+
+    #[test]
+    fn what_explains_an_episode_keeps_it_from_beginning_and_does_not_end_it() {
+        use Subject::{BudgetSpent, KeyRefused, Stale};
+        let mut config = config();
+        let told = |subjects: &[Subject]| {
+            let lasting = Lasting { since: Instant::EPOCH, told: true };
+            Told { open: subjects.iter().map(|subject| (*subject, lasting)).collect(), fields_after: None }
+        };
+        let mut check = |minutes: u64, exit: Option<Exit>, change: fn(&mut StatusReply), expected: [&[Subject]; 2]| {
+            let (mut reply, at) = reply(&mut config, minutes, exit);
+            change(&mut reply);
+            let found = [told(&[]), told(&[Stale, KeyRefused])].map(|told| now(&reply, &config, &told, at));
+            assert_eq!(found.map(|found| Vec::from_iter(found.into_keys())), expected.map(<[Subject]>::to_vec));
+        };
+        let (away, refused) = (Some(Exit::Unavailable), Some(Exit::KeyRefused));
+        check(60, away, |_| {}, [&[Stale], &[Stale, KeyRefused]]);
+        check(60, refused, |_| {}, [&[KeyRefused], &[Stale, KeyRefused]]);
+        check(60, None, |reply| reply.status.ru.left = 0, [&[BudgetSpent], &[Stale, BudgetSpent]]);
+        let hold: fn(&mut StatusReply) = |reply| reply.status.hold_until = Some(reply.status.read_at);
+        check(60, None, hold, [&[], &[Stale]]);
+        check(60, None, |reply| reply.daemon.as_mut().unwrap().paused_since = Some(Instant::EPOCH), [&[], &[Stale]]);
+        check(1, away, |_| {}, [&[], &[KeyRefused]]);
+        check(1, None, |_| {}, [&[], &[]]);
     }
 }

@@ -1,7 +1,8 @@
 //! Tells people about trouble: one message when an episode begins, with what helps, and one when it is over.
 //!
-//! `episodes` decides, `delivery` sends to a command or a webhook. What was told is stored in the mirror after the delivery,
-//! so a restart repeats nothing, and a message that could not be delivered is sent again after a growing delay.
+//! `episodes` decides, `delivery` sends to a command or a webhook. What was told is in memory and stored in the mirror, so
+//! neither a restart nor a file that cannot be written repeats anything; a message that could not be delivered is sent again
+//! after a growing delay.
 //!
 //! # Invariants
 //! - Nothing waits for a delivery: mirroring goes on, whatever the receiver does.
@@ -13,15 +14,17 @@ mod episodes;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
-use self::episodes::{Episode, Lasting, Notice, Subject, Told};
+use self::episodes::{Episode, Notice, Subject, Told};
 use super::handler_state::Control;
+use super::status_cache::PROMPT;
 use super::status_reply::StatusReply;
 use crate::app::Mirror;
 use crate::config::Config;
-use crate::error_chain::error_chain;
 use crate::model::{Instant, Resource};
 use crate::store::{StateKey, Store, StoreError, report};
 
@@ -45,7 +48,7 @@ impl Notifier {
         Notifier(tokio::spawn(async move {
             let mut every = tokio::time::interval(EVERY);
             every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let (mut pace, mut lasting) = (DeliveryPace::default(), Lasting::default());
+            let (mut pace, mut book) = (DeliveryPace::default(), Book::default());
             let mut seen = None;
             loop {
                 every.tick().await;
@@ -59,10 +62,12 @@ impl Notifier {
                 if seen.as_ref().is_some_and(|(before, at)| *before == state && is_recent(*at)) {
                     continue;
                 }
+                // Asked before the status, which then shows how that run ended.
+                let has_run = !control.bus().counted().is_empty();
                 let Ok(reply) = control.status().await else { continue };
                 let Some(store) = store_of(&mirror) else { return };
-                match tell(&store, &config, &reply, &mut lasting, control.now()).await {
-                    Ok(()) => (pace, seen) = (DeliveryPace::default(), Some((state, now))),
+                match book.tell(&control, &store, &config, &reply, (has_run, control.now())).await {
+                    Ok(()) => (pace, seen) = (DeliveryPace::default(), book.is_stored().then_some((state, now))),
                     Err(error) => {
                         pace.failed(&error, control.now());
                         seen = None;
@@ -83,48 +88,83 @@ fn store_of(mirror: &Weak<Mirror>) -> Option<Store> {
     mirror.upgrade().map(|mirror| mirror.store())
 }
 
-/// Delivers what is due, and stores that it was delivered.
-async fn tell(
-    store: &Store,
-    config: &Config,
-    reply: &StatusReply,
-    lasting: &mut Lasting,
-    now: Instant,
-) -> Result<(), String> {
-    let stored = |error: StoreError| error_chain(&error);
-    let read = store.read(|tx| tx.state::<Told>(&StateKey::Told)).await.map_err(stored)?;
-    let mut told = read.clone().unwrap_or_default();
-    let mut found = episodes::now(reply, config, now);
-    lasting.long_enough(&mut found, &told, now);
-    let mut notices = episodes::due(&told, &found, has_run(reply), config, now);
-    let is_copied = reply.status.objects.iter().all(|object| match object.object {
-        Resource::Contacts | Resource::Companies if config.mirrors(object.object) => object.changes_as_of.is_some(),
-        _ => true,
-    });
-    if is_copied {
-        let after = told.fields_after;
-        let (newest, changed) = store.read(move |tx| report::schema_changes(tx, after)).await.map_err(stored)?;
-        // The fields of the first copy are not new.
-        told.fields_after = Some(newest);
-        notices.extend(fields(config, &changed, now).filter(|_| after.is_some()));
-    }
-    for notice in notices {
-        delivery::deliver(&config.notify, &notice).await?;
-        told.delivered(&notice);
-        let told = told.clone();
-        store.write(move |tx| tx.set_state(&StateKey::Told, &told)).await.map_err(stored)?;
-    }
-    if read.is_none() && told.fields_after.is_some() {
-        store.write(move |tx| tx.set_state(&StateKey::Told, &told)).await.map_err(stored)?;
-    }
-    Ok(())
+/// What was told, in memory and as it is stored.
+#[derive(Default)]
+struct Book {
+    /// `None` until the stored state was read.
+    told: Option<Told>,
+    stored: Told,
+    /// The entry of the feed up to which no other field changed.
+    scanned: Option<u64>,
+    /// The write under way, and what it stores.
+    storing: Option<(Told, BoxFuture<'static, Result<(), StoreError>>)>,
 }
 
-/// Whether a run has ended since the daemon started.
-fn has_run(reply: &StatusReply) -> bool {
-    let Some(daemon) = &reply.daemon else { return false };
-    let ended = |started: &str| started.parse().is_ok_and(|at: Instant| at >= daemon.since);
-    reply.status.runs.iter().any(|run| run.outcome.is_some() && ended(&run.started_at))
+impl Book {
+    /// Delivers what is due, and stores what was told. An error says why the receiver did not take a message.
+    async fn tell(
+        &mut self,
+        control: &Control,
+        store: &Store,
+        config: &Arc<Config>,
+        reply: &StatusReply,
+        (has_run, now): (bool, Instant),
+    ) -> Result<(), String> {
+        let after = self.scanned;
+        let is_read = self.told.is_some();
+        let read = control.cache().with_reader(config.clone(), move |reader, _| {
+            let tx = reader.begin()?;
+            let told = tx.state::<Told>(&StateKey::Told)?.unwrap_or_default();
+            let after = if is_read { after } else { told.fields_after };
+            Ok((told, after, report::schema_changes(&tx, after)?))
+        });
+        // A file that cannot be read now is read by the next look.
+        let Ok((stored, after, (newest, changed))) = read.await else { return Ok(()) };
+        if self.told.is_none() {
+            self.stored.clone_from(&stored);
+        }
+        let told = self.told.get_or_insert(stored);
+        let found = episodes::now(reply, config, told, now);
+        told.observe(&found, now);
+        let mut notices = told.due(&found, has_run, config, now);
+        let is_copied = reply.status.objects.iter().all(|object| match object.object {
+            Resource::Contacts | Resource::Companies if config.mirrors(object.object) => object.changes_as_of.is_some(),
+            _ => true,
+        });
+        if is_copied {
+            // The fields of the first copy are not new.
+            notices.extend(fields(config, &changed, now).filter(|_| after.is_some()));
+            told.fields_after = told.fields_after.or(Some(newest));
+        }
+        for notice in notices {
+            delivery::deliver(&config.notify, &notice).await?;
+            let told = self.told.get_or_insert_default();
+            told.delivered(&notice, newest);
+            self.store(store).await;
+        }
+        self.scanned = is_copied.then_some(newest).or(after);
+        self.store(store).await;
+        Ok(())
+    }
+
+    /// Stores what was told. While another program locks the file, the write goes on, and so does telling.
+    async fn store(&mut self, store: &Store) {
+        let told = self.told.clone().filter(|told| *told != self.stored);
+        if let (None, Some(told)) = (&self.storing, told) {
+            let (store, state) = (store.clone(), told.clone());
+            let writing = async move { store.write(move |tx| tx.set_state(&StateKey::Told, &state)).await };
+            self.storing = Some((told, writing.boxed()));
+        }
+        let Some((_, writing)) = &mut self.storing else { return };
+        let Ok(ended) = tokio::time::timeout(PROMPT, writing).await else { return };
+        if let (Some((told, _)), Ok(())) = (self.storing.take(), ended) {
+            self.stored = told;
+        }
+    }
+
+    fn is_stored(&self) -> bool {
+        self.told.as_ref() == Some(&self.stored)
+    }
 }
 
 /// The message about fields that are new or archived.

@@ -47,7 +47,7 @@ mod tests {
         let difference = Difference {
             object: Object::Contact,
             id: RecordId::new("ct_1"),
-            kind: DifferenceKind::Stale,
+            kind: DifferenceKind::Different,
             fields: vec![FieldDifference { column: "name".into(), here: "Ada".into(), there: "Eve".into() }],
         };
         let findings = Findings { differences: vec![difference], ..Findings::default() };

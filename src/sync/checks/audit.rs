@@ -251,16 +251,18 @@ impl Audits<'_> {
     }
 
     /// Lists the ranges of at most so many rows, and counts the others on both sides. Those that cannot be listed, because
-    /// the service's cursors do not work, are counted too.
+    /// the service's cursors do not work, are counted too, and those that the service does not count are listed.
     pub(in crate::sync) async fn compare_or_list(
         &self,
         audit: &mut Audit,
         ranges: Vec<TimeRange>,
         listed_rows: u64,
     ) -> Result<(), SyncError> {
+        let object = audit.object;
+        let counts = self.may_count(object);
         let mut counted = Vec::new();
         for range in ranges {
-            let lists = listed_rows > 0 && self.count_here(audit.object, range).await? <= listed_rows;
+            let lists = !counts || listed_rows > 0 && self.count_here(object, range).await? <= listed_rows;
             if !lists {
                 counted.push(range);
                 continue;
@@ -272,8 +274,13 @@ impl Audits<'_> {
                 listed => listed?,
             }
         }
-        self.compare(audit, counted).await?;
-        Ok(())
+        match self.compare(audit, counted.clone()).await {
+            Err(error) if error.concerns_one_resource() => {
+                self.mark_uncounted(object, &error);
+                self.compare_listed(audit, counted).await
+            }
+            compared => compared.map(drop),
+        }
     }
 
     /// Lists these ranges and compares them record by record, whatever their counts.

@@ -100,7 +100,7 @@ impl Audits<'_> {
             let news = matches!((updated_at, audit.since), (Some(updated), Some(since)) if updated >= since);
             let (kind, fields) = match how {
                 Compared::Missing => (DifferenceKind::Missing, Vec::new()),
-                Compared::Differs(fields) => (DifferenceKind::Stale, fields),
+                Compared::Differs(fields) => (DifferenceKind::Different, fields),
                 Compared::Same => continue,
             };
             if !news && audit.found.insert(id.clone()) {

@@ -35,7 +35,7 @@ impl Audits<'_> {
                 return Err(error);
             }
             // They stay owed, and the sweep has read every record all the same.
-            self.mark_uncounted(object, &error);
+            self.run.record_failure(Step::Counts(object), error_chain(&error), Ru::GET);
             self.run.results().failures_within.insert(Step::Counts(object), error);
         }
         self.decide_nominations(object).await?;
@@ -44,7 +44,7 @@ impl Audits<'_> {
 
     /// Whether it makes sense to ask the service for a number of records that nothing depends on.
     pub(in crate::sync) fn may_count(&self, object: Object) -> bool {
-        !self.run.results().uncounted.contains(&object) && self.run.not_due(Step::Counts(object)).is_none()
+        !self.run.results().uncounted.contains(&object) && self.run.not_due(Step::Total(object)).is_none()
     }
 
     /// Notes that the service does not count an object. What a count would have shown is not known, and nothing else
@@ -53,7 +53,7 @@ impl Audits<'_> {
         if self.run.results().uncounted.insert(object) {
             let why = error_chain(error);
             tracing::info!(%object, "{} could not be counted: {why}", object.resource());
-            self.run.record_failure(Step::Counts(object), why, Ru::GET);
+            self.run.record_failure(Step::Total(object), why, Ru::GET);
         }
     }
 

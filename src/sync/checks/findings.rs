@@ -12,9 +12,9 @@ pub enum DifferenceKind {
     /// The service has it, but the mirror does not.
     Missing,
     /// The mirror has it, but the service does not.
-    Lingering,
+    Extra,
     /// Both have it, with different values.
-    Stale,
+    Different,
 }
 
 /// One record that differs.
@@ -41,9 +41,9 @@ pub struct Findings {
     /// Records that the mirror lacks.
     pub missing: u64,
     /// Records that only the mirror has.
-    pub lingering: u64,
+    pub extra: u64,
     /// Records with different values.
-    pub stale: u64,
+    pub different: u64,
     /// Ranges that were counted.
     pub ranges: u64,
     /// Records that were compared one by one.
@@ -65,7 +65,7 @@ impl Findings {
 
     /// The number of differences.
     pub fn count(&self) -> u64 {
-        self.missing + self.lingering + self.stale
+        self.missing + self.extra + self.different
     }
 
     /// Adds a difference, once for each record.
@@ -76,8 +76,8 @@ impl Findings {
         }
         match difference.kind {
             DifferenceKind::Missing => self.missing += 1,
-            DifferenceKind::Lingering => self.lingering += 1,
-            DifferenceKind::Stale => self.stale += 1,
+            DifferenceKind::Extra => self.extra += 1,
+            DifferenceKind::Different => self.different += 1,
         }
         if self.differences.len() < MAX_KEPT {
             self.differences.push(difference);
@@ -88,8 +88,8 @@ impl Findings {
     pub(in crate::sync) fn since(&self, before: &Findings) -> Option<String> {
         let found = serde_json::json!({
             "missing": self.missing - before.missing,
-            "lingering": self.lingering - before.lingering,
-            "stale": self.stale - before.stale,
+            "extra": self.extra - before.extra,
+            "different": self.different - before.different,
         });
         (self.count() > before.count()).then(|| found.to_string())
     }
@@ -98,7 +98,7 @@ impl Findings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use DifferenceKind::{Lingering, Missing, Stale};
+    use DifferenceKind::{Different, Extra, Missing};
     use Object::{Company, Contact};
 
     fn difference(object: Object, id: &str, kind: DifferenceKind) -> Difference {
@@ -116,20 +116,20 @@ mod tests {
     #[test]
     fn each_record_counts_once_by_its_first_difference() {
         let a = (Contact, "a", Missing);
-        let b = (Contact, "b", Lingering);
-        let c = (Contact, "c", Stale);
+        let b = (Contact, "b", Extra);
+        let c = (Contact, "c", Different);
         for (differences, counts) in [
             (&[][..], [0, 0, 0]),
             (&[a], [1, 0, 0]),
             (&[b], [0, 1, 0]),
             (&[c], [0, 0, 1]),
             (&[a, b, c, a, b, c], [1, 1, 1]),
-            (&[a, (Contact, "a", Stale)], [1, 0, 0]),
+            (&[a, (Contact, "a", Different)], [1, 0, 0]),
             (&[a, (Company, "a", Missing), (Company, "b", Missing)], [3, 0, 0]),
-            (&[b, (Company, "b", Lingering), (Company, "c", Stale)], [0, 2, 1]),
+            (&[b, (Company, "b", Extra), (Company, "c", Different)], [0, 2, 1]),
         ] {
             let findings = found(differences);
-            assert_eq!([findings.missing, findings.lingering, findings.stale], counts, "{differences:?}");
+            assert_eq!([findings.missing, findings.extra, findings.different], counts, "{differences:?}");
             assert_eq!(findings.count(), counts.iter().sum::<u64>(), "{differences:?}");
             assert_eq!(findings.is_clean(), differences.is_empty(), "{differences:?}");
             assert_eq!(findings.differences.len() as u64, findings.count(), "{differences:?}");
@@ -147,12 +147,12 @@ mod tests {
 
     #[test]
     fn audit_entry_names_only_what_was_found_since() {
-        let before = found(&[(Contact, "a", Missing), (Contact, "b", Stale)]);
+        let before = found(&[(Contact, "a", Missing), (Contact, "b", Different)]);
         assert_eq!(before.since(&before), None);
         let mut after = before.clone();
-        for (id, kind) in [("c", Missing), ("d", Lingering), ("e", Lingering)] {
+        for (id, kind) in [("c", Missing), ("d", Extra), ("e", Extra)] {
             after.add(difference(Contact, id, kind));
         }
-        assert_eq!(after.since(&before).as_deref(), Some(r#"{"lingering":2,"missing":1,"stale":0}"#));
+        assert_eq!(after.since(&before).as_deref(), Some(r#"{"different":0,"extra":2,"missing":1}"#));
     }
 }

@@ -88,7 +88,7 @@ impl Audits<'_> {
             (confirmation.gone.ids().to_vec(), 0, confirmation.unproven.len() as u64)
         };
         for id in gone {
-            let kind = DifferenceKind::Lingering;
+            let kind = DifferenceKind::Extra;
             audit.findings.add(Difference { object, id, kind, fields: Vec::new() });
         }
         audit.findings.undecided = unproven + audit.older.len() as u64 + audit.unlisted;
