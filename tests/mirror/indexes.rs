@@ -1,7 +1,7 @@
 //! Secondary indexes and views: common queries are answered without full table scans, by the built-in SQLite and by the
 //! machine's.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon, searched, shell};
 use crm_mirror::model::{DataType, Object};
@@ -211,7 +211,6 @@ async fn file_with_fifteen_hundred_fields_can_be_queried() {
         MAX_INDEXED.to_string()
     );
     if shell::is_there() {
-        let began = Instant::now();
         for (sql, answer) in [
             ("SELECT count(*) FROM contact_search WHERE contact_search MATCH 'word1 AND word1401'", "20"),
             ("SELECT count(*) FROM contacts_full WHERE name = 'Ann' AND details_current", "20"),
@@ -219,7 +218,6 @@ async fn file_with_fifteen_hundred_fields_can_be_queried() {
         ] {
             assert_eq!(shell::run(&mirror.path, sql).unwrap(), answer, "{sql}");
         }
-        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     }
     crm.wait(3_600);
     crm.sandbox.with_world(|world| {

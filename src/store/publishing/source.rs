@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{OptionalExtension, params_from_iter};
+use rusqlite::params_from_iter;
 
 use crate::model::catalogue::Object;
 use crate::model::field_value::SqlValue;
