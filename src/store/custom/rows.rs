@@ -13,6 +13,7 @@ use crate::model::ids::{FieldKey, RecordId};
 use crate::store::derived::options::ViewOptions;
 use crate::store::error::{Doing, StoreError};
 use crate::store::state_keys::{StateKey, read_state};
+use crate::store::statements::Statements;
 
 /// A definition's row, as far as columns are concerned.
 pub(super) struct DefinitionRow {
@@ -114,8 +115,7 @@ pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRo
 /// The columns of a table that were made for custom fields, parked ones included.
 pub(in crate::store) fn physical(conn: &Connection, table: &str) -> Result<BTreeSet<String>, StoreError> {
     let doing = "read the custom columns";
-    let mut stmt = conn
-        .prepare("SELECT name FROM pragma_table_info(?1) WHERE substr(name, 1, 3) = 'cf_' OR substr(name, 1, 12) = 'archived_cf_'")
-        .doing(doing)?;
-    stmt.query_map([table], |row| row.get(0)).and_then(Iterator::collect).doing(doing)
+    let sql = "SELECT name FROM pragma_table_info(?1)
+               WHERE substr(name, 1, 3) = 'cf_' OR substr(name, 1, 12) = 'archived_cf_'";
+    conn.rows(sql, [table], doing, |row| row.get(0))
 }

@@ -35,11 +35,10 @@ impl ReadTx<'_> {
                AND instr(extra, '\"customFields\"') > 0 ORDER BY {key} LIMIT ?2"
         );
         let after = after.map_or("", RecordId::as_str);
-        let mut stmt = self.conn.prepare_cached(&sql).doing(DOING)?;
         let row = |row: &rusqlite::Row<'_>| {
             Ok((RecordId::new(row.get::<_, String>(0)?), Extra::from_json(&row.get::<_, String>(1)?)))
         };
-        stmt.query_map(params![after, most as i64], row).and_then(Iterator::collect).doing(DOING)
+        self.conn.rows(&sql, params![after, most as i64], DOING, row)
     }
 
     /// How many records have a value in a custom column.

@@ -145,14 +145,13 @@ impl DerivedTx<'_> {
 
     /// The indexes of a table that this program created; those of users have other names.
     fn custom_indexes(&self, table: &str) -> Result<BTreeSet<String>, StoreError> {
-        self.tx
-            .conn
-            .prepare_cached(
-                "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1
+        self.tx.conn.rows(
+            "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1
                  AND (substr(name, 1, length(?1) + 4) = 'ix_' || ?1 || '_'
                       OR substr(name, 1, length(?1) + 9) = 'ix_full_' || ?1 || '_')",
-            )
-            .and_then(|mut stmt| stmt.query_map([table], |row| row.get(0))?.collect())
-            .doing(DOING)
+            [table],
+            DOING,
+            |row| row.get(0),
+        )
     }
 }

@@ -14,6 +14,7 @@ use crate::store::derived::view_columns as views;
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::{OPEN, knowledge};
 use crate::store::reader::ReadTx;
+use crate::store::statements::Statements;
 use crate::store::table_shapes::Shapes;
 
 const DOING: &str = "read which fields can be edited";
@@ -138,12 +139,14 @@ pub fn seen<'a>(
 
 /// The columns of a record that an unfinished edit changes.
 pub fn pending_columns(tx: &ReadTx<'_>, object: Object, id: &RecordId) -> Result<BTreeSet<String>, StoreError> {
-    tx.conn
-        .prepare_cached(&format!(
+    tx.conn.rows(
+        &format!(
             "SELECT DISTINCT f.key FROM outbox AS o
              CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{{}}' END) AS f
              WHERE o.object_type = ?1 AND o.record_id = ?2 AND o.{OPEN} AND o.state <> 'conflict'"
-        ))
-        .and_then(|mut stmt| stmt.query_map([object.as_str(), id.as_str()], |row| row.get(0))?.collect())
-        .doing("read the outbox")
+        ),
+        [object.as_str(), id.as_str()],
+        "read the outbox",
+        |row| row.get(0),
+    )
 }

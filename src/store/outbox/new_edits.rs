@@ -56,12 +56,7 @@ impl EditsTx<'_> {
         let sql = format!(
             "SELECT id FROM outbox WHERE {NEW} AND state = 'queued' AND released_at IS NULL AND {condition} ORDER BY id"
         );
-        let ids: Vec<i64> = self
-            .tx
-            .conn
-            .prepare_cached(&sql)
-            .and_then(|mut stmt| stmt.query_map(values, |row| row.get(0))?.collect())
-            .doing(DOING)?;
+        let ids: Vec<i64> = self.tx.conn.rows(&sql, values, DOING, |row| row.get(0))?;
         for id in &ids {
             self.take_step(*id, &EditStep::new(EditState::Queued, EditState::Held, why), now)?;
         }

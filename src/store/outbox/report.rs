@@ -192,14 +192,13 @@ pub fn changed_nothing(tx: &ReadTx<'_>, edit: i64) -> Result<bool, StoreError> {
 
 /// Edits that were applied at an instant or later, in this workspace, and are not reverted by another one.
 pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreError> {
-    let applied: Vec<i64> = tx
-        .conn
-        .prepare_cached(
-            "SELECT o.id FROM outbox AS o WHERE o.state = 'applied' AND o.finished_at >= ?1 AND o.undoes IS NULL
+    let applied: Vec<i64> = tx.conn.rows(
+        "SELECT o.id FROM outbox AS o WHERE o.state = 'applied' AND o.finished_at >= ?1 AND o.undoes IS NULL
            AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.undoes = o.id AND u.state NOT IN ('rejected', 'dropped'))",
-        )
-        .and_then(|mut stmt| stmt.query_map([since.to_string()], |row| row.get(0))?.collect())
-        .doing(DOING)?;
+        [since.to_string()],
+        DOING,
+        |row| row.get(0),
+    )?;
     let mut here = Vec::new();
     for edit in applied {
         if !was_applied_elsewhere(tx, edit)? && !changed_nothing(tx, edit)? {
@@ -212,9 +211,9 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreE
 
 /// The number of edits that were rejected, by the service or here, and not retried since.
 pub fn rejected(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
-    let count: i64 = tx
-        .conn
-        .value("SELECT count(*) FROM outbox AS o WHERE o.state = 'rejected' AND o.finished_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM outbox AS r WHERE r.repeats = o.id)", [], DOING)?;
+    let sql = "SELECT count(*) FROM outbox AS o WHERE o.state = 'rejected' AND o.finished_at IS NOT NULL
+               AND NOT EXISTS (SELECT 1 FROM outbox AS r WHERE r.repeats = o.id)";
+    let count: i64 = tx.conn.value(sql, [], DOING)?;
     Ok(count.unsigned_abs())
 }
 

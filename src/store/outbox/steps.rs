@@ -263,20 +263,15 @@ impl EditsTx<'_> {
         now: Instant,
     ) -> Result<Vec<i64>, StoreError> {
         let ids: Vec<&str> = records.iter().map(RecordId::as_str).collect();
-        let edits: Vec<(i64, String)> = self
-            .tx
-            .conn
-            .prepare_cached(&format!(
+        let edits: Vec<(i64, String)> = self.tx.conn.rows(
+            &format!(
                 "SELECT id, state FROM outbox WHERE object_type = ?1 AND {OPEN}
                        AND record_id IN (SELECT value FROM json_each(?2)) ORDER BY id"
-            ))
-            .and_then(|mut stmt| {
-                stmt.query_map(params![object.as_str(), Value::from(ids).to_string()], |row| {
-                    Ok((row.get(0)?, row.get(1)?))
-                })?
-                .collect()
-            })
-            .doing(READ)?;
+            ),
+            params![object.as_str(), Value::from(ids).to_string()],
+            READ,
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
         let mut ended = Vec::new();
         for (edit, state) in edits {
             // A row that was changed by hand may be finished and not say when.

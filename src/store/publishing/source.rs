@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use rusqlite::types::ValueRef;
 use rusqlite::params_from_iter;
+use rusqlite::types::ValueRef;
 
 use crate::model::catalogue::Object;
 use crate::model::field_value::SqlValue;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::model::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
+use crate::store::statements::Statements;
 
 const DOING: &str = "read the mirror's history";
 
@@ -39,8 +40,7 @@ pub fn last_changes(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecentChange>, Sto
                WHERE kind <> 'update'
                   OR EXISTS (SELECT 1 FROM json_each(changes.fields) AS f WHERE f.key NOT IN ('etag', 'updated_at'))
                ORDER BY seq DESC LIMIT ?1";
-    let mut stmt = tx.conn.prepare(sql).doing(DOING)?;
-    stmt.query_map([most, most.saturating_mul(LOOKS)], |row| {
+    tx.conn.rows(sql, [most, most.saturating_mul(LOOKS)], DOING, |row| {
         let columns: Option<String> = row.get(5)?;
         Ok(RecentChange {
             seq: row.get(0)?,
@@ -51,8 +51,6 @@ pub fn last_changes(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecentChange>, Sto
             seen_at: row.get(4)?,
         })
     })
-    .and_then(Iterator::collect)
-    .doing(DOING)
 }
 
 /// The RU of each run that ended at or after an instant, the newest first; an unfinished run is not included. `each`

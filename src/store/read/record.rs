@@ -216,10 +216,9 @@ fn of_ended_fields(tx: &ReadTx<'_>, object: Object, id: &str, at: Instant) -> Re
                  AND json_extract(fields, '$.op') IN ('archived', 'retyped', 'removed')) AS f ORDER BY 1",
         history_view(object)
     );
-    let mut stmt = tx.conn.prepare(&sql).doing(DOING)?;
-    stmt.query_map(params![object.as_str(), id, at.to_string()], |row| Ok((row.get(0)?, json(&owned(row.get_ref(1)?)))))
-        .and_then(Iterator::collect)
-        .doing(DOING)
+    tx.conn.rows(&sql, params![object.as_str(), id, at.to_string()], DOING, |row| {
+        Ok((row.get(0)?, json(&owned(row.get_ref(1)?))))
+    })
 }
 
 /// When the history begins: with the oldest entry if older ones were pruned, otherwise with the first run. `None` before

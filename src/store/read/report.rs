@@ -137,9 +137,8 @@ pub fn custom_fields(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
 pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>, StoreError> {
     let sql = "SELECT id, kind, \"trigger\", started_at, finished_at, outcome, \"rows\", inserted, updated, removed, \
                details, ru, error FROM sync_runs ORDER BY id DESC LIMIT ?1";
-    let mut stmt = tx.conn.prepare(sql).doing(DOING)?;
     let count = |row: &rusqlite::Row<'_>, i| row.get::<_, i64>(i).map(i64::unsigned_abs);
-    stmt.query_map([most], |row| {
+    tx.conn.rows(sql, [most], DOING, |row| {
         Ok(RecordedRun {
             id: row.get(0)?,
             kind: row.get(1)?,
@@ -156,8 +155,6 @@ pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>, StoreEr
             error: row.get(12)?,
         })
     })
-    .and_then(Iterator::collect)
-    .doing(DOING)
 }
 
 /// When runs began that found changes, since an instant, and when the first run of all began.
@@ -251,8 +248,7 @@ pub fn schema_changes(tx: &ReadTx<'_>, after: Option<u64>) -> Result<(u64, Vec<S
 /// Where the service breaks its own documentation, the latest first.
 pub fn oddities(tx: &ReadTx<'_>) -> Result<Vec<OddityLine>, StoreError> {
     let sql = "SELECT kind, resource, what, times, last_seen_at FROM service_oddities ORDER BY last_seen_at DESC";
-    let mut stmt = tx.conn.prepare(sql).doing(DOING)?;
-    stmt.query_map([], |row| {
+    tx.conn.rows(sql, [], DOING, |row| {
         Ok(OddityLine {
             kind: row.get(0)?,
             resource: row.get(1)?,
@@ -261,8 +257,6 @@ pub fn oddities(tx: &ReadTx<'_>) -> Result<Vec<OddityLine>, StoreError> {
             last_seen_at: row.get(4)?,
         })
     })
-    .and_then(Iterator::collect)
-    .doing(DOING)
 }
 
 /// The size of the file and of its WAL, in bytes.

@@ -235,6 +235,9 @@ impl KnowledgeTx<'_> {
     /// that was dated by a clock that was lost, only counts from then on.
     pub fn forget_old_doubts(&self, object: Object) -> Result<(), StoreError> {
         let Some(AnswerTime { steady, .. }) = self.tx.answer.get() else { return Ok(()) };
+        if !self.has_doubts(object)? {
+            return Ok(());
+        }
         let (refuted, settled) = (steady.minus(4 * MOMENTS_APART).to_string(), steady.minus(MOMENTS_APART).to_string());
         self.delete_doubts(
             "object_type = ?1 AND why = 'older' AND version IS NULL AND not_before <= ?2",

@@ -68,10 +68,9 @@ impl ReadTx<'_> {
              ORDER BY n % max(1, c * 2 / ?1) = 0 DESC, n LIMIT ?1",
             former_condition(table)
         );
-        let mut stmt = self.conn.prepare(&sql).doing(doing)?;
-        stmt.query_map(params![most as i64, former], |row| Ok((RecordId::new(row.get::<_, String>(0)?), row.get(1)?)))
-            .and_then(Iterator::collect)
-            .doing(doing)
+        self.conn.rows(&sql, params![most as i64, former], doing, |row| {
+            Ok((RecordId::new(row.get::<_, String>(0)?), row.get(1)?))
+        })
     }
 
     /// Records whose detail is missing or of an older version, newest first, behind the last one of the batch before. Each
@@ -116,11 +115,10 @@ impl ReadTx<'_> {
         let doing = "read the versions of records";
         let sql = format!("SELECT id, etag FROM {} WHERE id IN (SELECT value FROM json_each(?1))", object.table());
         let ids: Vec<&str> = ids.iter().map(RecordId::as_str).collect();
-        let mut stmt = self.conn.prepare_cached(&sql).doing(doing)?;
         let version = |row: &rusqlite::Row<'_>| {
             Ok((RecordId::new(row.get::<_, String>(0)?), row.get::<_, Option<String>>(1)?.map(Etag::from)))
         };
-        stmt.query_map([serde_json::Value::from(ids).to_string()], version).and_then(Iterator::collect).doing(doing)
+        self.conn.rows(&sql, [serde_json::Value::from(ids).to_string()], doing, version)
     }
 
     /// How many of these records have a detail that is due.

@@ -86,11 +86,8 @@ impl ReadTx<'_> {
     /// The items that a list of at least an hour ago lacked too.
     fn unlisted_before(&self, list: WholeListKind, steady: Instant) -> Result<BTreeSet<RecordId>, StoreError> {
         let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'unlisted' AND first_seen <= ?2";
-        let mut stmt = self.conn.prepare_cached(sql).doing(DOING)?;
         let latest = steady.minus(LISTS_APART).to_string();
-        stmt.query_map([list.as_str(), &latest], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
-            .and_then(Iterator::collect)
-            .doing(DOING)
+        self.conn.rows(sql, [list.as_str(), &latest], DOING, |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
     }
 }
 
