@@ -5,12 +5,13 @@
 //! column goes verbatim to `extra`; an excluded field (`sync.exclude`) ends here; an item without an identifier is counted
 //! and reported, because it cannot be stored.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::model::catalogue::{FieldProjection, Resource};
@@ -101,21 +102,23 @@ fn not_json(e: &serde_json::Error) -> NotUnderstood {
 pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<ListPage, NotUnderstood> {
     // One pass decodes nearly every page. One invalid item must not affect the others, so if that pass fails, the page
     // is read again item by item.
-    let (items, mut unusable, next, total) = match envelope::<Vec<JsonMembers<'_>>>(body) {
+    let (items, mut unusable, next, total) = match envelope::<Items<'_>>(body) {
         Ok((ListEnvelope { data: Some(items), total, .. }, next)) => (items, 0, next, total),
         _ => {
             let (envelope, next) = envelope::<&RawValue>(body)?;
             let data = envelope.data.ok_or_else(|| NotUnderstood("the list has no `data`".into()))?;
             let raw: Vec<&RawValue> =
                 serde_json::from_str(data.get()).map_err(|_| NotUnderstood("`data` is not an array".into()))?;
-            let items: Vec<JsonMembers<'_>> = raw.iter().filter_map(|item| members(item)).collect();
-            let unusable = (raw.len() - items.len()) as u32;
+            let mut items = Items::default();
+            raw.iter().for_each(|item| items.read(item));
+            let unusable = (raw.len() - items.ends.len()) as u32;
             (items, unusable, next, envelope.total)
         }
     };
-    let mut records = Vec::with_capacity(items.len());
-    for item in items {
-        match record(resource, AnswerProjection::List, item, layout) {
+    let mut records = Vec::with_capacity(items.ends.len());
+    let mut inner = Vec::new();
+    for item in items.each() {
+        match record(resource, AnswerProjection::List, item, layout, &mut inner) {
             Some(record) => records.push(record),
             None => unusable += 1,
         }
@@ -136,39 +139,91 @@ pub fn detail(resource: Resource, body: &[u8], layout: &Layout) -> Result<Record
     }
     let single: Single<'_> = serde_json::from_slice(body).map_err(|e| not_json(&e))?;
     let data = single.data.ok_or_else(|| NotUnderstood("the answer has no `data`".into()))?;
-    members(data)
-        .and_then(|members| record(resource, AnswerProjection::Detail, members, layout))
+    let mut members = Vec::new();
+    read_members(data, &mut members)
+        .and_then(|()| record(resource, AnswerProjection::Detail, &members, layout, &mut Vec::new()))
         .ok_or_else(|| NotUnderstood("`data` is not a record with an `id`".into()))
 }
 
-/// An object's members in order, with decoded names and values as source text; a repeated name is returned twice.
-struct JsonMembers<'a>(Vec<(std::borrow::Cow<'a, str>, &'a RawValue)>);
+/// A member of an object: its decoded name, and its value as source text.
+type Member<'a> = (Cow<'a, str>, &'a RawValue);
 
-impl<'de: 'a, 'a> Deserialize<'de> for JsonMembers<'a> {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Each;
-        impl<'de> Visitor<'de> for Each {
-            type Value = JsonMembers<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<JsonMembers<'de>, M::Error> {
-                let mut members = Vec::with_capacity(map.size_hint().unwrap_or(32));
-                while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
-                    members.push((name, map.next_value::<&'de RawValue>()?));
-                }
-                Ok(JsonMembers(members))
-            }
+/// Adds the members of an object in order; a repeated name is added twice.
+struct AddMembers<'v, 'a>(&'v mut Vec<Member<'a>>);
+
+impl<'de> DeserializeSeed<'de> for AddMembers<'_, 'de> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
+        d.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AddMembers<'_, 'de> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
+        while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
+            self.0.push((name, map.next_value::<&'de RawValue>()?));
         }
-        d.deserialize_map(Each)
+        Ok(())
     }
 }
 
 #[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] std::borrow::Cow<'a, str>);
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-fn members(raw: &RawValue) -> Option<JsonMembers<'_>> {
-    serde_json::from_str(raw.get()).ok()
+/// Replaces what the buffer holds by the members of an object; `None` if the value is none.
+fn read_members<'a>(raw: &'a RawValue, members: &mut Vec<Member<'a>>) -> Option<()> {
+    members.clear();
+    AddMembers(members).deserialize(&mut serde_json::Deserializer::from_str(raw.get())).ok()
+}
+
+/// The items of a page: the members of all of them in one buffer, since an allocation each would take a good part of the
+/// time.
+#[derive(Default)]
+struct Items<'a> {
+    members: Vec<Member<'a>>,
+    /// Where the members of each item end.
+    ends: Vec<usize>,
+}
+
+impl<'a> Items<'a> {
+    /// Adds an item, if it is an object.
+    fn read(&mut self, raw: &'a RawValue) {
+        let before = self.members.len();
+        match AddMembers(&mut self.members).deserialize(&mut serde_json::Deserializer::from_str(raw.get())) {
+            Ok(()) => self.ends.push(self.members.len()),
+            Err(_) => self.members.truncate(before),
+        }
+    }
+
+    /// The members of each item.
+    fn each(&self) -> impl Iterator<Item = &[Member<'a>]> {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        begins.zip(&self.ends).map(|(begin, end)| &self.members[begin..*end])
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Items<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+            fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Items<'de>, S::Error> {
+                let mut items = Items::default();
+                while let Some(()) = seq.next_element_seed(AddMembers(&mut items.members))? {
+                    items.ends.push(items.members.len());
+                }
+                Ok(items)
+            }
+        }
+        d.deserialize_seq(Each)
+    }
 }
 
 /// The destination of a top-level or nested wire name.
@@ -176,26 +231,29 @@ enum WirePlace {
     /// A field of the catalogue, by its index.
     Field(usize),
     /// A nested object whose fields are in the catalogue.
-    Group(BTreeMap<&'static str, usize>),
+    Group(BTreeMap<WireName, usize>),
 }
 
-/// Looked up for every value that is decoded; only names of the catalogue are entered.
-static PLACES: LazyLock<[BTreeMap<&'static str, WirePlace>; 4]> = LazyLock::new(|| Resource::ALL.map(places));
+/// A name after its length: comparing numbers is much cheaper, and few names are of one length.
+type WireName = (usize, &'static str);
 
-fn places(resource: Resource) -> BTreeMap<&'static str, WirePlace> {
+/// Looked up for every value that is decoded; only names of the catalogue are entered.
+static PLACES: LazyLock<[BTreeMap<WireName, WirePlace>; 4]> = LazyLock::new(|| Resource::ALL.map(places));
+
+fn places(resource: Resource) -> BTreeMap<WireName, WirePlace> {
     let mut places = BTreeMap::default();
     for (index, field) in
         resource.fields().iter().enumerate().filter(|(_, field)| field.projection != FieldProjection::FilterOnly)
     {
         match field.wire.split_once('.') {
             None => {
-                places.insert(field.wire, WirePlace::Field(index));
+                places.insert((field.wire.len(), field.wire), WirePlace::Field(index));
             }
             Some((group, name)) => {
                 if let WirePlace::Group(fields) =
-                    places.entry(group).or_insert_with(|| WirePlace::Group(BTreeMap::default()))
+                    places.entry((group.len(), group)).or_insert_with(|| WirePlace::Group(BTreeMap::default()))
                 {
-                    fields.insert(name, index);
+                    fields.insert((name.len(), name), index);
                 }
             }
         }
@@ -203,7 +261,14 @@ fn places(resource: Resource) -> BTreeMap<&'static str, WirePlace> {
     places
 }
 
-fn record(resource: Resource, projection: AnswerProjection, item: JsonMembers<'_>, layout: &Layout) -> Option<Record> {
+/// Decodes a record from its members; `inner` is a buffer for those of the objects within.
+fn record<'a>(
+    resource: Resource,
+    projection: AnswerProjection,
+    item: &[Member<'a>],
+    layout: &Layout,
+    inner: &mut Vec<Member<'a>>,
+) -> Option<Record> {
     let fields = resource.fields();
     let places = &PLACES[Resource::ALL.iter().position(|r| *r == resource)?];
     let slots = resource.object().map_or(0, |object| layout.of(object).fields().len());
@@ -221,8 +286,8 @@ fn record(resource: Resource, projection: AnswerProjection, item: JsonMembers<'_
         null_keys: Vec::new(),
     };
     let mut id = None;
-    for (name, value) in item.0 {
-        match places.get(name.as_ref()) {
+    for (name, value) in item {
+        match places.get(&(name.len(), name.as_ref())) {
             Some(WirePlace::Field(index)) if is_excluded(*index) => {}
             Some(WirePlace::Field(index)) => {
                 if name == "id" {
@@ -230,48 +295,41 @@ fn record(resource: Resource, projection: AnswerProjection, item: JsonMembers<'_
                 }
                 standard(&mut out, resource, *index, projection, value, None);
             }
-            Some(WirePlace::Group(inner)) => {
+            Some(WirePlace::Group(group)) => {
                 if value.get() == "null" {
                     // Of the members of a list item nothing is known: only a detail shows them all.
                     if projection == AnswerProjection::Detail {
-                        inner.values().for_each(|index| out.fields[*index] = FieldValue::Null);
+                        group.values().for_each(|index| out.fields[*index] = FieldValue::Null);
                     }
-                } else if let Some(members) = members(value) {
-                    for (inner_name, inner_value) in members.0 {
-                        match inner.get(inner_name.as_ref()) {
+                } else if read_members(value, inner).is_some() {
+                    for (inner_name, inner_value) in inner.iter() {
+                        match group.get(&(inner_name.len(), inner_name.as_ref())) {
                             Some(index) if is_excluded(*index) => {}
                             Some(index) => {
-                                standard(
-                                    &mut out,
-                                    resource,
-                                    *index,
-                                    projection,
-                                    inner_value,
-                                    Some((&name, &inner_name)),
-                                );
+                                standard(&mut out, resource, *index, projection, inner_value, Some((name, inner_name)));
                             }
                             None => {
                                 out.inexact += 1;
-                                unknown(&mut out, projection).keep_nested(&name, &inner_name, inner_value);
+                                unknown(&mut out, projection).keep_nested(name, inner_name, inner_value);
                             }
                         }
                     }
                 } else {
                     out.inexact += 1;
                     // It may hold the value of an excluded member.
-                    if !inner.values().any(|index| is_excluded(*index)) {
-                        out.extra.keep(&name, value);
+                    if !group.values().any(|index| is_excluded(*index)) {
+                        out.extra.keep(name, value);
                     }
-                    inner.values().for_each(|index| out.fields[*index] = FieldValue::Unrepresentable);
+                    group.values().for_each(|index| out.fields[*index] = FieldValue::Unrepresentable);
                 }
             }
             None if name == "customFields" && resource.object().is_some() => {
-                custom_values(&mut out, resource, projection, value, layout);
+                custom_values(&mut out, resource, projection, value, (layout, inner));
             }
             None if name == "options" && resource == Resource::CustomFields => options(&mut out, value),
             None => {
                 out.inexact += 1;
-                unknown(&mut out, projection).keep(&name, value);
+                unknown(&mut out, projection).keep(name, value);
             }
         }
     }
@@ -325,12 +383,12 @@ fn standard(
     out.fields[index] = if misplaced { FieldValue::Absent } else { decoded };
 }
 
-fn custom_values(
+fn custom_values<'a>(
     out: &mut Record,
     resource: Resource,
     projection: AnswerProjection,
-    value: &RawValue,
-    layout: &Layout,
+    value: &'a RawValue,
+    (layout, members): (&Layout, &mut Vec<Member<'a>>),
 ) {
     const WIRE: &str = "customFields";
     let Some(object) = resource.object() else { return };
@@ -350,7 +408,7 @@ fn custom_values(
         }
         return;
     }
-    let Some(members) = members(value) else {
+    let Some(()) = read_members(value, members) else {
         set_all(FieldValue::Unrepresentable);
         out.inexact += 1;
         if !layout.exclusions.takes_part_of(object, WIRE) {
@@ -358,23 +416,23 @@ fn custom_values(
         }
         return;
     };
-    for (key, value) in members.0 {
-        let Some((slot, field)) = fields.by_key(&key) else {
-            if fields.is_excluded(&key) {
+    for (key, value) in members.iter() {
+        let Some((slot, field)) = fields.by_key(key) else {
+            if fields.is_excluded(key) {
                 continue;
             }
             // A null has no value to keep: the key alone is known from the definitions.
-            if !fields.is_unplaced(&key) {
-                out.unknown_keys.push(FieldKey::new(&*key));
+            if !fields.is_unplaced(key) {
+                out.unknown_keys.push(FieldKey::new(&**key));
             }
-            if layout.excludes_key(object, &key) {
+            if layout.excludes_key(object, key) {
                 continue;
             }
             if value.get() == "null" {
-                out.null_keys.push(FieldKey::new(&*key));
+                out.null_keys.push(FieldKey::new(&**key));
             } else {
                 out.inexact += 1;
-                unknown(out, projection).keep_nested(WIRE, &key, value);
+                unknown(out, projection).keep_nested(WIRE, key, value);
             }
             continue;
         };
@@ -383,7 +441,7 @@ fn custom_values(
             out.inexact += 1;
             let of_detail = field.data_type.detail_only() && projection == AnswerProjection::Detail;
             let extra = if of_detail { &mut out.detail_extra } else { &mut out.extra };
-            extra.keep_nested(WIRE, &key, value);
+            extra.keep_nested(WIRE, key, value);
         }
         out.custom[slot] = decoded;
     }

@@ -1,7 +1,7 @@
 //! Custom fields: the tenant's definitions (reference, *Custom field definition*, *Custom values*), and the column of
 //! each field's values.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use strum::{EnumString, IntoStaticStr};
@@ -146,8 +146,9 @@ pub struct CustomField {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CustomFields {
     fields: Vec<CustomField>,
-    // Looked up for every value that is decoded; only definitions of the workspace are entered.
-    by_key: BTreeMap<FieldKey, usize>,
+    /// The slots by the length of the key, then by the key: looked up for every value that is decoded, and comparing
+    /// numbers is much cheaper.
+    by_key: Vec<usize>,
     unplaced: HashSet<FieldKey>,
     excluded: HashSet<FieldKey>,
 }
@@ -155,7 +156,8 @@ pub struct CustomFields {
 impl CustomFields {
     /// The fields in the given order, and the keys of active fields that have no column.
     pub fn new(fields: Vec<CustomField>, unplaced: HashSet<FieldKey>) -> CustomFields {
-        let by_key = fields.iter().enumerate().map(|(slot, field)| (field.key.clone(), slot)).collect();
+        let mut by_key: Vec<usize> = (0..fields.len()).collect();
+        by_key.sort_by_key(|slot| sorted(fields[*slot].key.as_str()));
         CustomFields { fields, by_key, unplaced, excluded: HashSet::new() }
     }
 
@@ -171,8 +173,9 @@ impl CustomFields {
 
     /// The slot and the field of a key.
     pub fn by_key(&self, key: &str) -> Option<(usize, &CustomField)> {
-        let slot = *self.by_key.get(key)?;
-        Some((slot, &self.fields[slot]))
+        let behind = self.by_key.partition_point(|slot| sorted(self.fields[*slot].key.as_str()) <= sorted(key));
+        let slot = self.by_key[behind.checked_sub(1)?];
+        Some((slot, &self.fields[slot])).filter(|(_, field)| field.key.as_str() == key)
     }
 
     /// Whether the key belongs to a field that is not mirrored.
@@ -184,6 +187,11 @@ impl CustomFields {
     pub fn is_unplaced(&self, key: &str) -> bool {
         self.unplaced.contains(key)
     }
+}
+
+/// What keys are sorted by where they are looked up.
+fn sorted(key: &str) -> (usize, &str) {
+    (key.len(), key)
 }
 
 /// The custom columns of both objects. A page that was decoded with one layout is never stored with another.

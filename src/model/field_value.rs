@@ -63,7 +63,8 @@ impl From<&str> for SqlValue {
 /// surrogate).
 pub fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     let source = raw.get();
-    let inner = source.strip_prefix('"')?.strip_suffix('"')?;
+    let [b'"', .., b'"'] = source.as_bytes() else { return None };
+    let inner = &source[1..source.len() - 1];
     if inner.contains('\\') {
         serde_json::from_str::<String>(source).ok().map(Cow::Owned)
     } else {

@@ -52,12 +52,17 @@ pub(super) fn apply_page(
 ) -> Result<ApplyReport, StoreError> {
     let mut noted = ApplyReport::default();
     let mut ids = std::collections::HashSet::with_capacity(page.records.len());
+    let mut new_rows = (phase == Phase::FirstCopy).then(|| tx.records().new_rows(object, asked));
     for record in &page.records {
         if !ids.insert(&record.id) {
             noted.anomalies += 1;
             tx.record_anomaly("duplicate_id", object.resource(), "a page contained the same record twice", now)?;
         }
-        let applied = tx.records().apply_list(object, record, asked, phase)?;
+        let inserted = new_rows.as_mut().map_or(Ok(false), |rows| rows.insert(record))?;
+        let applied = match inserted {
+            true => Applied::Inserted,
+            false => tx.records().apply_list(object, record, asked, phase)?,
+        };
         noted.record(record, applied);
         if applied == Applied::Older {
             noted.older.insert(record.id.clone());

@@ -168,12 +168,12 @@ fn add(column: &mut String, text: &str) {
     column.push_str(text);
 }
 
-/// Whether a text already contains these whole words: a first name that is part of the full name counts once.
+/// Whether a text already contains these whole words: a first name that is part of the full name counts once. Words
+/// begin where the text does, or behind white space, so few places are looked at.
 fn has_words(column: &str, words: &str) -> bool {
-    let ends = |next: Option<char>| next.is_none_or(char::is_whitespace);
-    column
-        .match_indices(words)
-        .any(|(at, _)| ends(column[..at].chars().next_back()) && ends(column[at + words.len()..].chars().next()))
+    let ends = |rest: &str| rest.chars().next().is_none_or(char::is_whitespace);
+    let begins = column.char_indices().filter(|(_, c)| c.is_whitespace()).map(|(at, c)| at + c.len_utf8());
+    std::iter::once(0).chain(begins).any(|at| column[at..].strip_prefix(words).is_some_and(ends))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub(super) mod feed_entries;
 pub(in crate::store) mod former_rows;
 pub(super) mod history;
 pub(super) mod lacking_keys;
+pub(super) mod new_rows;
 mod nominations;
 mod omitted_values;
 pub(super) mod ranges;

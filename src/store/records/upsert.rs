@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
-use rusqlite::types::{ToSqlOutput, Value, ValueRef};
-use rusqlite::{CachedStatement, Row, params};
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Row, params};
 
 use crate::model::catalogue::Object;
 use crate::model::field_value::{FieldValue, SqlValue, multi_values};
@@ -15,6 +15,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::former_rows::is_former;
 use crate::store::records::lacking_keys::Shows;
+use crate::store::records::new_rows::{WRITING, bind};
 use crate::store::records::shape::{Shape, owned, value_of};
 use crate::store::records::versions::{Version, VersionFit, is_coarser};
 use crate::store::statements::Statements;
@@ -326,9 +327,9 @@ impl RecordsTx<'_> {
         values: &[Option<ValueRef<'_>>],
         asked_at: Instant,
     ) -> Result<usize, StoreError> {
-        let doing = "write a record";
-        let mut stmt = self.tx.conn.prepare_cached(sql).doing(doing)?;
-        bind(&mut stmt, id, values, asked_at).and_then(|()| stmt.raw_execute()).doing(doing)
+        let mut stmt = self.tx.conn.prepare_cached(sql).doing(WRITING)?;
+        let bound = bind(&mut stmt, id, values.iter().copied(), &asked_at.to_string());
+        bound.and_then(|()| stmt.raw_execute()).doing(WRITING)
     }
 
     /// Removes a record that returns from the removed records. Returns whether it does: the answer may be of a moment before
@@ -477,17 +478,4 @@ enum RowComparison {
 /// The values at these indexes.
 fn refs<'a>(values: &'a [Value], places: &[usize]) -> Vec<Option<ValueRef<'a>>> {
     places.iter().map(|&place| Some(ValueRef::from(&values[place]))).collect()
-}
-
-fn bind(
-    stmt: &mut CachedStatement<'_>,
-    id: &str,
-    values: &[Option<ValueRef<'_>>],
-    asked_at: Instant,
-) -> rusqlite::Result<()> {
-    stmt.raw_bind_parameter(1, id)?;
-    for (index, value) in values.iter().enumerate() {
-        stmt.raw_bind_parameter(index + 2, ToSqlOutput::Borrowed(value.unwrap_or(ValueRef::Null)))?;
-    }
-    stmt.raw_bind_parameter(values.len() + 2, asked_at.to_string())
 }
