@@ -17,7 +17,7 @@ use crate::model::ru::Ru;
 use crate::store::custom::changes::FieldToBackFill;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::{ReadTx, stored_time};
-use crate::store::statements::Statements;
+use crate::store::statements::{Statements, record_id};
 use crate::store::tx::ClaimsTx;
 
 const DOING: &str = "read or write what is complete";
@@ -107,9 +107,7 @@ pub(in crate::store) fn filled_fields(conn: &Connection, object: Object) -> Resu
 }
 
 fn fields(conn: &Connection, object: Object, kind: &str) -> Result<BTreeSet<RecordId>, StoreError> {
-    conn.rows("SELECT definition FROM goals WHERE object = ?1 AND kind = ?2", [object.as_str(), kind], DOING, |row| {
-        Ok(RecordId::new(row.get::<_, String>(0)?))
-    })
+    conn.rows("SELECT definition FROM goals WHERE object = ?1 AND kind = ?2", [object.as_str(), kind], DOING, record_id)
 }
 
 /// The condition, as SQL, that the column of a custom field does not hold every value; its definition is an SQL expression.
@@ -177,12 +175,11 @@ impl Goals<'_> {
 
     /// The differences that the last comparison of an object left open.
     pub fn open_differences(&self, object: Object) -> Result<u64, StoreError> {
-        let open: i64 = self.tx.conn.value(
+        self.tx.conn.count(
             "SELECT coalesce(max(open), 0) FROM goals WHERE object = ?1 AND kind = 'differing'",
             [object.as_str()],
             DOING,
-        )?;
-        Ok(open.unsigned_abs())
+        )
     }
 
     /// The custom fields of a layout whose columns are not complete.

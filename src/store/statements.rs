@@ -3,6 +3,7 @@
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
+use crate::model::ids::RecordId;
 use crate::store::error::{Doing, StoreError};
 
 /// Statements that stay prepared; `doing` says what fails.
@@ -12,6 +13,11 @@ pub(in crate::store) trait Statements {
 
     /// The first column of the one row.
     fn value<T: FromSql>(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<T, StoreError>;
+
+    /// The first column of the one row, a number of things.
+    fn count(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<u64, StoreError> {
+        Ok(self.value::<i64>(sql, values, doing)?.unsigned_abs())
+    }
 
     /// The first row, if there is any.
     fn find<T>(
@@ -30,6 +36,11 @@ pub(in crate::store) trait Statements {
         doing: &'static str,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<C, StoreError>;
+}
+
+/// The identifier in the first column.
+pub(in crate::store) fn record_id(row: &Row<'_>) -> rusqlite::Result<RecordId> {
+    Ok(RecordId::new(row.get::<_, String>(0)?))
 }
 
 impl Statements for Connection {

@@ -37,7 +37,7 @@ impl Run<'_> {
         let (meter, steady) = (self.engine.meter.clone(), self.engine.meter.clone());
         let pusher = Pusher {
             client: self.engine.client.clone(),
-            store: self.engine.store.clone(),
+            store: self.store().clone(),
             clock: self.engine.clock.clone(),
             keys: self.engine.keys.clone(),
             steady: std::sync::Arc::new(move || steady.ledger().steady_time()),
@@ -84,14 +84,14 @@ impl Run<'_> {
         if !self.engine.settings.write_back || !self.edits_are_due().await {
             return Ok(());
         }
-        if self.engine.store.read(move |tx| tx.state::<Instant>(&paused)).await?.is_some() {
+        if self.store().read(move |tx| tx.state::<Instant>(&paused)).await?.is_some() {
             return Ok(());
         }
         self.push_edits().await
     }
 
     async fn edits_are_due(&self) -> bool {
-        let (path, now) = (self.engine.store.path().to_path_buf(), self.engine.clock.now());
+        let (path, now) = (self.store().path().to_path_buf(), self.now());
         let mut watch = self.edit_watch.lock().await;
         let mut asked = watch.take().unwrap_or_else(|| EditWatch::new(&path));
         let look = tokio::task::spawn_blocking(move || {

@@ -124,12 +124,6 @@ impl Engine {
         Engine { client, store, meter, clock, observer, settings, keys: IdempotencyKeys::system(), list_schedule }
     }
 
-    /// Sets the source of idempotency keys.
-    #[must_use]
-    pub fn with_keys(self, keys: IdempotencyKeys) -> Engine {
-        Engine { keys, ..self }
-    }
-
     /// Replaces the default schedule of definitions and team members, every six hours.
     #[must_use]
     pub fn with_list_schedule(self, list_schedule: ListSchedule) -> Engine {

@@ -99,8 +99,8 @@ fn read_so_far(tx: &ReadTx<'_>, object: Object, work: LongWork) -> Result<u64, S
 impl Run<'_> {
     /// Notes that the list of an object is read from now on.
     pub(super) async fn store_list_progress(&self, object: Object) -> Result<(), SyncError> {
-        let since = self.engine.clock.now();
-        let note = self.engine.store.write(move |tx| {
+        let since = self.now();
+        let note = self.store().write(move |tx| {
             let (work, total) = match tx.phase(object)? {
                 Phase::FirstCopy => (LongWork::FirstCopy, None),
                 Phase::Kept => (LongWork::Sweep, Some(tx.count_rows(object)?)),
@@ -113,7 +113,7 @@ impl Run<'_> {
 
     /// Notes the total number of rows of the list.
     pub(super) async fn store_total(&self, object: Object, total: u64) -> Result<(), SyncError> {
-        let note = self.engine.store.write(move |tx| {
+        let note = self.store().write(move |tx| {
             let start: Option<WorkStart> = tx.state(&StateKey::Progress(object))?;
             start.filter(|start| start.work != LongWork::Details).map_or(Ok(()), |start| {
                 tx.set_state(&StateKey::Progress(object), &WorkStart { total: Some(total), ..start })
@@ -124,8 +124,8 @@ impl Run<'_> {
 
     /// Notes that this many details are read from now on.
     pub(super) async fn store_detail_progress(&self, object: Object, total: u64) -> Result<(), SyncError> {
-        let since = self.engine.clock.now();
-        let note = self.engine.store.write(move |tx| {
+        let since = self.now();
+        let note = self.store().write(move |tx| {
             let rows = read_so_far(tx, object, LongWork::Details)?;
             let start = WorkStart { work: LongWork::Details, since, rows, total: Some(total) };
             tx.set_state(&StateKey::Progress(object), &start)

@@ -17,10 +17,10 @@ use super::step_failures::{FailedAttempt, StepCost, StepFailures};
 use super::walks::closing_counts::OwedCounts;
 use super::walks::walk::CursorOwner;
 use crate::api::{ErrorClass, ListQuery, PageSize};
-use crate::model::{Object, RecordId, Resource, Ru};
+use crate::model::{Instant, Object, RecordId, Resource, Ru};
 use crate::model::{ServiceTime, TimeField};
 use crate::outbox::{EditWatch, PushTally};
-use crate::store::{DefinitionChanges, Tally};
+use crate::store::{DefinitionChanges, Store, Tally};
 
 /// A run in progress.
 pub(super) struct Run<'a> {
@@ -104,6 +104,16 @@ impl<'a> Run<'a> {
             definitions_read: tokio::sync::Mutex::new(false),
             edit_watch: tokio::sync::Mutex::new(None),
         }
+    }
+
+    /// The mirror.
+    pub(super) const fn store(&self) -> &Store {
+        &self.engine.store
+    }
+
+    /// Our clock.
+    pub(super) fn now(&self) -> Instant {
+        self.engine.clock.now()
     }
 
     /// The results so far.

@@ -212,7 +212,7 @@ impl Run<'_> {
         };
         self.walks().recall_service_time().await?;
         let mut failed = FailedSteps::default();
-        let failures = self.engine.store.read(StepFailures::load).await?;
+        let failures = self.store().read(StepFailures::load).await?;
         _ = self.failures.set(failures);
         loop {
             self.learn(&mut known).await?;
@@ -324,19 +324,19 @@ impl Run<'_> {
     pub(super) fn not_due(&self, step: Step) -> Option<SyncError> {
         let failure = self.failures.get()?.of(step).filter(|_| !self.by_person)?;
         let wait = failure.wait(self.gate().steady_time())?;
-        Some(SyncError::NotDue { error: failure.error.clone(), due_at: self.engine.clock.now().plus(wait) })
+        Some(SyncError::NotDue { error: failure.error.clone(), due_at: self.now().plus(wait) })
     }
 
     /// Updates the knowledge that the next step depends on.
     async fn learn(&self, known: &mut Knowledge) -> Result<(), SyncError> {
         known.skipped = self.results().skipped.keys().copied().collect();
-        let (now, first) = (self.engine.clock.now(), known.done.is_empty());
+        let (now, first) = (self.now(), known.done.is_empty());
         let steady = self.gate().steady_time();
         let persistence = (self.gate().retries_refusals(), self.by_person);
         let accepted = self.job.accept().removals;
         let key = self.engine.client.key_fingerprint().to_string();
         let interval = Share::TOTAL.time_to_earn(Ru::GET, self.engine.meter.limits()).max(TOTAL_INTERVAL);
-        let learnt = self.engine.store.read(move |tx| {
+        let learnt = self.store().read(move |tx| {
             let objects = [
                 of_object(tx, Object::Contact, (now, steady), persistence, interval)?,
                 of_object(tx, Object::Company, (now, steady), persistence, interval)?,

@@ -9,7 +9,7 @@ use crate::model::custom::CustomField;
 use crate::model::ids::RecordId;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
-use crate::store::statements::Statements;
+use crate::store::statements::{Statements, record_id};
 use crate::store::tx::CustomTx;
 
 const DOING: &str = "fill a custom column";
@@ -28,7 +28,7 @@ impl ReadTx<'_> {
              ORDER BY instr({key}, ',') > 0, {key}",
             field.column
         );
-        self.conn.rows(&sql, [object.as_str()], DOING, |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
+        self.conn.rows(&sql, [object.as_str()], DOING, record_id)
     }
 
     /// Those of these records that have a value in the column of a field that lists contain.

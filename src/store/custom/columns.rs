@@ -172,14 +172,11 @@ impl CustomTx<'_> {
     /// A definition on neither list any more is treated as archived: its column and values are kept.
     fn archive_gone_definitions(&self, gone: &[RecordId], changes: &mut DefinitionChanges) -> Result<(), StoreError> {
         for id in gone {
-            let archived = self
-                .tx
-                .conn
-                .execute(
-                    "UPDATE custom_field_definitions SET status = 'ARCHIVED' WHERE id = ?1 AND status = 'ACTIVE'",
-                    [id.as_str()],
-                )
-                .doing("archive a custom field that is no longer listed")?;
+            let archived = self.tx.conn.change(
+                "UPDATE custom_field_definitions SET status = 'ARCHIVED' WHERE id = ?1 AND status = 'ACTIVE'",
+                [id.as_str()],
+                "archive a custom field that is no longer listed",
+            )?;
             changes.changed += archived as u64;
         }
         Ok(())
@@ -237,13 +234,11 @@ impl CustomTx<'_> {
     }
 
     fn name_column(&self, definition: &Definition, column: Option<&ColumnName>) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .execute(
-                "UPDATE custom_field_definitions SET column_name = ?2 WHERE id = ?1",
-                params![definition.id.as_str(), column.map(ColumnName::as_str)],
-            )
-            .doing("name a custom column")?;
+        self.tx.conn.change(
+            "UPDATE custom_field_definitions SET column_name = ?2 WHERE id = ?1",
+            params![definition.id.as_str(), column.map(ColumnName::as_str)],
+            "name a custom column",
+        )?;
         Ok(())
     }
 
@@ -296,13 +291,11 @@ impl CustomTx<'_> {
     fn park(&self, feed: &ColumnFeed, definition: &Definition, column: &ColumnName) -> Result<(), StoreError> {
         let object = feed.object;
         self.tx.feed().forget_retyped(object, column.as_str())?;
-        self.tx
-            .conn
-            .execute(
-                "DELETE FROM custom_multi_values WHERE object_type = ?1 AND field_key = ?2",
-                [object.as_str(), definition.key.as_str()],
-            )
-            .doing("archive a custom column")?;
+        self.tx.conn.change(
+            "DELETE FROM custom_multi_values WHERE object_type = ?1 AND field_key = ?2",
+            [object.as_str(), definition.key.as_str()],
+            "archive a custom column",
+        )?;
         for table in Self::tables(object) {
             let there = physical(&self.tx.conn, table)?;
             if there.contains(column.as_str()) {

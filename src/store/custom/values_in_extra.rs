@@ -7,7 +7,7 @@ use crate::model::custom::CustomField;
 use crate::model::ids::RecordId;
 use crate::model::record::{Extra, Record};
 use crate::model::request_order::RequestStamp;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::upsert::{Phase, Written};
@@ -45,8 +45,7 @@ impl ReadTx<'_> {
     pub fn count_values(&self, object: Object, field: &CustomField) -> Result<u64, StoreError> {
         let (table, _) = table(object, field.data_type.detail_only());
         let sql = format!("SELECT count({}) FROM {table}", field.column);
-        let count: i64 = self.conn.value(&sql, [], DOING)?;
-        Ok(count.unsigned_abs())
+        self.conn.count(&sql, [], DOING)
     }
 }
 

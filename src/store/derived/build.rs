@@ -15,6 +15,7 @@ use crate::store::goals::Goal;
 use crate::store::reader::ReadTx;
 use crate::store::records::upsert::Phase;
 use crate::store::state_keys::StateKey;
+use crate::store::statements::Statements;
 use crate::store::tx::DerivedTx;
 
 /// SQLite's page cache for sequential reads, in KiB.
@@ -103,10 +104,7 @@ impl DerivedTx<'_> {
 
     fn rebuild_multi_values(&self, object: Object) -> Result<(), StoreError> {
         let doing = "build the rows of multi-selects";
-        self.tx
-            .conn
-            .execute("DELETE FROM custom_multi_values WHERE object_type = ?1", [object.as_str()])
-            .doing(doing)?;
+        self.tx.conn.change("DELETE FROM custom_multi_values WHERE object_type = ?1", [object.as_str()], doing)?;
         for field in self.tx.layout().of(object).fields().iter().filter(|f| f.data_type == DataType::MultiSelect) {
             // The plus prevents SQLite from reading the rows by their ids, in random order: sorting is cheaper.
             let sql = format!(

@@ -230,11 +230,8 @@ impl DerivedTx<'_> {
     /// part of a first copy's time.
     fn build_search(&self, object: Object, document: &Document) -> Result<(), StoreError> {
         // Documents of an index with an unknown form.
-        self.tx.conn.execute(&format!("DELETE FROM {}", document.table), []).doing(DOING)?;
-        self.tx
-            .conn
-            .execute("DELETE FROM search_documents WHERE is_company = ?1", [is_company(object)])
-            .doing(DOING)?;
+        self.tx.conn.change(&format!("DELETE FROM {}", document.table), [], DOING)?;
+        self.tx.conn.change("DELETE FROM search_documents WHERE is_company = ?1", [is_company(object)], DOING)?;
         let before: i64 = self.tx.conn.value("SELECT coalesce(max(docid), 0) FROM search_documents", [], DOING)?;
         let map = format!(
             "INSERT INTO search_documents (docid, is_company, record_id)

@@ -91,18 +91,16 @@ impl EditsTx<'_> {
 
     /// Ends the delays of a different API key, and those of records without edits.
     pub fn end_obsolete_delays(&self, api_key: &str) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .execute(
-                &format!(
-                    "DELETE FROM outbox_delays WHERE api_key IS NOT ?1
+        self.tx.conn.change(
+            &format!(
+                "DELETE FROM outbox_delays WHERE api_key IS NOT ?1
                      OR scope = 'record' AND NOT EXISTS (SELECT 1 FROM outbox AS o
                         WHERE o.object_type = outbox_delays.object_type AND o.record_id = outbox_delays.record_id
                           AND o.{OPEN})"
-                ),
-                [api_key],
-            )
-            .doing(DOING)?;
+            ),
+            [api_key],
+            DOING,
+        )?;
         Ok(())
     }
 }

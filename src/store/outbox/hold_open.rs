@@ -34,13 +34,9 @@ pub(in crate::store) fn hold_open_edits(
     why: &str,
     now: Instant,
 ) -> Result<u64, StoreError> {
-    conn.execute(
-        &format!("INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
+    conn.change(&format!("INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
          SELECT id, ?1, state, 'held', ?2 || CASE state WHEN 'sending' THEN '; it may have been applied before' ELSE '' END
-         FROM outbox WHERE {OPEN} AND state IN ('queued', 'sending')"),
-        params![now.to_string(), why],
-    )
-    .doing(DOING)?;
+         FROM outbox WHERE {OPEN} AND state IN ('queued', 'sending')"), params![now.to_string(), why], DOING)?;
     let doubted = "first_sent_at = coalesce(first_sent_at, queued_at), if_match = coalesce(if_match, CASE object_type
                WHEN 'contact' THEN (SELECT etag FROM contacts WHERE id = record_id)
                ELSE (SELECT etag FROM companies WHERE id = record_id) END, base_etag)";
@@ -51,12 +47,11 @@ pub(in crate::store) fn hold_open_edits(
         let others = format!("UPDATE outbox SET {doubted} WHERE {OPEN} AND state IN ('held', 'conflict')");
         conn.execute(&others, []).doing(DOING)?;
     }
-    let held = conn
-        .execute(
-            &format!("UPDATE outbox SET state = 'held', {sets} WHERE {OPEN} AND state IN ('queued', 'sending')"),
-            [],
-        )
-        .doing(DOING)?;
+    let held = conn.change(
+        &format!("UPDATE outbox SET state = 'held', {sets} WHERE {OPEN} AND state IN ('queued', 'sending')"),
+        [],
+        DOING,
+    )?;
     conn.execute(&format!("UPDATE outbox SET released_at = NULL WHERE {OPEN} AND state = 'held'"), []).doing(DOING)?;
     Ok(held as u64)
 }

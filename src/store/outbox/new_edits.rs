@@ -3,7 +3,7 @@
 use rusqlite::{ToSql, params};
 
 use crate::model::{EditState, Instant, Object};
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::outbox::NEW;
 use crate::store::outbox::steps::EditStep;
 use crate::store::statements::Statements;
@@ -21,8 +21,7 @@ impl EditsTx<'_> {
           + (SELECT count(*) FROM (SELECT 1 FROM outbox
              WHERE tried_at IS NOT NULL AND tried_at >= ?1 LIMIT ?2))"
         );
-        let count: i64 = self.tx.conn.value(&sql, params![since.to_string(), most], DOING)?;
-        Ok(count.unsigned_abs())
+        self.tx.conn.count(&sql, params![since.to_string(), most], DOING)
     }
 
     /// Whether any of these edits was neither sent nor released.

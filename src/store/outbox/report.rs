@@ -213,8 +213,7 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreE
 pub fn rejected(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
     let sql = "SELECT count(*) FROM outbox AS o WHERE o.state = 'rejected' AND o.finished_at IS NOT NULL
                AND NOT EXISTS (SELECT 1 FROM outbox AS r WHERE r.repeats = o.id)";
-    let count: i64 = tx.conn.value(sql, [], DOING)?;
-    Ok(count.unsigned_abs())
+    tx.conn.count(sql, [], DOING)
 }
 
 /// An edit; `None` for a row that is not one, because its object or state does not exist. Anybody can write such a row,

@@ -182,15 +182,13 @@ impl FeedTx<'_> {
 
     /// Starts to record every record that changes. The mirror gets an id if it has none.
     pub fn begin_recording(&self) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .execute(
-                "INSERT INTO state (name, value)
+        self.tx.conn.change(
+            "INSERT INTO state (name, value)
                  VALUES ('mirror_id', json_quote(lower(hex(randomblob(16))))), (?1, 'true')
                  ON CONFLICT (name) DO NOTHING",
-                [RECORDING.to_string()],
-            )
-            .doing("begin to note changed records")?;
+            [RECORDING.to_string()],
+            "begin to note changed records",
+        )?;
         Ok(())
     }
 

@@ -123,8 +123,7 @@ pub fn internal_tables(tx: &ReadTx<'_>) -> Result<Vec<String>, StoreError> {
 /// The number of rows of a table or view of [`tables`].
 pub fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64, StoreError> {
     let sql = format!("SELECT count(*) FROM \"{}\"", table.replace('"', "\"\""));
-    let rows: i64 = tx.conn.value(&sql, [], DOING)?;
-    Ok(rows.unsigned_abs())
+    tx.conn.count(&sql, [], DOING)
 }
 
 /// The columns of a table, in its order.

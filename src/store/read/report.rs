@@ -97,8 +97,7 @@ pub fn cost_of_runs(tx: &ReadTx<'_>, kind: &str, most: u32) -> Result<Vec<Ru>, S
 }
 
 fn number(tx: &ReadTx<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<u64, StoreError> {
-    let number: i64 = tx.conn.value(sql, params, DOING)?;
-    Ok(number.unsigned_abs())
+    tx.conn.count(sql, params, DOING)
 }
 
 /// The contents of an object.

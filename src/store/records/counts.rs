@@ -33,10 +33,7 @@ pub(in crate::store) fn kept(conn: &Connection, object: Object) -> Result<Option
 /// Counts an object's records and details by reading both tables.
 pub(in crate::store) fn count(conn: &Connection, object: Object) -> Result<RowCounts, StoreError> {
     let (table, details, key) = (object.table(), object.detail_table(), object.detail_key());
-    let number = |sql: &str| -> Result<u64, StoreError> {
-        let number: i64 = conn.value(sql, [], DOING)?;
-        Ok(number.unsigned_abs())
-    };
+    let number = |sql: &str| -> Result<u64, StoreError> { conn.count(sql, [], DOING) };
     Ok(RowCounts {
         rows: number(&format!("SELECT count(*) FROM {table}"))?,
         details_current: number(&format!(

@@ -80,8 +80,7 @@ impl ReadTx<'_> {
 
     fn count_doubts(&self, object: Object, condition: &str) -> Result<u64, StoreError> {
         let sql = format!("SELECT count(*) FROM doubts WHERE object_type = ?1 AND {condition}");
-        let count: i64 = self.conn.value(&sql, [object.as_str()], DOING)?;
-        Ok(count.unsigned_abs())
+        self.conn.count(&sql, [object.as_str()], DOING)
     }
 
     /// The records whose lookup is due, or with `at_once` every record in doubt. The schedule looks new doubts about

@@ -45,8 +45,7 @@ impl ReadTx<'_> {
     /// How many rows an object's table has.
     pub fn count_rows(&self, object: Object) -> Result<u64, StoreError> {
         let sql = format!("SELECT count(*) FROM {}", object.table());
-        let rows: i64 = self.conn.value(&sql, [], "count a table")?;
-        Ok(rows.unsigned_abs())
+        self.conn.count(&sql, [], "count a table")
     }
 
     /// Records with their creation times, for recognizing the workspace: those whose ids can be part of a list, and whose
@@ -132,8 +131,7 @@ impl ReadTx<'_> {
             return Ok(0);
         }
         let sql = format!("{} AND r.id IN (SELECT value FROM json_each(?1))", due("count(*)", object));
-        let count: i64 = self.conn.value(&sql, [serde_json::Value::from(ids).to_string()], "count due details")?;
-        Ok(count.unsigned_abs())
+        self.conn.count(&sql, [serde_json::Value::from(ids).to_string()], "count due details")
     }
 }
 

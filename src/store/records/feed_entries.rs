@@ -180,13 +180,11 @@ impl FeedTx<'_> {
 
     /// Deletes the values that a column had before its type changed.
     pub(in crate::store) fn forget_retyped(&self, object: Object, column: &str) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .execute(
-                "DELETE FROM retyped_values WHERE object_type = ?1 AND column_name = ?2",
-                [object.as_str(), column],
-            )
-            .doing(DOING)?;
+        self.tx.conn.change(
+            "DELETE FROM retyped_values WHERE object_type = ?1 AND column_name = ?2",
+            [object.as_str(), column],
+            DOING,
+        )?;
         Ok(())
     }
 }

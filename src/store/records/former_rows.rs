@@ -12,9 +12,10 @@ use rusqlite::types::ValueRef;
 use rusqlite::{ToSql, params};
 
 use crate::model::{Instant, Object, RecordId};
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::goals::Goal;
 use crate::store::outbox::OPEN;
+use crate::store::statements::Statements;
 use crate::store::tx::RecordsTx;
 
 /// The time of reading of a row that was not read since another workspace was accepted: no real one is this.
@@ -37,10 +38,11 @@ pub(in crate::store) fn former_condition(table: &str) -> String {
 impl RecordsTx<'_> {
     /// Makes every row of an object a former row.
     pub fn make_rows_former(&self, object: Object) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .execute(&format!("UPDATE {} SET synced_at = ?1", object.table()), [NEVER])
-            .doing("mark the rows of the workspace before")?;
+        self.tx.conn.change(
+            &format!("UPDATE {} SET synced_at = ?1", object.table()),
+            [NEVER],
+            "mark the rows of the workspace before",
+        )?;
         Ok(())
     }
 

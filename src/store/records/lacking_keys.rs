@@ -24,8 +24,7 @@ use crate::model::record::Record;
 use crate::store::custom::changes::FieldToBackFill;
 use crate::store::error::StoreError;
 use crate::store::records::doubts::key_type;
-use crate::store::records::unread::record_ids;
-use crate::store::statements::Statements;
+use crate::store::statements::{Statements, record_id};
 use crate::store::tx::KnowledgeTx;
 
 /// The maximum number of records that are noted at once, for all fields together. If there were more, the columns that
@@ -210,11 +209,13 @@ impl KnowledgeTx<'_> {
                 self.forget_lacked(object, &definition, "'lacked', 'lacked now', 'lacked by more'")?;
                 continue;
             }
-            out.records.extend(record_ids(
-                self.tx,
+            let lacking: Vec<RecordId> = self.tx.conn.rows(
                 "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = ?2",
-                &[&object.as_str(), &lacks(definition.as_str())],
-            )?);
+                [object.as_str(), &lacks(definition.as_str())],
+                DOING,
+                record_id,
+            )?;
+            out.records.extend(lacking);
             self.forget_lacked(object, &definition, "'lacked now'")?;
             if readings + 1 >= MAX_READINGS + READINGS_WITHOUT {
                 self.forget_lacked(object, &definition, "'lacked', 'lacked by more'")?;

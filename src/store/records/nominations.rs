@@ -9,7 +9,7 @@ use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::doubts::json;
-use crate::store::statements::Statements;
+use crate::store::statements::{Statements, record_id};
 use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "nominate records for removal";
@@ -24,9 +24,7 @@ impl ReadTx<'_> {
                  ORDER BY instr(record_id, ',') > 0, record_id",
             )
             .doing(DOING)?;
-        stmt.query_map([object.as_str()], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
-            .and_then(Iterator::collect)
-            .doing(DOING)
+        stmt.query_map([object.as_str()], record_id).and_then(Iterator::collect).doing(DOING)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::model::instant::Instant;
 use crate::model::time_range::{TimeBounds, TimeField, TimeRange};
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
-use crate::store::statements::Statements;
+use crate::store::statements::{Statements, record_id};
 use crate::store::tx::KnowledgeTx;
 
 /// The condition that selects a range, and its values.
@@ -48,8 +48,7 @@ impl ReadTx<'_> {
     pub fn count_range(&self, object: Object, range: TimeRange) -> Result<u64, StoreError> {
         let (condition, values) = condition(&range);
         let sql = format!("SELECT count(*) FROM {} WHERE {condition}", object.table());
-        let count: i64 = self.conn.value(&sql, params_from_iter(values), "count a range")?;
-        Ok(count.unsigned_abs())
+        self.conn.count(&sql, params_from_iter(values), "count a range")
     }
 
     /// The number of records of a range in the mirror that are not nominated for removal.
@@ -62,15 +61,13 @@ impl ReadTx<'_> {
             object.table(),
             values.len()
         );
-        let count: i64 = self.conn.value(&sql, params_from_iter(values), "count a range")?;
-        Ok(count.unsigned_abs())
+        self.conn.count(&sql, params_from_iter(values), "count a range")
     }
 
     /// How many records have an `updatedAt` after one instant and up to another.
     pub fn count_updated(&self, object: Object, after: Instant, to: Instant) -> Result<u64, StoreError> {
         let sql = format!("SELECT count(*) FROM {} WHERE updated_at > ?1 AND updated_at <= ?2", object.table());
-        let count: i64 = self.conn.value(&sql, params![after.to_string(), to.to_string()], "count changed records")?;
-        Ok(count.unsigned_abs())
+        self.conn.count(&sql, params![after.to_string(), to.to_string()], "count changed records")
     }
 
     /// The records of a range.
@@ -78,7 +75,7 @@ impl ReadTx<'_> {
         let doing = "list a range";
         let (condition, values) = condition(&range);
         let sql = format!("SELECT id FROM {} WHERE {condition}", object.table());
-        self.conn.rows(&sql, params_from_iter(values), doing, |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
+        self.conn.rows(&sql, params_from_iter(values), doing, record_id)
     }
 
     /// The timestamp of a range's record number `skip`, oldest first, by which it can be cut.

@@ -23,8 +23,7 @@ pub(super) fn count_removed(tx: &ReadTx<'_>, object: &str, steady: Instant) -> R
     let sql = "SELECT coalesce(sum(tries), 0) FROM doubts WHERE object_type = ?1 AND why IN ('gone', 'counted')
                AND first_seen >= ?2 AND first_seen <= ?3";
     let (from, to) = (steady.minus(DAY).to_string(), steady.plus(DAY).to_string());
-    let count: i64 = tx.conn.value(sql, [object, &from, &to], DOING)?;
-    Ok(count.unsigned_abs())
+    tx.conn.count(sql, [object, &from, &to], DOING)
 }
 
 impl KnowledgeTx<'_> {

@@ -3,11 +3,11 @@
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::model::record::Record;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
 use crate::store::records::upsert::Applied;
 use crate::store::runs::entry::Tally;
-use crate::store::statements::Statements;
+use crate::store::statements::{Statements, record_id};
 use crate::store::tx::RecordsTx;
 
 impl RecordsTx<'_> {
@@ -24,11 +24,11 @@ impl RecordsTx<'_> {
             tally.warnings += u64::from(record.inexact);
         }
         for id in gone {
-            let left = self
-                .tx
-                .conn
-                .execute("DELETE FROM team_members WHERE id = ?1", [id.as_str()])
-                .doing("delete team members who left")?;
+            let left = self.tx.conn.change(
+                "DELETE FROM team_members WHERE id = ?1",
+                [id.as_str()],
+                "delete team members who left",
+            )?;
             tally.removed += left as u64;
         }
         Ok(tally)
@@ -38,8 +38,6 @@ impl RecordsTx<'_> {
 impl ReadTx<'_> {
     /// The stored team members.
     pub fn team_ids(&self) -> Result<Vec<RecordId>, StoreError> {
-        self.conn.rows("SELECT id FROM team_members", [], "read the team members", |row| {
-            Ok(RecordId::new(row.get::<_, String>(0)?))
-        })
+        self.conn.rows("SELECT id FROM team_members", [], "read the team members", record_id)
     }
 }

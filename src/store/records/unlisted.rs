@@ -12,12 +12,12 @@ use rusqlite::params;
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
 use crate::store::records::doubts::json;
 use crate::store::records::recent_removals::{DAY, count_removed};
 use crate::store::records::removals::{RemovalGuard, RemovalShare};
-use crate::store::statements::Statements;
+use crate::store::statements::{Statements, record_id};
 use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "compare a list with the mirror";
@@ -79,25 +79,25 @@ impl ReadTx<'_> {
     /// The number of items that the last complete list did not have, and that are kept.
     pub fn count_unlisted(&self, list: WholeListKind) -> Result<u64, StoreError> {
         let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = 'unlisted'";
-        let count: i64 = self.conn.value(sql, [list.as_str()], DOING)?;
-        Ok(count.unsigned_abs())
+        self.conn.count(sql, [list.as_str()], DOING)
     }
 
     /// The items that a list of at least an hour ago lacked too.
     fn unlisted_before(&self, list: WholeListKind, steady: Instant) -> Result<BTreeSet<RecordId>, StoreError> {
         let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'unlisted' AND first_seen <= ?2";
         let latest = steady.minus(LISTS_APART).to_string();
-        self.conn.rows(sql, [list.as_str(), &latest], DOING, |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
+        self.conn.rows(sql, [list.as_str(), &latest], DOING, record_id)
     }
 }
 
 impl KnowledgeTx<'_> {
     /// Forgets what any of these lists lacked.
     pub fn clear_unlisted(&self) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .execute("DELETE FROM doubts WHERE object_type IN ('team_member', 'contact_field', 'company_field')", [])
-            .doing(DOING)?;
+        self.tx.conn.change(
+            "DELETE FROM doubts WHERE object_type IN ('team_member', 'contact_field', 'company_field')",
+            [],
+            DOING,
+        )?;
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use crate::model::instant::Instant;
 use crate::store::error::StoreError;
 use crate::store::reader::{ReadTx, stored_time};
 use crate::store::records::doubts::{json, key_type};
-use crate::store::statements::Statements;
+use crate::store::statements::{Statements, record_id};
 use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "read or write what is not read yet";
@@ -35,7 +35,8 @@ fn wait_after(requests: u32, failures: u32) -> Duration {
 
 /// The records to be read by id because a list omitted a value that is stored here.
 pub fn omitted(tx: &ReadTx<'_>, object: Object) -> Result<Vec<RecordId>, StoreError> {
-    record_ids(tx, "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'omitted'", &[&object.as_str()])
+    let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'omitted'";
+    tx.conn.rows(sql, [object.as_str()], DOING, record_id)
 }
 
 /// How many records are to be read by id because a list omitted a value.
@@ -52,7 +53,7 @@ pub fn waiting_details(tx: &ReadTx<'_>, object: Object, steady: Instant) -> Resu
         object.table()
     );
     let (now, latest) = (steady.to_string(), steady.plus(MAX_WAIT).to_string());
-    Ok(record_ids(tx, &sql, &[&object.as_str(), &now, &latest])?.into_iter().collect())
+    tx.conn.rows(&sql, [object.as_str(), &now, &latest], DOING, record_id)
 }
 
 /// Until when the share for details that fail has paid for those that did.
@@ -64,14 +65,6 @@ pub fn failed_paid_at(tx: &ReadTx<'_>, object: Object) -> Result<Option<Instant>
         |row| row.get(0),
     )?;
     Ok(stored_time(paid_at.flatten()))
-}
-
-pub(super) fn record_ids(
-    tx: &ReadTx<'_>,
-    sql: &str,
-    values: &[&dyn rusqlite::ToSql],
-) -> Result<Vec<RecordId>, StoreError> {
-    tx.conn.rows(sql, values, DOING, |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
 }
 
 impl KnowledgeTx<'_> {

@@ -4,7 +4,7 @@ use rusqlite::params;
 
 use crate::model::instant::Instant;
 use crate::model::ru::Ru;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::statements::Statements;
 use crate::store::tx::MirrorTx;
 
@@ -73,12 +73,11 @@ impl RunOutcome {
 impl MirrorTx<'_> {
     /// Records the start of a run and returns its id.
     pub fn begin_run(&self, kind: &str, trigger: &str, now: Instant) -> Result<i64, StoreError> {
-        self.conn
-            .execute(
-                "INSERT INTO sync_runs (kind, \"trigger\", started_at) VALUES (?1, ?2, ?3)",
-                params![kind, trigger, now.to_string()],
-            )
-            .doing("enter a run")?;
+        self.conn.change(
+            "INSERT INTO sync_runs (kind, \"trigger\", started_at) VALUES (?1, ?2, ?3)",
+            params![kind, trigger, now.to_string()],
+            "enter a run",
+        )?;
         Ok(self.conn.last_insert_rowid())
     }
 
@@ -92,25 +91,24 @@ impl MirrorTx<'_> {
         error: Option<&str>,
     ) -> Result<(), StoreError> {
         let n = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        self.conn
-            .execute(
-                "UPDATE sync_runs SET finished_at = ?2, outcome = ?3, \"rows\" = ?4, ru = ?5, inserted = ?6,
+        self.conn.change(
+            "UPDATE sync_runs SET finished_at = ?2, outcome = ?3, \"rows\" = ?4, ru = ?5, inserted = ?6,
                         updated = ?7, removed = ?8, details = ?9, warnings = ?10, error = ?11 WHERE id = ?1",
-                params![
-                    id,
-                    now.to_string(),
-                    outcome.as_str(),
-                    n(tally.rows),
-                    n(tally.ru.get()),
-                    n(tally.inserted),
-                    n(tally.updated),
-                    n(tally.removed),
-                    n(tally.details),
-                    n(tally.warnings),
-                    error
-                ],
-            )
-            .doing("enter a run")?;
+            params![
+                id,
+                now.to_string(),
+                outcome.as_str(),
+                n(tally.rows),
+                n(tally.ru.get()),
+                n(tally.inserted),
+                n(tally.updated),
+                n(tally.removed),
+                n(tally.details),
+                n(tally.warnings),
+                error
+            ],
+            "enter a run",
+        )?;
         self.conn.change(
             "DELETE FROM sync_runs WHERE id = ?1 AND kind = 'sync' AND \"trigger\" = 'schedule' AND outcome = 'done'
                  AND \"rows\" = 0 AND details = 0 AND warnings = 0",

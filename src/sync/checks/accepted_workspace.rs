@@ -46,8 +46,8 @@ impl RemovalGate<'_> {
     /// Ends the replacement once a sweep has read every record: what is left of the workspace before are records that this
     /// one does not have, on which is decided as on any. Edits that were made meanwhile are held.
     pub(in crate::sync) async fn end_replacement(&self, object: Object) -> Result<(), SyncError> {
-        let now = self.run.engine.clock.now();
-        let held = self.run.engine.store.write(move |tx| {
+        let now = self.run.now();
+        let held = self.run.store().write(move |tx| {
             if !tx.goals().is_set(Goal::FormerRows(object))? {
                 return Ok(0);
             }

@@ -54,7 +54,7 @@ impl Audits<'_> {
     /// Counts an object's records by the age of their last change, and follows differences.
     pub(in crate::sync) async fn audit(&self, audit: &mut Audit) -> Result<(), SyncError> {
         let object = audit.object;
-        let rows = self.run.engine.store.read(move |tx| tx.count_rows(object)).await?;
+        let rows = self.run.store().read(move |tx| tx.count_rows(object)).await?;
         let pages = rows.div_ceil(LEAF);
         let edges = (pages / 2).clamp(2, MAX_EDGES);
         if pages <= edges + BESIDE_EDGES {
@@ -63,7 +63,7 @@ impl Audits<'_> {
         }
         self.compare_newest(audit).await?;
         // The value does not matter, as long as the edge differs from that of the last audit.
-        let shift = (self.run.engine.clock.now().as_secs().rem_euclid(97)) as f64 / 97.0;
+        let shift = (self.run.now().as_secs().rem_euclid(97)) as f64 / 97.0;
         let mut by_creation = self.ranges(object, TimeField::CreatedAt, 2, shift).await?;
         let mut by_age = TimeRange::between(TimeField::UpdatedAt, &self.edges_by_age(object, edges, shift).await?);
         let total = self.total(audit).await?;
@@ -108,7 +108,7 @@ impl Audits<'_> {
     /// age, by their number. An age without records needs no range: what the service has of it, its neighbour shows.
     async fn edges_by_age(&self, object: Object, most: u64, shift: f64) -> Result<Vec<Instant>, SyncError> {
         let ages = ages(self.service_now());
-        let divided = self.run.engine.store.read(move |tx| {
+        let divided = self.run.store().read(move |tx| {
             let dated = |from, to| TimeRange::dated(TimeField::UpdatedAt, from, to);
             let mut rest = dated(None, None);
             let mut ranges: Vec<(TimeRange, u64)> = Vec::new();
@@ -142,7 +142,7 @@ impl Audits<'_> {
 
     /// The service's time now, at least; without any, our own.
     fn service_now(&self) -> Instant {
-        self.run.results().service_time.at_least().unwrap_or_else(|| self.run.engine.clock.now())
+        self.run.results().service_time.at_least().unwrap_or_else(|| self.run.now())
     }
 
     /// Compares the records that changed last row by row, for 1 RU: one that is missing beside one that lingers leaves the
@@ -156,14 +156,14 @@ impl Audits<'_> {
             Err(error) if error.is_unreadable() => return Ok(()),
             answer => answer?,
         };
-        let layout = self.run.engine.store.layout();
+        let layout = self.run.store().layout();
         let page = decode::page(resource, &answer.body, &layout).asking("audit", resource)?;
         let oldest = page.records.iter().filter_map(|record| instant(resource, record, "updatedAt")).min();
         // Older records are not all on the page.
         let from = oldest.map(|oldest| oldest.whole_second().plus(SECOND)).filter(|_| page.next.is_some());
         let shown = TimeRange::dated(TimeField::UpdatedAt, from, None);
         let mut unseen = match oldest {
-            Some(_) => self.run.engine.store.read(move |tx| tx.ids_of_range(object, shown)).await?,
+            Some(_) => self.run.store().read(move |tx| tx.ids_of_range(object, shown)).await?,
             None => HashSet::new(),
         };
         self.compare_page(audit, &answer, &mut unseen).await?;
@@ -174,11 +174,11 @@ impl Audits<'_> {
     /// Counts an object between its audits, for 1 RU: a removal is in no list of changes. A difference that is new starts an
     /// audit at once. What a count differed by the last time, that audit has looked for.
     pub(in crate::sync) async fn count_between_audits(&self, object: Object) -> Result<(), SyncError> {
-        let known = self.run.engine.store.read(move |tx| tx.last_total(object)).await?;
+        let known = self.run.store().read(move |tx| tx.last_total(object)).await?;
         let differs_by = |(here, there): (u64, u64)| there as i64 - here as i64;
         let mut audit = Audit::new(object, true, None);
         let total = self.total(&mut audit).await?;
-        let undecided = self.run.engine.store.read(move |tx| tx.count_nominated(object)).await? as i64;
+        let undecided = self.run.store().read(move |tx| tx.count_nominated(object)).await? as i64;
         let found = differs_by(total);
         if found == 0 || found == -undecided || known.map(differs_by) == Some(found) {
             return Ok(());
@@ -199,7 +199,7 @@ impl Audits<'_> {
         shift: f64,
     ) -> Result<Vec<TimeRange>, SyncError> {
         let all = TimeRange::dated(by, None, None);
-        let edges = self.run.engine.store.read(move |tx| tx.edges(object, all, parts, shift)).await?;
+        let edges = self.run.store().read(move |tx| tx.edges(object, all, parts, shift)).await?;
         Ok(TimeRange::between(by, &edges))
     }
 
@@ -241,10 +241,9 @@ impl Audits<'_> {
         before: &Findings,
     ) -> Result<(), SyncError> {
         audit.findings.ranges += 1;
-        let (object, now, found) = (audit.object, self.run.engine.clock.now(), audit.findings.since(before));
+        let (object, now, found) = (audit.object, self.run.now(), audit.findings.since(before));
         self.run
-            .engine
-            .store
+            .store()
             .write(move |tx| tx.knowledge().enter_audit(object, range, counts, found.as_deref(), now))
             .await?;
         Ok(())
@@ -300,7 +299,7 @@ impl Audits<'_> {
     }
 
     async fn count_here(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
-        let counted = self.run.engine.store.read(move |tx| {
+        let counted = self.run.store().read(move |tx| {
             // Records whose removal is refused are known to differ: a range is not followed again because of them.
             let refusal: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
             match refusal {
@@ -315,7 +314,7 @@ impl Audits<'_> {
         let resource = object.resource();
         let query = range.count(resource).asking("count", resource)?;
         let answer = self.ask(&query).await?;
-        let page = decode::page(resource, &answer.body, &self.run.engine.store.layout()).asking("count", resource)?;
+        let page = decode::page(resource, &answer.body, &self.run.store().layout()).asking("count", resource)?;
         page.total
             .ok_or_else(|| decode::NotUnderstood("the list has no `total`, though it was asked for".into()))
             .asking("count", resource)
@@ -341,8 +340,7 @@ impl Audits<'_> {
             }
             audit.ties.push(range);
             let key = StateKey::TiesListed(object);
-            let listed: Option<Vec<(TimeRange, Instant)>> =
-                self.run.engine.store.read(move |tx| tx.state(&key)).await?;
+            let listed: Option<Vec<(TimeRange, Instant)>> = self.run.store().read(move |tx| tx.state(&key)).await?;
             let mut listed = listed.unwrap_or_default();
             listed.retain(|(_, at)| *at <= steady && steady.since(*at) < DAY);
             if listed.iter().any(|(known, _)| *known == range) && !self.run.by_person {
@@ -352,7 +350,7 @@ impl Audits<'_> {
             listed.retain(|(known, _)| *known != range);
             listed.push((range, steady));
             let key = StateKey::TiesListed(object);
-            self.run.engine.store.write(move |tx| tx.set_state(&key, &listed)).await?;
+            self.run.store().write(move |tx| tx.set_state(&key, &listed)).await?;
         }
         self.list(audit, range).await?;
         Ok(())
@@ -386,7 +384,7 @@ impl Audits<'_> {
         range: TimeRange,
         here: u64,
     ) -> Result<Option<(TimeRange, TimeRange)>, SyncError> {
-        let middle = self.run.engine.store.read(move |tx| tx.nth_of_range(object, range, here / 2)).await?;
+        let middle = self.run.store().read(move |tx| tx.nth_of_range(object, range, here / 2)).await?;
         let Some(middle) = middle.map(Instant::whole_second) else {
             return Ok(None);
         };
@@ -415,7 +413,7 @@ impl Audits<'_> {
     async fn list_with(&self, audit: &mut Audit, range: TimeRange, query: ListQuery) -> Result<u64, SyncError> {
         let object = audit.object;
         let resource = object.resource();
-        let mut unseen = self.run.engine.store.read(move |tx| tx.ids_of_range(object, range)).await?;
+        let mut unseen = self.run.store().read(move |tx| tx.ids_of_range(object, range)).await?;
         let mut at = query.clone();
         let (mut there, mut progress) = (0, ListProgress::default());
         loop {
@@ -442,7 +440,7 @@ impl Audits<'_> {
     ) -> Result<ComparedPage, SyncError> {
         let object = audit.object;
         let resource = object.resource();
-        let layout = self.run.engine.store.layout();
+        let layout = self.run.store().layout();
         let page = decode::page(resource, &answer.body, &layout).asking("audit", resource)?;
         let compared = ComparedPage {
             rows: page.records.len() as u64,

@@ -19,13 +19,13 @@ impl Audits<'_> {
     pub(in crate::sync) async fn finish_sweep(&self, object: Object) -> Result<(), SyncError> {
         let is_settled = self.decide_nominations(object).await?;
         self.run.gate().end_replacement(object).await?;
-        let phase = self.run.engine.store.read(move |tx| tx.phase(object)).await?;
+        let phase = self.run.store().read(move |tx| tx.phase(object)).await?;
         if !is_settled && phase != Phase::FirstCopy {
             return Ok(());
         }
         let unread = self.run.back_fills().unread(object).await?;
-        let finished = self.run.engine.clock.now();
-        let ending = self.run.engine.store.write(move |tx| {
+        let finished = self.run.now();
+        let ending = self.run.store().write(move |tx| {
             let open = unread + tx.count_nominated(object)? + tx.count_older(object)?;
             end_sweep(tx, object, finished, open)
         });
@@ -84,10 +84,10 @@ impl Audits<'_> {
             results.counted.clone()
         };
         counted.retain(|(of, _), _| *of == object);
-        let owing =
-            self.run.engine.store.write(move |tx| {
-                counted.into_iter().try_for_each(|((object, by), owed)| owed.owe_again(tx, object, by))
-            });
+        let owing = self
+            .run
+            .store()
+            .write(move |tx| counted.into_iter().try_for_each(|((object, by), owed)| owed.owe_again(tx, object, by)));
         owing.await?;
         settled
     }
@@ -106,7 +106,7 @@ impl Audits<'_> {
     pub(in crate::sync) async fn carry_out_count(&self, object: Object, walk: TimeField) -> Result<(), SyncError> {
         let (entry, is_sweep) = (OwedCounts::entry(object, walk), walk == TimeField::CreatedAt);
         let name = entry.clone();
-        let known = self.run.engine.store.read(move |tx| {
+        let known = self.run.store().read(move |tx| {
             let waits = is_sweep && tx.count_nominated(object)? > 0;
             Ok(tx.state::<OwedCounts>(&name)?.filter(|_| !waits))
         });
@@ -126,7 +126,7 @@ impl Audits<'_> {
             self.compare_or_list(&mut audit, counted.clone(), owed.page_rows).await?;
             if audit.unlisted > 0 {
                 let waiting = OwedCounts { waits_until: Some(steady.plus(DAY)), ..owed };
-                return Ok(self.run.engine.store.write(move |tx| tx.set_state(&entry, &waiting)).await?);
+                return Ok(self.run.store().write(move |tx| tx.set_state(&entry, &waiting)).await?);
             }
             let differs = audit.findings.count() > 0 || !audit.unseen.is_empty();
             found += audit.findings.count();
@@ -135,7 +135,7 @@ impl Audits<'_> {
             }
             let (name, known, unseen) = (entry.clone(), owed.clone(), Vec::from_iter(audit.unseen));
             // Together: a removal that is decided before the rest is counted must not be forgotten.
-            let noting = self.run.engine.store.write(move |tx| {
+            let noting = self.run.store().write(move |tx| {
                 tx.knowledge().nominate(object, &unseen)?;
                 tx.set_state(&name, &known)
             });
@@ -148,7 +148,7 @@ impl Audits<'_> {
         self.run.back_fills().read_omitted(object).await?;
         self.run.results().counted.insert((object, walk), begun);
         owed.is_second = true;
-        let noting = self.run.engine.store.write(move |tx| match owed.ranges.is_empty() {
+        let noting = self.run.store().write(move |tx| match owed.ranges.is_empty() {
             true => owed.made(tx, object, &entry),
             false => tx.set_state(&entry, &owed),
         });

@@ -49,7 +49,7 @@ impl RemovalGate<'_> {
             base_url: self.run.engine.client.base_url().as_str().to_string(),
             key: self.run.engine.client.key_fingerprint().to_string(),
         };
-        let known: Option<Identity> = self.run.engine.store.read(|tx| tx.state(&Identity::ENTRY)).await?;
+        let known: Option<Identity> = self.run.store().read(|tx| tx.state(&Identity::ENTRY)).await?;
         if known.as_ref() == Some(&now) {
             return Ok(());
         }
@@ -71,8 +71,8 @@ impl RemovalGate<'_> {
                 recognised => recognised?,
             }
         }
-        let (accepted, at) = (self.run.job.accept().workspace, self.run.engine.clock.now());
-        let stored = self.run.engine.store.write_durably(move |tx| {
+        let (accepted, at) = (self.run.job.accept().workspace, self.run.now());
+        let stored = self.run.store().write_durably(move |tx| {
             tx.knowledge().recognised()?;
             tx.set_state(&Identity::ENTRY, &now)?;
             if accepted { accepted_workspace::accept(tx, at) } else { Ok(0) }
@@ -96,7 +96,7 @@ impl RemovalGate<'_> {
         let first_moment = SyncError::NotRecognised { asked, met, unread: Vec::new() };
         let steady = self.steady_time();
         let seen_by = format!("{} {}", identity.key, identity.base_url);
-        let first = self.run.engine.store.write(move |tx| tx.knowledge().not_recognised(&seen_by, steady)).await?;
+        let first = self.run.store().write(move |tx| tx.knowledge().not_recognised(&seen_by, steady)).await?;
         Ok(match steady.since(first) >= MOMENTS_APART {
             true => SyncError::OtherWorkspace { asked, met },
             false => first_moment,

@@ -65,8 +65,7 @@ impl RemovalGate<'_> {
         let (at_once, by_person) = (self.retries_refusals(), self.run.by_person);
         let (nominated, mut due, share, refusal) = self
             .run
-            .engine
-            .store
+            .store()
             .read(move |tx| {
                 let nominated = tx.nominated(object)?;
                 let share = tx.removal_share(object, nominated.len() as u64, steady)?;
@@ -77,7 +76,7 @@ impl RemovalGate<'_> {
         let mut settlement = Settlement::default();
         match refusal {
             Some(_) if nominated.is_empty() => {
-                self.run.engine.store.write(move |tx| tx.clear_state(&RefusedRemovals::entry(object))).await?;
+                self.run.store().write(move |tx| tx.clear_state(&RefusedRemovals::entry(object))).await?;
             }
             Some(refusal) if !at_once => {
                 settlement = self.sample_refused(audit, refusal, &nominated).await?;
@@ -117,7 +116,7 @@ impl RemovalGate<'_> {
         }
         let concluded = self.conclude(audit, confirmation, guard).await?;
         let refused = concluded.refused || settlement.refused;
-        let left = self.run.engine.store.read(move |tx| tx.count_nominated(object)).await?;
+        let left = self.run.store().read(move |tx| tx.count_nominated(object)).await?;
         ended.map(|()| Settlement { gone: concluded.gone, refused, unproven: if refused { 0 } else { left } })
     }
 
@@ -134,7 +133,7 @@ impl RemovalGate<'_> {
             let missed = gone.clone();
             // First: what the answers refute keeps its delay, and those that are not there any more are decided about as any
             // that were missed.
-            let noted = self.run.engine.store.write(move |tx| {
+            let noted = self.run.store().write(move |tx| {
                 tx.knowledge().were_looked_up(object, &looked_up, steady)?;
                 tx.knowledge().forget_versions(object, &gone)
             });
@@ -147,7 +146,7 @@ impl RemovalGate<'_> {
             (rest, ended) = (others, confirmation.ended);
         }
         let rest = rest.to_vec();
-        let waiting = self.run.engine.store.write(move |tx| tx.knowledge().were_looked_up(object, &rest, steady));
+        let waiting = self.run.store().write(move |tx| tx.knowledge().were_looked_up(object, &rest, steady));
         waiting.await?;
         ended
     }
@@ -162,7 +161,7 @@ impl RemovalGate<'_> {
             unproven.len()
         ));
         let steady = self.steady_time();
-        Ok(self.run.engine.store.write(move |tx| tx.knowledge().were_looked_up(object, &unproven, steady)).await?)
+        Ok(self.run.store().write(move |tx| tx.knowledge().were_looked_up(object, &unproven, steady)).await?)
     }
 
     /// Applies the result of the lookups.
@@ -172,14 +171,14 @@ impl RemovalGate<'_> {
         confirmation: Confirmation,
         guard: RemovalGuard,
     ) -> Result<Settlement, SyncError> {
-        let (object, steady, now) = (audit.object, self.steady_time(), self.run.engine.clock.now());
+        let (object, steady, now) = (audit.object, self.steady_time(), self.run.now());
         let Confirmation { mut gone, found, unproven, .. } = confirmation;
         self.keep_found(audit, found).await?;
         if !guard.accepted {
             self.check_details(object, &mut gone).await?;
         }
         let ids = gone.ids().to_vec();
-        let decided = self.run.engine.store.write(move |tx| {
+        let decided = self.run.store().write(move |tx| {
             let decision = tx.records().remove_confirmed(&gone, &guard, steady, now)?;
             let mut edits = Vec::new();
             if let RemovalDecision::Removed(_) = decision {
@@ -215,9 +214,8 @@ impl RemovalGate<'_> {
     /// Stores that removals are refused.
     async fn refuse(&self, object: Object, share: RemovalShare) -> Result<Settlement, SyncError> {
         let RemovalShare { going, of } = share;
-        let outage =
-            RefusedRemovals { going, of, seen_at: self.run.engine.clock.now(), sampled_at: Some(self.steady_time()) };
-        self.run.engine.store.write(move |tx| tx.set_state(&RefusedRemovals::entry(object), &outage)).await?;
+        let outage = RefusedRemovals { going, of, seen_at: self.run.now(), sampled_at: Some(self.steady_time()) };
+        self.run.store().write(move |tx| tx.set_state(&RefusedRemovals::entry(object), &outage)).await?;
         self.report_outage(object.resource(), outage);
         Ok(Settlement { refused: true, ..Settlement::default() })
     }
@@ -249,10 +247,10 @@ impl RemovalGate<'_> {
         if !confirmation.has_found(few) {
             confirmation.ended?;
             let sampled = RefusedRemovals { sampled_at: Some(steady), ..refusal };
-            self.run.engine.store.write(move |tx| tx.set_state(&RefusedRemovals::entry(object), &sampled)).await?;
+            self.run.store().write(move |tx| tx.set_state(&RefusedRemovals::entry(object), &sampled)).await?;
             return Ok(still);
         }
-        let withdrawn = self.run.engine.store.write(move |tx| tx.clear_state(&RefusedRemovals::entry(object)));
+        let withdrawn = self.run.store().write(move |tx| tx.clear_state(&RefusedRemovals::entry(object)));
         withdrawn.await?;
         tracing::info!(%object, "Records of {object} whose removal was refused are back");
         for found in confirmation.found {

@@ -36,7 +36,7 @@ impl RemovalGate<'_> {
         gone: &mut ConfirmedRemovals,
     ) -> Result<(), SyncError> {
         let (steady, ids) = (self.steady_time(), gone.ids().to_vec());
-        let since = self.run.engine.store.read(move |tx| tx.nothing_listed_since(object, &ids)).await?;
+        let since = self.run.store().read(move |tx| tx.nothing_listed_since(object, &ids)).await?;
         let Some(since) = since.filter(|since| gone.is_long_enough(*since, steady)) else {
             return Ok(());
         };
@@ -50,11 +50,8 @@ impl RemovalGate<'_> {
                 // The record exists, or it is unknown: the lists cannot be trusted, and the day begins again.
                 _ => {
                     let ids = gone.ids().to_vec();
-                    let begun = self
-                        .run
-                        .engine
-                        .store
-                        .write(move |tx| tx.knowledge().begin_not_found_again(object, &ids, steady));
+                    let begun =
+                        self.run.store().write(move |tx| tx.knowledge().begin_not_found_again(object, &ids, steady));
                     return Ok(begun.await?);
                 }
             };

@@ -24,15 +24,15 @@ impl Audits<'_> {
 
     /// Compares an object with the service, by counts or record by record.
     pub(super) async fn compare_object(&self, object: Object, full: bool, repair: bool) -> Result<(), SyncError> {
-        if self.run.engine.store.read(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
+        if self.run.store().read(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
             self.run.warn(format!("{} have not been copied yet: run `crm-mirror sync`", object.resource()));
             return Ok(());
         }
-        let as_of = self.run.engine.clock.now();
-        let since = self.run.engine.store.read(move |tx| Changes::load(tx, object)).await?.served_at;
+        let as_of = self.run.now();
+        let since = self.run.store().read(move |tx| Changes::load(tx, object)).await?.served_at;
         let mut audit = Audit::new(object, repair, since);
         if full {
-            let rows = self.run.engine.store.read(move |tx| tx.count_rows(object)).await?;
+            let rows = self.run.store().read(move |tx| tx.count_rows(object)).await?;
             let parts = rows / STRIDE;
             let ranges = if parts < 2 {
                 vec![TimeRange::WHOLE]
@@ -52,8 +52,7 @@ impl Audits<'_> {
         let by_record = audit.findings.compared >= audit.findings.ranges && full;
         let open = audit.findings.open;
         self.run
-            .engine
-            .store
+            .store()
             .write(move |tx| {
                 // The mirror may have been edited, which a verification should detect.
                 tx.records().recount(object)?;
@@ -100,7 +99,7 @@ impl Audits<'_> {
     /// The number of refused removals of an object.
     async fn refused_removals(&self, object: Object) -> Result<u64, SyncError> {
         let outage: Option<RefusedRemovals> =
-            self.run.engine.store.read(move |tx| tx.state(&RefusedRemovals::entry(object))).await?;
+            self.run.store().read(move |tx| tx.state(&RefusedRemovals::entry(object))).await?;
         Ok(outage.map_or(0, |outage| outage.going))
     }
 }

@@ -42,11 +42,10 @@ impl BackFills<'_> {
     /// Fills the columns of an object that are not complete, as far as filters can tell who has a value: from `extra`
     /// first, then by a back-fill of each, or by one sweep where that costs less.
     pub(in crate::sync) async fn fill_columns(&self, object: Object) -> Result<(), SyncError> {
-        let layout = self.run.engine.store.layout();
+        let layout = self.run.store().layout();
         let (missing, waiting, rows, definitions) = self
             .run
-            .engine
-            .store
+            .store()
             .read(move |tx| {
                 let missing = tx.goals().unfilled(&layout, object)?;
                 if missing.is_empty() {
@@ -94,7 +93,7 @@ impl BackFills<'_> {
             listed -= u64::from(of_lists);
         }
         if sweeps {
-            self.run.engine.store.write(move |tx| tx.claims().set(Goal::WantedSweep(object))).await?;
+            self.run.store().write(move |tx| tx.claims().set(Goal::WantedSweep(object))).await?;
         }
         Ok(())
     }
@@ -108,7 +107,7 @@ impl BackFills<'_> {
         definition: &Definition,
     ) -> Result<bool, SyncError> {
         let id = field.definition.clone();
-        let was_made = self.run.engine.store.read(move |tx| tx.goals().was_made(object, &id)).await?;
+        let was_made = self.run.store().read(move |tx| tx.goals().was_made(object, &id)).await?;
         let query = ListQuery::new(object.resource()).custom_is_null(definition, false);
         let (true, Ok(query)) = (was_made, query) else { return Ok(false) };
         let doing = "count the values of a new field of";
@@ -118,7 +117,7 @@ impl BackFills<'_> {
             arrived => arrived?.page,
         };
         let counted = field.clone();
-        let here = self.run.engine.store.read(move |tx| tx.count_values(object, &counted)).await?;
+        let here = self.run.store().read(move |tx| tx.count_values(object, &counted)).await?;
         Ok(page.total == Some(here))
     }
 
@@ -149,7 +148,7 @@ impl BackFills<'_> {
 
     async fn mark_filled(&self, object: Object, definition: &Definition) -> Result<(), SyncError> {
         let id = definition.id.clone();
-        let noted = self.run.engine.store.write(move |tx| {
+        let noted = self.run.store().write(move |tx| {
             tx.clear_state(&StateKey::FillWalk(object))?;
             tx.custom().clear_filled(object)?;
             tx.claims().mark_column_filled(object, &id)
@@ -164,8 +163,7 @@ impl BackFills<'_> {
         let name = key.clone();
         let passed_over = self
             .run
-            .engine
-            .store
+            .store()
             .write(move |tx| {
                 let layout = tx.layout().clone();
                 let Some((_, field)) = layout.of(object).by_key(name.as_str()) else { return Ok(Vec::new()) };
@@ -197,7 +195,7 @@ impl BackFills<'_> {
     /// that omits nulls does not show that, and a detail does.
     async fn mark_passed_over(&self, object: Object, key: FieldKey, ids: Vec<RecordId>) -> Result<(), SyncError> {
         let details = self.run.engine.reads_details(object);
-        let noted = self.run.engine.store.write(move |tx| {
+        let noted = self.run.store().write(move |tx| {
             let layout = tx.layout().clone();
             if let Some((_, field)) = layout.of(object).by_key(key.as_str()) {
                 omitted_values::mark_unshown(tx, object, &tx.with_value(object, field, &ids)?, details)?;
@@ -209,7 +207,7 @@ impl BackFills<'_> {
 
     async fn without_filter(&self, object: Object, long: bool) -> Result<bool, SyncError> {
         if long {
-            self.run.engine.store.write(move |tx| tx.knowledge().make_details_due(object, None)).await?;
+            self.run.store().write(move |tx| tx.knowledge().make_details_due(object, None)).await?;
         }
         Ok(!long)
     }
@@ -218,7 +216,7 @@ impl BackFills<'_> {
     async fn fill_from(&self, target: BackFillColumn) -> Result<(), SyncError> {
         let (object, field) = (target.object, target.definition.key.clone());
         let reader = self.run.reader.clone();
-        let walk = self.run.engine.store.write(move |tx| {
+        let walk = self.run.store().write(move |tx| {
             let entry = StateKey::FillWalk(object);
             let known: Option<BackFillRead> = tx.state(&entry)?;
             if let Some(known) = known.filter(|known| known.key == field) {

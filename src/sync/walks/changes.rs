@@ -43,8 +43,8 @@ pub fn lower_bound(known: &Changes, now: Option<Instant>, overlap: Duration) -> 
 impl Walks<'_> {
     /// Updates an object's rows with the changes since the last walk.
     pub(in crate::sync) async fn walk_changes(&self, object: Object) -> Result<(), SyncError> {
-        let began = self.run.engine.clock.now();
-        let known = self.run.engine.store.read(move |tx| Changes::load(tx, object)).await?;
+        let began = self.run.now();
+        let known = self.run.store().read(move |tx| Changes::load(tx, object)).await?;
         let walk = match known.walk.clone() {
             Some(walk) => walk.resumed(&self.run.reader),
             None => self.new_changes_walk(object, &known).await?,
@@ -55,8 +55,8 @@ impl Walks<'_> {
         let end = self.walk(WalkPurpose::Changes(object), walk).await?;
         self.run.ends(object.resource());
         if let (WalkEnd::Finished, Some(began)) = (end, as_of) {
-            let fresh = LastRead::between(began, self.run.engine.clock.now());
-            self.run.engine.store.write(move |tx| OwedCounts::claim_changes(tx, object, fresh)).await?;
+            let fresh = LastRead::between(began, self.run.now());
+            self.run.store().write(move |tx| OwedCounts::claim_changes(tx, object, fresh)).await?;
         }
         Ok(())
     }
@@ -84,7 +84,7 @@ impl Walks<'_> {
         if low >= high {
             return Ok(after);
         }
-        let left_out = self.run.engine.store.write(move |tx| {
+        let left_out = self.run.store().write(move |tx| {
             let left_out = tx.count_updated(object, low, high)? > u64::from(PageSize::MAX.get());
             if left_out {
                 OwedCounts::of_changes(tx, object, Some(low), Some(high), 1)?;

@@ -42,8 +42,8 @@ impl WholeList {
 impl WholeLists<'_> {
     /// The lists of a resource, as far as an earlier run has read them.
     async fn lists_under_way(&self, resource: Resource) -> Result<ListsUnderWay, SyncError> {
-        let before = self.run.engine.store.read(|tx| tx.state(&StateKey::ListsUnderWay)).await?;
-        let (key, now) = (self.run.engine.client.key_fingerprint().to_string(), self.run.engine.clock.now());
+        let before = self.run.store().read(|tx| tx.state(&StateKey::ListsUnderWay)).await?;
+        let (key, now) = (self.run.engine.client.key_fingerprint().to_string(), self.run.now());
         Ok(ListsUnderWay::new(resource, &key, now, self.run.gate().steady_time()).or_resumed(before))
     }
 
@@ -52,7 +52,7 @@ impl WholeLists<'_> {
     async fn keep_lists<T>(&self, lists: ListsUnderWay, read: Result<T, SyncError>) -> Result<T, SyncError> {
         if let Err(error) = &read {
             let kept = if error.class() == Some(ErrorClass::Pause) { lists.kept_for_next_run() } else { None };
-            let stored = self.run.engine.store.write(move |tx| match kept {
+            let stored = self.run.store().write(move |tx| match kept {
                 Some(lists) => tx.set_state(&StateKey::ListsUnderWay, &lists),
                 None => tx.clear_state(&StateKey::ListsUnderWay),
             });
@@ -72,7 +72,7 @@ impl WholeLists<'_> {
         let mut query = self.run.with_fitting_pages(query.sort(SortBy::CreatedAsc).asking("list", resource)?);
         loop {
             if lists.len() <= nth {
-                lists.push(ListUnderWay::new(self.run.engine.clock.now()));
+                lists.push(ListUnderWay::new(self.run.now()));
             }
             let Some(list) = lists.get_mut(nth) else { continue };
             let resumes = list.next.is_some();
@@ -93,7 +93,7 @@ impl WholeLists<'_> {
 
     async fn pages_of_list(&self, list: &mut ListUnderWay, query: &ListQuery) -> Result<WholeList, SyncError> {
         let (resource, doing) = (query.resource(), "list");
-        let layout = self.run.engine.store.layout();
+        let layout = self.run.store().layout();
         let (pages, mut progress) = list.decoded(resource, &layout).asking(doing, resource)?;
         let mut whole = WholeList { records: Vec::new(), asked_at: list.asked_at, complete: true };
         pages.into_iter().for_each(|page| whole.add(page.records, page.unusable == 0));
@@ -146,8 +146,8 @@ impl WholeLists<'_> {
         resource: Resource,
         what: &'static str,
     ) -> Result<(), SyncError> {
-        let now = self.run.engine.clock.now();
-        self.run.engine.store.write(move |tx| tx.record_anomaly(kind, resource, what, now)).await?;
+        let now = self.run.now();
+        self.run.store().write(move |tx| tx.record_anomaly(kind, resource, what, now)).await?;
         self.run.count(&Tally { warnings: 1, ..Tally::default() });
         Ok(())
     }
@@ -166,10 +166,9 @@ impl WholeLists<'_> {
             }
             lists.were_applied(object);
         }
-        let fresh = lists.fresh(self.run.engine.clock.now());
+        let fresh = lists.fresh(self.run.now());
         self.run
-            .engine
-            .store
+            .store()
             .write(move |tx| {
                 tx.knowledge().definitions_were_read()?;
                 tx.clear_state(&StateKey::ListsUnderWay)?;
@@ -185,7 +184,7 @@ impl WholeLists<'_> {
         // counts.
         let archived = self.whole_list(lists, 1, ListQuery::definitions_of(object, false)).await?;
         list.add(archived.records, archived.complete);
-        let known = self.run.engine.store.read(move |tx| tx.definitions(object)).await?;
+        let known = self.run.store().read(move |tx| tx.definitions(object)).await?;
         if known.iter().any(|known| !list.records.iter().any(|record| record.id == known.id)) {
             // A definition that moved the other way is on neither: the first list is read once more.
             let active = self.whole_list(lists, 2, ListQuery::definitions_of(object, true)).await?;
@@ -206,8 +205,7 @@ impl WholeLists<'_> {
             (list.records.len() as u64, self.run.gate().removal_guard(), self.run.gate().steady_time());
         let (redefined, refused): (Redefined, _) = self
             .run
-            .engine
-            .store
+            .store()
             .write(move |tx| {
                 let kind = WholeListKind::Definitions(object);
                 let (gone, refused) =
@@ -273,10 +271,9 @@ impl WholeLists<'_> {
     /// Reports items of a list that would be removed at once, which looks like an outage.
     fn refused_items(&self, resource: Resource, refused: Option<RemovalShare>) {
         if let Some(RemovalShare { going, of }) = refused {
-            self.run.gate().report_outage(
-                resource,
-                RefusedRemovals { going, of, seen_at: self.run.engine.clock.now(), sampled_at: None },
-            );
+            self.run
+                .gate()
+                .report_outage(resource, RefusedRemovals { going, of, seen_at: self.run.now(), sampled_at: None });
         }
     }
 
@@ -284,13 +281,12 @@ impl WholeLists<'_> {
     pub(in crate::sync) async fn refresh_team(&self) -> Result<(), SyncError> {
         let mut lists = self.lists_under_way(Resource::TeamMembers).await?;
         let read = self.whole_list(&mut lists.lists, 0, ListQuery::new(Resource::TeamMembers)).await;
-        let fresh = lists.fresh(self.run.engine.clock.now());
+        let fresh = lists.fresh(self.run.now());
         let list = self.keep_lists(lists, read).await?;
         let (guard, steady) = (self.run.gate().removal_guard(), self.run.gate().steady_time());
         let (tally, refused) = self
             .run
-            .engine
-            .store
+            .store()
             .write(move |tx| {
                 let known = tx.team_ids()?;
                 let decided =

@@ -109,13 +109,13 @@ impl DetailQueue {
 impl Details<'_> {
     /// Reads the due details, as far as the budget allows.
     pub(in crate::sync) async fn read_details(&self, object: Object) -> Result<(), SyncError> {
-        let total = self.run.engine.store.write(move |tx| tx.knowledge().count_due_details(object)).await?;
+        let total = self.run.store().write(move |tx| tx.knowledge().count_due_details(object)).await?;
         if total == 0 {
             return Ok(());
         }
         let waiting = self.waiting(object).await?;
         let others = waiting.clone();
-        let waiting_due = self.run.engine.store.read(move |tx| tx.count_due_among(object, &others)).await?;
+        let waiting_due = self.run.store().read(move |tx| tx.count_due_among(object, &others)).await?;
         self.run.begins(object.resource(), "details", Some(total));
         self.run.store_detail_progress(object, total).await?;
         let (mut read, mut skipped, mut not_found) = (0, waiting.clone(), HashSet::new());
@@ -124,11 +124,10 @@ impl Details<'_> {
         let (mut behind, mut wanted) = (total, total.saturating_sub(waiting_due));
         while wanted > 0 {
             let (from, most) = (last.clone(), behind.min(BATCH));
-            let due =
-                self.run.engine.store.read(move |tx| tx.due_details(object, from.as_ref(), most as usize)).await?;
+            let due = self.run.store().read(move |tx| tx.due_details(object, from.as_ref(), most as usize)).await?;
             if (due.len() as u64) < most {
                 // Another process changed the tables: there are fewer than were counted.
-                self.run.engine.store.write(move |tx| tx.records().recount(object)).await?;
+                self.run.store().write(move |tx| tx.records().recount(object)).await?;
                 (behind, wanted) = (due.len() as u64, due.len() as u64);
             }
             last = due.last().cloned();
@@ -158,7 +157,7 @@ impl Details<'_> {
     /// The records whose detail could not be read, and that wait because of that.
     pub(super) async fn waiting(&self, object: Object) -> Result<HashSet<RecordId>, SyncError> {
         let steady = self.run.gate().steady_time();
-        Ok(self.run.engine.store.read(move |tx| unread::waiting_details(tx, object, steady)).await?)
+        Ok(self.run.store().read(move |tx| unread::waiting_details(tx, object, steady)).await?)
     }
 
     /// Reads old details again, a few per run, if RU are left over: the reference does not say whether a change of a
@@ -168,8 +167,8 @@ impl Details<'_> {
             return Ok(());
         };
         let waiting = self.waiting(object).await?;
-        let (before, most) = (self.run.engine.clock.now().minus(age), REFRESHED_AT_ONCE + waiting.len());
-        let aged = self.run.engine.store.write(move |tx| tx.knowledge().aged_details(object, before, most)).await?;
+        let (before, most) = (self.run.now().minus(age), REFRESHED_AT_ONCE + waiting.len());
+        let aged = self.run.store().write(move |tx| tx.knowledge().aged_details(object, before, most)).await?;
         let aged: VecDeque<RecordId> =
             aged.into_iter().filter(|id| !waiting.contains(id)).take(REFRESHED_AT_ONCE).collect();
         if aged.is_empty() {
@@ -192,7 +191,7 @@ impl Details<'_> {
     ) -> Result<BatchResult, SyncError> {
         let workers = self.run.engine.workers().min(ids.len());
         let steady = self.run.gate().steady_time();
-        let paid_at = self.run.engine.store.read(move |tx| unread::failed_paid_at(tx, object)).await?;
+        let paid_at = self.run.store().read(move |tx| unread::failed_paid_at(tx, object)).await?;
         let queue = DetailQueue {
             purpose,
             part,
@@ -322,7 +321,7 @@ impl Details<'_> {
             failures.paid_at
         };
         let noted = move |tx: &MirrorTx<'_>| tx.knowledge().detail_failed(object, &id, requests, (steady, paid_at));
-        Ok(self.run.engine.store.write(noted).await?)
+        Ok(self.run.store().write(noted).await?)
     }
 
     async fn store_detail(
@@ -332,11 +331,11 @@ impl Details<'_> {
         answer: &DetailAnswer,
         queue: &DetailQueue,
     ) -> Result<(), SyncError> {
-        let layout = self.run.engine.store.layout();
+        let layout = self.run.store().layout();
         let record = decoded(object, id, answer, &layout).asking("understand a detail of", object.resource())?;
         let (its_id, answer, version) = (id.clone(), answer.clone(), layout.version);
         let (meter, part) = (self.run.engine.meter.clone(), queue.part);
-        let stored = self.run.engine.store.write(move |tx| {
+        let stored = self.run.store().write(move |tx| {
             let decode = |layout: &Layout| decoded(object, &its_id, &answer, layout).ok();
             let record = tx.with_current_layout(record, version, decode)?;
             let phase = tx.phase(object)?;

@@ -35,8 +35,7 @@ impl BackFills<'_> {
                 let from = after.clone();
                 let rows = self
                     .run
-                    .engine
-                    .store
+                    .store()
                     .read(move |tx| tx.rows_with_custom_extra(object, of_details, from.as_ref(), BATCH))
                     .await?;
                 let Some((last, _)) = rows.last() else { break };
@@ -74,10 +73,10 @@ impl BackFills<'_> {
         }
         let (resource, doing) = (object.resource(), "fill the new fields of");
         let body = format!("{{\"data\":[{}],\"nextCursor\":null}}", items.join(","));
-        let layout = self.run.engine.store.layout();
+        let layout = self.run.store().layout();
         let page = decode::page(resource, body.as_bytes(), &layout).asking(doing, resource)?;
-        let asked = RequestStamp::new(self.run.engine.clock.reading(), self.run.engine.store.requests().begin());
-        let taken = self.run.engine.store.write(move |tx| {
+        let asked = RequestStamp::new(self.run.engine.clock.reading(), self.run.store().requests().begin());
+        let taken = self.run.store().write(move |tx| {
             tx.expect_layout(layout.version)?;
             let phase = tx.phase(object)?;
             for record in &page.records {

@@ -128,7 +128,7 @@ impl Walks<'_> {
 
     /// The only walk of a first copy that was not cut; `None` where there are several or another.
     async fn whole_walk(&self, object: Object) -> Result<Option<(StateKey, Walk)>, SyncError> {
-        let slices: Option<Vec<(StateKey, Walk)>> = self.run.engine.store.read(move |tx| tx.slices(object)).await?;
+        let slices: Option<Vec<(StateKey, Walk)>> = self.run.store().read(move |tx| tx.slices(object)).await?;
         let mut slices = slices.unwrap_or_default();
         let only = if slices.len() == 1 { slices.pop() } else { None };
         let is_counted = |walk: &Walk| walk.size.counted || walk.size.total.is_some();
@@ -146,8 +146,8 @@ impl Walks<'_> {
         let (rows, high) =
             newest.map_or((0, None), |newest| (newest.whole_from.map_or(0, |(_, rows)| rows), newest.high));
         let newest = newest.map(|newest| newest.page.clone());
-        let (resource, meter, now) = (object.resource(), self.run.engine.meter.clone(), self.run.engine.clock.now());
-        let stored = self.run.engine.store.write(move |tx| {
+        let (resource, meter, now) = (object.resource(), self.run.engine.meter.clone(), self.run.now());
+        let stored = self.run.store().write(move |tx| {
             slices.iter().try_for_each(|(entry, walk)| tx.set_state(entry, walk))?;
             if let Some(mut sweep) = Sweep::load(tx, object)? {
                 // The first one goes on.
@@ -181,7 +181,7 @@ impl Walks<'_> {
             .iter()
             .map(|(entry, walk)| self.walk(WalkPurpose::Slice(object, entry.clone()), walk.clone().pausing()));
         join_all(reading).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let left: Option<Vec<(StateKey, Walk)>> = self.run.engine.store.read(move |tx| tx.slices(object)).await?;
+        let left: Option<Vec<(StateKey, Walk)>> = self.run.store().read(move |tx| tx.slices(object)).await?;
         let mut slices = Vec::new();
         for (entry, walk) in left.unwrap_or_default() {
             if !parts.iter().any(|(part, _)| *part == entry) {

@@ -188,7 +188,7 @@ impl Lookups<'_> {
         into: &mut Confirmation,
     ) -> Result<(), SyncError> {
         let (ids, answer) = (missing.clone(), found.answer);
-        let times = self.run.engine.store.read(move |tx| tx.times_of(object, &ids)).await?;
+        let times = self.run.store().read(move |tx| tx.times_of(object, &ids)).await?;
         // A person who accepts removals says that the service is right.
         let accepted = self.run.job.accept().removals;
         let is_as_new = |id: &RecordId| accepted || answer.is_as_new_as(times.get(id).copied().flatten());
@@ -215,7 +215,7 @@ impl Lookups<'_> {
             return Ok(Vec::new());
         }
         let noted =
-            self.run.engine.store.write(move |tx| tx.knowledge().doubt_not_found(object, &ids, lists_others, answer));
+            self.run.store().write(move |tx| tx.knowledge().doubt_not_found(object, &ids, lists_others, answer));
         Ok(noted.await?)
     }
 
@@ -248,7 +248,7 @@ impl Lookups<'_> {
     /// them.
     pub(in crate::sync) async fn apply_found(&self, object: Object, found: FoundRecords) -> Result<(), SyncError> {
         let (details, overlap) = (self.run.engine.reads_details(object), self.run.engine.settings.overlap);
-        let applied = self.run.engine.store.write(move |tx| {
+        let applied = self.run.store().write(move |tx| {
             let mut noted = ApplyReport::default();
             tx.knowledge().answered(found.answer);
             if tx.expect_layout(found.layout).is_ok() {
@@ -269,7 +269,7 @@ impl Lookups<'_> {
     pub(in crate::sync) async fn nominate(&self, object: Object, ids: Vec<RecordId>) -> Result<(), SyncError> {
         if !ids.is_empty() {
             let answer = AnswerTime { shows: None, steady: self.run.gate().steady_time() };
-            let nominated = self.run.engine.store.write(move |tx| {
+            let nominated = self.run.store().write(move |tx| {
                 tx.knowledge().answered(answer);
                 tx.knowledge().nominate(object, &ids)
             });
@@ -335,10 +335,10 @@ impl Lookups<'_> {
         witness: Option<&RecordId>,
     ) -> Result<FoundRecords, SyncError> {
         let (resource, doing) = (object.resource(), "confirm removals of");
-        let layout = self.run.engine.store.layout();
+        let layout = self.run.store().layout();
         let mut found = FoundRecords {
             records: Vec::new(),
-            asked: RequestStamp::new(self.run.engine.clock.reading(), self.run.engine.store.requests().begin()),
+            asked: RequestStamp::new(self.run.engine.clock.reading(), self.run.store().requests().begin()),
             layout: layout.version,
             has_unusable: false,
             has_pages: false,
@@ -378,7 +378,7 @@ impl Lookups<'_> {
             return Ok(witness);
         }
         let latest = self.run.results().service_time.latest();
-        let witness = match self.run.engine.store.read(move |tx| tx.witness(object, latest)).await? {
+        let witness = match self.run.store().read(move |tx| tx.witness(object, latest)).await? {
             Some(witness) => Some(witness),
             None => self.listed_record(object).await?,
         };
@@ -391,7 +391,7 @@ impl Lookups<'_> {
         let resource = object.resource();
         let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc).asking("list", resource)?;
         let answer = self.run.engine.client.list(&query, Purpose::Audit).await.asking("list", resource)?;
-        let layout = self.run.engine.store.layout();
+        let layout = self.run.store().layout();
         let mut page = decode::page(resource, &answer.body, &layout).asking("list", resource)?;
         // Those that are dated in the future come first, and say nothing about how new an answer is.
         let is_newest = |record: &Record| {

@@ -75,7 +75,7 @@ pub(super) fn mark_unshown(
 impl BackFills<'_> {
     /// How many records are to be read for which a list omitted a value.
     pub(in crate::sync) async fn unread(&self, object: Object) -> Result<u64, SyncError> {
-        Ok(self.run.engine.store.read(move |tx| unread::count_omitted(tx, object)).await?)
+        Ok(self.run.store().read(move |tx| unread::count_omitted(tx, object)).await?)
     }
 
     /// Reads the records for which a list omitted a value.
@@ -83,7 +83,7 @@ impl BackFills<'_> {
         if self.unread(object).await? == 0 {
             return Ok(());
         }
-        let noted = self.run.engine.store.write(move |tx| {
+        let noted = self.run.store().write(move |tx| {
             tx.knowledge().forget_removed_unread(object)?;
             unread::omitted(tx, object)
         });

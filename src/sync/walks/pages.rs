@@ -229,7 +229,7 @@ impl Walks<'_> {
         let walked = self.walk_pages(&job, &mut walk, &mut unsaved).await;
         if let (Err(_), Some(stored)) = (&walked, unsaved.walk) {
             // A walk that is stopped regularly continues exactly where it stopped.
-            self.run.engine.store.write(move |tx| job.checkpoint(tx, &stored)).await?;
+            self.run.store().write(move |tx| job.checkpoint(tx, &stored)).await?;
         }
         walked
     }
@@ -357,11 +357,10 @@ impl Walks<'_> {
 
     /// Stores the walk that follows instead of another.
     async fn go_on(&self, job: &WalkPurpose, walk: Walk, anomaly: Option<Anomaly>) -> Result<Walk, SyncError> {
-        let (resource, now) = (job.object().resource(), self.run.engine.clock.now());
+        let (resource, now) = (job.object().resource(), self.run.now());
         let (job, checkpoint) = (job.clone(), walk.clone());
         self.run
-            .engine
-            .store
+            .store()
             .write(move |tx| {
                 job.checkpoint(tx, &checkpoint)?;
                 anomaly.map_or(Ok(()), |anomaly| tx.record_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now))
@@ -379,9 +378,8 @@ impl Walks<'_> {
         let (service_time, resource) = (self.run.results().service_time, object.resource());
         let (details, overlap) = (self.run.engine.reads_details(object), self.run.engine.settings.overlap);
         let answered = self.answer_time(object, &answer, &page.records);
-        let (job, walk, meter, now) =
-            (job.clone(), walk.clone(), self.run.engine.meter.clone(), self.run.engine.clock.now());
-        let stored = self.run.engine.store.write(move |tx| {
+        let (job, walk, meter, now) = (job.clone(), walk.clone(), self.run.engine.meter.clone(), self.run.now());
+        let stored = self.run.store().write(move |tx| {
             let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
             let page = tx.with_current_layout(page, layout, decode)?;
             let phase = tx.phase(object)?;

@@ -58,10 +58,9 @@ impl Walks<'_> {
     /// Stores the sweeps that a person or the schedule requested: if this run ends early, the next one starts those
     /// that have not started.
     pub(in crate::sync) async fn store_sweeps(&self) -> Result<(), SyncError> {
-        let (job, accepted, now) = (self.run.job.clone(), self.run.job.accept().removals, self.run.engine.clock.now());
+        let (job, accepted, now) = (self.run.job.clone(), self.run.job.accept().removals, self.run.now());
         self.run
-            .engine
-            .store
+            .store()
             .write(move |tx| {
                 for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
                     let outage: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
@@ -82,7 +81,7 @@ impl Walks<'_> {
 
     /// Reads every record: starts a sweep, or continues the one in progress.
     pub(in crate::sync) async fn sweep(&self, object: Object) -> Result<(), SyncError> {
-        let phase = self.run.engine.store.read(move |tx| tx.phase(object)).await?;
+        let phase = self.run.store().read(move |tx| tx.phase(object)).await?;
         self.run.set_swept(0);
         let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
         self.run.begins(object.resource(), work, None);
@@ -98,9 +97,9 @@ impl Walks<'_> {
     }
 
     async fn begin_sweep(&self, object: Object, again: bool) -> Result<(), SyncError> {
-        let now = self.run.engine.clock.now();
+        let now = self.run.now();
         // The first changes walk begins where the copy began: what is copied early may change while the rest is read.
-        let first = self.run.engine.store.read(move |tx| {
+        let first = self.run.store().read(move |tx| {
             let first = tx.phase(object)? == Phase::FirstCopy || tx.goals().is_set(Goal::FormerRows(object))?;
             Ok(first && Sweep::load(tx, object)?.is_none())
         });
@@ -108,8 +107,7 @@ impl Walks<'_> {
         let (workers, settings) = (self.run.engine.workers() as u64, self.run.engine.settings);
         let may_count = self.run.audits().may_count(object);
         self.run
-            .engine
-            .store
+            .store()
             .write(move |tx| {
                 let known = tx.slices::<Walk>(object)?;
                 // If a slice cannot be read, it is unknown what is left, so everything is read again.
@@ -151,8 +149,8 @@ impl Walks<'_> {
 
     async fn walk_slices(&self, object: Object) -> Result<(), SyncError> {
         let slices: Vec<(StateKey, Walk)> =
-            self.run.engine.store.read(move |tx| tx.slices(object)).await?.unwrap_or_default();
-        let read = self.run.engine.store.read(move |tx| Sweep::load(tx, object)).await?.map_or(0, |sweep| sweep.rows);
+            self.run.store().read(move |tx| tx.slices(object)).await?.unwrap_or_default();
+        let read = self.run.store().read(move |tx| Sweep::load(tx, object)).await?.map_or(0, |sweep| sweep.rows);
         self.run.set_swept(read + slices.iter().map(|(_, walk)| walk.seen.rows).sum::<u64>());
         let failed = AtomicBool::new(false);
         let walking = slices.into_iter().map(async |(entry, walk)| {

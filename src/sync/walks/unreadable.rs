@@ -25,7 +25,7 @@ impl Walks<'_> {
         walk: &Walk,
         error: SyncError,
     ) -> Result<Walk, SyncError> {
-        let now = self.run.results().service_time.at_least().unwrap_or_else(|| self.run.engine.clock.now());
+        let now = self.run.results().service_time.at_least().unwrap_or_else(|| self.run.now());
         let Some((mut low, mut high)) = unread(walk, now) else { return Err(error) };
         // A service that answers nothing readable at all is no matter of one record.
         if !self.is_readable_from(job, walk, high).await? {
@@ -46,7 +46,7 @@ impl Walks<'_> {
         self.run.whole_lists().note("unreadable_record", resource, what).await?;
         self.run.warn(format!("records of {resource} before {high} could not be read and are left out: {error}"));
         if matches!(job, WalkPurpose::Slice(..)) {
-            let noted = self.run.engine.store.write(move |tx| match Sweep::load(tx, object)? {
+            let noted = self.run.store().write(move |tx| match Sweep::load(tx, object)? {
                 Some(sweep) => Sweep { left_out: sweep.left_out + 1, ..sweep }.store(tx, object),
                 None => Ok(()),
             });

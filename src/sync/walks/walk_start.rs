@@ -23,14 +23,14 @@ impl Walks<'_> {
         purpose: Purpose,
         doing: &'static str,
     ) -> Result<FetchedPage, SyncError> {
-        let (resource, layout) = (query.resource(), self.run.engine.store.layout());
+        let (resource, layout) = (query.resource(), self.run.store().layout());
         let (answer, page) = self.run.engine.client.page(query, purpose, &layout).await.asking(doing, resource)?;
         Ok(FetchedPage { answer, page: page.asking(doing, resource)?, layout: layout.version })
     }
 
     /// Takes over what earlier runs knew about the service's time.
     pub(in crate::sync) async fn recall_service_time(&self) -> Result<(), SyncError> {
-        let known: Option<ServiceTime> = self.run.engine.store.read(|tx| tx.state(&StateKey::ServiceTime)).await?;
+        let known: Option<ServiceTime> = self.run.store().read(|tx| tx.state(&StateKey::ServiceTime)).await?;
         self.run.results().service_time = known.unwrap_or_default();
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Walks<'_> {
         let mut at = query.clone();
         let mut oldest = None;
         for _ in 0..MAX_FUTURE_PAGES {
-            let layout = self.run.engine.store.layout();
+            let layout = self.run.store().layout();
             let (answer, page) =
                 self.run.engine.client.page(&at, Purpose::Changes, &layout).await.asking(DOING, resource)?;
             let page = page.asking(DOING, resource)?;
