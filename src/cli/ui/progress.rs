@@ -138,12 +138,9 @@ impl Bars {
             RunEvent::Stored { resource, rows, ru } => {
                 self.end_hold();
                 if let Some(bar) = self.work.get(resource) {
-                    // Rows can be created while they are read: a bar never exceeds its length.
-                    if bar.length().is_some_and(|length| length < *rows) {
-                        bar.set_length(*rows);
-                    }
                     bar.set_message(format!(", {}", format::ru(*ru)));
-                    bar.set_position(*rows);
+                    // Pages repeat rows, and rows are created meanwhile: there are no more than were counted.
+                    bar.set_position(bar.length().map_or(*rows, |length| length.min(*rows)));
                 }
             }
             RunEvent::Ends { resource } => {
