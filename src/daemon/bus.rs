@@ -11,7 +11,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::events::Event;
-use super::progress_log::ProgressLog;
+use super::progress_log::{self, ProgressLog};
 use super::run_durations::RunDurations;
 use crate::model::{Clock, Instant, Resource};
 use crate::sync::events::{RunEvent, RunObserver};
@@ -130,27 +130,14 @@ impl RunObserver for EventBus {
                 RunEvent::Begins { resource, work, total } => {
                     known.work = Some(CurrentWork { resource: *resource, work: work.clone(), rows: 0, total: *total });
                 }
-                RunEvent::Total { total, .. } => {
-                    if let Some(work) = &mut known.work {
-                        work.total = Some(*total);
-                    }
-                }
-                RunEvent::Stored { rows, .. } => {
-                    if let Some(work) = &mut known.work {
-                        work.rows = *rows;
-                    }
-                }
+                RunEvent::Total { total, .. } => known.work.iter_mut().for_each(|work| work.total = Some(*total)),
+                RunEvent::Stored { rows, .. } => known.work.iter_mut().for_each(|work| work.rows = *rows),
                 RunEvent::Ends { .. } => known.work = None,
                 RunEvent::Warning { .. } | RunEvent::Holding { .. } => {}
             }
             known.log.line(&event, now)
         };
-        if let RunEvent::Warning { text: warning } = &event {
-            tracing::warn!("{warning}");
-        }
-        if let Some(line) = line {
-            tracing::info!("{line}");
-        }
+        progress_log::log(&event, line);
         self.publish(&Event::Run(event));
     }
 }

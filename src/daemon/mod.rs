@@ -36,7 +36,7 @@ mod outbox_watch;
 mod page;
 mod past_runs;
 mod plot_data;
-mod progress_log;
+pub mod progress_log;
 mod publisher;
 mod read_only_watch;
 mod reply;

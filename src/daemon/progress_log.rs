@@ -1,4 +1,4 @@
-//! The log lines of a running job: one after ten seconds of long work and then one per minute, and the beginning and end of each rate limit.
+//! The log lines of a run, of the daemon or of a verb without a terminal: one after ten seconds of long work and then one per minute, and the beginning and end of each rate limit.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const EVERY: Duration = Duration::from_secs(60);
 
 /// Decides which events are logged.
 #[derive(Debug, Default)]
-pub(super) struct ProgressLog {
+pub struct ProgressLog {
     work: Option<LoggedWork>,
     holding: Option<Instant>,
 }
@@ -25,24 +25,32 @@ struct LoggedWork {
     resource: Resource,
     work: Cow<'static, str>,
     total: Option<u64>,
+    rows: u64,
     began: Instant,
     next: Instant,
 }
 
+/// Logs the line of an event. The end of a step is a detail: the line of the run has its numbers.
+pub fn log(event: &RunEvent, line: Option<String>) {
+    match (event, line) {
+        (RunEvent::Warning { text: warning }, _) => tracing::warn!("{warning}"),
+        (RunEvent::Ends { .. }, Some(line)) => tracing::debug!("{line}"),
+        (_, Some(line)) => tracing::info!("{line}"),
+        (_, None) => {}
+    }
+}
+
 impl ProgressLog {
     /// The log line for an event at `now`, if it has one.
-    pub(super) fn line(&mut self, event: &RunEvent, now: Instant) -> Option<String> {
+    pub fn line(&mut self, event: &RunEvent, now: Instant) -> Option<String> {
         match event {
             RunEvent::Begins { resource, work, total } => {
-                let next = now.plus(FIRST);
-                self.work =
-                    Some(LoggedWork { resource: *resource, work: work.clone(), total: *total, began: now, next });
+                let (work, next) = (work.clone(), now.plus(FIRST));
+                self.work = Some(LoggedWork { resource: *resource, work, total: *total, rows: 0, began: now, next });
                 None
             }
             RunEvent::Total { total, .. } => {
-                if let Some(work) = &mut self.work {
-                    work.total = Some(*total);
-                }
+                self.work.as_mut()?.total = Some(*total);
                 None
             }
             RunEvent::Stored { rows, ru, .. } => {
@@ -52,7 +60,11 @@ impl ProgressLog {
                         format::moment(until)
                     ));
                 }
-                let work = self.work.as_mut().filter(|work| work.next <= now)?;
+                let work = self.work.as_mut()?;
+                work.rows = *rows;
+                if work.next > now {
+                    return None;
+                }
                 work.next = now.plus(EVERY);
                 let of = work.total.map(|total| format!(" of {}", format::count(total))).unwrap_or_default();
                 Some(format!(
@@ -65,8 +77,8 @@ impl ProgressLog {
                 ))
             }
             RunEvent::Ends { .. } => {
-                self.work = None;
-                None
+                let work = self.work.take().filter(|work| work.rows > 0)?;
+                Some(format!("{} of {}: {} rows, finished", work.work, work.resource, format::count(work.rows)))
             }
             RunEvent::Holding { until } => {
                 let known = self.holding.replace(*until);
@@ -103,7 +115,8 @@ mod tests {
         assert_eq!(lines.len(), 3, "{lines:?}");
         assert!(lines[0].starts_with("full copy of contacts: 1,000 of 90,000 rows after 10 s"), "{}", lines[0]);
         assert!(lines[1].starts_with("full copy of contacts: 7,000 of 90,000 rows after 1 min"), "{}", lines[1]);
-        log.line(&RunEvent::Ends { resource: Resource::Contacts }, at(151));
+        let end = log.line(&RunEvent::Ends { resource: Resource::Contacts }, at(151));
+        assert_eq!(end.unwrap(), "full copy of contacts: 15,000 rows, finished");
         assert_eq!(log.line(&stored(1), at(900)), None);
     }
 

@@ -115,7 +115,7 @@ fn short_hold_is_waited_for() {
     service.sandbox.faults().add(Rule::new(hold));
     let place = TestDir::of(&service);
     let ended = place.run("sync").done();
-    assert!(ended.err.contains("the service asked to wait until "), "{}", ended.err);
+    assert!(ended.err.contains("no request is sent until "), "{}", ended.err);
 }
 
 #[test]

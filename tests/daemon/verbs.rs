@@ -195,7 +195,7 @@ fn ctrl_c_leaves_the_job_to_the_daemon_and_stop_discards_it() {
     assert!(none.err.contains("no resync is running"), "{}", none.err);
     // A new resync finds it.
     let progress = verb(&fixture, "resync --log-level debug").done();
-    assert!(progress.err.contains("contacts: sweep, "), "{}", progress.err);
+    assert!(progress.err.contains("sweep of contacts: "), "{}", progress.err);
     daemon.stop();
     fixture.assert_exact();
 }

@@ -2,7 +2,6 @@
 //!
 //! [`ProgressView`] renders the engine's events. During a hold a line counts down; the next stored page removes it.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -11,15 +10,10 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+use crate::daemon::progress_log::{self, ProgressLog};
 use crate::format;
 use crate::model::{Instant, Resource, Ru};
 use crate::sync::events::{RunEvent, RunObserver};
-
-/// The number of rows between two log lines about the same work.
-const ROWS_PER_LINE: u64 = 10_000;
-
-/// The time between two log lines about the same work.
-const TIME_PER_LINE: Duration = Duration::from_secs(60);
 
 /// The number of records from which the expected cost is reported in advance.
 const WORTH_A_WORD: u64 = 1_000;
@@ -35,7 +29,7 @@ enum ProgressOutput {
         bars: Mutex<Bars>,
     },
     /// Whether the verb reports the result itself.
-    Lines(Mutex<ProgressLines>, bool),
+    Lines(Mutex<ProgressLog>, bool),
     Nothing,
 }
 
@@ -83,22 +77,14 @@ impl ProgressView {
 
 impl RunObserver for ProgressView {
     fn on(&self, event: RunEvent) {
-        if let RunEvent::Warning { text: warning } = &event {
-            tracing::warn!("{warning}");
-            return;
-        }
         match &*self.0 {
+            _ if matches!(event, RunEvent::Warning { .. }) => progress_log::log(&event, None),
             ProgressOutput::Bars { screen, bars } => {
                 bars.lock().unwrap_or_else(PoisonError::into_inner).draw(screen, &event)
             }
             ProgressOutput::Lines(lines, _) => {
                 let line = lines.lock().unwrap_or_else(PoisonError::into_inner).line(&event, Instant::system_now());
-                match (line, event) {
-                    // The summary line of the run has these numbers.
-                    (Some(line), RunEvent::Ends { .. }) => tracing::debug!("{line}"),
-                    (Some(line), _) => tracing::info!("{line}"),
-                    (None, _) => {}
-                }
+                progress_log::log(&event, line);
             }
             ProgressOutput::Nothing => {}
         }
@@ -138,12 +124,9 @@ impl Bars {
             RunEvent::Stored { resource, rows, ru } => {
                 self.end_hold();
                 if let Some(bar) = self.work.get(resource) {
-                    // Rows can be created while they are read: a bar never exceeds its length.
-                    if bar.length().is_some_and(|length| length < *rows) {
-                        bar.set_length(*rows);
-                    }
                     bar.set_message(format!(", {}", format::ru(*ru)));
-                    bar.set_position(*rows);
+                    // Pages repeat rows, and rows are created meanwhile: there are no more than were counted.
+                    bar.set_position(bar.length().map_or(*rows, |length| length.min(*rows)));
                 }
             }
             RunEvent::Ends { resource } => {
@@ -222,62 +205,6 @@ fn spending(resource: Resource, total: u64) -> String {
     )
 }
 
-/// The state of the log lines.
-#[derive(Debug, Default)]
-struct ProgressLines {
-    work: HashMap<Resource, WorkProgress>,
-    hold: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct WorkProgress {
-    name: Cow<'static, str>,
-    total: Option<u64>,
-    rows: u64,
-    logged_rows: u64,
-    logged_at: Instant,
-}
-
-impl ProgressLines {
-    /// The line for an event, if it has one: at intervals of rows and time, at ends, and for holds.
-    fn line(&mut self, event: &RunEvent, now: Instant) -> Option<String> {
-        match event {
-            RunEvent::Begins { resource, work, total } => {
-                let work = WorkProgress { name: work.clone(), total: *total, rows: 0, logged_rows: 0, logged_at: now };
-                self.work.insert(*resource, work);
-                None
-            }
-            RunEvent::Total { resource, total } => {
-                self.work.get_mut(resource)?.total = Some(*total);
-                None
-            }
-            RunEvent::Stored { resource, rows, ru } => {
-                let work = self.work.get_mut(resource)?;
-                work.rows = work.rows.max(*rows);
-                if *rows < work.logged_rows + ROWS_PER_LINE && now.since(work.logged_at) < TIME_PER_LINE {
-                    return None;
-                }
-                (work.logged_rows, work.logged_at) = (rows - rows % ROWS_PER_LINE, now);
-                let of = work.total.map(|total| format!(" of {}", format::count(total))).unwrap_or_default();
-                let (name, rows, ru) = (&work.name, format::count(*rows), format::ru(*ru));
-                Some(format!("{resource}: {name}, {rows}{of} rows, {ru} so far"))
-            }
-            RunEvent::Ends { resource } => {
-                let WorkProgress { name, rows, .. } = self.work.remove(resource)?;
-                // A step without rows is not logged.
-                (rows > 0).then(|| format!("{resource}: {name}, {} rows, finished", format::count(rows)))
-            }
-            RunEvent::Holding { until } => {
-                if self.hold.replace(*until) == Some(*until) {
-                    return None;
-                }
-                Some(format!("the service asked to wait until {}", format::moment(*until)))
-            }
-            RunEvent::Warning { .. } => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,37 +225,6 @@ mod tests {
             spending(RESOURCE, 20_050),
             "contacts: 20,050 records, about 201 RU for lists and up to 20,050 RU for details"
         );
-    }
-
-    #[test]
-    fn lines_are_logged_at_intervals() {
-        let mut lines = ProgressLines::default();
-        let until = "2026-01-02T03:04:05Z".parse().unwrap();
-        let now = Instant::EPOCH;
-        let mut lines_logged = Vec::new();
-        lines_logged.extend(lines.line(&begins(Some(25_000)), now));
-        lines_logged.extend((1..=250).filter_map(|n| lines.line(&stored(n * 100), now)));
-        lines_logged.extend((0..4).filter_map(|_| lines.line(&RunEvent::Holding { until }, now)));
-        lines_logged.extend(lines.line(&RunEvent::Ends { resource: RESOURCE }, now));
-        assert_eq!(
-            lines_logged,
-            [
-                "contacts: full copy, 10,000 of 25,000 rows, 100 RU so far",
-                "contacts: full copy, 20,000 of 25,000 rows, 200 RU so far",
-                "the service asked to wait until 2026-01-02 03:04:05 UTC",
-                "contacts: full copy, 25,000 rows, finished"
-            ]
-        );
-    }
-
-    #[test]
-    fn slow_work_is_logged_every_minute() {
-        let mut lines = ProgressLines::default();
-        let at = |seconds| Instant::EPOCH.plus(Duration::from_secs(seconds));
-        assert_eq!(lines.line(&begins(Some(5_000)), at(0)), None);
-        let logged: Vec<u64> =
-            (1..=30).filter(|n| lines.line(&stored(n * 100), at(n * 10)).is_some()).map(|n| n * 10).collect();
-        assert_eq!(logged, [60, 120, 180, 240, 300]);
     }
 
     #[test]
