@@ -835,12 +835,12 @@ CREATE TABLE state (
 ) STRICT, WITHOUT ROWID;
 INSERT INTO state VALUES('changes:company','{"watermark":"2026-03-04T11:00:00.000000000Z","served_at":"2026-03-04T13:00:00.000000000Z","walk":null}');
 INSERT INTO state VALUES('changes:contact','{"watermark":"2026-03-04T13:00:00.000000000Z","served_at":"2026-03-04T13:00:00.000000000Z","walk":null}');
-INSERT INTO state VALUES('derived','"1-650a66c6"');
+INSERT INTO state VALUES('derived','"1-e4070a0d"');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"6b4e2d37bb71433095d4b27f6b397f99","before":"4a52607ab3bd4a52ae9d32a344537bcb","file":{"inode":10100854,"born":"1795784570551221976","device":65024,"booted":1795718029}}');
+INSERT INTO state VALUES('last_writer','{"nonce":"911422591bc0446a8e92d2db5a151c60","before":"e2cd3a1cad6e46afb944a9b7d003b96e","file":{"inode":10027699,"born":"1795789495282011363","device":65024,"booted":1795718030}}');
 INSERT INTO state VALUES('layout','3');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]]}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
@@ -852,16 +852,17 @@ INSERT INTO state VALUES('service_time','{"at_least":"2026-03-04T13:00:00.000000
 INSERT INTO state VALUES('view_files','{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}}');
 INSERT INTO state VALUES('write_back','false');
 CREATE TABLE doubts (
-    object_type TEXT NOT NULL,
-    record_id TEXT NOT NULL,
-    why TEXT NOT NULL, -- missed, older, gone, returned; omitted, failed, lacks …; of a field: lacked …; of a key: unknown key; of a
-    -- list that is read whole: unlisted, gone
+    object_type TEXT NOT NULL, -- contact, company; contact_key, company_key; of lists that are read whole: team_member,
+    -- contact_field, company_field; workspace
+    record_id TEXT NOT NULL, -- or of a definition; a key; the key and address that saw the workspace; '' for all records
+    why TEXT NOT NULL, -- of a record: missed, older, gone, counted, omitted, failed, lacks …; of a definition: lacked, lacked
+    -- now, lacked by more; of a key: unknown key; of an item: unlisted, gone; of a workspace: unrecognised
     etag TEXT, -- the version that was seen
     version TEXT, -- its `updatedAt`
-    tries INTEGER NOT NULL DEFAULT 0, -- lookups so far
+    tries INTEGER NOT NULL DEFAULT 0, -- lookups, failures or readings so far; removals that count for the guard
     first_seen TEXT, -- the first moment of the same answer; this and the next one by the ledger's steady clock
     not_before TEXT, -- when the next lookup is due
-    PRIMARY KEY (object_type, record_id, why)
+    PRIMARY KEY (object_type, why, record_id)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE goals (
     object TEXT NOT NULL, -- contact or company; team-members, custom-fields
