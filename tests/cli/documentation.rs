@@ -49,11 +49,9 @@ fn blocks(text: &str, language: &str) -> Vec<String> {
 fn verbs() -> Vec<String> {
     let help = TestDir::empty().run("help").done().out;
     help.lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|line| !line.is_empty())
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|verb| *verb != "help")
+        .skip_while(|line| *line != "Start:")
+        .take_while(|line| *line != "Options:")
+        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
         .map(String::from)
         .collect()
 }

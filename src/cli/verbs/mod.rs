@@ -33,10 +33,31 @@ mod status_all;
 pub mod sync;
 pub mod verify;
 
-use clap::{Parser, Subcommand};
+use clap::{Command, Parser, Subcommand};
 
 use crate::cli::{Failure, Global};
 use crate::exit::Exit;
+
+/// The verbs in the order in which people need them.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Start", &["init", "check", "demo", "sandbox"]),
+    ("Every day", &["sync", "resync", "status", "sql", "show", "describe", "verify", "backup"]),
+    ("Service", &["daemon", "pause", "resume"]),
+    ("Edits", &["edit", "push", "outbox"]),
+    ("Connect", &["publish", "export", "mcp", "forget", "completions", "man"]),
+];
+
+/// The help of the program: clap lists all verbs under one heading.
+fn grouped_help() -> String {
+    let verbs = Verb::augment_subcommands(Command::new("crm-mirror"));
+    let about = |name: &str| verbs.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
+    let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_string();
+    for (group, names) in GROUPS {
+        text += &format!("\n{group}:\n");
+        text.extend(names.iter().map(|name| format!("  {name:<12} {}\n", about(name).unwrap_or_default())));
+    }
+    text + "\nOptions:\n{options}{after-help}"
+}
 
 /// Keeps an exact, queryable copy of a CRM workspace in one SQLite file.
 #[derive(Parser, Clone, Debug)]
@@ -44,6 +65,7 @@ use crate::exit::Exit;
     name = "crm-mirror",
     version,
     max_term_width = 100,
+    help_template = grouped_help(),
     after_help = "Example:\n  crm-mirror init --base-url https://api.example.com/v1\n\n\
                   Exit codes: 0 done, 1 differences, 2 usage, 65 looks like an outage, 69 service unavailable, \
                   70 internal, 74 database or disk, 75 suspended by budget or hold, 77 key refused, 78 configuration."
@@ -156,6 +178,16 @@ mod tests {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains("Example:\n  crm-mirror"), "{}", command.get_name());
         }
+    }
+
+    #[test]
+    fn every_verb_is_in_one_group_of_the_help() {
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let command = Cli::command();
+        let mut verbs: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        grouped.sort_unstable();
+        verbs.sort_unstable();
+        assert_eq!(grouped, verbs);
     }
 
     #[test]
