@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crm_mirror::model::Object;
+use crm_mirror::model::{Object, unknown_value};
 use crm_mirror::sandbox::{Sandbox, World};
 use rusqlite::Connection;
 use serde_json::Value;
@@ -66,8 +66,10 @@ impl Conflicts {
             let Some((column, (before, _))) = fields.into_iter().next().filter(|_| of_one_field) else { continue };
             let Some((object, _, path)) = EDITED.into_iter().find(|(_, known, _)| *known == column) else { continue };
             let Some(value) = value_at(&sandbox.world(), object, &record, path) else { continue };
-            // What was never read is read before the edit is sent.
-            let is_informed = if version.is_none() { !deceives } else { before == value };
+            // The mirror may show what it read before somebody else's change. What was never read is read before the edit is
+            // sent.
+            let is_read_first = version.is_none() && before == unknown_value();
+            let is_informed = (before == value || is_read_first) && !(version.is_none() && deceives);
             if is_informed {
                 self.informed.insert(id, Informed { record, object, path, value, version });
             }
