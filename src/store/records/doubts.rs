@@ -29,6 +29,9 @@ const MAX_WAIT: Duration = Duration::from_secs(6 * 3600);
 const LOOKUPS_APART: Duration = Duration::from_secs(60);
 /// How new a row is.
 const TIME: &str = "max(coalesce(updated_at, ''), coalesce(created_at, ''))";
+/// Why a record is in doubt until it is removed. Rows are found by their reason first: a removal does not look through all.
+const OF_RECORD: [&str; 2] =
+    ["why IN ('missed', 'older', 'gone', 'omitted', 'failed')", "why >= 'lacks ' AND why < 'lacks!'"];
 /// What is kept as the version of a missed record while the service lists no record at all.
 const NOTHING_LISTED: &str = "none";
 
@@ -211,7 +214,9 @@ impl KnowledgeTx<'_> {
 
     /// Forgets the doubts about a record that is removed.
     pub(in crate::store) fn forget_doubts(&self, object: Object, id: &str) -> Result<(), StoreError> {
-        self.delete_doubts("object_type = ?1 AND record_id = ?2 AND why <> 'counted'", [object.as_str(), id])
+        OF_RECORD.iter().try_for_each(|why| {
+            self.delete_doubts(&format!("object_type = ?1 AND {why} AND record_id = ?2"), [object.as_str(), id])
+        })
     }
 
     pub(super) fn delete_doubts(&self, condition: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {

@@ -172,3 +172,15 @@ async fn removed_record_takes_no_doubt_about_a_field_with_it() {
     assert_eq!(left.await.unwrap(), "7 counted,8 lacks 7,7 lacked,7 unknown key");
     store.close().await;
 }
+
+/// Many records are removed at once, and as many are in doubt then.
+#[test]
+fn doubts_of_a_removed_record_are_found_without_looking_through_all() {
+    let mut conn = rusqlite::Connection::open_in_memory().unwrap();
+    crate::store::file::migrate::migrate(&mut conn).unwrap();
+    let plan =
+        format!("EXPLAIN QUERY PLAN DELETE FROM doubts WHERE object_type = ?1 AND {} AND record_id = ?2", OF_RECORD[0]);
+    let mut stmt = conn.prepare(&plan).unwrap();
+    let steps: Vec<String> = stmt.query_map(["x", "y"], |row| row.get(3)).unwrap().map(Result::unwrap).collect();
+    assert_eq!(steps, ["SEARCH doubts USING PRIMARY KEY (object_type=? AND why=? AND record_id=?)"]);
+}

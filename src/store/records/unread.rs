@@ -7,8 +7,7 @@ use std::time::Duration;
 use rusqlite::params;
 
 use crate::model::catalogue::Object;
-use crate::model::ids::FieldKey;
-use crate::model::ids::RecordId;
+use crate::model::ids::{FieldKey, RecordId};
 use crate::model::instant::Instant;
 use crate::store::error::StoreError;
 use crate::store::reader::{ReadTx, stored_time};
@@ -42,7 +41,7 @@ pub fn omitted(tx: &ReadTx<'_>, object: Object) -> Result<Vec<RecordId>, StoreEr
 /// How many records are to be read by id because a list omitted a value.
 pub fn count_omitted(tx: &ReadTx<'_>, object: Object) -> Result<u64, StoreError> {
     let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = 'omitted'";
-    Ok(tx.conn.value::<i64>(sql, [object.as_str()], DOING)?.unsigned_abs())
+    tx.conn.count(sql, [object.as_str()], DOING)
 }
 
 /// The records whose detail could not be read in their present version, and is not requested again yet.
