@@ -262,10 +262,11 @@ CREATE TABLE state (
 -- What needs another look, with what was seen of it. Not for queries: its form may change.
 CREATE TABLE doubts (
     object_type TEXT NOT NULL, -- contact, company; contact_key, company_key; of lists that are read whole: team_member,
-    -- contact_field, company_field; workspace
-    record_id TEXT NOT NULL, -- or of a definition; a key; the key and address that saw the workspace; '' for all records
+    -- contact_field, company_field; contact_range, company_range; workspace
+    record_id TEXT NOT NULL, -- or of a definition; a key; a range of time; the key and address that saw the workspace; '' for all
     why TEXT NOT NULL, -- of a record: missed, older, gone, counted, omitted, failed, lacks …; of a definition: lacked, lacked
-    -- now, lacked by more; of a key: unknown key; of an item: unlisted, gone; of a workspace: unrecognised
+    -- now, lacked by more; of a key: unknown key; of an item: unlisted, gone; of a range: paged by created_at or updated_at, tie;
+    -- of a workspace: unrecognised
     etag TEXT, -- the version that was seen
     version TEXT, -- its `updatedAt`
     tries INTEGER NOT NULL DEFAULT 0, -- lookups, failures or readings so far; removals that count for the guard
@@ -285,6 +286,27 @@ CREATE TABLE goals (
     cost INTEGER, -- in RU
     open INTEGER NOT NULL DEFAULT 0, -- differences that a comparison left
     PRIMARY KEY (object, kind, definition)
+) STRICT, WITHOUT ROWID;
+
+-- How far the changes of an object are known. Not for queries: its form may change.
+CREATE TABLE frontier (
+    object TEXT PRIMARY KEY NOT NULL, -- contact or company
+    watermark TEXT, -- the highest `updatedAt` that a finished walk applied
+    served_at TEXT -- the service's clock when that walk began; NULL if it does not tell the time
+) STRICT, WITHOUT ROWID;
+
+-- What is being read, part by part, and how far. Not for queries: its form may change.
+CREATE TABLE reads (
+    object TEXT NOT NULL, -- contact or company
+    purpose TEXT NOT NULL, -- changes, sweep, fill
+    part TEXT NOT NULL DEFAULT '', -- the number of a slice; the key of a field that is filled
+    bounds TEXT NOT NULL DEFAULT 'whole', -- what the part is by `createdAt`: whole, dated, dateless
+    low TEXT, -- a dated part begins here; NULL for the oldest record
+    high TEXT, -- a dated part ends before this; NULL for the newest record
+    done INTEGER NOT NULL DEFAULT 0, -- whether it was read to its end
+    as_of TEXT, -- our clock as of which changes will be complete
+    position TEXT NOT NULL, -- where the walk goes on, as JSON: a hint
+    PRIMARY KEY (object, purpose, part)
 ) STRICT, WITHOUT ROWID;
 
 -- Columns of records that the last answer should have shown and did not: what the service has for them is unknown. Not for

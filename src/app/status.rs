@@ -13,7 +13,7 @@ use super::settings::limits;
 use crate::budget::{Hold, Ledger, forecast};
 use crate::config::{ChangesSchedule, Config};
 use crate::model::instant::{self, Instant};
-use crate::model::{ClockReading, Object, Resource};
+use crate::model::{ClockReading, Object, Resource, TimeField};
 use crate::store::outbox_report::{self, EditCounts};
 use crate::store::publishing::queue::{self, PublishLag};
 use crate::store::report::{self, Failing, OddityLine, RecordedRun};
@@ -23,7 +23,6 @@ use crate::sync::budget_meter::{self, HOLD, LEDGER};
 use crate::sync::checkpoints::{Identity, MissingScopes, RefusedRemovals, Sweep};
 use crate::sync::checks::undecided_removals::undecided;
 use crate::sync::progress::{self, ObjectProgress};
-use crate::sync::walks::closing_counts;
 
 /// The number of runs that are shown.
 const RUNS: u32 = 5;
@@ -411,10 +410,10 @@ fn objects(tx: &ReadTx<'_>) -> Result<Vec<ObjectStatus>, StoreError> {
 fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> {
     let holds = report::holds(tx, object)?;
     let (swept, caught_up) = (tx.goals().last_read(Goal::Sweep(object))?, tx.goals().last_read(Goal::Changes(object))?);
-    let sweep: Option<Sweep> = tx.state(&Sweep::entry(object))?;
+    let sweep = Sweep::load(tx, object)?;
     let outage: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
     // A sweep of several pages is not relied on before it was counted.
-    let is_counted = !closing_counts::is_sweep_uncounted(tx, object)?;
+    let is_counted = tx.unproven(object, TimeField::CreatedAt)?.is_none();
     let complete = tx.goals().complete(object)?.filter(|_| is_counted);
     let known = |fresh: Option<LastRead>| fresh.map(|fresh| fresh.began).filter(|began| *began > Instant::EPOCH);
     let changes_as_of = known(caught_up).max(known(swept.filter(|_| is_counted)));
@@ -429,7 +428,7 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
         complete_as_of: complete.map(|known| known.as_of),
         complete_by: complete.map(|known| if known.by_record { "records" } else { "count" }),
         differences: tx.goals().open_differences(object)?,
-        sweep: sweep.map(|sweep| SweepStatus { began: sweep.began, rows: sweep.rows, first_copy: swept.is_none() }),
+        sweep: sweep.map(|sweep| SweepStatus { began: sweep.began, rows: sweep.rows(), first_copy: swept.is_none() }),
         outage: outage.map(|outage| RefusedRemovalsStatus {
             going: outage.going,
             of: outage.of,

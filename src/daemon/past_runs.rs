@@ -9,7 +9,6 @@ use crate::budget::{ActiveHours, Ledger};
 use crate::model::{Instant, Object, Ru};
 use crate::store::{Goal, ReadTx, Reader, StoreError, report};
 use crate::sync::budget_meter::LEDGER;
-use crate::sync::checkpoints::Sweep;
 
 /// Reads the past runs. A kind that has never run is due by its schedule, changes at once.
 pub(super) fn read(path: &Path, now: Instant) -> Result<PastRuns, StoreError> {
@@ -20,8 +19,7 @@ pub(super) fn read(path: &Path, now: Instant) -> Result<PastRuns, StoreError> {
     let mut under_way = false;
     for object in Object::ALL {
         swept = swept.max(moment.goals().last_read(Goal::Sweep(object))?.map(|fresh| fresh.finished));
-        let sweep: Option<Sweep> = moment.state(&Sweep::entry(object))?;
-        under_way |= sweep.is_some();
+        under_way |= moment.goals().is_set(Goal::Sweeping(object))?;
     }
     let synced = begun("sync")?;
     let changes = synced.filter(|_| !under_way);

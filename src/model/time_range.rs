@@ -80,6 +80,15 @@ impl TimeRange {
         TimeRange { field, bounds, within: None }
     }
 
+    /// What orders ranges of one timestamp, the oldest first, and records without it last.
+    pub const fn order(&self) -> (bool, Option<Instant>) {
+        match self.bounds {
+            TimeBounds::Dated { from, .. } => (false, from),
+            TimeBounds::Whole => (false, None),
+            TimeBounds::Dateless => (true, None),
+        }
+    }
+
     /// A dated range.
     pub const fn dated(field: TimeField, from: Option<Instant>, to: Option<Instant>) -> TimeRange {
         TimeRange::of(field, TimeBounds::Dated { from, to })

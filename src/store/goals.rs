@@ -17,6 +17,7 @@ use crate::model::ru::Ru;
 use crate::store::custom::changes::FieldToBackFill;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::{ReadTx, stored_time};
+use crate::store::reads::ReadPurpose;
 use crate::store::statements::{Statements, record_id};
 use crate::store::tx::ClaimsTx;
 
@@ -31,6 +32,8 @@ pub enum Goal {
     UncountedChanges(Object),
     /// A sweep has read every record.
     Sweep(Object),
+    /// A sweep is under way.
+    Sweeping(Object),
     /// The definitions were read.
     Definitions,
     /// The team members were read.
@@ -53,6 +56,7 @@ impl Goal {
             Goal::Changes(object) => (object, "changes"),
             Goal::UncountedChanges(object) => (object, "uncounted changes"),
             Goal::Sweep(object) => (object, "sweep"),
+            Goal::Sweeping(object) => (object, "sweeping"),
             Goal::Definitions => return ["custom-fields", "list"],
             Goal::Team => return ["team-members", "list"],
             Goal::Copied(object) => (object, "copied"),
@@ -182,6 +186,14 @@ impl Goals<'_> {
         )
     }
 
+    /// When the sweep under way began, and how many records it passed over because they could not be read.
+    pub fn sweeping(&self, object: Object) -> Result<Option<(Instant, u64)>, StoreError> {
+        let sql = "SELECT since, open FROM goals WHERE object = ?1 AND kind = ?2";
+        let found: Option<(Option<String>, i64)> =
+            self.tx.conn.find(sql, Goal::Sweeping(object).row(), DOING, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(found.map(|(since, open)| (stored_time(since).unwrap_or(Instant::EPOCH), open.unsigned_abs())))
+    }
+
     /// The custom fields of a layout whose columns are not complete.
     pub fn unfilled(&self, layout: &Layout, object: Object) -> Result<Vec<CustomField>, StoreError> {
         let filled = fields(&self.tx.conn, object, "filled")?;
@@ -227,6 +239,18 @@ impl ClaimsTx<'_> {
         self.execute_on_goals("INSERT OR IGNORE INTO goals (object, kind) VALUES (?1, ?2)", goal.row())
     }
 
+    /// Notes that the sweep under way passes over a record.
+    pub fn leave_record_out(&self, object: Object) -> Result<(), StoreError> {
+        let sql = "UPDATE goals SET open = open + 1 WHERE object = ?1 AND kind = ?2";
+        self.execute_on_goals(sql, Goal::Sweeping(object).row())
+    }
+
+    /// Discards the sweep under way, with what it has read.
+    pub fn discard_sweep(&self, object: Object) -> Result<(), StoreError> {
+        self.unset(Goal::Sweeping(object))?;
+        self.end_read(object, ReadPurpose::Sweep)
+    }
+
     /// Says something no longer.
     pub fn unset(&self, goal: Goal) -> Result<(), StoreError> {
         self.execute_on_goals("DELETE FROM goals WHERE object = ?1 AND kind = ?2", goal.row())
@@ -258,6 +282,7 @@ impl ClaimsTx<'_> {
     /// Dates everything that is said earlier, after the clock was set back by so much: what was read while it was ahead is
     /// older than it says. What was read before that becomes too old, which is true as well.
     pub fn date_claims_back(&self, by: Duration) -> Result<(), StoreError> {
+        self.date_reads(|at| Some(at.minus(by)))?;
         type Row = (String, String, Option<String>, Option<String>);
         let rows: Vec<Row> = {
             let mut stmt = self
@@ -282,6 +307,7 @@ impl ClaimsTx<'_> {
     /// Withdraws what is said as of a time after `now`: the clock that dated it was ahead, so it would become a wrong claim
     /// as time passes. The object stays copied; nobody knows when it was.
     pub fn withdraw_future_claims(&self, now: Instant) -> Result<(), StoreError> {
+        self.date_reads(|at| Some(at).filter(|at| *at <= now))?;
         self.execute_on_goals(
             "DELETE FROM goals WHERE kind IN ('changes', 'uncounted changes', 'counted', 'compared') AND since > ?1",
             [now.to_string()],
@@ -297,7 +323,9 @@ impl ClaimsTx<'_> {
         self.execute_on_goals(
             &format!("DELETE FROM goals WHERE kind NOT IN ('copied', 'filled', 'made', '{UNREAD_FIELDS}')"),
             [],
-        )
+        )?;
+        self.execute_on_goals("DELETE FROM reads", [])?;
+        self.execute_on_goals("DELETE FROM frontier", [])
     }
 
     /// Says that nothing is known of fields of an object that were excluded: only a sweep shows them.

@@ -39,7 +39,7 @@ pub(in crate::store) const GUARDED_TABLES: [(&str, Option<Object>); 10] = [
 pub(in crate::store) const OUTBOX_TABLES: [&str; 3] = ["outbox", "outbox_events", "outbox_values"];
 
 /// The program's tables, except those of the search.
-pub(in crate::store) const PROGRAM_TABLES: [&str; 26] = [
+pub(in crate::store) const PROGRAM_TABLES: [&str; 28] = [
     "audits",
     "changed_records",
     "changes",
@@ -52,12 +52,14 @@ pub(in crate::store) const PROGRAM_TABLES: [&str; 26] = [
     "custom_multi_values",
     "doubts",
     "filled_records",
+    "frontier",
     "goals",
     "mirror_columns",
     "outbox",
     "outbox_delays",
     "outbox_events",
     "outbox_values",
+    "reads",
     "removed_records",
     "retyped_values",
     "search_documents",

@@ -1,4 +1,4 @@
-//! The program's entries in the `state` table: checkpoints, watermarks, the ledger. One enum names all of them.
+//! The program's entries in the `state` table: the ledger, what was set up, what was told. One enum names all of them.
 //!
 //! | entry | content | written by |
 //! |---|---|---|
@@ -19,12 +19,7 @@
 //! | `step_failures` | steps of a run that failed alone, with the time of the next attempt | `sync` |
 //! | `service_time` | a lower bound of the service's time | `sync` |
 //! | `ledger`, `hold` | request units spent; the end of a hold | `sync::budget_meter` |
-//! | `changes:OBJECT` | watermark and checkpoint of the changes walk | `sync::walks` |
-//! | `sweep:OBJECT`, `slice:OBJECT:…` | a running sweep, and the checkpoint of each slice | `sync::walks` |
-//! | `fill:OBJECT:…` | checkpoints of the back-fill of a column | `sync::walks` |
 //! | `lists_under_way` | the pages of definitions or team members that an interrupted run has read | `sync::walks` |
-//! | `ties:OBJECT` | ranges of records that share both timestamps, and when they were last listed | `sync::checks` |
-//! | `check:OBJECT:COLUMN` | counts that a walk of several pages must still check | `sync::checks` |
 //! | `outage:OBJECT` | removals that wait for the user's decision | `sync::walks` |
 //! | `publish` | the progress of publishing | `store::publishing` |
 //! | `changed_records` | whether changed records are noted: once the mirror is published or followed | `store::publishing` |
@@ -64,8 +59,6 @@ macro_rules! state_keys {
         pub enum StateKey {
             $($single,)*
             $($each(Object),)*
-            Slice(Object, String),
-            Check(Object, &'static str),
         }
 
         impl fmt::Display for StateKey {
@@ -73,20 +66,16 @@ macro_rules! state_keys {
                 match self {
                     $(StateKey::$single => f.write_str($name),)*
                     $(StateKey::$each(object) => write!(f, "{}:{object}", $prefix),)*
-                    StateKey::Slice(object, name) => write!(f, "slice:{object}:{name}"),
-                    StateKey::Check(object, column) => write!(f, "check:{object}:{column}"),
                 }
             }
         }
 
         impl StateKey {
-            /// Every entry that there can be, of both objects; of slices the first one only.
+            /// Every entry that there can be, of both objects.
             pub fn all() -> Vec<StateKey> {
                 let mut all = vec![$(StateKey::$single,)*];
                 for object in Object::ALL {
                     all.extend([$(StateKey::$each(object),)*]);
-                    all.push(StateKey::Slice(object, "0".into()));
-                    all.extend(["created_at", "updated_at"].map(|column| StateKey::Check(object, column)));
                 }
                 all
             }
@@ -121,10 +110,6 @@ state_keys! {
         Searched => "searched",
         RowCounts => "held",
         AgedDetails => "aged",
-        Changes => "changes",
-        Sweep => "sweep",
-        FillWalk => "fill",
-        TiesListed => "ties",
         Outage => "outage",
         Progress => "progress",
     }
@@ -139,12 +124,6 @@ impl StateKey {
             | Key::ListsUnderWay
             | Key::StepFailures
             | Key::AgedDetails(_)
-            | Key::Changes(_)
-            | Key::Sweep(_)
-            | Key::Slice(..)
-            | Key::FillWalk(_)
-            | Key::TiesListed(_)
-            | Key::Check(..)
             | Key::Outage(_)
             | Key::Progress(_) => true,
             Key::MirrorId
@@ -210,26 +189,6 @@ impl ReadTx<'_> {
         }
         Ok(value)
     }
-
-    /// The checkpoints of the slices of a sweep, in the order of their names; `None` if one is unparseable, because the
-    /// remaining work is then unknown.
-    pub fn slices<T: DeserializeOwned>(&self, object: Object) -> Result<Option<Vec<(StateKey, T)>>, StoreError> {
-        let prefix = StateKey::Slice(object, String::new()).to_string();
-        let mut stmt = self
-            .conn
-            .prepare_cached(
-                "SELECT substr(name, length(?1) + 1) FROM state WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name",
-            )
-            .doing(READ)?;
-        let names: Vec<String> = stmt.query_map([prefix], |row| row.get(0)).and_then(Iterator::collect).doing(READ)?;
-        let mut values = Vec::new();
-        for name in names {
-            let key = StateKey::Slice(object, name);
-            let Some(value) = self.state(&key)? else { return Ok(None) };
-            values.push((key, value));
-        }
-        Ok(Some(values))
-    }
 }
 
 impl MirrorTx<'_> {
@@ -249,13 +208,6 @@ impl MirrorTx<'_> {
     /// Deletes an entry of the program's state.
     pub fn clear_state(&self, key: &StateKey) -> Result<(), StoreError> {
         self.conn.change("DELETE FROM state WHERE name = ?1", [key.to_string()], WRITE)?;
-        Ok(())
-    }
-
-    /// Deletes the checkpoints of all slices of a sweep.
-    pub fn clear_slices(&self, object: Object) -> Result<(), StoreError> {
-        let prefix = StateKey::Slice(object, String::new());
-        self.conn.change("DELETE FROM state WHERE substr(name, 1, length(?1)) = ?1", [prefix.to_string()], WRITE)?;
         Ok(())
     }
 

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::checkpoints::Changes;
 use super::walks::omitted_values;
 use crate::api::decode::ListPage;
 use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::{Instant, Object, Record, RecordId, RequestStamp, Resource};
-use crate::store::{Applied, MirrorTx, Phase, StoreError, Tally};
+use crate::store::{Applied, KnownChanges, MirrorTx, Phase, StoreError, Tally};
 
 /// The results of applying records.
 #[derive(Clone, Debug, Default)]
@@ -87,10 +86,10 @@ pub(super) fn after_answer(
     (details, overlap): (bool, Duration),
 ) -> Result<bool, StoreError> {
     if let Some((accepted, was_as_new)) = tx.knowledge().take_accepted_older(object) {
-        let changes = Changes::load(tx, object)?;
-        if let Some(watermark) = changes.watermark.filter(|watermark| *watermark > accepted) {
+        let known = tx.known_changes(object)?;
+        if let Some(watermark) = known.watermark.filter(|watermark| *watermark > accepted) {
             let lowest = if was_as_new { watermark.minus(overlap) } else { Instant::MIN };
-            Changes { watermark: Some(accepted.max(lowest)), ..changes }.store(tx, object)?;
+            tx.claims().know_changes(object, KnownChanges { watermark: Some(accepted.max(lowest)), ..known })?;
         }
     }
     tx.knowledge().forget_old_doubts(object)?;

@@ -1,77 +1,23 @@
-//! The stored state between pages, runs and processes: small values in the mirror's `state` table.
+//! What is stored between pages, runs and processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::walks::walk::Walk;
+use super::walks::walk::{MAX_STRETCHES, Seen, Walk};
 use crate::model::{Instant, Object, Resource, TimeRange};
-use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
-
-/// How far the changes of an object were read.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Changes {
-    /// The highest `updatedAt` applied by a finished walk. It only decreases where an earlier version of a record is
-    /// accepted.
-    pub watermark: Option<Instant>,
-    /// The service's clock when that walk started; `None` if the service sends no date.
-    pub served_at: Option<Instant>,
-    /// The walk in progress.
-    pub walk: Option<Walk>,
-}
-
-impl Changes {
-    fn entry(object: Object) -> StateKey {
-        StateKey::Changes(object)
-    }
-
-    /// Loads the state.
-    pub fn load(tx: &ReadTx<'_>, object: Object) -> Result<Changes, StoreError> {
-        Ok(tx.state(&Changes::entry(object))?.unwrap_or_default())
-    }
-
-    /// Stores the state.
-    pub fn store(&self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
-        tx.set_state(&Changes::entry(object), self)
-    }
-
-    /// Dates otherwise as of when the walk in progress will have read all changes.
-    pub(in crate::sync) fn date_walk(
-        tx: &MirrorTx<'_>,
-        object: Object,
-        dated: impl Fn(Instant) -> Option<Instant>,
-    ) -> Result<(), StoreError> {
-        let mut known = Changes::load(tx, object)?;
-        let Some(present) = known.walk.as_mut().map(|walk| &mut walk.present.at) else { return Ok(()) };
-        if *present == present.and_then(&dated) {
-            return Ok(());
-        }
-        *present = present.and_then(dated);
-        known.store(tx, object)
-    }
-}
+use crate::store::{KnownChanges, MirrorTx, ReadPart, ReadPurpose, ReadTx, StateKey, StoreError, uncovered};
 
 /// A sweep in progress.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
     /// Our clock at its start.
     pub began: Instant,
-    /// The service's clock at the first page.
-    pub served_at: Option<Instant>,
-    /// The highest `updatedAt` in finished slices.
-    pub high: Option<Instant>,
-    /// Rows read by finished slices.
-    pub rows: u64,
-    /// Slices that are not finished. If one of them has no entry, nobody knows what it has read.
-    pub open: usize,
-    /// What finished slices have read by cursor: a count has to show that no record is missing there.
-    pub paged: Vec<TimeRange>,
-    /// Rows of the largest page.
-    pub page_rows: u64,
     /// Records that it passed over because they could not be read.
-    #[serde(default)]
     pub left_out: u64,
+    /// What it reads, part by part. What none of them covers was not read.
+    pub parts: Vec<ReadPart<Walk>>,
 }
 
 impl Sweep {
@@ -83,34 +29,41 @@ impl Sweep {
         self.began <= now && now.since(self.began) <= Sweep::RECENT
     }
 
-    /// A sweep that has read nothing: our clock, and the service's.
-    pub fn begun(began: Instant, served_at: Option<Instant>) -> Sweep {
-        Sweep { began, served_at, high: None, rows: 0, open: 0, paged: Vec::new(), page_rows: 0, left_out: 0 }
-    }
-
-    /// The state entry.
-    pub fn entry(object: Object) -> StateKey {
-        StateKey::Sweep(object)
-    }
-
-    /// Loads the state; `None` if no sweep is in progress.
+    /// The sweep of an object; `None` if none is in progress.
     pub fn load(tx: &ReadTx<'_>, object: Object) -> Result<Option<Sweep>, StoreError> {
-        tx.state(&Sweep::entry(object))
+        let Some((began, left_out)) = tx.goals().sweeping(object)? else { return Ok(None) };
+        Ok(Some(Sweep { began, left_out, parts: tx.reads(object, ReadPurpose::Sweep)? }))
     }
 
-    /// Stores the state.
-    pub fn store(&self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
-        tx.set_state(&Sweep::entry(object), self)
+    /// Whether it has read every record.
+    pub fn is_read(&self) -> bool {
+        self.parts.iter().all(|part| part.done) && uncovered(&self.parts).is_empty()
     }
 
-    /// Removes the state.
-    pub fn clear(tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
-        tx.clear_state(&Sweep::entry(object))
+    /// Rows read so far.
+    pub fn rows(&self) -> u64 {
+        self.seen().map(|seen| seen.rows).sum()
     }
 
-    /// The entry of one slice. Each has its own, so that concurrent slices do not overwrite each other.
-    pub fn slice_entry(object: Object, number: usize) -> StateKey {
-        StateKey::Slice(object, number.to_string())
+    /// How far the changes are known once everything is read: the first changes walk begins where the copy began.
+    pub fn known_changes(&self) -> KnownChanges {
+        KnownChanges {
+            watermark: self.seen().filter_map(|seen| seen.high).max(),
+            served_at: self.seen().filter_map(|seen| seen.served_at).min(),
+        }
+    }
+
+    /// What was read by cursor: a count has to show that no record is missing there.
+    pub(in crate::sync) fn paged(&self) -> Vec<TimeRange> {
+        let mut ranges: Vec<&TimeRange> = self.seen().flat_map(|seen| &seen.paged).collect();
+        ranges.sort_by_key(|range| range.order());
+        let mut joined = Vec::new();
+        ranges.into_iter().for_each(|range| range.join(&mut joined, MAX_STRETCHES));
+        joined
+    }
+
+    fn seen(&self) -> impl Iterator<Item = &Seen> {
+        self.parts.iter().map(|part| &part.position.seen)
     }
 }
 

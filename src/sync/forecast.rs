@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::checkpoints::{Changes, Sweep};
 use super::engine::{Engine, Share};
 use super::error::{Asking, SyncError};
 use super::job::Job;
@@ -97,10 +96,10 @@ impl Engine {
             .write(move |tx| {
                 Ok((
                     tx.phase(object)?,
-                    Changes::load(tx, object)?,
+                    tx.known_changes(object)?,
                     tx.count_rows(object)?,
                     tx.knowledge().count_due_details(object)?,
-                    Sweep::load(tx, object)?.is_some(),
+                    tx.goals().is_set(Goal::Sweeping(object))?,
                 ))
             })
             .await?;

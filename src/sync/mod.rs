@@ -15,7 +15,6 @@ mod apply;
 pub mod budget_meter;
 pub mod checkpoints;
 pub mod checks;
-mod claims;
 mod doors;
 mod edits_in_run;
 pub mod engine;

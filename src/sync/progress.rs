@@ -10,9 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::checkpoints::Sweep;
 use super::error::SyncError;
 use super::run::Run;
-use super::walks::walk::Walk;
 use crate::model::{Instant, Object};
-use crate::store::{Phase, ReadTx, StateKey, StoreError, report};
+use crate::store::{Goal, Phase, ReadTx, StateKey, StoreError, report};
 
 /// A rate measured for a shorter time is not reliable.
 const MEASURED: Duration = Duration::from_secs(2);
@@ -69,7 +68,7 @@ pub fn of_object(
     let read = read_so_far(tx, object, start.work)?;
     let rest = match start.work {
         LongWork::Details => report::holds(tx, object)?.details_left(),
-        LongWork::FirstCopy | LongWork::Sweep if Sweep::load(tx, object)?.is_none() => 0,
+        LongWork::FirstCopy | LongWork::Sweep if !tx.goals().is_set(Goal::Sweeping(object))? => 0,
         LongWork::FirstCopy | LongWork::Sweep => start.total.map_or(1, |total| total.saturating_sub(read)),
     };
     Ok((rest > 0).then(|| start.progress(read, now)))
@@ -91,9 +90,7 @@ fn read_so_far(tx: &ReadTx<'_>, object: Object, work: LongWork) -> Result<u64, S
     if work == LongWork::Details {
         return Ok(report::holds(tx, object)?.details_current);
     }
-    let finished = Sweep::load(tx, object)?.map_or(0, |sweep| sweep.rows);
-    let slices = tx.slices::<Walk>(object)?.unwrap_or_default();
-    Ok(finished + slices.iter().map(|(_, walk)| walk.seen.rows).sum::<u64>())
+    Ok(Sweep::load(tx, object)?.map_or(0, |sweep| sweep.rows()))
 }
 
 impl Run<'_> {

@@ -14,13 +14,12 @@ use super::events::RunEvent;
 use super::job::Job;
 use super::plan::Step;
 use super::step_failures::{FailedAttempt, StepCost, StepFailures};
-use super::walks::closing_counts::OwedCounts;
 use super::walks::walk::CursorOwner;
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::{Instant, Object, RecordId, Resource, Ru};
 use crate::model::{ServiceTime, TimeField};
 use crate::outbox::{EditWatch, PushTally};
-use crate::store::{DefinitionChanges, Store, Tally};
+use crate::store::{DefinitionChanges, Store, Tally, UnprovenRanges};
 
 /// A run in progress.
 pub(super) struct Run<'a> {
@@ -77,7 +76,7 @@ pub(super) struct RunResults {
     /// Warnings for the user.
     pub(super) warnings: Vec<String>,
     /// The counts that walks owed and that this run has made, by what they divide records by.
-    pub(super) counted: BTreeMap<(Object, TimeField), OwedCounts>,
+    pub(super) counted: BTreeMap<(Object, TimeField), UnprovenRanges>,
     /// The witness of each object, which is part of every lookup by id; `Some(None)` if the service lists no record.
     pub(super) witnesses: [Option<Option<RecordId>>; 2],
     /// Whether an answer lacked the witness from the mirror.

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::checkpoints::{MissingScopes, RefusedRemovals, Sweep};
-use super::claims::{set_back_claims, withdraw_future_claims};
 use super::edits_in_run::found_copy;
 use super::engine::{Engine, Share};
 use super::error::{Suspension, SyncError};
@@ -16,7 +15,6 @@ use super::run::{Run, RunResults};
 use super::run_line::EndedRun;
 use super::step_failures::{FailedAttempt, StepCost, StepFailures};
 use super::walks::lists_under_way::ListsUnderWay;
-use super::walks::walk::Walk;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::{Goal, LastRead, Phase, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
@@ -82,11 +80,11 @@ impl Engine {
             .write(move |tx| {
                 tx.edits().set_write_back(write_back)?;
                 if !set_back.is_zero() {
-                    set_back_claims(tx, set_back)?;
+                    tx.claims().date_claims_back(set_back)?;
                     meter.enter(tx)?;
                 }
                 // A restart loses the monotonic clock, and with it by how much.
-                withdraw_future_claims(tx, at)?;
+                tx.claims().withdraw_future_claims(at)?;
                 tx.begin_run(kind, trigger, at)
             })
             .await?;
@@ -187,7 +185,7 @@ impl Engine {
             known.after_run(&failed_steps, &answered_steps, &not_due, steady).store(tx)?;
             tx.end_run(run, ended, outcome, &tally, error.as_deref())?;
             if !set_back.is_zero() {
-                set_back_claims(tx, set_back)?;
+                tx.claims().date_claims_back(set_back)?;
             }
             meter.enter(tx)?;
             if let Some(retention) = retention {
@@ -431,10 +429,9 @@ fn of_object(
     total_interval: Duration,
 ) -> Result<ObjectKnowledge, StoreError> {
     let refusal: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
-    let under_way = Sweep::load(tx, object)?.is_some();
+    let sweep = Sweep::load(tx, object)?;
+    let (under_way, reading) = (sweep.is_some(), sweep.is_some_and(|sweep| !sweep.is_read()));
     let former = tx.goals().is_set(Goal::FormerRows(object))?;
-    // If a slice cannot be read, it is unknown what is left, so everything is read again.
-    let reading = under_way && tx.slices::<Walk>(object)?.is_none_or(|slices| !slices.is_empty());
     let due = tx.due_doubts(object, steady, retries_refusals, by_person)?;
     let copied = tx.phase(object)? == Phase::Kept;
     let is_due = !due.missed.is_empty() || tx.count_nominated(object)? == 0;

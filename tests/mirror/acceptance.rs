@@ -58,8 +58,8 @@ async fn mirrors(ours: &Crm) -> [(&'static str, Mirror); 3] {
 
 /// A mirror whose job ran out of budget later and later, until it had read some of the contacts but not all.
 async fn in_the_middle(crm: &Crm, begin: impl Fn() -> Mirror, job: &Job) -> Mirror {
-    let reading =
-        "SELECT count(*) FROM state WHERE name LIKE 'slice:contact:%' AND value ->> '$.next.cursor' IS NOT NULL";
+    let reading = "SELECT count(*) FROM reads WHERE object = 'contact' AND purpose = 'sweep' AND NOT done
+                   AND position ->> '$.next.cursor' IS NOT NULL";
     for ru in 2.. {
         let mut mirror = begin();
         let spent = if mirror.path.exists() { mirror.ledger_total() } else { 0 };

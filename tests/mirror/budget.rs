@@ -278,7 +278,7 @@ async fn back_fill_continues_in_the_next_budget_window_at_its_last_page() {
     // The last page before a pause is read again: it shows whether the list has moved.
     assert_eq!(read.len(), 53_usize.div_ceil(5) + windows - 1, "{windows} windows: {read:?}");
     assert_eq!(mirror.count("filled_records"), 0);
-    assert_eq!(mirror.count("state WHERE name LIKE 'fill:%'"), 0);
+    assert_eq!(mirror.count("reads WHERE purpose = 'fill'"), 0);
 }
 
 /// A mirror of so many contacts that have a value in a custom field.
@@ -335,7 +335,7 @@ async fn records_that_a_back_fill_passed_over_are_read_once_over_several_windows
     let (pages, lookups) = (named(&is_fill), named(&|name| name.starts_with("filter[id]")));
     assert!(pages.len() <= 4 + windows, "{windows} windows: {pages:#?}");
     assert_eq!(lookups.len(), 8, "{lookups:#?}");
-    assert_eq!((mirror.count("filled_records"), mirror.count("state WHERE name LIKE 'fill:%'")), (0, 0));
+    assert_eq!((mirror.count("filled_records"), mirror.count("reads WHERE purpose = 'fill'")), (0, 0));
 }
 
 /// The back-fill of a field is under way when the field is archived and comes back once more: what it has read is old.

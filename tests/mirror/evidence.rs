@@ -289,7 +289,7 @@ async fn sweep_counts_older_versions_of_its_earlier_runs_as_open() {
         mirror.limits.limit = Ru::new(mirror.ledger_total() + units);
         mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
         let received = mirror.count("doubts WHERE why = 'older'");
-        if received == 0 || mirror.count("state WHERE name = 'sweep:contact'") == 0 {
+        if received == 0 || mirror.count("goals WHERE object = 'contact' AND kind = 'sweeping'") == 0 {
             continue;
         }
         windows_that_ended_in_the_sweep += 1;
@@ -374,7 +374,7 @@ async fn lookup_of_several_pages_removes_what_is_gone_and_keeps_the_rest() {
     assert_eq!((report.tally.removed, mirror.count("contacts")), (2, 38));
     assert_eq!(report.warnings, Vec::<String>::new(), "no answer leaves a doubt");
     assert_eq!(mirror.count("doubts WHERE why = 'missed'"), 0);
-    assert_eq!(mirror.count("state WHERE name = 'sweep:contact'"), 0, "the sweep is finished");
+    assert_eq!(mirror.count("goals WHERE object = 'contact' AND kind = 'sweeping'"), 0, "the sweep is finished");
     faults.clear();
     mirror.assert_exact_lists(&crm);
 }

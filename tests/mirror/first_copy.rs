@@ -173,7 +173,7 @@ async fn removal_before_a_first_copy_is_read_on_one_page_does_not_linger() {
     assert!((1..6).contains(&copied), "{copied}");
     crm.sandbox.with_world(|world| (0..5).for_each(|n| _ = world.remove(Object::Contact, &format!("c{n}"))));
     let conn = rusqlite::Connection::open(&mirror.path).unwrap();
-    assert_eq!(conn.execute("DELETE FROM state WHERE name = 'sweep:contact'", []).unwrap(), 1);
+    assert_eq!(conn.execute("DELETE FROM goals WHERE object = 'contact' AND kind = 'sweeping'", []).unwrap(), 1);
     mirror.limits.limit = Ru::new(1_000);
     for _ in 0..3 {
         crm.wait(86_400);

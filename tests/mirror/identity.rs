@@ -195,8 +195,8 @@ async fn first_run_of_an_empty_mirror_needs_no_identity_check() {
 
 #[tokio::test]
 async fn interrupted_walk_discards_its_cursor_when_the_key_changes() {
-    let waiting = "SELECT count(*) FROM state
-                   WHERE name LIKE 'slice:contact:%' AND json_extract(value, '$.next.cursor') IS NOT NULL";
+    let waiting = "SELECT count(*) FROM reads WHERE object = 'contact' AND purpose = 'sweep' AND NOT done
+                   AND json_extract(position, '$.next.cursor') IS NOT NULL";
     for scopes in [&SCOPES[..], &["contacts:read", "companies:read", "custom-fields:read"]] {
         // Killed later and later, until a cursor is stored in the middle of the contacts.
         let mut commits = 1;

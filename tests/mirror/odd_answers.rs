@@ -289,6 +289,8 @@ fn everything(mirror: &Mirror) -> String {
         "SELECT * FROM custom_field_definitions ORDER BY id",
         "SELECT * FROM changes",
         "SELECT * FROM removed_records",
+        "SELECT * FROM frontier",
+        "SELECT * FROM reads WHERE purpose <> 'sweep'",
         "SELECT * FROM state WHERE name NOT IN ('ledger', 'last_writer', 'hold', 'history_marks', 'service_time', 'step_failures', 'progress:contact') ORDER BY name",
     ] {
         let mut stmt = conn.prepare(sql).unwrap();

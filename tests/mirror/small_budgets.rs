@@ -463,5 +463,5 @@ async fn waiting_edits_do_not_keep_a_sweep_waiting() {
     }
     assert_eq!(mirror.count("outbox WHERE state IN ('queued', 'sending')"), 2);
     assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'ct05'"), "'Bea'");
-    assert_eq!(mirror.count("state WHERE name LIKE 'sweep:%'"), 0);
+    assert_eq!(mirror.count("goals WHERE kind = 'sweeping'"), 0);
 }

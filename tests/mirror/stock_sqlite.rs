@@ -84,6 +84,8 @@ async fn dictionary_covers_every_public_column() {
         "state",
         "doubts",
         "goals",
+        "frontier",
+        "reads",
         "changed_records",
         "outbox_delays",
         "outbox_values",

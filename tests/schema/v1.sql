@@ -833,14 +833,12 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('changes:company','{"watermark":"2026-03-04T11:00:00.000000000Z","served_at":"2026-03-04T13:00:00.000000000Z","walk":null}');
-INSERT INTO state VALUES('changes:contact','{"watermark":"2026-03-04T13:00:00.000000000Z","served_at":"2026-03-04T13:00:00.000000000Z","walk":null}');
-INSERT INTO state VALUES('derived','"1-e4070a0d"');
+INSERT INTO state VALUES('derived','"1-e20a713f"');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"911422591bc0446a8e92d2db5a151c60","before":"e2cd3a1cad6e46afb944a9b7d003b96e","file":{"inode":10027699,"born":"1795789495282011363","device":65024,"booted":1795718030}}');
+INSERT INTO state VALUES('last_writer','{"nonce":"b471a261af104254a503e5f7f483c307","before":"69885ace01a647f788e8cadf2adbded3","file":{"inode":10125570,"born":"1795794791488916211","device":65024,"booted":1795718029}}');
 INSERT INTO state VALUES('layout','3');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]]}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
@@ -853,10 +851,11 @@ INSERT INTO state VALUES('view_files','{"digest":"44136fa355b3678a1146ad16f7e864
 INSERT INTO state VALUES('write_back','false');
 CREATE TABLE doubts (
     object_type TEXT NOT NULL, -- contact, company; contact_key, company_key; of lists that are read whole: team_member,
-    -- contact_field, company_field; workspace
-    record_id TEXT NOT NULL, -- or of a definition; a key; the key and address that saw the workspace; '' for all records
+    -- contact_field, company_field; contact_range, company_range; workspace
+    record_id TEXT NOT NULL, -- or of a definition; a key; a range of time; the key and address that saw the workspace; '' for all
     why TEXT NOT NULL, -- of a record: missed, older, gone, counted, omitted, failed, lacks …; of a definition: lacked, lacked
-    -- now, lacked by more; of a key: unknown key; of an item: unlisted, gone; of a workspace: unrecognised
+    -- now, lacked by more; of a key: unknown key; of an item: unlisted, gone; of a range: paged by created_at or updated_at, tie;
+    -- of a workspace: unrecognised
     etag TEXT, -- the version that was seen
     version TEXT, -- its `updatedAt`
     tries INTEGER NOT NULL DEFAULT 0, -- lookups, failures or readings so far; removals that count for the guard
@@ -906,6 +905,25 @@ INSERT INTO goals VALUES('contact','filled','cf_c13ef8e8d8d2',NULL,NULL,NULL,NUL
 INSERT INTO goals VALUES('contact','sweep','','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z',NULL,NULL,0);
 INSERT INTO goals VALUES('custom-fields','list','','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z',4,0);
 INSERT INTO goals VALUES('team-members','list','','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z',1,0);
+CREATE TABLE frontier (
+    object TEXT PRIMARY KEY NOT NULL, -- contact or company
+    watermark TEXT, -- the highest `updatedAt` that a finished walk applied
+    served_at TEXT -- the service's clock when that walk began; NULL if it does not tell the time
+) STRICT, WITHOUT ROWID;
+INSERT INTO frontier VALUES('company','2026-03-04T11:00:00.000000Z','2026-03-04T13:00:00.000000Z');
+INSERT INTO frontier VALUES('contact','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z');
+CREATE TABLE reads (
+    object TEXT NOT NULL, -- contact or company
+    purpose TEXT NOT NULL, -- changes, sweep, fill
+    part TEXT NOT NULL DEFAULT '', -- the number of a slice; the key of a field that is filled
+    bounds TEXT NOT NULL DEFAULT 'whole', -- what the part is by `createdAt`: whole, dated, dateless
+    low TEXT, -- a dated part begins here; NULL for the oldest record
+    high TEXT, -- a dated part ends before this; NULL for the newest record
+    done INTEGER NOT NULL DEFAULT 0, -- whether it was read to its end
+    as_of TEXT, -- our clock as of which changes will be complete
+    position TEXT NOT NULL, -- where the walk goes on, as JSON: a hint
+    PRIMARY KEY (object, purpose, part)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE unshown_columns (
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,

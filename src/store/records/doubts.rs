@@ -206,10 +206,11 @@ impl KnowledgeTx<'_> {
         self.tx.answer.get().map(|answer| answer.steady.to_string())
     }
 
-    /// Forgets every doubt about records and keys of an object. Its removals of the last day still count.
+    /// Forgets every doubt about records, keys and ranges of an object. Its removals of the last day still count.
     pub fn clear_doubts(&self, object: Object) -> Result<(), StoreError> {
         self.settle_removals(object, "true", &[])?;
-        self.delete_doubts("object_type = ?1 AND why <> 'counted' OR object_type = ?1 || '_key'", [object.as_str()])
+        let of_object = "object_type = ?1 AND why <> 'counted' OR object_type IN (?1 || '_key', ?1 || '_range')";
+        self.delete_doubts(of_object, [object.as_str()])
     }
 
     /// Forgets the doubts about a record that is removed.

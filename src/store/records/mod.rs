@@ -21,6 +21,7 @@ mod retention;
 pub(super) mod shape;
 mod team;
 pub(super) mod unlisted;
+pub(super) mod unproven;
 pub mod unread;
 pub(super) mod upsert;
 mod versions;

@@ -14,7 +14,7 @@
 use crate::model::{Instant, Object};
 use crate::outbox::former_edits;
 use crate::store::{Goal, MirrorTx, StateKey, StoreError};
-use crate::sync::checkpoints::{Changes, Sweep};
+use crate::sync::checkpoints::Sweep;
 use crate::sync::doors::RemovalGate;
 use crate::sync::error::SyncError;
 
@@ -26,7 +26,6 @@ pub(in crate::sync) fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, St
     tx.claims().forget_goals_of_workspace()?;
     tx.knowledge().clear_unlisted()?;
     for object in Object::ALL {
-        // The slices that are left are discarded by the sweep that begins.
         tx.custom().clear_filled(object)?;
         tx.knowledge().clear_doubts(object)?;
         if tx.is_empty(object)? {
@@ -55,7 +54,7 @@ impl RemovalGate<'_> {
             tx.claims().unset(Goal::FormerRows(object))?;
             if let Some(sweep) = Sweep::load(tx, object)? {
                 // As after a first copy.
-                Changes { watermark: sweep.high, served_at: sweep.served_at, walk: None }.store(tx, object)?;
+                tx.claims().know_changes(object, sweep.known_changes())?;
             }
             Ok(held)
         });

@@ -17,7 +17,6 @@ use super::findings::Findings;
 use crate::api::{ListAnswer, ListQuery, SortBy, decode};
 use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::model::{TimeBounds, TimeField, TimeRange};
-use crate::store::StateKey;
 use crate::sync::apply::instant;
 use crate::sync::checkpoints::RefusedRemovals;
 use crate::sync::doors::Audits;
@@ -40,9 +39,9 @@ const AGES: [u64; 8] =
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A range with at most this many records is listed instead of halved: it is one page.
-const LEAF: u64 = 100;
+pub(super) const LEAF: u64 = 100;
 
-/// How often a range is listed that cannot be cut.
+/// How long an owed count waits for a range that is not listed again within a day.
 pub(super) const DAY: Duration = Duration::from_secs(86_400);
 
 /// The instants that divide records by the age of their last change.
@@ -339,18 +338,12 @@ impl Audits<'_> {
                 return Ok(());
             }
             audit.ties.push(range);
-            let key = StateKey::TiesListed(object);
-            let listed: Option<Vec<(TimeRange, Instant)>> = self.run.store().read(move |tx| tx.state(&key)).await?;
-            let mut listed = listed.unwrap_or_default();
-            listed.retain(|(_, at)| *at <= steady && steady.since(*at) < DAY);
-            if listed.iter().any(|(known, _)| *known == range) && !self.run.by_person {
+            let was_listed = self.run.store().read(move |tx| tx.tie_was_listed(object, range, steady)).await?;
+            if was_listed && !self.run.by_person {
                 audit.unlisted += here.abs_diff(there);
                 return Ok(());
             }
-            listed.retain(|(known, _)| *known != range);
-            listed.push((range, steady));
-            let key = StateKey::TiesListed(object);
-            self.run.store().write(move |tx| tx.set_state(&key, &listed)).await?;
+            self.run.store().write(move |tx| tx.claims().tie_is_listed(object, range, steady)).await?;
         }
         self.list(audit, range).await?;
         Ok(())

@@ -1,15 +1,15 @@
 //! Makes the counts that walks of more than one page owe, and repairs what they find.
 
-use super::audit::DAY;
+use super::audit::{DAY, LEAF};
 use super::compare::Audit;
 use crate::error_chain::error_chain;
 use crate::model::{Object, Ru, TimeField};
-use crate::store::Phase;
+use crate::store::{Phase, UnprovenRanges};
 use crate::sync::doors::Audits;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::plan::Step;
-use crate::sync::walks::closing_counts::OwedCounts;
+use crate::sync::walks::closing_counts;
 use crate::sync::walks::sweep::end_sweep;
 
 impl Audits<'_> {
@@ -84,10 +84,9 @@ impl Audits<'_> {
             results.counted.clone()
         };
         counted.retain(|(of, _), _| *of == object);
-        let owing = self
-            .run
-            .store()
-            .write(move |tx| counted.into_iter().try_for_each(|((object, by), owed)| owed.owe_again(tx, object, by)));
+        let owing = self.run.store().write(move |tx| {
+            counted.into_iter().try_for_each(|((object, by), owed)| closing_counts::owe_again(tx, object, by, owed))
+        });
         owing.await?;
         settled
     }
@@ -104,11 +103,10 @@ impl Audits<'_> {
     /// A range of a sweep that differs is counted once more in the next run, after what it has nominated was decided on: a
     /// record that was removed behind a cursor that counts rows hides another one.
     pub(in crate::sync) async fn carry_out_count(&self, object: Object, walk: TimeField) -> Result<(), SyncError> {
-        let (entry, is_sweep) = (OwedCounts::entry(object, walk), walk == TimeField::CreatedAt);
-        let name = entry.clone();
+        let is_sweep = walk == TimeField::CreatedAt;
         let known = self.run.store().read(move |tx| {
             let waits = is_sweep && tx.count_nominated(object)? > 0;
-            Ok(tx.state::<OwedCounts>(&name)?.filter(|_| !waits))
+            Ok(tx.unproven(object, walk)?.filter(|_| !waits))
         });
         let Some(mut owed) = known.await? else { return Ok(()) };
         let steady = self.run.gate().steady_time();
@@ -123,21 +121,22 @@ impl Audits<'_> {
             let rest = ranges.split_off(at_once.min(ranges.len()));
             let counted = std::mem::replace(&mut ranges, rest);
             let mut audit = Audit::new(object, true, None);
-            self.compare_or_list(&mut audit, counted.clone(), owed.page_rows).await?;
+            self.compare_or_list(&mut audit, counted.clone(), if is_sweep { LEAF } else { 0 }).await?;
             if audit.unlisted > 0 {
-                let waiting = OwedCounts { waits_until: Some(steady.plus(DAY)), ..owed };
-                return Ok(self.run.store().write(move |tx| tx.set_state(&entry, &waiting)).await?);
+                let waiting = UnprovenRanges { waits_until: Some(steady.plus(DAY)), ..owed };
+                let noting = self.run.store().write(move |tx| tx.claims().set_unproven(object, walk, &waiting));
+                return Ok(noting.await?);
             }
             let differs = audit.findings.count() > 0 || !audit.unseen.is_empty();
             found += audit.findings.count();
             if !is_sweep || !differs || owed.is_second {
                 owed.ranges.retain(|range| !counted.contains(range));
             }
-            let (name, known, unseen) = (entry.clone(), owed.clone(), Vec::from_iter(audit.unseen));
+            let (known, unseen) = (owed.clone(), Vec::from_iter(audit.unseen));
             // Together: a removal that is decided before the rest is counted must not be forgotten.
             let noting = self.run.store().write(move |tx| {
                 tx.knowledge().nominate(object, &unseen)?;
-                tx.set_state(&name, &known)
+                tx.claims().set_unproven(object, walk, &known)
             });
             noting.await?;
             at_once = (2 * at_once).min(self.run.engine.workers());
@@ -149,8 +148,8 @@ impl Audits<'_> {
         self.run.results().counted.insert((object, walk), begun);
         owed.is_second = true;
         let noting = self.run.store().write(move |tx| match owed.ranges.is_empty() {
-            true => owed.made(tx, object, &entry),
-            false => tx.set_state(&entry, &owed),
+            true => closing_counts::were_made(tx, object, walk),
+            false => tx.claims().set_unproven(object, walk, &owed),
         });
         Ok(noting.await?)
     }

@@ -5,7 +5,7 @@ use super::findings::{Difference, DifferenceKind};
 use crate::model::{Object, RecordId};
 use crate::model::{TimeField, TimeRange};
 use crate::store::{Completeness, Goal, Phase};
-use crate::sync::checkpoints::{Changes, RefusedRemovals};
+use crate::sync::checkpoints::RefusedRemovals;
 use crate::sync::doors::Audits;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
@@ -29,7 +29,7 @@ impl Audits<'_> {
             return Ok(());
         }
         let as_of = self.run.now();
-        let since = self.run.store().read(move |tx| Changes::load(tx, object)).await?.served_at;
+        let since = self.run.store().read(move |tx| tx.known_changes(object)).await?.served_at;
         let mut audit = Audit::new(object, repair, since);
         if full {
             let rows = self.run.store().read(move |tx| tx.count_rows(object)).await?;

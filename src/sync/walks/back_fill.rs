@@ -10,12 +10,11 @@ use std::sync::Arc;
 
 use super::lookup::split_lookup;
 use super::omitted_values;
-use super::pages::{BackFillColumn, BackFillRead, WalkPurpose};
+use super::pages::{BackFillColumn, WalkPurpose};
 use super::walk::{Walk, WalkRange};
 use crate::api::{ErrorClass, ListQuery, PageSize};
-use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId};
-use crate::store::{FieldToBackFill, Goal, MirrorTx, StateKey, StoreError};
-use crate::sync::checkpoints::Sweep;
+use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId, TimeBounds};
+use crate::store::{FieldToBackFill, Goal, MirrorTx, ReadPart, ReadPurpose, StoreError};
 use crate::sync::doors::BackFills;
 use crate::sync::error::SyncError;
 
@@ -26,13 +25,13 @@ pub(super) fn forget_back_fill(
     fields: &[FieldToBackFill],
 ) -> Result<(), StoreError> {
     let layout = tx.layout().clone();
-    let is_of_them = |key: &FieldKey| {
-        let known = layout.of(object).by_key(key.as_str());
+    let is_of_them = |key: &str| {
+        let known = layout.of(object).by_key(key);
         known.is_none_or(|(_, known)| fields.iter().any(|field| field.definition == known.definition))
     };
-    let under_way: Option<BackFillRead> = tx.state(&StateKey::FillWalk(object))?;
-    if under_way.is_none_or(|under_way| is_of_them(&under_way.key)) {
-        tx.clear_state(&StateKey::FillWalk(object))?;
+    let under_way: Vec<ReadPart<Walk>> = tx.reads(object, ReadPurpose::Fill)?;
+    if under_way.iter().all(|read| is_of_them(&read.part)) {
+        tx.claims().end_read(object, ReadPurpose::Fill)?;
         tx.custom().clear_filled(object)?;
     }
     Ok(())
@@ -51,9 +50,9 @@ impl BackFills<'_> {
                 if missing.is_empty() {
                     return Ok((missing, None, 0, Vec::new()));
                 }
-                let being_filled = match Sweep::load(tx, object)? {
-                    Some(_) => tx.goals().being_filled(object)?,
-                    None => BTreeSet::new(),
+                let being_filled = match tx.goals().is_set(Goal::Sweeping(object))? {
+                    true => tx.goals().being_filled(object)?,
+                    false => BTreeSet::new(),
                 };
                 let waiting = (!tx.goals().is_set(Goal::WantedSweep(object))?).then_some(being_filled);
                 Ok((missing, waiting, tx.count_rows(object)?, tx.definitions(object)?))
@@ -149,7 +148,7 @@ impl BackFills<'_> {
     async fn mark_filled(&self, object: Object, definition: &Definition) -> Result<(), SyncError> {
         let id = definition.id.clone();
         let noted = self.run.store().write(move |tx| {
-            tx.clear_state(&StateKey::FillWalk(object))?;
+            tx.claims().end_read(object, ReadPurpose::Fill)?;
             tx.custom().clear_filled(object)?;
             tx.claims().mark_column_filled(object, &id)
         });
@@ -214,18 +213,20 @@ impl BackFills<'_> {
 
     /// Reads the records that have a value: begins a walk, or resumes the one that is under way.
     async fn fill_from(&self, target: BackFillColumn) -> Result<(), SyncError> {
-        let (object, field) = (target.object, target.definition.key.clone());
+        let (object, field) = (target.object, target.definition.key.as_str().to_string());
         let reader = self.run.reader.clone();
         let walk = self.run.store().write(move |tx| {
-            let entry = StateKey::FillWalk(object);
-            let known: Option<BackFillRead> = tx.state(&entry)?;
-            if let Some(known) = known.filter(|known| known.key == field) {
-                return Ok((!known.finished).then(|| known.walk.resumed(&reader)));
+            let mut known: Vec<ReadPart<Walk>> = tx.reads(object, ReadPurpose::Fill)?;
+            known.retain(|read| read.part == field);
+            if let Some(known) = known.pop() {
+                return Ok((!known.done).then(|| Walk::of(known).resumed(&reader)));
             }
+            tx.claims().end_read(object, ReadPurpose::Fill)?;
             tx.custom().clear_filled(object)?;
-            let walk = Walk::new(WalkRange::All { from: None });
-            tx.set_state(&entry, &BackFillRead { key: field, walk: walk.clone(), finished: false })?;
-            Ok(Some(walk))
+            let position = Walk::new(WalkRange::All { from: None });
+            let read = ReadPart { part: field, bounds: TimeBounds::Whole, done: false, as_of: None, position };
+            tx.claims().keep_read(object, ReadPurpose::Fill, &read)?;
+            Ok(Some(read.position))
         });
         if let Some(walk) = walk.await? {
             self.run.walks().walk(WalkPurpose::Fill(target), walk).await?;

@@ -8,7 +8,7 @@
 //!
 //! # What it claims
 //! That all changes until the begin of its run are here, once the counts that it owes are made
-//! (`OwedCounts`). A walk that was continued claims no more than the run that brought it to where later changes sort
+//! (`closing_counts`). A walk that was continued claims no more than the run that brought it to where later changes sort
 //! before it ([`Walk::in_run_of`]).
 //!
 //! # What is not read twice
@@ -18,19 +18,18 @@
 
 use std::time::Duration;
 
-use super::closing_counts::OwedCounts;
+use super::closing_counts;
 use super::pages::{WalkEnd, WalkPurpose};
 use super::walk::{Walk, WalkRange};
 use crate::api::PageSize;
 use crate::model::{Instant, Object};
-use crate::store::LastRead;
-use crate::sync::checkpoints::Changes;
+use crate::store::{KnownChanges, LastRead, ReadPurpose};
 use crate::sync::doors::Walks;
 use crate::sync::error::SyncError;
 
 /// Where the next changes walk begins; `None` where nothing is known, and everything is a change. `now` is the service's
 /// time now, at least.
-pub fn lower_bound(known: &Changes, now: Option<Instant>, overlap: Duration) -> Option<Instant> {
+pub fn lower_bound(known: &KnownChanges, now: Option<Instant>, overlap: Duration) -> Option<Instant> {
     let settled = known.served_at.map(|served_at| served_at.minus(overlap));
     match (known.watermark, settled) {
         (Some(watermark), Some(settled)) => Some(watermark.min(settled)),
@@ -44,10 +43,11 @@ impl Walks<'_> {
     /// Updates an object's rows with the changes since the last walk.
     pub(in crate::sync) async fn walk_changes(&self, object: Object) -> Result<(), SyncError> {
         let began = self.run.now();
-        let known = self.run.store().read(move |tx| Changes::load(tx, object)).await?;
-        let walk = match known.walk.clone() {
-            Some(walk) => walk.resumed(&self.run.reader),
-            None => self.new_changes_walk(object, &known).await?,
+        let purpose = ReadPurpose::Changes;
+        let read = self.run.store().read(move |tx| Ok((tx.known_changes(object)?, tx.reads(object, purpose)?.pop())));
+        let walk = match read.await? {
+            (_, Some(read)) => Walk::of(read).resumed(&self.run.reader),
+            (known, None) => self.new_changes_walk(object, &known).await?,
         }
         .in_run_of(began);
         let as_of = walk.present.at;
@@ -56,14 +56,14 @@ impl Walks<'_> {
         self.run.ends(object.resource());
         if let (WalkEnd::Finished, Some(began)) = (end, as_of) {
             let fresh = LastRead::between(began, self.run.now());
-            self.run.store().write(move |tx| OwedCounts::claim_changes(tx, object, fresh)).await?;
+            self.run.store().write(move |tx| closing_counts::claim_changes(tx, object, fresh)).await?;
         }
         Ok(())
     }
 }
 
 impl Walks<'_> {
-    async fn new_changes_walk(&self, object: Object, known: &Changes) -> Result<Walk, SyncError> {
+    async fn new_changes_walk(&self, object: Object, known: &KnownChanges) -> Result<Walk, SyncError> {
         let served_at = self.boundary(object).await?;
         let after = lower_bound(known, served_at, self.run.engine.settings.overlap);
         let after = self.behind_unsettled(object, after, known.watermark).await?;
@@ -87,7 +87,7 @@ impl Walks<'_> {
         let left_out = self.run.store().write(move |tx| {
             let left_out = tx.count_updated(object, low, high)? > u64::from(PageSize::MAX.get());
             if left_out {
-                OwedCounts::of_changes(tx, object, Some(low), Some(high), 1)?;
+                closing_counts::owe_changes(tx, object, Some(low), Some(high), 1)?;
             }
             Ok(left_out)
         });
@@ -112,7 +112,7 @@ mod tests {
             ("a service without a clock, a row dated in the future", Some(at(9999)), None, Some(at(940))),
             ("an empty workspace", None, Some(at(1000)), Some(at(940))),
         ] {
-            let known = Changes { watermark, served_at, walk: None };
+            let known = KnownChanges { watermark, served_at };
             assert_eq!(lower_bound(&known, Some(at(1000)), overlap), expected, "{name}");
         }
     }

@@ -16,12 +16,12 @@ use futures_util::future::join_all;
 
 use super::pages::{FetchedPage, WalkPurpose};
 use super::slice_cuts::{KnownSlice, PAGE, next_cuts};
+use super::sweep::new_slice;
 use super::walk::{Frontier, Walk, WalkRange, gap};
 use crate::api::{ListQuery, PageSize, SortBy, decode};
-use crate::model::{Instant, Layout, Object, Purpose};
-use crate::store::StateKey;
+use crate::model::{Instant, Layout, Object, Purpose, TimeBounds};
+use crate::store::{ReadPart, ReadPurpose};
 use crate::sync::apply;
-use crate::sync::checkpoints::Sweep;
 use crate::sync::doors::Walks;
 use crate::sync::error::{Asking, SyncError};
 
@@ -42,12 +42,25 @@ struct NewestRecords {
 }
 
 impl NewestRecords {
+    /// What it has read: every record from `end` on. Its older rows, the last slice reads too.
+    fn as_part(&self, end: Instant) -> ReadPart<Walk> {
+        let mut part = ReadPart { done: true, ..new_slice(2, TimeBounds::Dated { from: Some(end), to: None }, false) };
+        part.position.seen.rows = self.whole_from.map_or(0, |(_, rows)| rows);
+        part.position.seen.high = self.high;
+        part
+    }
+
     /// How many requests it costs beyond those that a list without the page's rows saves.
     fn cost(&self) -> u64 {
         let pages = |rows: u64| rows.div_ceil(PAGE);
         let rows = self.whole_from.map_or(0, |(_, rows)| rows);
         (1 + pages(self.dated.saturating_sub(rows))).saturating_sub(pages(self.dated))
     }
+}
+
+/// Records without a date, which are in no slice of dates; where there are none, that is known.
+fn no_dates(dateless: bool) -> ReadPart<Walk> {
+    ReadPart { done: !dateless, ..new_slice(1, TimeBounds::Dateless, false) }
 }
 
 /// From when on a page of the newest records has every record, and how many those are: with whole seconds, since the
@@ -63,8 +76,7 @@ fn whole_from(keys: &[Option<Instant>]) -> Option<(Instant, u64)> {
 
 /// A slice of the first copy, and how many rows it has left.
 struct CopySlice {
-    entry: StateKey,
-    walk: Walk,
+    read: ReadPart<Walk>,
     from: Instant,
     rows: u64,
 }
@@ -73,89 +85,88 @@ impl Walks<'_> {
     /// Cuts the first copy of a large object, if it is still one walk.
     pub(in crate::sync) async fn cut_first_copy(&self, object: Object) -> Result<(), SyncError> {
         let walkers = self.run.engine.workers();
-        let Some((entry, walk)) = self.whole_walk(object).await? else { return Ok(()) };
+        let Some(ReadPart { part, bounds, position, .. }) = self.whole_walk(object).await? else { return Ok(()) };
         if walkers < 2 {
             return Ok(());
         }
-        if walk.seen.pages == 0 {
-            self.walk(WalkPurpose::Slice(object, entry), walk.pausing()).await?;
+        if position.seen.pages == 0 {
+            self.walk(WalkPurpose::Slice(object, part, bounds), position.pausing()).await?;
         }
-        let Some((entry, mut walk)) = self.whole_walk(object).await? else { return Ok(()) };
+        let Some(mut whole) = self.whole_walk(object).await? else { return Ok(()) };
+        let walk = &mut whole.position;
         let (Frontier::At(from), Some(total)) = (walk.frontier, walk.size.total) else { return Ok(()) };
         // As many more requests as slices, at most.
         let Some(allowed) = self.run.engine.settings.slices(total) else { return Ok(()) };
-        let Some(newest) = self.newest_records(object, &walk).await? else { return Ok(()) };
+        let Some(newest) = self.newest_records(object, walk).await? else { return Ok(()) };
         let dateless = total > newest.dated;
         let (end, on_page) = newest.whole_from.unzip();
         let rows = newest.dated.saturating_sub(walk.seen.rows + on_page.unwrap_or(0));
         let end = end.filter(|end| *end > from);
         walk.range = WalkRange::Created { from: None, to: end };
-        let mut slices = vec![CopySlice { entry, walk, from, rows }];
-        let mut made = 1;
-        let mut is_stored = false;
+        let mut slices = vec![CopySlice { read: whole, from, rows }];
+        // What the slices of dates leave out, until they are stored.
+        let mut others = Some((no_dates(dateless), end.map(|end| newest.as_part(end))));
+        let mut made = 3;
         // Beside the newest records: those without a date, unless the page that has them all saves their count; and each
         // slice that had no more than its first page.
         let mut spent = newest.cost() + u64::from(total.saturating_sub(newest.dated) > u64::from(PageSize::MAX.get()));
         while let Some((n, cuts)) = next_cuts(&known(&slices, &newest), walkers, allowed.saturating_sub(spent)) {
             let slice = &slices[n];
-            let Some(parts) = slice.walk.cut(slice.from, &cuts, slice.walk.range.dates().1) else { break };
-            let mut parts: Vec<(StateKey, Walk)> = parts
+            let end = slice.read.position.range.dates().1;
+            let Some(parts) = slice.read.position.cut(slice.from, &cuts, end) else { break };
+            let first = match slice.read.bounds {
+                TimeBounds::Dated { from, .. } => from,
+                TimeBounds::Whole | TimeBounds::Dateless => None,
+            };
+            let mut parts: Vec<ReadPart<Walk>> = parts
                 .into_iter()
                 .enumerate()
-                .map(|(part, walk)| match part {
-                    0 => (slice.entry.clone(), walk),
-                    _ => (Sweep::slice_entry(object, made + part), walk),
+                .map(|(n, position)| {
+                    let (from, to) = position.range.dates();
+                    let part = if n == 0 { slice.read.part.clone() } else { (made + n).to_string() };
+                    let bounds = TimeBounds::Dated { from: if n == 0 { first } else { from }, to };
+                    ReadPart { part, bounds, done: false, as_of: None, position }
                 })
                 .collect();
             made += parts.len();
-            // Records without a date are in no slice of dates.
-            let further =
-                (dateless && !is_stored).then(|| (Sweep::slice_entry(object, 1), Walk::new(WalkRange::WithoutCreated)));
-            let whole_page = (!is_stored && end.is_some()).then_some(&newest);
-            self.store_slices(object, parts.iter().cloned().chain(further).collect(), whole_page).await?;
-            is_stored = true;
-            let (low_entry, low) = parts.remove(0);
+            let (no_dates, newest_part) = others.take().map_or((None, None), |(one, other)| (Some(one), other));
+            let page = newest_part.as_ref().map(|_| &newest.page);
+            let stored = parts.iter().cloned().chain(no_dates).chain(newest_part.clone()).collect();
+            self.store_slices(object, stored, page, newest_part.map_or(0, |part| part.position.seen.rows)).await?;
+            let low = parts.remove(0);
             let made_now = parts.len();
             let read = self.read_first_pages(object, parts).await?;
             spent += (made_now - read.len()) as u64;
             // With the rows of their first pages.
-            let rows = slice.rows.saturating_sub(read.iter().map(|slice| slice.rows + slice.walk.seen.rows).sum());
-            slices[n] = CopySlice { entry: low_entry, walk: low, from: slices[n].from, rows };
+            let seen = |slice: &CopySlice| slice.rows + slice.read.position.seen.rows;
+            let rows = slice.rows.saturating_sub(read.iter().map(seen).sum());
+            slices[n] = CopySlice { read: low, from: slices[n].from, rows };
             slices.splice(n + 1..n + 1, read);
         }
         Ok(())
     }
 
     /// The only walk of a first copy that was not cut; `None` where there are several or another.
-    async fn whole_walk(&self, object: Object) -> Result<Option<(StateKey, Walk)>, SyncError> {
-        let slices: Option<Vec<(StateKey, Walk)>> = self.run.store().read(move |tx| tx.slices(object)).await?;
-        let mut slices = slices.unwrap_or_default();
-        let only = if slices.len() == 1 { slices.pop() } else { None };
+    async fn whole_walk(&self, object: Object) -> Result<Option<ReadPart<Walk>>, SyncError> {
+        let slices: Vec<ReadPart<Walk>> = self.run.store().read(move |tx| tx.reads(object, ReadPurpose::Sweep)).await?;
         let is_counted = |walk: &Walk| walk.size.counted || walk.size.total.is_some();
-        Ok(only.filter(|(_, walk)| matches!(walk.range, WalkRange::All { .. }) && is_counted(walk)))
+        let is_whole = |walk: &Walk| matches!(walk.range, WalkRange::All { .. });
+        let mut whole = slices.into_iter().filter(|slice| slice.bounds == TimeBounds::Whole && !slice.done);
+        Ok(whole.next().filter(|slice| is_whole(&slice.position) && is_counted(&slice.position)))
     }
 
     /// Stores slices, and with them the page of the newest records, which the last slice ends before.
     async fn store_slices(
         &self,
         object: Object,
-        slices: Vec<(StateKey, Walk)>,
-        newest: Option<&NewestRecords>,
+        slices: Vec<ReadPart<Walk>>,
+        newest: Option<&FetchedPage>,
+        rows: u64,
     ) -> Result<(), SyncError> {
-        // Its older rows, the last slice reads too.
-        let (rows, high) =
-            newest.map_or((0, None), |newest| (newest.whole_from.map_or(0, |(_, rows)| rows), newest.high));
-        let newest = newest.map(|newest| newest.page.clone());
+        let newest = newest.cloned();
         let (resource, meter, now) = (object.resource(), self.run.engine.meter.clone(), self.run.now());
         let stored = self.run.store().write(move |tx| {
-            slices.iter().try_for_each(|(entry, walk)| tx.set_state(entry, walk))?;
-            if let Some(mut sweep) = Sweep::load(tx, object)? {
-                // The first one goes on.
-                sweep.open += slices.len() - 1;
-                sweep.rows += rows;
-                sweep.high = sweep.high.max(high);
-                sweep.store(tx, object)?;
-            }
+            slices.iter().try_for_each(|slice| tx.claims().keep_read(object, ReadPurpose::Sweep, slice))?;
             let Some(FetchedPage { answer, page, layout }) = newest else { return Ok(None) };
             let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
             let page = tx.with_current_layout(page, layout, decode)?;
@@ -172,24 +183,18 @@ impl Walks<'_> {
     }
 
     /// Reads the first page of new slices side by side. Gives those that have more.
-    async fn read_first_pages(
-        &self,
-        object: Object,
-        parts: Vec<(StateKey, Walk)>,
-    ) -> Result<Vec<CopySlice>, SyncError> {
-        let reading = parts
-            .iter()
-            .map(|(entry, walk)| self.walk(WalkPurpose::Slice(object, entry.clone()), walk.clone().pausing()));
+    async fn read_first_pages(&self, object: Object, parts: Vec<ReadPart<Walk>>) -> Result<Vec<CopySlice>, SyncError> {
+        let names: Vec<String> = parts.iter().map(|slice| slice.part.clone()).collect();
+        let reading = parts.into_iter().map(|ReadPart { part, bounds, position, .. }| {
+            self.walk(WalkPurpose::Slice(object, part, bounds), position.pausing())
+        });
         join_all(reading).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let left: Option<Vec<(StateKey, Walk)>> = self.run.store().read(move |tx| tx.slices(object)).await?;
+        let stored: Vec<ReadPart<Walk>> = self.run.store().read(move |tx| tx.reads(object, ReadPurpose::Sweep)).await?;
         let mut slices = Vec::new();
-        for (entry, walk) in left.unwrap_or_default() {
-            if !parts.iter().any(|(part, _)| *part == entry) {
-                continue;
-            }
+        for read in stored.into_iter().filter(|slice| !slice.done && names.contains(&slice.part)) {
             // Without a place to go on from it is only read, and cut no more.
-            let Frontier::At(from) = walk.frontier else { continue };
-            slices.push(CopySlice { rows: walk.rows_left().unwrap_or(0), entry, walk, from });
+            let Frontier::At(from) = read.position.frontier else { continue };
+            slices.push(CopySlice { rows: read.position.rows_left().unwrap_or(0), read, from });
         }
         slices.sort_by_key(|slice| slice.from);
         Ok(slices)
@@ -221,14 +226,14 @@ fn known(slices: &[CopySlice], newest: &NewestRecords) -> Vec<KnownSlice> {
     let seconds = |micros: Option<u64>| micros.map(|micros| micros as f64 / 1e6);
     let one = |n: usize| {
         let slice = &slices[n];
-        let to = slice.walk.range.dates().1;
+        let to = slice.read.position.range.dates().1;
         // Where a later slice begins, a bulk import may begin too.
         let end = if n + 1 == slices.len() { newest.gap } else { None };
         KnownSlice {
             from: slice.from,
             last: to.map_or(newest.at, |to| to.minus(Duration::from_micros(1))),
             rows: slice.rows,
-            gap_at_start: seconds(slice.walk.size.gap),
+            gap_at_start: seconds(slice.read.position.size.gap),
             gap_at_end: seconds(end),
         }
     };

@@ -6,18 +6,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::api::decode::{self, ListPage};
 use crate::api::{ListAnswer, ListQuery};
-use crate::model::{Definition, FieldKey, Layout, Object, Purpose, Record, RecordId, Resource};
-use crate::store::{MirrorTx, Phase, StateKey, StoreError, Tally};
+use crate::model::{Definition, Layout, Object, Purpose, Record, RecordId, Resource, TimeBounds};
+use crate::store::{KnownChanges, MirrorTx, Phase, ReadPart, ReadPurpose, StateKey, StoreError, Tally};
 
-use super::closing_counts::OwedCounts;
-use super::walk::{Anomaly, Facts, Frontier, MAX_STRETCHES, Next, Walk, WalkRange};
-use super::{nominate, omitted_values};
+use super::walk::{Anomaly, Facts, Frontier, Next, Walk, WalkRange};
+use super::{closing_counts, nominate, omitted_values};
 use crate::sync::apply::{self, ApplyReport, instant};
-use crate::sync::checkpoints::{Changes, Sweep};
 use crate::sync::doors::Walks;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::events::RunEvent;
@@ -27,8 +23,8 @@ use crate::sync::events::RunEvent;
 pub(in crate::sync) enum WalkPurpose {
     /// The changes of an object.
     Changes(Object),
-    /// One slice of a sweep, by its state entry.
-    Slice(Object, StateKey),
+    /// One slice of a sweep: its number, and what it has.
+    Slice(Object, String, TimeBounds),
     /// The records that have a value in a custom field.
     Fill(BackFillColumn),
 }
@@ -45,16 +41,6 @@ impl BackFillColumn {
     fn is_of_details(&self) -> bool {
         self.definition.data_type.detail_only()
     }
-}
-
-/// The checkpoint of a back-fill. It is kept until the column is complete: what follows the walk may need another run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(in crate::sync) struct BackFillRead {
-    pub(in crate::sync) key: FieldKey,
-    pub(in crate::sync) walk: Walk,
-    /// Whether the walk is finished.
-    #[serde(default)]
-    pub(in crate::sync) finished: bool,
 }
 
 /// How a walk ended.
@@ -111,7 +97,7 @@ struct StoredPage {
 impl WalkPurpose {
     pub(super) fn object(&self) -> Object {
         match self {
-            WalkPurpose::Changes(object) | WalkPurpose::Slice(object, _) => *object,
+            WalkPurpose::Changes(object) | WalkPurpose::Slice(object, ..) => *object,
             WalkPurpose::Fill(target) => target.object,
         }
     }
@@ -143,7 +129,7 @@ impl WalkPurpose {
     ) -> Result<(), StoreError> {
         match self {
             WalkPurpose::Changes(_) => Ok(()),
-            WalkPurpose::Slice(object, _) => {
+            WalkPurpose::Slice(object, ..) => {
                 if tx.phase(*object)? == Phase::Kept {
                     nominate::mark_missing(tx, *object, walk, before, records, is_last)?;
                     omitted_values::mark_restored(tx, *object, (records, older), details)?;
@@ -162,63 +148,28 @@ impl WalkPurpose {
         }
     }
 
-    /// Stores the checkpoint of an unfinished walk.
-    fn checkpoint(&self, tx: &MirrorTx<'_>, walk: &Walk) -> Result<(), StoreError> {
-        match self {
-            WalkPurpose::Changes(object) => {
-                let mut changes = Changes::load(tx, *object)?;
-                changes.walk = Some(walk.clone());
-                changes.store(tx, *object)
-            }
-            WalkPurpose::Slice(object, entry) => {
-                if let (Some(served_at), Some(sweep)) = (walk.seen.served_at, Sweep::load(tx, *object)?)
-                    && sweep.served_at.is_none_or(|known| served_at < known)
-                {
-                    Sweep { served_at: Some(served_at), ..sweep }.store(tx, *object)?;
-                }
-                tx.set_state(entry, walk)
-            }
-            WalkPurpose::Fill(target) => {
-                let key = target.definition.key.clone();
-                tx.set_state(
-                    &StateKey::FillWalk(target.object),
-                    &BackFillRead { key, walk: walk.clone(), finished: false },
-                )
-            }
-        }
+    /// Stores how far a walk has read.
+    fn checkpoint(&self, tx: &MirrorTx<'_>, walk: &Walk, done: bool) -> Result<(), StoreError> {
+        let (purpose, part, bounds) = match self {
+            WalkPurpose::Changes(_) => (ReadPurpose::Changes, "", TimeBounds::Whole),
+            WalkPurpose::Slice(_, part, bounds) => (ReadPurpose::Sweep, part.as_str(), *bounds),
+            WalkPurpose::Fill(target) => (ReadPurpose::Fill, target.definition.key.as_str(), TimeBounds::Whole),
+        };
+        let read = ReadPart { part: part.into(), bounds, done, as_of: walk.present.at, position: walk };
+        tx.claims().keep_read(self.object(), purpose, &read)
     }
 
-    /// Stores that a walk is finished.
+    /// Stores that a walk is finished. What a sweep has read is kept until it ends, and a back-fill until its column is
+    /// complete: what follows the walk may need another run.
     fn finish(&self, tx: &MirrorTx<'_>, walk: &Walk) -> Result<(), StoreError> {
-        match self {
-            WalkPurpose::Changes(object) => {
-                let known = Changes::load(tx, *object)?;
-                if walk.seen.pages > 1 {
-                    OwedCounts::of_changes(tx, *object, walk.origin, walk.seen.high, walk.seen.pages)?;
-                }
-                Changes { watermark: known.watermark.max(walk.seen.high), served_at: walk.seen.served_at, walk: None }
-                    .store(tx, *object)
-            }
-            WalkPurpose::Slice(object, entry) => {
-                self.checkpoint(tx, walk)?;
-                if let Some(mut sweep) = Sweep::load(tx, *object)? {
-                    sweep.high = sweep.high.max(walk.seen.high);
-                    sweep.rows += walk.seen.rows;
-                    sweep.open = sweep.open.saturating_sub(1);
-                    walk.seen.paged.iter().for_each(|range| range.join(&mut sweep.paged, MAX_STRETCHES));
-                    sweep.page_rows = sweep.page_rows.max(walk.seen.page_rows);
-                    sweep.store(tx, *object)?;
-                }
-                tx.clear_state(entry)
-            }
-            WalkPurpose::Fill(target) => {
-                let key = target.definition.key.clone();
-                tx.set_state(
-                    &StateKey::FillWalk(target.object),
-                    &BackFillRead { key, walk: walk.clone(), finished: true },
-                )
-            }
+        let WalkPurpose::Changes(object) = *self else { return self.checkpoint(tx, walk, true) };
+        if walk.seen.pages > 1 {
+            closing_counts::owe_changes(tx, object, walk.origin, walk.seen.high, walk.seen.pages)?;
         }
+        let known = tx.known_changes(object)?;
+        let known = KnownChanges { watermark: known.watermark.max(walk.seen.high), served_at: walk.seen.served_at };
+        tx.claims().know_changes(object, known)?;
+        tx.claims().end_read(object, ReadPurpose::Changes)
     }
 }
 
@@ -229,7 +180,7 @@ impl Walks<'_> {
         let walked = self.walk_pages(&job, &mut walk, &mut unsaved).await;
         if let (Err(_), Some(stored)) = (&walked, unsaved.walk) {
             // A walk that is stopped regularly continues exactly where it stopped.
-            self.run.store().write(move |tx| job.checkpoint(tx, &stored)).await?;
+            self.run.store().write(move |tx| job.checkpoint(tx, &stored, false)).await?;
         }
         walked
     }
@@ -362,7 +313,7 @@ impl Walks<'_> {
         self.run
             .store()
             .write(move |tx| {
-                job.checkpoint(tx, &checkpoint)?;
+                job.checkpoint(tx, &checkpoint, false)?;
                 anomaly.map_or(Ok(()), |anomaly| tx.record_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now))
             })
             .await?;
@@ -394,7 +345,7 @@ impl Walks<'_> {
             if ends {
                 job.finish(tx, &walk)?;
             } else if saved {
-                job.checkpoint(tx, &walk)?;
+                job.checkpoint(tx, &walk, false)?;
             }
             if saved {
                 meter.enter(tx)?;

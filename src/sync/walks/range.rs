@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::query::QueryError;
 use crate::api::{Bound, ListQuery, SortBy};
-use crate::model::{Instant, Resource};
+use crate::model::{Instant, Resource, TimeBounds};
 
 /// What a tie is cut to: the service may compare at another precision than it shows.
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -46,6 +46,15 @@ pub enum WalkRange {
 }
 
 impl WalkRange {
+    /// What a part of a list has, in the order in which it is read.
+    pub(in crate::sync) const fn of(bounds: TimeBounds) -> WalkRange {
+        match bounds {
+            TimeBounds::Whole => WalkRange::All { from: None },
+            TimeBounds::Dated { from, to } => WalkRange::Created { from, to },
+            TimeBounds::Dateless => WalkRange::WithoutCreated,
+        }
+    }
+
     /// The query of the range's first page.
     ///
     /// # Errors

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::stream::{self, StreamExt as _};
 
-use super::closing_counts::OwedCounts;
 use super::pages::WalkPurpose;
 use super::walk::{Walk, WalkRange};
-use crate::model::{Instant, Object};
-use crate::model::{TimeBounds, TimeField, TimeRange};
-use crate::store::{Completeness, Goal, LastRead, MirrorTx, Phase, StateKey, StoreError};
-use crate::sync::checkpoints::{Changes, RefusedRemovals, Sweep};
+use crate::model::{Instant, Object, TimeBounds, TimeField, TimeRange};
+use crate::store::{
+    Completeness, Goal, LastRead, MirrorTx, Phase, ReadPart, ReadPurpose, StoreError, UnprovenRanges, uncovered,
+};
+use crate::sync::checkpoints::{RefusedRemovals, Sweep};
 use crate::sync::doors::Walks;
 use crate::sync::engine::{Engine, SyncSettings};
 use crate::sync::error::SyncError;
@@ -31,7 +31,7 @@ impl Engine {
                 let mut forgotten = Vec::new();
                 for object in Object::ALL {
                     let asked = tx.goals().is_set(Goal::AskedSweep(object))?;
-                    let under_way = Sweep::load(tx, object)?.is_some();
+                    let under_way = tx.goals().is_set(Goal::Sweeping(object))?;
                     if tx.phase(object)? == Phase::FirstCopy || !under_way && !asked {
                         continue;
                     }
@@ -39,8 +39,7 @@ impl Engine {
                         // It is restarted instead of continued, because nothing else would fill the column.
                         tx.claims().set(Goal::WantedSweep(object))?;
                     }
-                    Sweep::clear(tx, object)?;
-                    tx.clear_slices(object)?;
+                    tx.claims().discard_sweep(object)?;
                     tx.claims().begin_filling(object, &[])?;
                     tx.claims().unset(Goal::AskedSweep(object))?;
                     tx.clear_state(&RefusedRemovals::entry(object))?;
@@ -101,7 +100,7 @@ impl Walks<'_> {
         // The first changes walk begins where the copy began: what is copied early may change while the rest is read.
         let first = self.run.store().read(move |tx| {
             let first = tx.phase(object)? == Phase::FirstCopy || tx.goals().is_set(Goal::FormerRows(object))?;
-            Ok(first && Sweep::load(tx, object)?.is_none())
+            Ok(first && !tx.goals().is_set(Goal::Sweeping(object))?)
         });
         let served_at = if first.await? { self.boundary(object).await? } else { None };
         let (workers, settings) = (self.run.engine.workers() as u64, self.run.engine.settings);
@@ -109,19 +108,17 @@ impl Walks<'_> {
         self.run
             .store()
             .write(move |tx| {
-                let known = tx.slices::<Walk>(object)?;
-                // If a slice cannot be read, it is unknown what is left, so everything is read again.
-                if let (Some(left), Some(_)) = (known, Sweep::load(tx, object)?) {
+                if let Some(sweep) = Sweep::load(tx, object)? {
                     let refused: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
                     let waits = refused.is_some() || tx.has_undecided(object)?;
                     let asked = tx.goals().is_set(Goal::AskedSweep(object))?;
                     // In progress; or read completely, and the missed records have to be decided on. A sweep that was
                     // asked for since then is another one.
-                    if !(left.is_empty() && (asked || waits && again)) {
+                    if !(sweep.is_read() && (asked || waits && again)) {
                         return Ok(());
                     }
                 }
-                tx.clear_slices(object)?;
+                tx.claims().discard_sweep(object)?;
                 let first_copy = tx.phase(object)? == Phase::FirstCopy;
                 if first_copy && tx.is_empty(object)? {
                     tx.claims().mark_first_copy(object)?;
@@ -132,14 +129,11 @@ impl Walks<'_> {
                 tx.claims().begin_filling(object, &fills)?;
                 tx.claims().unset(Goal::WantedSweep(object))?;
                 tx.claims().unset(Goal::AskedSweep(object))?;
-                let ranges = slices(tx, object, workers, &settings)?;
-                Sweep { open: ranges.len(), ..Sweep::begun(now, served_at) }.store(tx, object)?;
-                for (number, range) in ranges.into_iter().enumerate() {
-                    // The totals of two pages show whether there are rows without a date, which would take one more.
-                    let counted = may_count && matches!(range, WalkRange::All { .. });
-                    let walk = Walk::new(range);
-                    let walk = if counted { walk.counted() } else { walk };
-                    tx.set_state(&Sweep::slice_entry(object, number), &walk)?;
+                tx.claims().reach(Goal::Sweeping(object), LastRead::between(now, now))?;
+                for (number, bounds) in slices(tx, object, workers, &settings)?.into_iter().enumerate() {
+                    let mut slice = new_slice(number, bounds, may_count);
+                    slice.position.seen.served_at = served_at;
+                    tx.claims().keep_read(object, ReadPurpose::Sweep, &slice)?;
                 }
                 Ok(())
             })
@@ -148,17 +142,22 @@ impl Walks<'_> {
     }
 
     async fn walk_slices(&self, object: Object) -> Result<(), SyncError> {
-        let slices: Vec<(StateKey, Walk)> =
-            self.run.store().read(move |tx| tx.slices(object)).await?.unwrap_or_default();
-        let read = self.run.store().read(move |tx| Sweep::load(tx, object)).await?.map_or(0, |sweep| sweep.rows);
-        self.run.set_swept(read + slices.iter().map(|(_, walk)| walk.seen.rows).sum::<u64>());
+        let may_count = self.run.audits().may_count(object);
+        let Some(Sweep { mut parts, .. }) = self.run.store().read(move |tx| Sweep::load(tx, object)).await? else {
+            return Ok(());
+        };
+        self.run.set_swept(parts.iter().map(|slice| slice.position.seen.rows).sum());
+        let free = parts.iter().filter_map(|slice| slice.part.parse().ok()).max().map_or(0, |last: usize| last + 1);
+        let lost = uncovered(&parts).into_iter().enumerate();
+        parts.extend(lost.map(|(n, bounds)| new_slice(free + n, bounds, may_count)));
         let failed = AtomicBool::new(false);
-        let walking = slices.into_iter().map(async |(entry, walk)| {
+        let walking = parts.into_iter().filter(|slice| !slice.done).map(async |slice| {
             // What others have asked for is stored all the same; nothing new begins.
             if failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let ended = self.walk(WalkPurpose::Slice(object, entry), walk.resumed(&self.run.reader)).await;
+            let purpose = WalkPurpose::Slice(object, slice.part.clone(), slice.bounds);
+            let ended = self.walk(purpose, Walk::of(slice).resumed(&self.run.reader)).await;
             failed.fetch_or(ended.is_err(), Ordering::Relaxed);
             ended.map(drop)
         });
@@ -177,8 +176,8 @@ fn slices(
     object: Object,
     workers: u64,
     settings: &SyncSettings,
-) -> Result<Vec<WalkRange>, StoreError> {
-    let whole = vec![WalkRange::All { from: None }];
+) -> Result<Vec<TimeBounds>, StoreError> {
+    let whole = vec![TimeBounds::Whole];
     if tx.phase(object)? == Phase::FirstCopy {
         return Ok(whole);
     }
@@ -191,11 +190,15 @@ fn slices(
     if edges.is_empty() {
         return Ok(whole);
     }
-    let ranges = TimeRange::between(TimeField::CreatedAt, &edges).into_iter().map(|range| match range.bounds {
-        TimeBounds::Dated { from, to } => WalkRange::Created { from, to },
-        TimeBounds::Dateless | TimeBounds::Whole => WalkRange::WithoutCreated,
-    });
-    Ok(ranges.collect())
+    Ok(TimeRange::between(TimeField::CreatedAt, &edges).into_iter().map(|range| range.bounds).collect())
+}
+
+/// A slice of which nothing was read.
+pub(super) fn new_slice(number: usize, bounds: TimeBounds, may_count: bool) -> ReadPart<Walk> {
+    let walk = Walk::new(WalkRange::of(bounds));
+    // The totals of two pages show whether there are rows without a date, which would take one more.
+    let walk = if may_count && bounds == TimeBounds::Whole { walk.counted() } else { walk };
+    ReadPart { part: number.to_string(), bounds, done: false, as_of: None, position: walk }
 }
 
 /// Stores that a sweep is finished, once the missed records have been decided on.
@@ -214,17 +217,18 @@ pub(in crate::sync) fn end_sweep(
     if is_first_copy {
         tx.derived().finish_first_copy(object)?;
         // The first changes walk starts where the copy started, minus the overlap.
-        Changes { watermark: sweep.high, served_at: sweep.served_at, walk: None }.store(tx, object)?;
+        tx.claims().know_changes(object, sweep.known_changes())?;
     } else {
         tx.records().recount(object)?;
     }
     // A first copy nominates nothing, so rows that it did not read may be of records that were removed since.
-    let is_unknown = sweep.open > 0 || is_first_copy && sweep.rows != tx.count_rows(object)?;
-    let ranges = if is_unknown { vec![TimeRange::WHOLE] } else { sweep.paged };
-    OwedCounts::of_sweep(tx, object, ranges, sweep.page_rows)?;
+    let is_unknown = is_first_copy && sweep.rows() != tx.count_rows(object)?;
+    let ranges = if is_unknown { vec![TimeRange::WHOLE] } else { sweep.paged() };
+    // What an earlier sweep owed, this one has read.
+    tx.claims().set_unproven(object, TimeField::CreatedAt, &UnprovenRanges { ranges, ..UnprovenRanges::default() })?;
     tx.claims().reach(Goal::Sweep(object), LastRead::between(sweep.began, finished))?;
     let complete = Completeness { as_of: sweep.began, by_record: true };
     tx.claims().compared(object, complete, open + sweep.left_out)?;
     tx.claims().end_filling(object)?;
-    Sweep::clear(tx, object)
+    tx.claims().discard_sweep(object)
 }

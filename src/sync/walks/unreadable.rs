@@ -9,7 +9,6 @@ use super::pages::WalkPurpose;
 use super::walk::{Frontier, Walk, WalkRange};
 use crate::api::PageSize;
 use crate::model::Instant;
-use crate::sync::checkpoints::Sweep;
 use crate::sync::doors::Walks;
 use crate::sync::error::SyncError;
 
@@ -46,11 +45,7 @@ impl Walks<'_> {
         self.run.whole_lists().note("unreadable_record", resource, what).await?;
         self.run.warn(format!("records of {resource} before {high} could not be read and are left out: {error}"));
         if matches!(job, WalkPurpose::Slice(..)) {
-            let noted = self.run.store().write(move |tx| match Sweep::load(tx, object)? {
-                Some(sweep) => Sweep { left_out: sweep.left_out + 1, ..sweep }.store(tx, object),
-                None => Ok(()),
-            });
-            noted.await?;
+            self.run.store().write(move |tx| tx.claims().leave_record_out(object)).await?;
         }
         self.restart(job, &walk.clone().passing_to(high), None).await
     }

@@ -25,6 +25,7 @@ pub use super::range::WalkRange;
 use crate::api::query::QueryError;
 use crate::api::{ListQuery, PageSize};
 use crate::model::{Cursor, Instant, RecordId, Resource, TimeRange};
+use crate::store::ReadPart;
 pub(in crate::sync) use by_value::MAX_STRETCHES;
 
 /// How often a walk may restart without progress.
@@ -135,8 +136,6 @@ pub struct Seen {
     pub rows: u64,
     /// Pages.
     pub pages: u64,
-    /// Rows of the largest page.
-    pub page_rows: u64,
     /// Rows that pages by value repeated, beside one each.
     repeated: u64,
     /// What lies at the edges of pages that nothing joins: a count has to show that no row is missing there.
@@ -162,7 +161,9 @@ pub struct RangeSize {
 /// As of when a walk will have read all changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Present {
-    /// Our clock when the last run began that continued the walk while every later change was still before it.
+    /// Our clock when the last run began that continued the walk while every later change was still before it. It is stored
+    /// beside the walk, so that a clock that was wrong can be corrected.
+    #[serde(skip)]
     pub at: Option<Instant>,
     /// Whether a later change may sort before the place that it has reached.
     passed: bool,
@@ -226,6 +227,12 @@ impl Walk {
             present: Present::default(),
             turn: Turn::default(),
         }
+    }
+
+    /// The walk as it was stored.
+    pub fn of(read: ReadPart<Walk>) -> Walk {
+        let ReadPart { position, as_of, .. } = read;
+        Walk { present: Present { at: as_of, ..position.present }, ..position }
     }
 
     /// The cursor of the next page.
@@ -331,7 +338,6 @@ impl Walk {
         self.turn.began = self.turn.began.or(facts.now);
         let rows = facts.keys.len() as u64;
         self.seen.rows += rows - repeated;
-        self.seen.page_rows = self.seen.page_rows.max(rows);
         self.seen.pages += 1;
         self.seen.high = self.seen.high.max(facts.high);
         let mut previous = if value.is_some() { Frontier::Start } else { before };

@@ -1,7 +1,7 @@
 //! Walks: ties, refused cursors, disorder, repeated cursors, constant changes.
 
 use super::*;
-use crate::model::TimeField;
+use crate::model::{TimeBounds, TimeField};
 
 fn at(second: i64) -> Instant {
     Instant::from_secs(1_700_000_000 + second).unwrap()
@@ -259,7 +259,9 @@ fn checkpoint_round_trips_through_storage() {
     let mut walk = changes(0).in_run_of(at(100)).counted();
     walk.take(&page(&[1, 5], Some("a")));
     let text = serde_json::to_string(&walk).unwrap();
-    let back: Walk = serde_json::from_str(&text).unwrap();
+    let position = serde_json::from_str(&text).unwrap();
+    let (part, bounds, as_of) = (String::new(), TimeBounds::Whole, Some(at(100)));
+    let back = Walk::of(ReadPart { part, bounds, done: false, as_of, position });
     assert_eq!(back, Walk { turn: Turn::default(), ..walk });
 }
 

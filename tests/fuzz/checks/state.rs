@@ -9,9 +9,8 @@ use crm_mirror::app::status;
 use crm_mirror::budget::{Hold, Ledger, Limits};
 use crm_mirror::model::{Clock, ElapsedClock, Instant, Object, Purpose, Ru, ServiceTime};
 use crm_mirror::store::{Reader, StateKey, StoreError, ViewOptions, cursor};
-use crm_mirror::sync::checkpoints::{Changes, Identity, MissingScopes, RefusedRemovals, Sweep};
+use crm_mirror::sync::checkpoints::{Identity, MissingScopes, RefusedRemovals};
 use crm_mirror::sync::step_failures::StepFailures;
-use crm_mirror::sync::walks::walk::Walk;
 use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -72,7 +71,6 @@ fn written(mirrored: &Mirrored) {
         for object in Object::ALL {
             tx.knowledge().aged_details(object, now, 10)?;
             tx.removal_share(object, 1, now)?;
-            Changes::load(tx, object)?.store(tx, object)?;
         }
         tx.feed().forget_old_history(DAY, ElapsedClock::default().at(now.into()), now, Some(now))?;
         tx.edits().set_write_back(true)?;
@@ -98,9 +96,6 @@ fn decoded(key: &StateKey, text: &[u8]) {
         StateKey::ViewOptions => again::<ViewOptions>(text),
         StateKey::StepFailures => again::<StepFailures>(text),
         StateKey::PausedSince => again::<Instant>(text),
-        StateKey::Changes(_) => again::<Changes>(text),
-        StateKey::Sweep(_) => again::<Sweep>(text),
-        StateKey::Slice(..) | StateKey::FillWalk(..) => again::<Walk>(text),
         StateKey::Outage(_) => again::<RefusedRemovals>(text),
         _ => {}
     }

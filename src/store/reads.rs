@@ -1,0 +1,228 @@
+//! `reads` and `frontier`: what is being read, and how far the changes of an object are known.
+//!
+//! A row of `reads` is a part of a list that one walk reads, with the walk's position, which is a hint. The parts of a sweep
+//! that were read to their end keep their rows until the sweep ends: what no row covers was not read. So a row that is lost
+//! or cannot be parsed is read again, and nothing else.
+
+use rusqlite::params;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::model::catalogue::Object;
+use crate::model::instant::Instant;
+use crate::model::time_range::TimeBounds;
+use crate::store::error::StoreError;
+use crate::store::reader::{ReadTx, stored_time};
+use crate::store::statements::Statements;
+use crate::store::tx::ClaimsTx;
+
+const DOING: &str = "read or write what is being read";
+
+/// What a list is read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadPurpose {
+    /// Its changes.
+    Changes,
+    /// Every record.
+    Sweep,
+    /// The values of a custom field.
+    Fill,
+}
+
+impl ReadPurpose {
+    const fn as_str(self) -> &'static str {
+        match self {
+            ReadPurpose::Changes => "changes",
+            ReadPurpose::Sweep => "sweep",
+            ReadPurpose::Fill => "fill",
+        }
+    }
+}
+
+/// A part of a list that one walk reads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadPart<P> {
+    /// The number of a slice, or the key of a field.
+    pub part: String,
+    /// What it has, by `createdAt`.
+    pub bounds: TimeBounds,
+    /// Whether it was read to its end.
+    pub done: bool,
+    /// As of when changes will be complete.
+    pub as_of: Option<Instant>,
+    /// Where the walk goes on.
+    pub position: P,
+}
+
+/// How far the changes of an object are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KnownChanges {
+    /// The highest `updatedAt` applied by a finished walk. It only decreases where an earlier version of a record is
+    /// accepted.
+    pub watermark: Option<Instant>,
+    /// The service's clock when that walk started; `None` if the service sends no date.
+    pub served_at: Option<Instant>,
+}
+
+/// What no part of a list covers.
+pub fn uncovered<P>(parts: &[ReadPart<P>]) -> Vec<TimeBounds> {
+    if parts.is_empty() {
+        return vec![TimeBounds::Whole];
+    }
+    let mut missing = Vec::new();
+    let mut dated: Vec<(Option<Instant>, Option<Instant>)> = Vec::new();
+    let mut has_dateless = false;
+    for part in parts {
+        match part.bounds {
+            TimeBounds::Whole => return missing,
+            TimeBounds::Dateless => has_dateless = true,
+            TimeBounds::Dated { from, to } => dated.push((from, to)),
+        }
+    }
+    dated.sort_unstable();
+    // The end of what is covered from the oldest record on; `None` if nothing is.
+    let mut end: Option<Instant> = None;
+    let mut is_open = true;
+    for (from, to) in dated {
+        if is_open && from > end {
+            missing.push(TimeBounds::Dated { from: end, to: from });
+        }
+        is_open &= to.is_some();
+        end = end.max(to);
+    }
+    if is_open {
+        missing.push(TimeBounds::Dated { from: end, to: None });
+    }
+    if !has_dateless {
+        missing.push(TimeBounds::Dateless);
+    }
+    missing
+}
+
+impl ReadTx<'_> {
+    /// The parts of a list that are read for a purpose. One whose position cannot be parsed is none.
+    pub fn reads<P: DeserializeOwned>(
+        &self,
+        object: Object,
+        purpose: ReadPurpose,
+    ) -> Result<Vec<ReadPart<P>>, StoreError> {
+        type Row = (String, String, Option<String>, Option<String>, bool, Option<String>, String);
+        let rows: Vec<Row> = self.conn.rows(
+            "SELECT part, bounds, low, high, done, as_of, position FROM reads WHERE object = ?1 AND purpose = ?2
+             ORDER BY length(part), part",
+            [object.as_str(), purpose.as_str()],
+            DOING,
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?)),
+        )?;
+        let parsed = rows.into_iter().filter_map(|(part, bounds, low, high, done, as_of, position)| {
+            let edge = |text: Option<String>| text.map_or(Some(None), |text| stored_time(Some(text)).map(Some));
+            let bounds = match bounds.as_str() {
+                "whole" => TimeBounds::Whole,
+                "dateless" => TimeBounds::Dateless,
+                _ => TimeBounds::Dated { from: edge(low)?, to: edge(high)? },
+            };
+            let position = serde_json::from_str(&position).ok()?;
+            Some(ReadPart { part, bounds, done, as_of: stored_time(as_of), position })
+        });
+        Ok(parsed.collect())
+    }
+
+    /// How far the changes of an object are known.
+    pub fn known_changes(&self, object: Object) -> Result<KnownChanges, StoreError> {
+        let sql = "SELECT watermark, served_at FROM frontier WHERE object = ?1";
+        let found = self.conn.find(sql, [object.as_str()], DOING, |row| {
+            Ok(KnownChanges { watermark: stored_time(row.get(0)?), served_at: stored_time(row.get(1)?) })
+        })?;
+        Ok(found.unwrap_or_default())
+    }
+}
+
+impl ClaimsTx<'_> {
+    /// Says how far the changes of an object are known.
+    pub fn know_changes(&self, object: Object, known: KnownChanges) -> Result<(), StoreError> {
+        let [watermark, served_at] = [known.watermark, known.served_at].map(|at| at.map(|at| at.to_string()));
+        self.tx.conn.change(
+            "INSERT OR REPLACE INTO frontier (object, watermark, served_at) VALUES (?1, ?2, ?3)",
+            params![object.as_str(), watermark, served_at],
+            DOING,
+        )?;
+        Ok(())
+    }
+
+    /// Says how far a part of a list was read.
+    pub fn keep_read<P: Serialize>(
+        &self,
+        object: Object,
+        purpose: ReadPurpose,
+        read: &ReadPart<P>,
+    ) -> Result<(), StoreError> {
+        let position = serde_json::to_string(&read.position)
+            .map_err(|source| StoreError::State { name: purpose.as_str().into(), source })?;
+        let (bounds, low, high) = match read.bounds {
+            TimeBounds::Whole => ("whole", None, None),
+            TimeBounds::Dateless => ("dateless", None, None),
+            TimeBounds::Dated { from, to } => ("dated", from, to),
+        };
+        let [low, high, as_of] = [low, high, read.as_of].map(|at| at.map(|at| at.to_string()));
+        self.tx.conn.change(
+            "INSERT OR REPLACE INTO reads (object, purpose, part, bounds, low, high, done, as_of, position)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            params![object.as_str(), purpose.as_str(), read.part, bounds, low, high, read.done, as_of, position],
+            DOING,
+        )?;
+        Ok(())
+    }
+
+    /// Forgets what was read of a list for a purpose.
+    pub fn end_read(&self, object: Object, purpose: ReadPurpose) -> Result<(), StoreError> {
+        let values = [object.as_str(), purpose.as_str()];
+        self.tx.conn.change("DELETE FROM reads WHERE object = ?1 AND purpose = ?2", values, DOING)?;
+        Ok(())
+    }
+
+    /// Dates otherwise as of when the changes that are being read will be complete; `dated` gives `None` for what nobody
+    /// knows any more.
+    pub(in crate::store) fn date_reads(&self, dated: impl Fn(Instant) -> Option<Instant>) -> Result<(), StoreError> {
+        for object in Object::ALL {
+            let sql = "SELECT as_of FROM reads WHERE object = ?1 AND purpose = 'changes'";
+            let found: Option<Option<String>> = self.tx.conn.find(sql, [object.as_str()], DOING, |row| row.get(0))?;
+            let Some(at) = stored_time(found.flatten()) else { continue };
+            self.tx.conn.change(
+                "UPDATE reads SET as_of = ?2 WHERE object = ?1 AND purpose = 'changes' AND as_of IS NOT ?2",
+                params![object.as_str(), dated(at).map(|at| at.to_string())],
+                DOING,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(bounds: TimeBounds) -> ReadPart<()> {
+        ReadPart { part: String::new(), bounds, done: true, as_of: None, position: () }
+    }
+
+    #[test]
+    fn what_no_part_covers_is_read_again() {
+        let at = |second: i64| Some(Instant::from_secs(second).unwrap());
+        let dated = |from, to| TimeBounds::Dated { from, to };
+        let (whole, dateless) = (TimeBounds::Whole, TimeBounds::Dateless);
+        for (parts, missing) in [
+            (vec![], vec![whole]),
+            (vec![whole], vec![]),
+            (vec![dateless], vec![dated(None, None)]),
+            (vec![dated(None, None)], vec![dateless]),
+            (vec![dateless, dated(at(5), None), dated(None, at(5))], vec![]),
+            (vec![dateless, dated(None, at(5))], vec![dated(at(5), None)]),
+            (vec![dateless, dated(at(5), None)], vec![dated(None, at(5))]),
+            (vec![dated(None, at(5)), dated(at(7), at(9))], vec![dated(at(5), at(7)), dated(at(9), None), dateless]),
+            (vec![dateless, dated(at(1), None), dated(None, at(9)), dated(at(2), at(3))], vec![]),
+        ] {
+            let parts: Vec<_> = parts.into_iter().map(part).collect();
+            assert_eq!(uncovered(&parts), missing, "{parts:?}");
+        }
+    }
+}
