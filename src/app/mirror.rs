@@ -7,12 +7,13 @@ use super::assembly::{EngineSettings, assemble_engine};
 use super::error::MirrorError;
 use super::schedule_reserve;
 use super::settings::MirrorSettings;
+use crate::app::summary::{Ran, Summary};
 use crate::budget::{Ledger, Limits};
 use crate::model::{Clock, Instant, Object, Ru};
 use crate::store::{FileId, MirrorTx, Store, StoreError, StoreOptions};
 use crate::sync::events::RunObserver;
 use crate::sync::step_failures::StepFailures;
-use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Job, Ran, Summary, Suspension, SyncError};
+use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Job, Suspension, SyncError};
 
 /// The longest hold that a run waits for; a longer one suspends it.
 pub const LOCK_WAIT: Duration = Duration::from_secs(60);

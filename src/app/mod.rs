@@ -18,6 +18,7 @@ mod person;
 mod schedule_reserve;
 mod settings;
 pub mod status;
+pub mod summary;
 
 pub use assembly::{EngineSettings, assemble_engine};
 pub use edit_budget::{EditBudget, edit_budget};
@@ -26,3 +27,4 @@ pub use mirror::{LOCK_WAIT, Mirror, RunResult};
 pub use person::{name_in, person, user_name};
 pub use schedule_reserve::RUNS_OF_FORECAST;
 pub use settings::{MirrorSettings, ReservedRuns, limits, publish_settings};
+pub use summary::{MissingScope, Ran, Summary};

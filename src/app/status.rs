@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::schedule_reserve::RUNS_OF_FORECAST;
 use super::settings::limits;
+use crate::app::summary::MissingScope;
 use crate::budget::{Hold, Ledger, forecast};
 use crate::config::{ChangesSchedule, Config};
 use crate::model::instant::{self, Instant};
@@ -18,9 +19,8 @@ use crate::store::outbox_report::{self, EditCounts};
 use crate::store::publishing::queue::{self, PublishLag};
 use crate::store::report::{self, Failing, OddityLine, RecordedRun};
 use crate::store::{BrokenObject, Goal, LastRead, ReadTx, Reader, StateKey, StoreError, lock, people_report, record};
-use crate::sync::MissingScope;
 use crate::sync::budget_meter::{self, HOLD, LEDGER};
-use crate::sync::checkpoints::{Identity, MissingScopes, RefusedRemovals, Sweep};
+use crate::sync::checkpoints::{Identity, Sweep};
 use crate::sync::checks::undecided_removals::undecided;
 use crate::sync::progress::{self, ObjectProgress};
 
@@ -257,8 +257,8 @@ pub fn at_moment(
 }
 
 fn missing_scopes(tx: &ReadTx<'_>) -> Result<Vec<MissingScope>, StoreError> {
-    let missing: MissingScopes = tx.state(&MissingScopes::ENTRY)?.unwrap_or_default();
-    Ok(missing.0.into_iter().map(|(object, scope)| MissingScope { object, scope: scope.into() }).collect())
+    let missing = tx.goals().missing_scopes()?;
+    Ok(missing.into_iter().map(|(object, scope)| MissingScope { object, scope: scope.into() }).collect())
 }
 
 /// The current run: the last one, if it has not ended and a process is writing.
@@ -411,7 +411,7 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
     let holds = report::holds(tx, object)?;
     let (swept, caught_up) = (tx.goals().last_read(Goal::Sweep(object))?, tx.goals().last_read(Goal::Changes(object))?);
     let sweep = Sweep::load(tx, object)?;
-    let outage: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
+    let outage = tx.refused_removals(object)?;
     // A sweep of several pages is not relied on before it was counted.
     let is_counted = tx.unproven(object, TimeField::CreatedAt)?.is_none();
     let complete = tx.goals().complete(object)?.filter(|_| is_counted);

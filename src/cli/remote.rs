@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::app::Summary;
 use crate::cli::Failure;
 use crate::cli::args::note_invalid;
 use crate::cli::signals::StopSignals;
@@ -20,8 +21,8 @@ use crate::daemon::{DaemonStatus, Event};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, Object};
+use crate::sync::Findings;
 use crate::sync::events::RunObserver;
-use crate::sync::{Findings, Summary};
 
 /// How long to wait for events that are already on their way.
 const LAST_LINES: Duration = Duration::from_secs(2);

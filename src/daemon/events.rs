@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::job::QueuedJob;
+use crate::app::Summary;
 use crate::model::Object;
+use crate::sync::Findings;
 use crate::sync::events::RunEvent;
-use crate::sync::{Findings, Summary};
 
 /// One event. Its JSON form is documented in `docs/interfaces.md`; members may be added, but not removed.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -6,8 +6,8 @@ use super::bus::EventBus;
 use super::events::Event;
 use super::job::QueuedJob;
 use super::loop_message::JobRunEnd;
+use crate::app::Summary;
 use crate::exit::Exit;
-use crate::sync::Summary;
 
 /// The finished runs of unfinished jobs.
 #[derive(Debug)]

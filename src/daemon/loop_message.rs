@@ -8,11 +8,12 @@ use super::error::DaemonError;
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use super::job::{FailureKind, RunEnd, RunEnding};
 use super::status_reply::{DaemonStatus, PageStatus};
+use crate::app::Summary;
 use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::Object;
-use crate::sync::{Findings, Summary, Suspension};
+use crate::sync::{Findings, Suspension};
 
 /// A message to the daemon's loop.
 #[derive(Debug)]

@@ -17,13 +17,14 @@ use super::job::{FailureKind, PollFacts, QueuedJob, RunEnd, RunEnding};
 use super::loop_message::{JobRunEnd, LoopMessage};
 use super::status_cache::{PATIENT, StatusCache};
 use crate::api::ErrorClass;
+use crate::app::Summary;
 use crate::app::{Mirror, MirrorError, MirrorSettings};
 use crate::config::{Config, Cron, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::{StateKey, StoreError, report};
-use crate::sync::{Job, Selection, Summary, Suspension, SyncError};
+use crate::sync::{Job, Selection, Suspension, SyncError};
 
 /// The state entry for the time since when the schedule is paused.
 pub(super) const PAUSED: StateKey = StateKey::PausedSince;

@@ -17,7 +17,7 @@ use crate::model::ru::Ru;
 use crate::store::custom::changes::FieldToBackFill;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::{ReadTx, stored_time};
-use crate::store::reads::ReadPurpose;
+use crate::store::reads::ReadOf;
 use crate::store::statements::{Statements, record_id};
 use crate::store::tx::ClaimsTx;
 
@@ -194,6 +194,17 @@ impl Goals<'_> {
         Ok(found.map(|(since, open)| (stored_time(since).unwrap_or(Instant::EPOCH), open.unsigned_abs())))
     }
 
+    /// What the key cannot read or write, and the scope that it lacks: by the resource for reading, by the scope for writing.
+    pub fn missing_scopes(&self) -> Result<Vec<(String, String)>, StoreError> {
+        let sql = "SELECT object, definition FROM goals WHERE kind = 'missing scope' ORDER BY object";
+        self.tx.conn.rows(sql, [], DOING, |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+
+    /// The last step of an edit before another workspace was accepted; 0 if none was.
+    pub(in crate::store) fn accepted_after(&self) -> Result<i64, StoreError> {
+        self.tx.conn.value("SELECT coalesce(max(open), 0) FROM goals WHERE kind = 'accepted'", [], DOING)
+    }
+
     /// The custom fields of a layout whose columns are not complete.
     pub fn unfilled(&self, layout: &Layout, object: Object) -> Result<Vec<CustomField>, StoreError> {
         let filled = fields(&self.tx.conn, object, "filled")?;
@@ -239,6 +250,20 @@ impl ClaimsTx<'_> {
         self.execute_on_goals("INSERT OR IGNORE INTO goals (object, kind) VALUES (?1, ?2)", goal.row())
     }
 
+    /// Says which scope the key lacks for something, or that it lacks none.
+    pub fn set_missing_scope(&self, what: &str, scope: Option<&str>) -> Result<(), StoreError> {
+        self.execute_on_goals("DELETE FROM goals WHERE object = ?1 AND kind = 'missing scope'", [what])?;
+        let Some(scope) = scope else { return Ok(()) };
+        let sql = "INSERT INTO goals (object, kind, definition) VALUES (?1, 'missing scope', ?2)";
+        self.execute_on_goals(sql, [what, scope])
+    }
+
+    /// Says that another workspace was accepted after this step of an edit.
+    pub(in crate::store) fn accept_after(&self, step: i64) -> Result<(), StoreError> {
+        let sql = "INSERT OR REPLACE INTO goals (object, kind, open) VALUES ('', 'accepted', ?1)";
+        self.execute_on_goals(sql, [step])
+    }
+
     /// Notes that the sweep under way passes over a record.
     pub fn leave_record_out(&self, object: Object) -> Result<(), StoreError> {
         let sql = "UPDATE goals SET open = open + 1 WHERE object = ?1 AND kind = ?2";
@@ -248,7 +273,7 @@ impl ClaimsTx<'_> {
     /// Discards the sweep under way, with what it has read.
     pub fn discard_sweep(&self, object: Object) -> Result<(), StoreError> {
         self.unset(Goal::Sweeping(object))?;
-        self.end_read(object, ReadPurpose::Sweep)
+        self.end_read(ReadOf::Sweep(object))
     }
 
     /// Says something no longer.
@@ -321,7 +346,9 @@ impl ClaimsTx<'_> {
     /// Forgets what is said of a workspace. What the file has, and which columns were filled, stays.
     pub fn forget_goals_of_workspace(&self) -> Result<(), StoreError> {
         self.execute_on_goals(
-            &format!("DELETE FROM goals WHERE kind NOT IN ('copied', 'filled', 'made', '{UNREAD_FIELDS}')"),
+            &format!(
+                "DELETE FROM goals WHERE kind NOT IN ('copied', 'filled', 'made', 'missing scope', '{UNREAD_FIELDS}')"
+            ),
             [],
         )?;
         self.execute_on_goals("DELETE FROM reads", [])?;

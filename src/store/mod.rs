@@ -48,7 +48,7 @@ pub use outbox::{delays, editable, queue, report as outbox_report};
 pub use read::withheld::WithheldColumns;
 pub use read::{cursor, feed, functions, guide, history as history_report, record, report, watchdog};
 pub use reader::{ReadTx, Reader};
-pub use reads::{KnownChanges, ReadPart, ReadPurpose, uncovered};
+pub use reads::{KnownChanges, ReadOf, ReadPart, uncovered};
 pub use records::compare::{Compared, FieldDifference};
 pub use records::doubts::DueDoubts;
 pub use records::due::DueDetail;
@@ -56,6 +56,7 @@ pub use records::erase::{ErasedCounts, Erasure};
 pub use records::lacking_keys::LackedValues;
 pub use user_objects::report::{self as people_report, BrokenObject};
 
+pub use records::refused_removals::RefusedRemovals;
 pub use records::removals::{ConfirmedRemovals, RemovalDecision, RemovalGuard, RemovalShare};
 pub use records::unlisted::{ListedItems, UnlistedDecision, WholeListKind};
 pub use records::unproven::UnprovenRanges;

@@ -18,23 +18,32 @@ use crate::store::tx::ClaimsTx;
 
 const DOING: &str = "read or write what is being read";
 
-/// What a list is read for.
+/// What is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadPurpose {
-    /// Its changes.
-    Changes,
-    /// Every record.
-    Sweep,
+pub enum ReadOf {
+    /// The changes of an object.
+    Changes(Object),
+    /// Every record of an object.
+    Sweep(Object),
     /// The values of a custom field.
-    Fill,
+    Fill(Object),
+    /// Definitions or team members.
+    Lists,
+    /// Details, by their age.
+    Ages(Object),
+    /// What a run reads of an object, to show its progress.
+    Progress(Object),
 }
 
-impl ReadPurpose {
-    const fn as_str(self) -> &'static str {
+impl ReadOf {
+    fn row(self) -> [&'static str; 2] {
         match self {
-            ReadPurpose::Changes => "changes",
-            ReadPurpose::Sweep => "sweep",
-            ReadPurpose::Fill => "fill",
+            ReadOf::Changes(object) => [object.as_str(), "changes"],
+            ReadOf::Sweep(object) => [object.as_str(), "sweep"],
+            ReadOf::Fill(object) => [object.as_str(), "fill"],
+            ReadOf::Lists => ["", "lists"],
+            ReadOf::Ages(object) => [object.as_str(), "ages"],
+            ReadOf::Progress(object) => [object.as_str(), "progress"],
         }
     }
 }
@@ -101,16 +110,12 @@ pub fn uncovered<P>(parts: &[ReadPart<P>]) -> Vec<TimeBounds> {
 
 impl ReadTx<'_> {
     /// The parts of a list that are read for a purpose. One whose position cannot be parsed is none.
-    pub fn reads<P: DeserializeOwned>(
-        &self,
-        object: Object,
-        purpose: ReadPurpose,
-    ) -> Result<Vec<ReadPart<P>>, StoreError> {
+    pub fn reads<P: DeserializeOwned>(&self, what: ReadOf) -> Result<Vec<ReadPart<P>>, StoreError> {
         type Row = (String, String, Option<String>, Option<String>, bool, Option<String>, String);
         let rows: Vec<Row> = self.conn.rows(
             "SELECT part, bounds, low, high, done, as_of, position FROM reads WHERE object = ?1 AND purpose = ?2
              ORDER BY length(part), part",
-            [object.as_str(), purpose.as_str()],
+            what.row(),
             DOING,
             |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?)),
         )?;
@@ -125,6 +130,11 @@ impl ReadTx<'_> {
             Some(ReadPart { part, bounds, done, as_of: stored_time(as_of), position })
         });
         Ok(parsed.collect())
+    }
+
+    /// How far something was read that is no walk.
+    pub fn position<P: DeserializeOwned>(&self, what: ReadOf) -> Result<Option<P>, StoreError> {
+        Ok(self.reads(what)?.pop().map(|read| read.position))
     }
 
     /// How far the changes of an object are known.
@@ -150,14 +160,10 @@ impl ClaimsTx<'_> {
     }
 
     /// Says how far a part of a list was read.
-    pub fn keep_read<P: Serialize>(
-        &self,
-        object: Object,
-        purpose: ReadPurpose,
-        read: &ReadPart<P>,
-    ) -> Result<(), StoreError> {
+    pub fn keep_read<P: Serialize>(&self, what: ReadOf, read: &ReadPart<P>) -> Result<(), StoreError> {
+        let [object, purpose] = what.row();
         let position = serde_json::to_string(&read.position)
-            .map_err(|source| StoreError::State { name: purpose.as_str().into(), source })?;
+            .map_err(|source| StoreError::State { name: purpose.into(), source })?;
         let (bounds, low, high) = match read.bounds {
             TimeBounds::Whole => ("whole", None, None),
             TimeBounds::Dateless => ("dateless", None, None),
@@ -167,16 +173,21 @@ impl ClaimsTx<'_> {
         self.tx.conn.change(
             "INSERT OR REPLACE INTO reads (object, purpose, part, bounds, low, high, done, as_of, position)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            params![object.as_str(), purpose.as_str(), read.part, bounds, low, high, read.done, as_of, position],
+            params![object, purpose, read.part, bounds, low, high, read.done, as_of, position],
             DOING,
         )?;
         Ok(())
     }
 
-    /// Forgets what was read of a list for a purpose.
-    pub fn end_read(&self, object: Object, purpose: ReadPurpose) -> Result<(), StoreError> {
-        let values = [object.as_str(), purpose.as_str()];
-        self.tx.conn.change("DELETE FROM reads WHERE object = ?1 AND purpose = ?2", values, DOING)?;
+    /// Says how far something was read that is no walk.
+    pub fn keep_position<P: Serialize>(&self, what: ReadOf, position: &P) -> Result<(), StoreError> {
+        let (part, bounds) = (String::new(), TimeBounds::Whole);
+        self.keep_read(what, &ReadPart { part, bounds, done: false, as_of: None, position })
+    }
+
+    /// Forgets what was read.
+    pub fn end_read(&self, what: ReadOf) -> Result<(), StoreError> {
+        self.tx.conn.change("DELETE FROM reads WHERE object = ?1 AND purpose = ?2", what.row(), DOING)?;
         Ok(())
     }
 

@@ -10,20 +10,14 @@
 //! | `view_files` | the views made from the directory of `database.views` | `store::user_objects` |
 //! | `searched:OBJECT` | the custom texts in the search index | `store::derived` |
 //! | `held:OBJECT` | the number of records and current details | `store::records` |
-//! | `aged:OBJECT` | how far the details were examined for their age | `store::records` |
 //! | `history_marks` | positions of the history at some times, for retention | `store::records` |
 //! | `write_back` | whether edits are accepted, for the triggers of the views | `store::outbox` |
-//! | `accepted_after` | the last step of an edit before another workspace was accepted | `store::outbox` |
 //! | `identity` | the address and key fingerprint of the service | `sync::checks` |
-//! | `missing_scopes` | the scopes that the key lacks | `sync` |
 //! | `step_failures` | steps of a run that failed alone, with the time of the next attempt | `sync` |
 //! | `service_time` | a lower bound of the service's time | `sync` |
 //! | `ledger`, `hold` | request units spent; the end of a hold | `sync::budget_meter` |
-//! | `lists_under_way` | the pages of definitions or team members that an interrupted run has read | `sync::walks` |
-//! | `outage:OBJECT` | removals that wait for the user's decision | `sync::walks` |
 //! | `publish` | the progress of publishing | `store::publishing` |
 //! | `changed_records` | whether changed records are noted: once the mirror is published or followed | `store::publishing` |
-//! | `progress:OBJECT` | when the current run began to read a list or details, and the number of rows then | `sync` |
 //! | `paused_since` | the start of a pause of the schedule | `daemon` |
 //! | `told` | the troubles that people were told about and not yet told the end of | `daemon` |
 //!
@@ -93,13 +87,10 @@ state_keys! {
         ViewFiles => "view_files",
         HistoryMarks => "history_marks",
         WriteBack => "write_back",
-        AcceptedAfter => "accepted_after",
         Identity => "identity",
-        MissingScopes => "missing_scopes",
         ServiceTime => "service_time",
         Ledger => "ledger",
         Hold => "hold",
-        ListsUnderWay => "lists_under_way",
         PublishProgress => "publish",
         ChangedRecords => "changed_records",
         PausedSince => "paused_since",
@@ -109,9 +100,6 @@ state_keys! {
     of_object {
         Searched => "searched",
         RowCounts => "held",
-        AgedDetails => "aged",
-        Outage => "outage",
-        Progress => "progress",
     }
 }
 
@@ -120,12 +108,7 @@ impl StateKey {
     pub const fn is_of_workspace(&self) -> bool {
         use StateKey as Key;
         match self {
-            Key::ServiceTime
-            | Key::ListsUnderWay
-            | Key::StepFailures
-            | Key::AgedDetails(_)
-            | Key::Outage(_)
-            | Key::Progress(_) => true,
+            Key::ServiceTime | Key::StepFailures => true,
             Key::MirrorId
             | Key::LastWriter
             | Key::Layout
@@ -134,9 +117,7 @@ impl StateKey {
             | Key::ViewFiles
             | Key::HistoryMarks
             | Key::WriteBack
-            | Key::AcceptedAfter
             | Key::Identity
-            | Key::MissingScopes
             | Key::Ledger
             | Key::Hold
             | Key::PublishProgress

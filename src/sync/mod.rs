@@ -30,7 +30,6 @@ mod run;
 mod run_line;
 mod run_steps;
 pub mod step_failures;
-pub mod summary;
 pub mod walks;
 
 pub use budget_meter::BudgetMeter;
@@ -41,6 +40,5 @@ pub use forecast::Forecast;
 pub use job::{Acceptance, Job, Selection};
 pub use report::RunReport;
 pub use run_line::RUN_LINE;
-pub use summary::{MissingScope, Ran, Summary};
 
 pub use crate::outbox::PushTally;

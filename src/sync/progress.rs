@@ -11,7 +11,7 @@ use super::checkpoints::Sweep;
 use super::error::SyncError;
 use super::run::Run;
 use crate::model::{Instant, Object};
-use crate::store::{Goal, Phase, ReadTx, StateKey, StoreError, report};
+use crate::store::{Goal, Phase, ReadOf, ReadTx, StoreError, report};
 
 /// A rate measured for a shorter time is not reliable.
 const MEASURED: Duration = Duration::from_secs(2);
@@ -63,7 +63,7 @@ pub fn of_object(
     run_began: Instant,
     now: Instant,
 ) -> Result<Option<ObjectProgress>, StoreError> {
-    let start: Option<WorkStart> = tx.state(&StateKey::Progress(object))?;
+    let start: Option<WorkStart> = tx.position(ReadOf::Progress(object))?;
     let Some(start) = start.filter(|start| start.since >= run_began) else { return Ok(None) };
     let read = read_so_far(tx, object, start.work)?;
     let rest = match start.work {
@@ -103,7 +103,7 @@ impl Run<'_> {
                 Phase::Kept => (LongWork::Sweep, Some(tx.count_rows(object)?)),
             };
             let rows = read_so_far(tx, object, work)?;
-            tx.set_state(&StateKey::Progress(object), &WorkStart { work, since, rows, total })
+            tx.claims().keep_position(ReadOf::Progress(object), &WorkStart { work, since, rows, total })
         });
         Ok(note.await?)
     }
@@ -111,9 +111,9 @@ impl Run<'_> {
     /// Notes the total number of rows of the list.
     pub(super) async fn store_total(&self, object: Object, total: u64) -> Result<(), SyncError> {
         let note = self.store().write(move |tx| {
-            let start: Option<WorkStart> = tx.state(&StateKey::Progress(object))?;
+            let start: Option<WorkStart> = tx.position(ReadOf::Progress(object))?;
             start.filter(|start| start.work != LongWork::Details).map_or(Ok(()), |start| {
-                tx.set_state(&StateKey::Progress(object), &WorkStart { total: Some(total), ..start })
+                tx.claims().keep_position(ReadOf::Progress(object), &WorkStart { total: Some(total), ..start })
             })
         });
         Ok(note.await?)
@@ -125,7 +125,7 @@ impl Run<'_> {
         let note = self.store().write(move |tx| {
             let rows = read_so_far(tx, object, LongWork::Details)?;
             let start = WorkStart { work: LongWork::Details, since, rows, total: Some(total) };
-            tx.set_state(&StateKey::Progress(object), &start)
+            tx.claims().keep_position(ReadOf::Progress(object), &start)
         });
         Ok(note.await?)
     }

@@ -1,11 +1,10 @@
 //! The report of a run.
 
-use super::checkpoints::RefusedRemovals;
 use super::checks::findings::Findings;
 use super::error::Suspension;
 use crate::model::{Object, Resource};
 use crate::outbox::PushTally;
-use crate::store::{DefinitionChanges, RunOutcome, Tally};
+use crate::store::{DefinitionChanges, RefusedRemovals, RunOutcome, Tally};
 
 /// The report of a run.
 #[derive(Clone, Debug)]

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::checkpoints::RefusedRemovals;
 use super::checks::findings::Findings;
 use super::engine::Engine;
 use super::error::SyncError;
@@ -19,7 +18,7 @@ use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::{Instant, Object, RecordId, Resource, Ru};
 use crate::model::{ServiceTime, TimeField};
 use crate::outbox::{EditWatch, PushTally};
-use crate::store::{DefinitionChanges, Store, Tally, UnprovenRanges};
+use crate::store::{DefinitionChanges, RefusedRemovals, Store, Tally, UnprovenRanges};
 
 /// A run in progress.
 pub(super) struct Run<'a> {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::checkpoints::{MissingScopes, RefusedRemovals, Sweep};
+use super::checkpoints::Sweep;
 use super::edits_in_run::found_copy;
 use super::engine::{Engine, Share};
 use super::error::{Suspension, SyncError};
@@ -17,7 +17,7 @@ use super::step_failures::{FailedAttempt, StepCost, StepFailures};
 use super::walks::lists_under_way::ListsUnderWay;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource, Ru};
-use crate::store::{Goal, LastRead, Phase, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
+use crate::store::{Goal, LastRead, Phase, ReadOf, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
 
 /// How often an object is counted between its audits: so soon a removal shows.
 const TOTAL_INTERVAL: Duration = Duration::from_secs(3_600);
@@ -179,8 +179,11 @@ impl Engine {
             served.clear();
         }
         let entered = self.store.write(move |tx| {
-            MissingScopes::after_run(tx, &served, &skipped)?;
-            MissingScopes::after_push(tx, &writable, &unwritable)?;
+            served.iter().try_for_each(|resource| tx.claims().set_missing_scope(resource.as_str(), None))?;
+            writable.iter().try_for_each(|scope| tx.claims().set_missing_scope(scope, None))?;
+            let of_reads = skipped.iter().map(|(resource, scope)| (resource.as_str(), *scope));
+            let of_edits = unwritable.values().map(|scope| (*scope, *scope));
+            of_reads.chain(of_edits).try_for_each(|(what, scope)| tx.claims().set_missing_scope(what, Some(scope)))?;
             let known = if forgets_failures { StepFailures::default() } else { StepFailures::load(tx)? };
             known.after_run(&failed_steps, &answered_steps, &not_due, steady).store(tx)?;
             tx.end_run(run, ended, outcome, &tally, error.as_deref())?;
@@ -349,7 +352,7 @@ impl Run<'_> {
             }
             // A list that the budget, a hold or a stop interrupted is read to its end, whether the schedule, a person or an
             // unknown key was the reason to begin.
-            let under_way: Option<ListsUnderWay> = tx.state(&StateKey::ListsUnderWay)?;
+            let under_way: Option<ListsUnderWay> = tx.position(ReadOf::Lists)?;
             let goes_on = |resource| under_way.as_ref().is_some_and(|lists| lists.are_of(resource, &key));
             definitions.1 |= goes_on(Resource::CustomFields);
             let reads_team = goes_on(Resource::TeamMembers);
@@ -428,7 +431,7 @@ fn of_object(
     (retries_refusals, by_person): (bool, bool),
     total_interval: Duration,
 ) -> Result<ObjectKnowledge, StoreError> {
-    let refusal: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
+    let refusal = tx.refused_removals(object)?;
     let sweep = Sweep::load(tx, object)?;
     let (under_way, reading) = (sweep.is_some(), sweep.is_some_and(|sweep| !sweep.is_read()));
     let former = tx.goals().is_set(Goal::FormerRows(object))?;
@@ -456,8 +459,8 @@ fn of_object(
 }
 
 fn can_be_copied(tx: &ReadTx<'_>, object: Object) -> Result<bool, StoreError> {
-    let missing: Option<MissingScopes> = tx.state(&MissingScopes::ENTRY)?;
-    let is_readable = missing.is_none_or(|missing| !missing.0.contains_key(object.resource().as_str()));
+    let is_missing = |(what, _): &(String, String)| what == object.resource().as_str();
+    let is_readable = !tx.goals().missing_scopes()?.iter().any(is_missing);
     let failures = StepFailures::load(tx)?;
     Ok(is_readable && [Step::Fill(object), Step::Sweep(object)].iter().all(|step| failures.of(*step).is_none()))
 }

@@ -173,8 +173,8 @@ fn status_shows_progress_and_time_left_of_any_process() {
     conn.execute_batch("UPDATE sync_runs SET outcome = NULL, finished_at = NULL").unwrap();
     let set = |what: &str| {
         let sql = format!(
-            "UPDATE state SET value = json_set(value, '$.since', '9999-01-01T00:00:00Z', '$.total', 900, '$.rows', 0)
-             WHERE name = 'progress:contact'; {what}"
+            "UPDATE reads SET position = json_set(position, '$.since', '9999-01-01T00:00:00Z', '$.total', 900, '$.rows', 0)
+             WHERE object = 'contact' AND purpose = 'progress'; {what}"
         );
         conn.execute_batch(&sql).unwrap();
     };
@@ -184,8 +184,8 @@ fn status_shows_progress_and_time_left_of_any_process() {
     let writer = Store::open(&place.path("mirror.db")).unwrap();
     let running = || place.run("status --json").done().json()["running"].clone();
     assert_eq!(running()["progress"][0]["seconds_left"], json!(null), "its clock is not ours");
-    set("UPDATE state SET value = json_set(value, '$.since', strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-100 seconds'))
-         WHERE name = 'progress:contact';
+    set("UPDATE reads SET position = json_set(position, '$.since', strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-100 seconds'))
+         WHERE object = 'contact' AND purpose = 'progress';
          UPDATE sync_runs SET started_at = '2026-01-01T00:00:00.000000Z'");
     let found = running();
     assert_eq!((&found["kind"], &found["pid"]), (&json!("sync"), &json!(std::process::id())));

@@ -170,7 +170,7 @@ async fn refused_removal_costs_one_request_per_day_and_is_withdrawn_when_the_rec
     crm.wait(86_400);
     mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
     mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
-    assert_eq!(mirror.count("state WHERE name = 'outage:contact'"), 0);
+    assert_eq!(mirror.count("goals WHERE object = 'contact' AND kind = 'refused removals'"), 0);
     assert_eq!((mirror.count("contacts"), mirror.count("doubts WHERE why = 'missed'")), (600, 0));
     mirror.assert_exact_lists(&crm);
 }

@@ -177,12 +177,20 @@ async fn missing_write_scope_is_reported_and_the_rest_continues() {
     let refused = patches(&crm).iter().filter(|e| e.status == Some(403)).count();
     assert_eq!(refused, 1, "the second contact was not tried");
     assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'b'"), "'Bea'");
-    assert!(mirror.one("SELECT value FROM state WHERE name = 'missing_scopes'").contains("contacts:write"));
+    assert!(
+        mirror
+            .one("SELECT coalesce(group_concat(definition), '') FROM goals WHERE kind = 'missing scope'")
+            .contains("contacts:write")
+    );
     // A new key is tried at once.
     mirror.key = None;
     let report = mirror.sync(&crm).await;
     assert_eq!((report.push.applied, states(&mirror).as_str()), (2, "applied applied applied"));
-    assert!(!mirror.one("SELECT value FROM state WHERE name = 'missing_scopes'").contains("write"));
+    assert!(
+        !mirror
+            .one("SELECT coalesce(group_concat(definition), '') FROM goals WHERE kind = 'missing scope'")
+            .contains("write")
+    );
     mirror.assert_exact(&crm);
 }
 

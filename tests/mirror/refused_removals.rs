@@ -23,7 +23,7 @@ fn none() -> Hidden {
 }
 
 fn refusals(mirror: &Mirror) -> i64 {
-    mirror.count("state WHERE name = 'outage:contact'")
+    mirror.count("goals WHERE object = 'contact' AND kind = 'refused removals'")
 }
 
 /// The sample alone decides, whether or not its answer has the witness.

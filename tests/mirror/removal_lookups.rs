@@ -320,7 +320,7 @@ async fn sample_that_fails_is_no_refusal() {
     crm.sandbox.faults().add(Rule::new(Fault::Status(500)).with_param("filter[id][in]"));
     let job = contacts_only(Job::audit());
     assert!(mirror.run(&crm, &job).await.is_err());
-    assert_eq!(mirror.count("state WHERE name = 'outage:contact'"), 0);
+    assert_eq!(mirror.count("goals WHERE object = 'contact' AND kind = 'refused removals'"), 0);
     crm.wait(86_400);
     assert_eq!(mirror.run(&crm, &job).await.unwrap().outcome, RunOutcome::Refused);
 }

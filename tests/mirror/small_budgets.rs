@@ -66,7 +66,7 @@ async fn short_lists_are_read_over_several_windows() {
         crm.sandbox.configure(|settings| settings.cursors = cursors);
         let windows = run_in_windows(&crm, &mirror, &Job::sync(), 12).await;
         mirror.assert_exact(&crm);
-        assert_eq!(mirror.count("state WHERE name = 'lists_under_way'"), 0);
+        assert_eq!(mirror.count("reads WHERE purpose = 'lists'"), 0);
         // Five pages of active fields, one of the others and of each company list, four of members, and in each window
         // the last page of the one before.
         let (definitions, members) = (pages(&crm, Resource::CustomFields), pages(&crm, Resource::TeamMembers));
@@ -147,13 +147,13 @@ async fn stored_list_that_the_service_refuses_is_forgotten() {
         mirror.tries = 1;
         let contacts = Job::sync().of(&[Resource::Contacts]);
         assert!(mirror.run(&crm, &contacts).await.unwrap().suspension.is_some());
-        assert_eq!(mirror.count("state WHERE name = 'lists_under_way'"), 1, "{status}");
+        assert_eq!(mirror.count("reads WHERE purpose = 'lists'"), 1, "{status}");
         let refused = Rule::new(Fault::Status(status)).on(Resource::CustomFields).with_cursor();
         crm.sandbox.faults().add(refused);
         crm.wait(3_600);
         _ = mirror.run(&crm, &contacts).await;
         // A refused cursor is dropped at once, and what is read from the beginning is stored again.
-        let stored = mirror.count("state WHERE name = 'lists_under_way'");
+        let stored = mirror.count("reads WHERE purpose = 'lists'");
         assert_eq!(stored, i64::from(status != 500), "{status}");
         mirror.limits.limit = Ru::new(1_000);
         crm.wait(86_400);
@@ -173,7 +173,7 @@ async fn stored_list_is_gone_once_it_was_applied() {
         crm.wait(3_600);
         _ = mirror.run_killed_after(&crm, &Job::sync(), Some(commits)).await;
         let known = mirror.count("custom_field_definitions WHERE object_type = 'contact'");
-        let stored = mirror.count("state WHERE name = 'lists_under_way'");
+        let stored = mirror.count("reads WHERE purpose = 'lists'");
         assert!(known == 0 || stored == 0, "{known} definitions and a stored list after {commits} commits");
         applied += u32::from(known > 0);
     }

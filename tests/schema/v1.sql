@@ -833,17 +833,15 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('derived','"1-e20a713f"');
+INSERT INTO state VALUES('derived','"1-de752861"');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"b471a261af104254a503e5f7f483c307","before":"69885ace01a647f788e8cadf2adbded3","file":{"inode":10125570,"born":"1795794791488916211","device":65024,"booted":1795718029}}');
+INSERT INTO state VALUES('last_writer','{"nonce":"f96159b29b884e4fa50b04d64d24a6e2","before":"967f97c6caef40b0a3b2a3e2716e238c","file":{"inode":10346584,"born":"1795797803229189714","device":65024,"booted":1795718030}}');
 INSERT INTO state VALUES('layout','3');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]]}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
-INSERT INTO state VALUES('progress:company','{"work":"details","since":"2026-03-04T12:00:00.000000000Z","rows":0,"total":3}');
-INSERT INTO state VALUES('progress:contact','{"work":"details","since":"2026-03-04T13:00:00.000000000Z","rows":5,"total":1}');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
 INSERT INTO state VALUES('searched:contact','["r.cf_nickname","r.cf_customer_ref","r.cf_tier_2","d.cf_background"]');
 INSERT INTO state VALUES('service_time','{"at_least":"2026-03-04T13:00:00.000000000Z","date":"2026-03-04T13:00:00.000000000Z","wall":"2026-03-04T13:00:00.000000000Z","monotonic":{"boot":0,"micros":3600000000}}');
@@ -924,6 +922,8 @@ CREATE TABLE reads (
     position TEXT NOT NULL, -- where the walk goes on, as JSON: a hint
     PRIMARY KEY (object, purpose, part)
 ) STRICT, WITHOUT ROWID;
+INSERT INTO reads VALUES('company','progress','','whole',NULL,NULL,0,NULL,'{"work":"details","since":"2026-03-04T12:00:00.000000000Z","rows":0,"total":3}');
+INSERT INTO reads VALUES('contact','progress','','whole',NULL,NULL,0,NULL,'{"work":"details","since":"2026-03-04T13:00:00.000000000Z","rows":5,"total":1}');
 CREATE TABLE unshown_columns (
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::app::MissingScope;
 use crate::app::status::{MirrorStatus, ObjectStatus, RunProgress, RunningRun};
 use crate::cli::remote::DaemonState;
 use crate::cli::ui::output::{self, TableColumn, plain};
@@ -13,7 +14,6 @@ use crate::store::outbox_report::EditCounts;
 use crate::store::publishing::queue::PublishLag;
 use crate::store::report::RecordedRun;
 use crate::store::wal;
-use crate::sync::MissingScope;
 
 /// What the file and the daemon do not show.
 #[derive(Clone, Copy, Debug)]

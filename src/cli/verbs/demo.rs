@@ -11,6 +11,7 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use crate::api::{ApiKey, BaseUrl};
+use crate::app::Summary;
 use crate::app::{MirrorSettings, ReservedRuns, RunResult};
 use crate::budget::Limits;
 use crate::cli::Failure;
@@ -30,7 +31,7 @@ use crate::outbox::{EditRequest, EditSource, queue};
 use crate::sandbox::{ChurnRate, Development, FaultLine, Sandbox, SandboxServer, World, WorldOrigin};
 use crate::store::{ReadTx, Reader, RunOutcome, StoreError, ViewOptions, open, record, report, write_beside};
 use crate::sync::checkpoints::Identity;
-use crate::sync::{Acceptance, Job, Selection, Summary, SyncSettings};
+use crate::sync::{Acceptance, Job, Selection, SyncSettings};
 
 const CONTACTS: usize = 600;
 const COMPANIES: usize = 80;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use crate::app::MirrorSettings;
+use crate::app::Summary;
 use crate::cli::Failure;
 use crate::cli::remote::{self, Watched};
 use crate::cli::session::{self, ScratchFolder, Session};
@@ -20,7 +21,7 @@ use crate::daemon::client::DaemonClient;
 use crate::exit::Exit;
 use crate::model::{Resource, Ru};
 use crate::store::RunOutcome;
-use crate::sync::{Acceptance, Job, Summary};
+use crate::sync::{Acceptance, Job};
 
 /// Bring the mirror up to date: changes, then details, within the budget. The first run is a full copy.
 #[derive(clap::Args, Clone, Debug)]

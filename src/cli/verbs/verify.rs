@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::app::MirrorSettings;
+use crate::app::Summary;
 use crate::cli::Failure;
 use crate::cli::remote::{self, Watched};
 use crate::cli::session::{self, Session};
@@ -20,7 +21,7 @@ use crate::format;
 use crate::model::{Object, Resource, Ru};
 use crate::store::RunOutcome;
 use crate::sync::findings::{Difference, DifferenceKind, Findings};
-use crate::sync::{Acceptance, Job, Selection, Summary};
+use crate::sync::{Acceptance, Job, Selection};
 
 /// The maximum number of differences in text output; JSON has up to a thousand per object.
 const SHOWN: usize = 50;

@@ -11,7 +11,6 @@ use rusqlite::{Connection, params};
 use crate::model::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::OPEN;
-use crate::store::state_keys::StateKey;
 use crate::store::statements::Statements;
 use crate::store::tx::EditsTx;
 
@@ -62,7 +61,7 @@ impl EditsTx<'_> {
     /// [`Store::write_durably`](crate::store::Store::write_durably).
     pub fn hold_for_another_workspace(&self, now: Instant) -> Result<u64, StoreError> {
         let last: i64 = self.tx.conn.value("SELECT coalesce(max(id), 0) FROM outbox_events", [], DOING)?;
-        self.tx.set_state(&StateKey::AcceptedAfter, &last)?;
+        self.tx.claims().accept_after(last)?;
         let why = "held because another workspace was accepted: the edit was made before";
         hold_open_edits(&self.tx.conn, Requests::Discard, why, now)
     }

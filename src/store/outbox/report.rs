@@ -11,7 +11,6 @@ use crate::model::{EditState, EditedFields, Instant, Object};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::{OPEN, edits};
 use crate::store::reader::ReadTx;
-use crate::store::state_keys::StateKey;
 use crate::store::statements::Statements;
 
 const DOING: &str = "read the outbox";
@@ -176,7 +175,7 @@ pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts, StoreError> {
 
 /// Whether an edit was applied in the workspace before an accepted one.
 pub fn was_applied_elsewhere(tx: &ReadTx<'_>, edit: i64) -> Result<bool, StoreError> {
-    let accepted_after: i64 = tx.state(&StateKey::AcceptedAfter)?.unwrap_or_default();
+    let accepted_after = tx.goals().accepted_after()?;
     let sql = "SELECT coalesce(max(id) <= ?2, false) FROM outbox_events WHERE outbox_id = ?1 AND to_state = 'applied'";
     tx.conn.value(sql, [edit, accepted_after], DOING)
 }

@@ -14,9 +14,9 @@ use crate::model::instant::Instant;
 use crate::model::record::Record;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
+use crate::store::reads::ReadOf;
 use crate::store::records::former_rows::former_condition;
 use crate::store::records::shape::Shape;
-use crate::store::state_keys::StateKey;
 use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
@@ -148,8 +148,8 @@ impl KnowledgeTx<'_> {
     /// a detail is examined next.
     pub fn aged_details(&self, object: Object, before: Instant, most: usize) -> Result<Vec<RecordId>, StoreError> {
         let doing = "find aged details";
-        let entry = StateKey::AgedDetails(object);
-        let (from, before) = (self.tx.state::<i64>(&entry)?.unwrap_or(0), before.to_string());
+        let reading = ReadOf::Ages(object);
+        let (from, before) = (self.tx.position::<i64>(reading)?.unwrap_or(0), before.to_string());
         let sql = format!(
             "SELECT rowid, {key}, fetched_at < ?2 FROM {table} WHERE rowid > ?1 ORDER BY rowid LIMIT {EXAMINED_AT_ONCE}",
             key = object.detail_key(),
@@ -168,7 +168,7 @@ impl KnowledgeTx<'_> {
         if is_at_end && from == 0 {
             return Ok(aged);
         }
-        self.tx.set_state(&entry, &if is_at_end { 0 } else { last })?;
+        self.tx.claims().keep_position(reading, &if is_at_end { 0 } else { last })?;
         Ok(aged)
     }
 

@@ -13,7 +13,7 @@ use crate::store::derived::options::ViewOptions;
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::OPEN;
 use crate::store::reader::ReadTx;
-use crate::store::reads::ReadPurpose;
+use crate::store::reads::ReadOf;
 use crate::store::state_keys::StateKey;
 use crate::store::tx::CustomTx;
 
@@ -136,7 +136,7 @@ impl CustomTx<'_> {
     /// Reads every record of an object again: nothing is known of a field that was excluded.
     fn read_again(&self, object: Object) -> Result<(), StoreError> {
         self.tx.claims().discard_sweep(object)?;
-        self.tx.claims().end_read(object, ReadPurpose::Fill)?;
+        self.tx.claims().end_read(ReadOf::Fill(object))?;
         self.clear_filled(object)?;
         self.tx.knowledge().make_details_due(object, None)?;
         self.tx.claims().forget_fields(object)

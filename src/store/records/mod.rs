@@ -16,6 +16,7 @@ mod nominations;
 mod omitted_values;
 pub(super) mod ranges;
 mod recent_removals;
+pub(super) mod refused_removals;
 pub(super) mod removals;
 mod retention;
 pub(super) mod shape;

@@ -18,7 +18,6 @@ use crate::api::{ListAnswer, ListQuery, SortBy, decode};
 use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::sync::apply::instant;
-use crate::sync::checkpoints::RefusedRemovals;
 use crate::sync::doors::Audits;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
@@ -300,7 +299,7 @@ impl Audits<'_> {
     async fn count_here(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
         let counted = self.run.store().read(move |tx| {
             // Records whose removal is refused are known to differ: a range is not followed again because of them.
-            let refusal: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
+            let refusal = tx.refused_removals(object)?;
             match refusal {
                 Some(_) => tx.count_unnominated(object, range),
                 None => tx.count_range(object, range),

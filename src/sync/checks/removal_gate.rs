@@ -8,8 +8,7 @@
 
 use super::compare::Audit;
 use crate::model::{Instant, Object, RecordId, Resource};
-use crate::store::{RemovalDecision, RemovalGuard, RemovalShare};
-use crate::sync::checkpoints::RefusedRemovals;
+use crate::store::{RefusedRemovals, RemovalDecision, RemovalGuard, RemovalShare};
 use crate::sync::doors::RemovalGate;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
@@ -69,14 +68,14 @@ impl RemovalGate<'_> {
             .read(move |tx| {
                 let nominated = tx.nominated(object)?;
                 let share = tx.removal_share(object, nominated.len() as u64, steady)?;
-                let refusal: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
+                let refusal = tx.refused_removals(object)?;
                 Ok((nominated, tx.due_doubts(object, steady, at_once, by_person)?, share, refusal))
             })
             .await?;
         let mut settlement = Settlement::default();
         match refusal {
             Some(_) if nominated.is_empty() => {
-                self.run.store().write(move |tx| tx.clear_state(&RefusedRemovals::entry(object))).await?;
+                self.run.store().write(move |tx| tx.claims().set_refused_removals(object, None)).await?;
             }
             Some(refusal) if !at_once => {
                 settlement = self.sample_refused(audit, refusal, &nominated).await?;
@@ -183,7 +182,7 @@ impl RemovalGate<'_> {
             let mut edits = Vec::new();
             if let RemovalDecision::Removed(_) = decision {
                 edits = tx.edits().reject_edits_of_removed(object, gone.ids(), now)?;
-                tx.clear_state(&RefusedRemovals::entry(object))?;
+                tx.claims().set_refused_removals(object, None)?;
             }
             Ok((decision, edits))
         });
@@ -215,7 +214,7 @@ impl RemovalGate<'_> {
     async fn refuse(&self, object: Object, share: RemovalShare) -> Result<Settlement, SyncError> {
         let RemovalShare { going, of } = share;
         let outage = RefusedRemovals { going, of, seen_at: self.run.now(), sampled_at: Some(self.steady_time()) };
-        self.run.store().write(move |tx| tx.set_state(&RefusedRemovals::entry(object), &outage)).await?;
+        self.run.store().write(move |tx| tx.claims().set_refused_removals(object, Some(outage))).await?;
         self.report_outage(object.resource(), outage);
         Ok(Settlement { refused: true, ..Settlement::default() })
     }
@@ -247,10 +246,10 @@ impl RemovalGate<'_> {
         if !confirmation.has_found(few) {
             confirmation.ended?;
             let sampled = RefusedRemovals { sampled_at: Some(steady), ..refusal };
-            self.run.store().write(move |tx| tx.set_state(&RefusedRemovals::entry(object), &sampled)).await?;
+            self.run.store().write(move |tx| tx.claims().set_refused_removals(object, Some(sampled))).await?;
             return Ok(still);
         }
-        let withdrawn = self.run.store().write(move |tx| tx.clear_state(&RefusedRemovals::entry(object)));
+        let withdrawn = self.run.store().write(move |tx| tx.claims().set_refused_removals(object, None));
         withdrawn.await?;
         tracing::info!(%object, "Records of {object} whose removal was refused are back");
         for found in confirmation.found {

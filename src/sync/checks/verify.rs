@@ -5,7 +5,6 @@ use super::findings::{Difference, DifferenceKind};
 use crate::model::{Object, RecordId};
 use crate::model::{TimeField, TimeRange};
 use crate::store::{Completeness, Goal, Phase};
-use crate::sync::checkpoints::RefusedRemovals;
 use crate::sync::doors::Audits;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
@@ -98,8 +97,7 @@ impl Audits<'_> {
 
     /// The number of refused removals of an object.
     async fn refused_removals(&self, object: Object) -> Result<u64, SyncError> {
-        let outage: Option<RefusedRemovals> =
-            self.run.store().read(move |tx| tx.state(&RefusedRemovals::entry(object))).await?;
+        let outage = self.run.store().read(move |tx| tx.refused_removals(object)).await?;
         Ok(outage.map_or(0, |outage| outage.going))
     }
 }

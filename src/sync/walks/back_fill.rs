@@ -14,7 +14,7 @@ use super::pages::{BackFillColumn, WalkPurpose};
 use super::walk::{Walk, WalkRange};
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId, TimeBounds};
-use crate::store::{FieldToBackFill, Goal, MirrorTx, ReadPart, ReadPurpose, StoreError};
+use crate::store::{FieldToBackFill, Goal, MirrorTx, ReadOf, ReadPart, StoreError};
 use crate::sync::doors::BackFills;
 use crate::sync::error::SyncError;
 
@@ -29,9 +29,9 @@ pub(super) fn forget_back_fill(
         let known = layout.of(object).by_key(key);
         known.is_none_or(|(_, known)| fields.iter().any(|field| field.definition == known.definition))
     };
-    let under_way: Vec<ReadPart<Walk>> = tx.reads(object, ReadPurpose::Fill)?;
+    let under_way: Vec<ReadPart<Walk>> = tx.reads(ReadOf::Fill(object))?;
     if under_way.iter().all(|read| is_of_them(&read.part)) {
-        tx.claims().end_read(object, ReadPurpose::Fill)?;
+        tx.claims().end_read(ReadOf::Fill(object))?;
         tx.custom().clear_filled(object)?;
     }
     Ok(())
@@ -148,7 +148,7 @@ impl BackFills<'_> {
     async fn mark_filled(&self, object: Object, definition: &Definition) -> Result<(), SyncError> {
         let id = definition.id.clone();
         let noted = self.run.store().write(move |tx| {
-            tx.claims().end_read(object, ReadPurpose::Fill)?;
+            tx.claims().end_read(ReadOf::Fill(object))?;
             tx.custom().clear_filled(object)?;
             tx.claims().mark_column_filled(object, &id)
         });
@@ -216,16 +216,16 @@ impl BackFills<'_> {
         let (object, field) = (target.object, target.definition.key.as_str().to_string());
         let reader = self.run.reader.clone();
         let walk = self.run.store().write(move |tx| {
-            let mut known: Vec<ReadPart<Walk>> = tx.reads(object, ReadPurpose::Fill)?;
+            let mut known: Vec<ReadPart<Walk>> = tx.reads(ReadOf::Fill(object))?;
             known.retain(|read| read.part == field);
             if let Some(known) = known.pop() {
                 return Ok((!known.done).then(|| Walk::of(known).resumed(&reader)));
             }
-            tx.claims().end_read(object, ReadPurpose::Fill)?;
+            tx.claims().end_read(ReadOf::Fill(object))?;
             tx.custom().clear_filled(object)?;
             let position = Walk::new(WalkRange::All { from: None });
             let read = ReadPart { part: field, bounds: TimeBounds::Whole, done: false, as_of: None, position };
-            tx.claims().keep_read(object, ReadPurpose::Fill, &read)?;
+            tx.claims().keep_read(ReadOf::Fill(object), &read)?;
             Ok(Some(read.position))
         });
         if let Some(walk) = walk.await? {

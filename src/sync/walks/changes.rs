@@ -23,7 +23,7 @@ use super::pages::{WalkEnd, WalkPurpose};
 use super::walk::{Walk, WalkRange};
 use crate::api::PageSize;
 use crate::model::{Instant, Object};
-use crate::store::{KnownChanges, LastRead, ReadPurpose};
+use crate::store::{KnownChanges, LastRead, ReadOf};
 use crate::sync::doors::Walks;
 use crate::sync::error::SyncError;
 
@@ -43,8 +43,8 @@ impl Walks<'_> {
     /// Updates an object's rows with the changes since the last walk.
     pub(in crate::sync) async fn walk_changes(&self, object: Object) -> Result<(), SyncError> {
         let began = self.run.now();
-        let purpose = ReadPurpose::Changes;
-        let read = self.run.store().read(move |tx| Ok((tx.known_changes(object)?, tx.reads(object, purpose)?.pop())));
+        let reading = ReadOf::Changes(object);
+        let read = self.run.store().read(move |tx| Ok((tx.known_changes(object)?, tx.reads(reading)?.pop())));
         let walk = match read.await? {
             (_, Some(read)) => Walk::of(read).resumed(&self.run.reader),
             (known, None) => self.new_changes_walk(object, &known).await?,

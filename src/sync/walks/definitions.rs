@@ -9,8 +9,9 @@ use crate::api::decode::{self, ListPage};
 use crate::api::{ErrorClass, ListQuery, PageSize, SortBy};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Purpose, Record, RecordId, Resource, Ru};
-use crate::store::{Goal, ListedItems, Redefined, RemovalShare, StateKey, Tally, UnlistedDecision, WholeListKind};
-use crate::sync::checkpoints::RefusedRemovals;
+use crate::store::{
+    Goal, ListedItems, ReadOf, Redefined, RefusedRemovals, RemovalShare, Tally, UnlistedDecision, WholeListKind,
+};
 use crate::sync::doors::WholeLists;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::plan::Step;
@@ -42,7 +43,7 @@ impl WholeList {
 impl WholeLists<'_> {
     /// The lists of a resource, as far as an earlier run has read them.
     async fn lists_under_way(&self, resource: Resource) -> Result<ListsUnderWay, SyncError> {
-        let before = self.run.store().read(|tx| tx.state(&StateKey::ListsUnderWay)).await?;
+        let before = self.run.store().read(|tx| tx.position(ReadOf::Lists)).await?;
         let (key, now) = (self.run.engine.client.key_fingerprint().to_string(), self.run.now());
         Ok(ListsUnderWay::new(resource, &key, now, self.run.gate().steady_time()).or_resumed(before))
     }
@@ -53,8 +54,8 @@ impl WholeLists<'_> {
         if let Err(error) = &read {
             let kept = if error.class() == Some(ErrorClass::Pause) { lists.kept_for_next_run() } else { None };
             let stored = self.run.store().write(move |tx| match kept {
-                Some(lists) => tx.set_state(&StateKey::ListsUnderWay, &lists),
-                None => tx.clear_state(&StateKey::ListsUnderWay),
+                Some(lists) => tx.claims().keep_position(ReadOf::Lists, &lists),
+                None => tx.claims().end_read(ReadOf::Lists),
             });
             stored.await?;
         }
@@ -171,7 +172,7 @@ impl WholeLists<'_> {
             .store()
             .write(move |tx| {
                 tx.knowledge().definitions_were_read()?;
-                tx.clear_state(&StateKey::ListsUnderWay)?;
+                tx.claims().end_read(ReadOf::Lists)?;
                 tx.claims().reach(Goal::Definitions, fresh)
             })
             .await?;
@@ -225,7 +226,7 @@ impl WholeLists<'_> {
                 tx.claims().fill_again(object, &redefined.to_fill)?;
                 forget_back_fill(tx, object, &redefined.to_fill)?;
                 // These lists are evidence once.
-                tx.clear_state(&StateKey::ListsUnderWay)?;
+                tx.claims().end_read(ReadOf::Lists)?;
                 Ok((redefined, refused))
             })
             .await?;
@@ -296,7 +297,7 @@ impl WholeLists<'_> {
                     UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
                 };
                 let tally = tx.records().apply_team(&list.records, &gone, list.asked_at)?;
-                tx.clear_state(&StateKey::ListsUnderWay)?;
+                tx.claims().end_read(ReadOf::Lists)?;
                 tx.claims().reach(Goal::Team, fresh)?;
                 Ok((tally, refused))
             })

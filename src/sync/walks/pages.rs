@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::api::decode::{self, ListPage};
 use crate::api::{ListAnswer, ListQuery};
 use crate::model::{Definition, Layout, Object, Purpose, Record, RecordId, Resource, TimeBounds};
-use crate::store::{KnownChanges, MirrorTx, Phase, ReadPart, ReadPurpose, StateKey, StoreError, Tally};
+use crate::store::{KnownChanges, MirrorTx, Phase, ReadOf, ReadPart, StateKey, StoreError, Tally};
 
 use super::walk::{Anomaly, Facts, Frontier, Next, Walk, WalkRange};
 use super::{closing_counts, nominate, omitted_values};
@@ -150,13 +150,15 @@ impl WalkPurpose {
 
     /// Stores how far a walk has read.
     fn checkpoint(&self, tx: &MirrorTx<'_>, walk: &Walk, done: bool) -> Result<(), StoreError> {
-        let (purpose, part, bounds) = match self {
-            WalkPurpose::Changes(_) => (ReadPurpose::Changes, "", TimeBounds::Whole),
-            WalkPurpose::Slice(_, part, bounds) => (ReadPurpose::Sweep, part.as_str(), *bounds),
-            WalkPurpose::Fill(target) => (ReadPurpose::Fill, target.definition.key.as_str(), TimeBounds::Whole),
+        let (reading, part, bounds) = match self {
+            WalkPurpose::Changes(object) => (ReadOf::Changes(*object), "", TimeBounds::Whole),
+            WalkPurpose::Slice(object, part, bounds) => (ReadOf::Sweep(*object), part.as_str(), *bounds),
+            WalkPurpose::Fill(target) => {
+                (ReadOf::Fill(target.object), target.definition.key.as_str(), TimeBounds::Whole)
+            }
         };
         let read = ReadPart { part: part.into(), bounds, done, as_of: walk.present.at, position: walk };
-        tx.claims().keep_read(self.object(), purpose, &read)
+        tx.claims().keep_read(reading, &read)
     }
 
     /// Stores that a walk is finished. What a sweep has read is kept until it ends, and a back-fill until its column is
@@ -169,7 +171,7 @@ impl WalkPurpose {
         let known = tx.known_changes(object)?;
         let known = KnownChanges { watermark: known.watermark.max(walk.seen.high), served_at: walk.seen.served_at };
         tx.claims().know_changes(object, known)?;
-        tx.claims().end_read(object, ReadPurpose::Changes)
+        tx.claims().end_read(ReadOf::Changes(object))
     }
 }
 

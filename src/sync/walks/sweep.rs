@@ -13,9 +13,9 @@ use super::pages::WalkPurpose;
 use super::walk::{Walk, WalkRange};
 use crate::model::{Instant, Object, TimeBounds, TimeField, TimeRange};
 use crate::store::{
-    Completeness, Goal, LastRead, MirrorTx, Phase, ReadPart, ReadPurpose, StoreError, UnprovenRanges, uncovered,
+    Completeness, Goal, LastRead, MirrorTx, Phase, ReadOf, ReadPart, StoreError, UnprovenRanges, uncovered,
 };
-use crate::sync::checkpoints::{RefusedRemovals, Sweep};
+use crate::sync::checkpoints::Sweep;
 use crate::sync::doors::Walks;
 use crate::sync::engine::{Engine, SyncSettings};
 use crate::sync::error::SyncError;
@@ -42,7 +42,7 @@ impl Engine {
                     tx.claims().discard_sweep(object)?;
                     tx.claims().begin_filling(object, &[])?;
                     tx.claims().unset(Goal::AskedSweep(object))?;
-                    tx.clear_state(&RefusedRemovals::entry(object))?;
+                    tx.claims().set_refused_removals(object, None)?;
                     tx.knowledge().clear_nominations(object)?;
                     forgotten.push(object);
                 }
@@ -62,7 +62,7 @@ impl Walks<'_> {
             .store()
             .write(move |tx| {
                 for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
-                    let outage: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
+                    let outage = tx.refused_removals(object)?;
                     let waits = outage.is_some() || tx.has_undecided(object)?;
                     let begins = Sweep::load(tx, object)?.is_none_or(|sweep| {
                         // A person who accepts what was refused decides on recent evidence without reading it again.
@@ -109,7 +109,7 @@ impl Walks<'_> {
             .store()
             .write(move |tx| {
                 if let Some(sweep) = Sweep::load(tx, object)? {
-                    let refused: Option<RefusedRemovals> = tx.state(&RefusedRemovals::entry(object))?;
+                    let refused = tx.refused_removals(object)?;
                     let waits = refused.is_some() || tx.has_undecided(object)?;
                     let asked = tx.goals().is_set(Goal::AskedSweep(object))?;
                     // In progress; or read completely, and the missed records have to be decided on. A sweep that was
@@ -133,7 +133,7 @@ impl Walks<'_> {
                 for (number, bounds) in slices(tx, object, workers, &settings)?.into_iter().enumerate() {
                     let mut slice = new_slice(number, bounds, may_count);
                     slice.position.seen.served_at = served_at;
-                    tx.claims().keep_read(object, ReadPurpose::Sweep, &slice)?;
+                    tx.claims().keep_read(ReadOf::Sweep(object), &slice)?;
                 }
                 Ok(())
             })

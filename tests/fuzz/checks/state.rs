@@ -9,7 +9,7 @@ use crm_mirror::app::status;
 use crm_mirror::budget::{Hold, Ledger, Limits};
 use crm_mirror::model::{Clock, ElapsedClock, Instant, Object, Purpose, Ru, ServiceTime};
 use crm_mirror::store::{Reader, StateKey, StoreError, ViewOptions, cursor};
-use crm_mirror::sync::checkpoints::{Identity, MissingScopes, RefusedRemovals};
+use crm_mirror::sync::checkpoints::Identity;
 use crm_mirror::sync::step_failures::StepFailures;
 use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
@@ -91,12 +91,10 @@ fn decoded(key: &StateKey, text: &[u8]) {
             let _ = serde_json::from_slice(text).map(held);
         }
         StateKey::Identity => again::<Identity>(text),
-        StateKey::MissingScopes => again::<MissingScopes>(text),
         StateKey::ServiceTime => again::<ServiceTime>(text),
         StateKey::ViewOptions => again::<ViewOptions>(text),
         StateKey::StepFailures => again::<StepFailures>(text),
         StateKey::PausedSince => again::<Instant>(text),
-        StateKey::Outage(_) => again::<RefusedRemovals>(text),
         _ => {}
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{RunReport, Suspension};
 use crate::budget::{Ledger, Limits};
 use crate::format;
 use crate::model::Instant;
 use crate::outbox::PushTally;
 use crate::store::{DefinitionChanges, RunOutcome};
+use crate::sync::{RunReport, Suspension};
 
 /// A finished run.
 #[derive(Debug)]
