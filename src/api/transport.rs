@@ -80,8 +80,8 @@ impl HttpTransport {
             .connect_timeout(CONNECT_WITHIN.min(settings.timeout))
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
-            // Retries are made by the client only: each one is admitted and recorded in the ledger.
-            .retry(reqwest::retry::never())
+            // Retries are made by the client: each one is admitted and recorded in the ledger. Only what HTTP/2 guarantees
+            // unprocessed, this library sends again, at most twice: the service charges nothing for that.
             .gzip(true);
         if settings.base_url.is_loopback() {
             builder = builder.no_proxy();

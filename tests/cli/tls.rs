@@ -65,6 +65,8 @@ pub struct Seen {
     pub connections: AtomicU32,
     /// Requests over HTTP/2.
     pub multiplexed: AtomicU32,
+    /// Every request with a number that this divides is refused before it is processed; 0 for none.
+    pub refuses_each: AtomicU32,
     /// The first lines that a proxy was asked.
     pub asked: Mutex<Vec<String>>,
     /// Whether the connection of the next PATCH is reset after the service carried it out.
@@ -130,8 +132,15 @@ impl Listening {
             async move {
                 let Ok(stream) = acceptor.accept(stream).await else { return };
                 let forward = hyper::service::service_fn(move |request| {
-                    seen.multiplexed.fetch_add(1, Ordering::SeqCst);
-                    forward(request, service.clone())
+                    let (seen, service) = (seen.clone(), service.clone());
+                    async move {
+                        let number = seen.multiplexed.fetch_add(1, Ordering::SeqCst) + 1;
+                        let each = seen.refuses_each.load(Ordering::SeqCst);
+                        if each > 0 && number.is_multiple_of(each) {
+                            return Err(h2::Error::from(h2::Reason::REFUSED_STREAM));
+                        }
+                        forward(request, service).await.map_err(|_| h2::Error::from(h2::Reason::INTERNAL_ERROR))
+                    }
                 });
                 let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
                 let _ = server.serve_connection(TokioIo::new(stream), forward).await;
