@@ -252,7 +252,7 @@ CREATE TABLE mirror_columns (
     PRIMARY KEY (table_name, column_name)
 ) STRICT, WITHOUT ROWID;
 
--- The daemon's own state: checkpoints, watermarks, the RU ledger. Small JSON values by name, so that a page's
+-- The program's own state: ids of the mirror, the RU ledger, what was derived. Small JSON values by name, so that a page's
 -- transaction touches one more page of the file and no more. Not for queries: its form may change.
 CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
@@ -265,8 +265,8 @@ CREATE TABLE doubts (
     -- contact_field, company_field; contact_range, company_range; workspace
     record_id TEXT NOT NULL, -- or of a definition; a key; a range of time; the key and address that saw the workspace; '' for all
     why TEXT NOT NULL, -- of a record: missed, older, gone, counted, omitted, failed, lacks …; of a definition: lacked, lacked
-    -- now, lacked by more; of a key: unknown key; of an item: unlisted, gone; of a range: paged by created_at or updated_at, tie;
-    -- of a workspace: unrecognised
+    -- now, lacked by more; of a key: unknown key; of an item: unlisted, gone; of a range that was read by cursor:
+    -- created_at, updated_at; of one of records that share both: tie; of a workspace: unrecognised
     etag TEXT, -- the version that was seen
     version TEXT, -- its `updatedAt`
     tries INTEGER NOT NULL DEFAULT 0, -- lookups, failures or readings so far; removals that count for the guard
@@ -277,14 +277,14 @@ CREATE TABLE doubts (
 
 -- What is said to be here, as of when, and what is to be read next. Not for queries: its form may change.
 CREATE TABLE goals (
-    object TEXT NOT NULL, -- contact or company; team-members, custom-fields
+    object TEXT NOT NULL, -- contact or company; team-members, custom-fields; what a scope is for; '' for the workspace
     kind TEXT NOT NULL,
-    definition TEXT NOT NULL DEFAULT '', -- of a custom field, for what is said of a column
+    definition TEXT NOT NULL DEFAULT '', -- of a custom field, for what is said of a column; a scope
     since TEXT, -- the clock when the read began
     finished TEXT, -- the clock when it ended
     steady TEXT, -- the ledger's steady clock when it began
     cost INTEGER, -- in RU
-    open INTEGER NOT NULL DEFAULT 0, -- differences that a comparison left
+    open INTEGER NOT NULL DEFAULT 0, -- differences that a comparison left, removals that are refused, records that a sweep left out
     PRIMARY KEY (object, kind, definition)
 ) STRICT, WITHOUT ROWID;
 
@@ -297,8 +297,8 @@ CREATE TABLE frontier (
 
 -- What is being read, part by part, and how far. Not for queries: its form may change.
 CREATE TABLE reads (
-    object TEXT NOT NULL, -- contact or company
-    purpose TEXT NOT NULL, -- changes, sweep, fill
+    object TEXT NOT NULL, -- contact or company; '' for the lists
+    purpose TEXT NOT NULL, -- changes, sweep, fill, lists, ages, progress
     part TEXT NOT NULL DEFAULT '', -- the number of a slice; the key of a field that is filled
     bounds TEXT NOT NULL DEFAULT 'whole', -- what the part is by `createdAt`: whole, dated, dateless
     low TEXT, -- a dated part begins here; NULL for the oldest record

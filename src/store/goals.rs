@@ -1,8 +1,9 @@
 //! `goals`: what the mirror is said to have, as of when, and what is to be read next.
 //!
 //! A claim is a query over these rows. A row is written with the answer that proves it, and deleted as soon as something
-//! contradicts it: what has no row is not known. Three kinds say the contrary, that something is not known although rows are
-//! here: former rows, unread fields, and the differences that a comparison left open.
+//! contradicts it: what has no row is not known. Some kinds say the contrary, that something is not known although rows are
+//! here: former rows, unread fields, missing scopes, removals that wait for a person, and the differences that a comparison
+//! left open.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -64,5 +64,5 @@ pub use records::unread;
 pub use records::upsert::{Applied, Phase};
 pub use runs::entry::{RunOutcome, Tally};
 pub use state_keys::StateKey;
-pub use tx::{ClaimsTx, CustomTx, DerivedTx, EditsTx, FeedTx, KnowledgeTx, MirrorTx, RecordsTx};
+pub use tx::{ClaimsTx, CustomTx, DerivedTx, EditsTx, FeedTx, KnowledgeTx, MirrorTx, RecordsTx, UnreadTx};
 pub use writer::{CommitHook, Store, StoreOptions};

@@ -124,7 +124,8 @@ impl ReadTx<'_> {
             let bounds = match bounds.as_str() {
                 "whole" => TimeBounds::Whole,
                 "dateless" => TimeBounds::Dateless,
-                _ => TimeBounds::Dated { from: edge(low)?, to: edge(high)? },
+                "dated" => TimeBounds::Dated { from: edge(low)?, to: edge(high)? },
+                _ => return None,
             };
             let position = serde_json::from_str(&position).ok()?;
             Some(ReadPart { part, bounds, done, as_of: stored_time(as_of), position })

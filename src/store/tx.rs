@@ -172,6 +172,8 @@ doors! {
     records: RecordsTx;
     /// What is known about the service and what is in doubt: doubts, nominations, lists, details that are due.
     knowledge: KnowledgeTx;
+    /// What answers did not show of records and fields.
+    unread: UnreadTx;
     /// What is said to be here, as of when.
     claims: ClaimsTx;
     /// The definitions of custom fields, and the columns that follow them.

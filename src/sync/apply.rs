@@ -73,7 +73,7 @@ pub(super) fn apply_page(
         tx.record_anomaly("unusable_item", object.resource(), what, now)?;
     }
     let unknown = page.records.iter().flat_map(|record| &record.unknown_keys);
-    noted.unknown_keys = tx.knowledge().mark_unknown_keys(object, unknown)?;
+    noted.unknown_keys = tx.unread().mark_unknown_keys(object, unknown)?;
     Ok(noted)
 }
 

@@ -833,12 +833,12 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('derived','"1-de752861"');
+INSERT INTO state VALUES('derived','"1-8c4a99c1"');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"f96159b29b884e4fa50b04d64d24a6e2","before":"967f97c6caef40b0a3b2a3e2716e238c","file":{"inode":10346584,"born":"1795797803229189714","device":65024,"booted":1795718030}}');
+INSERT INTO state VALUES('last_writer','{"nonce":"ac9492319bea471099f8a7370eb4531b","before":"ca832d475e924d46aaa6cd273cff2fd2","file":{"inode":10346692,"born":"1795799167746794328","device":65024,"booted":1795718030}}');
 INSERT INTO state VALUES('layout','3');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]]}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
@@ -852,8 +852,8 @@ CREATE TABLE doubts (
     -- contact_field, company_field; contact_range, company_range; workspace
     record_id TEXT NOT NULL, -- or of a definition; a key; a range of time; the key and address that saw the workspace; '' for all
     why TEXT NOT NULL, -- of a record: missed, older, gone, counted, omitted, failed, lacks …; of a definition: lacked, lacked
-    -- now, lacked by more; of a key: unknown key; of an item: unlisted, gone; of a range: paged by created_at or updated_at, tie;
-    -- of a workspace: unrecognised
+    -- now, lacked by more; of a key: unknown key; of an item: unlisted, gone; of a range that was read by cursor:
+    -- created_at, updated_at; of one of records that share both: tie; of a workspace: unrecognised
     etag TEXT, -- the version that was seen
     version TEXT, -- its `updatedAt`
     tries INTEGER NOT NULL DEFAULT 0, -- lookups, failures or readings so far; removals that count for the guard
@@ -862,14 +862,14 @@ CREATE TABLE doubts (
     PRIMARY KEY (object_type, why, record_id)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE goals (
-    object TEXT NOT NULL, -- contact or company; team-members, custom-fields
+    object TEXT NOT NULL, -- contact or company; team-members, custom-fields; what a scope is for; '' for the workspace
     kind TEXT NOT NULL,
-    definition TEXT NOT NULL DEFAULT '', -- of a custom field, for what is said of a column
+    definition TEXT NOT NULL DEFAULT '', -- of a custom field, for what is said of a column; a scope
     since TEXT, -- the clock when the read began
     finished TEXT, -- the clock when it ended
     steady TEXT, -- the ledger's steady clock when it began
     cost INTEGER, -- in RU
-    open INTEGER NOT NULL DEFAULT 0, -- differences that a comparison left
+    open INTEGER NOT NULL DEFAULT 0, -- differences that a comparison left, removals that are refused, records that a sweep left out
     PRIMARY KEY (object, kind, definition)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO goals VALUES('company','changes','','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z',NULL,NULL,0);
@@ -911,8 +911,8 @@ CREATE TABLE frontier (
 INSERT INTO frontier VALUES('company','2026-03-04T11:00:00.000000Z','2026-03-04T13:00:00.000000Z');
 INSERT INTO frontier VALUES('contact','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z');
 CREATE TABLE reads (
-    object TEXT NOT NULL, -- contact or company
-    purpose TEXT NOT NULL, -- changes, sweep, fill
+    object TEXT NOT NULL, -- contact or company; '' for the lists
+    purpose TEXT NOT NULL, -- changes, sweep, fill, lists, ages, progress
     part TEXT NOT NULL DEFAULT '', -- the number of a slice; the key of a field that is filled
     bounds TEXT NOT NULL DEFAULT 'whole', -- what the part is by `createdAt`: whole, dated, dateless
     low TEXT, -- a dated part begins here; NULL for the oldest record

@@ -48,7 +48,7 @@ impl RecordsTx<'_> {
         let extra = self.list_extra(object, record, old_list.clone()).to_json();
         let written = self.write(object, &list, record, extra.as_deref(), asked, phase)?;
         if !matches!(written, Written::Older) {
-            self.tx.knowledge().mark_unshown(object, record, Shows::Nothing)?;
+            self.tx.unread().mark_unshown(object, record, Shows::Nothing)?;
         }
         let applied = self.finish(object, record, written, asked, phase)?;
         let found = self.version(object.detail_table(), object.detail_key(), "fetched_at", record)?;

@@ -25,7 +25,7 @@ use crate::store::custom::changes::FieldToBackFill;
 use crate::store::error::StoreError;
 use crate::store::records::doubts::key_type;
 use crate::store::statements::{Statements, record_id};
-use crate::store::tx::KnowledgeTx;
+use crate::store::tx::UnreadTx;
 
 /// The maximum number of records that are noted at once, for all fields together. If there were more, the columns that
 /// they lacked are filled again.
@@ -76,7 +76,7 @@ pub struct LackedValues {
     pub fields: Vec<FieldToBackFill>,
 }
 
-impl KnowledgeTx<'_> {
+impl UnreadTx<'_> {
     /// Notes which columns that can be edited an answer shows, and which it should have shown.
     pub(in crate::store) fn mark_unshown(
         &self,
@@ -252,9 +252,11 @@ impl KnowledgeTx<'_> {
 
     /// Forgets which records lacked a key, and this of its field.
     fn forget_lacked(&self, object: Object, definition: &RecordId, why: &str) -> Result<(), StoreError> {
-        self.delete_doubts("object_type = ?1 AND why = ?2", [object.as_str(), &lacks(definition.as_str())])?;
+        self.tx
+            .knowledge()
+            .delete_doubts("object_type = ?1 AND why = ?2", [object.as_str(), &lacks(definition.as_str())])?;
         let of_field = format!("object_type = ?1 AND record_id = ?2 AND why IN ({why})");
-        self.delete_doubts(&of_field, [&key_type(object), definition.as_str()])
+        self.tx.knowledge().delete_doubts(&of_field, [&key_type(object), definition.as_str()])
     }
 }
 

@@ -26,3 +26,4 @@ pub(super) mod unproven;
 pub mod unread;
 pub(super) mod upsert;
 mod versions;
+mod workspace;

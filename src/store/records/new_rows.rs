@@ -56,7 +56,7 @@ impl NewRows<'_> {
         }
         self.tx.remember_order(object, id, self.asked.order.number());
         self.tx.records().count_new(object, id);
-        self.tx.knowledge().mark_unshown(object, record, Shows::List)?;
+        self.tx.unread().mark_unshown(object, record, Shows::List)?;
         Ok(true)
     }
 }

@@ -6,9 +6,9 @@ use rusqlite::types::{Value, ValueRef};
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::store::records::shape::{Shape, Source};
-use crate::store::tx::KnowledgeTx;
+use crate::store::tx::UnreadTx;
 
-impl KnowledgeTx<'_> {
+impl UnreadTx<'_> {
     /// Notes a changed record if the list omitted a stored value. `changed` has the places of the columns that it
     /// changes.
     pub(in crate::store) fn mark_omitted(

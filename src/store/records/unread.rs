@@ -13,7 +13,7 @@ use crate::store::error::StoreError;
 use crate::store::reader::{ReadTx, stored_time};
 use crate::store::records::doubts::{json, key_type};
 use crate::store::statements::{Statements, record_id};
-use crate::store::tx::KnowledgeTx;
+use crate::store::tx::UnreadTx;
 
 const DOING: &str = "read or write what is not read yet";
 
@@ -66,7 +66,7 @@ pub fn failed_paid_at(tx: &ReadTx<'_>, object: Object) -> Result<Option<Instant>
     Ok(stored_time(paid_at.flatten()))
 }
 
-impl KnowledgeTx<'_> {
+impl UnreadTx<'_> {
     /// Notes that these records are to be read by id.
     pub fn mark_unread(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
         self.execute(
@@ -79,13 +79,13 @@ impl KnowledgeTx<'_> {
     pub fn forget_removed_unread(&self, object: Object) -> Result<(), StoreError> {
         let table = object.table();
         let is_removed = format!("object_type = ?1 AND why = 'omitted' AND record_id NOT IN (SELECT id FROM {table})");
-        self.delete_doubts(&is_removed, [object.as_str()])
+        self.tx.knowledge().delete_doubts(&is_removed, [object.as_str()])
     }
 
     /// Notes that a record's detail was read.
     pub fn was_read(&self, object: Object, id: &RecordId) -> Result<(), StoreError> {
         let of_record = "object_type = ?1 AND record_id = ?2 AND why IN ('omitted', 'failed')";
-        self.delete_doubts(of_record, [object.as_str(), id.as_str()])
+        self.tx.knowledge().delete_doubts(of_record, [object.as_str(), id.as_str()])
     }
 
     /// Notes that the detail of a record could not be read with so many requests: it waits longer each time until the
@@ -144,26 +144,6 @@ impl KnowledgeTx<'_> {
     /// are found by the regular reading.
     pub fn definitions_were_read(&self) -> Result<(), StoreError> {
         self.execute("UPDATE doubts SET tries = 1 WHERE why = 'unknown key'", [])
-    }
-
-    /// Notes that a key and address did not recognise the workspace. Returns the first such moment; a later one than now was
-    /// stored by a clock that was lost.
-    pub fn not_recognised(&self, seen_by: &str, steady: Instant) -> Result<Instant, StoreError> {
-        let of_sight = "object_type = 'workspace' AND record_id = ?1";
-        self.delete_doubts(&format!("{of_sight} AND first_seen > ?2"), [seen_by, &steady.to_string()])?;
-        self.execute(
-            "INSERT OR IGNORE INTO doubts (object_type, record_id, why, first_seen)
-             VALUES ('workspace', ?1, 'unrecognised', ?2)",
-            [seen_by, &steady.to_string()],
-        )?;
-        let sql = format!("SELECT first_seen FROM doubts WHERE {of_sight}");
-        let first = self.tx.conn.value(&sql, [seen_by], DOING)?;
-        Ok(stored_time(first).unwrap_or(steady))
-    }
-
-    /// Notes that the workspace was recognised.
-    pub fn recognised(&self) -> Result<(), StoreError> {
-        self.delete_doubts("object_type = 'workspace'", [])
     }
 
     fn execute(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {

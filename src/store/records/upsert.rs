@@ -72,7 +72,7 @@ impl RecordsTx<'_> {
         let shape = self.tx.shapes().list(object);
         let written = self.write(object, &shape, record, record.extra.to_json().as_deref(), asked, phase)?;
         if !matches!(written, Written::Older) {
-            self.tx.knowledge().mark_unshown(object, record, Shows::List)?;
+            self.tx.unread().mark_unshown(object, record, Shows::List)?;
         }
         self.finish(object, record, written, asked, phase)
     }
@@ -92,7 +92,7 @@ impl RecordsTx<'_> {
             // The mirror has a newer answer: this detail has an outdated version, as its etag would show anyway.
             return Ok((Applied::Older, 0));
         };
-        self.tx.knowledge().mark_lacking(object, record, Shows::Detail)?;
+        self.tx.unread().mark_lacking(object, record, Shows::Detail)?;
         let detail = self.tx.shapes().detail(object);
         let record = &*match &etag {
             // The detail belongs to the version that lists show with another etag.
@@ -130,7 +130,7 @@ impl RecordsTx<'_> {
         let Some(ListPart { applied, kept, .. }) = self.apply_list_part(object, record, asked, phase)? else {
             return Ok((Applied::Older, 0));
         };
-        self.tx.knowledge().mark_lacking(object, record, Shows::ListOfDetail)?;
+        self.tx.unread().mark_lacking(object, record, Shows::ListOfDetail)?;
         Ok((applied, kept))
     }
 
@@ -268,7 +268,7 @@ impl RecordsTx<'_> {
                 if former {
                     self.hold_edits_of_replaced_row(object, id, asked.at)?;
                 } else if !is_detail {
-                    self.tx.knowledge().mark_omitted(object, shape, id, &incoming, (&old, &changed));
+                    self.tx.unread().mark_omitted(object, shape, id, &incoming, (&old, &changed));
                 }
                 self.count_before(object, id)?;
                 self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked.at)?;

@@ -171,7 +171,7 @@ impl WholeLists<'_> {
         self.run
             .store()
             .write(move |tx| {
-                tx.knowledge().definitions_were_read()?;
+                tx.unread().definitions_were_read()?;
                 tx.claims().end_read(ReadOf::Lists)?;
                 tx.claims().reach(Goal::Definitions, fresh)
             })
@@ -215,7 +215,7 @@ impl WholeLists<'_> {
                         UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
                     };
                 let mut redefined = tx.custom().apply_definitions(object, &list.records, &gone, list.asked_at)?;
-                let lacked = tx.knowledge().take_lacking(object)?;
+                let lacked = tx.unread().take_lacking(object)?;
                 omitted_values::mark_unshown(tx, object, &lacked.records, details)?;
                 for field in lacked.fields {
                     if !redefined.to_fill.iter().any(|known| known.definition == field.definition) {

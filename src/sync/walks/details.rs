@@ -320,7 +320,7 @@ impl Details<'_> {
             failures.failed(requests, steady);
             failures.paid_at
         };
-        let noted = move |tx: &MirrorTx<'_>| tx.knowledge().detail_failed(object, &id, requests, (steady, paid_at));
+        let noted = move |tx: &MirrorTx<'_>| tx.unread().detail_failed(object, &id, requests, (steady, paid_at));
         Ok(self.run.store().write(noted).await?)
     }
 
@@ -344,13 +344,13 @@ impl Details<'_> {
                 DetailPart::List => tx.records().apply_detail_as_list(object, &record, &answer.asked, phase)?,
             };
             if list != Applied::Older {
-                tx.knowledge().was_read(object, &its_id)?;
+                tx.unread().was_read(object, &its_id)?;
             }
             let mut noted = ApplyReport::default();
             noted.record(&record, list);
             noted.tally.warnings = kept;
             noted.tally.details = u64::from(list != Applied::Older);
-            noted.unknown_keys = tx.knowledge().mark_unknown_keys(object, &record.unknown_keys)?;
+            noted.unknown_keys = tx.unread().mark_unknown_keys(object, &record.unknown_keys)?;
             meter.enter(tx)?;
             Ok(noted)
         });

@@ -28,14 +28,14 @@ pub(super) enum DetailPart {
 /// detail again. Meanwhile the row had another version, which may have written the value that is omitted now, so the
 /// detail is read once more.
 pub(in crate::sync) fn note(tx: &MirrorTx<'_>, object: Object, details: bool) -> Result<bool, StoreError> {
-    let noted = tx.knowledge().take_omitted(object).into_iter();
+    let noted = tx.unread().take_omitted(object).into_iter();
     if details {
         let ids: Vec<RecordId> = noted.filter(|(_, has_other_etag)| *has_other_etag).map(|(id, _)| id).collect();
         tx.knowledge().make_current_details_due(object, &ids)?;
         return Ok(false);
     }
     let ids: Vec<RecordId> = noted.map(|(id, _)| id).collect();
-    tx.knowledge().mark_unread(object, &ids)?;
+    tx.unread().mark_unread(object, &ids)?;
     Ok(!ids.is_empty())
 }
 
@@ -68,7 +68,7 @@ pub(super) fn mark_unshown(
 ) -> Result<(), StoreError> {
     match details {
         true => tx.knowledge().make_details_due(object, Some(ids)),
-        false => tx.knowledge().mark_unread(object, ids),
+        false => tx.unread().mark_unread(object, ids),
     }
 }
 
@@ -84,7 +84,7 @@ impl BackFills<'_> {
             return Ok(());
         }
         let noted = self.run.store().write(move |tx| {
-            tx.knowledge().forget_removed_unread(object)?;
+            tx.unread().forget_removed_unread(object)?;
             unread::omitted(tx, object)
         });
         let noted = noted.await?;
