@@ -8,7 +8,6 @@ use crate::publish::PublishError;
 use crate::store::{RunOutcome, StoreError};
 use crate::sync::SyncError;
 
-/// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Exit {
@@ -16,19 +15,15 @@ pub enum Exit {
     Done = 0,
     /// `verify` found differences, or `push` leaves edits that are held, in conflict or rejected.
     Differences = 1,
-    /// The command line is invalid.
     Usage = 2,
     /// Refused to mirror what looks like an outage.
     Outage = 65,
     /// The service cannot be reached, or does not answer as documented.
     Unavailable = 69,
-    /// An internal error.
     Internal = 70,
-    /// The database or the disk.
     Storage = 74,
     /// Suspended by the budget, a hold or a signal; the next run continues.
     Paused = 75,
-    /// The key is refused, or has no scope at all.
     KeyRefused = 77,
     /// The configuration is invalid; also for a missing key and a key of a different workspace.
     Config = 78,
@@ -49,7 +44,6 @@ impl Exit {
         (Exit::Config, "configuration"),
     ];
 
-    /// The number.
     pub const fn code(self) -> u8 {
         self as u8
     }
@@ -60,7 +54,6 @@ impl Exit {
         known.map_or(Exit::Internal, |(exit, _)| exit)
     }
 
-    /// The exit of a run's outcome.
     pub const fn of_outcome(outcome: RunOutcome) -> Exit {
         match outcome {
             RunOutcome::Done => Exit::Done,
@@ -99,7 +92,6 @@ impl Exit {
         }
     }
 
-    /// The exit of a failure to publish.
     pub fn of_publish(error: &PublishError) -> Exit {
         match error {
             PublishError::Unavailable { .. } => Exit::Unavailable,
@@ -118,7 +110,6 @@ impl Exit {
         }
     }
 
-    /// The exit of a failed run.
     pub fn of_sync(error: &SyncError) -> Exit {
         match error {
             SyncError::Api { source, .. } => Exit::of_api(source),

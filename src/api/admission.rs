@@ -13,12 +13,10 @@ use crate::model::{Instant, RequestOrder, Ru};
 /// A boxed future, so that the meter can be a trait object.
 pub type MeterFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// An attempt that is about to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// Its cost if it succeeds.
     pub cost: Ru,
-    /// What it is for.
     pub purpose: Purpose,
 }
 
@@ -57,7 +55,6 @@ pub enum AdmissionError {
     Ledger,
 }
 
-/// The outcome of an admitted attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptOutcome {
     /// A success status, whatever its body: the service charged the request.
@@ -73,7 +70,6 @@ pub enum AttemptOutcome {
 /// A wait requested by an answer of any status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestedHold {
-    /// For this long.
     For(Duration),
     /// A 429 without a time.
     Unspecified,
@@ -89,10 +85,8 @@ impl RequestedHold {
     }
 }
 
-/// An attempt that was admitted.
 #[derive(Clone, Debug)]
 pub struct Admission {
-    /// The attempt.
     pub attempt: Attempt,
     /// The attempt's place among all requests.
     pub order: RequestOrder,
@@ -104,7 +98,6 @@ pub trait Meter: Send + Sync {
     fn admit(&self, attempt: Attempt) -> MeterFuture<'_, Result<Admission, AdmissionError>>;
     /// Records the outcome of an admitted attempt: in the ledger at once, the rest when the future is awaited.
     fn settle(&self, admission: Admission, outcome: AttemptOutcome) -> MeterFuture<'_, ()>;
-    /// Holds every further request.
     fn hold(&self, requested: RequestedHold) -> MeterFuture<'_, ()>;
 }
 

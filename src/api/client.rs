@@ -56,7 +56,6 @@ pub struct DetailAnswer {
     pub asked: RequestStamp,
 }
 
-/// The confirmation of a PATCH.
 #[derive(Clone, Debug)]
 pub struct PatchAnswer {
     /// The status, of the class 2xx.
@@ -77,7 +76,6 @@ pub struct PatchAnswer {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct PatchError {
-    /// The last error.
     pub why: ApiError,
     /// Whether the update may have been applied: one of the attempts had no answer, or an inconclusive one.
     pub unanswered: bool,
@@ -124,12 +122,10 @@ impl Client {
         })))
     }
 
-    /// The address of the service.
     pub fn base_url(&self) -> &BaseUrl {
         &self.0.settings.base_url
     }
 
-    /// The fingerprint of the key.
     pub fn key_fingerprint(&self) -> &str {
         &self.0.fingerprint
     }
@@ -169,9 +165,6 @@ impl Client {
     }
 
     /// Fetches a page of a list, for 1 RU.
-    ///
-    /// # Errors
-    /// [`ApiError`], after the retries that the kind of error allows.
     pub async fn list(&self, query: &ListQuery, purpose: Purpose) -> Result<ListAnswer, ApiError> {
         let request = self.list_request(query)?;
         let check = |body: &[u8]| decode::next_cursor(body).map_err(|e| e.to_string());

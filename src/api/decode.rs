@@ -23,13 +23,10 @@ use crate::model::record::{Extra, Record};
 /// Which fields an answer contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerProjection {
-    /// An item of a list.
     List,
-    /// A detail.
     Detail,
 }
 
-/// A decoded page of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListPage {
     /// The items that have an identifier, in the order of the page.
@@ -65,9 +62,6 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Optio
 }
 
 /// The next cursor of a page, read without decoding the records: lets the next request start early.
-///
-/// # Errors
-/// [`NotUnderstood`] if the body is not a list envelope.
 pub fn next_cursor(body: &[u8]) -> Result<Option<Cursor>, NotUnderstood> {
     envelope::<&RawValue>(body).map(|(_, next)| next)
 }
@@ -96,9 +90,6 @@ fn not_json(e: &serde_json::Error) -> NotUnderstood {
 }
 
 /// Decodes a page of a list.
-///
-/// # Errors
-/// [`NotUnderstood`] if the body is not JSON, has no `data` array or no `nextCursor`.
 pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<ListPage, NotUnderstood> {
     // One pass decodes nearly every page. One invalid item must not affect the others, so if that pass fails, the page
     // is read again item by item.
@@ -128,9 +119,6 @@ pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<ListPage
 }
 
 /// Decodes a single-record answer (`{data: …}`).
-///
-/// # Errors
-/// [`NotUnderstood`] if the body is not JSON, or `data` is not a record with an identifier.
 pub fn detail(resource: Resource, body: &[u8], layout: &Layout) -> Result<Record, NotUnderstood> {
     #[derive(Deserialize)]
     struct Single<'a> {
@@ -185,7 +173,6 @@ fn read_members<'a>(raw: &'a RawValue, members: &mut Vec<Member<'a>>) -> Option<
 #[derive(Default)]
 struct Items<'a> {
     members: Vec<Member<'a>>,
-    /// Where the members of each item end.
     ends: Vec<usize>,
 }
 
@@ -199,7 +186,6 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// The members of each item.
     fn each(&self) -> impl Iterator<Item = &[Member<'a>]> {
         let begins = std::iter::once(0).chain(self.ends.iter().copied());
         begins.zip(&self.ends).map(|(begin, end)| &self.members[begin..*end])

@@ -19,10 +19,8 @@ const MAX_TEXT: usize = 300;
 /// The maximum number of entries of `details` that are kept.
 const MAX_DETAILS: usize = 20;
 
-/// A request that failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ApiError {
-    /// An error status.
     #[error("{0}")]
     Status(Box<Rejection>),
     /// The meter did not admit the attempt.
@@ -31,7 +29,6 @@ pub enum ApiError {
     /// There was no connection to the service.
     #[error("could not reach the service: {why} ({})", times(*.tries))]
     Unreachable {
-        /// Attempts made.
         tries: u32,
         /// The innermost cause, in a few words.
         why: String,
@@ -39,7 +36,6 @@ pub enum ApiError {
     /// The connection was closed before an answer arrived.
     #[error("the service closed the connection without an answer: {why} ({})", times(*.tries))]
     NoAnswer {
-        /// Attempts made.
         tries: u32,
         /// The innermost cause, in a few words.
         why: String,
@@ -47,7 +43,6 @@ pub enum ApiError {
     /// The host name of the service is unknown, or its certificate is invalid.
     #[error("could not reach the service: {why}")]
     NotConnectable {
-        /// The kind of failure.
         cause: ConnectFailure,
         /// The innermost cause, in a few words.
         why: String,
@@ -55,19 +50,13 @@ pub enum ApiError {
     /// The answer did not arrive in time.
     #[error("the service did not answer within {}s ({})", .after.as_secs_f64(), times(*.tries))]
     Timeout {
-        /// Attempts made.
         tries: u32,
         /// The timeout of each attempt.
         after: Duration,
     },
     /// The answer's body was truncated, or is not valid for a success.
     #[error("the service's answer was broken: {why} ({})", times(*.tries))]
-    Broken {
-        /// Attempts made.
-        tries: u32,
-        /// What is wrong with it.
-        why: String,
-    },
+    Broken { tries: u32, why: String },
     /// The answer's body, decompressed, is larger than allowed.
     #[error("the service's answer is larger than {limit} bytes")]
     TooLarge {
@@ -79,25 +68,16 @@ pub enum ApiError {
     NotUnderstood(#[from] NotUnderstood),
     /// A redirect, which is never followed: the key belongs to the configured address only.
     #[error("the service answered with a redirect ({status}), which is not followed")]
-    Redirected {
-        /// The status.
-        status: u16,
-    },
+    Redirected { status: u16 },
     /// An identifier, etag or idempotency key that cannot be sent in a request.
     #[error("this {what} cannot be sent in a request")]
-    Unsendable {
-        /// What cannot be sent.
-        what: &'static str,
-    },
+    Unsendable { what: &'static str },
     /// A query that would break a limit of the reference.
     #[error(transparent)]
     Query(#[from] QueryError),
     /// The HTTP client could not be set up on this machine.
     #[error("could not set up the HTTP client: {why}")]
-    Setup {
-        /// The cause, in a few words.
-        why: String,
-    },
+    Setup { why: String },
 }
 
 /// How a proxy is given what it wants.
@@ -117,7 +97,6 @@ pub enum ConnectFailure {
 }
 
 impl ApiError {
-    /// The class of the error.
     pub fn class(&self) -> ErrorClass {
         match self {
             ApiError::Status(rejection) => classify(rejection.status, rejection.envelope),
@@ -197,7 +176,6 @@ impl ApiError {
         }
     }
 
-    /// The number of attempts.
     pub fn tries(&self) -> u32 {
         match self {
             ApiError::Status(rejection) => rejection.tries,
@@ -226,7 +204,6 @@ impl ApiError {
 /// An error answer of the service (reference, *Errors*).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// The HTTP status.
     pub status: u16,
     /// The status name; empty if the body had none.
     pub error: String,
@@ -236,7 +213,6 @@ pub struct Rejection {
     pub details: Vec<Detail>,
     /// The identifier to quote to the service's support.
     pub request_id: Option<String>,
-    /// Attempts made.
     pub tries: u32,
     /// Whether the body is the service's error envelope: `error`, `message`, and no other `code` than the status.
     pub envelope: bool,
@@ -247,7 +223,6 @@ pub struct Rejection {
 pub struct Detail {
     /// The field, if one is named.
     pub field: Option<String>,
-    /// What is wrong with it.
     pub message: String,
 }
 

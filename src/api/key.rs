@@ -16,7 +16,6 @@ pub struct ApiKey(SecretString);
 /// Why a text is not a valid API key. It never contains the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAKey {
-    /// It is empty.
     #[error("the API key is empty")]
     Empty,
     /// It contains white space or a control character.
@@ -29,9 +28,6 @@ pub enum NotAKey {
 
 impl ApiKey {
     /// Accepts visible ASCII characters and nothing else.
-    ///
-    /// # Errors
-    /// [`NotAKey`] says what is wrong with it, without showing it.
     pub fn new(text: &str) -> Result<ApiKey, NotAKey> {
         if text.is_empty() {
             Err(NotAKey::Empty)

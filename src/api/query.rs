@@ -42,7 +42,6 @@ impl PageSize {
         (1..=100).contains(&items).then_some(PageSize(items))
     }
 
-    /// The number of items.
     pub const fn get(self) -> u8 {
         self.0
     }
@@ -75,13 +74,9 @@ impl SortBy {
 /// One side of a range of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// Later than.
     Gt(Instant),
-    /// At or later than.
     Gte(Instant),
-    /// Earlier than.
     Lt(Instant),
-    /// At or earlier than.
     Lte(Instant),
 }
 
@@ -105,21 +100,14 @@ pub enum QueryError {
     /// The resource has no such filter, or the filter does not have this operator.
     #[error("{resource} cannot be filtered by {field} with {op}")]
     NotFilterable {
-        /// The resource.
         resource: Resource,
         /// The filter's name.
         field: String,
-        /// The operator.
         op: &'static str,
     },
     /// The resource cannot be sorted by this field.
     #[error("{resource} cannot be sorted by {field}")]
-    NotSortable {
-        /// The resource.
-        resource: Resource,
-        /// The field.
-        field: &'static str,
-    },
+    NotSortable { resource: Resource, field: &'static str },
     /// A parameter or sort field is used twice.
     #[error("{0} is already in the query")]
     Twice(String),
@@ -178,7 +166,6 @@ impl ListQuery {
         ListQuery { definitions: (object, active), ..ListQuery::new(Resource::CustomFields) }
     }
 
-    /// The resource that is listed.
     pub fn resource(&self) -> Resource {
         self.resource
     }
@@ -188,7 +175,6 @@ impl ListQuery {
         self.count
     }
 
-    /// The number of items per page.
     pub fn page_size(&self) -> PageSize {
         self.limit
     }
@@ -198,7 +184,6 @@ impl ListQuery {
         self.cursor.as_ref()
     }
 
-    /// Sets the number of items per page.
     #[must_use]
     pub fn limit(mut self, limit: PageSize) -> ListQuery {
         self.limit = limit;
@@ -240,9 +225,6 @@ impl ListQuery {
     }
 
     /// Sorts by a field; a second call adds a second key.
-    ///
-    /// # Errors
-    /// [`QueryError`] if the resource cannot be sorted by the field, or already is.
     pub fn sort(mut self, by: SortBy) -> Result<ListQuery, QueryError> {
         let field = by.wire().1;
         if !self.resource.fields().iter().any(|f| f.wire == field && f.sortable) {
@@ -257,36 +239,23 @@ impl ListQuery {
     }
 
     /// Bounds `updatedAt`. Records without one never match.
-    ///
-    /// # Errors
-    /// [`QueryError`] if the resource has no such filter, or the request has too many predicates.
     pub fn updated(self, bound: Bound) -> Result<ListQuery, QueryError> {
         let (op, at) = bound.parts();
         self.standard("updatedAt", op, at)
     }
 
     /// Bounds `createdAt`. Records without one never match.
-    ///
-    /// # Errors
-    /// [`QueryError`] if the resource has no such filter, or the request has too many predicates.
     pub fn created(self, bound: Bound) -> Result<ListQuery, QueryError> {
         let (op, at) = bound.parts();
         self.standard("createdAt", op, at)
     }
 
     /// Only records where a standard field is missing (`true`) or present (`false`). `field` is the filter's name.
-    ///
-    /// # Errors
-    /// [`QueryError`] if the resource has no such filter, or the request has too many predicates.
     pub fn is_null(self, field: &str, missing: bool) -> Result<ListQuery, QueryError> {
         self.standard(field, Op::IsNull, missing.to_string())
     }
 
     /// Only records whose text field equals `text`.
-    ///
-    /// # Errors
-    /// [`QueryError`] if the resource has no such filter, the text is empty or too long, or the request has too many
-    /// predicates.
     pub fn equals(self, field: &str, text: &str) -> Result<ListQuery, QueryError> {
         if text.is_empty() || text.chars().count() > MAX_TEXT {
             return Err(QueryError::Text);
@@ -299,9 +268,6 @@ impl ListQuery {
     }
 
     /// Only the records with these identifiers: 1 to 50, none with a comma (rule 2).
-    ///
-    /// # Errors
-    /// [`QueryError`] if there are too few or too many, or one of them cannot be part of a list.
     pub fn ids(self, ids: &[RecordId]) -> Result<ListQuery, QueryError> {
         if ids.is_empty() || ids.len() > MAX_VALUES || !ids.iter().all(RecordId::fits_a_list) {
             return Err(QueryError::List);

@@ -5,10 +5,8 @@ use std::time::Duration;
 use super::base_url::BaseUrl;
 use super::jitter::Jitter;
 
-/// The settings of the client.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// The address of the service.
     pub base_url: BaseUrl,
     /// The timeout of one request, including its body.
     pub timeout: Duration,
@@ -27,7 +25,6 @@ pub struct ClientSettings {
 }
 
 impl ClientSettings {
-    /// The defaults for an address.
     pub fn new(base_url: BaseUrl) -> ClientSettings {
         ClientSettings {
             base_url,

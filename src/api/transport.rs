@@ -19,7 +19,6 @@ use super::key::ApiKey;
 use super::settings::ClientSettings;
 use crate::model::Instant;
 
-/// The timeout of a connection attempt.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// The maximum size of an error body that is read.
 const ERROR_BODY: usize = 64 * 1024;
@@ -53,7 +52,6 @@ fn date(headers: &HeaderMap) -> Option<Instant> {
     headers.get(DATE)?.to_str().ok().and_then(Instant::from_http_date)
 }
 
-/// The result of one attempt.
 pub(crate) struct HttpAttempt {
     pub outcome: AttemptOutcome,
     /// A wait requested by the answer.
@@ -71,7 +69,6 @@ pub(crate) struct HttpTransport {
 }
 
 impl HttpTransport {
-    /// Sets up the HTTP client.
     pub(crate) fn new(settings: &ClientSettings, key: ApiKey) -> Result<HttpTransport, ApiError> {
         install_tls();
         let mut builder = reqwest::Client::builder()

@@ -20,13 +20,10 @@ use crate::sync::{BudgetMeter, Engine, SyncSettings};
 pub struct EngineSettings {
     /// Address, timeouts and concurrency of the client.
     pub client: ClientSettings,
-    /// The API key.
     pub key: ApiKey,
-    /// The budget in RU.
     pub limits: Limits,
     /// The longest hold that a run waits for. A longer one suspends the run.
     pub patience: Duration,
-    /// The settings of runs.
     pub sync: SyncSettings,
 }
 

@@ -7,12 +7,10 @@ use crate::config::Config;
 use crate::model::{Instant, Purpose};
 use crate::store::{Reader, StoreError};
 
-/// What edits may still spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct EditBudget {
     /// What is left for edits in this window: the rest is spent, or reserved for scheduled runs.
     pub left: u64,
-    /// The limit of a window.
     pub limit: u64,
     /// When the window ends, UTC.
     #[serde(serialize_with = "crate::model::instant::utc_always")]

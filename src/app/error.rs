@@ -6,10 +6,8 @@ use crate::store::StoreError;
 /// Why a mirror could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum MirrorError {
-    /// The mirror's file.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The client of the service.
     #[error(transparent)]
     Api(#[from] ApiError),
 }

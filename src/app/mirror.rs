@@ -35,10 +35,8 @@ struct Parts {
     file: Option<FileId>,
 }
 
-/// What a run did, and how it ended.
 #[derive(Debug)]
 pub struct RunResult {
-    /// What it did and cost.
     pub summary: Summary,
     /// The findings of a verification, object by object.
     pub findings: Vec<(Object, Findings)>,
@@ -79,27 +77,22 @@ impl Mirror {
         *self.parts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(parts);
     }
 
-    /// The settings.
     pub fn settings(&self) -> MirrorSettings {
         self.parts().settings.clone()
     }
 
-    /// The mirror's file.
     pub fn store(&self) -> Store {
         self.parts().store.clone()
     }
 
-    /// The clock that it goes by.
     pub fn clock(&self) -> &dyn Clock {
         &*self.clock
     }
 
-    /// The limits of the budget.
     pub fn limits(&self) -> Limits {
         *self.parts().meter.limits()
     }
 
-    /// The RU spent so far.
     pub fn ledger(&self) -> Ledger {
         self.parts().meter.ledger()
     }
@@ -120,10 +113,6 @@ impl Mirror {
     }
 
     /// Replaces the settings; the file stays open.
-    ///
-    /// # Errors
-    /// Returns an error if the mirror cannot be written, or the client cannot be built; the settings then stay
-    /// unchanged.
     pub async fn reconfigure(&self, settings: MirrorSettings) -> Result<(), MirrorError> {
         let known = self.parts();
         let meter = known.meter.clone();
@@ -171,7 +160,6 @@ impl Mirror {
         tokio::task::spawn_blocking(read).await.unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Runs a job.
     pub async fn run(&self, job: &Job, trigger: &'static str) -> Result<RunResult, SyncError> {
         let (known, began) = (self.parts(), Monotonic::now());
         let report = known.engine.run(job, trigger).await?;

@@ -12,7 +12,6 @@ use crate::publish::{Check, PublishSettings};
 use crate::store::ViewOptions;
 use crate::sync::{ListSchedule, SyncSettings};
 
-/// What a configuration publishes.
 pub fn publish_settings(config: &Config) -> PublishSettings {
     let publish = &config.publish;
     PublishSettings {
@@ -25,18 +24,13 @@ pub fn publish_settings(config: &Config) -> PublishSettings {
     }
 }
 
-/// The settings of a mirror.
 #[derive(Clone, Debug)]
 pub struct MirrorSettings {
-    /// The service.
     pub api: ApiConfig,
-    /// The mirror's file.
     pub database: PathBuf,
     /// Settings of the views, indexes and search of the file.
     pub views: ViewOptions,
-    /// The budget.
     pub limits: Limits,
-    /// The settings of runs.
     pub sync: SyncSettings,
     /// When definitions and team members are read again, with the time zone; `None` means never by time alone.
     pub definitions: Option<(Cron, TimeZone)>,
@@ -47,16 +41,12 @@ pub struct MirrorSettings {
 /// When the runs are due that edits, sweeps and details leave RU for.
 #[derive(Clone, Debug)]
 pub struct ReservedRuns {
-    /// For changes.
     pub changes: ChangesSchedule,
-    /// For audits.
     pub audits: Option<Cron>,
-    /// The zone of both.
     pub zone: TimeZone,
 }
 
 impl ReservedRuns {
-    /// Those of a configuration.
     pub(super) fn of(config: &Config) -> ReservedRuns {
         let sync = &config.sync;
         ReservedRuns {
@@ -98,7 +88,6 @@ impl MirrorSettings {
         Arc::new(move |read| schedule.as_ref().and_then(|(cron, zone)| cron.next_after(read, zone)))
     }
 
-    /// The settings of the client.
     pub(super) fn client(&self) -> ClientSettings {
         ClientSettings {
             timeout: self.api.timeout,

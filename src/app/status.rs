@@ -24,7 +24,6 @@ use crate::sync::checkpoints::{Identity, Sweep};
 use crate::sync::checks::undecided_removals::undecided;
 use crate::sync::progress::{self, ObjectProgress};
 
-/// The number of runs that are shown.
 const RUNS: u32 = 5;
 
 /// Everything that `status` shows. Its JSON form is documented in `docs/interfaces.md`; members may be added, but not
@@ -34,17 +33,12 @@ pub struct MirrorStatus {
     /// When this was read, UTC: earlier than asked for if the file does not answer.
     #[serde(serialize_with = "instant::utc_always")]
     pub read_at: Instant,
-    /// The file.
     pub database: String,
-    /// Its size in bytes.
     pub bytes: u64,
-    /// The size of its WAL in bytes.
     pub wal_bytes: u64,
     /// The address of the service that is mirrored.
     pub base_url: Option<String>,
-    /// The contents, object by object.
     pub objects: Vec<ObjectStatus>,
-    /// Request units.
     pub ru: RuStatus,
     /// The end of the hold, UTC.
     #[serde(serialize_with = "instant::utc")]
@@ -57,12 +51,10 @@ pub struct MirrorStatus {
     /// The time since which `changes` is complete, UTC: since the first run, or since the oldest entry kept by
     /// `history.retention`.
     pub history_since: Option<String>,
-    /// Edits by state.
     pub edits: EditCounts,
     /// How far publishing is behind; absent if the mirror was never published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub publish: Option<PublishLag>,
-    /// The scopes that the key lacks.
     pub missing_scopes: Vec<MissingScope>,
     /// When a run last completed, UTC.
     #[serde(serialize_with = "instant::utc")]
@@ -82,7 +74,6 @@ pub struct MirrorStatus {
 pub struct RunningRun {
     /// Its process, if known.
     pub pid: Option<u32>,
-    /// Its number.
     pub run: i64,
     /// `sync`, `resync`, `verify` or `push`.
     pub kind: String,
@@ -94,22 +85,16 @@ pub struct RunningRun {
     pub progress: Vec<RunProgress>,
 }
 
-/// The progress of the work on an object.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RunProgress {
-    /// The object.
     pub object: Resource,
-    /// The progress.
     #[serde(flatten)]
     pub progress: ObjectProgress,
 }
 
-/// The status of an object.
 #[derive(Clone, Debug, Serialize)]
 pub struct ObjectStatus {
-    /// The object.
     pub object: Resource,
-    /// Records.
     pub rows: u64,
     /// Records that the service no longer has; for contacts and companies.
     pub removed: Option<u64>,
@@ -140,7 +125,6 @@ pub struct ObjectStatus {
 /// Items that seem to be removed and are kept: no answer has proven it yet, or only one list lacks them.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct UndecidedStatus {
-    /// Their number.
     pub items: u64,
     /// When they are looked up again, UTC; `None` for the next run, or for a list an hour later.
     #[serde(serialize_with = "instant::utc")]
@@ -152,7 +136,6 @@ pub struct UndecidedStatus {
 pub struct RefusedRemovalsStatus {
     /// Records that would be removed.
     pub going: u64,
-    /// All records of the object.
     pub of: u64,
     /// When it was found, UTC.
     #[serde(serialize_with = "instant::utc_always")]
@@ -165,20 +148,15 @@ pub struct SweepStatus {
     /// When it began, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub began: Instant,
-    /// Rows read so far.
     pub rows: u64,
-    /// Whether it is the first copy.
     pub first_copy: bool,
 }
 
 /// Request units of the window.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RuStatus {
-    /// Spent in this window.
     pub used: u64,
-    /// Left in this window.
     pub left: u64,
-    /// Allowed per window.
     pub limit: u64,
     /// When the window ends, UTC.
     #[serde(serialize_with = "instant::utc_always")]
@@ -297,7 +275,6 @@ pub enum Readiness {
     NeverCopied,
     /// The mirror is older than the schedule allows.
     Stale,
-    /// The mirror cannot be read.
     Unreadable,
 }
 

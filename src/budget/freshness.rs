@@ -60,7 +60,6 @@ impl ActiveHours {
         self.last = self.last.max(Some(at));
     }
 
-    /// When changes were last found.
     pub fn last_change(&self) -> Option<Instant> {
         self.last
     }
@@ -102,9 +101,7 @@ fn hour(at: Instant) -> Instant {
 /// What a decision depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PollingBudget {
-    /// When the window ends.
     pub refills_at: Instant,
-    /// What is left in it.
     pub left: Ru,
     /// What is kept for audits, sweeps, edits and details in it.
     pub reserve: Ru,
@@ -112,7 +109,6 @@ pub struct PollingBudget {
     pub limit: Ru,
     /// The share of that for polling, 0 to 1.
     pub share: f64,
-    /// What polling has spent in it.
     pub polled: Ru,
     /// What a poll costs that finds nothing.
     pub idle_cost: Ru,
@@ -146,7 +142,6 @@ pub enum PollReason {
 }
 
 impl PollReason {
-    /// A sentence for people.
     pub const fn sentence(self) -> &'static str {
         match self {
             PollReason::Changing => "changes were found in the last five minutes",
@@ -163,7 +158,6 @@ impl PollReason {
 pub struct PollDecision {
     /// From the end of one run to the beginning of the next.
     pub interval: Duration,
-    /// Why.
     pub reason: PollReason,
 }
 

@@ -193,7 +193,6 @@ fn an_interval_is_bounded_by_the_shortest_and_the_longest() {
 struct Month {
     /// Seconds from each change to the poll that found it, sorted.
     staleness: Vec<u64>,
-    /// The most that was spent in a window.
     most_spent: u64,
     polled: u64,
 }

@@ -22,7 +22,6 @@ use crate::model::{ClockReading, ElapsedClock, Instant, Purpose, Ru};
 /// Clocks that were not set differ by less than this: they are read one after the other, and rounded.
 const READ_APART: Duration = Duration::from_millis(1);
 
-/// What may be spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Request units per window.
@@ -58,11 +57,9 @@ impl Limits {
 pub struct Ledger {
     /// The beginning of the window, as the wall clock shows it now.
     pub since: Instant,
-    /// Spent in the window.
     pub used: Ru,
     /// Spent since the mirror was made.
     pub total: Ru,
-    /// Which window this is.
     pub window: u32,
     /// The clock at the last update of the ledger.
     pub clock: ElapsedClock,

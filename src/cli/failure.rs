@@ -15,7 +15,6 @@ use crate::format::shell_word;
 use crate::store::StoreError;
 use crate::sync::SyncError;
 
-/// Why a verb failed.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
@@ -25,12 +24,10 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure with its code.
     pub fn new(exit: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
         Failure { exit, error: Some(error.into()), hint: None }
     }
 
-    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());
@@ -47,7 +44,6 @@ impl Failure {
         self.hint(format!("the folder {} does not exist: `mkdir -p {word}` creates it", folder.display()))
     }
 
-    /// The code.
     pub fn exit(&self) -> Exit {
         self.exit
     }

@@ -103,13 +103,11 @@ fn journal() -> io::Result<LogEvent> {
     Ok(Box::new(layer))
 }
 
-/// One JSON document per line.
 fn json(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) -> LogEvent {
     let layer = lines::layer().with_writer(writer).json().flatten_event(true);
     Box::new(layer.with_current_span(false).with_span_list(false))
 }
 
-/// Plain text lines.
 fn text(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static, colours: bool) -> LogEvent {
     let layer = lines::layer().with_writer(writer).with_target(false).with_ansi(colours);
     Box::new(layer.fmt_fields(debug_fn(message_alone)))
@@ -177,7 +175,6 @@ where
     }
 }
 
-/// The syslog priority of a level.
 fn priority(level: Level) -> u8 {
     match level {
         Level::ERROR => 3,
@@ -227,7 +224,6 @@ mod tests {
         }
     }
 
-    /// What is logged for some events.
     fn logged(layer: impl FnOnce(Kept) -> LogEvent, filter: &str, events: impl FnOnce()) -> String {
         let kept = Kept::default();
         let subscriber = tracing_subscriber::registry()

@@ -16,13 +16,11 @@ pub struct Recipe {
     pub title: String,
     /// The text between the heading and the query.
     pub about: String,
-    /// The query.
     pub sql: String,
     /// A required table.
     pub needs: Option<String>,
 }
 
-/// Every recipe, in the order of the text.
 pub fn all() -> Vec<Recipe> {
     let mut recipes = Vec::new();
     let mut next = Recipe::default();

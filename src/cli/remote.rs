@@ -33,21 +33,15 @@ const ANSWERS_WITHIN: Duration = Duration::from_millis(1500);
 /// How often a daemon that is not ready is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(300);
 
-/// The end of a job.
 #[derive(Debug)]
 pub struct Finished {
-    /// The code of the verb.
     pub exit: Exit,
-    /// The summary of the run.
     pub summary: Summary,
-    /// The findings of a verification.
     pub found: Vec<(Object, Findings)>,
 }
 
-/// The result of watching a job.
 #[derive(Debug)]
 pub enum Watched {
-    /// The job ended.
     Finished(Box<Finished>),
     /// The user stopped watching, or the job has to wait for long; the daemon continues with it.
     Left,
@@ -71,7 +65,6 @@ pub async fn daemon(config: &Config) -> Result<Option<(DaemonClient, DaemonStatu
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DaemonState {
-    /// It answers.
     Running,
     /// Something listens on the socket and does not answer.
     Unresponsive,

@@ -26,7 +26,6 @@ use crate::sync::{Forecast, Job, SyncError};
 /// How long requests in flight may take after a stop was requested.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A mirror that is open for runs.
 pub struct Session(Mirror);
 
 impl Session {
@@ -43,7 +42,6 @@ impl Session {
         Ok(Session(Mirror::open_for_forecast(settings, Arc::new(SystemClock), observer).await?))
     }
 
-    /// What may be spent.
     pub fn limits(&self) -> Limits {
         self.0.limits()
     }
@@ -89,7 +87,6 @@ impl Session {
         Ok(self.0.forget_sweeps().await?.len())
     }
 
-    /// Closes the mirror.
     pub async fn close(self) {
         self.0.close().await;
     }
@@ -113,14 +110,12 @@ pub fn runtime() -> Result<Runtime, Failure> {
 pub struct ScratchFolder(PathBuf);
 
 impl ScratchFolder {
-    /// Creates it.
     pub fn make() -> io::Result<ScratchFolder> {
         let directory = std::env::temp_dir().join(format!("crm-mirror-{:016x}", fastrand::u64(..)));
         std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
         Ok(ScratchFolder(directory))
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -17,32 +17,26 @@ const CREDENTIAL: &str = "api-key";
 /// A longer file cannot be a key file.
 const MAX_FILE: u64 = 64 * 1024;
 
-/// Where the key is, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyPlace {
     /// In this variable, which overrides the named file, if there is one.
     Variable {
-        /// The variable.
         name: &'static str,
         /// The file that is not read.
         instead_of: Option<PathBuf>,
     },
-    /// In this file.
     File(PathBuf),
     /// In the credential that systemd passes to the unit; systemd controls who can read it.
     Credential(PathBuf),
     /// In the credential that this unit loads.
     Unit(ServiceUnit),
-    /// Nowhere.
     Nowhere,
 }
 
-/// The source of the key.
 #[derive(Clone, Debug)]
 pub(super) enum KeySource {
     /// In the environment, which overrides every file.
     Variable(SecretString, Option<PathBuf>),
-    /// In a file of its own.
     File(PathBuf),
     /// In a file of systemd.
     Credential(PathBuf),
@@ -67,7 +61,6 @@ impl KeySource {
         key_file.map(KeySource::File).or_else(credential).unwrap_or(KeySource::Unit(configuration))
     }
 
-    /// Where the key is, without the key.
     pub(super) fn place(&self) -> KeyPlace {
         match self {
             KeySource::Variable(_, file) => KeyPlace::Variable { name: API_KEY.variable, instead_of: file.clone() },

@@ -6,19 +6,15 @@ use super::cron::Cron;
 use crate::budget::MAX_POLL;
 use crate::model::Instant;
 
-/// When to ask for changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChangesSchedule {
-    /// Never.
     Off,
-    /// By a cron line.
     Cron(Cron),
     /// As often as the budget allows.
     Auto,
 }
 
 impl ChangesSchedule {
-    /// The cron line, where it is one.
     pub const fn cron(&self) -> Option<&Cron> {
         match self {
             ChangesSchedule::Cron(cron) => Some(cron),

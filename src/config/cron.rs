@@ -43,7 +43,6 @@ impl Cron {
         Ok(Cron { line: line.into(), pattern: Arc::new(pattern) })
     }
 
-    /// The line.
     pub fn as_str(&self) -> &str {
         &self.line
     }

@@ -9,24 +9,14 @@ use crate::api::key::NotAKey;
 /// A configuration that cannot be used. Each of these ends the program with exit code 78.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A file that cannot be read.
     #[error("could not read the configuration file {path}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// A file of the current directory that belongs to another user, and was not named.
     #[error("{path} in this directory belongs to another user")]
-    ForeignFile {
-        /// The file.
-        path: PathBuf,
-    },
+    ForeignFile { path: PathBuf },
     /// A file that is not TOML.
     #[error("{place} is not TOML: {reason}")]
     Syntax {
-        /// The file.
         place: String,
         /// Where and why, without the line itself.
         reason: String,
@@ -34,73 +24,43 @@ pub enum ConfigError {
     /// A key that does not exist.
     #[error("unknown key `{key}` {place}{}", .meant.as_ref().map(|m| format!("; did you mean `{m}`?")).unwrap_or_default())]
     Unknown {
-        /// The key, section included.
         key: String,
         /// The file or the variable.
         place: String,
         /// The most similar key.
         meant: Option<String>,
     },
-    /// A secret in the configuration file.
     #[error("`{key}` {place} is a secret, which does not belong in the configuration")]
-    SecretInFile {
-        /// The key.
-        key: &'static str,
-        /// Where it is.
-        place: String,
-    },
-    /// A value that cannot be used.
+    SecretInFile { key: &'static str, place: String },
     #[error("`{key}` {place} {reason}")]
     Value {
-        /// The key, section included.
         key: String,
         /// The file or the variable.
         place: String,
-        /// What it must be.
         reason: String,
     },
     /// A status page that other machines could reach, without a list of allowed networks.
     #[error("`daemon.http` is {address}, which other machines could reach, and the page has no password")]
-    NotLoopback {
-        /// The address.
-        address: std::net::SocketAddr,
-    },
+    NotLoopback { address: std::net::SocketAddr },
     /// The configuration is invalid, and only where the mirror is was read of it.
     #[error(transparent)]
     Invalid(Arc<ConfigError>),
-    /// The address is missing.
     #[error("`api.base_url` is not set")]
     NoBaseUrl,
-    /// No key.
     #[error("there is no API key")]
     NoKey,
-    /// A key file that cannot be read.
     #[error("could not read the API key from {path}")]
-    KeyFile {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// An invalid key.
+    KeyFile { path: PathBuf, source: io::Error },
     #[error("the API key from {place} cannot be used")]
     BadKey {
         /// The file or the variable.
         place: String,
-        /// What is wrong with it.
         source: NotAKey,
     },
-    /// The URL of the database is missing.
     #[error("no database is configured to publish to")]
     NoPublishUrl,
-    /// A URL file that cannot be read.
     #[error("could not read the URL of the database from {path}")]
-    PublishUrlFile {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    PublishUrlFile { path: PathBuf, source: io::Error },
 }
 
 impl ConfigError {

@@ -44,7 +44,6 @@ fn merged(layers: Vec<Layer>, sources: &Sources) -> Result<Sections, ConfigError
     merged.merge(flags).extract().map_err(|error| translated(&error))
 }
 
-/// One source.
 struct Layer {
     metadata: Metadata,
     values: Dict,

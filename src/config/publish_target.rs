@@ -12,10 +12,8 @@ use super::sections::PublishSection;
 use super::sources::{Environment, PUBLISH_URL};
 use crate::model::Resource;
 
-/// `[publish]`.
 #[derive(Clone, Debug)]
 pub struct PublishConfig {
-    /// The schema that the tables are in.
     pub schema: String,
     /// What is published; `None` for everything that is mirrored.
     pub objects: Option<Vec<Resource>>,
@@ -24,7 +22,6 @@ pub struct PublishConfig {
     url: UrlSource,
 }
 
-/// The source of the URL.
 #[derive(Clone, Debug)]
 enum UrlSource {
     Variable(SecretString),
@@ -46,12 +43,10 @@ impl PublishConfig {
         PublishConfig { schema: section.schema, objects: section.objects, exclude, url }
     }
 
-    /// Whether publishing is configured.
     pub fn is_on(&self) -> bool {
         !matches!(self.url, UrlSource::Nowhere)
     }
 
-    /// The file that the URL is read from.
     pub fn url_file(&self) -> Option<&Path> {
         match &self.url {
             UrlSource::File(path) | UrlSource::Held(_, path) => Some(path),
@@ -67,10 +62,6 @@ impl PublishConfig {
     }
 
     /// Reads the URL.
-    ///
-    /// # Errors
-    /// [`ConfigError::NoPublishUrl`] if it is not configured; [`ConfigError::PublishUrlFile`] if its file cannot be
-    /// read.
     pub fn url(&self) -> Result<SecretString, ConfigError> {
         let text = match &self.url {
             UrlSource::Nowhere => return Err(ConfigError::NoPublishUrl),

@@ -22,7 +22,6 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 const YEAR: u64 = 366 * DAY;
 
-/// The whole document.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sections {
@@ -78,7 +77,6 @@ pub struct BudgetConfig {
     /// Request units per window.
     #[serde(deserialize_with = "values::request_units")]
     pub limit: Ru,
-    /// The length of a window.
     #[serde(deserialize_with = "values::seconds::<_, 60, YEAR>")]
     pub window: Duration,
 }
@@ -108,13 +106,11 @@ pub struct SyncConfig {
     /// When to sweep; `None` for never.
     #[serde(deserialize_with = "values::schedule")]
     pub sweep_schedule: Option<Cron>,
-    /// The time zone of the schedules.
     #[serde(deserialize_with = "values::time_zone")]
     pub time_zone: TimeZone,
     /// How far before the last known change a changes walk starts.
     #[serde(deserialize_with = "values::seconds::<_, 0, DAY>")]
     pub overlap: Duration,
-    /// Whether details are read.
     #[serde(deserialize_with = "values::all_or_off")]
     pub details: bool,
     /// The age at which a detail is read again; `None` for never.
@@ -125,7 +121,6 @@ pub struct SyncConfig {
     pub max_removals: f64,
 }
 
-/// `[history]`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HistorySection {
@@ -134,7 +129,6 @@ pub(super) struct HistorySection {
     pub retention: Option<Duration>,
 }
 
-/// `[daemon]`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DaemonSection {
@@ -146,7 +140,6 @@ pub(super) struct DaemonSection {
     pub http_allow: Vec<Network>,
 }
 
-/// `[write_back]`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WriteBackSection {
@@ -199,18 +192,14 @@ pub struct LogConfig {
     /// A level, or a list of levels of modules.
     #[serde(deserialize_with = "values::log_filter")]
     pub level: String,
-    /// The form of a line.
     pub format: LogFormat,
 }
 
-/// The form of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// For the journal under systemd, text elsewhere.
     Auto,
-    /// Text.
     Text,
-    /// One JSON object per line.
     Json,
 }

@@ -22,7 +22,6 @@ use crate::store::ViewOptions;
 /// The whole configuration. Every part is validated except the address and the key, which [`Config::api`] requires.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The configuration file, if there is one.
     pub file: Option<PathBuf>,
     /// The systemd unit that is installed for the configuration file.
     pub unit: Option<String>,
@@ -30,9 +29,7 @@ pub struct Config {
     pub database: PathBuf,
     /// `[database]`: the views, indexes and search.
     pub views: ViewOptions,
-    /// `[budget]`.
     pub budget: BudgetConfig,
-    /// `[sync]`.
     pub sync: SyncConfig,
     /// `[history] retention`: how long changes are kept; `None` for forever.
     pub history: Option<Duration>,
@@ -47,13 +44,9 @@ pub struct Config {
     pub write_back: bool,
     /// `[write_back] max_edits`: the maximum number of new edits within an hour that are sent without confirmation.
     pub max_edits: u64,
-    /// `[publish]`.
     pub publish: PublishConfig,
-    /// `[notify]`.
     pub notify: NotifyConfig,
-    /// `[mcp]`.
     pub mcp: McpConfig,
-    /// `[log]`.
     pub log: LogConfig,
     base_url: Option<BaseUrl>,
     key: KeySource,
@@ -65,21 +58,15 @@ pub struct Config {
 /// The settings that a client of the service needs.
 #[derive(Clone, Debug)]
 pub struct ApiConfig {
-    /// The address.
     pub base_url: BaseUrl,
-    /// The key.
     pub key: ApiKey,
     /// The maximum number of requests in flight.
     pub concurrency: u32,
-    /// The timeout of one request.
     pub timeout: Duration,
 }
 
 impl Config {
     /// Reads and validates the configuration.
-    ///
-    /// # Errors
-    /// Returns a [`ConfigError`] that names the key, and the file or the variable that contains it.
     pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
         Config::of(sources, layers::read(sources, &sources.files()?)?)
     }
@@ -200,10 +187,6 @@ impl Config {
     }
 
     /// The settings of a client, with the key.
-    ///
-    /// # Errors
-    /// Returns a [`ConfigError`] if there is no address or no key, the key cannot be read or is invalid, or the whole
-    /// configuration is.
     pub fn api(&self) -> Result<ApiConfig, ConfigError> {
         self.invalid().map_or(Ok(()), Err)?;
         Ok(ApiConfig {
@@ -215,9 +198,6 @@ impl Config {
     }
 
     /// The key.
-    ///
-    /// # Errors
-    /// Returns a [`ConfigError`] if there is none, or it cannot be read or is invalid.
     pub fn api_key(&self) -> Result<ApiKey, ConfigError> {
         self.key.read()
     }

@@ -19,17 +19,14 @@ pub const LOCAL_FILE: &str = "crm-mirror.toml";
 pub(super) struct Secret {
     /// The key, which is not allowed in files.
     pub key: &'static str,
-    /// The variable that can contain it.
     pub variable: &'static str,
 }
 
-/// The key of the API.
 pub(super) const API_KEY: Secret = Secret { key: "api.key", variable: "CRM_MIRROR_API__KEY" };
 
 /// The URL of the database to publish to, which contains a password.
 pub(super) const PUBLISH_URL: Secret = Secret { key: "publish.url", variable: "CRM_MIRROR_PUBLISH__URL" };
 
-/// Every secret.
 pub(super) const SECRETS: [&Secret; 2] = [&API_KEY, &PUBLISH_URL];
 
 /// The environment, as an argument. It may contain secrets, so it does not implement `Debug`.
@@ -37,13 +34,11 @@ pub(super) const SECRETS: [&Secret; 2] = [&API_KEY, &PUBLISH_URL];
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// The environment of this process.
     pub fn of_process() -> Environment {
         let text = |t: std::ffi::OsString| t.to_string_lossy().into_owned();
         std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
     }
 
-    /// A variable's value.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -73,21 +68,18 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
     }
 }
 
-/// The sources of the configuration.
 #[derive(Clone)]
 pub struct Sources {
     /// The named file, which must exist.
     pub file: Option<PathBuf>,
     /// The file that is read if none was named and it exists.
     pub default_file: PathBuf,
-    /// The environment.
     pub environment: Environment,
     /// Values of flags: key, such as `log.level`, and text.
     pub flags: Vec<(&'static str, String)>,
 }
 
 impl Sources {
-    /// The sources of this process.
     pub fn of_process(file: Option<PathBuf>, flags: Vec<(&'static str, String)>) -> Sources {
         // Also a broken link: another file in its place would be another mirror.
         let is_here = Path::new(LOCAL_FILE).symlink_metadata().is_ok();
@@ -106,9 +98,6 @@ impl Sources {
     }
 
     /// The files with their texts, in the order in which they are merged: the main file, then its drop-ins by name.
-    ///
-    /// # Errors
-    /// [`ConfigError::File`] if one of them cannot be read.
     pub fn files(&self) -> Result<Vec<(PathBuf, String)>, ConfigError> {
         let main = self.main_file();
         let read = if self.is_local() { read_found } else { read };

@@ -25,32 +25,25 @@ const SEARCHED: [&str; 7] = [
     "/lib/systemd/system",
 ];
 
-/// An installed unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceUnit {
-    /// Its name.
     pub name: String,
-    /// The user of its process.
     pub user: String,
     /// The credential `api-key` that it loads.
     pub credential: Option<UnitCredential>,
-    /// Its state directory, which systemd creates.
     pub state_directory: Option<PathBuf>,
     /// Its runtime directory, which systemd creates.
     pub runtime_directory: Option<PathBuf>,
 }
 
-/// The location of a unit's credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnitCredential {
-    /// In a file.
     Plain(PathBuf),
     /// In a file that systemd decrypts.
     Encrypted(PathBuf),
 }
 
 impl UnitCredential {
-    /// The file of the credential.
     pub fn path(&self) -> &Path {
         match self {
             UnitCredential::Plain(path) | UnitCredential::Encrypted(path) => path,

@@ -98,7 +98,6 @@ where
     })
 }
 
-/// Request units.
 pub(super) fn request_units<'de, D: Deserializer<'de>>(value: D) -> Result<Ru, D::Error> {
     whole::<D, u64, 1, 1_000_000_000_000>(value).map(Ru::new)
 }
@@ -131,7 +130,6 @@ pub(super) fn age<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Duration
     Ok((!age.is_zero()).then_some(age))
 }
 
-/// True or false.
 pub(super) fn switch<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
     const EXPECTED: &str = "true or false";
     read(value, EXPECTED, |text| text.parse().map_err(|_| concat_must(EXPECTED)))
@@ -174,7 +172,6 @@ fn cron_line(text: &str, expected: &str) -> Result<Option<Cron>, String> {
     }
 }
 
-/// A time zone by its name.
 pub(super) fn time_zone<'de, D: Deserializer<'de>>(value: D) -> Result<TimeZone, D::Error> {
     read(value, "a time zone such as \"Europe/Berlin\"", cron::zone)
 }
@@ -217,7 +214,6 @@ pub(super) fn log_filter<'de, D: Deserializer<'de>>(value: D) -> Result<String, 
     })
 }
 
-/// The address of the service.
 pub(super) fn base_url<'de, D: Deserializer<'de>>(value: D) -> Result<Option<BaseUrl>, D::Error> {
     read(value, "a text in quotes", |text| {
         BaseUrl::from_str(text).map(Some).map_err(|error| format!("cannot be used: {error}"))
@@ -236,7 +232,6 @@ fn webhook_url(text: &str) -> Option<Url> {
     (url.scheme() == "https" || (url.scheme() == "http" && is_here)).then_some(url)
 }
 
-/// A program and its arguments.
 pub(super) fn command<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Vec<String>>, D::Error> {
     const EXPECTED: &str = "a list of a program and its arguments, such as [\"/usr/local/bin/tell\", \"ops\"]";
     let words = value.deserialize_any(TextVisitor { expected: EXPECTED, lists: true })?;
@@ -289,7 +284,6 @@ pub(super) fn excluded_columns<'de, D: Deserializer<'de>>(value: D) -> Result<Ve
     }
 }
 
-/// Columns to index, each with its table.
 pub(super) fn indexed_columns<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
     const EXPECTED: &str =
         "a list of columns with their tables, such as [\"contacts.cf_tier\", \"company_details.notes\"]";
@@ -322,7 +316,6 @@ pub(super) fn keep_or_hide<'de, D: Deserializer<'de>>(value: D) -> Result<bool, 
     })
 }
 
-/// How texts are searched.
 pub(super) fn search_form<'de, D: Deserializer<'de>>(value: D) -> Result<SearchForm, D::Error> {
     const EXPECTED: &str = "\"words\" or \"trigram\"";
     read(value, EXPECTED, |text| match text {

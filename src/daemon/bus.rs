@@ -36,14 +36,11 @@ struct BusState {
     log: ProgressLog,
 }
 
-/// The work in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct CurrentWork {
-    /// The resource.
     pub resource: Resource,
     /// "changes", "full copy", "sweep", "details".
     pub work: Cow<'static, str>,
-    /// Rows so far.
     pub rows: u64,
     /// The expected number of rows, if it is known.
     pub total: Option<u64>,
@@ -64,7 +61,6 @@ impl EventBus {
         Subscription(self.lines.subscribe())
     }
 
-    /// Publishes an event to every listener.
     pub(super) fn publish(&self, event: &Event) {
         match event {
             Event::Finished { .. } | Event::Preempted { .. } => self.known().work = None,
@@ -80,7 +76,6 @@ impl EventBus {
         }
     }
 
-    /// Counts a finished job.
     pub(super) fn count(&self, kind: &'static str, exit: u8) {
         *self.known().ended.entry((kind, exit)).or_default() += 1;
     }
@@ -90,12 +85,10 @@ impl EventBus {
         self.known().ended.iter().map(|(key, count)| (*key, *count)).collect()
     }
 
-    /// Records how long a run took.
     pub(super) fn took(&self, kind: &'static str, time: Duration) {
         self.known().durations.entry(kind).or_default().record(time);
     }
 
-    /// How long the runs took, by kind.
     pub(super) fn durations(&self) -> BTreeMap<&'static str, RunDurations> {
         self.known().durations.clone()
     }
@@ -110,12 +103,10 @@ impl EventBus {
         self.known().reload_failed.clone()
     }
 
-    /// The work in progress.
     pub(super) fn current_work(&self) -> Option<CurrentWork> {
         self.known().work.clone()
     }
 
-    /// The time, for log entries.
     fn now(&self) -> Instant {
         self.clock.now()
     }
@@ -142,7 +133,6 @@ impl RunObserver for EventBus {
     }
 }
 
-/// The events that one listener receives.
 #[derive(Debug)]
 pub(super) struct Subscription(broadcast::Receiver<Arc<str>>);
 

@@ -34,10 +34,8 @@ pub enum ClientError {
     /// The answer has an unknown form.
     #[error("unexpected answer of the daemon: {0}")]
     NotUnderstood(String),
-    /// The daemon refused the request.
     #[error("{error}")]
     Refused {
-        /// The error message.
         error: String,
         /// The command or setting that fixes it.
         hint: Option<String>,
@@ -50,10 +48,8 @@ pub enum ClientError {
     Ended,
 }
 
-/// The answer to a requested job.
 #[derive(Clone, Debug, Deserialize)]
 pub struct AcceptedJob {
-    /// The job.
     pub job: u64,
     /// When its wait ends, UTC, if it has to wait.
     pub waits_until: Option<String>,
@@ -123,7 +119,6 @@ impl DaemonClient {
         read(request.timeout(REPLY_TIMEOUT).send().await).await
     }
 
-    /// Every event from now on.
     pub async fn subscribe(&self) -> Result<EventStream, ClientError> {
         let response = self.http.get(url("/events")).send().await.map_err(ClientError::Silent)?;
         Ok(EventStream { response, read: Vec::new() })
@@ -162,7 +157,6 @@ async fn read<T: DeserializeOwned>(answer: reqwest::Result<reqwest::Response>) -
     })
 }
 
-/// The stream of events.
 #[derive(Debug)]
 pub struct EventStream {
     response: reqwest::Response,
@@ -171,9 +165,6 @@ pub struct EventStream {
 
 impl EventStream {
     /// The next event.
-    ///
-    /// # Errors
-    /// [`ClientError::Ended`] if the daemon stops.
     pub async fn next(&mut self) -> Result<Event, ClientError> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {

@@ -8,7 +8,6 @@ use super::timetable::ScheduleKind;
 use crate::format;
 use crate::model::Instant;
 
-/// The daemon's status.
 pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> DaemonStatus {
     let job = |job: &QueuedJob, since| JobStatus {
         job: job.id,
@@ -51,7 +50,6 @@ pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> Daem
     }
 }
 
-/// The current state in one line.
 pub(super) fn line(state: &StateMachine, work: Option<CurrentWork>, now: Instant) -> String {
     if let Some((job, _)) = state.running() {
         let Some(work) = work else {

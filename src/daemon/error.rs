@@ -11,25 +11,16 @@ use crate::store::StoreError;
 /// Why the daemon cannot start, or cannot apply a new configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The mirror's file, or the client of the service, cannot be used.
     #[error(transparent)]
     Mirror(#[from] MirrorError),
-    /// The scheduler cannot be set.
     #[error("could not configure the scheduler: {why}")]
-    Scheduler {
-        /// The cause.
-        why: String,
-    },
+    Scheduler { why: String },
     /// The file system of the mirror stays read-only.
     #[error("the file system of {folder} has been read-only for minutes: ending, so that a new start sees how it is mounted now", folder = folder.display())]
-    ReadOnly {
-        /// The mirror's folder.
-        folder: PathBuf,
-    },
-    /// Signals cannot be received.
+    ReadOnly { folder: PathBuf },
     #[error("could not receive signals")]
     Signals(#[source] io::Error),
 }
@@ -41,7 +32,6 @@ impl From<StoreError> for DaemonError {
 }
 
 impl DaemonError {
-    /// The exit code.
     pub fn exit(&self) -> Exit {
         match self {
             DaemonError::Config(_) => Exit::Config,

@@ -44,22 +44,18 @@ impl Control {
         Control { inbox, bus, config, clock, cache, ends, end: Arc::new(end) }
     }
 
-    /// Replaces the configuration.
     pub(super) fn take(&self, config: Arc<Config>) {
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    /// The active configuration.
     pub(super) fn config(&self) -> Arc<Config> {
         self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The time now.
     pub(super) fn now(&self) -> Instant {
         self.clock.now()
     }
 
-    /// Both clocks.
     pub(super) fn reading(&self) -> ClockReading {
         self.clock.reading()
     }
@@ -71,13 +67,11 @@ impl Control {
         answered.await.ok()
     }
 
-    /// Notifies the loop of edits that are due.
     pub(super) async fn edits_due(&self) {
         // If this is lost, the watch on the outbox notices the edit within a second.
         let _ = self.inbox.send(LoopMessage::EditsDue).await;
     }
 
-    /// The status in memory.
     pub(super) fn cache(&self) -> &StatusCache {
         &self.cache
     }
@@ -120,7 +114,6 @@ impl Control {
         read.await.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
     }
 
-    /// The event bus.
     pub(super) fn bus(&self) -> &EventBus {
         &self.bus
     }

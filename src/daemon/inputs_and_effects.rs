@@ -5,25 +5,19 @@ use super::timetable::Timetable;
 use crate::model::Instant;
 use crate::sync::Job;
 
-/// A request by a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DaemonRequest {
-    /// One job now.
     Run(Job),
     /// Stop the sweeps in progress, and discard their checkpoints.
     StopSweeps,
-    /// Suspend the schedule.
     Pause,
-    /// Resume the schedule.
     Resume,
     /// End the hold early.
     ClearHold,
 }
 
-/// An input.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// Time has passed.
     Tick,
     /// The clock was set, or the machine slept: every stored time is checked again.
     ClockMoved,
@@ -31,9 +25,7 @@ pub enum Input {
     Asked(u64, DaemonRequest),
     /// Edits are due: queued, or waiting for a delay that is over.
     EditsDue,
-    /// The running job ended.
     Ended(RunEnding),
-    /// The configuration is to be reloaded.
     Reload,
     /// The configuration was reloaded; `None` if it is invalid and the old one stays active.
     Reloaded(Option<Timetable>),
@@ -41,14 +33,11 @@ pub enum Input {
     Maintained,
     /// The API key changed: requests that were refused may succeed.
     NewKey,
-    /// The daemon is to stop.
     Stop,
 }
 
-/// An effect to execute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Start a run of this job.
     Start(QueuedJob),
     /// Stop the running job at a page boundary.
     Preempt,
@@ -56,15 +45,11 @@ pub enum Effect {
     ForgetSweeps,
     /// End the hold; nothing starts before [`Input::Maintained`].
     ClearHold,
-    /// Publish that a job was queued.
     Queued(QueuedJob),
     /// Publish that a job was preempted and continues later.
     Preempted(QueuedJob),
-    /// Publish that a job ended.
     Finished(QueuedJob),
-    /// Publish that a job was withdrawn.
     Withdrawn(QueuedJob),
-    /// Answer a request.
     Answer(u64, DaemonAnswer),
     /// Store whether the schedule is paused, then answer the request.
     StorePause(u64, Option<Instant>),
@@ -72,16 +57,12 @@ pub enum Effect {
     Reload,
     /// Configure the scheduler for the timetable.
     Reschedule,
-    /// Exit the process.
     Exit,
 }
 
-/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DaemonAnswer {
-    /// The job was accepted with this number.
     Accepted {
-        /// The job.
         job: u64,
         /// When its wait ends, if it has to wait.
         waits_until: Option<Instant>,
@@ -89,13 +70,7 @@ pub enum DaemonAnswer {
     /// Done, and stored if necessary.
     Done,
     /// In effect in this process, but not stored: a restart may lose it.
-    NotStored {
-        /// Why.
-        reason: String,
-    },
+    NotStored { reason: String },
     /// The daemon cannot do this now.
-    Unavailable {
-        /// Why.
-        reason: String,
-    },
+    Unavailable { reason: String },
 }

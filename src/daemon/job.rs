@@ -6,13 +6,10 @@ use super::timetable::ScheduleKind;
 use crate::model::{Instant, Ru};
 use crate::sync::{Acceptance, Job, Suspension};
 
-/// What triggered a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trigger {
-    /// The timetable.
     Schedule,
-    /// A person.
     Manual,
 }
 
@@ -31,9 +28,7 @@ impl Trigger {
 pub struct QueuedJob {
     /// Its number, counted from the start of the daemon.
     pub id: u64,
-    /// What it does.
     pub job: Job,
-    /// What triggered it.
     pub trigger: Trigger,
 }
 
@@ -49,7 +44,6 @@ impl QueuedJob {
     }
 }
 
-/// The job of a schedule.
 pub fn scheduled(kind: ScheduleKind) -> Job {
     match kind {
         ScheduleKind::Changes => Job::sync(),
@@ -69,7 +63,6 @@ pub(super) fn remainder(job: &Job) -> Job {
     sync_accepting(job.accept())
 }
 
-/// A sync with the given permissions.
 pub(super) fn sync_accepting(accept: Acceptance) -> Job {
     Job::sync().accepting(accept)
 }
@@ -77,7 +70,6 @@ pub(super) fn sync_accepting(accept: Acceptance) -> Job {
 /// The result of a run, as far as the state machine needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunEnding {
-    /// How it ended.
     pub end: RunEnd,
     /// When the budget refills, if nothing of it is left.
     pub empty_until: Option<Instant>,
@@ -90,34 +82,24 @@ pub struct RunEnding {
 /// What a run showed about how often changes are worth asking for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PollFacts {
-    /// The window, by its number in the ledger.
     pub window: u32,
-    /// When it ends.
     pub refills_at: Instant,
-    /// What is left in it.
     pub left: Ru,
-    /// What may be spent in it.
     pub limit: Ru,
     /// What audits and sweeps will need in it.
     pub reserve: Ru,
     /// What a run costs that finds nothing.
     pub idle_cost: Ru,
-    /// Whether the run found changes.
     pub changed: bool,
 }
 
-/// The end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunEnd {
     /// It completed, or found something that only the user can decide.
     Done,
-    /// It was suspended and can be resumed.
     Suspended(Suspension),
-    /// It failed.
     Failed {
-        /// The kind of failure.
         kind: FailureKind,
-        /// The reason, in one line.
         reason: String,
         /// The exit code that the verb has for this result.
         exit: u8,

@@ -15,12 +15,10 @@ pub(super) struct JobResults {
     bus: EventBus,
     /// The combined summary of the earlier runs of a job.
     earlier: HashMap<u64, Summary>,
-    /// The run that ended last.
     last: Option<JobRunEnd>,
 }
 
 impl JobResults {
-    /// Nothing has ended yet.
     pub(super) fn new(bus: EventBus) -> JobResults {
         JobResults { bus, earlier: HashMap::new(), last: None }
     }
@@ -39,7 +37,6 @@ impl JobResults {
         self.bus.publish(&Event::Preempted { job: job.id });
     }
 
-    /// A job ended.
     pub(super) fn finished(&mut self, job: &QueuedJob) {
         let Some(ended) = self.last.take() else { return };
         let summary = self.add_up(job.id, ended.summary);
@@ -54,7 +51,6 @@ impl JobResults {
         });
     }
 
-    /// A job was withdrawn.
     pub(super) fn withdrawn(&mut self, job: &QueuedJob) {
         // It may have started, and been preempted.
         let summary = self.earlier.remove(&job.id);

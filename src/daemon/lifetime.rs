@@ -70,11 +70,9 @@ pub(super) async fn run(
     ended
 }
 
-/// The interfaces of the daemon.
 pub(super) struct Surface {
     socket: ControlSocket,
     server: ControlServer,
-    /// Where the status page is served.
     pub(super) page: PageKeeper,
 }
 

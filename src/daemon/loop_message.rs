@@ -15,18 +15,13 @@ use crate::exit::Exit;
 use crate::model::Object;
 use crate::sync::{Findings, Suspension};
 
-/// A message to the daemon's loop.
 #[derive(Debug)]
 pub(super) enum LoopMessage {
     /// Check the timetable.
     Tick,
-    /// A request by a user.
     Ask(DaemonRequest, oneshot::Sender<DaemonAnswer>),
-    /// A request for the daemon's status.
     Status(oneshot::Sender<DaemonStatus>),
-    /// Edits are due.
     EditsDue,
-    /// The running job ended.
     Ended(Box<JobRunEnd>),
     /// Whether the schedule is paused was stored, or could not be stored; the number identifies the answer.
     PauseStored(u64, DaemonAnswer),
@@ -34,7 +29,6 @@ pub(super) enum LoopMessage {
     Maintained,
     /// The configuration was reloaded, or is invalid.
     Reloaded(Box<Result<Arc<Config>, DaemonError>>),
-    /// A changed key is active.
     KeyChanged,
     /// Where the status page is, or why it is not served.
     Page(PageStatus),
@@ -42,22 +36,18 @@ pub(super) enum LoopMessage {
     Failed(DaemonError),
 }
 
-/// The result of a run.
 #[derive(Debug)]
 pub(super) struct JobRunEnd {
     /// The part that the state machine needs.
     pub ending: RunEnding,
     /// The summary; `None` if it failed.
     pub summary: Option<Summary>,
-    /// The findings of a verification.
     pub found: Vec<(Object, Findings)>,
     /// The exit code that the verb has for this result.
     pub exit: u8,
-    /// Why it failed.
     pub error: Option<String>,
     /// The command or setting that fixes it.
     pub hint: Option<String>,
-    /// Whether the run has logged its failure.
     pub is_logged: bool,
 }
 

@@ -21,13 +21,10 @@ const JOBS: [&str; 4] = ["sync", "resync", "verify", "push"];
 pub(super) struct JobMetrics {
     /// The results of jobs, by kind and exit code.
     pub ended: Vec<((&'static str, u8), u64)>,
-    /// How long runs took, by kind.
     pub durations: BTreeMap<&'static str, RunDurations>,
-    /// The work in progress.
     pub work: Option<CurrentWork>,
 }
 
-/// The metrics as text.
 pub(super) fn text(reply: &StatusReply, config: &Config, jobs: &JobMetrics, now: Instant) -> String {
     let mut page = MetricsText::of(config);
     objects(&mut page, &reply.status);
@@ -284,7 +281,6 @@ impl MetricsText {
     }
 }
 
-/// A label with its value, escaped.
 fn label(name: &str, value: &str) -> String {
     format!("{name}=\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

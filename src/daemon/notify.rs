@@ -31,7 +31,6 @@ pub(super) fn status(line: &str) {
     tell(&format!("STATUS={line}"));
 }
 
-/// The loop is running.
 pub(super) fn alive() {
     tell("WATCHDOG=1");
 }
@@ -48,7 +47,6 @@ pub(super) fn extend_start(by: Duration) {
     tell(&format!("EXTEND_TIMEOUT_USEC={}", by.as_micros()));
 }
 
-/// The daemon is stopping.
 pub(super) fn stopping() {
     tell("STOPPING=1");
 }

@@ -49,15 +49,12 @@ pub(super) struct Opening {
     page: Option<PageStatus>,
 }
 
-/// The result of opening.
 pub(super) enum Opened {
     /// The mirror, and the runs of earlier processes.
     Mirror(Mirror, PastRuns),
-    /// The daemon is to stop.
     Stop,
 }
 
-/// What ended a wait.
 enum Woken {
     Stop,
     Reload,

@@ -52,7 +52,6 @@ impl OutboxWatch {
         }))
     }
 
-    /// Ends the watch.
     pub(super) async fn end(self) {
         self.0.abort();
         let _ = self.0.await;

@@ -19,10 +19,8 @@ const WINDOWS: u32 = 7;
 /// The number of parts of the window: quarters of an hour for a day.
 const PARTS: usize = 96;
 
-/// The number of runs shown.
 const RUNS: u32 = 50;
 
-/// The number of changes shown.
 const CHANGES: u32 = 50;
 
 /// `GET /history`. Its JSON form is documented in `docs/interfaces.md`; members may be added, but not removed.
@@ -31,7 +29,6 @@ pub(super) struct PageHistory {
     /// The daemon's time, UTC: a browser's clock may differ.
     #[serde(serialize_with = "instant::utc_always")]
     pub now: Instant,
-    /// The current window.
     pub window: BudgetWindow,
     /// The RU spent in each of the last windows, the oldest first; the last is the current one.
     pub windows: Vec<WindowSpent>,
@@ -39,11 +36,9 @@ pub(super) struct PageHistory {
     pub runs: Vec<RecordedRun>,
     /// The last changes, the newest first.
     pub changes: Vec<history_report::RecentChange>,
-    /// The work in progress.
     pub under_way: Option<CurrentWork>,
 }
 
-/// The current window.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct BudgetWindow {
     /// Its beginning, UTC.
@@ -58,7 +53,6 @@ pub(super) struct BudgetWindow {
     pub parts: Vec<u64>,
 }
 
-/// The RU spent in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct WindowSpent {
     /// Its beginning, UTC.

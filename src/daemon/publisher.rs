@@ -25,7 +25,6 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, signals: DaemonSignals
     ended
 }
 
-/// The files of a configuration that was valid, and that configuration.
 type ValidFiles = (Vec<(PathBuf, String)>, Config);
 
 /// Reads the current settings: a changed password needs no restart. While the configuration is invalid, the last valid

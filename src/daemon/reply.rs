@@ -19,7 +19,6 @@ pub(super) fn answer(status: StatusCode, value: &impl Serialize) -> Response {
     }
 }
 
-/// An error and its hint, as JSON.
 pub(super) fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> Response {
     let body = format!("{}\n", json!({"error": error, "hint": hint}));
     let mut response = with_type("application/json", Body::from(body));

@@ -6,9 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunDurations {
     counts: [u64; RunDurations::BOUNDS.len()],
-    /// All runs.
     pub runs: u64,
-    /// Their seconds.
     pub seconds: f64,
 }
 
@@ -16,7 +14,6 @@ impl RunDurations {
     /// The upper bounds of the buckets in seconds: from an idle run to the first copy of a large workspace.
     const BOUNDS: [f64; 10] = [0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0];
 
-    /// Adds a run.
     pub(super) fn record(&mut self, time: Duration) {
         let seconds = time.as_secs_f64();
         self.runs += 1;

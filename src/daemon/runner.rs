@@ -55,7 +55,6 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    /// A runner for an open mirror.
     pub(super) fn new(
         mirror: Mirror,
         sources: Sources,
@@ -69,12 +68,10 @@ impl Runner {
         Runner { mirror, sources, config: Arc::new(RwLock::new(Arc::new(config))), inbox, pauses, cache }
     }
 
-    /// The active configuration.
     pub(super) fn config(&self) -> Arc<Config> {
         self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The open mirror.
     pub(super) fn mirror(&self) -> &Arc<Mirror> {
         &self.mirror
     }
@@ -84,7 +81,6 @@ impl Runner {
         self.mirror.stop();
     }
 
-    /// Starts a run.
     pub(super) fn start(&self, job: &QueuedJob) -> JoinHandle<()> {
         // Here and not in the task: it must not undo a stop that comes next.
         self.mirror.allow();
@@ -119,7 +115,6 @@ impl Runner {
         });
     }
 
-    /// Ends the hold.
     pub(super) fn clear_hold(&self) {
         let (mirror, inbox) = (self.mirror.clone(), self.inbox.clone());
         tokio::spawn(async move {
@@ -174,7 +169,6 @@ async fn send(inbox: &mpsc::Sender<LoopMessage>, message: LoopMessage) {
     let _ = inbox.send(message).await;
 }
 
-/// The settings with the changed key, if it changed.
 fn changed_key(mirror: &Mirror, config: &Config) -> Option<MirrorSettings> {
     let settings = mirror.settings();
     let api = config.api().ok()?;

@@ -17,7 +17,6 @@ use super::loop_message::LoopMessage;
 use super::timetable::{ScheduleKind, Timetable};
 use crate::model::Instant;
 
-/// The scheduler and its jobs.
 pub(super) struct Scheduler {
     scheduler: JobScheduler,
     inbox: mpsc::Sender<LoopMessage>,
@@ -66,7 +65,6 @@ impl Scheduler {
         .map_err(|error| failed(&error))
     }
 
-    /// Ends the scheduler.
     pub(super) async fn end(mut self) {
         if let Err(error) = self.scheduler.shutdown().await {
             tracing::debug!(%error, "The scheduler failed to stop: {error}");

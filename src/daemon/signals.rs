@@ -15,9 +15,6 @@ pub struct DaemonSignals {
 impl DaemonSignals {
     /// Starts to listen, in a runtime; from now on none of the signals ends the program by itself. What arrives is
     /// delivered by whichever runtime runs then.
-    ///
-    /// # Errors
-    /// [`DaemonError::Signals`] if the system refuses.
     pub fn listen() -> Result<DaemonSignals, DaemonError> {
         let listen = |kind| signal(kind).map_err(DaemonError::Signals);
         Ok(DaemonSignals {

@@ -20,18 +20,10 @@ use tokio::net::UnixListener;
 pub(super) enum SocketError {
     /// Its directory is missing or cannot be written, or another file is in its place.
     #[error("could not open the control socket {path}")]
-    Io {
-        /// The socket.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// Another process listens on it.
     #[error("another process listens on the control socket {path}")]
-    Taken {
-        /// The socket.
-        path: PathBuf,
-    },
+    Taken { path: PathBuf },
 }
 
 impl SocketError {
@@ -61,7 +53,6 @@ pub(super) struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Creates the socket and listens on it.
     pub(super) fn bind(path: &Path) -> Result<(ControlSocket, UnixListener), SocketError> {
         let failed = |source| SocketError::Io { path: path.to_path_buf(), source };
         match fs::symlink_metadata(path) {

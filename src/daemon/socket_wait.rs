@@ -20,11 +20,8 @@ const TAKEN: Duration = Duration::from_secs(1);
 /// The first and the longest delay after other failures; the delay doubles in between.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// What ended the wait.
 pub(super) enum SocketOpened {
-    /// The socket is open.
     Socket(ControlSocket, UnixListener),
-    /// The daemon is to stop.
     Stop,
     /// The configuration is to be read again, which may name another socket.
     Reload,

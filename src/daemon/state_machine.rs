@@ -42,15 +42,12 @@ const KEY: (Duration, Duration) = (Duration::from_secs(900), Duration::from_secs
 /// Why the running job was told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Preemption {
-    /// Changes are due.
     Changes,
-    /// There are new edits.
     Edits,
     /// The sweep is to be discarded.
     Forget,
     /// The schedule was paused.
     Pause,
-    /// The configuration is to be reloaded.
     Reload,
 }
 
@@ -61,12 +58,9 @@ struct CurrentRun {
     preemption: Option<Preemption>,
 }
 
-/// The reason of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldReason {
-    /// The service set a rate limit.
     RateLimit,
-    /// The budget of the window is spent.
     Budget,
 }
 
@@ -83,9 +77,7 @@ impl HoldReason {
 /// A time in which no request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DaemonHold {
-    /// The reason.
     pub reason: HoldReason,
-    /// The end.
     pub until: Instant,
 }
 
@@ -98,12 +90,9 @@ pub struct Trouble {
     pub reason: String,
     /// The exit code that the verb has for this result.
     pub exit: u8,
-    /// The number of failures.
     pub runs: u32,
-    /// When the schedule makes the next attempt.
     pub next_try: Instant,
     kind: FailureKind,
-    /// Whether all of them were pushes.
     only_pushes: bool,
 }
 
@@ -119,7 +108,6 @@ impl Trouble {
 pub struct PastRuns {
     /// The time up to which each kind has run, in the order of [`ScheduleKind::ALL`].
     pub covered: [Instant; 3],
-    /// Since when the schedule is paused.
     pub paused_since: Option<Instant>,
     /// Whether nothing was ever copied.
     pub is_empty: bool,
@@ -129,7 +117,6 @@ pub struct PastRuns {
     pub polled: Ru,
 }
 
-/// The daemon's state.
 #[derive(Clone, Debug)]
 pub struct StateMachine {
     timetable: Timetable,
@@ -187,7 +174,6 @@ impl StateMachine {
         }
     }
 
-    /// Processes an input, and returns the effects.
     pub fn on(&mut self, input: Input, now: Instant) -> Vec<Effect> {
         let mut effects = Vec::new();
         match input {
@@ -247,7 +233,6 @@ impl StateMachine {
             .min()
     }
 
-    /// The running job, and when it started.
     pub fn running(&self) -> Option<(&QueuedJob, Instant)> {
         self.running.as_ref().map(|running| (&running.job, running.since))
     }
@@ -257,12 +242,10 @@ impl StateMachine {
         &self.queue
     }
 
-    /// Since when the schedule is paused.
     pub fn paused_since(&self) -> Option<Instant> {
         self.paused_since
     }
 
-    /// The current hold.
     pub fn hold(&self, now: Instant) -> Option<DaemonHold> {
         self.hold.filter(|hold| hold.until > now)
     }
@@ -277,12 +260,10 @@ impl StateMachine {
         self.trouble.as_ref().is_some_and(|trouble| trouble.kind == FailureKind::Key)
     }
 
-    /// The timetable.
     pub fn timetable(&self) -> &Timetable {
         &self.timetable
     }
 
-    /// When a kind is next due by the schedule.
     pub fn next_due(&self, kind: ScheduleKind, now: Instant) -> Option<Instant> {
         match self.timetable.poll() {
             Some(_) if kind == ScheduleKind::Changes => self.due_at[0].map(|due| due.max(now)),

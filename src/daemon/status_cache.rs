@@ -34,7 +34,6 @@ pub(super) struct StatusCache {
 }
 
 impl StatusCache {
-    /// Nothing is known yet.
     pub(super) fn new() -> StatusCache {
         StatusCache { mirror: Arc::default(), daemon: Arc::default(), reader: Arc::default() }
     }
@@ -89,7 +88,6 @@ impl StatusCache {
         kept(&self.daemon)
     }
 
-    /// Publishes the status of the daemon.
     pub(super) fn publish(&self, status: DaemonStatus) {
         keep(&self.daemon, status);
     }

@@ -11,7 +11,6 @@ use crate::model::instant::{self, Instant};
 /// `GET /status`, and `crm-mirror status --json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct StatusReply {
-    /// The mirror.
     #[serde(flatten)]
     pub status: MirrorStatus,
     /// The daemon; `None` if none runs.
@@ -55,9 +54,7 @@ pub fn public_reason(exit: u8) -> &'static str {
 /// The daemon's part of `status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonStatus {
-    /// Its process.
     pub pid: u32,
-    /// Its version.
     pub version: Cow<'static, str>,
     /// When it started, UTC.
     #[serde(serialize_with = "instant::utc_always")]
@@ -65,20 +62,16 @@ pub struct DaemonStatus {
     /// What it waits for before it is ready, such as the lock of the mirror; `None` once it is ready.
     #[serde(default)]
     pub waiting_for: Option<String>,
-    /// The running job.
     pub running: Option<JobStatus>,
-    /// Queued jobs.
     pub waiting: Vec<JobStatus>,
     /// Since when the schedule is paused, UTC; `None` if it is not.
     #[serde(serialize_with = "instant::utc")]
     pub paused_since: Option<Instant>,
-    /// The current hold.
     pub hold: Option<HoldStatus>,
     /// The current series of failures.
     pub trouble: Option<TroubleStatus>,
     /// When each kind is next due by the schedule.
     pub next: Vec<NextStatus>,
-    /// The time zone of the schedule.
     pub time_zone: String,
     /// The address of the status page, or why it is not served.
     #[serde(default)]
@@ -88,7 +81,6 @@ pub struct DaemonStatus {
     pub reload_failed: bool,
 }
 
-/// A job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobStatus {
     /// Its number, counted from the start of the daemon.
@@ -123,7 +115,6 @@ pub struct TroubleStatus {
     /// The exit code that the verb has for this result.
     #[serde(default)]
     pub exit: u8,
-    /// The number of consecutive failures.
     pub runs: u32,
     /// The time of the next attempt, UTC.
     #[serde(serialize_with = "instant::utc_always")]
@@ -133,7 +124,6 @@ pub struct TroubleStatus {
     pub partial: bool,
 }
 
-/// When a kind is next due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextStatus {
     /// `changes`, `audit` or `sweep`.
@@ -149,10 +139,8 @@ pub struct NextStatus {
     pub reason: Option<String>,
 }
 
-/// The status page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageStatus {
-    /// The configured address.
     pub at: String,
     /// Why it is not served, such as a port that is in use; it is retried.
     pub error: Option<String>,

@@ -14,7 +14,6 @@ use crate::model::Instant;
 /// The longest delay of a run after its scheduled time.
 const MAX_DELAY: Duration = Duration::from_secs(10);
 
-/// The kinds of scheduled runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ScheduleKind {
     /// `sync.schedule`: changes and details.
@@ -26,7 +25,6 @@ pub enum ScheduleKind {
 }
 
 impl ScheduleKind {
-    /// All kinds.
     pub const ALL: [ScheduleKind; 3] = [ScheduleKind::Changes, ScheduleKind::Audit, ScheduleKind::Sweep];
 
     /// The name in texts and JSON.
@@ -48,7 +46,6 @@ pub struct Timetable {
     zone: TimeZone,
     /// How often changes are asked for where that is automatic, and why.
     poll: PollDecision,
-    /// The shortest interval there.
     pub min_interval: Duration,
     /// Added to every tick: mirrors with the same schedule do not all send requests in the same second.
     pub delay: Duration,
@@ -87,7 +84,6 @@ impl Timetable {
         self.poll = poll;
     }
 
-    /// The time zone of the lines.
     pub fn zone(&self) -> &TimeZone {
         &self.zone
     }
@@ -97,7 +93,6 @@ impl Timetable {
         self.zone.to_offset(at.timestamp()).seconds()
     }
 
-    /// When a kind is next due after an instant.
     pub fn next(&self, kind: ScheduleKind, after: Instant) -> Option<Instant> {
         if let (ScheduleKind::Changes, Some(poll)) = (kind, self.poll()) {
             // Runs follow each other at intervals that differ: many mirrors do not ask in the same second.

@@ -16,7 +16,6 @@ use super::instant::Instant;
 /// The minimum time between two answers that are two moments.
 pub const MOMENTS_APART: Duration = Duration::from_secs(15 * 60);
 
-/// How new an answer is, and when it came.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerTime {
     /// The latest `updatedAt` or `createdAt` that it shows, times in the future aside.

@@ -17,16 +17,13 @@ use super::instant::Instant;
 /// A reading of the monotonic clock, comparable with other readings of the same boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MonotonicReading {
-    /// The number of the boot.
     pub boot: u32,
-    /// Microseconds since then.
     pub micros: u64,
 }
 
 /// Both clocks, read at the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockReading {
-    /// The wall clock.
     pub wall: Instant,
     /// The monotonic clock; `None` if it is unknown.
     pub monotonic: Option<MonotonicReading>,
@@ -59,7 +56,6 @@ impl From<Instant> for ClockReading {
 
 /// A clock that tells the time and can wait.
 pub trait Clock: Send + Sync + std::fmt::Debug {
-    /// The time now.
     fn now(&self) -> Instant;
     /// The time now, as both clocks show it.
     fn reading(&self) -> ClockReading {
@@ -69,7 +65,6 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     fn sleep_until(&self, when: Instant) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
-/// The system's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -123,9 +118,7 @@ pub struct ManualClock(Arc<Mutex<ManualTime>>);
 #[derive(Debug)]
 struct ManualTime {
     wall: Instant,
-    /// Which machine it is the clock of.
     machine: u32,
-    /// The time that has passed.
     passed: Duration,
 }
 

@@ -51,7 +51,6 @@ impl ColumnName {
         (plain && text.starts_with(PREFIX)).then(|| ColumnName(text.into()))
     }
 
-    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }

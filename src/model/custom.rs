@@ -53,7 +53,6 @@ impl DataType {
         DataType::MultiSelect,
     ];
 
-    /// The name in a definition.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -75,7 +74,6 @@ impl DataType {
         }
     }
 
-    /// The SQLite type of the column.
     pub const fn sql_type(self) -> &'static str {
         match self {
             DataType::Integer | DataType::Boolean => "INTEGER",
@@ -99,44 +97,35 @@ impl DataType {
     }
 }
 
-/// An option of a select field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The public value key.
     pub value: String,
-    /// The display text.
     pub label: Option<String>,
 }
 
 /// The part of a definition that decisions need; the mirror's table has every field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// The definition's identifier.
     pub id: RecordId,
     /// The key inside `customFields`.
     pub key: FieldKey,
-    /// The display text.
     pub label: Option<String>,
-    /// The type of the values.
     pub data_type: DataType,
-    /// The object that has the field.
     pub object: Object,
     /// ACTIVE: archived definitions are not writable and not filterable, and their values are omitted.
     pub active: bool,
     /// Whether `isNull` filters work: the field is filterable, and `isNull` is among its `allowedOperators`.
     pub null_filter: bool,
-    /// The options of a select field.
     pub options: Vec<Choice>,
 }
 
 /// An active custom field with a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomField {
-    /// The definition's identifier.
     pub definition: RecordId,
     /// The key inside `customFields`.
     pub key: FieldKey,
-    /// The type of the values.
     pub data_type: DataType,
     /// The column of its values, in the list table or the detail table by type.
     pub column: ColumnName,
@@ -166,12 +155,10 @@ impl CustomFields {
         CustomFields { excluded, ..self }
     }
 
-    /// The fields, by slot.
     pub fn fields(&self) -> &[CustomField] {
         &self.fields
     }
 
-    /// The slot and the field of a key.
     pub fn by_key(&self, key: &str) -> Option<(usize, &CustomField)> {
         let behind = self.by_key.partition_point(|slot| sorted(self.fields[*slot].key.as_str()) <= sorted(key));
         let slot = self.by_key[behind.checked_sub(1)?];
@@ -199,16 +186,13 @@ fn sorted(key: &str) -> (usize, &str) {
 pub struct Layout {
     /// Increases with every change of the columns.
     pub version: u64,
-    /// The contact's fields.
     pub contact: Arc<CustomFields>,
-    /// The company's fields.
     pub company: Arc<CustomFields>,
     /// The fields that are not mirrored.
     pub exclusions: Arc<ExcludedFields>,
 }
 
 impl Layout {
-    /// The fields of an object.
     pub fn of(&self, object: Object) -> &CustomFields {
         match object {
             Object::Contact => &self.contact,

@@ -7,7 +7,6 @@ use rust_decimal::Decimal;
 
 use super::decimal::is_plain;
 
-/// A running sum.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DecimalSum {
     whole: Decimal,

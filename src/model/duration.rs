@@ -6,9 +6,6 @@ use std::time::Duration;
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 /// Reads `30s`, `5m`, `1d`, `1h30m`; `0` needs no unit.
-///
-/// # Errors
-/// A message that says what a duration must be.
 pub fn duration(text: &str) -> Result<Duration, &'static str> {
     const WRONG: &str = "must be a number and a unit, such as \"30s\", \"5m\", \"12h\" or \"1d\"";
     let mut rest = text.trim();

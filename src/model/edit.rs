@@ -9,7 +9,6 @@ use super::catalogue::Object;
 use super::ids::{Etag, RecordId};
 use super::instant::Instant;
 
-/// The state of an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum EditState {
@@ -107,23 +106,17 @@ pub fn unfit_source(value: &Value) -> Option<&str> {
 pub struct Edit {
     /// Its id; edits of one record are sent in this order.
     pub id: i64,
-    /// The object of the record.
     pub object: Object,
-    /// The record.
     pub record: RecordId,
-    /// The state of the edit.
     pub state: EditState,
-    /// What it changes.
     pub fields: EditedFields,
     /// The request's body, once it is fixed.
     pub body: Option<String>,
     /// The version that the request replaces.
     pub if_match: Option<Etag>,
-    /// The request's key.
     pub idempotency_key: Option<String>,
     /// When the fixed request was first sent.
     pub first_sent_at: Option<Instant>,
-    /// The status of the last answer.
     pub status: Option<u16>,
     /// The edit that was merged with this one and is sent for both.
     pub merged_into: Option<i64>,
@@ -131,11 +124,9 @@ pub struct Edit {
     pub base_etag: Option<Etag>,
 }
 
-/// What a retry delay applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum DelayScope {
-    /// The edits of one record.
     Record,
     /// Every edit of an object: the key lacks the scope, or the service fails for one record after another.
     Object,
@@ -157,7 +148,6 @@ pub struct RetryDelay {
     pub requests: u32,
     /// Those of them since the last gap of an hour.
     pub recent: u32,
-    /// When the last of them was made.
     pub last_at: Instant,
     /// When the next request may be made.
     pub not_before: Instant,
@@ -166,7 +156,6 @@ pub struct RetryDelay {
 /// What the mirror holds of a record.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MirroredRecord {
-    /// The version of the record.
     pub etag: Option<Etag>,
     /// Whether the detail has that version too.
     pub details_current: bool,

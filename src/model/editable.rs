@@ -18,15 +18,12 @@ pub const CUSTOM_KEYS: usize = 100;
 pub struct CustomTarget {
     /// The key inside `customFields`.
     pub key: FieldKey,
-    /// The type of the values.
     pub data_type: DataType,
-    /// Whether a value may be missing.
     pub clearable: bool,
     /// The values of the options of a select field.
     pub options: Vec<String>,
 }
 
-/// The field that an edit changes.
 #[derive(Clone, Debug)]
 pub enum EditTarget {
     /// A standard field that is writable by the catalogue.
@@ -38,11 +35,8 @@ pub enum EditTarget {
 /// A field that can be edited, with its column in the `_full` view.
 #[derive(Clone, Debug)]
 pub struct Editable {
-    /// The object of the field.
     pub object: Object,
-    /// The column.
     pub column: Box<str>,
-    /// The field behind the column.
     pub target: EditTarget,
 }
 
@@ -81,7 +75,6 @@ impl Editable {
 /// Whether a column of a `_full` view can be edited.
 #[derive(Clone, Debug)]
 pub enum Editability {
-    /// It can be edited.
     Editable(Editable),
     /// A standard field that no update can change.
     ReadOnly,

@@ -44,7 +44,6 @@ impl ElapsedClock {
         )
     }
 
-    /// The time that it shows.
     pub fn time(&self) -> Instant {
         Instant::from_micros(self.0).unwrap_or(Instant::EPOCH)
     }

@@ -47,7 +47,6 @@ impl ExcludedFields {
         (!is_standard && !column.starts_with("cf_")).then_some("is not a column that the service fills")
     }
 
-    /// Whether nothing is excluded.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -62,7 +61,6 @@ impl ExcludedFields {
         object.fields().iter().zip(&self.fields[object as usize]).any(|(field, taken)| *taken && field.wire == wire)
     }
 
-    /// Whether a column is excluded.
     pub fn takes_column(&self, object: Object, column: &str) -> bool {
         self.entries.iter().any(|(of, excluded)| of.is_none_or(|of| of == object) && belongs_to(column, excluded))
     }

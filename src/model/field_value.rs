@@ -18,9 +18,7 @@ use super::instant::Instant;
 pub enum FieldValue<T> {
     /// The projection does not contain the field. A list page never clears a value that only details contain.
     Absent,
-    /// The value is missing.
     Null,
-    /// The value, exactly.
     Exact(T),
     /// The closest value that the column can hold (of a finer timestamp, for example); the whole value goes to `extra`.
     Truncated(T),
@@ -33,18 +31,15 @@ pub enum FieldValue<T> {
 /// A value of a column in the mirror.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SqlValue {
-    /// SQL NULL.
     Null,
     /// INTEGER; booleans are 0 and 1.
     Int(i64),
-    /// REAL.
     Real(f64),
     /// TEXT. A short one, as most are, needs no allocation.
     Text(CompactString),
 }
 
 impl SqlValue {
-    /// The text, if it is one.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             SqlValue::Text(text) => Some(text),
@@ -72,7 +67,6 @@ pub fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Whether the source text is a JSON number.
 fn is_number(source: &str) -> bool {
     source.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }

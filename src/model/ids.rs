@@ -18,7 +18,6 @@ macro_rules! text_newtype {
             pub fn new(text: impl Into<Box<str>>) -> $name {
                 $name(text.into())
             }
-            /// The text, unchanged.
             pub fn as_str(&self) -> &str {
                 &self.0
             }

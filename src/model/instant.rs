@@ -41,9 +41,7 @@ pub struct ReadInstant {
 impl Instant {
     /// 1970-01-01T00:00:00Z.
     pub const EPOCH: Instant = Instant(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
-    /// The earliest instant.
     pub const MIN: Instant = Instant(DateTime::constant(1, 1, 1, 0, 0, 0, 0));
-    /// The latest instant.
     pub const MAX: Instant = Instant(DateTime::constant(9999, 12, 31, 23, 59, 59, 999_999_999));
 
     /// The time of the system clock. Only code at the edge calls this; everything else takes the time as an argument.
@@ -62,9 +60,6 @@ impl Instant {
 
     /// Parses a timestamp as the service writes it: `2026-01-02T03:04:05[.fraction][Z|±hh:mm]`. All of its timestamps are
     /// UTC (reference, *Resources and their fields*), so one without a time zone is, too.
-    ///
-    /// # Errors
-    /// [`NotAnInstant`] for anything else.
     pub fn read(text: &str) -> Result<ReadInstant, NotAnInstant> {
         IsoText::split(text).and_then(|parts| parts.instant()).ok_or_else(|| NotAnInstant::of(text))
     }

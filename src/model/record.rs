@@ -12,7 +12,6 @@ use super::ids::{FieldKey, RecordId};
 /// A decoded item of a list, or a decoded detail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// The record's identifier.
     pub id: RecordId,
     /// The standard fields, parallel to the catalogue's table of the resource.
     pub fields: Vec<FieldValue<SqlValue>>,
@@ -76,22 +75,18 @@ impl Record {
 }
 
 impl Extra {
-    /// Whether no value is kept.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty() && self.nested.is_empty()
     }
 
-    /// The number of values that are kept.
     pub fn len(&self) -> usize {
         self.fields.len() + self.nested.values().map(BTreeMap::len).sum::<usize>()
     }
 
-    /// Keeps a top-level field.
     pub fn keep(&mut self, wire: &str, source: &RawValue) {
         self.fields.insert(wire.to_string(), source.get().to_string());
     }
 
-    /// Keeps a field of a nested object.
     pub fn keep_nested(&mut self, object: &str, name: &str, source: &RawValue) {
         self.nested.entry(object.to_string()).or_default().insert(name.to_string(), source.get().to_string());
     }

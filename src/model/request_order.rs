@@ -74,14 +74,11 @@ impl Drop for OpenRequest {
 pub struct RequestStamp {
     /// Our wall clock when the request was sent.
     pub at: Instant,
-    /// Our monotonic clock then.
     pub monotonic: Option<MonotonicReading>,
-    /// Its place among all requests.
     pub order: RequestOrder,
 }
 
 impl RequestStamp {
-    /// The stamp of a request that is sent now.
     pub fn new(now: impl Into<ClockReading>, order: RequestOrder) -> RequestStamp {
         let ClockReading { wall, monotonic } = now.into();
         RequestStamp { at: wall, monotonic, order }

@@ -11,19 +11,14 @@ use serde::{Deserialize, Serialize};
 pub struct Ru(u64);
 
 impl Ru {
-    /// Zero.
     pub const ZERO: Ru = Ru(0);
-    /// The cost of a successful GET.
     pub const GET: Ru = Ru(1);
-    /// The cost of a successful PATCH.
     pub const PATCH: Ru = Ru(2);
 
-    /// That many request units.
     pub const fn new(units: u64) -> Ru {
         Ru(units)
     }
 
-    /// The number of units.
     pub const fn get(self) -> u64 {
         self.0
     }

@@ -147,7 +147,6 @@ mod tests {
         assert_eq!(time.at_least(), Some(at(-3_000 + 10_000 - 10)));
     }
 
-    /// How one clock is wrong.
     #[derive(Clone, Copy, Debug)]
     enum Wrong {
         Wall,

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::instant::Instant;
 
-/// The timestamp of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeField {
@@ -23,7 +22,6 @@ impl TimeField {
         }
     }
 
-    /// The other timestamp.
     pub const fn other(self) -> TimeField {
         match self {
             TimeField::CreatedAt => TimeField::UpdatedAt,
@@ -31,7 +29,6 @@ impl TimeField {
         }
     }
 
-    /// The field's name on the wire.
     pub const fn wire(self) -> &'static str {
         match self {
             TimeField::CreatedAt => "createdAt",
@@ -40,7 +37,6 @@ impl TimeField {
     }
 }
 
-/// The records of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeBounds {
@@ -54,16 +50,13 @@ pub enum TimeBounds {
     },
     /// Records without the timestamp.
     Dateless,
-    /// Every record.
     Whole,
 }
 
 /// A range to be counted or listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeRange {
-    /// The timestamp.
     pub field: TimeField,
-    /// The bounds.
     pub bounds: TimeBounds,
     /// The range by the other timestamp; `None` for all of it. Records that share a timestamp are distinguished by the
     /// other one.
@@ -72,10 +65,8 @@ pub struct TimeRange {
 }
 
 impl TimeRange {
-    /// Every record.
     pub const WHOLE: TimeRange = TimeRange::of(TimeField::CreatedAt, TimeBounds::Whole);
 
-    /// A range by one timestamp.
     pub const fn of(field: TimeField, bounds: TimeBounds) -> TimeRange {
         TimeRange { field, bounds, within: None }
     }
@@ -89,7 +80,6 @@ impl TimeRange {
         }
     }
 
-    /// A dated range.
     pub const fn dated(field: TimeField, from: Option<Instant>, to: Option<Instant>) -> TimeRange {
         TimeRange::of(field, TimeBounds::Dated { from, to })
     }

@@ -19,18 +19,11 @@ use crate::model::{decimal, field_value};
 /// Fields of a contact that a body must not contain, not even unchanged.
 const IDENTITY: [&str; 2] = ["email", "mobile"];
 
-/// Why an edit cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditRefusal {
     /// The field does not accept the value.
     #[error("`{column}` {why}")]
-    Value {
-        /// The column of the field.
-        column: Box<str>,
-        /// What the field accepts.
-        why: Accepts,
-    },
-    /// The edit changes nothing.
+    Value { column: Box<str>, why: Accepts },
     #[error("the edit changes nothing")]
     Nothing,
     /// Too many custom fields for one request.
@@ -47,13 +40,11 @@ pub enum EditRefusal {
 /// What a field accepts, phrased to follow its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Accepts {
-    /// It takes text.
     #[error("takes text")]
     Text,
     /// It accepts text up to a maximum length.
     #[error("takes at most {most} characters, not {are}")]
     Length {
-        /// The bound.
         most: usize,
         /// The length of the given text.
         are: usize,
@@ -61,25 +52,18 @@ pub enum Accepts {
     /// It takes no text with U+0000.
     #[error("takes no text with the character U+0000")]
     Nul,
-    /// It takes an integer.
     #[error("takes a whole number of 64 bits")]
     Integer,
-    /// It takes a decimal.
     #[error("takes a decimal of at most 20 digits before the point and 10 after it")]
     Decimal,
-    /// It takes a boolean.
     #[error("takes 1 (true) or 0 (false)")]
     Boolean,
-    /// It takes a date.
     #[error("takes a real date, YYYY-MM-DD, of the years 0001 to 9999")]
     Date,
-    /// It takes a timestamp.
     #[error("takes a timestamp with a time zone, such as 2026-01-02T03:04:05Z, of the years 0001 to 9999")]
     DateTime,
-    /// It takes one of its options.
     #[error("takes one of its options: {}", list(.0))]
     Option(Vec<String>),
-    /// It takes several of its options.
     #[error("takes a list of its options: {}", list(.0))]
     Options(Vec<String>),
     /// It accepts a maximum number of options.
@@ -88,10 +72,8 @@ pub enum Accepts {
     /// It takes each option once.
     #[error("takes each option once")]
     Twice,
-    /// Its definition requires a value.
     #[error("cannot be cleared: its definition requires a value")]
     Required,
-    /// Its type is unknown.
     #[error("has a type that crm-mirror does not support")]
     UnknownType,
 }
@@ -108,9 +90,6 @@ fn list(options: &[String]) -> String {
 }
 
 /// Converts a column value to the value for the body, if the field accepts it.
-///
-/// # Errors
-/// Returns [`EditRefusal::Value`], which says what the field accepts.
 pub fn field(field: &Editable, value: &Value) -> Result<Value, EditRefusal> {
     let wire = match &field.target {
         _ if value.as_str().is_some_and(|text| text.contains('\0')) => Err(Accepts::Nul),
@@ -179,9 +158,6 @@ fn within(text: &str, most: usize) -> Result<Value, Accepts> {
 }
 
 /// Checks the rules that apply to a whole body.
-///
-/// # Errors
-/// Returns an [`EditRefusal`] other than [`EditRefusal::Value`].
 pub fn body(object: Object, body: &Map<String, Value>) -> Result<(), EditRefusal> {
     if let Some(name) = IDENTITY.into_iter().find(|name| object == Object::Contact && body.contains_key(*name)) {
         return Err(EditRefusal::Identity(name));
@@ -203,9 +179,6 @@ pub fn body(object: Object, body: &Map<String, Value>) -> Result<(), EditRefusal
 }
 
 /// The body that sets these fields to these column values.
-///
-/// # Errors
-/// Returns the [`EditRefusal`] of the first value that the service would refuse.
 pub fn request<'a>(
     object: Object,
     changes: impl IntoIterator<Item = (&'a Editable, &'a Value)>,

@@ -18,13 +18,10 @@ use crate::model::{DelayScope, Instant, RetryDelay};
 /// The maximum number of requests within any hour for a record whose edits do not finish.
 pub const MAX_PER_HOUR: u32 = 5;
 
-/// The time window of the limit.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The longest delay.
 pub const MAX_DELAY: Duration = Duration::from_secs(6 * 3600);
 
-/// Whether a request may be made now.
 pub fn is_over(not_before: Instant, now: Instant) -> bool {
     not_before <= now || not_before > now.plus(MAX_DELAY)
 }

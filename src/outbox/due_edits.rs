@@ -36,18 +36,12 @@ impl EditWatch {
     }
 
     /// When the next edit is due: now or earlier if it can be sent at once; `None` if no edit is waiting.
-    ///
-    /// # Errors
-    /// Returns an error if the mirror cannot be read; it is reopened by the next call.
     pub fn next_due(&mut self, now: Instant) -> Result<Option<Instant>, StoreError> {
         let read = |reader: &mut OutboxReader| reader.outlook().map(|outlook| delay::next_due(&outlook.waiting, now));
         self.reader.read(&self.path, OutboxReader::open, read)
     }
 
     /// Whether edits are to be pushed now.
-    ///
-    /// # Errors
-    /// As [`EditWatch::next_due`].
     pub fn is_due(&mut self, now: Instant) -> Result<bool, StoreError> {
         if self.next_due(now)?.is_none_or(|due| due > now) {
             return Ok(false);

@@ -52,7 +52,6 @@ pub(super) async fn on_mirror<T: Send + 'static>(work: impl FnOnce(&MirrorTx<'_>
     store.write(move |tx| Ok(work(tx))).await.unwrap()
 }
 
-/// Stores a detail of the contact.
 pub(super) fn show(tx: &MirrorTx<'_>, contact: &Value) {
     let body = json!({ "data": contact }).to_string();
     let record = decode::detail(CONTACT.resource(), body.as_bytes(), &tx.layout()).unwrap();
@@ -77,7 +76,6 @@ pub(super) fn stamp() -> RequestStamp {
     RequestStamp::new(now(), RequestRegister::default().begin())
 }
 
-/// Queues an edit of columns from A.
 pub(super) fn queue_edit(tx: &MirrorTx<'_>, columns: &[(&str, &str)], base: Option<&str>) -> i64 {
     let change = |(column, after): &(&str, &str)| ((*column).to_string(), (json!("A"), json!(after)));
     let fields: EditedFields = columns.iter().map(change).collect();
@@ -109,7 +107,6 @@ pub(super) fn send_now(tx: &MirrorTx<'_>, edits: &[i64], body: &str) {
     tx.edits().fix_request(edits, body, &Etag::new("\"v1\""), "00ff", (now(), now())).unwrap();
 }
 
-/// The open edits of the contact.
 pub(super) fn open(tx: &MirrorTx<'_>) -> Vec<Edit> {
     tx.edits_of(CONTACT, &contact()).unwrap().0
 }

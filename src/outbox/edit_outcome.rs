@@ -16,7 +16,6 @@ use crate::store::{Applied, EditStep, StoreError, record_removed};
 pub(super) enum AfterReadBack {
     /// Nothing now: the record's edits wait.
     Wait,
-    /// Decide on the next request.
     Continue,
     /// Repeat the same request: its key tells whether it was applied.
     Repeat(StoredRequest),
@@ -278,7 +277,6 @@ impl EditTx<'_, '_> {
         Ok(AfterReadBack::Continue)
     }
 
-    /// The record has the values of a request.
     fn settle(&mut self, edits: &[Edit], sent: &[Edit], why: &str, record: &MirroredRecord) -> Result<(), StoreError> {
         self.all(sent, EditState::Applied, &EditStep::new(EditState::Sending, EditState::Applied, why))?;
         let ids: Vec<i64> = sent.iter().map(|edit| edit.id).collect();

@@ -12,7 +12,6 @@ use crate::outbox::idempotency_key::IdempotencyKeys;
 use crate::outbox::patch_answer::{self, PatchOutcome, SentRequest};
 use crate::store::{MirrorTx, outbox_report};
 
-/// A request that is being sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     edits: usize,
@@ -24,7 +23,6 @@ pub(super) struct Sent {
 
 pub(super) const FIRST: Sent = Sent { edits: 1, failed: 0, doubt: false, custom: false };
 
-/// What became of it.
 #[derive(Debug, PartialEq)]
 struct Became {
     state: EditState,
@@ -165,7 +163,6 @@ async fn a_confirmation_ends_every_delay_that_it_refutes() {
 /// The contact that a read back shows.
 #[derive(Clone, Copy, Debug)]
 enum Shown {
-    /// The same version.
     Same,
     /// A detail of a new version, with these values.
     Detail(&'static str, &'static str),
@@ -195,7 +192,6 @@ impl Shown {
 enum Known {
     /// Its version was refused, and it was sent once.
     OtherVersion,
-    /// It has no answer.
     Lost,
     /// It was repeated, and the last answer has this status.
     Answered(u16),

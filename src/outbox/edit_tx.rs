@@ -28,7 +28,6 @@ pub(super) struct EndedEdit {
     pub why: String,
 }
 
-/// A stored request, ready to be sent.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StoredRequest {
     pub carrier: i64,
@@ -41,24 +40,20 @@ pub(super) struct StoredRequest {
     /// The status of the last answer, to an earlier request.
     pub last_status: Option<u16>,
     pub custom: bool,
-    /// The step of its edits that was stored last.
     pub step: i64,
 }
 
 /// The next action outside the transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NextRequest {
-    /// Nothing now.
     Nothing,
     /// Read the record, then decide again.
     Read,
     /// Read the record to determine the outcome of this request.
     ReadBack(i64),
-    /// Send this request.
     Send(StoredRequest),
 }
 
-/// The settings for sending edits.
 #[derive(Clone, Debug)]
 pub(super) struct PushRules {
     /// The maximum number of new edits within an hour that are sent without confirmation.

@@ -14,7 +14,6 @@ fn next(edits: &mut EditTx<'_, '_>) -> NextRequest {
     edits.next_request(&IdempotencyKeys::from_source(|| 7), false).unwrap()
 }
 
-/// The edits that are sent next, if a request is sent.
 fn sent(next: &NextRequest) -> Option<(i64, usize)> {
     match next {
         NextRequest::Send(request) => Some((request.carrier, request.edits)),

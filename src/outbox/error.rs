@@ -7,14 +7,11 @@ use crate::store::StoreError;
 /// Why sending edits ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum OutboxError {
-    /// A request failed.
     #[error("could not {doing} a {object}")]
     Api {
         /// The operation: "update" or "read".
         doing: &'static str,
-        /// The kind of record.
         object: Object,
-        /// The cause.
         source: ApiError,
     },
     /// The mirror's file cannot be written.

@@ -15,12 +15,10 @@ impl IdempotencyKeys {
         IdempotencyKeys::from_source(|| Uuid::new_v4().as_u128())
     }
 
-    /// Keys from a given source.
     pub fn from_source(source: impl Fn() -> u128 + Send + Sync + 'static) -> IdempotencyKeys {
         IdempotencyKeys(Arc::new(source))
     }
 
-    /// A new key.
     pub fn make(&self) -> String {
         format!("{:032x}", (self.0)())
     }

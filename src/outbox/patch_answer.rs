@@ -16,14 +16,11 @@
 
 use crate::model::Etag;
 
-/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchOutcome {
     /// A success that does not show the update.
     Unconfirmed,
-    /// An error status.
     Refused(u16),
-    /// No answer, or a broken one.
     Silence,
     /// The request was not sent: the budget, a hold, or shutdown.
     NotSent,
@@ -34,7 +31,6 @@ pub enum PatchOutcome {
 pub struct SentRequest {
     /// Whether an earlier attempt of the same request may have been applied.
     pub doubt: bool,
-    /// The number of its edits.
     pub edits: usize,
     /// The status of the answer to the previous request, which had a different key.
     pub last_status: Option<u16>,
@@ -60,7 +56,6 @@ pub enum AfterAnswer {
     Back,
 }
 
-/// The table of answers.
 pub fn after(answered: PatchOutcome, sent: SentRequest) -> AfterAnswer {
     let again_or_back = if sent.doubt { AfterAnswer::Again } else { AfterAnswer::Back };
     match answered {
@@ -99,7 +94,6 @@ pub const fn is_refusal_of_content(status: u16) -> bool {
 /// What a success shows of the update that it answers.
 #[derive(Clone, Copy, Debug)]
 pub struct ShownUpdate<'a> {
-    /// The status.
     pub status: u16,
     /// The version of the record in the answer; `None` if it shows another record, or none.
     pub etag: Option<&'a Etag>,

@@ -17,7 +17,6 @@ use super::patch_answer;
 use super::rebase::{self, FieldState, Verdict};
 use crate::model::{Edit, EditState, Editable, EditedFields, Etag, MirroredRecord, Object};
 
-/// The next action for a record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RecordStep {
     /// Nothing: no edit waits, or the first one needs a decision.
@@ -34,16 +33,12 @@ pub enum RecordStep {
     Conflict(i64),
     /// The record is not in the mirror.
     Gone(i64),
-    /// A new request for these edits.
     Send(PatchRequest),
 }
 
-/// A request to be stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PatchRequest {
-    /// The edits, in order.
     pub edits: Vec<i64>,
-    /// The body.
     pub body: String,
     /// The version that it replaces.
     pub if_match: Etag,
@@ -170,9 +165,6 @@ fn sendable(object: Object, fields: &EditedFields, editable: &BTreeMap<String, E
 }
 
 /// The body that sets these columns to these values.
-///
-/// # Errors
-/// Returns a sentence that says why the service would refuse it.
 pub fn body<'a>(
     object: Object,
     values: impl Iterator<Item = (&'a str, &'a Value)>,

@@ -4,17 +4,11 @@ use super::queue::{EditRequest, Prepared, QueueError, queue_as};
 use crate::model::{EditState, Instant, Object, RecordId};
 use crate::store::{EditStep, MirrorTx, StoreError};
 
-/// Why a proposal was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ProposeError {
     /// The record has pending edits. A proposal must neither replace nor cancel an edit that a person queued.
     #[error("the {object} `{record}` has pending edits: a person must send, release or drop them first")]
-    Waiting {
-        /// The object of the record.
-        object: Object,
-        /// The id of the record.
-        record: RecordId,
-    },
+    Waiting { object: Object, record: RecordId },
     /// It could not be queued.
     #[error(transparent)]
     Queue(#[from] QueueError),
@@ -28,9 +22,6 @@ impl From<StoreError> for ProposeError {
 
 /// Validates an edit and queues it as held, in the caller's transaction: it is never sent before a person releases it.
 /// Returns its id; `None` if it changes nothing.
-///
-/// # Errors
-/// Returns a [`ProposeError`] that says what is wrong; nothing is queued.
 pub fn propose(
     tx: &MirrorTx<'_>,
     request: &EditRequest,

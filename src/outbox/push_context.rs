@@ -16,15 +16,11 @@ pub type EnterLedger = Arc<dyn Fn(&MirrorTx<'_>) -> Result<(), StoreError> + Sen
 
 /// The dependencies of sending edits.
 pub struct Pusher {
-    /// The service.
     pub client: Client,
-    /// The mirror's file.
     pub store: Store,
-    /// The time.
     pub clock: Arc<dyn Clock>,
     /// The time by the steady clock.
     pub steady: Arc<dyn Fn() -> Instant + Send + Sync>,
-    /// The source of idempotency keys.
     pub keys: IdempotencyKeys,
     /// Writes the ledger with every transaction.
     pub enter: EnterLedger,

@@ -15,7 +15,6 @@ const MAX_FAILURES: usize = 3;
 pub struct PushTally {
     /// Updates sent; one may contain several edits of a record, and one edit may need several.
     pub sent: u64,
-    /// Edits that were applied.
     pub applied: u64,
     /// Edits that ended in conflict, which need a decision.
     pub conflicts: u64,
@@ -23,7 +22,6 @@ pub struct PushTally {
     pub rejected: u64,
     /// Edits still waiting after the run.
     pub waiting: u64,
-    /// Those of them that may have been applied.
     pub in_doubt: u64,
     /// Edits in conflict after the run.
     pub in_conflict: u64,
@@ -38,7 +36,6 @@ impl PushTally {
         Ru::new(updates.saturating_add(self.in_doubt.saturating_mul(Ru::GET.get())))
     }
 
-    /// The same, after earlier pushes of the run.
     #[must_use]
     pub const fn after(self, earlier: PushTally) -> PushTally {
         PushTally {
@@ -56,7 +53,6 @@ impl PushTally {
     }
 }
 
-/// The results of a push.
 #[derive(Clone, Debug, Default)]
 pub struct Pushed {
     /// The results for the edits.
@@ -71,7 +67,6 @@ pub struct Pushed {
     pub not_found: Vec<(Object, RecordId)>,
     /// Whether an answer contained a custom key without a definition.
     pub unknown_keys: bool,
-    /// Warnings for the user.
     pub warnings: BTreeSet<String>,
 }
 

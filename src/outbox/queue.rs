@@ -12,12 +12,9 @@ use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
 use crate::store::queue::{self as stored, NewEdit};
 use crate::store::{MirrorTx, ReadTx, StoreError, editable};
 
-/// A requested edit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EditRequest {
-    /// The object of the record.
     pub object: Object,
-    /// The record.
     pub record: RecordId,
     /// Columns of the `_full` view, and their new values.
     pub changes: Vec<(String, Given)>,
@@ -25,7 +22,6 @@ pub struct EditRequest {
     pub if_match: Option<Etag>,
 }
 
-/// The source of an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EditSource {
     /// `crm-mirror edit`.
@@ -51,14 +47,12 @@ impl EditSource {
     }
 }
 
-/// An edit that can be queued.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prepared {
     /// The actual changes; empty if the record already has these values.
     pub fields: EditedFields,
     /// Columns that keep their value although a waiting edit would change them: that edit is cancelled.
     pub taken_back: EditedFields,
-    /// The body of the request that sends it.
     pub body: Map<String, Value>,
     /// The version that it is made on; `None` if the record must be read before it is sent.
     pub base_etag: Option<Etag>,
@@ -67,57 +61,35 @@ pub struct Prepared {
 /// Why an edit was not queued.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
-    /// The mirror has no such record.
     #[error("there is no {object} `{record}` in the mirror")]
-    NoRecord {
-        /// The object of the record.
-        object: Object,
-        /// The id of the record.
-        record: RecordId,
-    },
-    /// The view has no such column.
+    NoRecord { object: Object, record: RecordId },
     #[error("`{column}` is not a column of {}", object.full_view())]
     NoColumn {
-        /// The object of the view.
         object: Object,
-        /// The name.
         column: String,
         /// Columns that can be edited.
         editable: Vec<String>,
     },
-    /// The column cannot be edited.
     #[error("`{column}` {why}")]
-    Fixed {
-        /// The column.
-        column: String,
-        /// Why.
-        why: String,
-    },
+    Fixed { column: String, why: String },
     /// A column is named more than once.
     #[error("`{0}` is given twice")]
     Twice(String),
-    /// The service would refuse it.
     #[error(transparent)]
     Refused(#[from] EditRefusal),
     /// The record has a different version in the mirror than requested.
     #[error("the {object} has the version {here} in the mirror, not {asked}")]
     OtherVersion {
-        /// The object of the record.
         object: Object,
         /// The version that the mirror has.
         here: String,
-        /// The requested version.
         asked: Etag,
     },
-    /// The mirror's file.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 /// Validates an edit without queueing it.
-///
-/// # Errors
-/// Returns a [`QueueError`] that says what is wrong.
 pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, QueueError> {
     let object = request.object;
     let fields = fields(tx, request)?;
@@ -157,9 +129,6 @@ pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, Queue
 }
 
 /// Validates an edit and queues it, in the caller's transaction. Returns its id; `None` if it changes nothing.
-///
-/// # Errors
-/// Returns a [`QueueError`] that says what is wrong; nothing is queued.
 pub fn queue(
     tx: &MirrorTx<'_>,
     request: &EditRequest,
@@ -202,7 +171,6 @@ pub(super) fn queue_as(
     Ok((id, prepared))
 }
 
-/// The fields of a request, each with its new value.
 fn fields<'a>(tx: &ReadTx<'_>, request: &'a EditRequest) -> Result<Vec<(Editable, &'a Given)>, QueueError> {
     let object = request.object;
     let columns = editable::editability(tx, object)?;

@@ -22,10 +22,8 @@ use serde_json::Value;
 use super::check;
 use crate::model::{Editable, EditedFields, is_unknown};
 
-/// The state of one edited field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldState {
-    /// It has our value.
     Ours,
     /// It has the value from before the edit.
     Unchanged,
@@ -56,7 +54,6 @@ pub fn field_state(field: Option<&Editable>, (before, after): (&Value, &Value), 
 /// The verdict on an edit that was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is applied.
     Applied,
     /// It is sent, or sent again, on the record's current version.
     Send,
@@ -81,11 +78,9 @@ pub struct DoubtEvidence {
     pub ours: bool,
     /// Whether the record still has the version that the request replaces, with the values from before it.
     pub unchanged: bool,
-    /// What is left of the request.
     pub request: DoubtfulRequest,
 }
 
-/// What is left of a request in doubt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DoubtfulRequest {
     /// It may be repeated: its answer was lost.
@@ -99,10 +94,8 @@ pub enum DoubtfulRequest {
     Discarded,
 }
 
-/// The verdict on a request in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoubtVerdict {
-    /// It was carried out.
     Applied,
     /// The same request is sent again: if it was carried out, the service says so, or refuses its version.
     Repeat,

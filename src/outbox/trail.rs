@@ -7,11 +7,9 @@ use crate::store::{RECORD_REMOVED, outbox_report};
 
 /// The service confirmed the update.
 pub(super) const CONFIRMED: &str = "the service confirmed it";
-/// The service confirmed an earlier attempt.
 pub(super) const REPLAYED: &str = "the service confirmed that an earlier attempt was applied";
 /// The record has the values.
 pub(super) const SHOWN: &str = outbox_report::SHOWN;
-/// The record has the values, and no answer confirmed them.
 pub(super) const FOUND: &str = "no answer confirmed it, and the record has these values";
 /// Nothing was applied.
 pub(super) const NOT_SENT: &str = "not sent yet";

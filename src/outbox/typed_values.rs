@@ -5,14 +5,12 @@ use serde_json::Value;
 use crate::model::custom::DataType;
 use crate::model::editable::{EditTarget, Editable};
 
-/// A given value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Given {
     /// A text, as on a command line. An empty text clears.
     Text(String),
     /// JSON, as the service writes values: `true`, `12`, `"12.50"`, `["a", "b"]`, `null`.
     Json(Value),
-    /// A value in the form of the column.
     Column(Value),
 }
 

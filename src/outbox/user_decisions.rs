@@ -23,12 +23,10 @@ use crate::store::outbox_report::{self, EditLine};
 use crate::store::queue::{self as stored, NewEdit};
 use crate::store::{EditStep, MirrorTx, StoreError};
 
-/// A decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Retry the edit unchanged.
     Retry,
-    /// Discard the edit.
     Drop,
     /// Release the edit although it is one of many.
     Release,
@@ -38,12 +36,9 @@ pub enum Decision {
     Theirs,
 }
 
-/// The result of a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decided {
-    /// The edit that was decided on.
     pub edit: i64,
-    /// Its state now.
     pub state: EditState,
     /// The edit that replaces it, if it was already finished.
     pub replacement: Option<i64>,
@@ -54,34 +49,23 @@ pub struct Decided {
 /// Why a decision was not possible; nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum DecideError {
-    /// There is no such edit.
     #[error("there is no edit {0}")]
     NoEdit(i64),
     /// The decision does not apply to the edit's state.
     #[error("edit {edit} {why}")]
     Wrong {
-        /// The edit.
         edit: i64,
         /// The state, and why the decision does not apply.
         why: &'static str,
     },
     /// The edit cannot be queued again.
     #[error("edit {edit} cannot be retried")]
-    NotAgain {
-        /// The edit.
-        edit: i64,
-        /// Why.
-        source: QueueError,
-    },
-    /// The mirror's file.
+    NotAgain { edit: i64, source: QueueError },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 /// Executes a decision, in the caller's transaction.
-///
-/// # Errors
-/// Returns a [`DecideError`] that says why the decision is not possible.
 pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) -> Result<Decided, DecideError> {
     let line = outbox_report::edit_line(tx, edit)?.ok_or(DecideError::NoEdit(edit))?;
     let wrong = |why| Err(DecideError::Wrong { edit, why });
@@ -239,9 +223,7 @@ pub struct UndoEdit {
     pub edit: Option<i64>,
     /// The edits that it reverts, the oldest first.
     pub undoes: Vec<i64>,
-    /// The object of the record.
     pub object: Object,
-    /// The record.
     pub record: RecordId,
     /// Its changes: from the values of the edits to the values before them.
     pub fields: EditedFields,
@@ -251,9 +233,6 @@ pub struct UndoEdit {
 
 /// Plans an undo: one edit per record, from the values of the last edit to the values before the first. Nothing is
 /// queued.
-///
-/// # Errors
-/// Returns a [`DecideError`] if an edit does not exist, was not applied, or was applied in another workspace.
 pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, DecideError> {
     let mut ids = edits.to_vec();
     ids.sort_unstable();
@@ -316,9 +295,6 @@ fn changed(
 }
 
 /// Queues the undo of applied edits. A person requested exactly these, so the limit on new edits does not apply.
-///
-/// # Errors
-/// As [`plan_undo`].
 pub fn undo(tx: &MirrorTx<'_>, edits: &[i64], now: Instant) -> Result<Vec<UndoEdit>, DecideError> {
     let mut undo = plan_undo(tx, edits)?;
     for of_record in &mut undo {

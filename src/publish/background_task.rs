@@ -133,7 +133,6 @@ struct PublishPace {
 struct MissedAttempt {
     /// The failures in the mirror before the attempt.
     before: (u32, Option<Instant>),
-    /// Failures in a row.
     failures: u32,
     ended: ClockReading,
 }
@@ -150,7 +149,6 @@ impl PublishPace {
         self.missed.filter(|missed| missed.before == (found.failures, found.failed_at))
     }
 
-    /// The number of failures in a row.
     fn failures(&self, found: &PublishDue) -> u32 {
         found.failures.saturating_add(self.missed(found).map_or(0, |missed| missed.failures))
     }
@@ -208,7 +206,6 @@ fn delay_after(failures: u32) -> Duration {
     first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(longest)
 }
 
-/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PublishDue {
     failures: u32,

@@ -22,7 +22,6 @@ use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 /// What a server may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamLimits {
-    /// The time of one answer.
     pub answer: Duration,
     /// The bytes per second that a server takes at least.
     pub rate: u64,
@@ -52,7 +51,6 @@ pub(super) enum Expected {
 }
 
 impl Expected {
-    /// The beginning of a message.
     pub(super) const MESSAGE: Expected = Expected::Head([0; 5], 0);
 }
 
@@ -193,11 +191,8 @@ impl<S: TlsStream + Unpin> TlsStream for BoundedStream<S> {
     }
 }
 
-/// A connection of either kind.
 pub(super) enum Socket {
-    /// Over the network.
     Tcp(TcpStream),
-    /// On this machine.
     Unix(UnixStream),
 }
 

@@ -47,7 +47,6 @@ const USERS: &str = "SELECT DISTINCT coalesce(a.attname::text, ''), format('%I.%
        AND n.nspname = $1 AND c.relname = $2 ORDER BY 1, 2";
 
 impl Database {
-    /// The tables and views of the schema.
     pub(super) async fn tables(&self) -> Result<BTreeMap<String, ExistingTable>, PublishError> {
         let schema: [Param<'_>; 1] = [(&self.schema, Type::TEXT)];
         let mut tables: BTreeMap<String, ExistingTable> = BTreeMap::new();

@@ -39,21 +39,16 @@ const STAMPS: [&str; 2] = ["synced_at", "fetched_at"];
 
 const COMPARING: &str = "compare rows";
 
-/// The outcome of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Comparison {
-    /// Rows that were compared.
     pub rows: u64,
     /// Values that differ, and whole rows that only one side has.
     pub differences: u64,
-    /// How many of them were repaired.
     pub repaired: u64,
-    /// The first of them.
     pub differing: Vec<CopyDifference>,
 }
 
 impl Comparison {
-    /// The differences that are left.
     pub fn left(&self) -> u64 {
         self.differences - self.repaired
     }
@@ -99,7 +94,6 @@ struct Doubts {
     there: Vec<Vec<String>>,
 }
 
-/// The two sides of a table.
 struct Sides<'a> {
     database: &'a Database,
     mirror: &'a PublishedMirror,
@@ -117,7 +111,6 @@ struct Settled {
 }
 
 impl Sides<'_> {
-    /// Compares every row of the mirror.
     async fn doubt_mirror(
         &self,
         state: &mut TargetState,
@@ -322,7 +315,6 @@ impl Sides<'_> {
         Ok(out)
     }
 
-    /// Which of these keys the database has.
     async fn present(&self, keys: &[Vec<String>]) -> Result<Vec<Vec<String>>, PublishError> {
         let mut out = Vec::new();
         let statement = sql::present_keys(&self.database.schema, self.table);
@@ -340,19 +332,16 @@ impl Sides<'_> {
         Converter::of(self.publication, self.table)
     }
 
-    /// The key of a row of the mirror.
     fn key(&self, row: &SourceRow) -> Vec<SqlValue> {
         self.table.key.iter().filter_map(|key| Some(row[self.table.place(key)?].clone())).collect()
     }
 
-    /// The key of a row as it is published.
     fn converted(&self, row: &SourceRow) -> PgRow {
         let row = self.converter().convert(row);
         self.table.key.iter().filter_map(|key| Some(row[self.table.place(key)?].clone())).collect()
     }
 }
 
-/// A row that differs.
 struct DifferingRow {
     row: usize,
     /// The places of the columns that differ, none if the row cannot be converted; `None` if the row is missing.

@@ -219,12 +219,10 @@ impl Database {
         Ok(!self.checks_at_once.swap(true, Ordering::Relaxed))
     }
 
-    /// Commits the transaction.
     pub(super) async fn commit(&self) -> Result<(), PublishError> {
         self.run("commit a batch", "COMMIT").await
     }
 
-    /// Whether a table has no row.
     pub(super) async fn is_empty(&self, table: &str) -> Result<bool, PublishError> {
         let statement = format!("SELECT 'x'::text FROM {} LIMIT 1", sql::qualified(&self.schema, table));
         Ok(self.texts("look for rows", &statement, &[]).await?.is_empty())

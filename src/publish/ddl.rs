@@ -11,19 +11,16 @@ use super::tables::{PgType, PublishedColumn, PublishedTable, archived_name};
 /// The beginning of the comment on what is kept only because somebody's view uses it.
 pub(super) const LEFT_BEHIND: &str = "left behind by crm-mirror: ";
 
-/// An existing column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ExistingColumn {
     pub(super) name: String,
     /// The type, as a statement names it.
     pub(super) data_type: String,
-    /// The published type that it is, if it is one.
     pub(super) pg_type: Option<PgType>,
     /// Whether it is kept only for the views that use it.
     pub(super) is_left_behind: bool,
 }
 
-/// An existing table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ExistingTable {
     /// Whether it is a table, and not a view or a partitioned or foreign table.
@@ -58,16 +55,25 @@ const MAX_NUMBERS: usize = 1_600;
 /// A step towards the wanted columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SchemaStep {
-    /// Add a column.
     Add(PublishedColumn),
     /// Rename a column: its field was archived, or restored.
-    Rename { from: String, to: String },
+    Rename {
+        from: String,
+        to: String,
+    },
     /// Drop a column whose values are obsolete. If views depend on it, it is renamed to `aside` instead.
-    Drop { name: String, aside: String },
+    Drop {
+        name: String,
+        aside: String,
+    },
     /// Drop a column that must not be published. If views depend on it, its values are cleared instead.
-    Withdraw { name: String },
+    Withdraw {
+        name: String,
+    },
     /// Drop a column that was kept for views, none of which uses it any more.
-    Forget { name: String },
+    Forget {
+        name: String,
+    },
 }
 
 /// The records to publish again for a column.
@@ -75,7 +81,6 @@ pub(super) enum SchemaStep {
 pub(super) enum Refill {
     /// Those with a value in this column of the mirror.
     WithValue(String),
-    /// All.
     All,
 }
 
@@ -168,7 +173,6 @@ pub(super) fn carried(table: &PublishedTable, existing: &ExistingTable) -> Vec<C
     carried.take(MAX_NUMBERS.saturating_sub(table.columns.len())).collect()
 }
 
-/// The key of a column in the meanings.
 pub(super) fn key(table: &PublishedTable, column: &PublishedColumn) -> String {
     format!("{}.{}", table.name, column.name)
 }

@@ -41,10 +41,8 @@ fn shown(text: &str) -> String {
     shown
 }
 
-/// A failure to publish.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
-    /// The URL cannot be used.
     #[error("the URL of the database cannot be used: {reason}")]
     Url {
         /// Why, without the URL.
@@ -52,85 +50,38 @@ pub enum PublishError {
     },
     /// The certificates for checking the server cannot be used.
     #[error("the certificates in {path} cannot be used: {reason}", path = path.display())]
-    Certificates {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Certificates { path: PathBuf, reason: String },
     /// The database is unavailable, full, read-only or busy; a retry may succeed.
     #[error("could not {doing} at {place}")]
     Unavailable {
-        /// What was being done.
         doing: &'static str,
         /// Host, port and database.
         place: String,
-        /// Why.
         source: Box<DatabaseError>,
     },
-    /// The database refuses the user.
     #[error("could not {doing} at {place}")]
-    Denied {
-        /// What was being done.
-        doing: &'static str,
-        /// Host, port and database.
-        place: String,
-        /// Why.
-        source: Box<DatabaseError>,
-    },
-    /// The database refuses a statement.
+    Denied { doing: &'static str, place: String, source: Box<DatabaseError> },
     #[error("could not {doing} at {place}")]
-    Statement {
-        /// What was being done.
-        doing: &'static str,
-        /// Host, port and database.
-        place: String,
-        /// Why.
-        source: Box<DatabaseError>,
-    },
+    Statement { doing: &'static str, place: String, source: Box<DatabaseError> },
     /// The schema has a table of that name that this program did not create.
     #[error("the schema `{schema}` has a table `{table}` that crm-mirror did not create")]
-    ForeignTable {
-        /// The schema.
-        schema: String,
-        /// The table.
-        table: String,
-    },
+    ForeignTable { schema: String, table: String },
     /// A table has row-level security, which the table that replaces it would not have.
     #[error("the table `{table}` of the schema `{schema}` has row-level security and cannot be replaced by a new one")]
-    RowSecurity {
-        /// The schema.
-        schema: String,
-        /// The table.
-        table: String,
-    },
+    RowSecurity { schema: String, table: String },
     /// The database does not store UTF-8.
     #[error("the database at {place} stores {encoding}, not UTF-8")]
-    Encoding {
-        /// Host, port and database.
-        place: String,
-        /// Its encoding.
-        encoding: String,
-    },
+    Encoding { place: String, encoding: String },
     /// A column of `publish.exclude` does not exist: a spelling mistake would publish a column that was meant to be
     /// excluded.
     #[error("`publish.exclude` contains `{column}`, {reason}")]
-    Exclude {
-        /// The entry.
-        column: String,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
+    Exclude { column: String, reason: &'static str },
     /// Another process publishes this mirror, or publishes to this schema.
     #[error("another process is publishing to the schema `{schema}`")]
-    Busy {
-        /// The schema.
-        schema: String,
-    },
+    Busy { schema: String },
     /// The columns kept changing while they were published.
     #[error("the custom fields changed while they were published")]
     Unsettled,
-    /// Nothing was copied yet.
     #[error("the mirror is empty: nothing was copied yet")]
     Empty,
     /// The mirror could not be read.
@@ -138,12 +89,7 @@ pub enum PublishError {
     Store(#[from] StoreError),
     /// The lock file next to the mirror cannot be used.
     #[error("could not use {path}", path = path.display())]
-    Lock {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Lock { path: PathBuf, source: std::io::Error },
 }
 
 impl PublishError {
@@ -173,7 +119,6 @@ impl PublishError {
         }
     }
 
-    /// Why there is no connection.
     pub(super) fn not_connected(place: &str, reason: &str) -> PublishError {
         let source = Box::new(DatabaseError { text: shown(reason), message: None, code: None });
         PublishError::Unavailable { doing: "connect", place: place.into(), source }
@@ -209,7 +154,6 @@ impl PublishError {
         }
     }
 
-    /// The server's message.
     pub(super) fn server_message(&self) -> String {
         match self {
             PublishError::Statement { source, .. } | PublishError::Denied { source, .. } => {

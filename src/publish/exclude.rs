@@ -27,7 +27,6 @@ impl Exclusions {
         Exclusions { entries: entries.iter().map(entry).collect(), keys }
     }
 
-    /// Whether nothing is excluded.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -43,12 +43,10 @@ struct Batch {
     is_last: bool,
 }
 
-/// The outcome of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BatchOutcome {
     pub(super) records: u64,
     pub(super) changes: u64,
-    /// Whether nothing more has to be sent.
     pub(super) is_last: bool,
 }
 

@@ -62,7 +62,6 @@ pub(super) fn on_one_line(text: &str) -> Option<String> {
     Some(text.replace(['\n', '\r'], " "))
 }
 
-/// A text as a JSON string.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -17,13 +17,10 @@ use crate::model::Object;
 use crate::model::field_value::SqlValue;
 use crate::store::publishing::source::SourceRow;
 
-/// The number of rows of one page.
 const PAGE: u32 = 1_000;
 
-/// The outcome of a load.
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
-    /// The number of rows loaded into each table.
     pub(super) rows: BTreeMap<&'static str, u64>,
     /// What could not follow its table, one sentence each.
     pub(super) left_behind: Vec<String>,
@@ -71,7 +68,6 @@ pub(super) async fn load(
 /// How rows are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LoadMethod {
-    /// All at once.
     Copy,
     /// By statements that can leave out a row.
     Statements,

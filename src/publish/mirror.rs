@@ -13,7 +13,6 @@ use crate::store::{MirrorTx, StoreError, write_beside};
 /// waits.
 const REQUEUED: usize = 2_000;
 
-/// The mirror that is published.
 #[derive(Clone, Debug)]
 pub(super) struct PublishedMirror {
     source: Arc<Mutex<PublishSource>>,
@@ -28,7 +27,6 @@ impl PublishedMirror {
         Ok(PublishedMirror { source: Arc::new(Mutex::new(source)), path })
     }
 
-    /// Reads one snapshot.
     pub(super) async fn moment<T, F>(&self, read: F) -> Result<T, PublishError>
     where
         T: Send + 'static,

@@ -14,7 +14,6 @@ use crate::model::hidden_members::HiddenMembers;
 /// A row, in the order of the table's columns; `None` is NULL.
 pub(super) type PgRow = Vec<Option<String>>;
 
-/// How the rows of a table are converted.
 #[derive(Debug)]
 pub(super) struct Converter<'a> {
     table: &'a PublishedTable,
@@ -27,7 +26,6 @@ pub(super) struct Converter<'a> {
 }
 
 impl<'a> Converter<'a> {
-    /// Converts the rows of a published table.
     pub(super) fn of(publication: &'a Publication, table: &'a PublishedTable) -> Converter<'a> {
         Converter::new(table, &publication.exclusions, &publication.hidden)
     }
@@ -37,7 +35,6 @@ impl<'a> Converter<'a> {
         Converter { table, exclusions, extra: table.place("extra"), object: table.place("object_type"), hidden }
     }
 
-    /// Converts a row.
     pub(super) fn convert(&self, row: &[SqlValue]) -> PgRow {
         let mut escapes: Vec<(&str, String)> = Vec::new();
         let mut out: PgRow = Vec::with_capacity(row.len());

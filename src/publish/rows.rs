@@ -27,13 +27,11 @@ const NAMED: usize = 20;
 pub(super) struct RowStatement<'a> {
     pub(super) doing: &'static str,
     pub(super) statement: String,
-    /// The published table.
     pub(super) table: &'a str,
     /// The name of each row, under which it is listed if it is refused.
     pub(super) names: Vec<String>,
     /// The first parameters: arrays with an element per row; without any, the statement is executed as a whole.
     pub(super) arrays: Vec<Vec<Option<&'a str>>>,
-    /// The other parameters.
     pub(super) fixed: Vec<Param<'a>>,
 }
 

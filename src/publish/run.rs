@@ -25,12 +25,9 @@ const LAYOUTS: u32 = 5;
 /// The number of differences that the status names.
 const SHOWN: usize = 20;
 
-/// What is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishSettings {
-    /// The mirror's file.
     pub mirror: PathBuf,
-    /// The schema of the tables.
     pub schema: String,
     /// The resources; `None` for all.
     pub objects: Option<Vec<Resource>>,
@@ -45,16 +42,12 @@ pub struct PublishSettings {
 /// What to do about equality once everything was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
-    /// Nothing.
     #[default]
     None,
-    /// Compare every value of both sides.
     Compare,
-    /// Compare, and repair what differs.
     Repair,
 }
 
-/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PublishReport {
     /// The server that was reached, of those in the URL: host, port and database.
@@ -77,7 +70,6 @@ pub struct PublishReport {
     pub blocked: Vec<BlockedTable>,
     /// The number of rows that the database refuses.
     pub refused: u64,
-    /// The first of them.
     pub refused_rows: Vec<RefusedRow>,
     /// The comparison of both sides, if it was wanted.
     pub comparison: Option<Comparison>,
@@ -86,9 +78,7 @@ pub struct PublishReport {
 /// A table that the database does not let be brought to shape.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BlockedTable {
-    /// The published table.
     pub table: &'static str,
-    /// Why.
     pub reason: String,
 }
 
@@ -156,9 +146,6 @@ pub async fn publish(
 }
 
 /// Checks whether the database answers and can store this mirror. Nothing is changed in it.
-///
-/// # Errors
-/// Returns a [`PublishError`] that says what is wrong.
 pub async fn probe(url: &PublishUrl, settings: &PublishSettings) -> Result<(), PublishError> {
     let database = Database::connect(url, &settings.schema).await?;
     database.is_ours(&tables::names()).await.map(drop)

@@ -15,12 +15,10 @@ use super::tables::{Publication, PublishedTable};
 
 const DOING: &str = "change the columns";
 
-/// The outcome for the schema.
 #[derive(Debug, Default)]
 pub(super) struct SchemaOutcome {
     /// The tables that must be replaced by new ones, and why.
     pub(super) replaced: BTreeMap<&'static str, String>,
-    /// What the database refuses, by table.
     pub(super) refused: Vec<(&'static str, PublishError)>,
     /// The tables of the schema before.
     pub(super) existing: BTreeMap<String, ExistingTable>,

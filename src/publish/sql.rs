@@ -9,7 +9,6 @@ pub(super) const STATE_TABLE: &str = "publish_state";
 /// The private table with the rows that the database refused.
 pub(super) const REFUSED_TABLE: &str = "publish_refused";
 
-/// Quotes a name.
 pub(super) fn ident(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
@@ -20,7 +19,6 @@ pub(super) fn literal(text: &str) -> String {
     if quoted.contains('\\') { format!("E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
 }
 
-/// The qualified name of a table.
 pub(super) fn qualified(schema: &str, table: &str) -> String {
     format!("{}.{}", ident(schema), ident(table))
 }
@@ -114,17 +112,14 @@ pub(super) fn clear_column(schema: &str, table: &str, name: &str) -> String {
     format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL")
 }
 
-/// The name of a table's primary key.
 pub(super) fn key_name(table: &str) -> String {
     pg_name(&format!("{table}_pkey"))
 }
 
-/// The names of a table's indexes.
 pub(super) fn index_names(table: &PublishedTable) -> Vec<String> {
     table.indexes.iter().map(|index| pg_name(&format!("{}_{}_idx", table.name, index.join("_")))).collect()
 }
 
-/// The name of an index of a shadow.
 fn shadow_index(name: &str) -> String {
     pg_name(&format!("{name}__reload"))
 }
@@ -319,7 +314,6 @@ fn keys_as_arrays(table: &PublishedTable) -> (String, String, String) {
     (arrays.join(", "), places.join(", "), same.join(" AND "))
 }
 
-/// Deletes the rows of these records.
 pub(super) fn delete_records(schema: &str, table: &str, key: &str, of_object: bool) -> String {
     let object = if of_object { " AND object_type = $2" } else { "" };
     format!("DELETE FROM {} WHERE {} = ANY($1::text[]){object}", qualified(schema, table), ident(key))

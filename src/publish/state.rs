@@ -68,12 +68,10 @@ impl TargetState {
         table.object().is_none_or(|object| self.details.loaded.contains(&object))
     }
 
-    /// The cursor as text.
     pub(super) fn cursor_text(&self) -> String {
         self.cursor.as_ref().map(|(mirror, seq)| format!("{mirror}:{seq}")).unwrap_or_default()
     }
 
-    /// The details as text.
     pub(super) fn details_text(&self) -> String {
         serde_json::to_string(&self.details).unwrap_or_default()
     }

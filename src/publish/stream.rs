@@ -27,7 +27,6 @@ use crate::store::{StoreError, write_beside};
 /// The number of rows that are read in one snapshot.
 const PAGE: u32 = 1_000;
 
-/// A position in the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamCursor {
     mirror: String,
@@ -93,7 +92,6 @@ impl From<StoreError> for StreamError {
     }
 }
 
-/// A mirror that is read as a stream.
 #[derive(Debug)]
 pub struct MirrorStream {
     source: PublishSource,
@@ -399,7 +397,6 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The columns of a table: name and type.
 type Columns = BTreeMap<String, String>;
 
 fn columns(table: &PublishedTable) -> Columns {

@@ -49,7 +49,6 @@ impl<W: Write> Lines<'_, W> {
         if self.announced.contains(table.name) { Ok(()) } else { self.schema(table, false) }
     }
 
-    /// A row.
     pub(super) fn row(&mut self, table: &PublishedTable, converter: &Converter<'_>, row: &SourceRow) -> io::Result<()> {
         self.announce(table)?;
         let members: Vec<String> = table
@@ -61,7 +60,6 @@ impl<W: Write> Lines<'_, W> {
         writeln!(self.out, "{{\"upsert\":\"{}\",\"row\":{{{}}}}}", table.name, members.join(","))
     }
 
-    /// The removal of the rows with these values.
     pub(super) fn remove(&mut self, table: &PublishedTable, key: &[(&str, &str)]) -> io::Result<()> {
         self.announce(table)?;
         let members: Vec<String> =

@@ -10,7 +10,6 @@ use crate::model::{Object, Resource};
 use crate::store::StoreError;
 use crate::store::publishing::source::{Moment, PageQuery, SourceColumn};
 
-/// A type of a published column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PgType {
     Text,
@@ -24,7 +23,6 @@ pub(super) enum PgType {
 }
 
 impl PgType {
-    /// The name in a statement.
     pub(super) const fn as_sql(self) -> &'static str {
         match self {
             PgType::Text => "text",
@@ -53,7 +51,6 @@ impl PgType {
         }
     }
 
-    /// The type for a type of the data dictionary.
     fn of_dictionary(data_type: &str) -> PgType {
         match data_type {
             "integer" | "INTEGER" => PgType::Bigint,
@@ -68,10 +65,8 @@ impl PgType {
     }
 }
 
-/// A published column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PublishedColumn {
-    /// The column of the mirror.
     pub(super) source: String,
     /// Its published name: the same, except for names that are too long for PostgreSQL.
     pub(super) name: String,
@@ -92,7 +87,6 @@ impl PublishedColumn {
     }
 }
 
-/// A published table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PublishedTable {
     pub(super) name: &'static str,
@@ -106,7 +100,6 @@ pub(super) struct PublishedTable {
 }
 
 impl PublishedTable {
-    /// The query for its rows.
     pub(super) fn query(&self) -> PageQuery {
         PageQuery {
             table: self.source.into(),
@@ -154,7 +147,6 @@ impl PublishedTable {
         ["team_members", "custom_field_definitions", "custom_field_options"].contains(&self.name)
     }
 
-    /// The object of the records.
     pub(super) fn object(&self) -> Option<Object> {
         Object::ALL.into_iter().find(|object| object.table() == self.name)
     }
@@ -269,7 +261,6 @@ const SPECS: [Spec; 8] = [
     },
 ];
 
-/// The names of all tables.
 pub(super) fn names() -> BTreeSet<&'static str> {
     SPECS.iter().map(|spec| spec.name).collect()
 }
@@ -283,7 +274,6 @@ fn known_type(table: &str, column: &str) -> Option<PgType> {
     })
 }
 
-/// What is published, read in one snapshot.
 pub(super) fn publication(
     moment: &Moment<'_>,
     resources: Option<&[Resource]>,

@@ -50,9 +50,6 @@ impl std::fmt::Debug for PublishUrl {
 
 impl PublishUrl {
     /// Parses a URL.
-    ///
-    /// # Errors
-    /// Returns [`PublishError::Url`], which describes the error without the URL.
     pub fn new(url: &SecretString) -> Result<PublishUrl, PublishError> {
         let wrong = |reason: String| PublishError::Url { reason };
         let text = url.expose_secret();
@@ -112,7 +109,6 @@ impl PublishUrl {
         Err(last)
     }
 
-    /// The servers of the URL.
     fn servers(&self) -> Vec<Server> {
         let (hosts, addresses, ports) = (self.config.get_hosts(), self.config.get_hostaddrs(), self.config.get_ports());
         (0..hosts.len().max(addresses.len()))
@@ -163,7 +159,6 @@ impl PublishUrl {
         self.begin(Socket::Tcp(socket), server).await
     }
 
-    /// Begins a session on a connection.
     async fn begin(&self, socket: Socket, server: &Server) -> Result<Connected, PublishError> {
         let failed = |error| PublishError::of("connect", &server.place, &error);
         let limits = StreamLimits::default();
@@ -224,7 +219,6 @@ impl PublishUrl {
     }
 }
 
-/// A server of the URL.
 struct Server {
     host: Option<Host>,
     address: Option<IpAddr>,

@@ -11,7 +11,6 @@ use crate::model::field_value::{SqlValue, is_date};
 const MAX_INDEXED: usize = 2_000;
 pub(super) const MAX_KEY: usize = 600;
 
-/// A converted value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PgValue<'a> {
     Null,
@@ -85,7 +84,6 @@ pub(super) fn is_cut(text: &str) -> bool {
     text.len() > MAX_KEY - 100 && text.contains('…')
 }
 
-/// The digest of some bytes, in hexadecimal.
 pub(super) fn digest(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()

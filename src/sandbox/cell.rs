@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use crate::model::{Instant, decimal};
 
-/// A value that is present.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell {
     Bool(bool),
@@ -48,7 +47,6 @@ impl Cell {
         })
     }
 
-    /// The text, if the value is one.
     pub(crate) fn text(&self) -> Option<Cow<'_, str>> {
         match self {
             Cell::Text(text) => Some(Cow::Borrowed(text)),
@@ -84,7 +82,6 @@ impl Cell {
         }
     }
 
-    /// Appends the value's JSON.
     pub(crate) fn write(&self, out: &mut String) {
         match self {
             Cell::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
@@ -108,7 +105,6 @@ impl Cell {
     }
 }
 
-/// Appends a JSON string.
 pub(crate) fn write_text(text: &str, out: &mut String) {
     if text.bytes().any(|b| b < 0x20 || b == b'"' || b == b'\\') {
         out.push_str(&Value::from(text).to_string());

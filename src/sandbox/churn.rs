@@ -13,7 +13,6 @@ use crate::model::Object;
 
 use super::world::World;
 
-/// The rate of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChurnRate {
     /// The time between two changes.
@@ -40,7 +39,6 @@ impl FromStr for ChurnRate {
     }
 }
 
-/// The source of the changes.
 #[derive(Debug)]
 pub(crate) struct Churn {
     rng: Rng,
@@ -52,7 +50,6 @@ impl Churn {
         Churn { rng: Rng::with_seed(seed ^ 0x00C0_FFEE), count: 0 }
     }
 
-    /// Makes one change.
     pub(crate) fn step(&mut self, world: &mut World) {
         self.count += 1;
         let object = if self.rng.u32(..10) < 8 { Object::Contact } else { Object::Company };

@@ -20,12 +20,10 @@ impl SandboxClock {
         SandboxClock { fixed, advanced: Arc::default() }
     }
 
-    /// How far the clock was advanced.
     pub(crate) fn advanced(&self) -> Duration {
         *self.advanced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets how far the clock is advanced.
     pub(crate) fn set_advanced(&self, by: Duration) {
         *self.advanced.lock().unwrap_or_else(PoisonError::into_inner) = by;
     }

@@ -13,10 +13,8 @@ use super::error_answer::{Complaints, ErrorAnswer};
 use super::fault::Fault;
 use super::params::Params;
 
-/// The position where a page begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum PagePosition {
-    /// At the first row.
     #[serde(rename = "s")]
     Start,
     /// Behind the row with these sort values and this id.

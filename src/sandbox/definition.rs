@@ -11,39 +11,28 @@ use super::table::{Id, WorldRecord, slot};
 /// A custom field of the tenant. It is created with [`NewField`] and changed through the world.
 #[derive(Clone, Debug)]
 pub struct CustomDefinition {
-    /// The definition's identifier.
     pub id: String,
     /// The key inside `customFields`.
     pub key: String,
-    /// The display text.
     pub label: String,
     /// The name of the type on the wire; it need not be in the reference.
     pub data_type: String,
-    /// The object of the field.
     pub object: Object,
     /// ACTIVE, else ARCHIVED.
     pub active: bool,
-    /// When it was created.
     pub created_at: Option<Instant>,
-    /// When it last changed.
     pub updated_at: Option<Instant>,
-    /// When it was archived.
     pub archived_at: Option<Instant>,
-    /// Whether a value may be missing.
     pub nullable: bool,
-    /// Whether a value is required.
     pub required: bool,
     /// Whether records contain the values.
     pub readable: bool,
-    /// Whether a PATCH may set values.
     pub writable: bool,
     /// Whether lists can be filtered by the field.
     pub filterable: bool,
     /// The `sortable` member of the definition; lists never sort by custom fields.
     pub sortable: bool,
-    /// The operators a filter may use.
     pub allowed_operators: Vec<String>,
-    /// The options of a select field.
     pub options: Vec<Choice>,
     /// Members that are not in the reference, shown verbatim.
     pub extra: Map<String, Value>,
@@ -137,7 +126,6 @@ impl CustomDefinition {
         Ok(())
     }
 
-    /// The row for lists of definitions.
     pub(crate) fn row(&self) -> WorldRecord {
         let mut record = WorldRecord::new(Id::from(self.id.as_str()));
         for (wire, value) in self.to_json().as_object().into_iter().flatten() {
@@ -203,7 +191,6 @@ impl NewField {
         })
     }
 
-    /// Sets the display text.
     #[must_use]
     pub fn label(mut self, label: &str) -> NewField {
         self.0.label = label.to_string();
@@ -239,7 +226,6 @@ impl NewField {
         self
     }
 
-    /// Sets the identifier.
     #[must_use]
     pub fn id(mut self, id: &str) -> NewField {
         self.0.id = id.to_string();

@@ -17,10 +17,8 @@ const LOGGED: usize = 100_000;
 /// Why a service cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum DevelopmentError {
-    /// The fixture is invalid.
     #[error("the fixture is not valid")]
     Fixture(#[source] FixtureError),
-    /// The state file cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
 }

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-/// An error answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ErrorAnswer {
     pub(crate) status: u16,
@@ -22,7 +21,6 @@ impl ErrorAnswer {
         self
     }
 
-    /// An error about one field.
     pub(crate) fn of_field(status: u16, field: &str, message: &str) -> ErrorAnswer {
         ErrorAnswer {
             details: Some(json!([{"field": field, "message": message}])),

@@ -8,7 +8,6 @@ use super::error_answer::ErrorAnswer;
 use super::fault::DateHeader;
 use super::request_line::RequestLine;
 
-/// A request with its headers and body.
 #[derive(Clone, Debug)]
 pub(crate) struct IncomingRequest {
     pub(crate) asked: RequestLine,
@@ -19,7 +18,6 @@ pub(crate) struct IncomingRequest {
     pub(crate) body: Vec<u8>,
 }
 
-/// A successful answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Success {
     pub(crate) body: String,
@@ -30,7 +28,6 @@ pub(crate) struct Success {
     pub(crate) rows: u64,
 }
 
-/// How an answer is delivered to the client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Delivery {
     #[default]
@@ -52,7 +49,6 @@ pub(crate) enum Delivery {
     Padded(u64),
 }
 
-/// An answer, its cost and its delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
     pub(crate) result: Result<Success, ErrorAnswer>,

@@ -92,7 +92,6 @@ pub enum Fault {
     Without(&'static str),
     /// An update is answered with 200 and the record as it is, and not carried out.
     NotApplied,
-    /// A body with this many bytes of padding.
     HugeBody(u64),
     /// A body with this many bytes of padding for each row, so that a page of fewer rows is smaller.
     HeavyRows(u64),
@@ -112,12 +111,10 @@ pub enum Fault {
 pub enum Hidden {
     /// This share of all records, always the same ones.
     Percent(u8),
-    /// The records with these identifiers.
     Ids(BTreeSet<String>),
 }
 
 impl Hidden {
-    /// The records with these identifiers.
     pub fn ids<I: Into<String>>(ids: impl IntoIterator<Item = I>) -> Hidden {
         Hidden::Ids(ids.into_iter().map(Into::into).collect())
     }
@@ -142,16 +139,13 @@ pub enum DateHeader {
     /// The time of the sandbox's clock.
     #[default]
     Clock,
-    /// There is no header.
     Missing,
     /// The clock's time plus so many seconds, which may be negative.
     Offset(i64),
-    /// This text.
     Text(String),
 }
 
 impl DateHeader {
-    /// The header's text at an instant.
     pub(crate) fn at(&self, now: Instant) -> Option<String> {
         match self {
             DateHeader::Clock => Some(now.to_http_date()),
@@ -171,7 +165,6 @@ impl DateHeader {
 pub(crate) enum FaultLayer {
     /// The records that the service sees.
     View,
-    /// The answer itself.
     Answer,
     /// When the answer arrives.
     Delay,
@@ -215,7 +208,6 @@ impl TakenFaults {
         self.0.iter().find(|fault| fault.layer() == layer)
     }
 
-    /// The fault of the answer itself.
     pub(crate) fn answer(&self) -> Option<&Fault> {
         self.of(FaultLayer::Answer)
     }

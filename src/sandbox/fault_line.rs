@@ -25,7 +25,6 @@ const RETRY_AFTER: u64 = 1;
 /// Faults from the command line or the admin interface.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultLine {
-    /// The line as it was given.
     pub text: String,
     rules: Vec<Rule>,
 }

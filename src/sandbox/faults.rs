@@ -55,35 +55,30 @@ impl Rule {
         self
     }
 
-    /// Only this method.
     #[must_use]
     pub fn method(mut self, method: &'static str) -> Rule {
         self.method = Some(method);
         self
     }
 
-    /// Only lists.
     #[must_use]
     pub fn lists(mut self) -> Rule {
         self.lists = Some(true);
         self
     }
 
-    /// Only single records.
     #[must_use]
     pub fn records(mut self) -> Rule {
         self.lists = Some(false);
         self
     }
 
-    /// Only requests of the record with this id.
     #[must_use]
     pub fn record(mut self, id: &str) -> Rule {
         self.id = Some(id.to_string());
         self
     }
 
-    /// Only requests with a cursor.
     #[must_use]
     pub fn with_cursor(mut self) -> Rule {
         self.cursor = Some(true);
@@ -173,17 +168,14 @@ impl Default for FaultPlan {
 }
 
 impl Faults {
-    /// Adds a rule after the others.
     pub fn add(&self, rule: Rule) {
         self.plan().rules.push(rule);
     }
 
-    /// Applies a fault to the next request.
     pub fn next(&self, fault: Fault) {
         self.add(Rule::new(fault));
     }
 
-    /// Removes all rules.
     pub fn clear(&self) {
         self.plan().rules.clear();
     }

@@ -12,7 +12,6 @@ impl World {
     }
 }
 
-/// The definitions of a world, to be changed.
 #[derive(Debug)]
 pub struct Fields<'w> {
     world: &'w mut World,
@@ -46,12 +45,10 @@ impl Fields<'_> {
         true
     }
 
-    /// Changes the label of a field.
     pub fn relabel(&mut self, object: Object, key: &str, label: &str) -> bool {
         self.redefine(object, key, |d| d.label = label.to_string())
     }
 
-    /// Changes the options of a select field.
     pub fn set_options(&mut self, object: Object, key: &str, options: Vec<Choice>) -> bool {
         self.redefine(object, key, |d| d.options = options)
     }

@@ -22,21 +22,16 @@ const MEMBERS: [(&str, Resource); 4] = [
     ("contacts", Resource::Contacts),
 ];
 
-/// What is wrong with a fixture, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {why}")]
 pub struct FixtureError {
     /// The member and the record's index in it.
     pub at: String,
-    /// What is wrong.
     pub why: String,
 }
 
 impl World {
     /// Makes a world from the text of a fixture. Records without timestamps get `now`.
-    ///
-    /// # Errors
-    /// Returns a [`FixtureError`] that names the first invalid record.
     pub fn from_fixture(text: &str, now: Instant) -> Result<World, FixtureError> {
         let error = |at: &str, why: String| FixtureError { at: at.to_string(), why };
         let document: BTreeMap<String, Box<RawValue>> =

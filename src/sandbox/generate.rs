@@ -53,7 +53,6 @@ struct Maker {
     world: World,
     base: Instant,
     members: Vec<Id>,
-    /// Identifier and name of each company.
     companies: Vec<(Id, String)>,
     shapes: Vec<FieldShape>,
     slots: HashMap<&'static str, usize>,

@@ -13,7 +13,6 @@ use super::world::World;
 
 use DataType::{Boolean, Date, DateTime, Decimal, Integer, LongText, MultiSelect, ShortText, SingleSelect};
 
-/// A field and the shape of its values.
 pub(crate) struct FieldShape {
     pub(crate) object: Object,
     pub(crate) place: u32,

@@ -63,7 +63,6 @@ impl Sandbox {
         world
     }
 
-    /// Reads or changes the world.
     pub fn with_world<T>(&self, access: impl FnOnce(&mut World) -> T) -> T {
         access(&mut self.world())
     }
@@ -73,22 +72,18 @@ impl Sandbox {
         *locked(&self.0.hook) = Some(Box::new(hook));
     }
 
-    /// Removes the hook.
     pub fn clear_hook(&self) {
         *locked(&self.0.hook) = None;
     }
 
-    /// The requests so far.
     pub fn log(&self) -> Log {
         locked(&self.0.log).0.clone()
     }
 
-    /// Clears the log.
     pub fn clear_log(&self) {
         locked(&self.0.log).0.clear();
     }
 
-    /// The plan of faults.
     pub fn faults(&self) -> &Faults {
         &self.0.faults
     }
@@ -103,22 +98,18 @@ impl Sandbox {
         locked(&self.0.memory).keys.add(Some(secret), scopes);
     }
 
-    /// Adds a key with all scopes.
     pub fn full_key(&self) -> String {
         self.add_key(&SCOPES)
     }
 
-    /// Revokes a key.
     pub fn revoke_key(&self, secret: &str) {
         locked(&self.0.memory).keys.revoke(secret);
     }
 
-    /// The current settings.
     pub fn settings(&self) -> SandboxSettings {
         locked(&self.0.memory).settings.clone()
     }
 
-    /// Changes the settings.
     pub fn configure(&self, change: impl FnOnce(&mut SandboxSettings)) {
         change(&mut locked(&self.0.memory).settings);
     }
@@ -136,7 +127,6 @@ impl Sandbox {
         }
     }
 
-    /// Whether there is an admin interface.
     pub(crate) fn has_admin(&self) -> bool {
         locked(&self.0.origin).is_some()
     }

@@ -17,7 +17,6 @@ use super::handle::Sandbox;
 use super::request_line::RequestLine;
 use super::wire::Switch;
 
-/// The largest body of a PATCH.
 const MAX_BODY: usize = 16 << 20;
 /// Bodies up to this size are not worth compressing.
 const SMALL: usize = 256;

@@ -12,7 +12,6 @@ use super::render::{self, RecordProjection};
 use super::table::{WorldRecord, slot};
 use super::world::World;
 
-/// A relation that can be included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Include {
     Owner,

@@ -8,7 +8,6 @@ use super::error_answer::ErrorAnswer;
 pub const SCOPES: [&str; 6] =
     ["contacts:read", "contacts:write", "companies:read", "companies:write", "custom-fields:read", "team-members:read"];
 
-/// The key of a seed.
 pub fn key_of_seed(seed: u64) -> String {
     let hash = Sha256::digest(format!("crm-mirror sandbox key {seed}"));
     let digits: String = hash[..12].iter().map(|byte| format!("{byte:02x}")).collect();

@@ -4,7 +4,6 @@ use crate::model::{Instant, Object, Resource, Ru};
 
 use super::request_line::{RequestLine, Route};
 
-/// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedRequest {
     /// When it arrived, by the sandbox's clock.
@@ -15,11 +14,9 @@ pub struct LoggedRequest {
     pub if_match: Option<String>,
     /// The `Idempotency-Key` header.
     pub idempotency_key: Option<String>,
-    /// The body of a PATCH.
     pub body: Option<String>,
     /// The status of the answer; `None` if there was none.
     pub status: Option<u16>,
-    /// The RU that were charged.
     pub ru: Ru,
     /// The index of its key, in the order in which keys were added.
     pub key: Option<usize>,
@@ -53,42 +50,34 @@ impl Log {
         self.entries.clear();
     }
 
-    /// Every request in order.
     pub fn entries(&self) -> &[LoggedRequest] {
         &self.entries
     }
 
-    /// The number of requests.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there were none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The total RU charged.
     pub fn ru(&self) -> Ru {
         self.entries.iter().map(|entry| entry.ru).sum()
     }
 
-    /// The number of list requests of a resource.
     pub fn lists(&self, resource: Resource) -> usize {
         self.entries.iter().filter(|entry| entry.asked.lists(resource)).count()
     }
 
-    /// The number of detail requests of an object.
     pub fn details(&self, object: Object) -> usize {
         self.of_records(object, "GET").count()
     }
 
-    /// The number of PATCH requests of an object.
     pub fn patches(&self, object: Object) -> usize {
         self.of_records(object, "PATCH").count()
     }
 
-    /// The number of requests with this status.
     pub fn with_status(&self, status: u16) -> usize {
         self.entries.iter().filter(|entry| entry.status == Some(status)).count()
     }

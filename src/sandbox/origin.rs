@@ -12,19 +12,14 @@ use super::generate_plain;
 use super::state::StateFile;
 use super::world::World;
 
-/// The origin of a world.
 #[derive(Clone, Debug)]
 pub enum WorldOrigin {
-    /// Generated from the seed.
     Generated {
-        /// How many contacts.
         contacts: usize,
-        /// How many companies.
         companies: usize,
         /// Data full of edge cases instead of realistic data.
         nasty: bool,
     },
-    /// The text of a fixture.
     Fixture(String),
 }
 
@@ -39,7 +34,6 @@ pub struct Development {
     pub now: Option<Instant>,
     /// The file of a world that survives restarts.
     pub state: Option<PathBuf>,
-    /// The initial faults.
     pub faults: FaultLine,
 }
 
@@ -65,7 +59,6 @@ impl Origin {
         self.base
     }
 
-    /// The initial world.
     pub(crate) fn world(&self) -> Result<World, FixtureError> {
         match &self.development.origin {
             WorldOrigin::Generated { contacts, companies, nasty: true } => {

@@ -148,7 +148,6 @@ pub(crate) fn patch(
     Ok(success)
 }
 
-/// The valid changes of a body.
 struct PatchChanges {
     standard: Vec<(String, Option<Cell>)>,
     custom: Vec<(u32, Option<Cell>)>,

@@ -11,7 +11,6 @@ use super::table::WorldRecord;
 /// The maximum number of characters of a text predicate (*Limits*).
 pub(crate) const MAX_TEXT: usize = 320;
 
-/// What a condition applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConditionTarget {
     /// A standard field, by slot.
@@ -22,7 +21,6 @@ pub(crate) enum ConditionTarget {
     Domain,
 }
 
-/// The test that the value must pass.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Test {
     Missing(bool),
@@ -36,7 +34,6 @@ pub(crate) enum Test {
     Date(Op, String),
 }
 
-/// One condition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Condition {
     pub(crate) target: ConditionTarget,

@@ -8,12 +8,9 @@ use super::cell::write_text;
 use super::table::WorldRecord;
 use super::world::World;
 
-/// The kind of answer that shows a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordProjection {
-    /// A list item.
     List,
-    /// A detail.
     Detail,
     /// The compact confirmation of a PATCH, with these submitted detail fields.
     Confirmation,

@@ -4,12 +4,9 @@ use crate::model::{Object, Resource};
 
 use super::params::Params;
 
-/// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// A list.
     List(Resource),
-    /// One record.
     One(Object, String),
     /// A path that the service does not have.
     Unknown,
@@ -22,7 +19,6 @@ pub struct RequestLine {
     pub method: String,
     /// The path below the base URL, unchanged.
     pub path: String,
-    /// The target of the path.
     pub route: Route,
     /// The decoded parameters in their order, repeated ones included.
     pub query: Vec<(String, String)>,
@@ -56,7 +52,6 @@ impl RequestLine {
         line
     }
 
-    /// The resource that the path belongs to.
     pub fn resource(&self) -> Option<Resource> {
         match &self.route {
             Route::List(resource) => Some(*resource),

@@ -23,7 +23,6 @@ pub struct SandboxServer {
 }
 
 impl SandboxServer {
-    /// The sandbox that is served.
     pub fn sandbox(&self) -> &Sandbox {
         &self.sandbox
     }

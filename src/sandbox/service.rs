@@ -33,7 +33,6 @@ pub(crate) struct Memory {
     pub(crate) keys: TenantKeys,
     pub(crate) settings: SandboxSettings,
     pub(crate) replays: patch::Replays,
-    /// The last page of each resource.
     last_pages: BTreeMap<Resource, String>,
     nonce: u64,
 }
@@ -47,7 +46,6 @@ impl Memory {
     }
 }
 
-/// Serves one request.
 pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &IncomingRequest, faults: &TakenFaults) -> Served {
     let key = memory.keys.find(request.authorization.as_deref());
     let mut served = Served {

@@ -6,7 +6,6 @@ use crate::model::Ru;
 
 use super::fault::DateHeader;
 
-/// The kind of page token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CursorKind {
     /// Contains the last row: rows are neither skipped nor repeated when others move.
@@ -21,7 +20,6 @@ pub enum CursorKind {
 pub struct SandboxSettings {
     /// The tenant that cursors are bound to.
     pub tenant: String,
-    /// The kind of page token.
     pub cursors: CursorKind,
     /// The cost of a failed request; the reference does not specify it.
     pub failed_ru: Ru,

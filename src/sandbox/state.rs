@@ -34,33 +34,19 @@ const TABLES: &str = "
 /// Why a state file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// SQLite returned an error.
     #[error("could not {what} the state file {path}")]
-    Sqlite {
-        /// The operation.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: rusqlite::Error,
-    },
+    Sqlite { what: &'static str, path: PathBuf, source: rusqlite::Error },
     /// Another process uses it.
     #[error("the state file {0} is in use by another process")]
     InUse(PathBuf),
     /// It is something else, or was written by a newer version.
     #[error("{path} is not a state file of this sandbox{why}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
+    Unreadable { path: PathBuf, why: String },
 }
 
 #[derive(Serialize, Deserialize)]
 struct StoredDefinition {
     definition: Value,
-    /// Whether lists of definitions contain it.
     listed: bool,
 }
 
@@ -119,16 +105,13 @@ impl From<StoredCell> for Cell {
 /// The contents of a state file when it was opened.
 #[derive(Debug)]
 pub(crate) struct StoredState {
-    /// The world.
     pub world: World,
-    /// The seed that it was made from.
     pub seed: u64,
     /// The clock's advance.
     pub advanced: Duration,
     pub(crate) replays: Replays,
 }
 
-/// An open state file.
 #[derive(Debug)]
 pub(crate) struct StateFile {
     path: PathBuf,
@@ -138,9 +121,6 @@ pub(crate) struct StateFile {
 
 impl StateFile {
     /// Opens the file and reads its world; a missing or empty file has none.
-    ///
-    /// # Errors
-    /// Returns a [`StateError`] if the file is in use, cannot be read, or is not a state file.
     pub(crate) fn open(path: &Path, seed: u64, empty: World) -> Result<(StateFile, Option<StoredState>), StateError> {
         let failed = |source: rusqlite::Error| match source.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StateError::InUse(path.to_path_buf()),

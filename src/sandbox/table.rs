@@ -17,7 +17,6 @@ use super::cell::Cell;
 /// A record's identifier, shared between a table and its orders.
 pub(crate) type Id = Arc<str>;
 
-/// One record.
 #[derive(Clone, Debug)]
 pub(crate) struct WorldRecord {
     pub(crate) id: Id,

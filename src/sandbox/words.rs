@@ -45,7 +45,6 @@ pub(crate) struct Country {
     pub(crate) zone: &'static str,
     pub(crate) dialling: &'static str,
     pub(crate) legal: &'static str,
-    /// Region and city.
     pub(crate) cities: Vec<(&'static str, &'static str)>,
     pub(crate) first: Vec<&'static str>,
     pub(crate) last: Vec<&'static str>,

@@ -61,7 +61,6 @@ impl Touched {
 }
 
 impl World {
-    /// An empty workspace.
     pub fn new(now: Instant) -> World {
         World {
             now,
@@ -84,7 +83,6 @@ impl World {
         self.now
     }
 
-    /// Sets the time.
     pub fn set_now(&mut self, now: Instant) {
         self.now = now;
     }
@@ -142,7 +140,6 @@ impl World {
         })
     }
 
-    /// Changes a team member's fields.
     pub fn edit_team_member(&mut self, id: &str, changes: &Value) -> bool {
         let now = self.tick();
         self.change(Resource::TeamMembers, id, |world, record| {
@@ -184,7 +181,6 @@ impl World {
         self.take(object.resource(), id).is_some()
     }
 
-    /// Removes a team member.
     pub fn remove_team_member(&mut self, id: &str) -> bool {
         self.take(Resource::TeamMembers, id).is_some()
     }
@@ -199,12 +195,10 @@ impl World {
         self.table(resource).iter().map(|record| record.id.to_string()).collect()
     }
 
-    /// The number of items of a resource.
     pub fn count(&self, resource: Resource) -> usize {
         self.table(resource).len()
     }
 
-    /// The etag of a record.
     pub fn etag(&self, object: Object, id: &str) -> Option<String> {
         let table = self.table(object.resource());
         let record = table.get(id)?;
@@ -222,7 +216,6 @@ impl World {
         self.tables.entry(resource).or_insert_with(|| WorldTable::new(resource.fields()))
     }
 
-    /// An active definition and its index.
     pub(crate) fn active(&self, object: Object, key: &str) -> Option<(u32, &CustomDefinition)> {
         let place = self.definitions.iter().position(|d| d.active && d.object == object && d.key == key)?;
         Some((place as u32, &self.definitions[place]))
@@ -280,7 +273,6 @@ impl World {
         world
     }
 
-    /// The world without some of its records.
     pub(crate) fn without(&self, hidden: &Hidden) -> World {
         let mut world = self.without_undo();
         for resource in Resource::ALL {

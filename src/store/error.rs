@@ -11,46 +11,21 @@ const UNREADABLE: &str =
 pub enum StoreError {
     /// The file could not be opened or created.
     #[error("could not open the mirror {path}", path = path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: rusqlite::Error,
-    },
+    Open { path: PathBuf, source: rusqlite::Error },
     /// The directory or the lock file cannot be used.
     #[error("could not use {path}", path = path.display())]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
     /// The file exists, but is not a mirror.
     #[error("{path} is not a mirror: {why}", path = path.display())]
-    NotAMirror {
-        /// The file.
-        path: PathBuf,
-        /// What it is instead.
-        why: &'static str,
-    },
-    /// There is no file to read.
+    NotAMirror { path: PathBuf, why: &'static str },
     #[error("there is no mirror at {path} yet", path = path.display())]
-    Missing {
-        /// The file.
-        path: PathBuf,
-    },
+    Missing { path: PathBuf },
     /// The last writer was killed, and this user cannot write the files that a recovery needs.
     #[error("the last process that wrote {path} was killed, and the current user cannot recover its WAL", path = path.display())]
-    NotRecovered {
-        /// The file.
-        path: PathBuf,
-    },
+    NotRecovered { path: PathBuf },
     /// The file was written while it was read without its WAL.
     #[error("{path} was written while it was read, so the result may mix two states of it", path = path.display())]
-    Written {
-        /// The file.
-        path: PathBuf,
-    },
+    Written { path: PathBuf },
     /// A newer version wrote the file.
     #[error("the mirror has schema {found}, but this version supports schemas up to {known} only")]
     NewerSchema {
@@ -62,33 +37,18 @@ pub enum StoreError {
     /// Another process writes the file.
     #[error("another crm-mirror{} is writing {path}", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), path = path.display())]
     Locked {
-        /// The file.
         path: PathBuf,
         /// The other process, if it is known.
         pid: Option<u32>,
     },
-    /// SQLite returned an error.
     #[error("could not {doing}")]
-    Sqlite {
-        /// What was being done.
-        doing: &'static str,
-        /// The cause.
-        source: rusqlite::Error,
-    },
+    Sqlite { doing: &'static str, source: rusqlite::Error },
     /// An entry of the program's own state cannot be parsed.
     #[error("the mirror's state `{name}` cannot be parsed")]
-    State {
-        /// The entry.
-        name: String,
-        /// The cause.
-        source: serde_json::Error,
-    },
+    State { name: String, source: serde_json::Error },
     /// A field was excluded that an unfinished edit changes.
     #[error("`sync.exclude` contains a field that edit {id} changes, and that edit is not finished")]
-    EditOfExcluded {
-        /// The edit.
-        id: i64,
-    },
+    EditOfExcluded { id: i64 },
     /// A page was decoded with columns that have changed since: it has to be decoded again.
     #[error("the custom columns changed while a page was being processed")]
     StaleLayout,

@@ -2,10 +2,8 @@
 
 use crate::model::catalogue::Object;
 
-/// The views of the migrations.
 pub(in crate::store) const MIGRATED_VIEWS: [&str; 3] = ["select_labels", "pending_edits", "change_fields"];
 
-/// The view of an object's history.
 pub(in crate::store) const fn history_view(object: Object) -> &'static str {
     match object {
         Object::Contact => "contact_history",

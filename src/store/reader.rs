@@ -69,9 +69,6 @@ impl Reader {
 
     /// Requires that everything that was read is one state of the mirror: a file that this user cannot open with its WAL
     /// is read as it is, and may be written meanwhile.
-    ///
-    /// # Errors
-    /// [`StoreError::Written`] if it was.
     pub fn unchanged(&self) -> Result<(), StoreError> {
         self.file.unchanged()
     }
@@ -82,12 +79,10 @@ impl Reader {
         self.file.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing("read the mirror")
     }
 
-    /// Prepares a statement of a user.
     pub fn prepare(&self, sql: &str) -> rusqlite::Result<Statement<'_>> {
         self.file.conn.prepare(sql)
     }
 
-    /// A reader of any connection, for tests.
     #[cfg(test)]
     pub(in crate::store) fn of(conn: rusqlite::Connection) -> Reader {
         Reader { file: ReadOnly::of(conn) }

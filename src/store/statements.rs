@@ -8,7 +8,6 @@ use crate::store::error::{Doing, StoreError};
 
 /// Statements that stay prepared; `doing` says what fails.
 pub(in crate::store) trait Statements {
-    /// Changes rows, and returns how many.
     fn change(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<usize, StoreError>;
 
     /// The first column of the one row.
@@ -28,7 +27,6 @@ pub(in crate::store) trait Statements {
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, StoreError>;
 
-    /// All rows.
     fn rows<T, C: FromIterator<T>>(
         &self,
         sql: &str,

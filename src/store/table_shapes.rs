@@ -11,7 +11,6 @@ use crate::model::custom::Layout;
 /// The shapes of the record tables under one layout.
 #[derive(Debug, Clone)]
 pub struct Shapes {
-    /// The layout of the shapes.
     pub layout: Arc<Layout>,
     list: [Arc<Shape>; 2],
     detail: [Arc<Shape>; 2],
@@ -40,7 +39,6 @@ impl Shapes {
         self.list[object as usize].clone()
     }
 
-    /// The table of an object's details.
     pub fn detail(&self, object: Object) -> Arc<Shape> {
         self.detail[object as usize].clone()
     }
@@ -50,17 +48,14 @@ impl Shapes {
         &self.extras[object as usize]
     }
 
-    /// The table of team members.
     pub fn team(&self) -> Arc<Shape> {
         self.team.clone()
     }
 
-    /// The table of definitions.
     pub fn definitions(&self) -> Arc<Shape> {
         self.definitions.clone()
     }
 
-    /// The search documents of an object.
     pub fn document(&self, object: Object) -> Arc<Document> {
         self.documents[object as usize].clone()
     }

@@ -138,9 +138,6 @@ impl Store {
     }
 
     /// Executes `work` in one transaction: it is committed if `work` succeeds, and rolled back if it fails.
-    ///
-    /// # Errors
-    /// Returns the error of `work`, or of the commit; [`StoreError::Closed`] if the writer has ended.
     pub async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -159,9 +156,6 @@ impl Store {
     }
 
     /// Reads one snapshot, after all earlier writes, without a lock that blocks writers.
-    ///
-    /// # Errors
-    /// Returns the error of `work`; [`StoreError::Closed`] if the writer has ended.
     pub async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -232,7 +226,6 @@ impl Store {
         &self.requests
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }

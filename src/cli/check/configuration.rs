@@ -4,7 +4,6 @@ use super::finding::Finding;
 use crate::config::{Config, ConfigError, Sources};
 use crate::exit::Exit;
 
-/// Checks the configuration.
 pub(super) fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Finding> {
     let config = match read {
         Ok(config) => config,

@@ -18,32 +18,24 @@ use crate::store::{StoreError, lock};
 /// The collected facts, and what could not be determined.
 #[derive(Debug)]
 pub(super) struct CheckFacts<'a> {
-    /// The configuration, which is valid.
     pub(super) config: &'a Config,
-    /// The files that it was read from.
     pub(super) configuration_files: Vec<PathBuf>,
     /// The user of the unit that reads it, if root runs the check.
     pub(super) unit: Option<UnitUser>,
     /// Whether no request beyond this machine is allowed.
     pub(super) offline: bool,
-    /// The time of the check.
     pub(super) now: Instant,
-    /// The limits of the budget.
     pub(super) limits: Limits,
-    /// The daemon.
     pub(super) daemon: (Option<DaemonStatus>, DaemonState),
     /// The process that writes the mirror, if there is one.
     pub(super) writer: Option<Option<u32>>,
-    /// The mirror.
     pub(super) mirror: Result<MirrorFacts, StoreError>,
-    /// The requested objects.
     pub(super) wanted: Vec<Resource>,
     /// The service's answers, or why no request was sent.
     pub(super) service: Result<ServiceReport, String>,
 }
 
 impl<'a> CheckFacts<'a> {
-    /// Collects all facts.
     pub(super) fn collect(sources: &Sources, config: &'a Config, offline: bool) -> Result<CheckFacts<'a>, Failure> {
         let now = Instant::system_now();
         let limits = crate::app::limits(&config.budget);
@@ -78,7 +70,6 @@ impl<'a> CheckFacts<'a> {
         })
     }
 
-    /// The mirror, if there is one that can be read.
     pub(super) fn here(&self) -> Option<&MirrorFacts> {
         self.mirror.as_ref().ok()
     }

@@ -7,11 +7,9 @@ use serde::Serialize;
 use crate::cli::ui::output::plain;
 use crate::exit::Exit;
 
-/// The state of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingState {
-    /// No problem was found.
     Ok,
     /// It works, but there is a problem.
     Warn,
@@ -32,18 +30,14 @@ impl FindingState {
     }
 }
 
-/// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Its group and its own name, as in `key.permissions`.
     pub name: &'static str,
-    /// How it is.
     pub state: FindingState,
-    /// The result of the check.
     pub message: String,
     /// How to fix the problem, if there is one.
     pub fix: Option<String>,
-    /// The exit code of a failure.
     #[serde(skip)]
     pub exit: Exit,
 }
@@ -54,17 +48,14 @@ impl Finding {
         Finding { name, state: FindingState::Ok, message: message.into(), fix: None, exit: Exit::Done }
     }
 
-    /// A warning.
     pub fn warn(name: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Finding {
         Finding { state: FindingState::Warn, fix: Some(fix.into()), ..Finding::ok(name, message) }
     }
 
-    /// A failure.
     pub fn fail(name: &'static str, exit: Exit, message: impl Into<String>, fix: impl Into<String>) -> Finding {
         Finding { state: FindingState::Fail, exit, ..Finding::warn(name, message, fix) }
     }
 
-    /// A check that was skipped.
     pub fn skip(name: &'static str, why: impl Into<String>) -> Finding {
         Finding { state: FindingState::Skip, ..Finding::ok(name, why) }
     }
@@ -78,12 +69,9 @@ impl Finding {
     }
 }
 
-/// The report.
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckReport {
-    /// The findings, in order.
     pub checks: Vec<Finding>,
-    /// The worst of them.
     pub verdict: FindingState,
 }
 
@@ -91,7 +79,6 @@ pub struct CheckReport {
 const IMPORTANCE: [Exit; 5] = [Exit::Config, Exit::KeyRefused, Exit::Unavailable, Exit::Storage, Exit::Paused];
 
 impl CheckReport {
-    /// The report of the given findings.
     pub fn new(checks: Vec<Finding>) -> CheckReport {
         let any = |state| checks.iter().any(|line| line.state == state);
         let verdict = if any(FindingState::Fail) {

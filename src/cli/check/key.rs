@@ -7,7 +7,6 @@ use super::finding::Finding;
 use crate::config::{Config, KeyPlace, UnitCredential};
 use crate::exit::Exit;
 
-/// Checks the key.
 pub(super) fn check(config: &Config) -> Vec<Finding> {
     let place = config.key_place();
     let mut lines = vec![match config.api_key() {

@@ -14,24 +14,18 @@ use crate::sync::budget_meter::{self, HOLD, LEDGER};
 use crate::sync::checkpoints::Identity;
 use crate::{exit::Exit, format};
 
-/// The state of the mirror.
 #[derive(Clone, Debug)]
 pub(super) struct MirrorFacts {
-    /// The file's size in bytes.
     pub bytes: u64,
-    /// Its WAL's size in bytes.
     pub wal_bytes: u64,
     /// The workspace; `None` before the first run.
     pub identity: Option<Identity>,
-    /// The end of the hold.
     pub hold: Option<Instant>,
-    /// The RU spent.
     pub ledger: Ledger,
     /// The cost of the last runs for changes.
     pub costs: Vec<Ru>,
     /// The objects, contacts first.
     pub objects: [CopiedObject; 2],
-    /// How far publishing is behind.
     pub publish: Option<PublishLag>,
     /// Edits that are not finished.
     pub edits: EditCounts,
@@ -41,19 +35,15 @@ pub(super) struct MirrorFacts {
     pub not_kept: Vec<String>,
 }
 
-/// The contents of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CopiedObject {
-    /// Records.
     pub rows: u64,
     /// Records whose detail is current.
     pub details: u64,
-    /// Whether it was completely copied once.
     pub complete: bool,
 }
 
 impl MirrorFacts {
-    /// Reads the facts, as one snapshot.
     pub(super) fn read(path: &Path, limits: &Limits, now: Instant) -> Result<MirrorFacts, StoreError> {
         let reader = Reader::open(path)?;
         let moment = reader.begin()?;
@@ -78,7 +68,6 @@ impl MirrorFacts {
         })
     }
 
-    /// Records of both objects.
     pub(super) fn rows(&self) -> u64 {
         self.objects.iter().map(|held| held.rows).sum()
     }
@@ -93,7 +82,6 @@ fn held(tx: &ReadTx<'_>, object: Object) -> Result<CopiedObject, StoreError> {
     })
 }
 
-/// The findings about the mirror.
 pub(super) fn check(config: &Config, read: &Result<MirrorFacts, StoreError>, now: Instant) -> Vec<Finding> {
     let path = &config.database;
     let mirror = match read {
@@ -139,7 +127,6 @@ pub(super) fn check(config: &Config, read: &Result<MirrorFacts, StoreError>, now
     lines
 }
 
-/// The description of a process.
 pub(super) fn process(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another crm-mirror".into(), |pid| format!("process {pid}"))
 }
@@ -161,7 +148,6 @@ fn not_kept(objects: &[String]) -> Option<Finding> {
     (!objects.is_empty()).then(|| Finding::warn("mirror.objects", message, fix))
 }
 
-/// Edits that wait for a person.
 fn waiting_edits(EditCounts { held, conflict, .. }: EditCounts) -> Option<Finding> {
     let (message, fix) = match (held, conflict) {
         (0, 0) => return None,

@@ -8,7 +8,6 @@ use super::{
 use crate::cli::Failure;
 use crate::config::{Config, ConfigError, Sources};
 
-/// Runs every probe that can be run.
 pub fn run(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool) -> Result<CheckReport, Failure> {
     let mut findings = configuration::check(sources, read);
     let Ok(config) = read else {

@@ -55,7 +55,6 @@ fn failed(name: &'static str, error: &PublishError) -> Finding {
     Finding::fail(name, Exit::of_publish(error), error_chain(error), fix)
 }
 
-/// Whether the copy was proven equal.
 fn equal(facts: &CheckFacts<'_>) -> Option<Finding> {
     let lag = facts.here()?.publish.as_ref()?;
     let at = lag.compared_at?;
@@ -76,7 +75,6 @@ fn left_behind(facts: &CheckFacts<'_>) -> Option<Finding> {
     (!left.is_empty()).then(|| Finding::warn("publish.left-behind", left.join("; "), fix))
 }
 
-/// The rows that the database refuses.
 fn refused(facts: &CheckFacts<'_>) -> Option<Finding> {
     let lag = facts.here()?.publish.as_ref().filter(|lag| lag.refused > 0)?;
     let first = lag.refused_rows.first().map(|row| format!(": {} {}: {}", row.table, row.name, row.reason));

@@ -7,7 +7,6 @@ use super::finding::Finding;
 use crate::app::{name_in, user_name};
 use crate::store::wal;
 
-/// Checks the directory and the files.
 pub(super) fn check(database: &Path) -> Vec<Finding> {
     let folder = folder_of(database);
     let mut lines = Vec::new();

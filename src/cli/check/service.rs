@@ -28,16 +28,13 @@ pub(super) struct ServiceReport {
     pub answers: Vec<(Resource, Result<ServiceAnswer, ApiError>)>,
     /// Whether known records exist; looked up only if the key or the address is new.
     pub recognised: Option<Result<(), SyncError>>,
-    /// Request units spent.
     pub spent: u64,
     /// Whether they are recorded in the mirror's ledger.
     pub in_ledger: bool,
 }
 
-/// A successful answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ServiceAnswer {
-    /// The number of items.
     pub total: Option<u64>,
     /// The service's clock.
     pub date: Option<Instant>,
@@ -52,7 +49,6 @@ impl ServiceReport {
         answer.as_ref().ok()?.total
     }
 
-    /// Whether the service refused the key.
     pub(super) fn is_key_refused(&self) -> bool {
         let refused = |error: &ApiError| error.class() == ErrorClass::StopAll;
         self.answers.iter().any(|(_, answer)| answer.as_ref().err().is_some_and(refused))
@@ -172,7 +168,6 @@ fn ends_it(error: &ApiError) -> bool {
     }
 }
 
-/// The findings about the answers.
 pub(super) fn check(asked: &ServiceReport, wanted: &[Resource]) -> Vec<Finding> {
     let anything = wanted.iter().any(|resource| asked.served(*resource));
     let mut lines: Vec<Finding> = wanted

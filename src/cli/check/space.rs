@@ -97,7 +97,6 @@ fn unit_line(user: &UnitUser, folder: &Path, database: &Path) -> Finding {
     }
 }
 
-/// The folder that systemd creates for a unit.
 fn own_folder(unit: &ServiceUnit, folder: &Path) -> String {
     let own = unit.state_directory.as_deref().filter(|own| *own != folder);
     own.map_or_else(|| format!("a folder of {}", unit.user), |own| own.display().to_string())

@@ -9,33 +9,27 @@ use std::process::{Command, Stdio};
 
 use crate::config::ServiceUnit;
 
-/// The user that a unit runs as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct UnitUser {
-    /// The unit.
     pub unit: ServiceUnit,
     /// The ids of the user and its group; `None` if there is no such user.
     ids: Option<(u32, u32)>,
 }
 
-/// A kind of access to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileAccess {
-    /// The key was read from it.
     Read,
     /// Write it; for a directory: create files in it.
     Write,
 }
 
 impl UnitUser {
-    /// The user of a unit.
     pub(super) fn of(unit: ServiceUnit) -> UnitUser {
         let table = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         let ids = ids_of(&table, &unit.user);
         UnitUser { unit, ids }
     }
 
-    /// Whether the user exists.
     pub(super) fn exists(&self) -> bool {
         self.ids.is_some()
     }

@@ -15,11 +15,8 @@ pub struct Cost {
     short_lists: u64,
     /// For contacts and companies.
     objects: Vec<ObjectForecast>,
-    /// Everything together.
     total: u64,
-    /// Left in this window.
     left: u64,
-    /// Allowed per window.
     limit: u64,
     /// Windows that the run needs, including this one; `None` if the budget is zero.
     windows: Option<u64>,

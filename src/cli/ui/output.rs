@@ -11,12 +11,9 @@ use serde::Serialize;
 use super::commands;
 pub use crate::format::plain;
 
-/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableColumn<'a> {
-    /// Text.
     Left(&'a str),
-    /// Numbers.
     Right(&'a str),
 }
 
@@ -138,7 +135,6 @@ impl<W: Write> Write for PlainWriter<W> {
     }
 }
 
-/// Writes bytes unchanged.
 pub fn raw(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;

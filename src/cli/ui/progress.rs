@@ -45,7 +45,6 @@ impl ProgressView {
         if io::stderr().is_terminal() { ProgressView::bars() } else { ProgressView::nothing() }
     }
 
-    /// Bars on stderr.
     pub fn bars() -> ProgressView {
         ProgressView(Arc::new(ProgressOutput::Bars { screen: MultiProgress::new(), bars: Mutex::default() }))
     }

@@ -24,7 +24,6 @@ pub enum RowFormat {
 /// Why rows could not be printed.
 #[derive(Debug)]
 pub enum Stopped {
-    /// An error of SQLite.
     Sql(rusqlite::Error),
     /// The reader closed stdout, or the disk is full.
     Out(io::Error),

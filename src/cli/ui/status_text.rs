@@ -18,7 +18,6 @@ use crate::store::wal;
 /// What the file and the daemon do not show.
 #[derive(Clone, Copy, Debug)]
 pub struct StatusContext<'a> {
-    /// Whether a daemon runs.
     pub daemon: DaemonState,
     /// The systemd unit of the mirror.
     pub unit: Option<&'a str>,
@@ -26,11 +25,9 @@ pub struct StatusContext<'a> {
     pub writer: Option<u32>,
     /// Why the configured budget is not known: a reader may have no configuration, or one that is invalid.
     pub unknown_budget: Option<&'a str>,
-    /// The time.
     pub now: Instant,
 }
 
-/// The whole text.
 pub fn text(reply: &StatusReply, context: StatusContext<'_>) -> String {
     let (status, now) = (&reply.status, context.now);
     let mut text = head(status, context);

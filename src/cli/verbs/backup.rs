@@ -40,7 +40,6 @@ pub struct BackupArgs {
     json: bool,
 }
 
-/// The JSON document.
 #[derive(Serialize)]
 struct BackupSummary {
     file: String,
@@ -88,7 +87,6 @@ impl Rotation<'_> {
     }
 }
 
-/// Runs the verb.
 pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
     let config = global.load_to_read(args.database.as_deref())?;
     logging::start(&config.log, &ProgressView::nothing());

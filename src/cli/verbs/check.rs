@@ -19,7 +19,6 @@ pub struct CheckArgs {
     json: bool,
 }
 
-/// Runs the verb.
 pub fn run(global: &Global, args: &CheckArgs) -> Result<Exit, Failure> {
     let sources = global.sources();
     let read = Config::load(&sources);

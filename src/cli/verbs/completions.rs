@@ -16,7 +16,6 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Runs the verb.
 pub fn run(args: &CompletionsArgs) -> Result<Exit, Failure> {
     // The generator panics if its writer fails, so it writes to memory first.
     let mut script = Vec::new();

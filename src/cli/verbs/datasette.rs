@@ -12,7 +12,6 @@ use crate::cli::recipes;
 use crate::store::guide::{self, ColumnLine};
 use crate::store::{ReadTx, Reader, StoreError};
 
-/// The metadata of a mirror.
 pub(super) fn metadata(database: &Path, reader: &Reader, moment: &ReadTx<'_>) -> Result<Value, StoreError> {
     let name = database.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let of_database = json!({

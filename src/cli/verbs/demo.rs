@@ -56,7 +56,6 @@ pub struct DemoArgs {
     serve: Option<SocketAddr>,
 }
 
-/// Runs the verb.
 pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     identity::take(&args.path)?;
     // The steps report what happens; log lines in between would repeat it.

@@ -54,7 +54,6 @@ struct TablesDocument {
     tables: Vec<TableDocument>,
 }
 
-/// A table, and with TABLE its columns.
 #[derive(Serialize)]
 struct TableDocument {
     #[serde(flatten)]
@@ -64,7 +63,6 @@ struct TableDocument {
     columns: Option<Vec<ColumnLine>>,
 }
 
-/// Runs the verb.
 pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
     let database = global.database(args.database.as_deref())?;
     let reader = sql::connect(&database)?;

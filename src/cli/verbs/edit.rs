@@ -77,7 +77,6 @@ struct PlannedRequest<'a> {
     fields: &'a EditedFields,
 }
 
-/// Runs the verb.
 pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
     if let Some(file) = &args.from {

@@ -9,7 +9,6 @@ use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, Ru};
 
-/// The price of edits.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub(super) struct EditPrice {
     /// The most that sending them takes, if nothing fails.

@@ -28,7 +28,6 @@ use crate::store::{StoreError, write_beside};
 /// The maximum number of rows in an error message.
 const NAMED: usize = 10;
 
-/// The JSON document of an edit.
 #[derive(Serialize)]
 pub(super) struct EditReply<'a> {
     /// Its id; null if the record already has these values.
@@ -46,7 +45,6 @@ struct EditReplies<'a> {
     price: EditPrice,
 }
 
-/// An edit, and its line in the file.
 struct EditRow {
     line: u64,
     request: EditRequest,

@@ -63,12 +63,9 @@ pub struct ExportArgs {
     database: Option<PathBuf>,
 }
 
-/// The starting point.
 #[derive(Clone, Debug)]
 enum Since {
-    /// A cursor of the feed of changes.
     Change(FeedCursor),
-    /// A cursor of the stream of rows.
     Stream(StreamCursor),
 }
 
@@ -91,7 +88,6 @@ pub enum Only {
     Company,
 }
 
-/// A change as a line of JSON.
 #[derive(Serialize)]
 struct ExportLine<'a> {
     seq: i64,
@@ -102,7 +98,6 @@ struct ExportLine<'a> {
     seen_at: &'a str,
 }
 
-/// Runs the verb.
 pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
     let since = match (&args.since, args.snapshot) {
         (None, true) => return snapshot::run(global, args.database.as_deref(), None, args.follow),
@@ -147,7 +142,6 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Why an export ended early.
 enum ExportEnd {
     /// The rest of the mirror could not be read.
     Torn { cursor: i64, failure: Failure },

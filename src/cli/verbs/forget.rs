@@ -56,7 +56,6 @@ impl From<RecordKind> for Object {
     }
 }
 
-/// The JSON document.
 #[derive(Serialize)]
 struct ForgetDocument<'a> {
     object: Object,
@@ -65,7 +64,6 @@ struct ForgetDocument<'a> {
     erased: ErasedCounts,
 }
 
-/// Runs the verb.
 pub fn run(global: &Global, args: &ForgetArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
     logging::start(&config.log, &ProgressView::nothing());

@@ -43,7 +43,6 @@ pub struct InitArgs {
     stdout: bool,
 }
 
-/// Runs the verb.
 pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     let unit = unit::of_file(&args.path);
     let key = key_file(args, unit.as_ref());

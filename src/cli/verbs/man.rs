@@ -21,7 +21,6 @@ pub struct ManArgs {
     dir: Option<PathBuf>,
 }
 
-/// Runs the verb.
 pub fn run(args: &ManArgs) -> Result<Exit, Failure> {
     match &args.dir {
         None => output::raw(&page(Cli::command())?)?,

@@ -27,7 +27,6 @@ pub struct McpArgs {
     timeout: Duration,
 }
 
-/// Runs the verb.
 pub fn run(global: &Global, args: &McpArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
     // An unreadable mirror is reported at once, not at the first call. So is a column that does not exist: a spelling

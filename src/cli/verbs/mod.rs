@@ -133,7 +133,6 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Runs the verb.
     pub fn run(&self, global: &Global) -> Result<Exit, Failure> {
         match self {
             Verb::Init(args) => init::run(args),

@@ -146,7 +146,6 @@ fn instant(text: &str) -> Result<Instant, String> {
     text.parse().map_err(|_| "not a time with a zone, such as 2026-11-21T14:00:00Z".into())
 }
 
-/// The JSON document of a decision.
 #[derive(Serialize)]
 struct DecisionReply<'a> {
     edit: i64,
@@ -180,7 +179,6 @@ struct UndoneRecord<'a> {
     changed: &'a [String],
 }
 
-/// Runs the verb.
 pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.common.database.as_deref())?;
     let (database, json) = (config.database.as_path(), args.common.json);

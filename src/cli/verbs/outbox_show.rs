@@ -140,7 +140,6 @@ pub(super) fn text(edit: &EditLine) -> String {
     text
 }
 
-/// The last answer as text.
 fn answer_text(edit: &EditLine) -> Option<String> {
     let answer: Value = serde_json::from_str(edit.answer.as_ref()?.get()).ok()?;
     let mut text = answer.get("message")?.as_str()?.to_string();

@@ -32,7 +32,6 @@ pub struct PublishArgs {
     json: bool,
 }
 
-/// Runs the verb.
 pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
     let config = global.load()?;
     let url = PublishUrl::new(&config.publish.url()?)?;
@@ -69,7 +68,6 @@ pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
 /// The maximum number of differences in text output; JSON has up to 10,000.
 const SHOWN: usize = 50;
 
-/// The result of a comparison.
 fn comparison(found: &Comparison) -> Vec<String> {
     let rows = format::counted(found.rows, "row", "rows");
     if found.differences == 0 {

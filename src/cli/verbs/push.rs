@@ -29,7 +29,6 @@ pub struct PushArgs {
 /// The JSON document of `--dry-run`.
 #[derive(Serialize)]
 struct PlannedPush {
-    /// Edits that would be sent.
     waiting: u64,
     /// Those of them that may have been applied: they are read back first.
     in_doubt: u64,
@@ -39,7 +38,6 @@ struct PlannedPush {
     price: EditPrice,
 }
 
-/// Runs the verb.
 pub fn run(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
     let config = global.load_or_place(None)?;
     if args.dry_run {

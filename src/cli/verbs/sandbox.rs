@@ -59,7 +59,6 @@ pub struct SandboxArgs {
     keys: Vec<ScopedKey>,
 }
 
-/// A key and its scopes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ScopedKey {
     secret: String,
@@ -85,7 +84,6 @@ impl FromStr for ScopedKey {
     }
 }
 
-/// Runs the verb.
 pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
     if let Some(state) = &args.state {
         identity::take(state)?;

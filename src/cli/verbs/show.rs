@@ -47,7 +47,6 @@ fn time(text: &str) -> Result<Instant, &'static str> {
         .map_err(|_| "must be a time such as 2026-03-01T12:00:00Z, or a day such as 2026-03-01")
 }
 
-/// The JSON document.
 #[derive(Serialize)]
 struct ShowDocument<'a> {
     object: Object,
@@ -68,7 +67,6 @@ struct ColumnLabels {
     value: Option<String>,
 }
 
-/// Runs the verb.
 pub fn run(global: &Global, args: &ShowArgs) -> Result<Exit, Failure> {
     let database = global.database(args.database.as_deref())?;
     let reader = Reader::open(&database)?;

@@ -37,7 +37,6 @@ pub struct SqlArgs {
     timeout: Option<Duration>,
 }
 
-/// Runs the verb.
 pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
     let database = global.database(args.database.as_deref())?;
     let statement = if args.statement == "-" {

@@ -41,7 +41,6 @@ pub struct StatusArgs {
     json: bool,
 }
 
-/// The JSON document.
 #[derive(Serialize)]
 struct StatusDocument<'a> {
     #[serde(flatten)]
@@ -53,7 +52,6 @@ struct StatusDocument<'a> {
     fresh: Option<bool>,
 }
 
-/// Runs the verb.
 pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
     if args.all {
         let folder = global.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(FOLDER));
@@ -140,7 +138,6 @@ impl Freshness {
         }
     }
 
-    /// The one line of a probe.
     fn line(self, status: &MirrorStatus, config: &Config, max_age: Duration, now: Instant) -> String {
         let age = |object: &ObjectStatus| match object.changes_as_of {
             Some(at) => format!("{} {}", object.object, format::when(at, now)),

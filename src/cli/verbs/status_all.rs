@@ -112,7 +112,6 @@ fn text(lines: &[WorkspaceLine], now: Instant) -> String {
     output::render(&columns, rows, false)
 }
 
-/// The word of a state in JSON.
 fn word(state: &impl Serialize) -> String {
     let value = serde_json::to_value(state).unwrap_or_default();
     value.as_str().unwrap_or_default().replace('-', " ")

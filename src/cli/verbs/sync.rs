@@ -169,7 +169,6 @@ pub(super) fn run_now(
     report(json, &ran.summary)
 }
 
-/// Runs the job through the daemon.
 fn through_daemon(
     runtime: &Runtime,
     client: &DaemonClient,

@@ -56,7 +56,6 @@ fn objects() -> impl TypedValueParser<Value = Resource> {
         .try_map(|word| word.parse::<Resource>().map_err(|_| "no such object"))
 }
 
-/// The result as JSON.
 #[derive(Serialize)]
 struct VerifyDocument<'a> {
     run: i64,
@@ -74,7 +73,6 @@ struct OfObject<'a> {
     findings: &'a Findings,
 }
 
-/// Runs the verb.
 pub fn run(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
     let config = global.load_or_place(None)?;
     let progress = ProgressView::of_process();

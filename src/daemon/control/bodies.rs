@@ -37,7 +37,6 @@ pub struct VerifyBody {
 }
 
 impl VerifyBody {
-    /// The job.
     pub fn job(&self) -> Job {
         Job::Verify {
             objects: Selection::named(&self.objects),
@@ -55,7 +54,6 @@ fn accepting(removals: bool) -> Acceptance {
 /// A received body, or why it could not be read.
 pub(super) type SentBody = Result<Bytes, BytesRejection>;
 
-/// The bytes of a body.
 pub(super) fn bytes(body: &SentBody) -> Result<&Bytes, Box<Response>> {
     body.as_ref().map_err(|refused| {
         let reason = format!("the body was refused: {}", refused.body_text());

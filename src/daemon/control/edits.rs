@@ -11,13 +11,11 @@ use crate::outbox::typed_values::Given;
 use crate::outbox::{EditRequest, EditSource, QueueError, queue};
 use crate::store::write_beside;
 
-/// The body of the request.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EditBody {
     /// `contact` or `company`.
     object: Object,
-    /// The record.
     id: RecordId,
     /// New values of columns of the `_full` view, as the service writes values.
     fields: Map<String, Value>,
@@ -36,7 +34,6 @@ impl From<EditBody> for EditRequest {
     }
 }
 
-/// The answer: the queued edit.
 #[derive(Debug, Serialize)]
 pub(super) struct QueuedEdit {
     /// The edit's id in `outbox`; `None` if the record already has these values.
@@ -45,7 +42,6 @@ pub(super) struct QueuedEdit {
     pub fields: EditedFields,
 }
 
-/// Validates the edit and queues it durably.
 pub(super) fn queue_edit(mirror: &Path, body: EditBody, now: Instant) -> Result<QueuedEdit, QueueError> {
     let request = EditRequest::from(body);
     let (edit, prepared) = write_beside(mirror, |tx| {

@@ -25,7 +25,6 @@ use crate::sync::Job;
 
 const PATHS: &str = "GET /status, /metrics, /events; POST /sync, /resync, /resync/stop, /verify, /push, /edits, /pause, /resume, /hold/clear";
 
-/// The table of paths.
 pub(super) fn router(control: Control) -> Router {
     Router::new()
         .route("/status", get(status))
@@ -178,7 +177,6 @@ fn stored(given: Option<DaemonAnswer>, paused: bool) -> Response {
     }
 }
 
-/// Enqueues a job.
 async fn accept(control: &Control, job: Job) -> Response {
     if let Err(other) = job.clone().within(control.config().sync.objects.as_deref()) {
         let reason = format!("`{other}` is not among `sync.objects`");

@@ -7,14 +7,12 @@ use super::routes;
 use crate::daemon::handler_state::Control;
 use crate::daemon::http_server;
 
-/// The server of the control socket.
 pub(crate) struct ControlServer {
     control: Control,
     serving: JoinHandle<()>,
 }
 
 impl ControlServer {
-    /// Serves the control socket.
     pub(crate) fn start(control: Control, listener: UnixListener) -> ControlServer {
         let router = routes::router(control.clone());
         let serving = http_server::spawn(listener, router, control.ends(), http_server::IDLE);

@@ -35,7 +35,6 @@ const BEHIND: u64 = 900;
 /// How long ago a published copy may have been compared: the daemon compares once a day.
 const UNCOMPARED: Duration = Duration::from_secs(172_800);
 
-/// What an episode is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Subject {
@@ -51,9 +50,7 @@ pub(super) enum Subject {
     Edits,
     /// The budget is spent before the window ends.
     BudgetSpent,
-    /// The key is refused.
     KeyRefused,
-    /// The key lacks a scope.
     MissingScope,
     /// The configuration on disk is invalid.
     ReloadFailed,
@@ -74,7 +71,6 @@ impl Subject {
         }
     }
 
-    /// The sentence at the end of an episode.
     pub(super) const fn over(self) -> &'static str {
         match self {
             Subject::Stale => "every object is up to date again",
@@ -95,7 +91,6 @@ impl Subject {
 /// What is the matter, and what helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Episode {
-    /// One sentence.
     pub text: String,
     /// The command or setting that fixes it.
     pub fix: String,
@@ -263,12 +258,9 @@ fn stale(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Opt
     Some(Episode { after: LATE_FOR, ..Episode::new(text, fix) })
 }
 
-/// An episode as the mirror stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Lasting {
-    /// When it was first seen.
     since: Instant,
-    /// Whether its beginning was told.
     told: bool,
 }
 
@@ -281,12 +273,9 @@ pub(super) struct Told {
     pub fields_after: Option<u64>,
 }
 
-/// A message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Notice {
-    /// The workspace.
     pub workspace: String,
-    /// What it is about.
     pub episode: Subject,
     /// `begins` or `over`.
     pub state: &'static str,

@@ -77,7 +77,6 @@ impl Notifier {
         }))
     }
 
-    /// Ends the task.
     pub(super) async fn end(self) {
         self.0.abort();
         let _ = self.0.await;

@@ -40,7 +40,6 @@ struct PageState {
     streams: Arc<Semaphore>,
 }
 
-/// All routes of the page.
 pub(super) fn router(control: Control, served: ServedAt) -> Router {
     let (asking, streams) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(STREAMS)));
     Router::new().fallback(answered).with_state(PageState { control, served, asking, streams })

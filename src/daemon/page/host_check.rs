@@ -18,13 +18,11 @@ const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 /// Where the page is served, and to which clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ServedAt {
-    /// The address.
     pub at: SocketAddr,
     /// Whether other machines may connect: then any address counts as this machine's, and monitoring may use any name.
     pub beyond_loopback: bool,
 }
 
-/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HostRefusal {
     /// The host name is not one of this machine.
@@ -33,7 +31,6 @@ pub(super) enum HostRefusal {
     Site,
 }
 
-/// Checks a request's headers.
 pub(super) fn host_check(uri: &Uri, headers: &HeaderMap, served: ServedAt) -> Option<HostRefusal> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {

@@ -73,11 +73,9 @@ impl Listener for LimitedListener {
     }
 }
 
-/// The places of all connections.
 #[derive(Clone, Debug, Default)]
 struct Places(Arc<Mutex<Vec<Arc<Place>>>>);
 
-/// The place of a connection.
 #[derive(Debug)]
 struct Place {
     from: IpAddr,
@@ -90,7 +88,6 @@ struct Place {
 struct PlaceState {
     /// Whether something was received since the last answer.
     is_asked: bool,
-    /// Since when.
     since: Instant,
     is_lost: bool,
 }

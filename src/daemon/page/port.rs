@@ -48,7 +48,6 @@ impl PageKeeper {
         keeper
     }
 
-    /// Applies a reloaded configuration.
     pub(crate) fn follow(&mut self, config: &Config) {
         let wanted = wanted(config);
         if self.served.as_ref().map(|(served, ..)| served) == wanted.as_ref() {

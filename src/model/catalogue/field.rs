@@ -7,7 +7,6 @@ use super::operators::Ops;
 pub enum FieldKind {
     /// The record's own identifier.
     Id,
-    /// Text.
     Text,
     /// The record's version token, byte for byte.
     Etag,
@@ -31,7 +30,6 @@ pub enum FieldKind {
 }
 
 impl FieldKind {
-    /// The SQLite type of the column.
     pub const fn sql_type(self) -> &'static str {
         match self {
             FieldKind::Integer | FieldKind::Boolean => "INTEGER",
@@ -69,7 +67,6 @@ impl FieldKind {
 /// Which answers carry a field (reference, *Projections by response*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldProjection {
-    /// List items and details.
     List,
     /// Details only.
     Detail,
@@ -77,20 +74,15 @@ pub enum FieldProjection {
     FilterOnly,
 }
 
-/// One standard field.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     /// The name in an answer; a dot separates the parts of a nested name.
     pub wire: &'static str,
-    /// The column of the mirror.
     pub column: &'static str,
-    /// What it holds.
     pub kind: FieldKind,
-    /// Which answers carry it.
     pub projection: FieldProjection,
     /// The operators that filters on the field accept.
     pub filter: Ops,
-    /// Whether lists can be sorted by it.
     pub sortable: bool,
     /// Whether the reference shows it in a PATCH body.
     pub writable: bool,

@@ -11,17 +11,14 @@ pub enum Op {
     Eq,
     /// Greater than.
     Gt,
-    /// Greater than or equal.
     Gte,
     /// Less than.
     Lt,
-    /// Less than or equal.
     Lte,
     /// One of a list.
     In,
     /// A multi-select that holds at least one of a list.
     HasAny,
-    /// Holds the text.
     Contains,
     /// Missing (`true`) or present (`false`).
     IsNull,
@@ -41,11 +38,9 @@ pub struct Ops(&'static [Op]);
 impl Ops {
     /// None: the field cannot be filtered by.
     pub const NONE: Ops = Ops(&[]);
-    /// For identifiers and texts.
     pub const TEXT: Ops = Ops(&[Op::Eq, Op::In, Op::IsNull]);
     /// For timestamps, dates and numbers.
     pub const RANGE: Ops = Ops(&[Op::Eq, Op::Gt, Op::Gte, Op::Lt, Op::Lte, Op::IsNull]);
-    /// For booleans.
     pub const BOOLEAN: Ops = Ops(&[Op::Eq, Op::IsNull]);
     /// For the contact's position.
     pub const PHRASE: Ops = Ops(&[Op::Eq, Op::Contains, Op::IsNull]);
@@ -66,7 +61,6 @@ impl Ops {
         self.0.iter().copied()
     }
 
-    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0.is_empty()
     }

@@ -16,9 +16,7 @@ use super::tables::{COMPANY, CONTACT, DEFINITION, TEAM_MEMBER};
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Object {
-    /// A contact.
     Contact,
-    /// A company.
     Company,
 }
 
@@ -26,7 +24,6 @@ impl Object {
     /// Both.
     pub const ALL: [Object; 2] = [Object::Contact, Object::Company];
 
-    /// The standard fields.
     pub const fn fields(self) -> &'static [Field] {
         match self {
             Object::Contact => CONTACT,
@@ -49,7 +46,6 @@ impl Object {
         self.into()
     }
 
-    /// The resource that lists this object.
     pub const fn resource(self) -> Resource {
         match self {
             Object::Contact => Resource::Contacts,
@@ -57,7 +53,6 @@ impl Object {
         }
     }
 
-    /// The table of list items.
     pub const fn table(self) -> &'static str {
         match self {
             Object::Contact => "contacts",
@@ -81,7 +76,6 @@ impl Object {
         }
     }
 
-    /// The full-text search table.
     pub const fn search_table(self) -> &'static str {
         match self {
             Object::Contact => "contact_search",
@@ -105,22 +99,16 @@ impl Object {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Resource {
-    /// `/contacts`.
     Contacts,
-    /// `/companies`.
     Companies,
-    /// `/team-members`.
     TeamMembers,
-    /// `/custom-field-definitions`.
     CustomFields,
 }
 
 impl Resource {
-    /// All of them.
     pub const ALL: [Resource; 4] =
         [Resource::Contacts, Resource::Companies, Resource::TeamMembers, Resource::CustomFields];
 
-    /// The path below the base URL.
     pub const fn path(self) -> &'static str {
         match self {
             Resource::Contacts => "/contacts",
@@ -154,7 +142,6 @@ impl Resource {
         self.into()
     }
 
-    /// The standard fields of its items.
     pub const fn fields(self) -> &'static [Field] {
         match self {
             Resource::Contacts => CONTACT,

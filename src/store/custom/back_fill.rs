@@ -57,7 +57,6 @@ impl CustomTx<'_> {
         Ok(())
     }
 
-    /// Notes records that were read.
     pub fn mark_filled(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
         let mut stmt =
             self.tx.conn.prepare_cached("INSERT OR IGNORE INTO filled_records VALUES (?1, ?2)").doing(DOING)?;

@@ -4,15 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::model::ids::{FieldKey, RecordId};
 
-/// The changes of definitions and options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct DefinitionChanges {
-    /// New fields.
     pub added: u64,
     /// Fields that were archived or are no longer on any list.
     pub archived: u64,
-    /// Restored fields.
     pub restored: u64,
     /// Fields with other changes.
     pub changed: u64,
@@ -21,7 +18,6 @@ pub struct DefinitionChanges {
 }
 
 impl DefinitionChanges {
-    /// Adds other changes.
     pub fn add(&mut self, other: DefinitionChanges) {
         self.added += other.added;
         self.archived += other.archived;
@@ -47,7 +43,6 @@ impl DefinitionChanges {
 /// A field whose column needs values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldToBackFill {
-    /// Its definition.
     pub definition: RecordId,
     /// Whether the column is new and empty; otherwise it was restored from the archive with its last values.
     pub is_new: bool,
@@ -56,7 +51,6 @@ pub struct FieldToBackFill {
 /// The result of applying the definitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Redefined {
-    /// What changed in definitions and options.
     pub changes: DefinitionChanges,
     /// Fields whose column is new, emptied or restored, and therefore needs its values.
     pub to_fill: Vec<FieldToBackFill>,

@@ -7,11 +7,8 @@ use crate::model::custom::DataType;
 /// A column of an archived field, under its name in the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchivedColumn {
-    /// The name in the view.
     pub name: String,
-    /// The column with the last values.
     pub source: String,
-    /// Whether it is a column of the detail.
     pub is_detail: bool,
     /// The type of the values; the companion of a decimal has none.
     pub data_type: Option<DataType>,
@@ -21,12 +18,9 @@ pub struct ArchivedColumn {
     pub label: Option<String>,
 }
 
-/// A column with the labels of a select column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelColumn {
-    /// Its name.
     pub name: String,
-    /// The select column.
     pub of: String,
     pub(in crate::store) object: Object,
     pub(in crate::store) is_multi: bool,
@@ -60,8 +54,6 @@ impl LabelColumn {
 /// The additional columns of an object's view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectExtras {
-    /// The columns of archived fields.
     pub archived: Vec<ArchivedColumn>,
-    /// The columns of labels.
     pub labels: Vec<LabelColumn>,
 }

@@ -40,7 +40,6 @@ impl DefinitionRow {
     }
 }
 
-/// The layout of the definitions in the file.
 pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout, StoreError> {
     let version = read_state(conn, &StateKey::Layout)?.unwrap_or(0);
     let exclusions = Arc::new(exclusions(conn)?);

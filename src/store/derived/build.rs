@@ -22,7 +22,6 @@ use crate::store::tx::DerivedTx;
 const SMALL_CACHE_KIB: i32 = 1024;
 
 impl ReadTx<'_> {
-    /// The phase of an object.
     pub fn phase(&self, object: Object) -> Result<Phase, StoreError> {
         if self.goals().is_set(Goal::Copied(object))? || has_standard_indexes(self, object)? {
             return Ok(Phase::Kept);

@@ -11,7 +11,6 @@ use crate::store::program_objects::lookup_view;
 use crate::store::records::shape::{DEFINITIONS, Shape, Source};
 use crate::store::tx::DerivedTx;
 
-/// One line of the dictionary.
 #[derive(Clone)]
 struct Entry {
     column: String,
@@ -167,7 +166,6 @@ const PLAIN: [&str; 18] = [
 ];
 
 impl DerivedTx<'_> {
-    /// Rebuilds the dictionary.
     pub(in crate::store) fn rebuild_dictionary(&self) -> Result<(), StoreError> {
         let doing = "remake the data dictionary";
         self.tx.conn.execute("DELETE FROM mirror_columns", []).doing(doing)?;

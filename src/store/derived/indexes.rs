@@ -32,7 +32,6 @@ const fn standard(object: Object) -> &'static str {
 /// The number of custom fields of each object with an index: the oldest ones.
 pub const MAX_INDEXED: u32 = 4;
 
-/// The index of a column.
 fn name(table: &str, column: &str) -> String {
     format!("ix_{table}_{column}")
 }

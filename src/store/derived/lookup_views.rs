@@ -9,7 +9,6 @@ use crate::model::catalogue::Object;
 use crate::store::program_objects::lookup_view;
 use crate::store::records::shape::Shape;
 
-/// The statement that makes the view.
 pub(in crate::store) fn create(object: Object, list: &Shape, detail: &Shape, columns: &[ViewColumn]) -> String {
     let of_detail =
         |expression: &str| format!("(SELECT {expression} FROM {} AS d WHERE d.{} = r.id)", detail.table, detail.key);

@@ -4,21 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use super::search_form::SearchForm;
 
-/// The select columns that get a label column.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LabelColumns {
     /// None.
     #[default]
     Off,
-    /// All of them.
     All,
     /// These, as `contacts.cf_tier`, or as `cf_tier` for both objects.
     Of(Vec<String>),
 }
 
 impl LabelColumns {
-    /// Whether a column of a table gets one.
     pub(in crate::store) fn takes(&self, table: &str, column: &str) -> bool {
         match self {
             LabelColumns::Off => false,
@@ -31,13 +28,11 @@ impl LabelColumns {
     }
 }
 
-/// The configured options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ViewOptions {
     /// Whether the columns of archived fields stay in the views.
     pub keep_archived: bool,
-    /// The label columns.
     pub labels: LabelColumns,
     /// Columns to index, as `contacts.cf_tier`.
     pub indexes: Vec<String>,

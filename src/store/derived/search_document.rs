@@ -38,7 +38,6 @@ const fn texts(object: Object) -> &'static [Texts] {
 /// The documents of one object, under one layout.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// The search table.
     pub table: &'static str,
     /// The number of texts in each of its columns.
     spans: Vec<usize>,
@@ -61,7 +60,6 @@ pub struct Document {
 }
 
 impl Document {
-    /// The documents of an object with these custom fields.
     pub fn new(object: Object, fields: &CustomFields) -> Document {
         let table = object.search_table();
         let mut sources: Vec<String> = Vec::new();
@@ -160,7 +158,6 @@ impl Document {
     }
 }
 
-/// Adds a text on a line of its own.
 fn add(column: &mut String, text: &str) {
     if !column.is_empty() && !text.is_empty() {
         column.push('\n');

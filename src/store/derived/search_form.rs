@@ -17,7 +17,6 @@ pub(super) const PARTS: [&str; 5] = ["data", "idx", "content", "docsize", "confi
 /// The text before the tokenizer in the statement that creates a search table.
 const TOKENIZE: &str = "tokenize =";
 
-/// The tokenization.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchForm {

@@ -13,14 +13,19 @@ pub(in crate::store) struct ViewColumn {
 
 /// The source of a column of a `_full` view.
 pub(in crate::store) enum From {
-    /// This column of the record.
     List(String),
-    /// This column of its detail.
     Detail(String),
     /// A value that a column of the record refers to: an expression, its description, and the join that it needs.
-    Name { expression: &'static str, about: &'static str, join: &'static str },
+    Name {
+        expression: &'static str,
+        about: &'static str,
+        join: &'static str,
+    },
     /// The labels of this select column of the record.
-    Labels { of: String, expression: String },
+    Labels {
+        of: String,
+        expression: String,
+    },
 }
 
 impl From {

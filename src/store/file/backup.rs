@@ -29,16 +29,13 @@ use crate::store::outbox::hold_open::{Requests, hold_open_edits};
 /// The retry interval while another process changes the file's schema.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// The result of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct BackupReport {
-    /// The size of the copy in bytes.
     pub bytes: u64,
     /// Open edits that are held in the copy.
     pub held_edits: u64,
 }
 
-/// Why a backup failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// The mirror cannot be read, or SQLite refused.
@@ -46,24 +43,11 @@ pub enum BackupError {
     Store(#[from] StoreError),
     /// The copy would replace the mirror, or a file that belongs to it.
     #[error("{path} is the mirror itself or one of its files")]
-    IsTheMirror {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The target exists.
+    IsTheMirror { path: PathBuf },
     #[error("{path} exists")]
-    Exists {
-        /// The file.
-        path: PathBuf,
-    },
-    /// An error of the file system.
+    Exists { path: PathBuf },
     #[error("could not write {path}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// The copy is damaged, and therefore the mirror is too.
     #[error("the copy failed SQLite's integrity check and was deleted: {found}")]
     Damaged {

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use crate::store::StoreError;
 
-/// A file, independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
     device: u64,

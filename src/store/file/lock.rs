@@ -139,7 +139,6 @@ pub(in crate::store) fn is_beside(mirror: &Path) -> bool {
     beside(mirror).exists()
 }
 
-/// The note of a mirror, for readers.
 pub fn note_beside(mirror: &Path) -> Option<String> {
     lines_of(&regular_file::open_own(&beside(mirror)).ok()?).1
 }

@@ -4,7 +4,6 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::store::error::{Doing, StoreError};
 
-/// The tables of a new mirror.
 pub(in crate::store) const TABLES: &str = include_str!("../../../schema/migrations/0001_mirror.sql");
 
 /// Append only. A step's index in this list plus one is its `user_version`.
@@ -43,7 +42,6 @@ mod tests {
     use crate::store::records::shape;
     use std::collections::BTreeMap;
 
-    /// Name and type of a table's columns.
     fn columns(conn: &Connection, table: &str) -> BTreeMap<String, String> {
         let mut stmt = conn.prepare("SELECT name, type FROM pragma_table_info(?1)").unwrap();
         stmt.query_map([table], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()

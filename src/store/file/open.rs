@@ -18,7 +18,6 @@ use crate::store::file::wal;
 /// What a path contains that needs no encoding in a URI.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The kind of file at a path.
 enum FileKind {
     Nothing,
     /// With a schema that this version supports.
@@ -76,7 +75,6 @@ fn not_a_mirror(path: &Path, why: &'static str) -> StoreError {
     StoreError::NotAMirror { path: path.to_path_buf(), why }
 }
 
-/// Requires that there is a mirror.
 fn require(path: &Path) -> Result<(), StoreError> {
     match file_kind(path)? {
         FileKind::Nothing => Err(StoreError::Missing { path: path.to_path_buf() }),
@@ -99,9 +97,6 @@ pub(in crate::store) fn writer(path: &Path) -> Result<(Connection, Lock), StoreE
 }
 
 /// Creates a mirror if it does not exist, and returns its lock.
-///
-/// # Errors
-/// As [`Store::open`](crate::store::Store::open).
 pub fn create(path: &Path) -> Result<Lock, StoreError> {
     writer(path).map(|(_, lock)| lock)
 }
@@ -205,16 +200,12 @@ impl AtRest {
 }
 
 impl ReadOnly {
-    /// Any connection, for tests.
     #[cfg(test)]
     pub(in crate::store) fn of(conn: Connection) -> ReadOnly {
         ReadOnly { conn, at_rest: None }
     }
 
     /// Requires that what was read until now is one state of the mirror.
-    ///
-    /// # Errors
-    /// [`StoreError::Written`] if the file was written while it was read as it is.
     pub(in crate::store) fn unchanged(&self) -> Result<(), StoreError> {
         match &self.at_rest {
             Some(before) if AtRest::of(&before.path).as_ref() != Some(before) => {

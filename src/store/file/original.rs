@@ -29,7 +29,6 @@ const DOING: &str = "recognise the mirror's file";
 /// Why an edit is held in a copy.
 pub(super) const IN_A_COPY: &str = "held in a copy of the mirror: the original may have sent it, or may still do so";
 
-/// A file, and where it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct FileIdentity {
@@ -76,7 +75,6 @@ fn booted() -> u64 {
     0
 }
 
-/// What the file says of its last writer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct LastWriter {
@@ -86,7 +84,6 @@ struct LastWriter {
     file: FileIdentity,
 }
 
-/// What the lock file says of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct LockedBy {
@@ -102,7 +99,6 @@ fn is_copy(last: &LastWriter, locked: Option<&LockedBy>, here: &FileIdentity, st
     ![&last.nonce, &last.before].contains(&&locked.nonce) || locked.nonce.is_empty() || locked.step > step
 }
 
-/// A file that was found to be a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundCopy {
     /// Its open edits, which are held.
@@ -127,7 +123,6 @@ impl CurrentWriter {
 }
 
 impl MirrorTx<'_> {
-    /// The number of the newest step of an edit.
     pub fn newest_step(&self) -> Result<i64, StoreError> {
         let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'outbox_events'";
         let step: Option<i64> = self.conn.find(sql, [], DOING, |row| row.get(0))?;

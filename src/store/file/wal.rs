@@ -37,14 +37,12 @@ pub fn is_large(file: u64, wal: u64) -> bool {
     wal > UNREMARKABLE.max(file / 2)
 }
 
-/// The WAL of a mirror.
 pub fn beside(mirror: &Path) -> PathBuf {
     let mut path = mirror.as_os_str().to_owned();
     path.push("-wal");
     path.into()
 }
 
-/// The WAL of a mirror and its index.
 pub fn files_beside(mirror: &Path) -> [PathBuf; 2] {
     ["-wal", "-shm"].map(|suffix| {
         let mut path = mirror.as_os_str().to_owned();

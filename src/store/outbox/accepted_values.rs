@@ -116,7 +116,6 @@ fn timestamp(new: &str) -> String {
     )
 }
 
-/// Whether the column accepts the new value.
 pub(super) fn condition(field: &Editable) -> String {
     let new = format!("NEW.{}", field.column);
     let (empty, clearable) = match &field.target {

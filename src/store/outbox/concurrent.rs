@@ -16,9 +16,6 @@ use crate::store::tx::MirrorTx;
 
 /// Executes `work` in one durable transaction: it is committed if `work` succeeds, and rolled back if it fails. It
 /// waits for the mirror's writer as long as storing a page takes.
-///
-/// # Errors
-/// Returns the error of `work`, or a [`StoreError`] if there is no mirror or it cannot be written.
 pub fn write_beside<T, E: From<StoreError>>(
     path: &Path,
     work: impl FnOnce(&MirrorTx<'_>) -> Result<T, E>,

@@ -68,7 +68,6 @@ impl EditsTx<'_> {
         Ok(())
     }
 
-    /// Ends a delay.
     pub fn end_delay(&self, object: Object, scope: DelayScope, record: &RecordId) -> Result<(), StoreError> {
         self.tx.conn.change(
             "DELETE FROM outbox_delays WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3",
@@ -124,14 +123,10 @@ pub struct OutboxReader {
 
 impl OutboxReader {
     /// Opens the mirror for reading.
-    ///
-    /// # Errors
-    /// Like `open::reader`.
     pub fn open(path: &Path) -> Result<OutboxReader, StoreError> {
         Ok(OutboxReader { conn: open::reader(path)?.conn, data_version: None, outlook: OutboxOutlook::default() })
     }
 
-    /// The current state of the outbox.
     pub fn outlook(&mut self) -> Result<&OutboxOutlook, StoreError> {
         let version: i64 = self.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing(DOING)?;
         if self.data_version != Some(version) {

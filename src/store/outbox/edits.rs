@@ -13,13 +13,11 @@ const READ: &str = "read the outbox";
 /// A row of `outbox` that is not a valid edit: written by hand, or damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableEdit {
-    /// Its id.
     pub id: i64,
     /// Its state; `None` if it is unknown.
     pub state: Option<EditState>,
     /// The edit that holds its request, if it is another one.
     pub merged_into: Option<i64>,
-    /// What is wrong with it.
     pub why: String,
 }
 

@@ -22,7 +22,6 @@ pub(in crate::store) enum Requests {
     /// They are kept, to be resumed. An edit that was not sent is in doubt from now on, too: the original may send it. If
     /// it does, the record gets another version than it has here.
     Keep,
-    /// They are discarded.
     Discard,
 }
 

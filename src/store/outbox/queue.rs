@@ -25,12 +25,9 @@ SELECT :object, :record, :source, :undoes, :repeats, {NEW_FIELDS}, :base_etag, :
     )
 });
 
-/// An edit that is about to be queued.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEdit<'a> {
-    /// The object of the record.
     pub object: Object,
-    /// The record.
     pub record: &'a RecordId,
     /// Its source: `edit` or `socket`; the triggers queue edits made with SQL.
     pub source: &'a str,

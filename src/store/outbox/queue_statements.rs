@@ -24,11 +24,8 @@ use crate::model::Object;
 pub(super) struct EditedRecord<'a> {
     /// `contact` or `company`.
     pub object: &'a str,
-    /// The record's id.
     pub record: &'a str,
-    /// The time.
     pub now: &'a str,
-    /// Who makes it.
     pub who: &'a str,
 }
 
@@ -45,7 +42,6 @@ pub(super) const EFFECT_OPEN: i64 = -1;
 pub(super) const EFFECT: &str =
     "UPDATE outbox_values SET effect = json_extract(change, '$[1]') IS NOT json_extract(change, '$[0]')";
 
-/// The columns of the new edit, and their values.
 pub(super) const NEW_FIELDS: &str =
     "(SELECT json_group_object(column_name, json(change)) FROM outbox_values WHERE effect = 1)";
 

@@ -15,18 +15,13 @@ use crate::store::statements::Statements;
 
 const DOING: &str = "read the outbox";
 
-/// An edit.
 #[derive(Clone, Debug, Serialize)]
 pub struct EditLine {
-    /// Its id.
     pub id: i64,
-    /// The object of the record.
     pub object: Object,
-    /// The record's id.
     pub record: String,
     /// The name of the record, if it is mirrored.
     pub name: Option<String>,
-    /// The state.
     #[serde(serialize_with = "word")]
     pub state: EditState,
     /// `sql`, `edit` or `socket`.
@@ -35,7 +30,6 @@ pub struct EditLine {
     pub fields: EditedFields,
     /// In a conflict, the service's values of the columns.
     pub theirs: Option<BTreeMap<String, Value>>,
-    /// The number of requests with it.
     pub attempts: u64,
     /// The status of the last answer.
     pub status: Option<u16>,
@@ -64,7 +58,6 @@ pub struct EditLine {
     pub unreadable: Option<String>,
 }
 
-/// The number of edits by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EditCounts {
     /// Edits that wait to be sent.
@@ -73,7 +66,6 @@ pub struct EditCounts {
     pub held: u64,
     /// Edits whose request may have been applied.
     pub sending: u64,
-    /// Edits in conflict.
     pub conflict: u64,
     /// Edits that were rejected and not retried since.
     pub rejected: u64,
@@ -87,7 +79,6 @@ fn word<S: serde::Serializer>(state: &EditState, serializer: S) -> Result<S::Ok,
     serializer.serialize_str(state.as_str())
 }
 
-/// A step of an edit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TrailLine {
     /// When, UTC.
@@ -98,7 +89,6 @@ pub struct TrailLine {
     pub to: String,
     /// Who took it: a user of the operating system, `sql` or `mcp`; `None` where crm-mirror did.
     pub who: Option<String>,
-    /// Why.
     pub why: String,
 }
 
@@ -147,7 +137,6 @@ pub fn edit_line(tx: &ReadTx<'_>, id: i64) -> Result<Option<EditLine>, StoreErro
     Ok(line.doing(DOING)?.flatten())
 }
 
-/// Edits by state.
 pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts, StoreError> {
     let mut counts = EditCounts { rejected: rejected(tx)?, ..EditCounts::default() };
     let mut stmt = tx

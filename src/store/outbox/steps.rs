@@ -34,12 +34,9 @@ pub const fn record_removed(state: EditState) -> &'static str {
     }
 }
 
-/// A step of an edit.
 #[derive(Clone, Copy, Debug)]
 pub struct EditStep<'a> {
-    /// The state that it was decided on.
     pub from: EditState,
-    /// The new state.
     pub to: EditState,
     /// The reason, as a sentence.
     pub why: &'a str,
@@ -57,7 +54,6 @@ impl<'a> EditStep<'a> {
         EditStep { from, to, why, status: None, answer: None, theirs: None }
     }
 
-    /// Adds the service's answer.
     #[must_use]
     pub const fn answered(mut self, status: Option<u16>, answer: Option<&'a str>) -> EditStep<'a> {
         self.status = status;

@@ -79,12 +79,10 @@ const NOT_READ: &str = "is unknown in one of these rows: it was not read yet, or
 const NOT_FITTING: &str = "is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; \
      crm-mirror edit queues the edit as a conflict that shows it";
 
-/// A text as an SQL literal.
 fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// The trigger of one column.
 fn column(field: &Editable) -> String {
     let (view, column) = (field.object.full_view(), &field.column);
     let rounded = accepted_values::rounded(field).map_or_else(String::new, |(condition, hint)| {

@@ -37,13 +37,11 @@ pub struct PublishProgress {
     pub published_at: Option<Instant>,
     /// The last error, if there was no success since.
     pub last_error: Option<String>,
-    /// When it last failed.
     pub failed_at: Option<Instant>,
     /// Failures since it last succeeded.
     pub failures: u32,
     /// The number of rows that the database refuses.
     pub refused: u64,
-    /// The first of them.
     pub refused_rows: Vec<RefusedRow>,
     /// What could not follow, and what is kept only because views use it, one sentence each.
     pub left_behind: Vec<String>,
@@ -61,24 +59,19 @@ pub struct CopyProof {
     pub equal_at: Option<Instant>,
     /// The number of differences that the last one left.
     pub differences: u64,
-    /// The first of them.
     pub differing: Vec<CopyDifference>,
 }
 
 /// A difference between the mirror and the published copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyDifference {
-    /// The published table.
     pub table: String,
-    /// The key of the row.
     pub key: String,
     /// The column; `None` if the whole row differs.
     pub column: Option<String>,
-    /// How it differs.
     pub kind: CopyDifferenceKind,
 }
 
-/// How the published copy differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CopyDifferenceKind {
@@ -105,7 +98,6 @@ impl std::fmt::Display for CopyDifference {
 /// A row that the database refuses: it is left out until its record changes or everything is loaded again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedRow {
-    /// The published table.
     pub table: String,
     /// Its key, or which rows of the table.
     pub name: String,
@@ -123,7 +115,6 @@ pub enum Requeue<'a> {
 }
 
 impl FeedTx<'_> {
-    /// Records that a record changed.
     pub(in crate::store) fn mark_changed(&self, object: Object, id: &str) {
         self.tx.pending.changed.borrow_mut().insert((object, id.to_string()));
     }
@@ -175,7 +166,6 @@ impl FeedTx<'_> {
         Ok(())
     }
 
-    /// Whether changed records are recorded.
     fn is_recording(&self) -> Result<bool, StoreError> {
         self.tx.conn.value("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)", [RECORDING.to_string()], DOING)
     }
@@ -197,7 +187,6 @@ impl FeedTx<'_> {
         Ok(progress(self.tx)?.unwrap_or_default())
     }
 
-    /// Stores the progress of publishing.
     pub fn set_publish_progress(&self, progress: &PublishProgress) -> Result<(), StoreError> {
         self.tx.set_state(&PROGRESS, progress)
     }
@@ -257,7 +246,6 @@ pub struct PublishLag {
     pub failures: u32,
     /// The number of rows that the database refuses and that are therefore left out.
     pub refused: u64,
-    /// The first of them.
     pub refused_rows: Vec<RefusedRow>,
     /// What could not follow, and what is kept only because views use it, one sentence each.
     pub left_behind: Vec<String>,
@@ -269,7 +257,6 @@ pub struct PublishLag {
     pub equal_at: Option<Instant>,
     /// The number of differences that the last comparison left.
     pub differences: u64,
-    /// The first of them.
     pub differing: Vec<CopyDifference>,
 }
 

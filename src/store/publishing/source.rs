@@ -25,7 +25,6 @@ pub type SourceRow = Vec<SqlValue>;
 /// A column as the data dictionary describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceColumn {
-    /// Its name.
     pub name: String,
     /// What it holds: `text`, `timestamp`, `DECIMAL`, …
     pub data_type: String,
@@ -33,16 +32,13 @@ pub struct SourceColumn {
     pub label: Option<String>,
     /// The name in the service's answers.
     pub wire_name: Option<String>,
-    /// Its description.
     pub about: Option<String>,
 }
 
 /// Rows of a table or view in the order of its key.
 #[derive(Clone, Debug)]
 pub struct PageQuery {
-    /// The table or view.
     pub table: String,
-    /// The columns of a row.
     pub columns: Vec<String>,
     /// The columns that identify a row.
     pub key: Vec<String>,
@@ -51,22 +47,18 @@ pub struct PageQuery {
 /// An entry of the feed about a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnEvent {
-    /// The column.
     pub column: String,
     /// `added`, `archived`, `restored`, `retyped` or `removed`.
     pub op: String,
-    /// The type that it had before.
     pub from: Option<String>,
 }
 
 /// An entry of `changed_records`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedRecord {
-    /// Its number.
     pub seq: i64,
     /// Contact or company.
     pub object: Object,
-    /// The record.
     pub id: String,
     /// Its feed entries up to this one were erased; 0 for none.
     pub erase: i64,
@@ -79,7 +71,6 @@ pub struct PublishSource {
 }
 
 impl PublishSource {
-    /// Opens the mirror.
     pub fn open(path: &Path) -> Result<PublishSource, StoreError> {
         Ok(PublishSource { reader: Reader::open(path)? })
     }
@@ -96,7 +87,6 @@ impl PublishSource {
     }
 }
 
-/// One snapshot of the mirror.
 #[derive(Debug)]
 pub struct Moment<'a> {
     tx: &'a ReadTx<'a>,
@@ -113,7 +103,6 @@ impl Moment<'_> {
         feed::span(self.tx)
     }
 
-    /// The progress of publishing.
     pub fn progress(&self) -> Result<Option<PublishProgress>, StoreError> {
         queue::progress(self.tx)
     }
@@ -258,7 +247,6 @@ impl Moment<'_> {
         self.rows(&sql, &[ids.into()])
     }
 
-    /// Whether changed records are recorded.
     pub fn is_recording(&self) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM state WHERE name = 'changed_records')";
         self.tx.conn.value(sql, [], DOING)

@@ -17,16 +17,13 @@ use crate::store::statements::Statements;
 
 const DOING: &str = "read the change feed";
 
-/// A position in the change feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedCursor {
     /// Before the first change.
     Start,
     /// After a change of a mirror.
     Behind {
-        /// The mirror's id.
         mirror: String,
-        /// The number of the change.
         seq: i64,
         /// A digest of the entry, if it existed.
         check: Option<String>,
@@ -77,26 +74,13 @@ impl FeedCursor {
 pub enum CursorRefused {
     /// It belongs to another mirror.
     #[error("the cursor belongs to the mirror {cursor}, but this is {here}")]
-    OtherMirror {
-        /// The mirror of the cursor.
-        cursor: String,
-        /// This mirror.
-        here: String,
-    },
+    OtherMirror { cursor: String, here: String },
     /// It belongs to a copy of this mirror with different entries.
     #[error("change {seq} differs from the cursor's: this mirror is a copy with a different history")]
-    Diverged {
-        /// The number.
-        seq: i64,
-    },
+    Diverged { seq: i64 },
     /// The changes after it were pruned.
     #[error("the changes {from} to {to} were pruned (`history.retention`)")]
-    Forgotten {
-        /// The first of them.
-        from: i64,
-        /// The last of them.
-        to: i64,
-    },
+    Forgotten { from: i64, to: i64 },
 }
 
 /// The id of the mirror, which cursors begin with; empty if no current version has opened the file for writing.

@@ -14,14 +14,11 @@ use crate::store::statements::Statements;
 
 const DOING: &str = "read the changes";
 
-/// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedEntry {
-    /// Its number.
     pub seq: i64,
     /// `contact` or `company`.
     pub object_type: String,
-    /// The record.
     pub record_id: String,
     /// `insert`, `update` or `remove`.
     pub kind: String,
@@ -31,7 +28,6 @@ pub struct FeedEntry {
     pub seen_at: String,
 }
 
-/// The span of the feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedSpan {
     /// The number of the newest change, pruned ones included; 0 before the first.
@@ -40,7 +36,6 @@ pub struct FeedSpan {
     pub forgotten: i64,
 }
 
-/// The current span of the feed.
 pub fn span(tx: &ReadTx<'_>) -> Result<FeedSpan, StoreError> {
     let newest: Option<i64> =
         tx.conn.find("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [], DOING, |row| row.get(0))?;

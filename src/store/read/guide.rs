@@ -46,30 +46,22 @@ const TABLES: [(&str, &str); 28] = [
     ("service_oddities", "anomalies: where the service breaks its own documentation"),
 ];
 
-/// A table or view for queries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TableLine {
-    /// Its name.
     pub name: String,
     /// `table` or `view`.
     pub kind: String,
-    /// Its purpose.
     pub about: String,
 }
 
-/// An option of a select field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OptionLine {
-    /// The value in records.
     pub value: String,
-    /// The display text.
     pub label: Option<String>,
 }
 
-/// A column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ColumnLine {
-    /// Its name.
     pub name: String,
     /// What it holds: `text`, `timestamp`, `DECIMAL`, …
     #[serde(rename = "type")]
@@ -80,7 +72,6 @@ pub struct ColumnLine {
     pub wire_name: Option<String>,
     /// `list`, `detail`, `custom` or `mirror`.
     pub source: String,
-    /// Its description.
     pub about: Option<String>,
     /// The options of a select field, in the service's order.
     pub options: Vec<OptionLine>,
@@ -126,7 +117,6 @@ pub fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64, StoreError> {
     tx.conn.count(&sql, [], DOING)
 }
 
-/// The columns of a table, in its order.
 pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>, StoreError> {
     let mut stmt = tx
         .conn

@@ -13,11 +13,9 @@ const DOING: &str = "read the mirror's history";
 /// A line of `changes`, without the values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecentChange {
-    /// Its number.
     pub seq: i64,
     /// `contact` or `company`.
     pub object: String,
-    /// The record.
     pub id: String,
     /// `insert`, `update` or `remove`.
     pub kind: String,

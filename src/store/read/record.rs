@@ -24,12 +24,9 @@ const DOING: &str = "read a record";
 /// The number of history entries that are shown with a record.
 const CHANGES: u32 = 5;
 
-/// A record at one time.
 #[derive(Clone, Debug, Serialize)]
 pub struct RecordView {
-    /// Its kind.
     pub object: Object,
-    /// Its id.
     pub id: String,
     /// The requested time, UTC; `None` for now.
     pub at: Option<String>,
@@ -43,14 +40,10 @@ pub struct RecordView {
     pub changes: Vec<RecordChange>,
 }
 
-/// A column of a pending edit.
 #[derive(Clone, Debug, Serialize)]
 pub struct PendingEditLine {
-    /// The id of the edit.
     pub edit: i64,
-    /// The column.
     pub column: String,
-    /// The new value.
     pub after: Value,
     /// `queued`, `held`, `sending` or `conflict`.
     pub state: String,
@@ -59,7 +52,6 @@ pub struct PendingEditLine {
 /// An entry of a record's history.
 #[derive(Clone, Debug, Serialize)]
 pub struct RecordChange {
-    /// Its number.
     pub seq: i64,
     /// When the mirror saw it, UTC.
     pub seen_at: String,
@@ -69,44 +61,21 @@ pub struct RecordChange {
     pub fields: BTreeMap<String, (Value, Value)>,
 }
 
-/// Why a record cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The mirror cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The record is unknown.
     #[error("there is no {object} {id}")]
-    Unknown {
-        /// The kind.
-        object: Object,
-        /// The id.
-        id: String,
-    },
+    Unknown { object: Object, id: String },
     /// It was not mirrored at that time.
     #[error("{object} {id} was not in the mirror at {at}")]
-    NotThen {
-        /// The kind.
-        object: Object,
-        /// The id.
-        id: String,
-        /// The time.
-        at: Instant,
-    },
+    NotThen { object: Object, id: String, at: Instant },
     /// The history begins later.
     #[error("the history begins at {begins}, after {at}")]
-    BeforeHistory {
-        /// The requested time.
-        at: Instant,
-        /// When the history begins.
-        begins: String,
-    },
+    BeforeHistory { at: Instant, begins: String },
 }
 
 /// Reads a record as it is now, or as the mirror saw it at a time.
-///
-/// # Errors
-/// [`RecordError`].
 pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) -> Result<RecordView, RecordError> {
     let mut columns = columns(tx, object)?;
     let now = row(tx, object, &columns, id)?;

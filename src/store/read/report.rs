@@ -14,16 +14,13 @@ use crate::store::statements::Statements;
 
 const DOING: &str = "read the mirror";
 
-/// The contents of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Holds {
-    /// Records.
     pub rows: u64,
     /// Records that the service no longer has.
     pub removed: u64,
     /// Records whose detail is as new as the record.
     pub details_current: u64,
-    /// Active custom fields.
     pub custom_fields: u64,
 }
 
@@ -37,46 +34,34 @@ impl Holds {
 /// A line of `sync_runs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordedRun {
-    /// Its number.
     pub id: i64,
     /// `sync`, `resync` or `verify`.
     pub kind: String,
     /// `manual`, `schedule` or `demo`.
     pub trigger: String,
-    /// When it started.
     pub started_at: String,
     /// When it ended; `None` while it runs, or if its process was killed.
     pub finished_at: Option<String>,
-    /// Its outcome.
     pub outcome: Option<String>,
     /// Rows that lists and details returned.
     pub rows: u64,
-    /// New records.
     pub inserted: u64,
-    /// Changed records.
     pub updated: u64,
-    /// Removed records.
     pub removed: u64,
-    /// Details read.
     pub details: u64,
     /// Request units charged.
     pub ru: u64,
-    /// Why it failed.
     pub error: Option<String>,
 }
 
 /// A line of `service_oddities`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OddityLine {
-    /// The kind.
     pub kind: String,
-    /// The resource.
     pub resource: String,
     /// The description, a sentence.
     pub what: String,
-    /// How often it happened.
     pub times: u64,
-    /// When it last happened.
     pub last_seen_at: String,
 }
 
@@ -100,7 +85,6 @@ fn number(tx: &ReadTx<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result
     tx.conn.count(sql, params, DOING)
 }
 
-/// The contents of an object.
 pub fn holds(tx: &ReadTx<'_>, object: Object) -> Result<Holds, StoreError> {
     let word = object.as_str();
     let held = match held::kept(&tx.conn, object)? {
@@ -122,7 +106,6 @@ fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64, StoreError> {
     number(tx, &format!("SELECT count(*) FROM {table}"), &[])
 }
 
-/// The number of team members.
 pub fn team_members(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
     rows(tx, "team_members")
 }
@@ -193,9 +176,7 @@ fn instant_of(tx: &ReadTx<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Re
 pub struct Failing {
     /// When the first of them started, UTC.
     pub since: String,
-    /// The number of runs.
     pub runs: u32,
-    /// The error of the last one.
     pub error: Option<String>,
 }
 
@@ -225,7 +206,6 @@ pub fn all_runs_by(tx: &ReadTx<'_>, trigger: &str) -> Result<bool, StoreError> {
 pub struct SchemaChange {
     /// `contact` or `company`.
     pub object: String,
-    /// The column.
     pub column: String,
     /// `added`, `archived`, `restored`, `retyped` or `removed`.
     pub op: String,

@@ -28,11 +28,9 @@ pub struct WithheldColumns {
     asked: Arc<Mutex<BTreeSet<String>>>,
 }
 
-/// What a statement gets of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum ColumnAccess {
     Shown,
-    /// NULL.
     Withheld,
     /// Nothing can be asked: an index of words tells what it finds.
     Refused,

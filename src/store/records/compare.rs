@@ -14,20 +14,14 @@ use crate::store::tx::RecordsTx;
 /// A column whose value differs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldDifference {
-    /// The column.
     pub column: String,
-    /// The value in the mirror.
     pub here: serde_json::Value,
-    /// The value of the service.
     pub there: serde_json::Value,
 }
 
-/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Compared {
-    /// There is no such row.
     Missing,
-    /// They are equal.
     Same,
     /// These columns differ.
     Differs(Vec<FieldDifference>),

@@ -25,7 +25,6 @@ use crate::store::tx::KnowledgeTx;
 pub struct DueDetail {
     /// Its column `updated_at`.
     pub updated_at: Option<String>,
-    /// The record.
     pub id: RecordId,
 }
 

@@ -9,14 +9,11 @@ use crate::store::tx::FeedTx;
 
 const DOING: &str = "erase a removed record";
 
-/// The result of erasing a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Erasure {
     /// The service still has the record, as far as is known.
     StillHere,
-    /// The record is unknown.
     Unknown,
-    /// It is erased.
     Erased(ErasedCounts),
 }
 
@@ -27,7 +24,6 @@ pub struct ErasedCounts {
     pub record: bool,
     /// Entries of the history.
     pub changes: u64,
-    /// Edits, each with its history.
     pub edits: u64,
 }
 

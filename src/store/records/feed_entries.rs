@@ -20,7 +20,6 @@ use crate::store::tx::FeedTx;
 
 const DOING: &str = "record a change";
 
-/// A change of a custom column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum ColumnChange {
     Added,

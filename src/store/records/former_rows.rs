@@ -30,13 +30,11 @@ pub(in crate::store) fn is_former(stamp: ValueRef<'_>) -> bool {
     stamp.as_str() == Ok(NEVER)
 }
 
-/// The condition that a row of a table is a former row.
 pub(in crate::store) fn former_condition(table: &str) -> String {
     format!("{table}.synced_at = '{NEVER}'")
 }
 
 impl RecordsTx<'_> {
-    /// Makes every row of an object a former row.
     pub fn make_rows_former(&self, object: Object) -> Result<(), StoreError> {
         self.tx.conn.change(
             &format!("UPDATE {} SET synced_at = ?1", object.table()),

@@ -76,7 +76,6 @@ impl KnowledgeTx<'_> {
         Ok(())
     }
 
-    /// Withdraws all nominations of an object.
     pub fn clear_nominations(&self, object: Object) -> Result<(), StoreError> {
         self.delete_doubts("object_type = ?1 AND why = 'missed'", [object.as_str()])
     }

@@ -51,19 +51,16 @@ pub struct ConfirmedRemovals {
     proof: RemovalProof,
 }
 
-/// The evidence of removals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RemovalProof {
     /// Each answer contained a record that exists.
     Witness,
-    /// The service lists no record at all.
     EmptyList,
     /// The service has listed no record for a day, and no detail is found.
     LongEmpty,
 }
 
 impl ConfirmedRemovals {
-    /// No record yet.
     pub fn none(object: Object) -> ConfirmedRemovals {
         ConfirmedRemovals { object, ids: Vec::new(), orders: Vec::new(), proof: RemovalProof::Witness }
     }
@@ -117,16 +114,13 @@ impl ConfirmedRemovals {
         proven
     }
 
-    /// The records.
     pub fn ids(&self) -> &[RecordId] {
         &self.ids
     }
 }
 
-/// The decision of the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemovalDecision {
-    /// The number of removed records.
     Removed(u64),
     /// There were too many: nothing was removed.
     Refused(RemovalShare),
@@ -139,7 +133,6 @@ pub enum RemovalDecision {
 pub struct RemovalShare {
     /// Records that would be removed.
     pub going: u64,
-    /// All rows.
     pub of: u64,
 }
 

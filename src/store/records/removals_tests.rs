@@ -89,7 +89,6 @@ fn only_a_short_empty_list_is_evidence_after_a_day() {
     }
 }
 
-/// How the records were confirmed as removed.
 #[derive(Clone, Copy, Debug)]
 enum Proof {
     Witness,
@@ -110,7 +109,6 @@ fn confirmed(first: usize, count: usize, proof: Proof) -> ConfirmedRemovals {
     removals
 }
 
-/// A mirror with so many contacts.
 async fn mirror(rows: usize) -> (tempfile::TempDir, crate::store::Store) {
     let dir = tempfile::tempdir().unwrap();
     let store = crate::store::Store::open(&dir.path().join("mirror.db")).unwrap();

@@ -27,12 +27,9 @@ pub enum Source {
     Extra,
 }
 
-/// A column and its source.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// The plain name.
     pub name: String,
-    /// Where its value comes from.
     pub source: Source,
     /// Whether it holds timestamps.
     pub is_instant: bool,
@@ -48,9 +45,7 @@ impl Column {
 /// A table of records: its columns, without key and time stamp, and its statements.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// The table.
     pub table: &'static str,
-    /// The key column.
     pub key: &'static str,
     /// The column with the time of the request.
     pub stamp: &'static str,
@@ -213,7 +208,6 @@ fn num(value: &SqlValue) -> ValueRef<'_> {
     }
 }
 
-/// An owned value.
 pub(in crate::store) fn owned(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,

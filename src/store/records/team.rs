@@ -36,7 +36,6 @@ impl RecordsTx<'_> {
 }
 
 impl ReadTx<'_> {
-    /// The stored team members.
     pub fn team_ids(&self) -> Result<Vec<RecordId>, StoreError> {
         self.conn.rows("SELECT id FROM team_members", [], "read the team members", record_id)
     }

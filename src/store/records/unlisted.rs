@@ -25,12 +25,9 @@ const DOING: &str = "compare a list with the mirror";
 /// The minimum time between two lists that are evidence.
 const LISTS_APART: Duration = Duration::from_secs(3_600);
 
-/// A list that is always read whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WholeListKind {
-    /// The team members.
     Team,
-    /// The definitions of an object.
     Definitions(Object),
 }
 
@@ -44,10 +41,8 @@ impl WholeListKind {
     }
 }
 
-/// The items that a list contained.
 #[derive(Clone, Debug, Default)]
 pub struct ListedItems {
-    /// The items.
     pub ids: BTreeSet<RecordId>,
     /// Whether every item could be parsed.
     pub complete: bool,

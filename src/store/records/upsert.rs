@@ -282,7 +282,6 @@ impl RecordsTx<'_> {
         }
     }
 
-    /// Compares a row with the values of an answer.
     fn compare(&self, shape: &Shape, id: &str, incoming: &[Option<ValueRef<'_>>]) -> Result<RowComparison, StoreError> {
         let doing = "read a record";
         let mut stmt = self.tx.conn.prepare_cached(&shape.select).doing(doing)?;
@@ -475,7 +474,6 @@ enum RowComparison {
     Differs { merged: Vec<Value>, changed: Vec<usize>, old: Vec<Value>, former: bool },
 }
 
-/// The values at these indexes.
 fn refs<'a>(values: &'a [Value], places: &[usize]) -> Vec<Option<ValueRef<'a>>> {
     places.iter().map(|&place| Some(ValueRef::from(&values[place]))).collect()
 }

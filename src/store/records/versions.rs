@@ -34,7 +34,6 @@ impl<'a> Version<'a> {
         Version { etag: of("etag"), updated_at: of("updated_at") }
     }
 
-    /// The version of an answer.
     pub(in crate::store) fn of_answer(shape: &Shape, incoming: &[Option<ValueRef<'a>>]) -> Version<'a> {
         Version::of_columns(shape, |place| incoming[place].and_then(|value| value.as_str().ok()))
     }

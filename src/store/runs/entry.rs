@@ -12,7 +12,6 @@ use crate::store::tx::MirrorTx;
 /// the file after a year.
 const MAX_IDLE_RUNS: i64 = 100_000;
 
-/// The counters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Tally {
     /// Rows that lists and details returned.
@@ -23,16 +22,13 @@ pub struct Tally {
     pub updated: u64,
     /// Records confirmed as removed.
     pub removed: u64,
-    /// Details read.
     pub details: u64,
     /// Values kept in `extra`, items that cannot be mirrored.
     pub warnings: u64,
-    /// Request units charged.
     pub ru: Ru,
 }
 
 impl Tally {
-    /// Adds another tally.
     pub fn add(&mut self, other: &Tally) {
         self.rows += other.rows;
         self.inserted += other.inserted;
@@ -44,7 +40,6 @@ impl Tally {
     }
 }
 
-/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunOutcome {
@@ -54,7 +49,6 @@ pub enum RunOutcome {
     Suspended,
     /// Refused to mirror what looks like an outage.
     Refused,
-    /// Failed.
     Failed,
 }
 
@@ -81,7 +75,6 @@ impl MirrorTx<'_> {
         Ok(self.conn.last_insert_rowid())
     }
 
-    /// Records the end of a run.
     pub fn end_run(
         &self,
         id: i64,

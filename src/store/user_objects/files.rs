@@ -21,7 +21,6 @@ const SAVEPOINT: &str = "views_of_a_file";
 /// Longer files are not read.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The result of applying the files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AppliedFiles {
     /// A digest of the directory's files.
@@ -104,7 +103,6 @@ fn made_by(conn: &Connection, text: &str) -> Result<Vec<String>, String> {
     Ok(views)
 }
 
-/// Name and text of every object.
 fn schema(conn: &Connection) -> Result<BTreeSet<(String, String)>, String> {
     let read = || -> rusqlite::Result<BTreeSet<(String, String)>> {
         let mut stmt = conn.prepare("SELECT coalesce(sql, ''), name FROM main.sqlite_schema")?;
@@ -149,7 +147,6 @@ pub(super) fn digest(files: &ViewFiles) -> String {
 }
 
 impl AppliedFiles {
-    /// The file that created a view.
     pub(super) fn file_of(&self, view: &str) -> Option<&str> {
         let made = self.views.iter().find(|(_, views)| views.iter().any(|name| name == view));
         made.map(|(file, _)| file.as_str())

@@ -28,7 +28,6 @@ pub(in crate::store) struct UserObject {
     pub name: String,
     /// The table or view that it belongs to; for a view, its own name.
     table: String,
-    /// The statement that creates it.
     sql: String,
 }
 
@@ -102,7 +101,6 @@ pub(in crate::store) fn set_aside(conn: &Connection) -> Result<Vec<UserObject>, 
     Ok(views)
 }
 
-/// Restores views with their own text.
 pub(in crate::store) fn restore(conn: &Connection, views: &[UserObject]) {
     for view in views {
         // A new version of the program may have an object of this name.

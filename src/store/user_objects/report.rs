@@ -18,7 +18,6 @@ use crate::store::state_keys::StateKey;
 pub struct BrokenObject {
     /// `view`, `index` for one of `database.indexes`, `file` for one of `database.views`, or `search index`.
     pub kind: String,
-    /// Its name.
     pub name: String,
     /// SQLite's error message.
     pub why: String,

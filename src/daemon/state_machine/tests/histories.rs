@@ -4,7 +4,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// An input of a random history.
 fn any_input() -> impl Strategy<Value = Input> {
     let work = prop_oneof![
         Just(Job::sync()),
