@@ -28,6 +28,14 @@ impl Failure {
         Failure { exit, error: Some(error.into()), hint: None }
     }
 
+    /// A failure with the hint of its error, if that has one.
+    pub fn hinted<H>(exit: Exit, hint: Option<H>, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure
+    where
+        H: Into<String>,
+    {
+        Failure { hint: hint.map(H::into), ..Failure::new(exit, error) }
+    }
+
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());
@@ -63,29 +71,25 @@ impl Failure {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Failure {
-        let hint = error.hint().map(String::from);
-        Failure { hint, ..Failure::new(Exit::Config, error) }
+        Failure::hinted(Exit::Config, error.hint(), error)
     }
 }
 
 impl From<DaemonError> for Failure {
     fn from(error: DaemonError) -> Failure {
-        let hint = error.hint().map(String::from);
-        Failure { hint, ..Failure::new(error.exit(), error) }
+        Failure::hinted(error.exit(), error.hint(), error)
     }
 }
 
 impl From<ApiError> for Failure {
     fn from(error: ApiError) -> Failure {
-        let hint = error.hint().map(String::from);
-        Failure { hint, ..Failure::new(Exit::of_api(&error), error) }
+        Failure::hinted(Exit::of_api(&error), error.hint(), error)
     }
 }
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
-        let hint = error.hint().map(String::from);
-        Failure { hint, ..Failure::new(Exit::of_store(&error), error) }
+        Failure::hinted(Exit::of_store(&error), error.hint(), error)
     }
 }
 
@@ -111,7 +115,7 @@ impl From<SyncError> for Failure {
             }
             other => other.hint().map(String::from),
         };
-        Failure { hint, ..Failure::new(Exit::of_sync(&error), error) }
+        Failure::hinted(Exit::of_sync(&error), hint, error)
     }
 }
 

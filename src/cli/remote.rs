@@ -33,18 +33,12 @@ const ANSWERS_WITHIN: Duration = Duration::from_millis(1500);
 /// How often a daemon that is not ready is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(300);
 
+/// A run that ended.
 #[derive(Debug)]
 pub struct Finished {
-    pub exit: Exit,
     pub summary: Summary,
+    /// What a verification found.
     pub found: Vec<(Object, Findings)>,
-}
-
-#[derive(Debug)]
-pub enum Watched {
-    Finished(Box<Finished>),
-    /// The user stopped watching, or the job has to wait for long; the daemon continues with it.
-    Left,
 }
 
 /// The daemon that owns the configured mirror, and its status; `None` if there is none.
@@ -100,18 +94,19 @@ pub async fn daemon_state(config: &Config) -> (Option<DaemonStatus>, DaemonState
     tokio::time::timeout(ANSWERS_WITHIN, asked).await.unwrap_or((None, DaemonState::Unresponsive))
 }
 
-/// Requests a job and watches it until it ends.
+/// Requests a job and watches it until it ends; `None` if the person stops watching, or the job has to wait for long: the
+/// daemon goes on with it.
 pub async fn job(
     client: &DaemonClient,
     path: &str,
     body: &Value,
     progress: &ProgressView,
     how_to_stop: &str,
-) -> Result<Watched, Failure> {
+) -> Result<Option<Finished>, Failure> {
     let mut signals = StopSignals::listen()?;
     // Subscribed before the request, so that no event of the job is missed.
     let mut events = client.subscribe().await?;
-    let Some(accepted) = accepted(client, path, body, &mut signals).await? else { return Ok(Watched::Left) };
+    let Some(accepted) = accepted(client, path, body, &mut signals).await? else { return Ok(None) };
     output::note(&format!("the daemon runs it (job {})", accepted.job));
     if let Some(until) = accepted.waits_until.as_deref().and_then(|until| until.parse().ok()) {
         // As in the foreground, an exhausted budget and a long hold are not waited for.
@@ -120,13 +115,13 @@ pub async fn job(
             "it starts at {}, when the hold ends or the budget refills; {how_to_stop}",
             format::moment(until)
         ));
-        return Ok(Watched::Left);
+        return Ok(None);
     }
     tokio::select! {
-        ended = watch(client, &mut events, accepted.job, progress) => Ok(Watched::Finished(Box::new(ended?))),
+        ended = watch(client, &mut events, accepted.job, progress) => ended.map(Some),
         () = signals.next() => {
             output::note(&format!("the daemon continues; {how_to_stop}"));
-            Ok(Watched::Left)
+            Ok(None)
         }
     }
 }
@@ -183,15 +178,11 @@ async fn watch(
             Event::Missed { .. } => gone = !client.has(job).await?,
             Event::Preempted { job: preempted } if preempted == job => ours = false,
             Event::Finished { job: ended, exit, summary, found, error, hint } if ended == job => {
-                let exit = Exit::of_code(exit);
                 let Some(summary) = summary else {
-                    let failure = Failure::new(exit, error.unwrap_or_else(|| "the run failed".into()));
-                    return Err(match hint {
-                        Some(hint) => failure.hint(hint),
-                        None => failure,
-                    });
+                    let error = error.unwrap_or_else(|| "the run failed".into());
+                    return Err(Failure::hinted(Exit::of_code(exit), hint, error));
                 };
-                return Ok(Finished { exit, summary: *summary, found });
+                return Ok(Finished { summary: *summary, found });
             }
             Event::Run(event) if ours => progress.on(event),
             _ => {}
@@ -202,13 +193,7 @@ async fn watch(
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         match error {
-            ClientError::Refused { error, hint } => {
-                let failure = Failure::new(Exit::Usage, error);
-                match hint {
-                    Some(hint) => failure.hint(hint),
-                    None => failure,
-                }
-            }
+            ClientError::Refused { error, hint } => Failure::hinted(Exit::Usage, hint, error),
             ClientError::NotReady(_) => Failure::new(Exit::Paused, error).hint("run the command again in a moment"),
             ClientError::Ended => {
                 Failure::new(Exit::Paused, error).hint("stored data is kept; `crm-mirror status` shows the progress")

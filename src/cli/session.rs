@@ -1,4 +1,5 @@
-//! A run in the foreground, from the configuration to a clean end.
+//! A run that a person waits for, from the configuration to a clean end: through the daemon that owns the mirror, else in
+//! the foreground.
 //!
 //! The address and the key are checked before the mirror's file is touched, so an unusable configuration creates no
 //! file. After Ctrl-C or SIGTERM no further request is sent, the page in progress is stored, and the file is closed as
@@ -10,85 +11,91 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::api::ApiError;
 use crate::app::{Mirror, MirrorSettings, RunResult};
-use crate::budget::{Ledger, Limits};
-use crate::cli::Failure;
+use crate::cli::remote::{self, Finished};
 use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
+use crate::cli::ui::progress::ProgressView;
+use crate::cli::{Failure, logging};
+use crate::config::Config;
 use crate::exit::Exit;
 use crate::model::{Ru, SystemClock};
-use crate::sync::events::RunObserver;
-use crate::sync::{Forecast, Job, SyncError};
+use crate::sync::Job;
 
 /// How long requests in flight may take after a stop was requested.
 const GRACE: Duration = Duration::from_secs(10);
 
-pub struct Session(Mirror);
+/// What a person who pushes during a verification must know at once.
+const BEHIND_VERIFICATION: &str = "the daemon runs a verification, which sends due edits between its requests; the result of \
+     this push is reported after it, and `crm-mirror outbox` shows the edits meanwhile";
 
-impl Session {
-    /// Opens the mirror, and creates it if it does not exist.
-    pub async fn open(settings: MirrorSettings, observer: Arc<dyn RunObserver>) -> Result<Session, Failure> {
-        Ok(Session(Mirror::open(settings, Arc::new(SystemClock), observer).await?))
-    }
-
-    /// Like [`Session::open`], for a forecast: leaves no new file beside the mirror.
-    pub async fn open_for_forecast(
-        settings: MirrorSettings,
-        observer: Arc<dyn RunObserver>,
-    ) -> Result<Session, Failure> {
-        Ok(Session(Mirror::open_for_forecast(settings, Arc::new(SystemClock), observer).await?))
-    }
-
-    pub fn limits(&self) -> Limits {
-        self.0.limits()
-    }
-
-    /// Lets the session spend so much, whatever the budget has.
-    pub fn limit_run(&self, units: Ru) {
-        self.0.limit_run(units);
-    }
-
-    /// Runs a job until it ends or a signal stops it.
-    pub async fn run(&self, job: &Job, trigger: &'static str, signals: &mut StopSignals) -> Result<RunResult, Failure> {
-        self.until_stopped(self.0.run(job, trigger), signals).await
-    }
-
-    /// Estimates the cost of a job, and returns it with the ledger.
-    pub async fn forecast(&self, job: &Job) -> Result<(Forecast, Ledger), Failure> {
-        Ok(self.0.forecast(job).await?)
-    }
-
-    /// Runs the future; after a signal lets it finish the page in progress, and after a second one ends at once.
-    async fn until_stopped<T>(
-        &self,
-        work: impl Future<Output = Result<T, SyncError>>,
-        signals: &mut StopSignals,
-    ) -> Result<T, Failure> {
-        let mut running = std::pin::pin!(work);
-        tokio::select! {
-            done = &mut running => Ok(done?),
-            () = signals.next() => {
-                self.0.stop();
-                output::note("stopping after the page in progress; press Ctrl-C again to end at once");
-                tokio::select! {
-                    done = &mut running => Ok(done?),
-                    () = signals.next() => Err(cut_off()),
-                    () = tokio::time::sleep(GRACE) => Err(cut_off()),
-                }
-            }
+/// Runs a job while the user watches; `None` if the daemon goes on with it. `body` is the request to the daemon; `max_ru`
+/// limits what a run without the daemon spends.
+pub fn run(config: &Config, job: &Job, body: &Value, max_ru: Option<Ru>) -> Result<Option<Finished>, Failure> {
+    let progress = ProgressView::of_process();
+    logging::start(&config.log, &progress);
+    let runtime = runtime()?;
+    if let Some((client, status)) = runtime.block_on(remote::daemon(config))? {
+        // The daemon would go on with the rest of a limited run at once.
+        if job.accept().workspace || max_ru.is_some() {
+            return Err(needs_the_mirror_alone());
         }
+        if *job == Job::Push && status.running.is_some_and(|running| running.work == "verify") {
+            output::note(BEHIND_VERIFICATION);
+        }
+        let how_to_stop = if matches!(job, Job::Resync { .. }) {
+            "`crm-mirror resync --stop` stops it"
+        } else {
+            "`crm-mirror status` shows it"
+        };
+        let path = format!("/{}", job.kind());
+        return runtime.block_on(remote::job(&client, &path, body, &progress, how_to_stop));
     }
+    let settings = MirrorSettings::from_config(config)?;
+    let ran = runtime.block_on(async {
+        let mut signals = StopSignals::listen()?;
+        let mirror = Mirror::open(settings, Arc::new(SystemClock), Arc::new(progress)).await?;
+        if let Some(units) = max_ru {
+            mirror.limit_run(units);
+        }
+        let ran = run_until_stopped(&mirror, job, "manual", &mut signals).await;
+        if !matches!(&ran, Err(failure) if failure.exit() == Exit::Paused) {
+            mirror.close().await;
+        }
+        ran
+    })?;
+    // A second signal ends the program without waiting.
+    runtime.shutdown_background();
+    Ok(Some(Finished { summary: ran.summary, found: ran.findings }))
+}
 
-    /// Discards the sweeps in progress, and returns their number.
-    pub async fn forget_sweeps(&self) -> Result<usize, Failure> {
-        Ok(self.0.forget_sweeps().await?.len())
+pub(super) fn needs_the_mirror_alone() -> Failure {
+    Failure::new(Exit::Storage, "this option needs exclusive access to the mirror, which the daemon has")
+        .hint("stop the daemon first, or omit the option")
+}
+
+/// Runs a job; after a signal it finishes the page in progress, and after a second one it ends at once.
+pub async fn run_until_stopped(
+    mirror: &Mirror,
+    job: &Job,
+    trigger: &'static str,
+    signals: &mut StopSignals,
+) -> Result<RunResult, Failure> {
+    let mut running = std::pin::pin!(mirror.run(job, trigger));
+    tokio::select! {
+        done = &mut running => return Ok(done?),
+        () = signals.next() => {}
     }
-
-    pub async fn close(self) {
-        self.0.close().await;
+    mirror.stop();
+    output::note("stopping after the page in progress; press Ctrl-C again to end at once");
+    tokio::select! {
+        done = &mut running => Ok(done?),
+        () = signals.next() => Err(cut_off()),
+        () = tokio::time::sleep(GRACE) => Err(cut_off()),
     }
 }
 

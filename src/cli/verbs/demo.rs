@@ -11,11 +11,10 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use crate::api::{ApiKey, BaseUrl};
-use crate::app::Summary;
-use crate::app::{MirrorSettings, ReservedRuns, RunResult};
+use crate::app::{Mirror, MirrorSettings, ReservedRuns, RunResult, Summary};
 use crate::budget::Limits;
 use crate::cli::Failure;
-use crate::cli::session::{self, Session};
+use crate::cli::session;
 use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
@@ -159,9 +158,9 @@ async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> 
         running.base_url,
         sandbox.with_world(|world| world.definitions().len()),
     ))?;
-    let session = Session::open(setup(path, running)?, Arc::new(progress)).await?;
+    let mirror = Mirror::open(setup(path, running)?, Arc::new(SystemClock), Arc::new(progress)).await?;
     let mut run = async |title: &str, job: &Job| -> Result<Option<RunResult>, Failure> {
-        let ran = session.run(job, "demo", &mut signals).await?;
+        let ran = session::run_until_stopped(&mirror, job, "demo", &mut signals).await?;
         output::text(&format!("\n{title}\n"))?;
         Ok((ran.summary.outcome == RunOutcome::Done).then_some(ran))
     };
@@ -204,7 +203,7 @@ async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> 
         Ok(Exit::Done)
     };
     let ended = steps.await;
-    session.close().await;
+    mirror.close().await;
     ended
 }
 

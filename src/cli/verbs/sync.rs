@@ -4,22 +4,18 @@ use std::sync::Arc;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
-use tokio::runtime::Runtime;
 
-use crate::app::MirrorSettings;
-use crate::app::Summary;
+use crate::app::{Mirror, MirrorSettings, Summary};
 use crate::cli::Failure;
-use crate::cli::remote::{self, Watched};
-use crate::cli::session::{self, ScratchFolder, Session};
-use crate::cli::signals::StopSignals;
+use crate::cli::remote;
+use crate::cli::session::{self, ScratchFolder};
 use crate::cli::ui::cost::Cost;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
 use crate::cli::{Global, logging};
 use crate::config::Config;
-use crate::daemon::client::DaemonClient;
 use crate::exit::Exit;
-use crate::model::{Resource, Ru};
+use crate::model::{Resource, Ru, SystemClock};
 use crate::store::RunOutcome;
 use crate::sync::{Acceptance, Job};
 
@@ -100,7 +96,7 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
     logging::start(&config.log, &progress);
     let runtime = session::runtime()?;
     if runtime.block_on(remote::daemon(config))?.is_some() {
-        return Err(needs_it_alone());
+        return Err(session::needs_the_mirror_alone());
     }
     let mut setup = MirrorSettings::from_config(config)?;
     // If there is no mirror yet, none is created: an empty one in a temporary directory is used instead.
@@ -109,11 +105,11 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
         setup.database = scratch.path().join("mirror.db");
     }
     let (forecast, ledger, limits) = runtime.block_on(async {
-        let session = Session::open_for_forecast(setup, Arc::new(progress)).await?;
-        let limits = session.limits();
-        let forecast = session.forecast(job).await;
-        session.close().await;
-        forecast.map(|(forecast, ledger)| (forecast, ledger, limits))
+        let mirror = Mirror::open_for_forecast(setup, Arc::new(SystemClock), Arc::new(progress)).await?;
+        let limits = mirror.limits();
+        let forecast = mirror.forecast(job).await;
+        mirror.close().await;
+        Ok::<_, Failure>(forecast.map(|(forecast, ledger)| (forecast, ledger, limits))?)
     })?;
     let cost = Cost::new(&forecast, &ledger, &limits);
     if args.json {
@@ -124,13 +120,7 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
     Ok(Exit::Done)
 }
 
-fn needs_it_alone() -> Failure {
-    Failure::new(Exit::Storage, "this option needs exclusive access to the mirror, which the daemon has")
-        .hint("stop the daemon first, or omit the option")
-}
-
-/// Runs a job while the user watches, through the daemon if one owns the mirror, and prints the result. `objects` are
-/// those that the user named; `max_ru` limits what a run without the daemon spends.
+/// Runs a job while the user watches, and prints the result. `objects` are those that the user named.
 pub(super) fn run_now(
     config: &Config,
     job: &Job,
@@ -138,61 +128,12 @@ pub(super) fn run_now(
     max_ru: Option<Ru>,
     json: bool,
 ) -> Result<Exit, Failure> {
-    let progress = ProgressView::of_process();
-    logging::start(&config.log, &progress);
-    let runtime = session::runtime()?;
-    if let Some((client, status)) = runtime.block_on(remote::daemon(config))? {
-        // The daemon would go on with the rest of a limited run at once.
-        if job.accept().workspace || max_ru.is_some() {
-            return Err(needs_it_alone());
-        }
-        if *job == Job::Push && status.running.is_some_and(|running| running.work == "verify") {
-            output::note(BEHIND_VERIFICATION);
-        }
-        return through_daemon(&runtime, &client, objects, job, json, &progress);
-    }
-    let setup = MirrorSettings::from_config(config)?;
-    let ran = runtime.block_on(async {
-        let mut signals = StopSignals::listen()?;
-        let session = Session::open(setup, Arc::new(progress)).await?;
-        if let Some(units) = max_ru {
-            session.limit_run(units);
-        }
-        let ran = session.run(job, "manual", &mut signals).await;
-        if !matches!(&ran, Err(failure) if failure.exit() == Exit::Paused) {
-            session.close().await;
-        }
-        ran
-    })?;
-    // A second signal ends the program without waiting.
-    runtime.shutdown_background();
-    report(json, &ran.summary)
-}
-
-fn through_daemon(
-    runtime: &Runtime,
-    client: &DaemonClient,
-    objects: &[Resource],
-    job: &Job,
-    as_json: bool,
-    progress: &ProgressView,
-) -> Result<Exit, Failure> {
-    let path = format!("/{}", job.kind());
     let body = json!({"objects": objects, "accept_removals": job.accept().removals});
-    let how_to_stop = if matches!(job, Job::Resync { .. }) {
-        "`crm-mirror resync --stop` stops it"
-    } else {
-        "`crm-mirror status` shows it"
-    };
-    match runtime.block_on(remote::job(client, &path, &body, progress, how_to_stop))? {
-        Watched::Finished(finished) => report(as_json, &finished.summary),
-        Watched::Left => Ok(Exit::Paused),
+    match session::run(config, job, &body, max_ru)? {
+        Some(finished) => report(json, &finished.summary),
+        None => Ok(Exit::Paused),
     }
 }
-
-/// What a person who pushes during a verification must know at once.
-const BEHIND_VERIFICATION: &str = "the daemon runs a verification, which sends due edits between its requests; the result of \
-     this push is reported after it, and `crm-mirror outbox` shows the edits meanwhile";
 
 const NOT_RUNNING: &str = "no resync is running";
 
@@ -215,12 +156,12 @@ fn stop(global: &Global) -> Result<Exit, Failure> {
     }
     let setup = MirrorSettings::from_config(&config)?;
     let forgotten = runtime.block_on(async {
-        let session = Session::open(setup, Arc::new(ProgressView::nothing())).await?;
-        let forgotten = session.forget_sweeps().await;
-        session.close().await;
-        forgotten
+        let mirror = Mirror::open(setup, Arc::new(SystemClock), Arc::new(ProgressView::nothing())).await?;
+        let forgotten = mirror.forget_sweeps().await;
+        mirror.close().await;
+        Ok::<_, Failure>(forgotten?)
     })?;
-    output::note(if forgotten == 0 {
+    output::note(if forgotten.is_empty() {
         NOT_RUNNING
     } else {
         "the progress of the resync is discarded; no record was removed"

@@ -1,21 +1,14 @@
 //! `crm-mirror verify`: compares the mirror with the service.
 
-use std::sync::Arc;
-
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::app::MirrorSettings;
 use crate::app::Summary;
 use crate::cli::Failure;
-use crate::cli::remote::{self, Watched};
-use crate::cli::session::{self, Session};
-use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
 use crate::cli::ui::output::TableColumn;
-use crate::cli::ui::progress::ProgressView;
-use crate::cli::{Global, logging};
+use crate::cli::{Global, session};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Object, Resource, Ru};
@@ -75,37 +68,19 @@ struct OfObject<'a> {
 
 pub fn run(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
     let config = global.load_or_place(None)?;
-    let progress = ProgressView::of_process();
-    logging::start(&config.log, &progress);
-    let runtime = session::runtime()?;
-    if let Some((client, _)) = runtime.block_on(remote::daemon(&config))? {
-        let body = json!({
-            "objects": args.objects, "full": args.full, "repair": args.repair, "accept_removals": args.accept_removals,
-        });
-        let job = remote::job(&client, "/verify", &body, &progress, "`crm-mirror status` shows it");
-        return match runtime.block_on(job)? {
-            Watched::Finished(finished) => report(args, &finished.summary, &finished.found),
-            Watched::Left => Ok(Exit::Paused),
-        };
-    }
-    let setup = MirrorSettings::from_config(&config)?;
     let job = Job::Verify {
         objects: Selection::named(&args.objects),
         full: args.full,
         repair: args.repair,
         accept: Acceptance { removals: args.accept_removals, workspace: false },
     };
-    let ran = runtime.block_on(async {
-        let mut signals = StopSignals::listen()?;
-        let session = Session::open(setup, Arc::new(progress)).await?;
-        let ran = session.run(&job, "manual", &mut signals).await;
-        if !matches!(&ran, Err(failure) if failure.exit() == Exit::Paused) {
-            session.close().await;
-        }
-        ran
-    })?;
-    runtime.shutdown_background();
-    report(args, &ran.summary, &ran.findings)
+    let body = json!({
+        "objects": args.objects, "full": args.full, "repair": args.repair, "accept_removals": args.accept_removals,
+    });
+    match session::run(&config, &job, &body, None)? {
+        Some(finished) => report(args, &finished.summary, &finished.found),
+        None => Ok(Exit::Paused),
+    }
 }
 
 /// Prints the findings, and returns the exit code.
