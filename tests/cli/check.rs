@@ -263,7 +263,6 @@ fn too_small_budget_is_a_warning_with_the_required_amount() {
     let place = place.set("CRM_MIRROR_SYNC__SCHEDULE", "off");
     place.run("sync").code(75);
     let document = place.run("check --json").done().json();
-    is(&document, "budget.window", "warn", &["all 100 RU", "it refills at"]);
     is(&document, "service.contacts", "skip", &["budget of this window is spent"]);
 }
 

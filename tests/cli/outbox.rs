@@ -334,17 +334,17 @@ fn rows_of_a_file_are_queued_all_or_none() {
 fn what_waits_for_a_person_or_a_time_is_named() {
     let desk = EditingMirror::new();
     desk.conflict();
-    let checked = desk.place.run("check --offline");
-    assert!(checked.out.contains("1 edit is in conflict"), "{}", checked.out);
+    let status = desk.place.run("status").done().out;
+    assert!(status.contains("edits: 1 in conflict"), "{status}");
     desk.place.run("outbox resolve 1 --theirs --yes").done();
-    assert!(!desk.place.run("check --offline").out.contains("edit"), "nothing waits");
+    assert!(!desk.place.run("status").done().out.contains("edits:"), "nothing waits");
     let all = "UPDATE contacts_full SET position = 'everybody'";
     let place = desk.place.set("CRM_MIRROR_WRITE_BACK__MAX_EDITS", "1");
     rusqlite::Connection::open(place.path("mirror.db")).unwrap().execute_batch(all).unwrap();
     place.run("push").code(1);
-    let checked = place.run("check --offline");
-    for part in ["edits are held", "outbox list", "outbox drop --all", "outbox release --all"] {
-        assert!(checked.out.contains(part), "{part}: {}", checked.out);
+    let status = place.run("status").done().out;
+    for part in [" held;", "outbox list", "outbox drop --all", "outbox release --all"] {
+        assert!(status.contains(part), "{part}: {status}");
     }
     let why = place.run("outbox show 2").done().out;
     assert!(why.contains("a person drops or releases it"), "{why}");

@@ -1,4 +1,4 @@
-//! The budget: what is left of it, what this workspace needs, and how many windows the first copy takes.
+//! The budget: what this workspace needs, and how many windows the first copy takes.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ pub(super) fn check(
     let (limit, window) = (limits.limit.get(), format::duration(limits.window));
     let ledger = mirror.map_or_else(Ledger::default, |mirror| mirror.ledger).at(now, limits);
     let left = limits.limit.saturating_sub(ledger.used).get();
-    let mut lines = vec![window_line(left, limit, ledger.refills_at(limits), now)];
+    let mut lines = Vec::new();
 
     let wanted = |object: Object| {
         let objects = config.sync.objects.as_deref();
@@ -133,16 +133,6 @@ pub(super) fn check(
         lines.push(Finding::ok("budget.first-copy", message));
     }
     lines
-}
-
-fn window_line(left: u64, limit: u64, refills_at: Instant, now: Instant) -> Finding {
-    let name = "budget.window";
-    let until = format!("{} ({})", format::moment(refills_at), format::when(refills_at, now));
-    if left == 0 {
-        let message = format!("all {} RU of this window are spent; it refills at {until}", count(limit));
-        return Finding::warn(name, message, "nothing is lost: runs resume then; raise `budget.limit` to allow more");
-    }
-    Finding::ok(name, format!("{} of {} RU left until {until}", count(left), count(limit)))
 }
 
 fn needs_line(needs: &Needs, limit: u64, window: &str) -> Finding {

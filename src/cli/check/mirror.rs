@@ -5,11 +5,9 @@ use std::path::Path;
 use super::finding::Finding;
 use crate::budget::{Hold, Ledger, Limits};
 use crate::config::Config;
-use crate::model::{HELD_COMMANDS, Instant, Object, Ru};
-use crate::store::outbox_report::{self, EditCounts};
-use crate::store::publishing::queue::{self, PublishLag};
+use crate::model::{Instant, Object, Ru};
 use crate::store::report;
-use crate::store::{BrokenObject, Goal, ReadTx, Reader, StoreError, lock, people_report, wal};
+use crate::store::{BrokenObject, Goal, ReadTx, Reader, StoreError, lock, people_report};
 use crate::sync::budget_meter::{self, HOLD, LEDGER};
 use crate::sync::checkpoints::Identity;
 use crate::{exit::Exit, format};
@@ -17,7 +15,6 @@ use crate::{exit::Exit, format};
 #[derive(Clone, Debug)]
 pub(super) struct MirrorFacts {
     pub bytes: u64,
-    pub wal_bytes: u64,
     /// The workspace; `None` before the first run.
     pub identity: Option<Identity>,
     pub hold: Option<Instant>,
@@ -26,9 +23,6 @@ pub(super) struct MirrorFacts {
     pub costs: Vec<Ru>,
     /// The objects, contacts first.
     pub objects: [CopiedObject; 2],
-    pub publish: Option<PublishLag>,
-    /// Edits that are not finished.
-    pub edits: EditCounts,
     /// Users' views and configured indexes that do not work.
     pub broken_objects: Vec<BrokenObject>,
     /// Users' indexes and triggers, which a run may drop.
@@ -47,7 +41,7 @@ impl MirrorFacts {
     pub(super) fn read(path: &Path, limits: &Limits, now: Instant) -> Result<MirrorFacts, StoreError> {
         let reader = Reader::open(path)?;
         let moment = reader.begin()?;
-        let (bytes, wal_bytes) = report::sizes(path);
+        let (bytes, _) = report::sizes(path);
         let hold: Option<Hold> = moment.state(&HOLD)?;
         let stored: Option<Ledger> = moment.state(&LEDGER)?;
         let note = lock::note_beside(path);
@@ -55,14 +49,11 @@ impl MirrorFacts {
         let [contact, company] = Object::ALL;
         Ok(MirrorFacts {
             bytes,
-            wal_bytes,
             identity: moment.state(&Identity::ENTRY)?,
             hold: hold.and_then(|hold| hold.left(ledger.steady_time())).map(|left| now.plus(left)),
             ledger,
             costs: report::cost_of_runs(&moment, "sync", crate::app::RUNS_OF_FORECAST)?,
             objects: [held(&moment, contact)?, held(&moment, company)?],
-            publish: queue::lag(&moment, now)?,
-            edits: outbox_report::counts(&moment)?,
             broken_objects: [people_report::broken(&moment)?, people_report::damaged_search(&moment)?].concat(),
             not_kept: people_report::not_kept(&moment)?,
         })
@@ -114,8 +105,6 @@ pub(super) fn check(config: &Config, read: &Result<MirrorFacts, StoreError>, now
     )];
     lines.push(views(&mirror.broken_objects));
     lines.extend(not_kept(&mirror.not_kept));
-    lines.extend(large_log(path, mirror));
-    lines.extend(waiting_edits(mirror.edits));
     if let Some(until) = mirror.hold {
         lines.push(Finding::fail(
             "mirror.hold",
@@ -146,27 +135,6 @@ fn not_kept(objects: &[String]) -> Option<Finding> {
     let message = format!("not made by crm-mirror, and dropped when in its way: {}", objects.join(", "));
     let fix = "name the columns to index in `database.indexes`; let triggers be on tables of a file of your own";
     (!objects.is_empty()).then(|| Finding::warn("mirror.objects", message, fix))
-}
-
-fn waiting_edits(EditCounts { held, conflict, .. }: EditCounts) -> Option<Finding> {
-    let (message, fix) = match (held, conflict) {
-        (0, 0) => return None,
-        (0, _) => (
-            format!("{} in conflict", format::counted(conflict, "edit is", "edits are")),
-            "`crm-mirror outbox` lists them, `crm-mirror outbox resolve ID` decides on one".into(),
-        ),
-        _ => (format!("{} held", format::counted(held, "edit is", "edits are")), HELD_COMMANDS.to_string()),
-    };
-    Some(Finding::warn("mirror.edits", message, fix))
-}
-
-fn large_log(path: &Path, mirror: &MirrorFacts) -> Option<Finding> {
-    let message = format!("{}: a reader prevents a checkpoint", format::bytes(mirror.wal_bytes));
-    let fix = format!(
-        "end the program with a long read transaction (`fuser -v {}-shm` lists them); the next run empties it",
-        path.display()
-    );
-    wal::is_large(mirror.bytes, mirror.wal_bytes).then(|| Finding::warn("mirror.wal", message, fix))
 }
 
 /// Whether the mirror belongs to this address and key, as far as the file shows. `None` if the file does not have them

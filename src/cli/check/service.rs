@@ -22,7 +22,7 @@ use crate::{exit::Exit, format};
 const TOLERABLE: Duration = Duration::from_secs(30);
 
 /// The requests to the service, and its answers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ServiceReport {
     /// The answers by resource; resources after a fatal error are missing.
     pub answers: Vec<(Resource, Result<ServiceAnswer, ApiError>)>,
@@ -113,12 +113,6 @@ pub(super) async fn request_without_mirror(setup: &MirrorSettings, wanted: &[Res
     }
 }
 
-impl ServiceReport {
-    fn nothing() -> ServiceReport {
-        ServiceReport { answers: Vec::new(), recognised: None, spent: 0, in_ledger: false }
-    }
-}
-
 fn client(setup: &MirrorSettings, clock: Arc<dyn Clock>, meter: Arc<dyn Meter>) -> Result<Client, ApiError> {
     let settings = ClientSettings {
         timeout: setup.api.timeout,
@@ -132,12 +126,12 @@ fn client(setup: &MirrorSettings, clock: Arc<dyn Clock>, meter: Arc<dyn Meter>) 
 fn alone(wanted: &[Resource], error: ApiError) -> ServiceReport {
     ServiceReport {
         answers: wanted.first().map(|resource| (*resource, Err(error))).into_iter().collect(),
-        ..ServiceReport::nothing()
+        ..ServiceReport::default()
     }
 }
 
 async fn ask(client: &Client, wanted: &[Resource]) -> ServiceReport {
-    let mut asked = ServiceReport::nothing();
+    let mut asked = ServiceReport::default();
     for resource in wanted {
         let query = ListQuery::new(*resource).limit(PageSize::ONE).count_exact();
         let answer = match client.list(&query, Purpose::Changes).await {
