@@ -1,13 +1,16 @@
 //! The options that every verb accepts, and the configuration that they select.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Once;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::ui::output;
 use super::{Failure, identity};
 use crate::config::{Config, ConfigError, Environment, LOCAL_FILE, LogConfig, Sources};
+use crate::model::Object;
 
 /// Says once that the configuration is invalid, to who goes on without it.
 pub(super) fn note_invalid(config: &Config) {
@@ -16,6 +19,19 @@ pub(super) fn note_invalid(config: &Config) {
         let text = Failure::from(error).text();
         SAID.call_once(|| output::note(&text.trim_end().replacen("error: ", "warning: ", 1)));
     }
+}
+
+/// One of these words, as an argument.
+pub(super) fn one_of<T, const N: usize>(words: [&'static str; N]) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(words).try_map(|word| word.parse::<T>().map_err(|_| "no such object"))
+}
+
+/// `contact` or `company`, as an argument.
+pub(super) fn objects() -> impl TypedValueParser<Value = Object> {
+    one_of(Object::ALL.map(Object::as_str))
 }
 
 /// Options that may precede or follow the verb.

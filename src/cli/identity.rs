@@ -32,14 +32,6 @@ pub(in crate::cli) struct Owner {
     group: u32,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("could not take the identity of user {user}, who owns the folder of {path}", path = path.display())]
-struct NotTaken {
-    user: u32,
-    path: PathBuf,
-    source: io::Error,
-}
-
 /// Who this process must be to open a file and what lies beside it; `None` to stay who it is.
 pub(in crate::cli) fn needed_for(path: &Path) -> Option<Owner> {
     if !geteuid().is_root() {
@@ -80,8 +72,9 @@ impl Owner {
             // Last: it also ends the privilege to change groups, and every other one.
             .and_then(|()| set_thread_res_uid(user, user, user));
         taken.map_err(|error| {
-            Failure::new(Exit::Storage, NotTaken { user: self.user, path: path.into(), source: error.into() })
-                .hint("run the command as that user")
+            let (user, path, error) = (self.user, path.display(), io::Error::from(error));
+            let message = format!("could not take the identity of user {user}, who owns the folder of {path}: {error}");
+            Failure::new(Exit::Storage, message).hint("run the command as that user")
         })
     }
 }

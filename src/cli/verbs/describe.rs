@@ -164,27 +164,11 @@ fn about(column: &ColumnLine) -> String {
 
 /// Up to three similar names, the most similar first; at least one.
 pub(super) fn nearest<'a>(asked: &str, names: &[&'a str]) -> Vec<&'a str> {
-    let asked: Vec<char> = asked.to_lowercase().chars().take(100).collect();
-    let mut near: Vec<(usize, &str)> =
-        names.iter().map(|name| (distance(&asked, &name.chars().collect::<Vec<_>>()), *name)).collect();
+    let asked: String = asked.to_lowercase().chars().take(100).collect();
+    let mut near: Vec<(usize, &str)> = names.iter().map(|name| (format::distance(&asked, name), *name)).collect();
     near.sort();
     let best = near.first().map_or(0, |(distance, _)| *distance);
     near.into_iter().take_while(|(distance, _)| *distance <= best + 1).take(3).map(|(_, name)| name).collect()
-}
-
-/// The Levenshtein distance of two texts.
-fn distance(a: &[char], b: &[char]) -> usize {
-    let mut line: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut corner = line[0];
-        line[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = corner + usize::from(x != y);
-            corner = line[j + 1];
-            line[j + 1] = changed.min(corner + 1).min(line[j] + 1);
-        }
-    }
-    line[b.len()]
 }
 
 #[cfg(test)]

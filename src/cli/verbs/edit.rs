@@ -2,16 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::app::person;
-use crate::cli::Failure;
-use crate::cli::Global;
+use crate::cli::args::objects;
 use crate::cli::ui::output;
 use crate::cli::verbs::describe;
 use crate::cli::verbs::edit_rows::{self, EditReply};
+use crate::cli::{Failure, Global};
 use crate::daemon::client;
 use crate::exit::Exit;
 use crate::model::{EditedFields, Etag, Instant, Object, RecordId, is_unknown, unfit_source};
@@ -60,11 +59,6 @@ pub struct EditArgs {
     /// Print the result as one JSON document.
     #[arg(long)]
     json: bool,
-}
-
-fn objects() -> impl TypedValueParser<Value = Object> {
-    PossibleValuesParser::new(Object::ALL.map(Object::as_str))
-        .try_map(|word| word.parse::<Object>().map_err(|_| "no such object"))
 }
 
 /// The JSON document of `--dry-run`.
@@ -220,13 +214,9 @@ impl From<QueueError> for Failure {
             }
             _ => None,
         };
-        let failure = match error {
-            QueueError::Store(error) => return error.into(),
-            error => Failure::new(Exit::Usage, error),
-        };
-        match hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
+        match error {
+            QueueError::Store(error) => error.into(),
+            error => Failure::hinted(Exit::Usage, hint, error),
         }
     }
 }

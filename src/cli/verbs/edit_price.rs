@@ -1,11 +1,9 @@
 //! What edits will cost, and what is left for them: said before a person is asked whether to send them.
 
-use std::io::{self, BufRead, IsTerminal, Write};
-
 use crate::app::{self, EditBudget};
 use crate::cli::Failure;
+use crate::cli::ui::confirm::confirm;
 use crate::config::Config;
-use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, Ru};
 
@@ -38,18 +36,8 @@ impl EditPrice {
     }
 }
 
-/// Asks for confirmation on the terminal before anything is sent or discarded.
+/// Asks for confirmation before anything is sent or discarded, after a text that says what.
 pub(super) fn confirmed(text: &str, question: &str, discards: bool) -> Result<bool, Failure> {
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        let what = if discards { "this discards values" } else { "this sends edits to the service" };
-        return Err(
-            Failure::new(Exit::Usage, format!("{what}, and stdin is not a terminal")).hint("pass `--yes` to confirm")
-        );
-    }
-    let mut err = io::stderr().lock();
-    let _ = write!(err, "{text}{question} [y/N] ");
-    let _ = err.flush();
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+    let what = if discards { "this discards values" } else { "this sends edits to the service" };
+    confirm(what, &format!("{text}{question}"))
 }

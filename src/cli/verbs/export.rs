@@ -10,10 +10,10 @@ use std::str::FromStr;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::cli::Failure;
-use crate::cli::Global;
+use crate::cli::args::objects;
 use crate::cli::ui::output;
 use crate::cli::verbs::{snapshot, sql};
+use crate::cli::{Failure, Global};
 use crate::exit::Exit;
 use crate::model::Object;
 use crate::publish::StreamCursor;
@@ -49,8 +49,8 @@ pub struct ExportArgs {
     #[arg(long, requires = "snapshot")]
     follow: bool,
     /// Only the changes of contacts, or of companies.
-    #[arg(long, value_enum)]
-    object: Option<Only>,
+    #[arg(long, value_parser = objects())]
+    object: Option<Object>,
     /// The maximum number of changes to print.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -77,15 +77,6 @@ impl FromStr for Since {
             .map(Since::Stream)
             .or_else(|_| text.parse().map(Since::Change).map_err(|_| "is neither 0 nor a cursor as `export` prints it"))
     }
-}
-
-/// The object of the changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Only {
-    /// Of contacts.
-    Contact,
-    /// Of companies.
-    Company,
 }
 
 #[derive(Serialize)]
@@ -157,17 +148,13 @@ impl From<io::Error> for ExportEnd {
 
 /// Writes everything after `since` that existed at the beginning. Returns the cursor to continue from.
 fn stream(reader: &Reader, args: &ExportArgs, since: &FeedCursor, out: &mut impl Write) -> Result<i64, ExportEnd> {
-    let object = args.object.map(|only| match only {
-        Only::Contact => Object::Contact,
-        Only::Company => Object::Company,
-    });
     let (mut at, mut left) = (since.clone(), args.limit.unwrap_or(u64::MAX));
     let mirror = reader.begin().and_then(|moment| cursor::mirror_id(&moment));
     let mirror = mirror.map_err(|error| ExportEnd::Torn { cursor: since.seq(), failure: error.into() })?;
     let mut until = None;
     loop {
         let most = u32::try_from(left).map_or(SLICE, |left| left.min(SLICE));
-        let FeedSlice { checked, span, changes: slice } = slice(reader, &at, until, object, most)
+        let FeedSlice { checked, span, changes: slice } = slice(reader, &at, until, args.object, most)
             .map_err(|error| ExportEnd::Torn { cursor: at.seq(), failure: error.into() })?;
         if let Err(refused) = checked {
             let failure = Failure::new(Exit::Storage, refused).hint(BEGIN_AGAIN);

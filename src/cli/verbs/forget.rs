@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::cli::args::objects;
 use crate::cli::ui::confirm::confirm;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
@@ -22,8 +23,8 @@ use crate::store::{ErasedCounts, Erasure, Reader, write_beside};
 #[command(after_help = "Example:\n  crm-mirror forget contact ct_01h8x --yes")]
 pub struct ForgetArgs {
     /// The kind of record.
-    #[arg(value_name = "OBJECT")]
-    object: RecordKind,
+    #[arg(value_name = "OBJECT", value_parser = objects())]
+    object: Object,
     /// The id.
     #[arg(value_name = "ID")]
     id: String,
@@ -38,24 +39,6 @@ pub struct ForgetArgs {
     json: bool,
 }
 
-/// A kind of record, as an argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum RecordKind {
-    /// A contact.
-    Contact,
-    /// A company.
-    Company,
-}
-
-impl From<RecordKind> for Object {
-    fn from(kind: RecordKind) -> Object {
-        match kind {
-            RecordKind::Contact => Object::Contact,
-            RecordKind::Company => Object::Company,
-        }
-    }
-}
-
 #[derive(Serialize)]
 struct ForgetDocument<'a> {
     object: Object,
@@ -67,11 +50,11 @@ struct ForgetDocument<'a> {
 pub fn run(global: &Global, args: &ForgetArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
     logging::start(&config.log, &ProgressView::nothing());
-    let object = Object::from(args.object);
+    let object = args.object;
     let shown = output::plain(&args.id);
     // Nobody is asked about what cannot be done.
     find(&Reader::open(&config.database)?, object, &args.id)?;
-    if !args.yes && !confirm(&format!("erase all data of {object} {shown}?"))? {
+    if !args.yes && !confirm("this cannot be undone", &format!("erase all data of {object} {shown}?"))? {
         output::note("nothing was erased");
         return Ok(Exit::Done);
     }

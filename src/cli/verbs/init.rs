@@ -149,18 +149,10 @@ fn fill(path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("could not write {path}")]
-struct NotWritten {
-    path: String,
-    source: io::Error,
-}
-
 fn failed(path: &Path, source: io::Error) -> Failure {
     let exists = source.kind() == io::ErrorKind::AlreadyExists;
-    let path = path.display().to_string();
-    let failure = Failure::new(Exit::Storage, NotWritten { path, source });
-    if exists { failure.hint("`--force` replaces it") } else { failure }
+    let message = format!("could not write {}: {source}", path.display());
+    Failure::hinted(Exit::Storage, exists.then_some("`--force` replaces it"), message)
 }
 
 #[cfg(test)]

@@ -121,11 +121,6 @@ fn text(report: &PublishReport, schema: &str) -> String {
 
 impl From<PublishError> for Failure {
     fn from(error: PublishError) -> Failure {
-        let hint = error.hint();
-        let failure = Failure::new(Exit::of_publish(&error), error);
-        match hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
+        Failure::hinted(Exit::of_publish(&error), error.hint(), error)
     }
 }

@@ -94,8 +94,8 @@ pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
     session::runtime()?.block_on(async {
         let mut signals = StopSignals::listen()?;
         let server = sandbox.start(args.port).await.map_err(|source| {
-            let failure = Failure::new(Exit::Unavailable, NoPort { port: args.port, source });
-            failure.hint("`--port 0` picks a free one")
+            let message = format!("could not listen on 127.0.0.1:{}: {source}", args.port);
+            Failure::new(Exit::Unavailable, message).hint("`--port 0` picks a free one")
         })?;
         output::text(&ready(&sandbox, &server.base_url, seed, &args.keys))?;
         output::note(&hint(&server.base_url, args.state.as_deref()));
@@ -124,8 +124,9 @@ fn development(args: &SandboxArgs) -> Result<Development, Failure> {
     let origin = match &args.fixture {
         Some(path) => {
             let text = std::fs::read_to_string(path);
-            let text = text.map_err(|source| Failure::new(Exit::Usage, NoFixture { path: path.clone(), source }))?;
-            WorldOrigin::Fixture(text)
+            WorldOrigin::Fixture(text.map_err(|source| {
+                Failure::new(Exit::Usage, format!("could not read the fixture {}: {source}", path.display()))
+            })?)
         }
         None => WorldOrigin::Generated { contacts: args.contacts, companies: args.companies, nasty: args.nasty },
     };
@@ -137,20 +138,6 @@ fn unusable(error: DevelopmentError) -> Failure {
         DevelopmentError::Fixture(_) => Failure::new(Exit::Usage, error),
         DevelopmentError::State(_) => Failure::new(Exit::Storage, error),
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("could not listen on 127.0.0.1:{port}")]
-struct NoPort {
-    port: u16,
-    source: std::io::Error,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("could not read the fixture {}", path.display())]
-struct NoFixture {
-    path: PathBuf,
-    source: std::io::Error,
 }
 
 /// The lines for scripts: the address, the key with all scopes, and the additional keys.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::forget::RecordKind;
+use crate::cli::args::objects;
 use crate::cli::ui::output::{self, TableColumn, plain};
 use crate::cli::{Failure, Global};
 use crate::exit::Exit;
@@ -23,8 +23,8 @@ use crate::store::record::{self, RecordChange, RecordError, RecordView};
                         crm-mirror show company co_01h8x --at 2026-03-01T00:00:00Z --json")]
 pub struct ShowArgs {
     /// The kind of record.
-    #[arg(value_name = "OBJECT")]
-    object: RecordKind,
+    #[arg(value_name = "OBJECT", value_parser = objects())]
+    object: Object,
     /// The id.
     #[arg(value_name = "ID")]
     id: String,
@@ -71,13 +71,9 @@ pub fn run(global: &Global, args: &ShowArgs) -> Result<Exit, Failure> {
     let database = global.database(args.database.as_deref())?;
     let reader = Reader::open(&database)?;
     let moment = reader.begin()?;
-    let object = Object::from(args.object);
+    let object = args.object;
     let view = record::record(&moment, object, &args.id, args.at)?;
-    let table = match object {
-        Object::Contact => "contacts_full",
-        Object::Company => "companies_full",
-    };
-    let columns = guide::columns(&moment, table)?;
+    let columns = guide::columns(&moment, object.full_view())?;
     let labels = labels(&view, &columns);
     reader.unchanged()?;
     if args.json {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 
 use crate::app::{Mirror, MirrorSettings, Summary};
 use crate::cli::Failure;
+use crate::cli::args::one_of;
 use crate::cli::remote;
 use crate::cli::session::{self, ScratchFolder};
 use crate::cli::ui::cost::Cost;
@@ -48,7 +48,7 @@ pub struct ResyncArgs {
 #[derive(clap::Args, Clone, Debug)]
 struct RunArgs {
     /// The objects to update [default: everything].
-    #[arg(value_name = "OBJECT", value_parser = resources())]
+    #[arg(value_name = "OBJECT", value_parser = one_of::<Resource, 4>(Resource::ALL.map(Resource::as_str)))]
     objects: Vec<Resource>,
     /// Mirror the workspace of the key instead of the one before: its records replace the others, and edits that wait are
     /// held.
@@ -60,11 +60,6 @@ struct RunArgs {
     /// Print the result as one JSON document.
     #[arg(long)]
     json: bool,
-}
-
-fn resources() -> impl TypedValueParser<Value = Resource> {
-    PossibleValuesParser::new(Resource::ALL.map(Resource::as_str))
-        .try_map(|word| word.parse::<Resource>().map_err(|_| "no such object"))
 }
 
 /// Runs `sync`.

@@ -1,11 +1,11 @@
 //! `crm-mirror verify`: compares the mirror with the service.
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::app::Summary;
 use crate::cli::Failure;
+use crate::cli::args::one_of;
 use crate::cli::ui::output;
 use crate::cli::ui::output::TableColumn;
 use crate::cli::{Global, session};
@@ -28,7 +28,7 @@ const SHOWN: usize = 50;
 #[command(after_help = "Example:\n  crm-mirror verify\n  crm-mirror verify contacts --full --repair")]
 pub struct VerifyArgs {
     /// What to verify [default: contacts and companies].
-    #[arg(value_name = "OBJECT", value_parser = objects())]
+    #[arg(value_name = "OBJECT", value_parser = one_of::<Resource, 2>(Object::ALL.map(|object| object.resource().as_str())))]
     objects: Vec<Resource>,
     /// Compare every listed field of every record, at 1 RU per 100 records.
     #[arg(long)]
@@ -42,11 +42,6 @@ pub struct VerifyArgs {
     /// Print the result as one JSON document.
     #[arg(long)]
     json: bool,
-}
-
-fn objects() -> impl TypedValueParser<Value = Resource> {
-    PossibleValuesParser::new(Object::ALL.map(|object| object.resource().as_str()))
-        .try_map(|word| word.parse::<Resource>().map_err(|_| "no such object"))
 }
 
 #[derive(Serialize)]
