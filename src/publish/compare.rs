@@ -12,8 +12,8 @@ use tokio_postgres::types::{ToSql, Type};
 use super::database::{Database, Param};
 use super::error::PublishError;
 use super::follow;
-use super::load::RowFilter;
 use super::mirror::PublishedMirror;
+use super::reading::{PAGE, RowFilter};
 use super::row::{Converter, PgRow};
 use super::rows::RowStatement;
 use super::sql;
@@ -24,9 +24,6 @@ use crate::model::field_value::SqlValue;
 use crate::store::StoreError;
 use crate::store::publishing::queue::{CopyDifference, CopyDifferenceKind};
 use crate::store::publishing::source::{Moment, PageQuery, SourceRow};
-
-/// The number of rows that are compared at once, and of doubts that are decided at once.
-const PAGE: usize = 1_000;
 
 /// The maximum number of differences that a report names.
 const NAMED: usize = 10_000;
@@ -120,22 +117,14 @@ impl Sides<'_> {
     ) -> Result<(), PublishError> {
         let mut after: Option<Vec<SqlValue>> = None;
         loop {
-            let (query, from, layout) = (self.table.query(), after.take(), self.publication.layout);
-            let page = self
-                .mirror
-                .moment(move |moment| {
-                    let is_current = moment.layout()? == layout;
-                    Ok(if is_current { Some(moment.page(&query, from.as_deref(), PAGE as u32)?) } else { None })
-                })
-                .await?
-                .ok_or(PublishError::Unsettled)?;
+            let page = self.mirror.page(&self.table.query(), self.publication.layout, after.take()).await?;
             let filter = RowFilter::new(self.table, self.publication, state);
             let kept: Vec<&SourceRow> = page.iter().filter(|row| filter.keeps(row)).collect();
             found.rows += kept.len() as u64;
             for differing in self.differing(&kept).await? {
-                doubts.here.push(self.key(kept[differing.row]));
+                doubts.here.push(self.table.key_of(kept[differing.row]));
             }
-            after = page.last().filter(|last| page.len() == PAGE && !filter.is_beyond(last)).map(|last| self.key(last));
+            after = filter.next(self.table, &page);
             if doubts.here.len() >= PAGE {
                 self.decide(state, doubts, found, repairs).await?;
             }
@@ -332,13 +321,8 @@ impl Sides<'_> {
         Converter::of(self.publication, self.table)
     }
 
-    fn key(&self, row: &SourceRow) -> Vec<SqlValue> {
-        self.table.key.iter().filter_map(|key| Some(row[self.table.place(key)?].clone())).collect()
-    }
-
     fn converted(&self, row: &SourceRow) -> PgRow {
-        let row = self.converter().convert(row);
-        self.table.key.iter().filter_map(|key| Some(row[self.table.place(key)?].clone())).collect()
+        self.table.key_of(&self.converter().convert(row))
     }
 }
 

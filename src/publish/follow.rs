@@ -7,8 +7,9 @@ use tokio_postgres::types::Type;
 
 use super::database::{Database, Param};
 use super::error::PublishError;
-use super::load::{RowFilter, converted};
+use super::load::converted;
 use super::mirror::PublishedMirror;
+use super::reading::{self, Changes, PAGE};
 use super::row::PgRow;
 use super::rows::{RowStatement, record_name};
 use super::sql;
@@ -16,27 +17,19 @@ use super::state::TargetState;
 use super::tables::{Publication, PublishedTable};
 use super::value;
 use crate::model::Object;
-use crate::model::field_value::SqlValue;
 use crate::store::StoreError;
 use crate::store::feed::FeedSpan;
 use crate::store::publishing::source::{ChangedRecord, Moment, PageQuery, SourceRow};
-
-/// The maximum number of records, and of feed entries, in one batch.
-const BATCH: u32 = 1_000;
 
 const DELETING: &str = "delete rows";
 
 /// The contents of one batch, read in one snapshot.
 struct Batch {
     span: FeedSpan,
-    records: Vec<ChangedRecord>,
-    /// The rows of those records, by table.
-    rows: BTreeMap<&'static str, Vec<SourceRow>>,
-    changes: Vec<SourceRow>,
+    /// What changed, and the small tables that differ from the published ones.
+    changes: Changes,
     /// The position in the feed after this batch.
     seq: i64,
-    /// Small tables that differ from the published ones: rows and digest.
-    small: BTreeMap<&'static str, (Vec<SourceRow>, String)>,
     owners: Option<(Vec<SourceRow>, String)>,
     /// The names of the companies that changed: id, and name if the company still exists.
     company_names: BTreeMap<String, Option<String>>,
@@ -65,10 +58,10 @@ async fn send_batch(
     if let Some((_, seq)) = &mut next.cursor {
         *seq = batch.seq;
     }
-    if let Some(last) = batch.records.last() {
+    if let Some(last) = batch.changes.records.last() {
         next.details.changed = last.seq;
     }
-    for (table, (_, digest)) in &batch.small {
+    for (table, (_, digest)) in &batch.changes.small {
         next.details.digests.insert((*table).into(), digest.clone());
     }
     if let Some((_, digest)) = &batch.owners {
@@ -81,7 +74,7 @@ async fn send_batch(
 
     database.begin(&next).await?;
     for table in publication.open_tables() {
-        if let Some((rows, _)) = batch.small.get(table.name) {
+        if let Some((rows, _)) = batch.changes.small.get(table.name) {
             replace_small(database, publication, table, rows).await?;
         }
     }
@@ -100,8 +93,8 @@ async fn send_batch(
     next.generation += 1;
     *state = next;
     Ok(Some(BatchOutcome {
-        records: batch.records.len() as u64,
-        changes: batch.changes.len() as u64,
+        records: batch.changes.records.len() as u64,
+        changes: batch.changes.entries.len() as u64,
         is_last: batch.is_last,
     }))
 }
@@ -137,66 +130,30 @@ pub(super) fn is_waiting(
 ) -> Result<bool, StoreError> {
     Ok(moment.others_follow(state.details.changed)?
         || read_owners(moment, state)?.is_some()
-        || !read_small(moment, publication, state)?.is_empty())
+        || reading::small(moment, publication)?.iter().any(|(name, small)| differs(state, name, small)))
 }
 
 fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> Result<Option<Batch>, StoreError> {
-    if moment.layout()? != publication.layout {
-        return Ok(None);
-    }
     let span = moment.span()?;
-    let records = moment.changed_records(state.details.changed, BATCH)?;
-    let mut rows = BTreeMap::new();
-    for object in &publication.objects {
-        let ids: Vec<&str> =
-            records.iter().filter(|record| record.object == *object).map(|record| record.id.as_str()).collect();
-        if ids.is_empty() {
-            continue;
-        }
-        for (name, key, of_object) in
-            [(object.table(), "id", false), ("custom_multi_values", "record_id", true), ("removed_records", "id", true)]
-        {
-            if let Some(table) = publication.table(name) {
-                let found = moment.of_records(&table.query(), key, of_object.then_some(*object), &ids)?;
-                let filter = RowFilter::new(table, publication, state);
-                let found = found.into_iter().filter(|row| filter.is_chosen(row));
-                rows.entry(table.name).or_insert_with(Vec::new).extend(found);
-            }
-        }
-    }
-    let company_names = read_company_names(moment, &records)?;
     let since = state.cursor.as_ref().map_or(0, |(_, seq)| *seq);
-    let (changes, seq) = read_changes(moment, publication, state, since, span)?;
-    let is_last = (records.len() as u32) < BATCH && seq >= span.newest;
+    let Some(mut changes) = Changes::read(moment, publication, state, (state.details.changed, since))? else {
+        return Ok(None);
+    };
+    changes.small.retain(|name, small| differs(state, name, small));
+    let seq = changes.last.filter(|_| !changes.is_end).unwrap_or(span.newest);
     Ok(Some(Batch {
         span,
-        records,
-        rows,
-        changes,
         seq,
-        small: read_small(moment, publication, state)?,
         owners: read_owners(moment, state)?,
-        company_names,
-        is_last,
+        company_names: read_company_names(moment, &changes.records)?,
+        is_last: changes.records.len() < PAGE && seq >= span.newest,
+        changes,
     }))
 }
 
-fn read_changes(
-    moment: &Moment<'_>,
-    publication: &Publication,
-    state: &TargetState,
-    since: i64,
-    span: FeedSpan,
-) -> Result<(Vec<SourceRow>, i64), StoreError> {
-    let Some(table) = publication.table("changes") else { return Ok((Vec::new(), span.newest)) };
-    let page = moment.page(&table.query(), Some(&[SqlValue::Int(since)]), BATCH)?;
-    let last = page.last().and_then(|row| match row.get(table.place("seq")?) {
-        Some(SqlValue::Int(seq)) => Some(*seq),
-        _ => None,
-    });
-    let seq = if (page.len() as u32) < BATCH { span.newest } else { last.unwrap_or(span.newest) };
-    let filter = RowFilter::new(table, publication, state);
-    Ok((page.into_iter().filter(|row| filter.is_chosen(row)).collect(), seq))
+/// Whether a small table differs from the published one.
+fn differs(state: &TargetState, name: &str, (_, digest): &(Vec<SourceRow>, String)) -> bool {
+    state.details.digests.get(name) != Some(digest)
 }
 
 fn read_company_names(
@@ -216,21 +173,6 @@ fn read_company_names(
         names.insert(id.into(), name.filter(|name| !name.contains('\0')).map(String::from));
     }
     Ok(names)
-}
-
-type SmallTables = BTreeMap<&'static str, (Vec<SourceRow>, String)>;
-
-fn read_small(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> Result<SmallTables, StoreError> {
-    let mut out = BTreeMap::new();
-    for table in publication.open_tables().filter(|table| table.is_small()) {
-        let query = table.query();
-        let rows = moment.page(&query, None, u32::MAX)?;
-        let digest = value::digest(format!("{:?} {rows:?}", query.columns).as_bytes());
-        if state.details.digests.get(table.name) != Some(&digest) {
-            out.insert(table.name, (rows, digest));
-        }
-    }
-    Ok(out)
 }
 
 fn read_owners(moment: &Moment<'_>, state: &TargetState) -> Result<Option<(Vec<SourceRow>, String)>, StoreError> {
@@ -275,7 +217,7 @@ async fn send_records(
     batch: &Batch,
     object: Object,
 ) -> Result<(), PublishError> {
-    let records: Vec<&ChangedRecord> = batch.records.iter().filter(|record| record.object == object).collect();
+    let records: Vec<&ChangedRecord> = batch.changes.records.iter().filter(|record| record.object == object).collect();
     if records.is_empty() {
         return Ok(());
     }
@@ -283,7 +225,7 @@ async fn send_records(
     let schema = database.schema.as_str();
     if let Some(table) = publication.table(object.table()) {
         let none = Vec::new();
-        let rows = converted(publication, table, batch.rows.get(table.name).unwrap_or(&none));
+        let rows = converted(publication, table, batch.changes.rows.get(table.name).unwrap_or(&none));
         let kept = keys(&rows, table.place("id").unwrap_or(0));
         let gone: Vec<&str> = ids.iter().filter(|id| !kept.contains(id)).map(String::as_str).collect();
         database.upsert(table, &rows).await?;
@@ -299,7 +241,7 @@ async fn send_records(
     }
     let of_object = |name: &str| {
         let place = publication.table(name)?.place("object_type")?;
-        let rows = batch.rows.get(name)?.iter().filter(|row| row[place].as_text() == Some(object.as_str()));
+        let rows = batch.changes.rows.get(name)?.iter().filter(|row| row[place].as_text() == Some(object.as_str()));
         Some(rows.cloned().collect::<Vec<SourceRow>>())
     };
     for (name, key) in [("custom_multi_values", "record_id"), ("removed_records", "id")] {
@@ -356,7 +298,7 @@ async fn send_changes(
     batch: &Batch,
 ) -> Result<(), PublishError> {
     let Some(table) = publication.table("changes") else { return Ok(()) };
-    database.upsert(table, &converted(publication, table, &batch.changes)).await?;
+    database.upsert(table, &converted(publication, table, &batch.changes.entries)).await?;
     let since = state.cursor.as_ref().map_or(0, |(_, seq)| *seq);
     if batch.span.forgotten > 0 && since > 0 {
         let statement = format!("DELETE FROM {} WHERE seq <= $1", sql::qualified(&database.schema, table.name));

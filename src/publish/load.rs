@@ -8,16 +8,14 @@ use std::collections::BTreeMap;
 use super::database::Database;
 use super::error::PublishError;
 use super::mirror::PublishedMirror;
+use super::reading::RowFilter;
 use super::row::{Converter, PgRow, copy_line};
 use super::schema::SchemaOutcome;
 use super::sql;
 use super::state::TargetState;
 use super::tables::{self, Publication, PublishedTable};
-use crate::model::Object;
 use crate::model::field_value::SqlValue;
 use crate::store::publishing::source::SourceRow;
-
-const PAGE: u32 = 1_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
@@ -150,14 +148,7 @@ async fn copy(
     let mut written = 0;
     let mut after: Option<Vec<SqlValue>> = None;
     loop {
-        let (query, from) = (query.clone(), after.take());
-        let page = mirror
-            .moment(move |moment| {
-                let is_current = moment.layout()? == layout;
-                Ok(if is_current { Some(moment.page(&query, from.as_deref(), PAGE)?) } else { None })
-            })
-            .await?
-            .ok_or(PublishError::Unsettled)?;
+        let page = mirror.page(&query, layout, after.take()).await?;
         let rows = page.iter().filter(|row| chosen.keeps(row)).map(|row| converter.convert(row));
         match &mut sink {
             Some(sink) => {
@@ -173,59 +164,14 @@ async fn copy(
                 written += rows.len() as u64;
             }
         }
-        match page.last() {
-            Some(last) if page.len() == PAGE as usize && !chosen.is_beyond(last) => {
-                after = Some(table.key.iter().filter_map(|key| Some(last[table.place(key)?].clone())).collect());
-            }
-            _ => break,
+        after = chosen.next(table, &page);
+        if after.is_none() {
+            break;
         }
     }
     match sink {
         Some(sink) => sink.finish().await,
         None => Ok(written),
-    }
-}
-
-/// Selects the rows of a table that are published.
-pub(super) struct RowFilter<'a> {
-    object_type: Option<usize>,
-    field_key: Option<usize>,
-    seq: Option<usize>,
-    newest: i64,
-    loaded: &'a [Object],
-    publication: &'a Publication,
-}
-
-impl<'a> RowFilter<'a> {
-    pub(super) fn new(table: &PublishedTable, publication: &'a Publication, state: &'a TargetState) -> RowFilter<'a> {
-        RowFilter {
-            object_type: table.place("object_type").filter(|_| !table.is_small()),
-            field_key: table.place("field_key"),
-            seq: table.place("seq"),
-            newest: state.cursor.as_ref().map_or(0, |(_, seq)| *seq),
-            loaded: &state.details.loaded,
-            publication,
-        }
-    }
-
-    /// Whether a row of the feed is after the cursor.
-    pub(super) fn is_beyond(&self, row: &SourceRow) -> bool {
-        matches!(self.seq.map(|place| &row[place]), Some(SqlValue::Int(seq)) if *seq > self.newest)
-    }
-
-    pub(super) fn keeps(&self, row: &SourceRow) -> bool {
-        !self.is_beyond(row) && self.is_chosen(row)
-    }
-
-    /// Whether a row belongs to an object, and to a field, that is published.
-    pub(super) fn is_chosen(&self, row: &SourceRow) -> bool {
-        let Some(place) = self.object_type else { return true };
-        let Some(object) = row[place].as_text().and_then(|object| object.parse::<Object>().ok()) else { return false };
-        let multi_selects = &self.publication.multi_selects;
-        let of_field = self.field_key.is_none_or(|place| {
-            multi_selects.iter().any(|(of, key)| *of == object && Some(key.as_str()) == row[place].as_text())
-        });
-        self.loaded.contains(&object) && of_field
     }
 }
 

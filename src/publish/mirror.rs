@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::PublishError;
+use super::reading::PAGE;
 use crate::model::catalogue::Object;
+use crate::model::field_value::SqlValue;
 use crate::store::publishing::queue::Requeue;
-use crate::store::publishing::source::{Moment, PublishSource};
+use crate::store::publishing::source::{Moment, PageQuery, PublishSource, SourceRow};
 use crate::store::{MirrorTx, StoreError, write_beside};
 
 /// The maximum number of records that are entered again in one transaction; it bounds how long the mirror's writer
@@ -34,6 +36,22 @@ impl PublishedMirror {
     {
         let source = self.source.clone();
         Ok(blocking(move || source.lock().unwrap_or_else(PoisonError::into_inner).moment(read)).await??)
+    }
+
+    /// A page of a table after a key, while the columns of the mirror are those of `layout`.
+    pub(super) async fn page(
+        &self,
+        query: &PageQuery,
+        layout: u64,
+        after: Option<Vec<SqlValue>>,
+    ) -> Result<Vec<SourceRow>, PublishError> {
+        let query = query.clone();
+        self.moment(move |moment| match moment.layout()? == layout {
+            true => moment.page(&query, after.as_deref(), PAGE as u32).map(Some),
+            false => Ok(None),
+        })
+        .await?
+        .ok_or(PublishError::Unsettled)
     }
 
     /// Writes to the mirror, concurrently with its writer.

@@ -17,6 +17,7 @@
 //! | `keeper` | the daemon's task that publishes changes |
 //! | `rows` | writing rows, and the list of those that the database refuses |
 //! | `compare` | proof that both sides are equal, and repair |
+//! | `reading` | what is read to be sent: pages, and what changed after a position |
 //! | `load`, `follow`, `run` | a whole load, a batch of changes, and the order of both |
 //!
 //! # Invariants
@@ -42,6 +43,7 @@ mod follow;
 mod json;
 mod load;
 mod mirror;
+mod reading;
 mod row;
 mod rows;
 mod run;

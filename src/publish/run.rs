@@ -13,7 +13,7 @@ use super::mirror::PublishedMirror;
 use super::state::{FeedEnd, TargetState};
 use super::tables::{self, Publication};
 use super::target::PublishUrl;
-use super::{compare, follow, load, schema};
+use super::{compare, follow, load, reading, schema};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
 use crate::regular_file;
@@ -300,12 +300,7 @@ impl Publisher<'_> {
                     Ok(publication) => publication,
                     Err(error) => return Ok(Err(error)),
                 };
-                let mut copied = Vec::new();
-                for object in &publication.objects {
-                    if moment.is_copied(*object)? {
-                        copied.push(*object);
-                    }
-                }
+                let copied = reading::copied(moment, &publication)?;
                 let refilled = match since {
                     Some(since) => moment.refilled_columns(since)?,
                     None => Vec::new(),

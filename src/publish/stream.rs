@@ -13,19 +13,16 @@ use std::str::FromStr;
 
 use super::error::PublishError;
 use super::json;
-use super::load::RowFilter;
+use super::reading::{self, Changes, PAGE, RowFilter};
 use super::row::{self, Converter};
 use super::state::{FeedEnd, TargetState};
-use super::stream_lines::{Lines, tables_of_record};
+use super::stream_lines::Lines;
 use super::tables::{self, Publication, PublishedTable};
 use super::value;
 use crate::model::field_value::SqlValue;
 use crate::model::{Object, Resource};
-use crate::store::publishing::source::{ChangedRecord, ColumnEvent, Moment, PublishSource, SourceRow};
+use crate::store::publishing::source::{ColumnEvent, Moment, PublishSource, SourceRow};
 use crate::store::{StoreError, write_beside};
-
-/// The number of rows that are read in one snapshot.
-const PAGE: u32 = 1_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamCursor {
@@ -184,12 +181,7 @@ impl MirrorStream {
             table.columns.retain(|column| !row::is_joined(&column.source));
         }
         let end = FeedEnd { span: moment.span()?, changed: moment.newest_changed()? };
-        let mut copied = Vec::new();
-        for object in &publication.objects {
-            if moment.is_copied(*object)? {
-                copied.push(*object);
-            }
-        }
+        let copied = reading::copied(moment, &publication)?;
         let mirror = moment.mirror_id()?.unwrap_or_default();
         let state = TargetState::default().loaded(&mirror, end, &publication, &copied);
         let others = publication.tables.iter().filter(|table| !table.is_small());
@@ -281,18 +273,17 @@ impl MirrorStream {
         loop {
             let page = self.source.moment(|moment| {
                 let is_current = moment.layout()? == layout;
-                Ok(if is_current { Some(moment.filled_page(&query, filled, after.as_deref(), PAGE)?) } else { None })
+                let page = || moment.filled_page(&query, filled, after.as_deref(), PAGE as u32);
+                is_current.then(page).transpose()
             })?;
             let Some(page) = page else { return Ok(false) };
             let mut lines = Lines { out, announced: &mut self.announced };
             page.iter()
                 .filter(|row| filter.keeps(row) && is_of(row))
                 .try_for_each(|row| lines.row(table, &converter, row))?;
-            match page.last() {
-                Some(last) if page.len() == PAGE as usize && !filter.is_beyond(last) => {
-                    after = Some(table.key.iter().filter_map(|key| Some(last[table.place(key)?].clone())).collect());
-                }
-                _ => return Ok(true),
+            after = filter.next(table, &page);
+            if after.is_none() {
+                return Ok(true);
             }
         }
     }
@@ -302,11 +293,16 @@ impl MirrorStream {
         if cursor.seq < scene.end.span.forgotten {
             return Err(StreamError::Cursor("the mirror's history no longer reaches back to it"));
         }
-        let group = self.source.moment(|moment| Group::read(moment, publication, &scene.state, cursor))?;
-        let Some(group) = group else { return Ok(true) };
+        let position = (cursor.changed, cursor.seq);
+        let read = |moment: &Moment<'_>| Changes::read(moment, publication, &scene.state, position);
+        let Some(mut group) = self.source.moment(read)? else { return Ok(true) };
+        let changed = group.records.last().map_or(cursor.changed, |record| record.seq);
+        let seq = group.last.unwrap_or(cursor.seq);
+        group.records.retain(|record| publication.objects.contains(&record.object));
         let mut lines = Lines { out, announced: &mut self.announced };
         let mut wrote = false;
-        for (table, rows, digest) in &group.small {
+        for table in &publication.tables {
+            let Some((rows, digest)) = group.small.get(table.name) else { continue };
             if self.small.get(table.name) != Some(digest) {
                 wrote = true;
                 lines.schema(table, true)?;
@@ -315,17 +311,17 @@ impl MirrorStream {
                 self.small.insert(table.name, digest.clone());
             }
         }
-        wrote |= !group.records.is_empty() || !group.changes.is_empty();
+        wrote |= !group.records.is_empty() || !group.entries.is_empty();
         for record in &group.records {
             lines.record(publication, record, &group.rows)?;
         }
         if let Some(table) = publication.table("changes") {
             let converter = Converter::of(publication, table);
-            group.changes.iter().try_for_each(|row| lines.row(table, &converter, row))?;
+            group.entries.iter().try_for_each(|row| lines.row(table, &converter, row))?;
         }
-        let moved = group.seq != cursor.seq || group.changed != cursor.changed;
+        let moved = (changed, seq) != position;
         if wrote || moved {
-            self.finish(scene, group.seq, group.changed, out)?;
+            self.finish(scene, seq, changed, out)?;
         }
         Ok(wrote || moved)
     }
@@ -336,64 +332,6 @@ impl MirrorStream {
         out.flush()?;
         self.cursor = Some(cursor);
         Ok(())
-    }
-}
-
-/// The contents of one group, read in one snapshot.
-struct Group<'a> {
-    records: Vec<ChangedRecord>,
-    /// The number of the newest changed record that this group covers.
-    changed: i64,
-    rows: BTreeMap<&'static str, Vec<SourceRow>>,
-    changes: Vec<SourceRow>,
-    seq: i64,
-    small: Vec<(&'a PublishedTable, Vec<SourceRow>, String)>,
-}
-
-impl<'a> Group<'a> {
-    /// `None` if the columns have changed.
-    fn read(
-        moment: &Moment<'_>,
-        publication: &'a Publication,
-        state: &TargetState,
-        cursor: &StreamCursor,
-    ) -> Result<Option<Group<'a>>, StoreError> {
-        if moment.layout()? != publication.layout {
-            return Ok(None);
-        }
-        let mut records = moment.changed_records(cursor.changed, PAGE)?;
-        let changed = records.last().map_or(cursor.changed, |record| record.seq);
-        records.retain(|record| publication.objects.contains(&record.object));
-        let mut rows = BTreeMap::new();
-        for object in &publication.objects {
-            let ids: Vec<&str> = records.iter().filter(|r| r.object == *object).map(|r| r.id.as_str()).collect();
-            for (name, key, of_object) in tables_of_record(*object) {
-                if let Some(table) = publication.table(name).filter(|_| !ids.is_empty()) {
-                    let found = moment.of_records(&table.query(), key, of_object.then_some(*object), &ids)?;
-                    let filter = RowFilter::new(table, publication, state);
-                    rows.entry(table.name)
-                        .or_insert_with(Vec::new)
-                        .extend(found.into_iter().filter(|row| filter.is_chosen(row)));
-                }
-            }
-        }
-        let (mut changes, mut seq) = (Vec::new(), cursor.seq);
-        if let Some(table) = publication.table("changes") {
-            let page = moment.page(&table.query(), Some(&[SqlValue::Int(cursor.seq)]), PAGE)?;
-            seq = match page.last().and_then(|row| row.get(table.place("seq")?)) {
-                Some(SqlValue::Int(last)) => *last,
-                _ => cursor.seq,
-            };
-            let filter = RowFilter::new(table, publication, state);
-            changes = page.into_iter().filter(|row| filter.is_chosen(row)).collect();
-        }
-        let mut small = Vec::new();
-        for table in publication.tables.iter().filter(|table| table.is_small()) {
-            let rows = moment.page(&table.query(), None, u32::MAX)?;
-            let digest = value::digest(format!("{rows:?}").as_bytes());
-            small.push((table, rows, digest));
-        }
-        Ok(Some(Group { records, changed, rows, changes, seq, small }))
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use super::json;
+use super::reading::tables_of_record;
 use super::row::Converter;
 use super::tables::{PgType, Publication, PublishedTable};
-use crate::model::Object;
 use crate::model::field_value::SqlValue;
 use crate::store::publishing::source::{ChangedRecord, SourceRow};
 
@@ -15,11 +15,6 @@ pub(super) struct Lines<'a, W: Write> {
     pub(super) out: &'a mut W,
     /// The tables whose columns were written.
     pub(super) announced: &'a mut BTreeSet<&'static str>,
-}
-
-/// The tables with rows of a record, the column with its id, and whether they contain both objects.
-pub(super) const fn tables_of_record(object: Object) -> [(&'static str, &'static str, bool); 3] {
-    [(object.table(), "id", false), ("custom_multi_values", "record_id", true), ("removed_records", "id", true)]
 }
 
 impl<W: Write> Lines<'_, W> {

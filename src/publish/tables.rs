@@ -137,6 +137,11 @@ impl PublishedTable {
         self.columns.iter().position(|column| column.source == source)
     }
 
+    /// The values of the key in a row of the mirror, or in a converted one.
+    pub(super) fn key_of<V: Clone>(&self, row: &[V]) -> Vec<V> {
+        self.key.iter().filter_map(|key| Some(row[self.place(key)?].clone())).collect()
+    }
+
     /// Whether a column of that name is of a custom field.
     pub(super) fn is_custom(name: &str) -> bool {
         name.starts_with("cf_")
