@@ -9,7 +9,7 @@ use super::database::{Database, Param};
 use super::error::PublishError;
 use super::load::converted;
 use super::mirror::PublishedMirror;
-use super::reading::{self, Changes, PAGE};
+use super::reading::{self, PAGE, Unsent};
 use super::row::PgRow;
 use super::rows::{RowStatement, record_name};
 use super::sql;
@@ -27,7 +27,7 @@ const DELETING: &str = "delete rows";
 struct Batch {
     span: FeedSpan,
     /// What changed, and the small tables that differ from the published ones.
-    changes: Changes,
+    changes: Unsent,
     /// The position in the feed after this batch.
     seq: i64,
     owners: Option<(Vec<SourceRow>, String)>,
@@ -136,7 +136,7 @@ pub(super) fn is_waiting(
 fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> Result<Option<Batch>, StoreError> {
     let span = moment.span()?;
     let since = state.cursor.as_ref().map_or(0, |(_, seq)| *seq);
-    let Some(mut changes) = Changes::read(moment, publication, state, (state.details.changed, since))? else {
+    let Some(mut changes) = Unsent::read(moment, publication, state, (state.details.changed, since))? else {
         return Ok(None);
     };
     changes.small.retain(|name, small| differs(state, name, small));

@@ -18,7 +18,7 @@ pub(super) const PAGE: usize = 1_000;
 pub(super) type SmallTables = BTreeMap<&'static str, (Vec<SourceRow>, String)>;
 
 /// What changed after a position.
-pub(super) struct Changes {
+pub(super) struct Unsent {
     pub(super) records: Vec<ChangedRecord>,
     /// The rows of those records that are published, by table.
     pub(super) rows: BTreeMap<&'static str, Vec<SourceRow>>,
@@ -31,7 +31,7 @@ pub(super) struct Changes {
     pub(super) small: SmallTables,
 }
 
-impl Changes {
+impl Unsent {
     /// What changed after a changed record and an entry of the feed; `None` if the columns of the mirror have changed since
     /// `publication` was read.
     pub(super) fn read(
@@ -39,7 +39,7 @@ impl Changes {
         publication: &Publication,
         state: &TargetState,
         (changed, seq): (i64, i64),
-    ) -> Result<Option<Changes>, StoreError> {
+    ) -> Result<Option<Unsent>, StoreError> {
         if moment.layout()? != publication.layout {
             return Ok(None);
         }
@@ -68,7 +68,7 @@ impl Changes {
             let filter = RowFilter::new(table, publication, state);
             entries = page.into_iter().filter(|row| filter.is_chosen(row)).collect();
         }
-        Ok(Some(Changes { records, rows, entries, last, is_end, small: small(moment, publication)? }))
+        Ok(Some(Unsent { records, rows, entries, last, is_end, small: small(moment, publication)? }))
     }
 }
 

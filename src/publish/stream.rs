@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 use super::error::PublishError;
 use super::json;
-use super::reading::{self, Changes, PAGE, RowFilter};
+use super::reading::{self, PAGE, RowFilter, Unsent};
 use super::row::{self, Converter};
 use super::state::{FeedEnd, TargetState};
 use super::stream_lines::Lines;
@@ -294,7 +294,7 @@ impl MirrorStream {
             return Err(StreamError::Cursor("the mirror's history no longer reaches back to it"));
         }
         let position = (cursor.changed, cursor.seq);
-        let read = |moment: &Moment<'_>| Changes::read(moment, publication, &scene.state, position);
+        let read = |moment: &Moment<'_>| Unsent::read(moment, publication, &scene.state, position);
         let Some(mut group) = self.source.moment(read)? else { return Ok(true) };
         let changed = group.records.last().map_or(cursor.changed, |record| record.seq);
         let seq = group.last.unwrap_or(cursor.seq);

@@ -145,13 +145,12 @@ impl CustomTx<'_> {
             return Ok(());
         };
         let id = record.id.as_str();
-        let mut stmt = self
-            .tx
-            .conn
-            .prepare_cached("SELECT value, label FROM custom_field_options WHERE definition_id = ?1 ORDER BY position")
-            .doing(doing)?;
-        let known: Vec<(String, Option<String>)> =
-            stmt.query_map([id], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(doing)?;
+        let known: Vec<(String, Option<String>)> = self.tx.conn.rows(
+            "SELECT value, label FROM custom_field_options WHERE definition_id = ?1 ORDER BY position",
+            [id],
+            doing,
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
         if !known.iter().map(|(v, l)| (v, l)).eq(options.iter().map(|o| (&o.value, &o.label))) {
             let is_new = |option: &&Choice| !known.iter().any(|(v, l)| *v == option.value && *l == option.label);
             let gone = known.iter().filter(|(value, _)| !options.iter().any(|option| option.value == *value));

@@ -11,7 +11,7 @@ use crate::model::custom::{CustomField, CustomFields, DataType, Definition, Layo
 use crate::model::exclusions::ExcludedFields;
 use crate::model::ids::{FieldKey, RecordId};
 use crate::store::derived::options::ViewOptions;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::state_keys::{StateKey, read_state};
 use crate::store::statements::Statements;
 
@@ -74,41 +74,42 @@ pub(in crate::store) fn exclusions(conn: &Connection) -> Result<ExcludedFields, 
 pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRow>, StoreError> {
     let doing = "read the custom field definitions";
     let exclusions = exclusions(conn)?;
-    let mut stmt = conn
-        .prepare_cached(
-            "SELECT id, key, label, data_type, status = 'ACTIVE', filterable, allowed_operators, column_name,
+    conn.rows(
+        "SELECT id, key, label, data_type, status = 'ACTIVE', filterable, allowed_operators, column_name,
                     readable IS NOT 0
              FROM custom_field_definitions WHERE object_type = ?1 AND key IS NOT NULL
              ORDER BY created_at IS NULL, created_at, id",
-        )
-        .doing(doing)?;
-    let rows = stmt.query_map([object.as_str()], |row| {
-        let operators: Option<String> = row.get(6)?;
-        let operators: Vec<String> = operators.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        let data_type: Option<String> = row.get(3)?;
-        let key = FieldKey::new(row.get::<_, String>(1)?);
-        let column: Option<String> = row.get(7)?;
-        let excluded = match &column {
-            Some(column) => exclusions.takes_column(object, column),
-            None => exclusions.takes_key(object, key.as_str()),
-        };
-        Ok(DefinitionRow {
-            excluded,
-            definition: Definition {
-                id: RecordId::new(row.get::<_, String>(0)?),
-                key,
-                label: row.get(2)?,
-                data_type: DataType::from_name(data_type.as_deref().unwrap_or_default()),
-                object,
-                active: row.get::<_, Option<bool>>(4)?.unwrap_or(false),
-                null_filter: row.get::<_, Option<bool>>(5)?.unwrap_or(false) && operators.iter().any(|o| o == "isNull"),
-                options: Vec::new(),
-            },
-            column: column.as_deref().and_then(ColumnName::given),
-            readable: row.get(8)?,
-        })
-    });
-    rows.and_then(Iterator::collect).doing(doing)
+        [object.as_str()],
+        doing,
+        |row| {
+            let operators: Option<String> = row.get(6)?;
+            let operators: Vec<String> =
+                operators.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+            let data_type: Option<String> = row.get(3)?;
+            let key = FieldKey::new(row.get::<_, String>(1)?);
+            let column: Option<String> = row.get(7)?;
+            let excluded = match &column {
+                Some(column) => exclusions.takes_column(object, column),
+                None => exclusions.takes_key(object, key.as_str()),
+            };
+            Ok(DefinitionRow {
+                excluded,
+                definition: Definition {
+                    id: RecordId::new(row.get::<_, String>(0)?),
+                    key,
+                    label: row.get(2)?,
+                    data_type: DataType::from_name(data_type.as_deref().unwrap_or_default()),
+                    object,
+                    active: row.get::<_, Option<bool>>(4)?.unwrap_or(false),
+                    null_filter: row.get::<_, Option<bool>>(5)?.unwrap_or(false)
+                        && operators.iter().any(|o| o == "isNull"),
+                    options: Vec::new(),
+                },
+                column: column.as_deref().and_then(ColumnName::given),
+                readable: row.get(8)?,
+            })
+        },
+    )
 }
 
 /// The columns of a table that were made for custom fields, parked ones included.

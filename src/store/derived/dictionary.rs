@@ -9,6 +9,7 @@ use crate::store::derived::view_columns as views;
 use crate::store::error::{Doing, StoreError};
 use crate::store::program_objects::lookup_view;
 use crate::store::records::shape::{DEFINITIONS, Shape, Source};
+use crate::store::statements::Statements as _;
 use crate::store::tx::DerivedTx;
 
 #[derive(Clone)]
@@ -109,9 +110,10 @@ fn plain(conn: &Connection, table: &str) -> Result<Vec<Entry>, StoreError> {
             row.get(0)
         })
         .doing(doing)?;
-    let mut stmt = conn.prepare("SELECT name, type FROM pragma_table_info(?1)").doing(doing)?;
     let columns: Vec<(String, String)> =
-        stmt.query_map([table], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(doing)?;
+        conn.rows("SELECT name, type FROM pragma_table_info(?1)", [table], doing, |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
     let about = |column: &str| {
         if let Some((.., about)) = ABOUT.iter().find(|(of, name, _)| (*of, *name) == (table, column)) {
             return Some((*about).to_string());
@@ -217,12 +219,9 @@ impl DerivedTx<'_> {
 
     fn labels(&self) -> Result<Vec<(String, String)>, StoreError> {
         let doing = "read the custom field definitions";
-        let mut stmt = self
-            .tx
-            .conn
-            .prepare("SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL")
-            .doing(doing)?;
-        stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(doing)
+        self.tx.conn.rows("SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL", [], doing, |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
     }
 
     fn enter(&self, table: &str, entries: &[Entry]) -> Result<(), StoreError> {

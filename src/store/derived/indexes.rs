@@ -118,22 +118,17 @@ impl DerivedTx<'_> {
     /// The columns that should have an index: for a decimal its companion, which sorts as numbers. The values of
     /// multi-selects have their own table.
     fn indexed_columns(&self, object: Object) -> Result<Vec<String>, StoreError> {
-        let mut stmt = self
-            .tx
-            .conn
-            .prepare_cached(
-                "SELECT column_name, data_type FROM custom_field_definitions
+        let rows: Vec<(String, Option<String>)> = self.tx.conn.rows(
+            "SELECT column_name, data_type FROM custom_field_definitions
                  WHERE object_type = ?1 AND status = 'ACTIVE' AND readable IS NOT 0 AND filterable = 1
                    AND key IS NOT NULL AND data_type NOT IN ('LONG_TEXT', 'MULTI_SELECT')
                    -- An excluded field has no column.
                    AND column_name IN (SELECT name FROM pragma_table_info(?3))
                  ORDER BY created_at IS NULL, created_at, id LIMIT ?2",
-            )
-            .doing(DOING)?;
-        let rows = stmt.query_map(rusqlite::params![object.as_str(), MAX_INDEXED, object.table()], |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
-        });
-        let rows: Vec<_> = rows.and_then(Iterator::collect).doing(DOING)?;
+            rusqlite::params![object.as_str(), MAX_INDEXED, object.table()],
+            DOING,
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
         let columns = rows.into_iter().filter_map(|(column, data_type)| {
             let column = ColumnName::given(&column)?;
             let data_type = DataType::from_name(data_type.as_deref().unwrap_or_default());

@@ -143,24 +143,23 @@ impl OutboxReader {
 
 /// When each edit that is the first of its record may be sent: the ends of its delays.
 pub(super) fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>, StoreError> {
-    let mut stmt =
-        conn.prepare_cached("SELECT object_type, scope, record_id, not_before FROM outbox_delays").doing(DOING)?;
-    let rows = stmt.query_map([], |row| {
-        Ok(((edits::text(row, 0)?, edits::text(row, 1)?, edits::text(row, 2)?), edits::text(row, 3)?))
-    });
-    let delays: BTreeMap<_, String> = rows.and_then(Iterator::collect).doing(DOING)?;
-    let mut stmt = conn
-        .prepare_cached(&format!(
+    let delays: BTreeMap<_, String> =
+        conn.rows("SELECT object_type, scope, record_id, not_before FROM outbox_delays", [], DOING, |row| {
+            Ok(((edits::text(row, 0)?, edits::text(row, 1)?, edits::text(row, 2)?), edits::text(row, 3)?))
+        })?;
+    let rows: Vec<_> = conn.rows(
+        &format!(
             "SELECT o.object_type, o.record_id, o.fields GLOB '*\"cf_*' FROM outbox AS o
                  WHERE o.{OPEN} AND o.state IN ('queued', 'sending') AND o.merged_into IS NULL AND o.id = (
                     SELECT min(p.id) FROM outbox AS p WHERE p.object_type = o.object_type AND p.record_id = o.record_id
                       AND p.{OPEN} AND p.state IN ('queued', 'sending', 'conflict') AND p.merged_into IS NULL)"
-        ))
-        .doing(DOING)?;
-    let rows = stmt.query_map([], |row| Ok((edits::text(row, 0)?, edits::text(row, 1)?, row.get::<_, bool>(2)?)));
+        ),
+        [],
+        DOING,
+        |row| Ok((edits::text(row, 0)?, edits::text(row, 1)?, row.get::<_, bool>(2)?)),
+    )?;
     let mut waiting = Vec::new();
-    for row in rows.doing(DOING)? {
-        let (object, record, custom) = row.doing(DOING)?;
+    for (object, record, custom) in rows {
         if object.parse::<Object>().is_err() {
             // No push processes a row that is not an edit.
             continue;

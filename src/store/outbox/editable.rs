@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use crate::model::MirroredRecord;
 use crate::model::catalogue::Object;
@@ -11,7 +11,7 @@ use crate::model::editable::{CustomTarget, EditTarget, Editability, Editable};
 use crate::model::ids::{FieldKey, RecordId};
 use crate::store::custom::table_shapes_of_file;
 use crate::store::derived::view_columns as views;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::outbox::{OPEN, knowledge};
 use crate::store::reader::ReadTx;
 use crate::store::statements::Statements;
@@ -77,49 +77,46 @@ pub fn editability(tx: &ReadTx<'_>, object: Object) -> Result<Vec<(String, Edita
 /// The custom fields with a column, by its name.
 fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Editability>, StoreError> {
     let mut options = options(conn, object)?;
-    let mut stmt = conn
-        .prepare_cached(
-            "SELECT id, column_name, key, data_type, status IS 'ACTIVE', writable IS 1,
+    conn.rows(
+        "SELECT id, column_name, key, data_type, status IS 'ACTIVE', writable IS 1,
                     required IS NOT 1 AND nullable IS NOT 0
              FROM custom_field_definitions WHERE object_type = ?1 AND column_name IS NOT NULL AND key IS NOT NULL",
-        )
-        .doing(DOING)?;
-    let rows = stmt.query_map([object.as_str()], |row| {
-        let (id, column): (String, String) = (row.get(0)?, row.get(1)?);
-        let data_type: Option<String> = row.get(3)?;
-        let editability = match (row.get(4)?, row.get(5)?) {
-            (false, _) => Editability::Archived,
-            (true, false) => Editability::NotWritable,
-            (true, true) => Editability::Editable(Editable {
-                object,
-                column: column.as_str().into(),
-                target: EditTarget::Custom(CustomTarget {
-                    key: FieldKey::new(row.get::<_, String>(2)?),
-                    data_type: DataType::from_name(data_type.as_deref().unwrap_or_default()),
-                    clearable: row.get(6)?,
-                    options: options.remove(&id).unwrap_or_default(),
+        [object.as_str()],
+        DOING,
+        |row| {
+            let (id, column): (String, String) = (row.get(0)?, row.get(1)?);
+            let data_type: Option<String> = row.get(3)?;
+            let editability = match (row.get(4)?, row.get(5)?) {
+                (false, _) => Editability::Archived,
+                (true, false) => Editability::NotWritable,
+                (true, true) => Editability::Editable(Editable {
+                    object,
+                    column: column.as_str().into(),
+                    target: EditTarget::Custom(CustomTarget {
+                        key: FieldKey::new(row.get::<_, String>(2)?),
+                        data_type: DataType::from_name(data_type.as_deref().unwrap_or_default()),
+                        clearable: row.get(6)?,
+                        options: options.remove(&id).unwrap_or_default(),
+                    }),
                 }),
-            }),
-        };
-        Ok((column, editability))
-    });
-    rows.and_then(Iterator::collect).doing(DOING)
+            };
+            Ok((column, editability))
+        },
+    )
 }
 
 /// The values of the options of an object's select fields, by definition.
 fn options(conn: &Connection, object: Object) -> Result<HashMap<String, Vec<String>>, StoreError> {
-    let mut stmt = conn
-        .prepare_cached(
-            "SELECT o.definition_id, o.value FROM custom_field_options AS o
+    let rows: Vec<(String, String)> = conn.rows(
+        "SELECT o.definition_id, o.value FROM custom_field_options AS o
              JOIN custom_field_definitions AS d ON d.id = o.definition_id
              WHERE d.object_type = ?1 ORDER BY o.definition_id, o.position",
-        )
-        .doing(DOING)?;
+        [object.as_str()],
+        DOING,
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
     let mut options: HashMap<String, Vec<String>> = HashMap::new();
-    let rows =
-        stmt.query_map(params![object.as_str()], |row| Ok((row.get::<_, String>(0)?, row.get(1)?))).doing(DOING)?;
-    for row in rows {
-        let (definition, value) = row.doing(DOING)?;
+    for (definition, value) in rows {
         options.entry(definition).or_default().push(value);
     }
     Ok(options)

@@ -7,6 +7,7 @@ use crate::model::{Edit, EditState, EditedFields, Etag, Object, RecordId};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::OPEN;
 use crate::store::reader::ReadTx;
+use crate::store::statements::Statements as _;
 
 const READ: &str = "read the outbox";
 
@@ -24,15 +25,15 @@ pub struct UnreadableEdit {
 impl ReadTx<'_> {
     /// Records with edits to send, those with the fewest failures first.
     pub fn edited_records(&self) -> Result<Vec<(Object, RecordId)>, StoreError> {
-        let mut stmt = self
-            .conn
-            .prepare_cached(&format!(
+        let rows: Vec<(String, String)> = self.conn.rows(
+            &format!(
                 "SELECT object_type, record_id FROM outbox WHERE {OPEN} AND state IN ('queued', 'sending')
                      GROUP BY object_type, record_id ORDER BY max(attempts), min(id)"
-            ))
-            .doing(READ)?;
-        let rows: Vec<(String, String)> =
-            stmt.query_map([], |row| Ok((text(row, 0)?, text(row, 1)?))).and_then(Iterator::collect).doing(READ)?;
+            ),
+            [],
+            READ,
+            |row| Ok((text(row, 0)?, text(row, 1)?)),
+        )?;
         let named = rows.into_iter().filter_map(|(object, id)| Some((object.parse().ok()?, RecordId::new(id))));
         Ok(named.collect())
     }

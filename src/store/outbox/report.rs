@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Row, params};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::model::{EditState, EditedFields, Instant, Object};
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::outbox::{OPEN, edits};
 use crate::store::reader::ReadTx;
 use crate::store::statements::Statements;
@@ -106,8 +106,7 @@ const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, 
 pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>, StoreError> {
     // Sorted here: in the order of the ids, SQLite would go through the finished edits too.
     let open = if all { String::new() } else { format!(" WHERE o.{OPEN}") };
-    let mut stmt = tx.conn.prepare(&format!("{SELECT}{open}")).doing(DOING)?;
-    let lines: Vec<Option<EditLine>> = stmt.query_map([], line).and_then(Iterator::collect).doing(DOING)?;
+    let lines: Vec<Option<EditLine>> = tx.conn.rows(&format!("{SELECT}{open}"), [], DOING, line)?;
     let mut lines: Vec<EditLine> = lines.into_iter().flatten().collect();
     lines.sort_unstable_by_key(|edit| edit.id);
     Ok(lines)
@@ -116,38 +115,35 @@ pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>, StoreError> {
 /// One edit, with its history; `None` if there is no such row, or it is not an edit.
 pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>)>, StoreError> {
     let Some(edit) = edit_line(tx, id)? else { return Ok(None) };
-    let mut stmt = tx
-        .conn
-        .prepare("SELECT at, from_state, to_state, who, why FROM outbox_events WHERE outbox_id = ?1 ORDER BY id")
-        .doing(DOING)?;
-    let trail = stmt.query_map(params![id], |row| {
-        let (at, from) = (edits::text(row, 0)?, edits::optional_text(row, 1)?);
-        let (to, who) = (edits::text(row, 2)?, edits::optional_text(row, 3)?);
-        Ok(TrailLine { at, from, to, who, why: edits::text(row, 4)? })
-    });
-    Ok(Some((edit, trail.and_then(Iterator::collect).doing(DOING)?)))
+    Ok(Some((
+        edit,
+        tx.conn.rows(
+            "SELECT at, from_state, to_state, who, why FROM outbox_events WHERE outbox_id = ?1 ORDER BY id",
+            params![id],
+            DOING,
+            |row| {
+                let (at, from) = (edits::text(row, 0)?, edits::optional_text(row, 1)?);
+                let (to, who) = (edits::text(row, 2)?, edits::optional_text(row, 3)?);
+                Ok(TrailLine { at, from, to, who, why: edits::text(row, 4)? })
+            },
+        )?,
+    )))
 }
 
 /// One edit without its history; `None` if there is no such row, or it is not an edit.
 pub fn edit_line(tx: &ReadTx<'_>, id: i64) -> Result<Option<EditLine>, StoreError> {
-    let line = tx
-        .conn
-        .prepare_cached(&format!("{SELECT} WHERE o.id = ?1"))
-        .and_then(|mut stmt| stmt.query_row([id], line).optional());
-    Ok(line.doing(DOING)?.flatten())
+    Ok(tx.conn.find(&format!("{SELECT} WHERE o.id = ?1"), [id], DOING, line)?.flatten())
 }
 
 pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts, StoreError> {
     let mut counts = EditCounts { rejected: rejected(tx)?, ..EditCounts::default() };
-    let mut stmt = tx
-        .conn
-        .prepare_cached(&format!("SELECT state, count(*), min(queued_at) FROM outbox WHERE {OPEN} GROUP BY state"))
-        .doing(DOING)?;
-    let rows = stmt.query_map([], |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?.unsigned_abs(), edits::text(row, 2)?))
-    });
-    for row in rows.doing(DOING)? {
-        let (state, count, oldest) = row.doing(DOING)?;
+    let rows: Vec<_> = tx.conn.rows(
+        &format!("SELECT state, count(*), min(queued_at) FROM outbox WHERE {OPEN} GROUP BY state"),
+        [],
+        DOING,
+        |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?.unsigned_abs(), edits::text(row, 2)?)),
+    )?;
+    for (state, count, oldest) in rows {
         match state.parse() {
             Ok(EditState::Queued) => counts.queued = count,
             Ok(EditState::Held) => counts.held = count,

@@ -90,15 +90,12 @@ impl EditsTx<'_> {
         is_value: impl Fn(&str, &Value) -> bool,
         columns: usize,
     ) -> Result<bool, StoreError> {
-        let mut stmt = self
-            .tx
-            .conn
-            .prepare_cached("SELECT fields FROM changes WHERE object_type = ?1 AND record_id = ?2 ORDER BY seq")
-            .doing(READ)?;
-        let rows: Vec<String> = stmt
-            .query_map(params![object.as_str(), id.as_str()], |row| row.get(0))
-            .and_then(Iterator::collect)
-            .doing(READ)?;
+        let rows: Vec<String> = self.tx.conn.rows(
+            "SELECT fields FROM changes WHERE object_type = ?1 AND record_id = ?2 ORDER BY seq",
+            params![object.as_str(), id.as_str()],
+            READ,
+            |row| row.get(0),
+        )?;
         let (mut since, mut seen, mut together) = (false, std::collections::BTreeSet::new(), false);
         for text in rows {
             let fields: BTreeMap<String, (Value, Value)> = serde_json::from_str(&text).unwrap_or_default();

@@ -208,9 +208,7 @@ impl FeedTx<'_> {
             "SELECT id FROM {} WHERE id > ?1 AND {condition} ORDER BY id LIMIT ?2",
             if which == Requeue::All { object.table() } else { object.full_view() }
         );
-        let mut stmt = self.tx.conn.prepare(&sql).doing(DOING)?;
-        let ids: Vec<String> =
-            stmt.query_map(params![after, most as i64], |row| row.get(0)).and_then(Iterator::collect).doing(DOING)?;
+        let ids: Vec<String> = self.tx.conn.rows(&sql, params![after, most as i64], DOING, |row| row.get(0))?;
         let mut enter = self.tx.conn.prepare_cached(ENTER).doing(DOING)?;
         for id in &ids {
             enter.execute(params![object.as_str(), id, 0]).doing(DOING)?;

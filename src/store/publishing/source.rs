@@ -114,41 +114,27 @@ impl Moment<'_> {
 
     /// The columns of a table or view, in its order.
     pub fn columns(&self, table: &str) -> Result<Vec<SourceColumn>, StoreError> {
-        let mut stmt = self
-            .tx
-            .conn
-            .prepare_cached(
-                "SELECT column_name, data_type, label, wire_name, about FROM mirror_columns
+        self.tx.conn.rows(
+            "SELECT column_name, data_type, label, wire_name, about FROM mirror_columns
                  WHERE table_name = ?1 ORDER BY position",
-            )
-            .doing(DOING)?;
-        stmt.query_map([table], |row| {
-            Ok(SourceColumn {
-                name: row.get(0)?,
-                data_type: row.get(1)?,
-                label: row.get(2)?,
-                wire_name: row.get(3)?,
-                about: row.get(4)?,
-            })
-        })
-        .and_then(Iterator::collect)
-        .doing(DOING)
+            [table],
+            DOING,
+            |row| {
+                Ok(SourceColumn {
+                    name: row.get(0)?,
+                    data_type: row.get(1)?,
+                    label: row.get(2)?,
+                    wire_name: row.get(3)?,
+                    about: row.get(4)?,
+                })
+            },
+        )
     }
 
     /// The multi-selects with a column: object, field key and column.
     pub fn multi_selects(&self) -> Result<Vec<(Object, String, String)>, StoreError> {
-        let mut stmt = self
-            .tx
-            .conn
-            .prepare(
-                "SELECT object_type, key, column_name FROM custom_field_definitions
-                 WHERE data_type = 'MULTI_SELECT' AND status = 'ACTIVE' AND key IS NOT NULL AND column_name IS NOT NULL",
-            )
-            .doing(DOING)?;
-        let found: Vec<(String, String, String)> = stmt
-            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-            .and_then(Iterator::collect)
-            .doing(DOING)?;
+        let found: Vec<(String, String, String)> = self.tx.conn.rows("SELECT object_type, key, column_name FROM custom_field_definitions
+                 WHERE data_type = 'MULTI_SELECT' AND status = 'ACTIVE' AND key IS NOT NULL AND column_name IS NOT NULL", [], DOING, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         Ok(found.into_iter().filter_map(|(object, key, column)| Some((object.parse().ok()?, key, column))).collect())
     }
 
@@ -208,16 +194,9 @@ impl Moment<'_> {
 
     /// Which of these records changed after a number.
     pub fn changed_of(&self, ids: &[&str], after: i64) -> Result<BTreeSet<String>, StoreError> {
-        let mut stmt = self
-            .tx
-            .conn
-            .prepare_cached(
-                "SELECT record_id FROM changed_records
-                 WHERE object_type IN ('contact', 'company') AND record_id IN (SELECT value FROM json_each(?2)) AND +seq > ?1",
-            )
-            .doing(DOING)?;
         let ids = serde_json::Value::from(ids).to_string();
-        stmt.query_map((after, ids), |row| row.get(0)).and_then(Iterator::collect).doing(DOING)
+        self.tx.conn.rows("SELECT record_id FROM changed_records
+                 WHERE object_type IN ('contact', 'company') AND record_id IN (SELECT value FROM json_each(?2)) AND +seq > ?1", (after, ids), DOING, |row| row.get(0))
     }
 
     /// Whether a company changed, or history was erased, after a number: both change rows of other records.
@@ -263,17 +242,12 @@ impl Moment<'_> {
 
     /// The entries of `changed_records` after a number, limited in number.
     pub fn changed_records(&self, after: i64, most: u32) -> Result<Vec<ChangedRecord>, StoreError> {
-        let mut stmt = self
-            .tx
-            .conn
-            .prepare_cached(
-                "SELECT seq, object_type, record_id, erase FROM changed_records WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-            )
-            .doing(DOING)?;
-        let found: Vec<(i64, String, String, i64)> = stmt
-            .query_map([after, i64::from(most)], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-            .and_then(Iterator::collect)
-            .doing(DOING)?;
+        let found: Vec<(i64, String, String, i64)> = self.tx.conn.rows(
+            "SELECT seq, object_type, record_id, erase FROM changed_records WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+            [after, i64::from(most)],
+            DOING,
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+        )?;
         Ok(found
             .into_iter()
             .filter_map(|(seq, object, id, erase)| Some(ChangedRecord { seq, object: object.parse().ok()?, id, erase }))
@@ -312,19 +286,13 @@ impl Moment<'_> {
 
     /// What the feed says about the columns of an object after a position, in its order.
     pub fn column_events(&self, object: Object, since: i64) -> Result<Vec<ColumnEvent>, StoreError> {
-        let mut stmt = self
-            .tx
-            .conn
-            .prepare(
-                "SELECT json_extract(fields, '$.column'), json_extract(fields, '$.op'), json_extract(fields, '$.from')
+        self.tx.conn.rows(
+            "SELECT json_extract(fields, '$.column'), json_extract(fields, '$.op'), json_extract(fields, '$.from')
                  FROM changes WHERE object_type = ?1 AND record_id = '' AND seq > ?2 AND kind = 'schema' ORDER BY seq",
-            )
-            .doing(DOING)?;
-        stmt.query_map((object.as_str(), since), |row| {
-            Ok(ColumnEvent { column: row.get(0)?, op: row.get(1)?, from: row.get(2)? })
-        })
-        .and_then(Iterator::collect)
-        .doing(DOING)
+            (object.as_str(), since),
+            DOING,
+            |row| Ok(ColumnEvent { column: row.get(0)?, op: row.get(1)?, from: row.get(2)? }),
+        )
     }
 
     /// The mirror's id, if it has one.

@@ -8,7 +8,7 @@
 use rusqlite::params;
 
 use crate::model::Object;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
 use crate::store::statements::Statements;
 
@@ -53,23 +53,20 @@ pub fn after(
     most: u32,
 ) -> Result<Vec<FeedEntry>, StoreError> {
     // The plus prevents SQLite from using the index by record, whose result would have to be sorted.
-    let mut stmt = tx
-        .conn
-        .prepare_cached(
-            "SELECT seq, object_type, record_id, kind, fields, seen_at FROM changes
+    tx.conn.rows(
+        "SELECT seq, object_type, record_id, kind, fields, seen_at FROM changes
              WHERE seq > ?1 AND seq <= ?2 AND (?3 IS NULL OR +object_type = ?3) ORDER BY seq LIMIT ?4",
-        )
-        .doing(DOING)?;
-    stmt.query_map(params![since, until, object.map(Object::as_str), most], |row| {
-        Ok(FeedEntry {
-            seq: row.get(0)?,
-            object_type: row.get(1)?,
-            record_id: row.get(2)?,
-            kind: row.get(3)?,
-            fields: row.get(4)?,
-            seen_at: row.get(5)?,
-        })
-    })
-    .and_then(Iterator::collect)
-    .doing(DOING)
+        params![since, until, object.map(Object::as_str), most],
+        DOING,
+        |row| {
+            Ok(FeedEntry {
+                seq: row.get(0)?,
+                object_type: row.get(1)?,
+                record_id: row.get(2)?,
+                kind: row.get(3)?,
+                fields: row.get(4)?,
+                seen_at: row.get(5)?,
+            })
+        },
+    )
 }

@@ -79,15 +79,13 @@ pub struct ColumnLine {
 
 /// The tables and views for queries, the most useful first.
 pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>, StoreError> {
-    let mut stmt = tx
-        .conn
-        .prepare(
-            "SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') AND
+    let found: Vec<(String, String)> = tx.conn.rows(
+        "SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') AND
              (name IN (SELECT table_name FROM mirror_columns) OR name IN ('contact_search', 'company_search'))",
-        )
-        .doing(DOING)?;
-    let found: Vec<(String, String)> =
-        stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(DOING)?;
+        [],
+        DOING,
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
     let place = |name: &str| TABLES.iter().position(|(table, _)| *table == name);
     let mut tables: Vec<TableLine> = found
         .into_iter()
@@ -99,16 +97,15 @@ pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>, StoreError> {
 
 /// Tables and views that are private: their form may change.
 pub fn internal_tables(tx: &ReadTx<'_>) -> Result<Vec<String>, StoreError> {
-    let mut stmt = tx
-        .conn
-        .prepare(
-            "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')
+    tx.conn.rows(
+        "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')
              AND name NOT IN (SELECT table_name FROM mirror_columns)
              AND name NOT LIKE 'contact\\_search%' ESCAPE '\\' AND name NOT LIKE 'company\\_search%' ESCAPE '\\'
              ORDER BY name",
-        )
-        .doing(DOING)?;
-    stmt.query_map([], |row| row.get(0)).and_then(Iterator::collect).doing(DOING)
+        [],
+        DOING,
+        |row| row.get(0),
+    )
 }
 
 /// The number of rows of a table or view of [`tables`].
@@ -118,15 +115,12 @@ pub fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64, StoreError> {
 }
 
 pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>, StoreError> {
-    let mut stmt = tx
-        .conn
-        .prepare(
-            "SELECT column_name, data_type, label, wire_name, source, about
+    let mut columns: Vec<ColumnLine> = tx.conn.rows(
+        "SELECT column_name, data_type, label, wire_name, source, about
              FROM mirror_columns WHERE table_name = ?1 ORDER BY position",
-        )
-        .doing(DOING)?;
-    let mut columns: Vec<ColumnLine> = stmt
-        .query_map([table], |row| {
+        [table],
+        DOING,
+        |row| {
             Ok(ColumnLine {
                 name: row.get(0)?,
                 data_type: row.get(1)?,
@@ -136,9 +130,8 @@ pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>, StoreErr
                 about: row.get(5)?,
                 options: Vec::new(),
             })
-        })
-        .and_then(Iterator::collect)
-        .doing(DOING)?;
+        },
+    )?;
     if let Some(object) = object_of(table) {
         for column in columns.iter_mut().filter(|column| column.source == "custom") {
             column.options = options(tx, object, &column.name)?;
@@ -174,15 +167,12 @@ fn object_of(table: &str) -> Option<Object> {
 }
 
 fn options(tx: &ReadTx<'_>, object: Object, column: &str) -> Result<Vec<OptionLine>, StoreError> {
-    let mut stmt = tx
-        .conn
-        .prepare_cached(
-            "SELECT o.value, o.label FROM custom_field_definitions AS d
+    tx.conn.rows(
+        "SELECT o.value, o.label FROM custom_field_definitions AS d
              JOIN custom_field_options AS o ON o.definition_id = d.id
              WHERE d.object_type = ?1 AND d.column_name = ?2 ORDER BY o.position",
-        )
-        .doing(DOING)?;
-    stmt.query_map([object.as_str(), column], |row| Ok(OptionLine { value: row.get(0)?, label: row.get(1)? }))
-        .and_then(Iterator::collect)
-        .doing(DOING)
+        [object.as_str(), column],
+        DOING,
+        |row| Ok(OptionLine { value: row.get(0)?, label: row.get(1)? }),
+    )
 }

@@ -223,19 +223,16 @@ fn names(tx: &ReadTx<'_>, state: &mut Map<String, Value>) -> Result<(), StoreErr
 }
 
 fn pending(tx: &ReadTx<'_>, object: Object, id: &str) -> Result<Vec<PendingEditLine>, StoreError> {
-    let mut stmt = tx
-        .conn
-        .prepare(
-            "SELECT edit_id, column_name, after, state FROM pending_edits
+    tx.conn.rows(
+        "SELECT edit_id, column_name, after, state FROM pending_edits
              WHERE object_type = ?1 AND record_id = ?2 ORDER BY edit_id, column_name",
-        )
-        .doing(DOING)?;
-    stmt.query_map(params![object.as_str(), id], |row| {
-        let after = json(&owned(row.get_ref(2)?));
-        Ok(PendingEditLine { edit: row.get(0)?, column: row.get(1)?, after, state: row.get(3)? })
-    })
-    .and_then(Iterator::collect)
-    .doing(DOING)
+        params![object.as_str(), id],
+        DOING,
+        |row| {
+            let after = json(&owned(row.get_ref(2)?));
+            Ok(PendingEditLine { edit: row.get(0)?, column: row.get(1)?, after, state: row.get(3)? })
+        },
+    )
 }
 
 /// The history entries of a record up to a time, the newest first.
@@ -246,23 +243,20 @@ fn changes(
     until: Option<Instant>,
     most: u32,
 ) -> Result<Vec<RecordChange>, StoreError> {
-    let mut stmt = tx
-        .conn
-        .prepare(
-            "SELECT seq, seen_at, kind, fields FROM changes
-             WHERE object_type = ?1 AND record_id = ?2 AND (?3 IS NULL OR seen_at <= ?3) ORDER BY seq DESC LIMIT ?4",
-        )
-        .doing(DOING)?;
     let until = until.map(|at| at.to_string());
-    stmt.query_map(params![object.as_str(), id, until, most], |row| {
-        let fields: String = row.get(3)?;
-        Ok(RecordChange {
-            seq: row.get(0)?,
-            seen_at: row.get(1)?,
-            kind: row.get(2)?,
-            fields: serde_json::from_str(&fields).unwrap_or_default(),
-        })
-    })
-    .and_then(Iterator::collect)
-    .doing(DOING)
+    tx.conn.rows(
+        "SELECT seq, seen_at, kind, fields FROM changes
+             WHERE object_type = ?1 AND record_id = ?2 AND (?3 IS NULL OR seen_at <= ?3) ORDER BY seq DESC LIMIT ?4",
+        params![object.as_str(), id, until, most],
+        DOING,
+        |row| {
+            let fields: String = row.get(3)?;
+            Ok(RecordChange {
+                seq: row.get(0)?,
+                seen_at: row.get(1)?,
+                kind: row.get(2)?,
+                fields: serde_json::from_str(&fields).unwrap_or_default(),
+            })
+        },
+    )
 }

@@ -69,16 +69,14 @@ pub struct OddityLine {
 /// the next one.
 pub fn cost_of_runs(tx: &ReadTx<'_>, kind: &str, most: u32) -> Result<Vec<Ru>, StoreError> {
     let doing = "read the last runs";
-    let mut stmt = tx
-        .conn
-        .prepare_cached(
-            "SELECT ru FROM sync_runs WHERE kind = ?1 AND outcome = 'done'
+    tx.conn.rows(
+        "SELECT ru FROM sync_runs WHERE kind = ?1 AND outcome = 'done'
                AND id > (SELECT min(id) FROM sync_runs WHERE kind = 'sync' AND outcome = 'done')
              ORDER BY id DESC LIMIT ?2",
-        )
-        .doing(doing)?;
-    let rows = stmt.query_map(params![kind, most], |row| row.get::<_, i64>(0).map(|ru| Ru::new(ru.unsigned_abs())));
-    rows.and_then(Iterator::collect).doing(doing)
+        params![kind, most],
+        doing,
+        |row| row.get::<_, i64>(0).map(|ru| Ru::new(ru.unsigned_abs())),
+    )
 }
 
 fn number(tx: &ReadTx<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<u64, StoreError> {
@@ -143,10 +141,8 @@ pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>, StoreEr
 pub fn runs_with_changes(tx: &ReadTx<'_>, since: Instant) -> Result<(Option<Instant>, Vec<Instant>), StoreError> {
     let first = instant_of(tx, "SELECT min(started_at) FROM sync_runs", &[])?;
     let sql = "SELECT started_at FROM sync_runs WHERE started_at >= ?1 AND inserted + updated + removed > 0";
-    let mut stmt = tx.conn.prepare(sql).doing(DOING)?;
-    let found = stmt.query_map([since.to_string()], |row| row.get::<_, String>(0)).doing(DOING)?;
-    let found = found.filter_map(|text| text.map(|text| text.parse().ok()).transpose());
-    Ok((first, found.collect::<Result<_, _>>().doing(DOING)?))
+    let found: Vec<String> = tx.conn.rows(sql, [since.to_string()], DOING, |row| row.get(0))?;
+    Ok((first, found.iter().filter_map(|text| text.parse().ok()).collect()))
 }
 
 /// How many scheduled runs for changes began since an instant.
@@ -216,12 +212,10 @@ pub fn schema_changes(tx: &ReadTx<'_>, after: Option<u64>) -> Result<(u64, Vec<S
     let newest = number(tx, "SELECT coalesce(max(seq), 0) FROM changes", &[])?;
     let sql = "SELECT object_type, fields ->> '$.column', fields ->> '$.op' FROM changes
                WHERE seq > ?1 AND kind = 'schema' ORDER BY seq LIMIT 100";
-    let mut stmt = tx.conn.prepare(sql).doing(DOING)?;
-    let after = after.unwrap_or(newest) as i64;
-    let changes =
-        stmt.query_map([after], |row| Ok(SchemaChange { object: row.get(0)?, column: row.get(1)?, op: row.get(2)? }));
-    let changes = changes.doing(DOING)?.collect::<Result<_, _>>().doing(DOING)?;
-    Ok((newest, changes))
+    let changes = tx.conn.rows(sql, [after.unwrap_or(newest) as i64], DOING, |row| {
+        Ok(SchemaChange { object: row.get(0)?, column: row.get(1)?, op: row.get(2)? })
+    });
+    Ok((newest, changes?))
 }
 
 /// Where the service breaks its own documentation, the latest first.

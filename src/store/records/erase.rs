@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::model::catalogue::Object;
 use crate::store::error::{Doing, StoreError};
+use crate::store::statements::Statements;
 use crate::store::tx::FeedTx;
 
 const DOING: &str = "erase a removed record";
@@ -31,14 +32,8 @@ impl FeedTx<'_> {
     /// Erases a record that is no longer mirrored from all tables, and overwrites its contents. Published copies
     /// follow.
     pub fn erase_removed(&self, object: Object, id: &str) -> Result<Erasure, StoreError> {
-        let exists: bool = self
-            .tx
-            .conn
-            .query_row(&format!("SELECT EXISTS (SELECT 1 FROM {} WHERE id = ?1)", object.table()), [id], |row| {
-                row.get(0)
-            })
-            .doing(DOING)?;
-        if exists {
+        let exists = format!("SELECT EXISTS (SELECT 1 FROM {} WHERE id = ?1)", object.table());
+        if self.tx.conn.value(&exists, [id], DOING)? {
             return Ok(Erasure::StillHere);
         }
         // Deleted contents are overwritten with zeros, not only freed.

@@ -6,7 +6,7 @@ use rusqlite::types::Value;
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
 use crate::store::records::doubts::json;
 use crate::store::statements::{Statements, record_id};
@@ -17,14 +17,13 @@ const DOING: &str = "nominate records for removal";
 impl ReadTx<'_> {
     /// The records that are nominated for removal, those that fit a list first.
     pub fn nominated(&self, object: Object) -> Result<Vec<RecordId>, StoreError> {
-        let mut stmt = self
-            .conn
-            .prepare_cached(
-                "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'missed'
+        self.conn.rows(
+            "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'missed'
                  ORDER BY instr(record_id, ',') > 0, record_id",
-            )
-            .doing(DOING)?;
-        stmt.query_map([object.as_str()], record_id).and_then(Iterator::collect).doing(DOING)
+            [object.as_str()],
+            DOING,
+            record_id,
+        )
     }
 }
 

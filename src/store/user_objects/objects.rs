@@ -9,6 +9,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::program_objects::{
     GUARDED_TABLES, MIGRATED_VIEWS, OUTBOX_TABLES, PROGRAM_TABLES, history_view, lookup_view,
 };
+use crate::store::statements::Statements;
 
 const DOING: &str = "keep the views of other people";
 
@@ -81,11 +82,9 @@ fn read(conn: &Connection, condition: &str) -> Result<Vec<UserObject>, StoreErro
     let sql = format!(
         "SELECT type, name, tbl_name, sql FROM main.sqlite_schema WHERE {condition} AND sql IS NOT NULL ORDER BY rowid"
     );
-    let mut stmt = conn.prepare(&sql).doing(DOING)?;
-    let found = stmt.query_map([], |row| {
+    conn.rows(&sql, [], DOING, |row| {
         Ok(UserObject { kind: row.get(0)?, name: row.get(1)?, table: row.get(2)?, sql: row.get(3)? })
-    });
-    found.and_then(Iterator::collect).doing(DOING)
+    })
 }
 
 /// Drops users' triggers, and removes their views until [`restore`].
