@@ -38,19 +38,15 @@ pub enum AdmissionError {
         /// When the next window begins.
         refills_at: Instant,
     },
-    /// The service requested a longer wait than this run permits.
     #[error("the service asked to wait until {until}")]
     Hold {
         /// The end of the hold.
         until: Instant,
     },
-    /// The run has spent what a person allowed it.
     #[error("the run has spent what it may (`--max-ru`)")]
     RunLimit,
-    /// The program is ending.
     #[error("the program is stopping")]
     Stopping,
-    /// The ledger could not be written, so nothing may be sent.
     #[error("the RU ledger could not be written")]
     Ledger,
 }

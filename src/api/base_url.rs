@@ -16,22 +16,16 @@ pub struct BaseUrl {
 /// Why a text is not a valid base URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotABaseUrl {
-    /// It does not parse as an absolute URL with a host.
     #[error("it is not an absolute URL such as https://api.example.com/v1")]
     Malformed,
-    /// It is neither https nor http.
     #[error("it must begin with https://")]
     Scheme,
-    /// It is http to another machine: the key would be sent unencrypted.
     #[error("plain http is allowed on loopback only, because the key would be sent unencrypted: use https://")]
     InTheClear,
-    /// It does not end in the version segment.
     #[error("it must end in the version segment /v1")]
     Version,
-    /// It holds a user name or a password.
     #[error("it must not contain a user name or a password")]
     Credentials,
-    /// It holds a query or a fragment.
     #[error("it must not contain a query or a fragment")]
     Query,
 }

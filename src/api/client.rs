@@ -4,8 +4,7 @@
 //! report the outcome to the meter, and decide whether to retry. Dropping the future at any point is safe: an attempt
 //! that was admitted stays in the ledger as charged.
 
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::body::Bytes;
@@ -43,15 +42,13 @@ pub struct ListAnswer {
     pub asked: RequestStamp,
 }
 
-/// A detail, validated as JSON but not decoded.
+/// The envelope of one record, validated as JSON but not decoded.
 #[derive(Clone, Debug)]
 pub struct DetailAnswer {
-    /// The single-record envelope, for [`decode::detail`].
+    /// For [`decode::detail`]. That of an update is a compact confirmation.
     pub body: Bytes,
     /// The `ETag` header, its quotes included.
     pub etag: Option<Etag>,
-    /// The service's clock when it answered (`Date` header).
-    pub date: Option<Instant>,
     /// When the answered request was sent.
     pub asked: RequestStamp,
 }
@@ -60,25 +57,23 @@ pub struct DetailAnswer {
 pub struct PatchAnswer {
     /// The status, of the class 2xx.
     pub status: u16,
-    /// The compact confirmation; it is not the detail response.
-    pub body: Bytes,
-    /// The new `ETag` header, its quotes included.
-    pub etag: Option<Etag>,
+    pub confirmation: DetailAnswer,
     /// Whether the service had applied this request before (`Idempotent-Replayed`).
     pub replayed: bool,
-    /// The service's clock when it answered (`Date` header).
-    pub date: Option<Instant>,
-    /// When the answered request was sent.
-    pub asked: RequestStamp,
 }
 
-/// An update that was not confirmed.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{why}")]
+/// A request without a good answer.
+#[derive(Clone, Debug)]
 pub struct PatchError {
     pub why: ApiError,
-    /// Whether the update may have been applied: one of the attempts had no answer, or an inconclusive one.
+    /// Whether an update may have been applied: one of the attempts had no answer, or an inconclusive one.
     pub unanswered: bool,
+}
+
+impl From<PatchError> for ApiError {
+    fn from(failed: PatchError) -> ApiError {
+        failed.why
+    }
 }
 
 /// A client of the service. Clones share connections, pace and meter.
@@ -202,7 +197,7 @@ impl Client {
     pub async fn detail(&self, object: Object, id: &RecordId, purpose: Purpose) -> Result<DetailAnswer, ApiError> {
         let request = self.request(Method::GET, &record_path(object, id)?, HeaderMap::new(), None)?;
         let (reply, (), asked) = self.call(&request, Ru::GET, purpose, is_json).await?;
-        Ok(DetailAnswer { etag: etag(&reply), date: reply.date(), body: reply.body, asked })
+        Ok(DetailAnswer { etag: etag(&reply), body: reply.body, asked })
     }
 
     /// Updates a record, for 2 RU (*PATCH /contacts/{id}*, *PATCH /companies/{id}*). The body, `If-Match` and the
@@ -218,37 +213,23 @@ impl Client {
         if_match: &Etag,
         idempotency_key: &str,
     ) -> Result<PatchAnswer, PatchError> {
-        let silence = AtomicBool::new(false);
-        let sent = self.send_patch(object, id, body, if_match, idempotency_key, &silence);
-        sent.await.map_err(|why| PatchError { why, unanswered: silence.into_inner() })
-    }
-
-    async fn send_patch(
-        &self,
-        object: Object,
-        id: &RecordId,
-        body: &str,
-        if_match: &Etag,
-        idempotency_key: &str,
-        silence: &AtomicBool,
-    ) -> Result<PatchAnswer, ApiError> {
-        let header =
-            |text: &str, what| HeaderValue::from_bytes(text.as_bytes()).map_err(|_| ApiError::Unsendable { what });
+        let unsent = |why| PatchError { why, unanswered: false };
+        let header = |text: &str, what| {
+            HeaderValue::from_bytes(text.as_bytes()).map_err(|_| unsent(ApiError::Unsendable { what }))
+        };
         let headers = HeaderMap::from_iter([
             (IF_MATCH, header(if_match.as_str(), "etag")?),
             (IDEMPOTENCY_KEY, header(idempotency_key, "idempotency key")?),
         ]);
         let body = Bytes::copy_from_slice(body.as_bytes());
-        let request = self.request(Method::PATCH, &record_path(object, id)?, headers, Some(body))?;
-        let (reply, (), asked) = self.call_noting(&request, Ru::PATCH, Purpose::Outbox, is_json, silence).await?;
+        let path = record_path(object, id).map_err(unsent)?;
+        let request = self.request(Method::PATCH, &path, headers, Some(body)).map_err(unsent)?;
+        let (reply, (), asked) = self.call(&request, Ru::PATCH, Purpose::Outbox, is_json).await?;
         let replayed = reply.headers.get(IDEMPOTENT_REPLAYED);
         Ok(PatchAnswer {
             status: reply.status,
-            etag: etag(&reply),
             replayed: replayed.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true")),
-            date: reply.date(),
-            body: reply.body,
-            asked,
+            confirmation: DetailAnswer { etag: etag(&reply), body: reply.body, asked },
         })
     }
 
@@ -277,25 +258,15 @@ impl Client {
         cost: Ru,
         purpose: Purpose,
         check: impl Fn(&[u8]) -> Result<T, String>,
-    ) -> Result<(HttpReply, T, RequestStamp), ApiError> {
-        self.call_noting(request, cost, purpose, check, &AtomicBool::new(false)).await
-    }
-
-    /// Like [`Client::call`]; records in `silence` whether an attempt may have been applied without an answer.
-    async fn call_noting<T>(
-        &self,
-        request: &HttpRequest,
-        cost: Ru,
-        purpose: Purpose,
-        check: impl Fn(&[u8]) -> Result<T, String>,
-        silence: &AtomicBool,
-    ) -> Result<(HttpReply, T, RequestStamp), ApiError> {
+    ) -> Result<(HttpReply, T, RequestStamp), PatchError> {
         let Inner { settings, clock, meter, gate, transport, .. } = &*self.0;
         let mut retries = Retries::new(settings.tries, settings.patience, settings.jitter.clone());
         let attempt = Attempt { cost, purpose };
+        let mut unanswered = false;
         loop {
             let permit = gate.permit().await;
-            let admission = meter.admit(attempt).await?;
+            let admitted = meter.admit(attempt).await;
+            let admission = admitted.map_err(|refused| PatchError { why: refused.into(), unanswered })?;
             let asked = RequestStamp::new(clock.reading(), admission.order.clone());
             let under_way = UnderWay::new(&**meter, admission);
             let HttpAttempt { outcome, hold, result } = transport.attempt(request, asked.at).await;
@@ -315,9 +286,7 @@ impl Client {
                 },
                 Err(error) => error,
             };
-            if matches!(outcome, AttemptOutcome::Unknown | AttemptOutcome::Charged) || error.leaves_doubt() {
-                silence.store(true, Ordering::Relaxed);
-            }
+            unanswered |= matches!(outcome, AttemptOutcome::Unknown | AttemptOutcome::Charged) || error.leaves_doubt();
             if error.class() == ErrorClass::Hold {
                 permit.held();
             }
@@ -327,7 +296,7 @@ impl Client {
             let is_final = request.once && matches!(error, ApiError::Broken { .. });
             // Edits have delays of their own, which are stored and bound what a failure costs.
             let Some(delay) = delay.filter(|_| purpose != Purpose::Outbox && !is_final) else {
-                return Err(error.after_tries(retries.made()));
+                return Err(PatchError { why: error.after_tries(retries.made()), unanswered });
             };
             tracing::debug!(
                 wait_ms = delay.as_millis() as u64,
@@ -337,15 +306,6 @@ impl Client {
             );
             clock.sleep_until(now.plus(delay)).await;
         }
-    }
-}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
-            .field("settings", &self.0.settings)
-            .field("key", &self.0.fingerprint)
-            .finish_non_exhaustive()
     }
 }
 

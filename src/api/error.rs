@@ -23,17 +23,14 @@ const MAX_DETAILS: usize = 20;
 pub enum ApiError {
     #[error("{0}")]
     Status(Box<Rejection>),
-    /// The meter did not admit the attempt.
     #[error(transparent)]
     NotAdmitted(#[from] AdmissionError),
-    /// There was no connection to the service.
     #[error("could not reach the service: {why} ({})", times(*.tries))]
     Unreachable {
         tries: u32,
         /// The innermost cause, in a few words.
         why: String,
     },
-    /// The connection was closed before an answer arrived.
     #[error("the service closed the connection without an answer: {why} ({})", times(*.tries))]
     NoAnswer {
         tries: u32,
@@ -47,7 +44,6 @@ pub enum ApiError {
         /// The innermost cause, in a few words.
         why: String,
     },
-    /// The answer did not arrive in time.
     #[error("the service did not answer within {}s ({})", .after.as_secs_f64(), times(*.tries))]
     Timeout {
         tries: u32,
@@ -57,25 +53,20 @@ pub enum ApiError {
     /// The answer's body was truncated, or is not valid for a success.
     #[error("the service's answer was broken: {why} ({})", times(*.tries))]
     Broken { tries: u32, why: String },
-    /// The answer's body, decompressed, is larger than allowed.
     #[error("the service's answer is larger than {limit} bytes")]
     TooLarge {
         /// The bytes allowed.
         limit: usize,
     },
-    /// The answer could not be decoded.
     #[error("the service's answer could not be decoded: {0}")]
     NotUnderstood(#[from] NotUnderstood),
     /// A redirect, which is never followed: the key belongs to the configured address only.
     #[error("the service answered with a redirect ({status}), which is not followed")]
     Redirected { status: u16 },
-    /// An identifier, etag or idempotency key that cannot be sent in a request.
     #[error("this {what} cannot be sent in a request")]
     Unsendable { what: &'static str },
-    /// A query that would break a limit of the reference.
     #[error(transparent)]
     Query(#[from] QueryError),
-    /// The HTTP client could not be set up on this machine.
     #[error("could not set up the HTTP client: {why}")]
     Setup { why: String },
 }

@@ -1,6 +1,5 @@
 //! The random part of the delays between attempts. Its source is an argument, so that a test repeats a run exactly.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,12 +22,6 @@ impl Jitter {
     pub(super) fn spread(&self, delay: Duration) -> Duration {
         let fraction = (self.0)().clamp(0.0, 1.0);
         Duration::from_millis((delay.as_millis() as f64 * (0.5 + fraction)) as u64)
-    }
-}
-
-impl fmt::Debug for Jitter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Jitter")
     }
 }
 

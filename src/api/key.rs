@@ -18,10 +18,8 @@ pub struct ApiKey(SecretString);
 pub enum NotAKey {
     #[error("the API key is empty")]
     Empty,
-    /// It contains white space or a control character.
     #[error("the API key contains white space or a control character")]
     Space,
-    /// It contains a character that HTTP headers do not allow.
     #[error("the API key contains a character that is not ASCII")]
     NotAscii,
 }

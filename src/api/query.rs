@@ -97,7 +97,6 @@ impl Bound {
 /// A step that would make an invalid query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
-    /// The resource has no such filter, or the filter does not have this operator.
     #[error("{resource} cannot be filtered by {field} with {op}")]
     NotFilterable {
         resource: Resource,
@@ -105,22 +104,16 @@ pub enum QueryError {
         field: String,
         op: &'static str,
     },
-    /// The resource cannot be sorted by this field.
     #[error("{resource} cannot be sorted by {field}")]
     NotSortable { resource: Resource, field: &'static str },
-    /// A parameter or sort field is used twice.
     #[error("{0} is already in the query")]
     Twice(String),
-    /// Too many predicates, or too many on custom fields.
     #[error("a request holds at most {MAX_PREDICATES} predicates, {MAX_CUSTOM} of them on custom fields")]
     TooMany,
-    /// An `in` list that is empty, too long, or contains a value with a comma.
     #[error("a list holds 1 to {MAX_VALUES} values without commas")]
     List,
-    /// A text that is empty or too long.
     #[error("a text predicate holds 1 to {MAX_TEXT} characters")]
     Text,
-    /// A parameter that belongs to a different resource.
     #[error("{0} has no such parameter")]
     NotHere(Resource),
 }
@@ -294,7 +287,6 @@ impl ListQuery {
     ///
     /// [`QueryError`] if the definition does not allow it or belongs to another object, its key cannot be part of a
     /// parameter's name, or the request has too many predicates.
-    /// parameter's name, or the request is full.
     pub fn custom_is_null(self, definition: &Definition, missing: bool) -> Result<ListQuery, QueryError> {
         let key = definition.key.as_str();
         let allowed = definition.active && definition.null_filter && self.resource.object() == Some(definition.object);

@@ -29,7 +29,6 @@ impl backoff::Clock for FrozenClock {
 }
 
 /// What is left of the retries of one request.
-#[derive(Debug)]
 pub(crate) struct Retries {
     delays: ExponentialBackoff<FrozenClock>,
     jitter: Jitter,

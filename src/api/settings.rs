@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::base_url::BaseUrl;
 use super::jitter::Jitter;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ClientSettings {
     pub base_url: BaseUrl,
     /// The timeout of one request, including its body.

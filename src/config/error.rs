@@ -14,14 +14,12 @@ pub enum ConfigError {
     /// A file of the current directory that belongs to another user, and was not named.
     #[error("{path} in this directory belongs to another user")]
     ForeignFile { path: PathBuf },
-    /// A file that is not TOML.
     #[error("{place} is not TOML: {reason}")]
     Syntax {
         place: String,
         /// Where and why, without the line itself.
         reason: String,
     },
-    /// A key that does not exist.
     #[error("unknown key `{key}` {place}{}", .meant.as_ref().map(|m| format!("; did you mean `{m}`?")).unwrap_or_default())]
     Unknown {
         key: String,
@@ -39,7 +37,6 @@ pub enum ConfigError {
         place: String,
         reason: String,
     },
-    /// A status page that other machines could reach, without a list of allowed networks.
     #[error("`daemon.http` is {address}, which other machines could reach, and the page has no password")]
     NotLoopback { address: std::net::SocketAddr },
     /// The configuration is invalid, and only where the mirror is was read of it.

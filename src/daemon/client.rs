@@ -28,10 +28,8 @@ pub struct DaemonClient {
 /// Why a request to the daemon failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The daemon did not answer.
     #[error("the daemon does not answer on its control socket")]
     Silent(#[source] reqwest::Error),
-    /// The answer has an unknown form.
     #[error("unexpected answer of the daemon: {0}")]
     NotUnderstood(String),
     #[error("{error}")]
@@ -43,7 +41,6 @@ pub enum ClientError {
     /// The daemon is not ready: it is opening its mirror, or it is stopping.
     #[error("the daemon is not ready: {0}")]
     NotReady(String),
-    /// The stream ended before the job did.
     #[error("the daemon ended before the job did")]
     Ended,
 }

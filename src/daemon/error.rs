@@ -13,12 +13,10 @@ use crate::store::StoreError;
 pub enum DaemonError {
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The mirror's file, or the client of the service, cannot be used.
     #[error(transparent)]
     Mirror(#[from] MirrorError),
     #[error("could not configure the scheduler: {why}")]
     Scheduler { why: String },
-    /// The file system of the mirror stays read-only.
     #[error("the file system of {folder} has been read-only for minutes: ending, so that a new start sees how it is mounted now", folder = folder.display())]
     ReadOnly { folder: PathBuf },
     #[error("could not receive signals")]

@@ -18,10 +18,8 @@ use tokio::net::UnixListener;
 /// Why the control socket cannot be opened now.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SocketError {
-    /// Its directory is missing or cannot be written, or another file is in its place.
     #[error("could not open the control socket {path}")]
     Io { path: PathBuf, source: io::Error },
-    /// Another process listens on it.
     #[error("another process listens on the control socket {path}")]
     Taken { path: PathBuf },
 }

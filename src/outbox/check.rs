@@ -21,12 +21,10 @@ const IDENTITY: [&str; 2] = ["email", "mobile"];
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditRefusal {
-    /// The field does not accept the value.
     #[error("`{column}` {why}")]
     Value { column: Box<str>, why: Accepts },
     #[error("the edit changes nothing")]
     Nothing,
-    /// Too many custom fields for one request.
     #[error("an edit changes at most {CUSTOM_KEYS} custom fields at once, not {0}")]
     TooManyKeys(usize),
     /// The primary e-mail address or mobile number, which no update may contain.
@@ -42,14 +40,12 @@ pub enum EditRefusal {
 pub enum Accepts {
     #[error("takes text")]
     Text,
-    /// It accepts text up to a maximum length.
     #[error("takes at most {most} characters, not {are}")]
     Length {
         most: usize,
         /// The length of the given text.
         are: usize,
     },
-    /// It takes no text with U+0000.
     #[error("takes no text with the character U+0000")]
     Nul,
     #[error("takes a whole number of 64 bits")]
@@ -66,10 +62,8 @@ pub enum Accepts {
     Option(Vec<String>),
     #[error("takes a list of its options: {}", list(.0))]
     Options(Vec<String>),
-    /// It accepts a maximum number of options.
     #[error("takes at most {MULTI_SELECT} options at once, not {0}")]
     TooMany(usize),
-    /// It takes each option once.
     #[error("takes each option once")]
     Twice,
     #[error("cannot be cleared: its definition requires a value")]

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::tests::{FIRST, send};
 use super::*;
+use crate::api::DetailAnswer;
 use crate::model::RecordId;
 use crate::outbox::edit_bench::{self as bench, CONTACT, rules, show};
 use crate::store::MirrorTx;
@@ -92,7 +93,8 @@ async fn a_success_is_evidence_only_if_it_shows_the_update() {
         let shown = bench::on_mirror(move |tx| {
             let (record, rules) = (RecordId::new("c"), rules(100));
             let (edits, request) = send(tx, &record, &rules, FIRST);
-            let decoded = crate::outbox::read_back::decoded(CONTACT, &record, text.as_bytes(), None, &tx.layout());
+            let answer = DetailAnswer { body: text.into(), etag: None, asked: bench::stamp() };
+            let decoded = crate::outbox::read_back::decoded(CONTACT, &record, &answer, &tx.layout());
             edits.shows(&request, decoded.as_ref(), status).unwrap()
         });
         assert_eq!(shown.await, shows, "{status} {answer}");

@@ -14,7 +14,6 @@ pub enum OutboxError {
         object: Object,
         source: ApiError,
     },
-    /// The mirror's file cannot be written.
     #[error("could not write the outbox")]
     Store(#[from] StoreError),
 }

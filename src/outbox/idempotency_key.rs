@@ -1,6 +1,5 @@
 //! Idempotency keys: 122 random bits each, so that two updates of a workspace never share one.
 
-use std::fmt;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -21,12 +20,6 @@ impl IdempotencyKeys {
 
     pub fn make(&self) -> String {
         format!("{:032x}", (self.0)())
-    }
-}
-
-impl fmt::Debug for IdempotencyKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("IdempotencyKeys")
     }
 }
 

@@ -9,7 +9,6 @@ pub enum ProposeError {
     /// The record has pending edits. A proposal must neither replace nor cancel an edit that a person queued.
     #[error("the {object} `{record}` has pending edits: a person must send, release or drop them first")]
     Waiting { object: Object, record: RecordId },
-    /// It could not be queued.
     #[error(transparent)]
     Queue(#[from] QueueError),
 }

@@ -11,9 +11,8 @@ use futures_util::future::join_all;
 use super::edit_outcome::AfterReadBack;
 use super::edit_tx::NextRequest;
 use super::error::OutboxError;
-use super::push_context::Pusher;
+use super::push_context::{Pusher, RecordPush};
 use super::push_progress::{PushPass, Pushed, lock};
-use crate::model::{Object, RecordId};
 use crate::store::outbox_report;
 
 impl Pusher {
@@ -48,7 +47,8 @@ impl Pusher {
         *lock(&pass.records) = records.into();
         let work = (0..workers).map(|_| async {
             while let Some((object, id)) = pass.pop() {
-                if let Err(error) = self.record(pass, object, &id).await {
+                let record = RecordPush { pusher: self, pass, object, id: &id };
+                if let Err(error) = record.push().await {
                     pass.close();
                     return Err(error);
                 }
@@ -58,26 +58,28 @@ impl Pusher {
         // Each worker completes the request that it has sent, even if another one failed.
         join_all(work).await.into_iter().collect()
     }
+}
 
-    /// Sends a record's edits, one request after the other, as long as its delay allows.
-    async fn record(&self, pass: &PushPass, object: Object, id: &RecordId) -> Result<(), OutboxError> {
+impl RecordPush<'_> {
+    /// Sends the record's edits, one request after the other, as long as its delay allows.
+    async fn push(&self) -> Result<(), OutboxError> {
         let mut just_read = false;
         loop {
-            let keys = self.keys.clone();
-            let next = self.edit(pass, object, id, move |edits| edits.next_request(&keys, just_read)).await?;
+            let keys = self.pusher.keys.clone();
+            let next = self.edit(move |edits| edits.next_request(&keys, just_read)).await?;
             just_read = matches!(next, NextRequest::Read | NextRequest::ReadBack(_));
             let follows = match next {
                 NextRequest::Nothing => false,
-                NextRequest::Read => self.read_back(pass, object, id, None).await? == AfterReadBack::Continue,
-                NextRequest::ReadBack(carrier) => match self.read_back(pass, object, id, Some(carrier)).await? {
+                NextRequest::Read => self.read_back(None).await? == AfterReadBack::Continue,
+                NextRequest::ReadBack(carrier) => match self.read_back(Some(carrier)).await? {
                     AfterReadBack::Wait => false,
                     AfterReadBack::Continue => true,
                     AfterReadBack::Repeat(request) => {
                         just_read = false;
-                        self.send(pass, object, id, request).await?
+                        self.send(request).await?
                     }
                 },
-                NextRequest::Send(request) => self.send(pass, object, id, request).await?,
+                NextRequest::Send(request) => self.send(request).await?,
             };
             if !follows {
                 return Ok(());

@@ -30,39 +30,34 @@ pub struct Pusher {
     pub max_edits: u64,
 }
 
-impl std::fmt::Debug for Pusher {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pusher").finish_non_exhaustive()
-    }
+/// A push at one record.
+#[derive(Clone, Copy)]
+pub(super) struct RecordPush<'a> {
+    pub pusher: &'a Pusher,
+    pub pass: &'a PushPass,
+    pub object: Object,
+    pub id: &'a RecordId,
 }
 
-impl Pusher {
-    pub(super) fn rules(&self) -> PushRules {
-        let api_key = self.client.key_fingerprint().to_string();
-        PushRules { max_edits: self.max_edits, api_key, steady: (self.steady)() }
-    }
-
-    /// Processes a record's edits in one transaction, which is durable when this returns.
+impl RecordPush<'_> {
+    /// Processes the record's edits in one transaction, which is durable when this returns.
     pub(super) async fn edit<T: Send + 'static>(
         &self,
-        pass: &PushPass,
-        object: Object,
-        id: &RecordId,
         work: impl FnOnce(&mut EditTx<'_, '_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (rules, now, record, enter) = (self.rules(), self.clock.now(), id.clone(), self.enter.clone());
-        let max_edits = self.max_edits;
-        let (done, ended, held, former, to_confirm) = self
-            .store
-            .write_durably(move |tx| {
-                let mut edits = EditTx::open(tx, object, &record, &rules, now)?;
-                let done = work(&mut edits)?;
-                enter(tx)?;
-                Ok((done, edits.ended, edits.held, edits.former, edits.to_confirm))
-            })
-            .await?;
+        let RecordPush { pusher, pass, object, id } = *self;
+        let api_key = pusher.client.key_fingerprint().to_string();
+        let rules = PushRules { max_edits: pusher.max_edits, api_key, steady: (pusher.steady)() };
+        let (now, record, enter) = (pusher.clock.now(), id.clone(), pusher.enter.clone());
+        let done = pusher.store.write_durably(move |tx| {
+            let mut edits = EditTx::open(tx, object, &record, &rules, now)?;
+            let done = work(&mut edits)?;
+            enter(tx)?;
+            Ok((done, edits.ended, edits.held, edits.former, edits.to_confirm))
+        });
+        let (done, ended, held, former, to_confirm) = done.await?;
         pass.ended(ended);
-        pass.held(held, max_edits);
+        pass.held(held, pusher.max_edits);
         pass.held_of_former_rows(object, former);
         if to_confirm {
             lock(&pass.pushed).not_found.push((object, id.clone()));
@@ -72,14 +67,8 @@ impl Pusher {
 
     /// Handles a failure that says nothing about the edit: returns whether the record's next request may follow, or
     /// ends the run.
-    pub(super) async fn failing(
-        &self,
-        pass: &PushPass,
-        doing: &'static str,
-        object: Object,
-        id: &RecordId,
-        source: ApiError,
-    ) -> Result<bool, OutboxError> {
+    pub(super) async fn failing(&self, doing: &'static str, source: ApiError) -> Result<bool, OutboxError> {
+        let RecordPush { pass, object, id, .. } = *self;
         let ends = match &source {
             ApiError::NotAdmitted(AdmissionError::Ledger) | ApiError::Redirected { .. } | ApiError::Setup { .. } => {
                 true
@@ -89,12 +78,12 @@ impl Pusher {
         if ends {
             if let ApiError::Redirected { .. } = source {
                 // The run ends here; the next runs do their other work before this is tried again.
-                self.edit(pass, object, id, |edits| edits.lengthen(DelayScope::Object)).await?;
+                self.edit(|edits| edits.lengthen(DelayScope::Object)).await?;
             }
             return Err(OutboxError::Api { doing, object, source });
         }
         if pass.failed(object, id) {
-            self.edit(pass, object, id, |edits| edits.lengthen(DelayScope::Object)).await?;
+            self.edit(|edits| edits.lengthen(DelayScope::Object)).await?;
             lock(&pass.records).retain(|(other, _)| *other != object);
             pass.warn(format!("edits of {} are waiting: {source}", object.resource()));
         }

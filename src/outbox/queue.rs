@@ -72,12 +72,10 @@ pub enum QueueError {
     },
     #[error("`{column}` {why}")]
     Fixed { column: String, why: String },
-    /// A column is named more than once.
     #[error("`{0}` is given twice")]
     Twice(String),
     #[error(transparent)]
     Refused(#[from] EditRefusal),
-    /// The record has a different version in the mirror than requested.
     #[error("the {object} has the version {here} in the mirror, not {asked}")]
     OtherVersion {
         object: Object,

@@ -3,28 +3,23 @@
 
 use super::edit_outcome::AfterReadBack;
 use super::error::OutboxError;
-use super::push_context::Pusher;
-use super::push_progress::{PushPass, lock};
+use super::push_context::RecordPush;
+use super::push_progress::lock;
 use super::trail;
 use crate::api::client::DetailAnswer;
 use crate::api::{ApiError, ErrorClass, decode};
-use crate::model::{Etag, Layout, Object, Purpose, Record, RecordId};
+use crate::model::{Layout, Object, Purpose, Record, RecordId};
 use crate::store::Applied;
 
-impl Pusher {
+impl RecordPush<'_> {
     /// Reads a record into the mirror and, if a request is given, decides on its outcome.
-    pub(super) async fn read_back(
-        &self,
-        pass: &PushPass,
-        object: Object,
-        id: &RecordId,
-        carrier: Option<i64>,
-    ) -> Result<AfterReadBack, OutboxError> {
-        match self.client.detail(object, id, Purpose::Outbox).await {
-            Ok(answer) => self.take_detail(pass, object, id, carrier, answer).await,
+    pub(super) async fn read_back(&self, carrier: Option<i64>) -> Result<AfterReadBack, OutboxError> {
+        let RecordPush { pusher, pass, object, id } = *self;
+        match pusher.client.detail(object, id, Purpose::Outbox).await {
+            Ok(answer) => self.take_detail(carrier, answer).await,
             Err(error) if error.class() == ErrorClass::Gone => {
                 let (status, answer_json) = (error.status(), trail::of_error(&error));
-                self.edit(pass, object, id, move |edits| edits.not_found(status, &answer_json)).await?;
+                self.edit(move |edits| edits.not_found(status, &answer_json)).await?;
                 Ok(AfterReadBack::Wait)
             }
             Err(error) if error.class() == ErrorClass::SkipObject => {
@@ -36,31 +31,25 @@ impl Pusher {
             }
             Err(error) => {
                 if let ApiError::NotAdmitted(_) = error {
-                    self.edit(pass, object, id, |edits| edits.was_not_sent()).await?;
+                    self.edit(|edits| edits.was_not_sent()).await?;
                 }
-                self.failing(pass, "read", object, id, error).await?;
+                self.failing("read", error).await?;
                 Ok(AfterReadBack::Wait)
             }
         }
     }
 
     /// Stores a detail in the mirror, and decides on the request, in one transaction.
-    async fn take_detail(
-        &self,
-        pass: &PushPass,
-        object: Object,
-        id: &RecordId,
-        carrier: Option<i64>,
-        answer: DetailAnswer,
-    ) -> Result<AfterReadBack, OutboxError> {
-        let layout = self.store.layout();
-        let Some(record) = decoded(object, id, &answer.body, answer.etag.as_ref(), &layout) else {
+    async fn take_detail(&self, carrier: Option<i64>, answer: DetailAnswer) -> Result<AfterReadBack, OutboxError> {
+        let RecordPush { pusher, pass, object, id } = *self;
+        let layout = pusher.store.layout();
+        let Some(record) = decoded(object, id, &answer, &layout) else {
             pass.warn(format!("the detail of a {object} with an edit could not be decoded"));
             return Ok(AfterReadBack::Wait);
         };
         let (its_id, version) = (id.clone(), layout.version);
-        let done = self.edit(pass, object, id, move |edits| {
-            let decode = |layout: &Layout| decoded(object, &its_id, &answer.body, answer.etag.as_ref(), layout);
+        let done = self.edit(move |edits| {
+            let decode = |layout: &Layout| decoded(object, &its_id, &answer, layout);
             let record = edits.tx.with_current_layout(record, version, decode)?;
             let phase = edits.tx.phase(object)?;
             let (applied, _) = edits.tx.records().apply_detail(object, &record, &answer.asked, phase)?;
@@ -90,16 +79,10 @@ impl Pusher {
 }
 
 /// The record of an answer about one; `None` if it is not this record.
-pub(super) fn decoded(
-    object: Object,
-    id: &RecordId,
-    body: &[u8],
-    etag: Option<&Etag>,
-    layout: &Layout,
-) -> Option<Record> {
-    let record = decode::detail(object.resource(), body, layout).ok();
+pub(super) fn decoded(object: Object, id: &RecordId, answer: &DetailAnswer, layout: &Layout) -> Option<Record> {
+    let record = decode::detail(object.resource(), &answer.body, layout).ok();
     let mut record = record.filter(|record| record.id == *id)?;
-    if let Some(etag) = etag {
+    if let Some(etag) = &answer.etag {
         record.take_header_etag(object, etag.as_str());
     }
     Some(record)
@@ -108,8 +91,8 @@ pub(super) fn decoded(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{FieldKind, FieldValue, SqlValue};
-    use crate::outbox::edit_bench::{CONTACT, contact, on_mirror};
+    use crate::model::{Etag, FieldKind, FieldValue, SqlValue};
+    use crate::outbox::edit_bench::{CONTACT, contact, on_mirror, stamp};
 
     #[tokio::test]
     async fn answer_has_the_version_of_its_header_unless_its_body_has_one() {
@@ -121,9 +104,8 @@ mod tests {
             (r#"{"data":{"id":"d","etag":"v1"}}"#, Some("v2"), None),
             ("{}", Some("v2"), None),
         ] {
-            let header = header.map(Etag::new);
-            let record =
-                on_mirror(move |tx| decoded(CONTACT, &contact(), body.as_bytes(), header.as_ref(), &tx.layout())).await;
+            let answer = DetailAnswer { body: body.into(), etag: header.map(Etag::new), asked: stamp() };
+            let record = on_mirror(move |tx| decoded(CONTACT, &contact(), &answer, &tx.layout())).await;
             let found = record.map(|record| record.fields[place].clone());
             let expected = version.map(|version| FieldValue::Exact(SqlValue::from(version)));
             assert_eq!(found, expected, "{body}");

@@ -5,43 +5,32 @@ use super::edit_outcome::RefusedAnswer;
 use super::edit_tx::StoredRequest;
 use super::error::OutboxError;
 use super::patch_answer::{self, AfterAnswer, PatchOutcome, SentRequest};
-use super::push_context::Pusher;
-use super::push_progress::{PushPass, lock};
+use super::push_context::RecordPush;
+use super::push_progress::lock;
 use super::read_back::decoded;
 use super::trail;
 use crate::api::client::{PatchAnswer, PatchError};
 use crate::api::{ApiError, ErrorClass};
-use crate::model::{Layout, Object, RecordId};
+use crate::model::Layout;
 use crate::store::Applied;
 
-impl Pusher {
+impl RecordPush<'_> {
     /// Sends a request and processes its answer. Returns whether the record's next request may follow.
-    pub(super) async fn send(
-        &self,
-        pass: &PushPass,
-        object: Object,
-        id: &RecordId,
-        request: StoredRequest,
-    ) -> Result<bool, OutboxError> {
-        self.store.store_step(request.step)?;
-        match self.client.patch(object, id, &request.body, &request.if_match, &request.key).await {
+    pub(super) async fn send(&self, request: StoredRequest) -> Result<bool, OutboxError> {
+        let RecordPush { pusher, pass, object, id } = *self;
+        pusher.store.store_step(request.step)?;
+        match pusher.client.patch(object, id, &request.body, &request.if_match, &request.key).await {
             Ok(answer) => {
                 lock(&pass.pushed).push.sent += 1;
-                self.confirm(pass, object, id, request, answer).await
+                self.confirm(request, answer).await
             }
-            Err(failed) => self.refuse(pass, object, id, request, failed).await,
+            Err(failed) => self.refuse(request, failed).await,
         }
     }
 
     /// Processes a missing answer, or one that is not a confirmation.
-    async fn refuse(
-        &self,
-        pass: &PushPass,
-        object: Object,
-        id: &RecordId,
-        mut request: StoredRequest,
-        failed: PatchError,
-    ) -> Result<bool, OutboxError> {
+    async fn refuse(&self, mut request: StoredRequest, failed: PatchError) -> Result<bool, OutboxError> {
+        let RecordPush { pass, object, .. } = *self;
         let PatchError { why, unanswered } = failed;
         let outcome = outcome(&why, unanswered);
         let status = match outcome {
@@ -56,7 +45,7 @@ impl Pusher {
         let (custom, answer_json) = (request.custom, trail::of_error(&why));
         let admitted = !matches!(why, ApiError::NotAdmitted(_));
         let follows = self
-            .edit(pass, object, id, move |edits| {
+            .edit(move |edits| {
                 edits.refused(&request, next, RefusedAnswer { status, answer_json: &answer_json, sent, admitted })
             })
             .await?;
@@ -69,7 +58,7 @@ impl Pusher {
                     }
                     // The meter keeps the hold.
                     ErrorClass::Hold if follows => Ok(true),
-                    _ => self.failing(pass, "update", object, id, why).await,
+                    _ => self.failing("update", why).await,
                 };
             }
             _ => {}
@@ -80,19 +69,14 @@ impl Pusher {
 
     /// Finishes the edits of an applied request, and stores the answer in the mirror. An answer that does not show the
     /// update finishes nothing. Returns whether the record's next request may follow.
-    async fn confirm(
-        &self,
-        pass: &PushPass,
-        object: Object,
-        id: &RecordId,
-        request: StoredRequest,
-        answer: PatchAnswer,
-    ) -> Result<bool, OutboxError> {
-        let layout = self.store.layout();
-        let record = decoded(object, id, &answer.body, answer.etag.as_ref(), &layout);
-        let (its_id, version, status) = (id.clone(), layout.version, answer.status);
-        let done = self.edit(pass, object, id, move |edits| {
-            let decode = |layout: &Layout| Some(decoded(object, &its_id, &answer.body, answer.etag.as_ref(), layout));
+    async fn confirm(&self, request: StoredRequest, answer: PatchAnswer) -> Result<bool, OutboxError> {
+        let RecordPush { pusher, pass, object, id } = *self;
+        let layout = pusher.store.layout();
+        let PatchAnswer { status, confirmation, replayed } = answer;
+        let record = decoded(object, id, &confirmation, &layout);
+        let (its_id, version) = (id.clone(), layout.version);
+        let done = self.edit(move |edits| {
+            let decode = |layout: &Layout| Some(decoded(object, &its_id, &confirmation, layout));
             let record = edits.tx.with_current_layout(record, version, decode)?;
             if !edits.shows(&request, record.as_ref(), status)? {
                 let facts = SentRequest { doubt: true, edits: request.edits, last_status: None };
@@ -104,7 +88,7 @@ impl Pusher {
                 return Ok(None);
             }
             let unknown_keys = record.as_ref().is_some_and(|record| !record.unknown_keys.is_empty());
-            let applied = edits.confirmed(&request, record.as_ref(), answer.replayed, &answer.asked)?;
+            let applied = edits.confirmed(&request, record.as_ref(), replayed, &confirmation.asked)?;
             Ok(Some((applied, unknown_keys)))
         });
         let Some((applied, unknown_keys)) = done.await? else {
@@ -112,7 +96,7 @@ impl Pusher {
                 "the answer to an update of a {object} did not show the update: the record is read back"
             ));
             let why = "the answer to the update does not show it".into();
-            self.failing(pass, "update", object, id, ApiError::Broken { tries: 1, why }).await?;
+            self.failing("update", ApiError::Broken { tries: 1, why }).await?;
             return Ok(true);
         };
         pass.answered(object);

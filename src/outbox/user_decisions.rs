@@ -51,14 +51,12 @@ pub struct Decided {
 pub enum DecideError {
     #[error("there is no edit {0}")]
     NoEdit(i64),
-    /// The decision does not apply to the edit's state.
     #[error("edit {edit} {why}")]
     Wrong {
         edit: i64,
         /// The state, and why the decision does not apply.
         why: &'static str,
     },
-    /// The edit cannot be queued again.
     #[error("edit {edit} cannot be retried")]
     NotAgain { edit: i64, source: QueueError },
     #[error(transparent)]

@@ -48,7 +48,6 @@ pub enum PublishError {
         /// Why, without the URL.
         reason: String,
     },
-    /// The certificates for checking the server cannot be used.
     #[error("the certificates in {path} cannot be used: {reason}", path = path.display())]
     Certificates { path: PathBuf, reason: String },
     /// The database is unavailable, full, read-only or busy; a retry may succeed.
@@ -63,31 +62,24 @@ pub enum PublishError {
     Denied { doing: &'static str, place: String, source: Box<DatabaseError> },
     #[error("could not {doing} at {place}")]
     Statement { doing: &'static str, place: String, source: Box<DatabaseError> },
-    /// The schema has a table of that name that this program did not create.
     #[error("the schema `{schema}` has a table `{table}` that crm-mirror did not create")]
     ForeignTable { schema: String, table: String },
-    /// A table has row-level security, which the table that replaces it would not have.
     #[error("the table `{table}` of the schema `{schema}` has row-level security and cannot be replaced by a new one")]
     RowSecurity { schema: String, table: String },
-    /// The database does not store UTF-8.
     #[error("the database at {place} stores {encoding}, not UTF-8")]
     Encoding { place: String, encoding: String },
     /// A column of `publish.exclude` does not exist: a spelling mistake would publish a column that was meant to be
     /// excluded.
     #[error("`publish.exclude` contains `{column}`, {reason}")]
     Exclude { column: String, reason: &'static str },
-    /// Another process publishes this mirror, or publishes to this schema.
     #[error("another process is publishing to the schema `{schema}`")]
     Busy { schema: String },
-    /// The columns kept changing while they were published.
     #[error("the custom fields changed while they were published")]
     Unsettled,
     #[error("the mirror is empty: nothing was copied yet")]
     Empty,
-    /// The mirror could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The lock file next to the mirror cannot be used.
     #[error("could not use {path}", path = path.display())]
     Lock { path: PathBuf, source: std::io::Error },
 }

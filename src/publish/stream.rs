@@ -72,13 +72,10 @@ impl FromStr for StreamCursor {
 /// Why a stream ended.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// The mirror could not be read, or does not fit the settings.
     #[error(transparent)]
     Publish(#[from] PublishError),
-    /// The stream cannot be continued from the cursor.
     #[error("the stream cannot be continued from this cursor: {0}")]
     Cursor(&'static str),
-    /// The reader closed the pipe, or the disk is full.
     #[error("could not write the stream")]
     Output(#[from] io::Error),
 }

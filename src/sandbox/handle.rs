@@ -1,6 +1,5 @@
 //! A handle to a sandbox, shared by the server that answers and the test or demo that inspects and changes it.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::model::Clock;
@@ -236,11 +235,5 @@ impl Sandbox {
             changed: served.result.as_ref().is_ok_and(|s| s.replayed == Some(false)) && !is_pretended,
         });
         (served, log.1)
-    }
-}
-
-impl fmt::Debug for Sandbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sandbox").field("clock", &self.0.clock).finish_non_exhaustive()
     }
 }

@@ -13,7 +13,6 @@ use super::http;
 use super::wire::{Switch, Wire};
 
 /// A running sandbox server. Dropping it stops the server and breaks its connections.
-#[derive(Debug)]
 pub struct SandboxServer {
     /// The base URL, `/v1` included.
     pub base_url: String,

@@ -36,7 +36,6 @@ const TABLES: &str = "
 pub enum StateError {
     #[error("could not {what} the state file {path}")]
     Sqlite { what: &'static str, path: PathBuf, source: rusqlite::Error },
-    /// Another process uses it.
     #[error("the state file {0} is in use by another process")]
     InUse(PathBuf),
     /// It is something else, or was written by a newer version.

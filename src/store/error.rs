@@ -9,13 +9,10 @@ const UNREADABLE: &str =
 /// A failure of the mirror's file.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The file could not be opened or created.
     #[error("could not open the mirror {path}", path = path.display())]
     Open { path: PathBuf, source: rusqlite::Error },
-    /// The directory or the lock file cannot be used.
     #[error("could not use {path}", path = path.display())]
     Io { path: PathBuf, source: std::io::Error },
-    /// The file exists, but is not a mirror.
     #[error("{path} is not a mirror: {why}", path = path.display())]
     NotAMirror { path: PathBuf, why: &'static str },
     #[error("there is no mirror at {path} yet", path = path.display())]
@@ -26,7 +23,6 @@ pub enum StoreError {
     /// The file was written while it was read without its WAL.
     #[error("{path} was written while it was read, so the result may mix two states of it", path = path.display())]
     Written { path: PathBuf },
-    /// A newer version wrote the file.
     #[error("the mirror has schema {found}, but this version supports schemas up to {known} only")]
     NewerSchema {
         /// The file's `user_version`.
@@ -34,7 +30,6 @@ pub enum StoreError {
         /// The newest schema that this version supports.
         known: u32,
     },
-    /// Another process writes the file.
     #[error("another crm-mirror{} is writing {path}", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), path = path.display())]
     Locked {
         path: PathBuf,
@@ -43,19 +38,15 @@ pub enum StoreError {
     },
     #[error("could not {doing}")]
     Sqlite { doing: &'static str, source: rusqlite::Error },
-    /// An entry of the program's own state cannot be parsed.
     #[error("the mirror's state `{name}` cannot be parsed")]
     State { name: String, source: serde_json::Error },
-    /// A field was excluded that an unfinished edit changes.
     #[error("`sync.exclude` contains a field that edit {id} changes, and that edit is not finished")]
     EditOfExcluded { id: i64 },
     /// A page was decoded with columns that have changed since: it has to be decoded again.
     #[error("the custom columns changed while a page was being processed")]
     StaleLayout,
-    /// The writing thread has ended.
     #[error("the mirror's writer has ended")]
     Closed,
-    /// A test ended the writer, as a kill would.
     #[error("the writer was interrupted")]
     Interrupted,
 }

@@ -38,7 +38,6 @@ pub struct BackupReport {
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// The mirror cannot be read, or SQLite refused.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The copy would replace the mirror, or a file that belongs to it.

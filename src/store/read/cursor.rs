@@ -72,13 +72,11 @@ impl FeedCursor {
 /// Why the feed cannot continue after a cursor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CursorRefused {
-    /// It belongs to another mirror.
     #[error("the cursor belongs to the mirror {cursor}, but this is {here}")]
     OtherMirror { cursor: String, here: String },
     /// It belongs to a copy of this mirror with different entries.
     #[error("change {seq} differs from the cursor's: this mirror is a copy with a different history")]
     Diverged { seq: i64 },
-    /// The changes after it were pruned.
     #[error("the changes {from} to {to} were pruned (`history.retention`)")]
     Forgotten { from: i64, to: i64 },
 }

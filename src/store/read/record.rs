@@ -67,10 +67,8 @@ pub enum RecordError {
     Store(#[from] StoreError),
     #[error("there is no {object} {id}")]
     Unknown { object: Object, id: String },
-    /// It was not mirrored at that time.
     #[error("{object} {id} was not in the mirror at {at}")]
     NotThen { object: Object, id: String, at: Instant },
-    /// The history begins later.
     #[error("the history begins at {begins}, after {at}")]
     BeforeHistory { at: Instant, begins: String },
 }

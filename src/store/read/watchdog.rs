@@ -12,7 +12,6 @@ use crate::store::Reader;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Watches some work until it is dropped.
-#[derive(Debug)]
 pub struct Watchdog {
     watched: Arc<Mutex<WatchedWork>>,
     _ends: Sender<()>,
@@ -22,12 +21,6 @@ pub struct Watchdog {
 struct WatchedWork {
     statements: Option<InterruptHandle>,
     is_over: bool,
-}
-
-impl std::fmt::Debug for WatchedWork {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WatchedWork").field("is_over", &self.is_over).finish_non_exhaustive()
-    }
 }
 
 impl Watchdog {
