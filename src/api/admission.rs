@@ -27,7 +27,6 @@ fn of_budget(left: Ru) -> String {
     }
 }
 
-/// Why an attempt may not be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionError {
     /// The window's budget is spent, as far as this purpose may use it.
@@ -39,10 +38,7 @@ pub enum AdmissionError {
         refills_at: Instant,
     },
     #[error("the service asked to wait until {until}")]
-    Hold {
-        /// The end of the hold.
-        until: Instant,
-    },
+    Hold { until: Instant },
     #[error("the run has spent what it may (`--max-ru`)")]
     RunLimit,
     #[error("the program is stopping")]
@@ -59,7 +55,6 @@ pub enum AttemptOutcome {
     Unknown,
     /// The connection failed, so the request never reached the service.
     NotSent,
-    /// An error status.
     Failed,
 }
 
@@ -104,12 +99,10 @@ pub struct UnderWay<'a> {
 }
 
 impl<'a> UnderWay<'a> {
-    /// An attempt that the meter admitted and that is sent now.
     pub fn new(meter: &'a dyn Meter, admission: Admission) -> UnderWay<'a> {
         UnderWay { meter, admission: Some(admission) }
     }
 
-    /// The attempt was answered, or will not be.
     pub async fn settle(mut self, outcome: AttemptOutcome) {
         if let Some(admission) = self.admission.take() {
             self.meter.settle(admission, outcome).await;

@@ -13,7 +13,6 @@ pub struct BaseUrl {
     loopback: bool,
 }
 
-/// Why a text is not a valid base URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotABaseUrl {
     #[error("it is not an absolute URL such as https://api.example.com/v1")]
@@ -31,7 +30,6 @@ pub enum NotABaseUrl {
 }
 
 impl BaseUrl {
-    /// The text, without a trailing slash.
     pub fn as_str(&self) -> &str {
         &self.text
     }

@@ -49,7 +49,6 @@ pub struct DetailAnswer {
     pub body: Bytes,
     /// The `ETag` header, its quotes included.
     pub etag: Option<Etag>,
-    /// When the answered request was sent.
     pub asked: RequestStamp,
 }
 
@@ -89,7 +88,6 @@ struct Inner {
     gate: Gate,
     /// The last `Date` of the service, and both clocks then.
     last_date: Mutex<Option<(Instant, ClockReading)>>,
-    /// See [`Client::answered`].
     answered: AtomicU64,
 }
 

@@ -20,7 +20,6 @@ use crate::model::field_value::{self, FieldValue, SqlValue};
 use crate::model::ids::{Cursor, FieldKey, RecordId};
 use crate::model::record::{Extra, Record};
 
-/// Which fields an answer contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerProjection {
     List,
@@ -39,7 +38,6 @@ pub struct ListPage {
     pub unusable: u32,
 }
 
-/// An answer that cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotUnderstood(pub String);
@@ -89,7 +87,6 @@ fn not_json(e: &serde_json::Error) -> NotUnderstood {
     NotUnderstood(format!("the body is not the expected JSON ({:?} error at byte {})", e.classify(), e.column()))
 }
 
-/// Decodes a page of a list.
 pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<ListPage, NotUnderstood> {
     // One pass decodes nearly every page. One invalid item must not affect the others, so if that pass fails, the page
     // is read again item by item.
@@ -118,7 +115,6 @@ pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<ListPage
     Ok(ListPage { records, next, total, unusable })
 }
 
-/// Decodes a single-record answer (`{data: …}`).
 pub fn detail(resource: Resource, body: &[u8], layout: &Layout) -> Result<Record, NotUnderstood> {
     #[derive(Deserialize)]
     struct Single<'a> {
@@ -177,7 +173,6 @@ struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// Adds an item, if it is an object.
     fn read(&mut self, raw: &'a RawValue) {
         let before = self.members.len();
         match AddMembers(&mut self.members).deserialize(&mut serde_json::Deserializer::from_str(raw.get())) {
@@ -212,7 +207,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
     }
 }
 
-/// The destination of a top-level or nested wire name.
 enum WirePlace {
     /// A field of the catalogue, by its index.
     Field(usize),

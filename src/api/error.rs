@@ -32,18 +32,10 @@ pub enum ApiError {
         why: String,
     },
     #[error("the service closed the connection without an answer: {why} ({})", times(*.tries))]
-    NoAnswer {
-        tries: u32,
-        /// The innermost cause, in a few words.
-        why: String,
-    },
+    NoAnswer { tries: u32, why: String },
     /// The host name of the service is unknown, or its certificate is invalid.
     #[error("could not reach the service: {why}")]
-    NotConnectable {
-        cause: ConnectFailure,
-        /// The innermost cause, in a few words.
-        why: String,
-    },
+    NotConnectable { cause: ConnectFailure, why: String },
     #[error("the service did not answer within {}s ({})", .after.as_secs_f64(), times(*.tries))]
     Timeout {
         tries: u32,
@@ -54,10 +46,7 @@ pub enum ApiError {
     #[error("the service's answer was broken: {why} ({})", times(*.tries))]
     Broken { tries: u32, why: String },
     #[error("the service's answer is larger than {limit} bytes")]
-    TooLarge {
-        /// The bytes allowed.
-        limit: usize,
-    },
+    TooLarge { limit: usize },
     #[error("the service's answer could not be decoded: {0}")]
     NotUnderstood(#[from] NotUnderstood),
     /// A redirect, which is never followed: the key belongs to the configured address only.
@@ -77,13 +66,9 @@ const PROXY_LOGIN: &str = "the proxy refuses: set its user and password, `HTTPS_
 /// A failure to connect that an immediate retry would not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectFailure {
-    /// The host's name does not resolve.
     UnknownHost,
-    /// The certificate of the server is not accepted.
     Certificate,
-    /// The port does not speak TLS.
     NoTls,
-    /// The proxy wants a user and a password.
     ProxyLogin,
 }
 
@@ -132,7 +117,6 @@ impl ApiError {
         self.is_of_gateway() || self.status().is_some_and(|status| status >= 500 || status == 425)
     }
 
-    /// A hint that helps to fix the problem, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ApiError::Status(rejection) if rejection.status == 407 => Some(PROXY_LOGIN),
@@ -212,7 +196,6 @@ pub struct Rejection {
 /// One entry of `details`, or all of it if it is a plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detail {
-    /// The field, if one is named.
     pub field: Option<String>,
     pub message: String,
 }

@@ -15,7 +15,6 @@ use crate::model::Instant;
 /// The longest wait that is accepted from a service: a wrong value must not stop a mirror for a year.
 pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How the caller treats a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
     /// The service asked to wait: every request of this process and of the next one waits.

@@ -31,7 +31,6 @@ const WEIGHT: f64 = 0.2;
 /// ask less for ever.
 const FORGET: f64 = 0.0001;
 
-/// How long answers of one kind take.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct AnswerTimes {
     answers: u32,
@@ -73,12 +72,10 @@ impl Pace {
         Pace { limit: max.min(2), max, good: 0, era: 0, times: Default::default() }
     }
 
-    /// The number of requests that may be in flight now.
     pub fn limit(self) -> u32 {
         self.limit
     }
 
-    /// The service answered well.
     pub fn on_ok(&mut self, purpose: Purpose, took: Duration) {
         self.good += 1;
         let times = &mut self.times[purpose as usize];
@@ -130,12 +127,10 @@ pub struct Permit<'a> {
 }
 
 impl Gate {
-    /// A gate for at most `max` requests at once.
     pub fn new(max: u32) -> Gate {
         Gate { state: Mutex::new(GateState { pace: Pace::new(max), under_way: 0 }), freed: Notify::new() }
     }
 
-    /// The number of requests that may be in flight now.
     pub fn limit(&self) -> u32 {
         self.state().pace.limit()
     }
@@ -166,7 +161,6 @@ impl Gate {
 }
 
 impl Permit<'_> {
-    /// Reports that the service answered well, and how long that took.
     pub fn ok(&self, purpose: Purpose, took: Duration) {
         let mut state = self.gate.state();
         let before = state.pace.limit();
@@ -176,7 +170,6 @@ impl Permit<'_> {
         (0..grown).for_each(|_| self.gate.freed.notify_one());
     }
 
-    /// Reports a 429.
     pub fn held(&self) {
         self.gate.state().pace.on_held(self.era);
     }

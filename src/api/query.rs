@@ -17,9 +17,7 @@ pub(crate) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.'
 
 /// The maximum number of filter predicates per request (reference, *Limits*).
 const MAX_PREDICATES: usize = 10;
-/// The maximum number of custom-field predicates per request.
 const MAX_CUSTOM: usize = 3;
-/// The maximum number of values in an `in` list.
 const MAX_VALUES: usize = 50;
 /// The maximum length of a text predicate in characters.
 const MAX_TEXT: usize = 320;
@@ -50,13 +48,10 @@ impl PageSize {
 /// A field to sort by; `id` is the service's own tie-breaker, and nulls come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SortBy {
-    /// `createdAt`, oldest first.
     CreatedAsc,
     /// `createdAt`, newest first: the service's default.
     CreatedDesc,
-    /// `updatedAt`, oldest first.
     UpdatedAsc,
-    /// `updatedAt`, newest first.
     UpdatedDesc,
 }
 
@@ -94,16 +89,10 @@ impl Bound {
     }
 }
 
-/// A step that would make an invalid query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
     #[error("{resource} cannot be filtered by {field} with {op}")]
-    NotFilterable {
-        resource: Resource,
-        /// The filter's name.
-        field: String,
-        op: &'static str,
-    },
+    NotFilterable { resource: Resource, field: String, op: &'static str },
     #[error("{resource} cannot be sorted by {field}")]
     NotSortable { resource: Resource, field: &'static str },
     #[error("{0} is already in the query")]
@@ -198,12 +187,10 @@ impl ListQuery {
         self
     }
 
-    /// Whether an answer that cannot be read is final.
     pub(crate) fn is_once(&self) -> bool {
         self.once
     }
 
-    /// Requests the size of the full matching set.
     #[must_use]
     pub fn count_exact(mut self) -> ListQuery {
         self.count = true;
@@ -248,7 +235,6 @@ impl ListQuery {
         self.standard(field, Op::IsNull, missing.to_string())
     }
 
-    /// Only records whose text field equals `text`.
     pub fn equals(self, field: &str, text: &str) -> Result<ListQuery, QueryError> {
         if text.is_empty() || text.chars().count() > MAX_TEXT {
             return Err(QueryError::Text);

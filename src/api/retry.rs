@@ -28,7 +28,6 @@ impl backoff::Clock for FrozenClock {
     }
 }
 
-/// What is left of the retries of one request.
 pub(crate) struct Retries {
     delays: ExponentialBackoff<FrozenClock>,
     jitter: Jitter,

@@ -18,9 +18,7 @@ pub struct ClientSettings {
     pub patience: Duration,
     /// The random part of the delays between attempts.
     pub jitter: Jitter,
-    /// The maximum number of requests in flight.
     pub concurrency: u32,
-    /// The `User-Agent` header.
     pub user_agent: String,
 }
 

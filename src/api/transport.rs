@@ -54,7 +54,6 @@ fn date(headers: &HeaderMap) -> Option<Instant> {
 
 pub(crate) struct HttpAttempt {
     pub outcome: AttemptOutcome,
-    /// A wait requested by the answer.
     pub hold: Option<RequestedHold>,
     pub result: Result<HttpReply, ApiError>,
 }

@@ -15,10 +15,8 @@ use crate::store::Store;
 use crate::sync::events::RunObserver;
 use crate::sync::{BudgetMeter, Engine, SyncSettings};
 
-/// The connection of an engine to the service, and its budget.
 #[derive(Clone)]
 pub struct EngineSettings {
-    /// Address, timeouts and concurrency of the client.
     pub client: ClientSettings,
     pub key: ApiKey,
     pub limits: Limits,
@@ -27,7 +25,6 @@ pub struct EngineSettings {
     pub sync: SyncSettings,
 }
 
-/// Assembles the meter and the engine over an open store.
 pub async fn assemble_engine(
     store: &Store,
     settings: EngineSettings,

@@ -3,7 +3,6 @@
 use crate::api::ApiError;
 use crate::store::StoreError;
 
-/// Why a mirror could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum MirrorError {
     #[error(transparent)]

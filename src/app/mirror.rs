@@ -40,9 +40,7 @@ pub struct RunResult {
     pub summary: Summary,
     /// The findings of a verification, object by object.
     pub findings: Vec<(Object, Findings)>,
-    /// Why it was suspended, if it was.
     pub suspension: Option<Suspension>,
-    /// When the budget refills, if nothing of it is left.
     pub empty_until: Option<Instant>,
 }
 
@@ -107,7 +105,6 @@ impl Mirror {
         self.parts().meter.stop();
     }
 
-    /// Allows requests again, for the next run.
     pub fn allow(&self) {
         self.parts().meter.resume();
     }

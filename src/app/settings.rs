@@ -28,7 +28,6 @@ pub fn publish_settings(config: &Config) -> PublishSettings {
 pub struct MirrorSettings {
     pub api: ApiConfig,
     pub database: PathBuf,
-    /// Settings of the views, indexes and search of the file.
     pub views: ViewOptions,
     pub limits: Limits,
     pub sync: SyncSettings,
@@ -82,7 +81,6 @@ impl MirrorSettings {
         })
     }
 
-    /// When definitions and team members are read again.
     pub(super) fn list_schedule(&self) -> ListSchedule {
         let schedule = self.definitions.clone();
         Arc::new(move |read| schedule.as_ref().and_then(|(cron, zone)| cron.next_after(read, zone)))

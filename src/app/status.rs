@@ -36,7 +36,6 @@ pub struct MirrorStatus {
     pub database: String,
     pub bytes: u64,
     pub wal_bytes: u64,
-    /// The address of the service that is mirrored.
     pub base_url: Option<String>,
     pub objects: Vec<ObjectStatus>,
     pub ru: RuStatus,
@@ -69,17 +68,14 @@ pub struct MirrorStatus {
     pub broken_objects: Vec<BrokenObject>,
 }
 
-/// A run that has not ended.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunningRun {
-    /// Its process, if known.
     pub pid: Option<u32>,
     pub run: i64,
     /// `sync`, `resync`, `verify` or `push`.
     pub kind: String,
     /// `manual` or `schedule`.
     pub trigger: String,
-    /// When it began, UTC.
     pub since: String,
     /// The progress of its long work, by object.
     pub progress: Vec<RunProgress>,
@@ -131,7 +127,6 @@ pub struct UndecidedStatus {
     pub next_lookup: Option<Instant>,
 }
 
-/// Removals that need confirmation.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RefusedRemovalsStatus {
     /// Records that would be removed.
@@ -142,17 +137,14 @@ pub struct RefusedRemovalsStatus {
     pub seen_at: Instant,
 }
 
-/// A sweep or a first copy in progress.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SweepStatus {
-    /// When it began, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub began: Instant,
     pub rows: u64,
     pub first_copy: bool,
 }
 
-/// Request units of the window.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RuStatus {
     pub used: u64,
@@ -265,7 +257,6 @@ fn running(
     }))
 }
 
-/// Whether the mirror can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Readiness {

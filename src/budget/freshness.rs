@@ -53,7 +53,6 @@ impl ActiveHours {
         at.as_secs().div_euclid(HOUR as i64).rem_euclid(HOURS as i64) as usize
     }
 
-    /// Notes that changes were found.
     pub fn changed(&mut self, at: Instant) {
         let place = &mut self.last_changed[ActiveHours::place(at)];
         *place = (*place).max(Some(at));
@@ -98,7 +97,6 @@ fn hour(at: Instant) -> Instant {
     Instant::from_secs(at.as_secs().div_euclid(HOUR as i64) * HOUR as i64).unwrap_or(at)
 }
 
-/// What a decision depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PollingBudget {
     pub refills_at: Instant,
@@ -125,17 +123,14 @@ impl PollingBudget {
     }
 }
 
-/// Why an interval is as long as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum PollReason {
-    /// Changes were just found.
     Changing,
     /// The budget that is left is spread over the rest of the window.
     Budget,
     /// Nothing changed for an hour.
     Settled,
-    /// Nothing ever changes in this hour of the week.
     QuietHour,
     /// `sync.min_interval` allows no shorter one.
     MinInterval,
@@ -153,7 +148,6 @@ impl PollReason {
     }
 }
 
-/// How soon to ask again, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PollDecision {
     /// From the end of one run to the beginning of the next.
@@ -161,7 +155,6 @@ pub struct PollDecision {
     pub reason: PollReason,
 }
 
-/// Decides how soon to ask for changes again.
 pub fn decide_poll(budget: &PollingBudget, hours: &ActiveHours, min_interval: Duration, now: Instant) -> PollDecision {
     let cost = budget.idle_cost.get().max(1) as f64;
     let polls = budget.allowance(now) / cost;

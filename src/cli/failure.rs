@@ -28,7 +28,6 @@ impl Failure {
         Failure { exit, error: Some(error.into()), hint: None }
     }
 
-    /// A failure with the hint of its error, if that has one.
     pub fn hinted<H>(exit: Exit, hint: Option<H>, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure
     where
         H: Into<String>,

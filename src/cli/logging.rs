@@ -92,7 +92,6 @@ fn colours() -> bool {
 
 type LogEvent = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Messages with fields, sent to the journal.
 fn journal() -> io::Result<LogEvent> {
     let priorities =
         PriorityMappings { info: Priority::Informational, debug: Priority::Debug, ..PriorityMappings::new() };
@@ -113,7 +112,6 @@ fn text(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static, colours: bo
     Box::new(layer.fmt_fields(debug_fn(message_alone)))
 }
 
-/// Lines with a syslog priority.
 fn with_priorities(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) -> LogEvent {
     let layer = lines::layer().with_writer(writer).with_ansi(false).event_format(Prioritised::default());
     Box::new(layer.fmt_fields(debug_fn(message_alone)))

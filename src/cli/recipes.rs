@@ -4,7 +4,6 @@
 //! A recipe is an `sql` block. Its title is the heading above it; the sentence in between is its description. A comment
 //! `<!-- needs TABLE -->` names a table that it requires.
 
-/// The text that contains the recipes.
 pub const TEXT: &str = include_str!("../../docs/sql.md");
 
 /// A question and the query that answers it.

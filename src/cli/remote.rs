@@ -33,11 +33,9 @@ const ANSWERS_WITHIN: Duration = Duration::from_millis(1500);
 /// How often a daemon that is not ready is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(300);
 
-/// A run that ended.
 #[derive(Debug)]
 pub struct Finished {
     pub summary: Summary,
-    /// What a verification found.
     pub found: Vec<(Object, Findings)>,
 }
 
@@ -66,7 +64,6 @@ pub enum DaemonState {
     Killed,
     /// This user may not access the socket, so nothing is known about it.
     Inaccessible,
-    /// None runs.
     None,
 }
 

@@ -22,7 +22,6 @@ pub enum KeyPlace {
     /// In this variable, which overrides the named file, if there is one.
     Variable {
         name: &'static str,
-        /// The file that is not read.
         instead_of: Option<PathBuf>,
     },
     File(PathBuf),

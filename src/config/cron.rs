@@ -57,7 +57,6 @@ impl Cron {
         })
     }
 
-    /// The next due time after an instant; `None` for never.
     pub fn next_after(&self, after: Instant, zone: &TimeZone) -> Option<Instant> {
         let start = Timestamp::from_second(after.as_secs()).ok()?;
         let mut offset = i64::from(zone.to_offset(start).seconds());

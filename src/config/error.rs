@@ -31,12 +31,7 @@ pub enum ConfigError {
     #[error("`{key}` {place} is a secret, which does not belong in the configuration")]
     SecretInFile { key: &'static str, place: String },
     #[error("`{key}` {place} {reason}")]
-    Value {
-        key: String,
-        /// The file or the variable.
-        place: String,
-        reason: String,
-    },
+    Value { key: String, place: String, reason: String },
     #[error("`daemon.http` is {address}, which other machines could reach, and the page has no password")]
     NotLoopback { address: std::net::SocketAddr },
     /// The configuration is invalid, and only where the mirror is was read of it.
@@ -49,11 +44,7 @@ pub enum ConfigError {
     #[error("could not read the API key from {path}")]
     KeyFile { path: PathBuf, source: io::Error },
     #[error("the API key from {place} cannot be used")]
-    BadKey {
-        /// The file or the variable.
-        place: String,
-        source: NotAKey,
-    },
+    BadKey { place: String, source: NotAKey },
     #[error("no database is configured to publish to")]
     NoPublishUrl,
     #[error("could not read the URL of the database from {path}")]
@@ -69,7 +60,6 @@ impl ConfigError {
         }
     }
 
-    /// A hint that helps to fix the problem.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ConfigError::File { source, .. } if source.kind() == io::ErrorKind::NotFound => {

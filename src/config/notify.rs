@@ -31,12 +31,10 @@ impl NotifyConfig {
         self.command.is_some() || self.webhook.is_some()
     }
 
-    /// The program to run, with its arguments.
     pub fn command(&self) -> Option<&[String]> {
         self.command.as_deref()
     }
 
-    /// The address to post to.
     pub fn webhook(&self) -> Option<&Url> {
         self.webhook.as_ref()
     }

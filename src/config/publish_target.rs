@@ -61,7 +61,6 @@ impl PublishConfig {
         }
     }
 
-    /// Reads the URL.
     pub fn url(&self) -> Result<SecretString, ConfigError> {
         let text = match &self.url {
             UrlSource::Nowhere => return Err(ConfigError::NoPublishUrl),

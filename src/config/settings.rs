@@ -66,7 +66,6 @@ pub struct ApiConfig {
 }
 
 impl Config {
-    /// Reads and validates the configuration.
     pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
         Config::of(sources, layers::read(sources, &sources.files()?)?)
     }
@@ -176,7 +175,6 @@ impl Config {
         self.publish.hold();
     }
 
-    /// The address of the service, if it is configured.
     pub fn base_url(&self) -> Option<&BaseUrl> {
         self.base_url.as_ref()
     }
@@ -186,7 +184,6 @@ impl Config {
         self.key.place()
     }
 
-    /// The settings of a client, with the key.
     pub fn api(&self) -> Result<ApiConfig, ConfigError> {
         self.invalid().map_or(Ok(()), Err)?;
         Ok(ApiConfig {
@@ -197,7 +194,6 @@ impl Config {
         })
     }
 
-    /// The key.
     pub fn api_key(&self) -> Result<ApiKey, ConfigError> {
         self.key.read()
     }

@@ -47,7 +47,6 @@ pub(super) struct CurrentWork {
 }
 
 impl EventBus {
-    /// A bus without listeners.
     pub(super) fn new(clock: Arc<dyn Clock>) -> EventBus {
         EventBus { lines: broadcast::channel(BEHIND).0, known: Arc::default(), clock }
     }

@@ -19,13 +19,11 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of the first request, which waits for no disk: a daemon that hangs keeps nobody waiting.
 const FIRST_REPLY_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A daemon that listens on its control socket.
 #[derive(Clone, Debug)]
 pub struct DaemonClient {
     http: reqwest::Client,
 }
 
-/// Why a request to the daemon failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     #[error("the daemon does not answer on its control socket")]
@@ -33,11 +31,7 @@ pub enum ClientError {
     #[error("unexpected answer of the daemon: {0}")]
     NotUnderstood(String),
     #[error("{error}")]
-    Refused {
-        error: String,
-        /// The command or setting that fixes it.
-        hint: Option<String>,
-    },
+    Refused { error: String, hint: Option<String> },
     /// The daemon is not ready: it is opening its mirror, or it is stopping.
     #[error("the daemon is not ready: {0}")]
     NotReady(String),
@@ -161,7 +155,6 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    /// The next event.
     pub async fn next(&mut self) -> Result<Event, ClientError> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {

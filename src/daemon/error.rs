@@ -8,7 +8,6 @@ use crate::config::ConfigError;
 use crate::exit::Exit;
 use crate::store::StoreError;
 
-/// Why the daemon cannot start, or cannot apply a new configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     #[error(transparent)]
@@ -41,7 +40,6 @@ impl DaemonError {
         }
     }
 
-    /// The command or setting that fixes it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             DaemonError::Config(error) => error.hint(),

@@ -52,7 +52,6 @@ const LONG_HOLD: Duration = Duration::from_secs(1800);
 /// later.
 const GRACE: Duration = Duration::from_millis(3300);
 
-/// The loop and the state that only it accesses.
 pub(super) struct EventLoop {
     state: StateMachine,
     clock: Arc<dyn Clock>,
@@ -79,7 +78,6 @@ pub(super) struct EventLoop {
 }
 
 impl EventLoop {
-    /// A loop that has not started.
     pub(super) async fn begin(
         runner: Runner,
         past: PastRuns,

@@ -32,7 +32,6 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// The shared state of a daemon's request handlers.
     pub(super) fn new(
         inbox: mpsc::Sender<LoopMessage>,
         bus: EventBus,
@@ -118,7 +117,6 @@ impl Control {
         &self.bus
     }
 
-    /// Becomes true once the daemon is stopping.
     pub(super) fn ends(&self) -> watch::Receiver<bool> {
         self.ends.clone()
     }

@@ -12,7 +12,6 @@ pub enum DaemonRequest {
     StopSweeps,
     Pause,
     Resume,
-    /// End the hold early.
     ClearHold,
 }
 
@@ -39,7 +38,6 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     Start(QueuedJob),
-    /// Stop the running job at a page boundary.
     Preempt,
     /// Discard the sweeps in progress; nothing starts before [`Input::Maintained`].
     ForgetSweeps,

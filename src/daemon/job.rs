@@ -101,7 +101,6 @@ pub enum RunEnd {
     Failed {
         kind: FailureKind,
         reason: String,
-        /// The exit code that the verb has for this result.
         exit: u8,
     },
 }

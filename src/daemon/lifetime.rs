@@ -32,7 +32,6 @@ const END_WITHIN: Duration = Duration::from_millis(4300);
 /// The capacity of the loop's inbox.
 const INBOX: usize = 64;
 
-/// Runs the daemon until it is told to stop.
 pub(super) async fn run(
     sources: Sources,
     clock: Arc<dyn Clock>,

@@ -17,7 +17,6 @@ use crate::sync::{Findings, Suspension};
 
 #[derive(Debug)]
 pub(super) enum LoopMessage {
-    /// Check the timetable.
     Tick,
     Ask(DaemonRequest, oneshot::Sender<DaemonAnswer>),
     Status(oneshot::Sender<DaemonStatus>),
@@ -43,10 +42,8 @@ pub(super) struct JobRunEnd {
     /// The summary; `None` if it failed.
     pub summary: Option<Summary>,
     pub found: Vec<(Object, Findings)>,
-    /// The exit code that the verb has for this result.
     pub exit: u8,
     pub error: Option<String>,
-    /// The command or setting that fixes it.
     pub hint: Option<String>,
     pub is_logged: bool,
 }

@@ -13,7 +13,6 @@ use crate::config::Config;
 use crate::exit::Exit;
 use crate::model::{Instant, Resource};
 
-/// The kinds of jobs.
 const JOBS: [&str; 4] = ["sync", "resync", "verify", "push"];
 
 /// What the daemon counts since it started.

@@ -37,7 +37,6 @@ const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 const EXTEND_AFTER: Duration = Duration::from_secs(30);
 const EXTEND_BY: Duration = Duration::from_secs(120);
 
-/// A mirror that is being opened.
 pub(super) struct Opening {
     sources: Sources,
     config: Config,
@@ -63,7 +62,6 @@ enum Woken {
 }
 
 impl Opening {
-    /// Nothing is open yet.
     pub(super) fn new(
         sources: Sources,
         config: Config,

@@ -20,12 +20,10 @@ use crate::outbox::EditWatch;
 /// The interval between two checks.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A watch that runs until it is ended.
 #[derive(Debug)]
 pub(super) struct OutboxWatch(JoinHandle<()>);
 
 impl OutboxWatch {
-    /// Starts to watch the mirror at `path`.
     pub(super) fn start(path: PathBuf, clock: Arc<dyn Clock>, inbox: mpsc::Sender<LoopMessage>) -> OutboxWatch {
         OutboxWatch(tokio::spawn(async move {
             let mut interval = tokio::time::interval(INTERVAL);

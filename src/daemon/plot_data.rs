@@ -41,10 +41,8 @@ pub(super) struct PageHistory {
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct BudgetWindow {
-    /// Its beginning, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub since: Instant,
-    /// Its end, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub until: Instant,
     /// The RU reserved for scheduled runs that are still due in it.
@@ -55,7 +53,6 @@ pub(super) struct BudgetWindow {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct WindowSpent {
-    /// Its beginning, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub since: Instant,
     /// Request units of the runs that ended in it.
@@ -94,7 +91,6 @@ struct SpentCounter {
 }
 
 impl SpentCounter {
-    /// An empty counter for the window that began at `since`, and for those before it.
     fn new(since: Instant, length: Duration, now: Instant) -> SpentCounter {
         let windows: Vec<WindowSpent> =
             (0..WINDOWS).rev().map(|before| WindowSpent { since: since.minus(length * before), ru: 0 }).collect();

@@ -44,7 +44,6 @@ const SHORT_LISTS: u64 = 5;
 /// The maximum number of attempts of a reload that the database refused.
 const RELOAD_TRIES: u32 = 60;
 
-/// Executes effects on the mirror.
 pub(super) struct Runner {
     mirror: Arc<Mirror>,
     sources: Sources,
@@ -76,7 +75,6 @@ impl Runner {
         &self.mirror
     }
 
-    /// Stops the running job at a page boundary.
     pub(super) fn stop(&self) {
         self.mirror.stop();
     }

@@ -4,7 +4,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::error::DaemonError;
 
-/// The signals that stop the daemon or reload its configuration.
 #[derive(Debug)]
 pub struct DaemonSignals {
     interrupt: Signal,

@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use tokio::net::UnixListener;
 
-/// Why the control socket cannot be opened now.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SocketError {
     #[error("could not open the control socket {path}")]
@@ -25,7 +24,6 @@ pub(super) enum SocketError {
 }
 
 impl SocketError {
-    /// The setting that fixes it.
     pub(super) const fn hint(&self) -> &'static str {
         match self {
             SocketError::Io { .. } => "its directory must exist and be writable (`daemon.socket`)",

@@ -39,14 +39,12 @@ const PASSING: (Duration, Duration) = (Duration::from_secs(60), Duration::from_s
 /// The same for a refused key, which only the user can change.
 const KEY: (Duration, Duration) = (Duration::from_secs(900), Duration::from_secs(6 * 3600));
 
-/// Why the running job was told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Preemption {
     Changes,
     Edits,
     /// The sweep is to be discarded.
     Forget,
-    /// The schedule was paused.
     Pause,
     Reload,
 }
@@ -84,11 +82,8 @@ pub struct DaemonHold {
 /// Consecutive failures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// The time of the first failure.
     pub since: Instant,
-    /// The error of the last one.
     pub reason: String,
-    /// The exit code that the verb has for this result.
     pub exit: u8,
     pub runs: u32,
     pub next_try: Instant,

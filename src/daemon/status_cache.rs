@@ -83,7 +83,6 @@ impl StatusCache {
         }
     }
 
-    /// The last published status of the daemon.
     pub(super) fn daemon(&self) -> Option<DaemonStatus> {
         kept(&self.daemon)
     }

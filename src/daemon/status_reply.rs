@@ -51,12 +51,10 @@ pub fn public_reason(exit: u8) -> &'static str {
     Exit::TABLE.iter().find(|(known, _)| *known == end).map_or(HIDDEN, |(_, meaning)| meaning)
 }
 
-/// The daemon's part of `status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonStatus {
     pub pid: u32,
     pub version: Cow<'static, str>,
-    /// When it started, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub since: Instant,
     /// What it waits for before it is ready, such as the lock of the mirror; `None` once it is ready.
@@ -89,34 +87,26 @@ pub struct JobStatus {
     pub work: Cow<'static, str>,
     /// `schedule` or `manual`.
     pub trigger: Cow<'static, str>,
-    /// When it started, UTC.
     #[serde(serialize_with = "instant::utc")]
     pub since: Option<Instant>,
 }
 
-/// A time in which no request is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldStatus {
     /// `rate-limit` or `budget`.
     pub reason: Cow<'static, str>,
-    /// The end, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub until: Instant,
 }
 
-/// Consecutive failures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TroubleStatus {
-    /// The time of the first failure, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub since: Instant,
-    /// The error of the last run.
     pub why: String,
-    /// The exit code that the verb has for this result.
     #[serde(default)]
     pub exit: u8,
     pub runs: u32,
-    /// The time of the next attempt, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub next_try: Instant,
     /// Whether only a part of the mirror fails, and the schedule continues for the rest.

@@ -27,7 +27,6 @@ pub enum ScheduleKind {
 impl ScheduleKind {
     pub const ALL: [ScheduleKind; 3] = [ScheduleKind::Changes, ScheduleKind::Audit, ScheduleKind::Sweep];
 
-    /// The name in texts and JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             ScheduleKind::Changes => "changes",

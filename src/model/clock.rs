@@ -142,7 +142,6 @@ impl ManualClock {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets time pass.
     pub fn advance(&self, by: Duration) {
         let mut time = self.time();
         let to = time.wall.plus(by);

@@ -7,7 +7,6 @@ use std::fmt;
 /// prefix `archived_` and the suffix `_label` or `_num` it has 63, the limit of PostgreSQL.
 const MAX_BYTES: usize = 63 - "archived_".len() - "_label".len();
 
-/// The prefix of every custom column.
 const PREFIX: &str = "cf_";
 
 /// The column of a custom field. It is the only text from an answer that may become part of a statement: it contains
@@ -60,7 +59,6 @@ impl ColumnName {
         format!("{}_num", self.0)
     }
 
-    /// The name of the label column of a select column.
     pub fn label(&self) -> String {
         format!("{}_label", self.0)
     }

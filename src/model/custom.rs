@@ -12,7 +12,6 @@ use super::exclusions::{ExcludedFields, object_of};
 use super::hidden_members::HiddenMembers;
 use super::ids::{FieldKey, RecordId};
 
-/// The type of a custom field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum DataType {
@@ -24,14 +23,11 @@ pub enum DataType {
     Integer,
     /// An exact decimal string, up to 20 integer and 10 fractional digits.
     Decimal,
-    /// A boolean.
     Boolean,
     /// `YYYY-MM-DD`.
     Date,
-    /// A timestamp.
     #[strum(serialize = "DATETIME")]
     DateTime,
-    /// One option's value.
     SingleSelect,
     /// Up to 100 options' values.
     MultiSelect,

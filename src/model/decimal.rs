@@ -80,7 +80,6 @@ pub fn compare(a: &str, b: &str) -> Option<Ordering> {
     Some(if a.negative { size.reverse() } else { size })
 }
 
-/// Whether two texts are the same number.
 pub fn same_number(a: &str, b: &str) -> bool {
     compare(a, b) == Some(Ordering::Equal)
 }

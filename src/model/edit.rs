@@ -31,7 +31,6 @@ pub enum EditState {
 }
 
 impl EditState {
-    /// All states.
     pub const ALL: [EditState; 8] = [
         EditState::Queued,
         EditState::Held,

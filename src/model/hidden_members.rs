@@ -6,7 +6,6 @@ use serde_json::value::RawValue;
 
 /// What is left out of documents. `table` is the one that the document is of, such as `contacts`.
 pub trait HiddenMembers {
-    /// Whether a column's value is left out.
     fn hides_column(&self, table: &str, column: &str) -> bool;
     /// Whether the value with this wire name is left out; a custom field's is `customFields.KEY`.
     fn hides_wire(&self, table: &str, wire: &str) -> bool;

@@ -30,7 +30,6 @@ pub struct EditWatch {
 }
 
 impl EditWatch {
-    /// A watch on the mirror at `path`, which need not exist yet.
     pub fn new(path: &Path) -> EditWatch {
         EditWatch { path: path.to_path_buf(), reader: KeptReader::default(), signalled: None }
     }

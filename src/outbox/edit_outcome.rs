@@ -11,7 +11,6 @@ use super::trail;
 use crate::model::{DelayScope, Edit, EditState, Editable, EditedFields, Etag, MirroredRecord, Record, RequestStamp};
 use crate::store::{Applied, EditStep, StoreError, record_removed};
 
-/// The next action after a record was read back.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum AfterReadBack {
     /// Nothing now: the record's edits wait.
@@ -25,7 +24,6 @@ pub(super) enum AfterReadBack {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RefusedAnswer<'a> {
     pub status: Option<u16>,
-    /// The answer's text, as JSON.
     pub answer_json: &'a str,
     /// Whether the request left this machine.
     pub sent: bool,

@@ -43,7 +43,6 @@ pub(super) struct StoredRequest {
     pub step: i64,
 }
 
-/// The next action outside the transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NextRequest {
     Nothing,

@@ -9,7 +9,6 @@ use uuid::Uuid;
 pub struct IdempotencyKeys(Arc<dyn Fn() -> u128 + Send + Sync>);
 
 impl IdempotencyKeys {
-    /// Keys from the system's randomness.
     pub fn system() -> IdempotencyKeys {
         IdempotencyKeys::from_source(|| Uuid::new_v4().as_u128())
     }

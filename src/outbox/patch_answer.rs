@@ -36,7 +36,6 @@ pub struct SentRequest {
     pub last_status: Option<u16>,
 }
 
-/// What happens to the edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterAnswer {
     /// The request is discarded: the record is read, and its values decide.

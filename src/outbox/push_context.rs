@@ -14,7 +14,6 @@ use crate::store::{MirrorTx, Store, StoreError};
 /// Writes the ledger in a transaction.
 pub type EnterLedger = Arc<dyn Fn(&MirrorTx<'_>) -> Result<(), StoreError> + Send + Sync>;
 
-/// The dependencies of sending edits.
 pub struct Pusher {
     pub client: Client,
     pub store: Store,
@@ -30,7 +29,6 @@ pub struct Pusher {
     pub max_edits: u64,
 }
 
-/// A push at one record.
 #[derive(Clone, Copy)]
 pub(super) struct RecordPush<'a> {
     pub pusher: &'a Pusher,

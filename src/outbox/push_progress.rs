@@ -18,7 +18,6 @@ pub struct PushTally {
     pub applied: u64,
     /// Edits that ended in conflict, which need a decision.
     pub conflicts: u64,
-    /// Edits that the service refused.
     pub rejected: u64,
     /// Edits still waiting after the run.
     pub waiting: u64,
@@ -55,7 +54,6 @@ impl PushTally {
 
 #[derive(Clone, Debug, Default)]
 pub struct Pushed {
-    /// The results for the edits.
     pub push: PushTally,
     /// The changes of the mirror by the answers.
     pub mirror: Tally,
@@ -113,7 +111,6 @@ impl PushPass {
         }
     }
 
-    /// Logs that the limit on new edits held some.
     pub(super) fn held(&self, held: u64, max_edits: u64) {
         if held > 0 {
             self.warn(format!(
@@ -123,7 +120,6 @@ impl PushPass {
         }
     }
 
-    /// Logs that edits were held because their rows may be of the workspace before an accepted one.
     pub(super) fn held_of_former_rows(&self, object: Object, held: u64) {
         if held > 0 {
             self.warn(former_edits(object, held));

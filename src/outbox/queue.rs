@@ -58,7 +58,6 @@ pub struct Prepared {
     pub base_etag: Option<Etag>,
 }
 
-/// Why an edit was not queued.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     #[error("there is no {object} `{record}` in the mirror")]
@@ -77,12 +76,7 @@ pub enum QueueError {
     #[error(transparent)]
     Refused(#[from] EditRefusal),
     #[error("the {object} has the version {here} in the mirror, not {asked}")]
-    OtherVersion {
-        object: Object,
-        /// The version that the mirror has.
-        here: String,
-        asked: Etag,
-    },
+    OtherVersion { object: Object, here: String, asked: Etag },
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -39,7 +39,6 @@ pub fn same(field: Option<&Editable>, a: &Value, b: &Value) -> bool {
     }
 }
 
-/// The state of a field, given the record's current value.
 pub fn field_state(field: Option<&Editable>, (before, after): (&Value, &Value), now: &Value) -> FieldState {
     let before = if is_unknown(before) { &Value::Null } else { before };
     if same(field, now, after) {
@@ -51,7 +50,6 @@ pub fn field_state(field: Option<&Editable>, (before, after): (&Value, &Value), 
     }
 }
 
-/// The verdict on an edit that was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Applied,
@@ -61,7 +59,6 @@ pub enum Verdict {
     Conflict,
 }
 
-/// Decides, from the state of each of its fields.
 pub fn verdict(states: &[FieldState]) -> Verdict {
     let has = |state| states.contains(&state);
     match (has(FieldState::Theirs), has(FieldState::Unchanged)) {

@@ -108,7 +108,6 @@ impl RecordPush<'_> {
     }
 }
 
-/// The outcome of a request that was not confirmed.
 fn outcome(error: &ApiError, unanswered: bool) -> PatchOutcome {
     match (error, error.status()) {
         // A gateway's answer says nothing about the edit, nor about the record.

@@ -5,22 +5,17 @@ use serde_json::json;
 use crate::api::{ApiError, Rejection};
 use crate::store::{RECORD_REMOVED, outbox_report};
 
-/// The service confirmed the update.
 pub(super) const CONFIRMED: &str = "the service confirmed it";
 pub(super) const REPLAYED: &str = "the service confirmed that an earlier attempt was applied";
-/// The record has the values.
 pub(super) const SHOWN: &str = outbox_report::SHOWN;
 pub(super) const FOUND: &str = "no answer confirmed it, and the record has these values";
-/// Nothing was applied.
 pub(super) const NOT_SENT: &str = "not sent yet";
 /// Somebody else changed the record, but not these fields.
 pub(super) const REBASED: &str = "the record changed; the edit was rebased on its new version";
 /// A request that cannot be repeated, of a record that has the version that it was to replace.
 pub(super) const NOT_DONE: &str = "the record is unchanged, so nothing was applied: sent again";
-/// The answer was lost, and the record no longer shows the field.
 pub(super) const NOT_SHOWN: &str =
     "the answer was lost, and the record does not show the field any more: the edit may have been applied";
-/// Somebody else changed these fields, and nothing was applied.
 pub(super) const CONFLICT: &str = "somebody else changed the same fields";
 /// The record was read for the decision, and the answer lacks a field of the edit.
 pub(super) const UNSHOWN: &str =
@@ -28,26 +23,18 @@ pub(super) const UNSHOWN: &str =
 /// Nothing confirms the update, and the record does not have all values of the request. A person who decides has to know
 /// that the edit may have been applied, whatever its fields show: they may have been changed or archived since.
 pub(super) const UNCERTAIN: &str = "no answer confirmed it, and the record changed since: the edit may have been applied before somebody else's change";
-/// The answer requires reading the record.
 pub(super) const READ_FIRST: &str = "the record is read before anything else is sent";
-/// A success that does not show the update.
 pub(super) const UNCONFIRMED: &str =
     "the service did not show the update in its answer: it may have been applied; the record is read back";
-/// The version of a request in doubt was refused.
 pub(super) const OTHER_VERSION: &str =
     "the service has another version of the record, and no answer of an earlier attempt; the record is read back";
-/// The request may have been applied.
 pub(super) const IN_DOUBT: &str = "it may have been applied: the record is read back first";
-/// The service refused the content.
 pub(super) const REFUSED: &str = "the service refused it";
 /// The service refused the content of a repeated request, and the record has the version that it was to replace.
 pub(super) const REFUSED_AGAIN: &str =
     "the service refused it after an attempt whose answer was lost; the record shows no change";
-/// The service answered 404.
 pub(super) const NOT_FOUND: &str = "the service answered 404; the removal must be confirmed first";
-/// The record no longer exists.
 pub(super) const GONE: &str = RECORD_REMOVED;
-/// One of several was refused.
 pub(super) const ALONE: &str = "refused together with other edits: sent by itself";
 
 /// The service's answer, as far as it was kept: `{"status": …, "error": …, "message": …, "details": […]}`.

@@ -25,7 +25,6 @@ use crate::store::{EditStep, MirrorTx, StoreError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Retry the edit unchanged.
     Retry,
     Drop,
     /// Release the edit although it is one of many.
@@ -63,7 +62,6 @@ pub enum DecideError {
     Store(#[from] StoreError),
 }
 
-/// Executes a decision, in the caller's transaction.
 pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) -> Result<Decided, DecideError> {
     let line = outbox_report::edit_line(tx, edit)?.ok_or(DecideError::NoEdit(edit))?;
     let wrong = |why| Err(DecideError::Wrong { edit, why });

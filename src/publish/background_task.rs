@@ -32,7 +32,6 @@ const COMPARED_EVERY: Duration = Duration::from_secs(24 * 3600);
 /// What to publish, and where; `None` if nothing is published.
 pub type PublishPlan = Option<(PublishUrl, PublishSettings)>;
 
-/// A task that publishes until it is ended.
 #[derive(Debug)]
 pub struct PublishKeeper(JoinHandle<()>);
 

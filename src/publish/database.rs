@@ -21,7 +21,6 @@ use super::target::{Connected, PublishUrl};
 /// A parameter and its type: statements are sent unnamed, so that a connection pooler can be used.
 pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// An open connection to the target database.
 pub(super) struct Database {
     client: Client,
     connection: JoinHandle<()>,
@@ -207,7 +206,6 @@ impl Database {
         self.commit().await
     }
 
-    /// Ends a transaction without its changes.
     pub(super) async fn roll_back(&self) -> Result<(), PublishError> {
         self.run("end a transaction", "ROLLBACK").await
     }

@@ -52,7 +52,6 @@ pub(super) struct CarriedColumn {
 /// The number of columns that a table of PostgreSQL can have in its life.
 const MAX_NUMBERS: usize = 1_600;
 
-/// A step towards the wanted columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SchemaStep {
     Add(PublishedColumn),
@@ -84,7 +83,6 @@ pub(super) enum Refill {
     All,
 }
 
-/// The steps of one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SchemaPlan {
     pub(super) steps: Vec<SchemaStep>,

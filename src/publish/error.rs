@@ -44,10 +44,7 @@ fn shown(text: &str) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
     #[error("the URL of the database cannot be used: {reason}")]
-    Url {
-        /// Why, without the URL.
-        reason: String,
-    },
+    Url { reason: String },
     #[error("the certificates in {path} cannot be used: {reason}", path = path.display())]
     Certificates { path: PathBuf, reason: String },
     /// The database is unavailable, full, read-only or busy; a retry may succeed.
@@ -155,7 +152,6 @@ impl PublishError {
         }
     }
 
-    /// A hint that helps to fix the problem.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             PublishError::Url { .. } => {

@@ -35,7 +35,6 @@ pub struct PublishSettings {
     pub exclude: Vec<String>,
     /// Whether everything is loaded again.
     pub full: bool,
-    /// Whether every value is compared afterwards.
     pub check: Check,
 }
 
@@ -56,7 +55,6 @@ pub struct PublishReport {
     pub cursor: String,
     /// Why everything was loaded; `None` if only changes were sent.
     pub reloaded: Option<String>,
-    /// The number of rows loaded into each table.
     pub loaded: BTreeMap<&'static str, u64>,
     /// Records that were written or deleted.
     pub records: u64,
@@ -68,10 +66,8 @@ pub struct PublishReport {
     pub left_behind: Vec<String>,
     /// The tables that the database does not let be brought to shape: nothing is sent to them.
     pub blocked: Vec<BlockedTable>,
-    /// The number of rows that the database refuses.
     pub refused: u64,
     pub refused_rows: Vec<RefusedRow>,
-    /// The comparison of both sides, if it was wanted.
     pub comparison: Option<Comparison>,
 }
 

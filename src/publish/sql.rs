@@ -62,7 +62,6 @@ pub(super) fn create_state(schema: &str) -> String {
     )
 }
 
-/// Creates the table of the rows that the database refused.
 pub(super) fn create_refused(schema: &str) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {} (table_name text NOT NULL, row_name text NOT NULL, reason text NOT NULL, \

@@ -131,7 +131,6 @@ impl TargetState {
     }
 }
 
-/// The meaning of each column's values.
 pub(super) fn meanings(publication: &Publication) -> BTreeMap<String, String> {
     let of_table = publication.tables.iter().filter(|table| table.object().is_some());
     of_table

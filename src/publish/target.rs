@@ -49,7 +49,6 @@ impl std::fmt::Debug for PublishUrl {
 }
 
 impl PublishUrl {
-    /// Parses a URL.
     pub fn new(url: &SecretString) -> Result<PublishUrl, PublishError> {
         let wrong = |reason: String| PublishError::Url { reason };
         let text = url.expose_secret();

@@ -15,7 +15,6 @@ use super::world::World;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChurnRate {
-    /// The time between two changes.
     pub every: Duration,
 }
 

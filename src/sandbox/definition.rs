@@ -25,10 +25,8 @@ pub struct CustomDefinition {
     pub archived_at: Option<Instant>,
     pub nullable: bool,
     pub required: bool,
-    /// Whether records contain the values.
     pub readable: bool,
     pub writable: bool,
-    /// Whether lists can be filtered by the field.
     pub filterable: bool,
     /// The `sortable` member of the definition; lists never sort by custom fields.
     pub sortable: bool,
@@ -219,7 +217,6 @@ impl NewField {
         self
     }
 
-    /// Makes the field read-only for PATCH.
     #[must_use]
     pub fn read_only(mut self) -> NewField {
         self.0.writable = false;

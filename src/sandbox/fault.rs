@@ -21,7 +21,6 @@ pub enum Fault {
     /// Any error status with its envelope, with the wait in the body, the header, both or neither. The request has no
     /// effect.
     StatusWithRetry {
-        /// The status.
         status: u16,
         /// `retryAfter`, seconds.
         body: Option<u64>,
@@ -37,7 +36,6 @@ pub enum Fault {
     Redirect {
         /// 301, 302, 303, 307 or 308.
         status: u16,
-        /// The `Location` header.
         location: String,
     },
     /// The request is applied and charged, and a gateway answers with this status and a page of HTML.
@@ -133,7 +131,6 @@ impl Hidden {
     }
 }
 
-/// The `Date` header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DateHeader {
     /// The time of the sandbox's clock.
@@ -166,9 +163,7 @@ pub(crate) enum FaultLayer {
     /// The records that the service sees.
     View,
     Answer,
-    /// When the answer arrives.
     Delay,
-    /// Its `Date` header.
     Date,
 }
 

@@ -41,7 +41,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sandbox {
-    /// A sandbox of this world, without keys.
     pub fn new(world: World, clock: Arc<dyn Clock>) -> Sandbox {
         Sandbox(Arc::new(SandboxShared {
             clock,

@@ -8,11 +8,8 @@ use super::request_line::{RequestLine, Route};
 pub struct LoggedRequest {
     /// When it arrived, by the sandbox's clock.
     pub at: Instant,
-    /// The method, path and parameters.
     pub asked: RequestLine,
-    /// The `If-Match` header.
     pub if_match: Option<String>,
-    /// The `Idempotency-Key` header.
     pub idempotency_key: Option<String>,
     pub body: Option<String>,
     /// The status of the answer; `None` if there was none.

@@ -54,7 +54,6 @@ impl Origin {
         Origin { development, base, clock, file: None }
     }
 
-    /// When the service started.
     pub(crate) fn base(&self) -> Instant {
         self.base
     }

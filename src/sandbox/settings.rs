@@ -38,7 +38,6 @@ pub struct SandboxSettings {
     pub latency: Duration,
     /// The maximum number of requests in the log; `None` for no limit.
     pub log_limit: Option<usize>,
-    /// The `Date` header.
     pub date_header: DateHeader,
 }
 

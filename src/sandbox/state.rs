@@ -31,7 +31,6 @@ const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS records (list TEXT, id TEXT, record TEXT, PRIMARY KEY (list, id)) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS replays (key TEXT PRIMARY KEY, answer TEXT) WITHOUT ROWID;";
 
-/// Why a state file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     #[error("could not {what} the state file {path}")]
@@ -106,7 +105,6 @@ impl From<StoredCell> for Cell {
 pub(crate) struct StoredState {
     pub world: World,
     pub seed: u64,
-    /// The clock's advance.
     pub advanced: Duration,
     pub(crate) replays: Replays,
 }

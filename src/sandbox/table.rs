@@ -157,7 +157,6 @@ impl Order {
     }
 }
 
-/// The records of one resource.
 #[derive(Clone, Debug)]
 pub(crate) struct WorldTable {
     pub(crate) fields: &'static [Field],

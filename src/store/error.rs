@@ -6,7 +6,6 @@ use std::path::PathBuf;
 const UNREADABLE: &str =
     "check that the current user can read it: the members of its group can (with the Debian package, `crmmirror`)";
 
-/// A failure of the mirror's file.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("could not open the mirror {path}", path = path.display())]
@@ -31,11 +30,7 @@ pub enum StoreError {
         known: u32,
     },
     #[error("another crm-mirror{} is writing {path}", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), path = path.display())]
-    Locked {
-        path: PathBuf,
-        /// The other process, if it is known.
-        pid: Option<u32>,
-    },
+    Locked { path: PathBuf, pid: Option<u32> },
     #[error("could not {doing}")]
     Sqlite { doing: &'static str, source: rusqlite::Error },
     #[error("the mirror's state `{name}` cannot be parsed")]
@@ -65,7 +60,6 @@ impl StoreError {
         matches!(source.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
     }
 
-    /// A hint that helps to fix the problem.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             StoreError::NotAMirror { .. } => Some("set `database.path` to a different file; this one was not changed"),

@@ -36,7 +36,6 @@ pub(in crate::store) trait Statements {
     ) -> Result<C, StoreError>;
 }
 
-/// The identifier in the first column.
 pub(in crate::store) fn record_id(row: &Row<'_>) -> rusqlite::Result<RecordId> {
     Ok(RecordId::new(row.get::<_, String>(0)?))
 }

@@ -34,7 +34,6 @@ impl Shapes {
         }
     }
 
-    /// The table of an object's list items.
     pub fn list(&self, object: Object) -> Arc<Shape> {
         self.list[object as usize].clone()
     }
@@ -43,7 +42,6 @@ impl Shapes {
         self.detail[object as usize].clone()
     }
 
-    /// The additional columns of an object's `_full` view.
     pub fn extras(&self, object: Object) -> &ObjectExtras {
         &self.extras[object as usize]
     }

@@ -79,7 +79,6 @@ impl Store {
         Store::open_with(path, StoreOptions::default())
     }
 
-    /// Like [`Store::open`], with options.
     pub fn open_with(path: &Path, options: StoreOptions) -> Result<Store, StoreError> {
         let [log, index] = wal::files_beside(path);
         let (removes_log, removes_lock) = (
@@ -205,7 +204,6 @@ impl Store {
         self.layout.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The lock of the file, with its note.
     pub fn lock(&self) -> &Lock {
         &self.lock
     }

@@ -15,14 +15,12 @@ use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
 use crate::store::{StoreError, lock};
 
-/// The collected facts, and what could not be determined.
 #[derive(Debug)]
 pub(super) struct CheckFacts<'a> {
     pub(super) config: &'a Config,
     pub(super) configuration_files: Vec<PathBuf>,
     /// The user of the unit that reads it, if root runs the check.
     pub(super) unit: Option<UnitUser>,
-    /// Whether no request beyond this machine is allowed.
     pub(super) offline: bool,
     pub(super) now: Instant,
     pub(super) limits: Limits,

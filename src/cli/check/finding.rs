@@ -36,14 +36,12 @@ pub struct Finding {
     pub name: &'static str,
     pub state: FindingState,
     pub message: String,
-    /// How to fix the problem, if there is one.
     pub fix: Option<String>,
     #[serde(skip)]
     pub exit: Exit,
 }
 
 impl Finding {
-    /// A check without a problem.
     pub fn ok(name: &'static str, message: impl Into<String>) -> Finding {
         Finding { name, state: FindingState::Ok, message: message.into(), fix: None, exit: Exit::Done }
     }

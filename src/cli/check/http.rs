@@ -9,7 +9,6 @@ use super::finding::Finding;
 /// Ports below this are root's.
 const FIRST_UNPRIVILEGED: u16 = 1024;
 
-/// Looks at `daemon.http`.
 pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
     let at = facts.config.http;
     at.map(|at| address(at, facts.writer.is_some(), facts.unit.is_some())).into_iter().collect()

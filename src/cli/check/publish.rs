@@ -11,7 +11,6 @@ use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::publish::{self, PublishError, PublishUrl};
 
-/// Checks the database, if one is configured.
 pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
     let config = &facts.config.publish;
     if !config.is_on() {

@@ -36,7 +36,6 @@ pub(super) struct ServiceReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ServiceAnswer {
     pub total: Option<u64>,
-    /// The service's clock.
     pub date: Option<Instant>,
     /// Our clock when the request was sent, and when its answer arrived.
     pub between: (Instant, Instant),
@@ -186,7 +185,6 @@ pub(super) fn check(asked: &ServiceReport, wanted: &[Resource]) -> Vec<Finding> 
     lines
 }
 
-/// The name of a resource's finding.
 pub(super) const fn name(resource: Resource) -> &'static str {
     match resource {
         Resource::Contacts => "service.contacts",

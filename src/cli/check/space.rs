@@ -61,7 +61,6 @@ fn written(folder: &Path, database: &Path) -> Vec<PathBuf> {
     needed
 }
 
-/// Whether the unit's user can write.
 fn unit_line(user: &UnitUser, folder: &Path, database: &Path) -> Finding {
     let (name, unit) = ("disk.folder", &user.unit);
     let shown = folder.display();

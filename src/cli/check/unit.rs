@@ -8,7 +8,6 @@ use super::unit_user::FileAccess;
 use crate::config::KeyPlace;
 use crate::exit::Exit;
 
-/// Checks the unit's user and the files that it must read.
 pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
     let Some(user) = &facts.unit else { return Vec::new() };
     let (unit, name) = (&user.unit, &user.unit.user);

@@ -8,7 +8,6 @@ use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::sync::SyncError;
 
-/// Checks whether the mirror belongs to the workspace of the key.
 pub(super) fn check(facts: &CheckFacts<'_>) -> Option<Finding> {
     let name = "mirror.workspace";
     let (config, here, asked) = (facts.config, facts.here()?, facts.service.as_ref().ok());

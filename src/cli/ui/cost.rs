@@ -8,7 +8,6 @@ use crate::model::Ru;
 use crate::sync::Forecast;
 use crate::sync::forecast::ObjectForecast;
 
-/// The forecast of a run, and the budget.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cost {
     /// For definitions and team members.
@@ -41,7 +40,6 @@ impl Cost {
         }
     }
 
-    /// The estimate as text, a few lines.
     pub fn text(&self) -> String {
         let n = format::count;
         let mut text = String::new();

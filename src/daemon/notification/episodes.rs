@@ -284,7 +284,6 @@ pub(super) struct Notice {
     pub since: Instant,
     /// The whole message, for programs that show one text.
     pub text: String,
-    /// The command or setting that fixes it.
     pub fix: Option<String>,
 }
 

@@ -30,7 +30,6 @@ const SILENCE: Duration = Duration::from_secs(15);
 /// The maximum number of event streams; the other connections remain available for requests.
 const STREAMS: usize = 32;
 
-/// The shared state of the request handlers.
 #[derive(Clone)]
 struct PageState {
     control: Control,

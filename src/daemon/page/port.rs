@@ -23,14 +23,12 @@ use crate::daemon::status_reply::PageStatus;
 /// The interval between two attempts to listen.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// The wanted address, and the allowed networks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted {
     at: SocketAddr,
     allowed: Arc<[Network]>,
 }
 
-/// Keeps the page served at the configured address.
 pub(crate) struct PageKeeper {
     control: Control,
     inbox: mpsc::Sender<LoopMessage>,

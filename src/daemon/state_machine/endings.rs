@@ -9,7 +9,6 @@ use crate::model::{Instant, Ru};
 use crate::sync::{Job, Suspension};
 
 impl StateMachine {
-    /// Processes the end of the running job.
     pub(super) fn ended(&mut self, ending: RunEnding, now: Instant, effects: &mut Vec<Effect>) {
         let Some(CurrentRun { job, preemption, .. }) = self.running.take() else {
             return;

@@ -5,7 +5,6 @@ use super::operators::Ops;
 /// What a standard field holds, which determines the type of its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
-    /// The record's own identifier.
     Id,
     Text,
     /// The record's version token, byte for byte.

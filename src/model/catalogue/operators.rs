@@ -7,15 +7,12 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "camelCase")]
 pub enum Op {
-    /// Equal.
     Eq,
-    /// Greater than.
     Gt,
     Gte,
     /// Less than.
     Lt,
     Lte,
-    /// One of a list.
     In,
     /// A multi-select that holds at least one of a list.
     HasAny,
@@ -31,7 +28,6 @@ impl Op {
     }
 }
 
-/// A set of operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ops(&'static [Op]);
 
@@ -51,7 +47,6 @@ impl Ops {
     /// For long texts.
     pub const PRESENCE: Ops = Ops(&[Op::IsNull]);
 
-    /// Whether the set holds `op`.
     pub fn allows(self, op: Op) -> bool {
         self.0.contains(&op)
     }

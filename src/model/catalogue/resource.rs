@@ -21,7 +21,6 @@ pub enum Object {
 }
 
 impl Object {
-    /// Both.
     pub const ALL: [Object; 2] = [Object::Contact, Object::Company];
 
     pub const fn fields(self) -> &'static [Field] {

@@ -12,9 +12,7 @@ pub struct ArchivedColumn {
     pub is_detail: bool,
     /// The type of the values; the companion of a decimal has none.
     pub data_type: Option<DataType>,
-    /// The key inside `customFields`.
     pub key: String,
-    /// The display text.
     pub label: Option<String>,
 }
 

@@ -20,7 +20,6 @@ pub(super) struct DefinitionRow {
     pub(super) definition: Definition,
     pub(super) column: Option<ColumnName>,
     pub(super) readable: bool,
-    /// Whether the field is not mirrored.
     pub(super) excluded: bool,
 }
 

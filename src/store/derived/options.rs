@@ -7,7 +7,6 @@ use super::search_form::SearchForm;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LabelColumns {
-    /// None.
     #[default]
     Off,
     All,
@@ -38,7 +37,6 @@ pub struct ViewOptions {
     pub indexes: Vec<String>,
     /// The directory of users' views.
     pub folder: Option<String>,
-    /// The tokenization for full-text search.
     pub search: SearchForm,
     /// The fields that are not mirrored, as `contacts.notes`.
     pub exclude: Vec<String>,

@@ -122,7 +122,6 @@ pub struct OutboxReader {
 }
 
 impl OutboxReader {
-    /// Opens the mirror for reading.
     pub fn open(path: &Path) -> Result<OutboxReader, StoreError> {
         Ok(OutboxReader { conn: open::reader(path)?.conn, data_version: None, outlook: OutboxOutlook::default() })
     }

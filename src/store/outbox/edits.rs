@@ -15,7 +15,6 @@ const READ: &str = "read the outbox";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableEdit {
     pub id: i64,
-    /// Its state; `None` if it is unknown.
     pub state: Option<EditState>,
     /// The edit that holds its request, if it is another one.
     pub merged_into: Option<i64>,

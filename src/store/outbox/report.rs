@@ -41,7 +41,6 @@ pub struct EditLine {
     pub queued_at: String,
     /// When a request with it was last sent, UTC.
     pub last_sent_at: Option<String>,
-    /// When it finished, UTC.
     pub finished_at: Option<String>,
     /// The time before which no request is made for its record, UTC.
     pub not_before: Option<String>,
@@ -60,7 +59,6 @@ pub struct EditLine {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EditCounts {
-    /// Edits that wait to be sent.
     pub queued: u64,
     /// Edits that a person has to release.
     pub held: u64,
@@ -81,11 +79,9 @@ fn word<S: serde::Serializer>(state: &EditState, serializer: S) -> Result<S::Ok,
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TrailLine {
-    /// When, UTC.
     pub at: String,
     /// The state before; `None` for the first step.
     pub from: Option<String>,
-    /// The state after.
     pub to: String,
     /// Who took it: a user of the operating system, `sql` or `mcp`; `None` where crm-mirror did.
     pub who: Option<String>,

@@ -28,7 +28,6 @@ pub struct SourceColumn {
     pub name: String,
     /// What it holds: `text`, `timestamp`, `DECIMAL`, …
     pub data_type: String,
-    /// The display text of a custom field.
     pub label: Option<String>,
     /// The name in the service's answers.
     pub wire_name: Option<String>,

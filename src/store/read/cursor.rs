@@ -19,7 +19,6 @@ const DOING: &str = "read the change feed";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedCursor {
-    /// Before the first change.
     Start,
     /// After a change of a mirror.
     Behind {

@@ -66,7 +66,6 @@ pub struct ColumnLine {
     /// What it holds: `text`, `timestamp`, `DECIMAL`, …
     #[serde(rename = "type")]
     pub data_type: String,
-    /// The display text of a custom field.
     pub label: Option<String>,
     /// The name in the service's answers; `None` for the mirror's own columns.
     pub wire_name: Option<String>,

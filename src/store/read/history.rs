@@ -14,14 +14,11 @@ const DOING: &str = "read the mirror's history";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecentChange {
     pub seq: i64,
-    /// `contact` or `company`.
     pub object: String,
     pub id: String,
-    /// `insert`, `update` or `remove`.
     pub kind: String,
     /// The columns of an update that changed; empty for an insert or removal.
     pub columns: Vec<String>,
-    /// When the mirror saw it, UTC.
     pub seen_at: String,
 }
 

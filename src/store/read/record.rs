@@ -53,9 +53,7 @@ pub struct PendingEditLine {
 #[derive(Clone, Debug, Serialize)]
 pub struct RecordChange {
     pub seq: i64,
-    /// When the mirror saw it, UTC.
     pub seen_at: String,
-    /// `insert`, `update` or `remove`.
     pub kind: String,
     /// Before and after, by column.
     pub fields: BTreeMap<String, (Value, Value)>,

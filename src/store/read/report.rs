@@ -113,7 +113,6 @@ pub fn custom_fields(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
     rows(tx, "custom_field_definitions")
 }
 
-/// The last runs, the newest first.
 pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>, StoreError> {
     let sql = "SELECT id, kind, \"trigger\", started_at, finished_at, outcome, \"rows\", inserted, updated, removed, \
                details, ru, error FROM sync_runs ORDER BY id DESC LIMIT ?1";

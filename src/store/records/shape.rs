@@ -36,7 +36,6 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column that holds no timestamp.
     fn new(name: impl Into<String>, source: Source) -> Column {
         Column { name: name.into(), source, is_instant: false }
     }
@@ -117,7 +116,6 @@ impl Shape {
         Shape::new(table, "id", "synced_at", columns, Vec::new())
     }
 
-    /// The index of a column.
     pub fn place(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.name == name)
     }

@@ -21,12 +21,9 @@ use crate::store::records::versions::{Version, VersionFit, is_coarser};
 use crate::store::statements::Statements;
 use crate::store::tx::RecordsTx;
 
-/// The effect of writing one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
-    /// It was new here.
     Inserted,
-    /// It had changed.
     Updated,
     /// The mirror already had the same values; nothing was written.
     Unchanged,
@@ -34,7 +31,6 @@ pub enum Applied {
     Older,
 }
 
-/// The phase of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The first copy is in progress: there is no history, and derived data is built at its end.

@@ -43,7 +43,6 @@ impl Tally {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunOutcome {
-    /// Everything was completed.
     Done,
     /// Suspended by the budget, a rate limit or a shutdown; the next run resumes it.
     Suspended,

@@ -13,7 +13,6 @@ use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
 
-/// A user's object that does not work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BrokenObject {
     /// `view`, `index` for one of `database.indexes`, `file` for one of `database.views`, or `search index`.
@@ -26,7 +25,6 @@ pub struct BrokenObject {
 /// SQLite's errors for objects that need functions or modules of another program, which is no defect.
 const UNKNOWN_HERE: [&str; 3] = ["no such function", "no such collation sequence", "no such module"];
 
-/// All of users' objects that do not work.
 pub fn broken(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>, StoreError> {
     let files: AppliedFiles = tx.state(&StateKey::ViewFiles)?.unwrap_or_default();
     let options: ViewOptions = tx.state(&StateKey::ViewOptions)?.unwrap_or_default();
