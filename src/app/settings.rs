@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 
 use crate::api::ClientSettings;
 use crate::budget::Limits;
-use crate::config::{ApiConfig, BudgetConfig, ChangesSchedule, Config, ConfigError, Cron};
+use crate::config::{ApiConfig, BudgetConfig, ChangesSchedule, Config, ConfigError, Cron, Sources};
 use crate::publish::{Check, PublishSettings};
 use crate::store::ViewOptions;
 use crate::sync::{ListSchedule, SyncSettings};
@@ -57,6 +57,12 @@ impl ReservedRuns {
 }
 
 impl MirrorSettings {
+    /// Reads the configuration, and the key.
+    pub fn load(sources: &Sources) -> Result<(MirrorSettings, Config), ConfigError> {
+        let config = Config::load(sources)?;
+        Ok((MirrorSettings::from_config(&config)?, config))
+    }
+
     /// Takes the settings from the configuration, and reads the key.
     pub fn from_config(config: &Config) -> Result<MirrorSettings, ConfigError> {
         let api = config.api()?;

@@ -16,10 +16,6 @@ pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> Daem
         since,
     };
     DaemonStatus {
-        pid: std::process::id(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        since,
-        waiting_for: None,
         running: state.running().map(|(running, since)| job(running, Some(since))),
         waiting: state.waiting().iter().map(|waiting| job(waiting, None)).collect(),
         paused_since: state.paused_since(),
@@ -44,9 +40,7 @@ pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> Daem
                 }
             })
             .collect(),
-        time_zone: state.timetable().zone().iana_name().unwrap_or("UTC").to_string(),
-        page: None,
-        reload_failed: false,
+        ..DaemonStatus::new(since, state.timetable().zone())
     }
 }
 

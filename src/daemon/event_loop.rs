@@ -21,13 +21,14 @@ use super::inputs_and_effects::{DaemonAnswer, Effect, Input};
 use super::job::{FailureKind, QueuedJob, RunEnd};
 use super::job_results::JobResults;
 use super::loop_message::{JobRunEnd, LoopMessage};
-use super::outbox_watch::OutboxWatch;
+use super::outbox_watch;
 use super::page::PageKeeper;
 use super::runner::Runner;
 use super::scheduler::Scheduler;
 use super::signals::DaemonSignals;
 use super::state_machine::{DaemonHold, HoldReason, PastRuns, StateMachine};
 use super::status_reply::{DaemonStatus, PageStatus};
+use super::task::Task;
 use super::timetable::Timetable;
 use super::{describe, notify};
 use crate::config::Config;
@@ -63,7 +64,7 @@ pub(super) struct EventLoop {
     sender: mpsc::Sender<LoopMessage>,
     control: Control,
     runner: Runner,
-    edits: Option<OutboxWatch>,
+    edits: Option<Task>,
     waiting: HashMap<u64, oneshot::Sender<DaemonAnswer>>,
     next_reply: u64,
     running: Option<JoinHandle<()>>,
@@ -350,8 +351,8 @@ impl EventLoop {
     async fn watch_edits(&mut self, config: &Config) {
         match (config.write_back, self.edits.take()) {
             (true, None) => {
-                let watch = OutboxWatch::start(config.database.clone(), self.clock.clone(), self.sender.clone());
-                self.edits = Some(watch);
+                let watch = outbox_watch::watch(config.database.clone(), self.clock.clone(), self.sender.clone());
+                self.edits = Some(Task::start(watch));
             }
             (false, Some(watch)) => watch.end().await,
             (_, watch) => self.edits = watch,

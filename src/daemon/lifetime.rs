@@ -12,18 +12,19 @@ use super::error::DaemonError;
 use super::event_loop::EventLoop;
 use super::handler_state::Control;
 use super::loop_message::LoopMessage;
-use super::notification::Notifier;
+use super::notification;
 use super::notify;
 use super::opening::{Opened, Opening};
 use super::page::PageKeeper;
-use super::read_only_watch::ReadOnlyWatch;
+use super::read_only_watch;
 use super::runner::Runner;
 use super::signals::DaemonSignals;
 use super::socket::ControlSocket;
 use super::socket_wait::{self, SocketOpened};
 use super::status_cache::PATIENT;
+use super::task::Task;
 use crate::app::MirrorSettings;
-use crate::config::{Config, Sources};
+use crate::config::Sources;
 use crate::model::Clock;
 
 /// How long the daemon may take to stop: less than the documented 5 seconds.
@@ -37,28 +38,21 @@ pub(super) async fn run(
     clock: Arc<dyn Clock>,
     mut signals: DaemonSignals,
 ) -> Result<(), DaemonError> {
-    let mut config = Config::load(&sources)?;
     // Checked before any file is touched.
-    let mut settings = MirrorSettings::from_config(&config)?;
+    let (mut settings, mut config) = MirrorSettings::load(&sources)?;
     let (socket, listener) = loop {
         match socket_wait::open(&config, &mut signals).await {
             SocketOpened::Socket(socket, listener) => break (socket, listener),
             SocketOpened::Stop => return Ok(()),
-            SocketOpened::Reload => {
-                let read =
-                    Config::load(&sources).and_then(|config| Ok((MirrorSettings::from_config(&config)?, config)));
-                match read {
-                    Ok(read) => (settings, config) = read,
-                    Err(error) => {
-                        tracing::error!("The new configuration is invalid and the old one stays active: {error}")
-                    }
-                }
-            }
+            SocketOpened::Reload => match MirrorSettings::load(&sources) {
+                Ok(read) => (settings, config) = read,
+                Err(error) => tracing::error!("The new configuration is invalid and the old one stays active: {error}"),
+            },
         }
     };
     let bus = EventBus::new(clock.clone());
     let (sender, inbox) = mpsc::channel(INBOX);
-    let _watch = ReadOnlyWatch::start(&config.database, sender.clone());
+    let _watch = read_only_watch::start(&config.database, sender.clone());
     let control = Control::new(sender.clone(), bus.clone(), Arc::new(config.clone()), clock.clone());
     let server = ControlServer::start(control.clone(), listener);
     let page = PageKeeper::start(&config, control.clone(), sender.clone()).await;
@@ -112,7 +106,7 @@ async fn run_until_stopped(
     // From now on a status is known, however slow the file is.
     let _ = control.cache().mirror(control.config(), control.reading(), PATIENT).await;
     let runner = Runner::new(mirror, sources, config, sender.clone(), control.cache().clone());
-    let notifier = Notifier::start(control.clone(), runner.mirror());
+    let notifier = Task::start(notification::tell(control.clone(), Arc::downgrade(runner.mirror())));
     let begun = EventLoop::begin(runner, past, page, clock, bus, control, sender).await;
     let (ended, runner, stopped_at) = match begun {
         Ok(event_loop) => event_loop.run_until_stopped(&mut inbox, &mut signals, &mut surface.page).await,

@@ -184,9 +184,9 @@ fn mirror(page: &mut MetricsText, status: &MirrorStatus) {
         let about = "What views of people keep from following the mirror in the target database.";
         page.one("crm_mirror_publish_left_behind", "gauge", about, lag.left_behind.len() as f64);
         let about = "Differences that the last comparison with the target database left.";
-        page.one("crm_mirror_publish_differences", "gauge", about, lag.differences as f64);
+        page.one("crm_mirror_publish_differences", "gauge", about, lag.proof.differences as f64);
         let about = "When the target database was last proven equal; 0 before the first time.";
-        let equal = lag.equal_at.map_or(0.0, seconds);
+        let equal = lag.proof.equal_at.map_or(0.0, seconds);
         page.one("crm_mirror_publish_equal_timestamp_seconds", "gauge", about, equal);
     }
     let failing = status.trouble.as_ref().map_or(0.0, |trouble| f64::from(trouble.runs));

@@ -49,6 +49,7 @@ mod socket_wait;
 pub mod state_machine;
 mod status_cache;
 pub mod status_reply;
+mod task;
 pub mod timetable;
 
 pub use error::DaemonError;

@@ -204,19 +204,10 @@ impl Opening {
     pub(super) fn status(&self) -> DaemonStatus {
         let waiting_for = self.waiting_for.clone().unwrap_or_else(|| "the mirror is being opened".into());
         DaemonStatus {
-            pid: std::process::id(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            since: self.since,
             waiting_for: Some(waiting_for),
-            running: None,
-            waiting: Vec::new(),
-            paused_since: None,
-            hold: None,
-            trouble: None,
-            next: Vec::new(),
-            time_zone: self.config.sync.time_zone.iana_name().unwrap_or("UTC").to_string(),
             page: self.page.clone(),
             reload_failed: self.bus.invalid_configuration().is_some(),
+            ..DaemonStatus::new(self.since, &self.config.sync.time_zone)
         }
     }
 
@@ -247,8 +238,7 @@ impl Opening {
 
     /// Reloads the configuration for the next attempt. An invalid one changes nothing.
     fn reload(&mut self, page: &mut PageKeeper) {
-        let read = Config::load(&self.sources).and_then(|config| Ok((MirrorSettings::from_config(&config)?, config)));
-        match read {
+        match MirrorSettings::load(&self.sources) {
             Ok((settings, config)) => {
                 (self.settings, self.config) = (settings, config);
                 page.follow(&self.config);

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::loop_message::LoopMessage;
@@ -20,38 +19,27 @@ use crate::outbox::EditWatch;
 /// The interval between two checks.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-#[derive(Debug)]
-pub(super) struct OutboxWatch(JoinHandle<()>);
-
-impl OutboxWatch {
-    pub(super) fn start(path: PathBuf, clock: Arc<dyn Clock>, inbox: mpsc::Sender<LoopMessage>) -> OutboxWatch {
-        OutboxWatch(tokio::spawn(async move {
-            let mut interval = tokio::time::interval(INTERVAL);
-            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let mut watch = EditWatch::new(&path);
-            loop {
-                interval.tick().await;
-                let now = clock.now();
-                let look = tokio::task::spawn_blocking(move || {
-                    let due = watch.is_due(now);
-                    (watch, due)
-                });
-                let Ok((same_watch, due)) = look.await else { return };
-                watch = same_watch;
-                let is_due = due.unwrap_or_else(|error| {
-                    // The file may be missing for a while; the next check opens it again.
-                    tracing::debug!("The outbox could not be read: {}", error_chain(&error));
-                    false
-                });
-                if is_due && inbox.send(LoopMessage::EditsDue).await.is_err() {
-                    return;
-                }
-            }
-        }))
-    }
-
-    pub(super) async fn end(self) {
-        self.0.abort();
-        let _ = self.0.await;
+/// Watches the mirror at `path` until the loop has ended.
+pub(super) async fn watch(path: PathBuf, clock: Arc<dyn Clock>, inbox: mpsc::Sender<LoopMessage>) {
+    let mut interval = tokio::time::interval(INTERVAL);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut watch = EditWatch::new(&path);
+    loop {
+        interval.tick().await;
+        let now = clock.now();
+        let look = tokio::task::spawn_blocking(move || {
+            let due = watch.is_due(now);
+            (watch, due)
+        });
+        let Ok((same_watch, due)) = look.await else { return };
+        watch = same_watch;
+        let is_due = due.unwrap_or_else(|error| {
+            // The file may be missing for a while; the next check opens it again.
+            tracing::debug!("The outbox could not be read: {}", error_chain(&error));
+            false
+        });
+        if is_due && inbox.send(LoopMessage::EditsDue).await.is_err() {
+            return;
+        }
     }
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::error::DaemonError;
 use super::loop_message::LoopMessage;
+use super::task::Task;
 
 /// The interval between two looks.
 const EVERY: Duration = Duration::from_secs(15);
@@ -20,27 +20,17 @@ const EVERY: Duration = Duration::from_secs(15);
 /// How long it may be read-only: as long as somebody who is there needs to repair it.
 const MAX_READ_ONLY: Duration = Duration::from_secs(5 * 60);
 
-/// A task that watches the file system of the mirror.
-pub(super) struct ReadOnlyWatch(JoinHandle<()>);
-
-impl ReadOnlyWatch {
-    pub(super) fn start(database: &Path, inbox: mpsc::Sender<LoopMessage>) -> ReadOnlyWatch {
-        let folder = database.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let folder = folder.to_path_buf();
-        ReadOnlyWatch(tokio::spawn(async move {
-            let looked_at = folder.clone();
-            let is_read_only =
-                move || statvfs(&looked_at).is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY));
-            watch(is_read_only, EVERY, MAX_READ_ONLY).await;
-            let _ = inbox.send(LoopMessage::Failed(DaemonError::ReadOnly { folder })).await;
-        }))
-    }
-}
-
-impl Drop for ReadOnlyWatch {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+/// Watches the file system of the mirror.
+pub(super) fn start(database: &Path, inbox: mpsc::Sender<LoopMessage>) -> Task {
+    let folder = database.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.to_path_buf();
+    Task::start(async move {
+        let looked_at = folder.clone();
+        let is_read_only =
+            move || statvfs(&looked_at).is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY));
+        watch(is_read_only, EVERY, MAX_READ_ONLY).await;
+        let _ = inbox.send(LoopMessage::Failed(DaemonError::ReadOnly { folder })).await;
+    })
 }
 
 /// Returns once the file system has been read-only for long.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::app::status::MirrorStatus;
@@ -77,6 +78,27 @@ pub struct DaemonStatus {
     /// Whether the configuration on disk is invalid and the old one is active.
     #[serde(default)]
     pub reload_failed: bool,
+}
+
+impl DaemonStatus {
+    /// A daemon that does nothing.
+    pub(super) fn new(since: Instant, zone: &TimeZone) -> DaemonStatus {
+        DaemonStatus {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            since,
+            waiting_for: None,
+            running: None,
+            waiting: Vec::new(),
+            paused_since: None,
+            hold: None,
+            trouble: None,
+            next: Vec::new(),
+            time_zone: zone.iana_name().unwrap_or("UTC").to_string(),
+            page: None,
+            reload_failed: false,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -85,15 +85,15 @@ fn published(text: &mut String, lag: &PublishLag, now: Instant) {
     };
     let error = lag.last_error.as_deref().map(|error| format!("; {}", plain(error))).unwrap_or_default();
     let _ = writeln!(text, "publish  {behind}{error}");
-    let _ = match lag.compared_at {
+    let _ = match lag.proof.compared_at {
         None => writeln!(text, "         never compared with the mirror"),
-        Some(at) if lag.differences == 0 => {
+        Some(at) if lag.proof.differences == 0 => {
             writeln!(text, "         every value was equal when compared {}", moment(at, now))
         }
         Some(at) => {
-            let found = format::counted(lag.differences, "difference", "differences");
+            let found = format::counted(lag.proof.differences, "difference", "differences");
             let _ = writeln!(text, "         {found} when compared {}:", moment(at, now));
-            for difference in lag.differing.iter().take(5) {
+            for difference in lag.proof.differing.iter().take(5) {
                 let _ = writeln!(text, "         {}", plain(&difference.to_string()));
             }
             writeln!(text, "         crm-mirror publish --verify --repair repairs them")

@@ -185,13 +185,13 @@ fn publishing(copy: &PublishLag, config: &Config, now: Instant) -> Option<Episod
     let (text, verb) = if copy.seconds > BEHIND {
         let late = format::duration(Duration::from_secs(copy.seconds));
         (format!("the published copy is {late} behind"), "publish")
-    } else if copy.differences > 0 {
-        let count = format::count(copy.differences);
+    } else if copy.proof.differences > 0 {
+        let count = format::count(copy.proof.differences);
         (format!("the published copy differs from the mirror in {count} values"), "publish --verify --repair")
     } else if copy.refused > 0 {
         (format!("PostgreSQL refuses {} rows", format::count(copy.refused)), "status")
     } else {
-        let equal = copy.equal_at.filter(|at| now.since(*at) > UNCOMPARED)?;
+        let equal = copy.proof.equal_at.filter(|at| now.since(*at) > UNCOMPARED)?;
         (format!("the published copy was last proven equal {}", format::moment(equal)), "publish --verify")
     };
     Some(Episode::new(text, config.command(verb)))
@@ -423,14 +423,6 @@ mod tests {
             object.complete_as_of = object.changes_as_of;
         }
         let daemon = DaemonStatus {
-            pid: 1,
-            version: "0".into(),
-            since: at,
-            waiting_for: None,
-            running: None,
-            waiting: Vec::new(),
-            paused_since: None,
-            hold: None,
             trouble: exit.map(|exit| TroubleStatus {
                 since: at,
                 why: String::new(),
@@ -439,10 +431,7 @@ mod tests {
                 next_try: at,
                 partial: false,
             }),
-            next: Vec::new(),
-            time_zone: "UTC".into(),
-            page: None,
-            reload_failed: false,
+            ..DaemonStatus::new(at, &jiff::tz::TimeZone::UTC)
         };
         (StatusReply { status, daemon: Some(daemon) }, at)
     }

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use self::episodes::{Episode, Notice, Subject, Told};
@@ -37,49 +36,35 @@ const UNCHANGED: Duration = Duration::from_secs(10);
 /// The first and the longest delay after a delivery failed; the delay doubles in between.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
-/// The task that tells people. It ends with the mirror.
-#[derive(Debug)]
-pub(super) struct Notifier(JoinHandle<()>);
-
-impl Notifier {
-    /// Starts to watch the status. The configuration is that of the daemon at each look.
-    pub(super) fn start(control: Control, mirror: &Arc<Mirror>) -> Notifier {
-        let mirror = Arc::downgrade(mirror);
-        Notifier(tokio::spawn(async move {
-            let mut every = tokio::time::interval(EVERY);
-            every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let (mut pace, mut book) = (DeliveryPace::default(), Book::default());
-            let mut seen = None;
-            loop {
-                every.tick().await;
-                let (config, now) = (control.config(), control.now());
-                if !config.notify.is_on() || !pace.is_due(now) {
-                    continue;
-                }
-                let Ok(version) = control.cache().version(config.clone()).await else { continue };
-                let state = (version, control.cache().daemon());
-                let is_recent = |at: Instant| now.since(at).max(at.since(now)) < UNCHANGED;
-                if seen.as_ref().is_some_and(|(before, at)| *before == state && is_recent(*at)) {
-                    continue;
-                }
-                // Asked before the status, which then shows how that run ended.
-                let has_run = !control.bus().counted().is_empty();
-                let Ok(reply) = control.status().await else { continue };
-                let Some(store) = store_of(&mirror) else { return };
-                match book.tell(&control, &store, &config, &reply, (has_run, control.now())).await {
-                    Ok(()) => (pace, seen) = (DeliveryPace::default(), book.is_stored().then_some((state, now))),
-                    Err(error) => {
-                        pace.failed(&error, control.now());
-                        seen = None;
-                    }
-                }
+/// Tells people, as long as there is the mirror. The configuration is that of the daemon at each look.
+pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
+    let mut every = tokio::time::interval(EVERY);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut pace, mut book) = (DeliveryPace::default(), Book::default());
+    let mut seen = None;
+    loop {
+        every.tick().await;
+        let (config, now) = (control.config(), control.now());
+        if !config.notify.is_on() || !pace.is_due(now) {
+            continue;
+        }
+        let Ok(version) = control.cache().version(config.clone()).await else { continue };
+        let state = (version, control.cache().daemon());
+        let is_recent = |at: Instant| now.since(at).max(at.since(now)) < UNCHANGED;
+        if seen.as_ref().is_some_and(|(before, at)| *before == state && is_recent(*at)) {
+            continue;
+        }
+        // Asked before the status, which then shows how that run ended.
+        let has_run = !control.bus().counted().is_empty();
+        let Ok(reply) = control.status().await else { continue };
+        let Some(store) = store_of(&mirror) else { return };
+        match book.tell(&control, &store, &config, &reply, (has_run, control.now())).await {
+            Ok(()) => (pace, seen) = (DeliveryPace::default(), book.is_stored().then_some((state, now))),
+            Err(error) => {
+                pace.failed(&error, control.now());
+                seen = None;
             }
-        }))
-    }
-
-    pub(super) async fn end(self) {
-        self.0.abort();
-        let _ = self.0.await;
+        }
     }
 }
 

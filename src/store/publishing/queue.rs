@@ -54,8 +54,10 @@ pub struct PublishProgress {
 #[serde(default)]
 pub struct CopyProof {
     /// When the last comparison began; `None` before the first.
+    #[serde(serialize_with = "instant::utc")]
     pub compared_at: Option<Instant>,
     /// When the last one began that ended with both sides equal.
+    #[serde(serialize_with = "instant::utc")]
     pub equal_at: Option<Instant>,
     /// The number of differences that the last one left.
     pub differences: u64,
@@ -247,15 +249,8 @@ pub struct PublishLag {
     pub refused_rows: Vec<RefusedRow>,
     /// What could not follow, and what is kept only because views use it, one sentence each.
     pub left_behind: Vec<String>,
-    /// When the last comparison with the published copy began, UTC.
-    #[serde(serialize_with = "instant::utc")]
-    pub compared_at: Option<Instant>,
-    /// When the last one began that ended with both sides equal, UTC.
-    #[serde(serialize_with = "instant::utc")]
-    pub equal_at: Option<Instant>,
-    /// The number of differences that the last comparison left.
-    pub differences: u64,
-    pub differing: Vec<CopyDifference>,
+    #[serde(flatten)]
+    pub proof: CopyProof,
 }
 
 /// How far publishing is behind; `None` if the mirror was never published.
@@ -280,9 +275,6 @@ pub fn lag(tx: &ReadTx<'_>, now: Instant) -> Result<Option<PublishLag>, StoreErr
         refused: progress.refused,
         refused_rows: progress.refused_rows,
         left_behind: progress.left_behind,
-        compared_at: progress.proof.compared_at,
-        equal_at: progress.proof.equal_at,
-        differences: progress.proof.differences,
-        differing: progress.proof.differing,
+        proof: progress.proof,
     }))
 }
