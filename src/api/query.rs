@@ -115,6 +115,7 @@ struct QueryPredicate {
 }
 
 /// A query of a list, within every limit of the reference (*List query conventions*, *Limits*).
+#[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListQuery {
     resource: Resource,
@@ -166,14 +167,12 @@ impl ListQuery {
         self.cursor.as_ref()
     }
 
-    #[must_use]
     pub fn limit(mut self, limit: PageSize) -> ListQuery {
         self.limit = limit;
         self
     }
 
     /// The same list from its beginning with half as many items per page; `None` if a page has one item.
-    #[must_use]
     pub fn with_smaller_pages(&self) -> Option<ListQuery> {
         let limit = PageSize::new(self.limit.get() / 2)?;
         // Still fewer rows show which one it is; the last one by itself is asked for as often as any page.
@@ -181,7 +180,6 @@ impl ListQuery {
     }
 
     /// The same page, not asked for again where its answer cannot be read: with other conditions it may be.
-    #[must_use]
     pub fn once(mut self) -> ListQuery {
         self.once = true;
         self
@@ -191,14 +189,12 @@ impl ListQuery {
         self.once
     }
 
-    #[must_use]
     pub fn count_exact(mut self) -> ListQuery {
         self.count = true;
         self
     }
 
     /// Continues after a page of the same conditions.
-    #[must_use]
     pub fn after(mut self, cursor: Cursor) -> ListQuery {
         self.cursor = Some(cursor);
         self

@@ -131,18 +131,23 @@ pub(super) fn age<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Duration
 }
 
 pub(super) fn switch<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
-    const EXPECTED: &str = "true or false";
-    read(value, EXPECTED, |text| text.parse().map_err(|_| concat_must(EXPECTED)))
+    word(value, "true or false", [("true", true), ("false", false)])
 }
 
-/// "all" is true, "off" is false.
-pub(super) fn all_or_off<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
-    const EXPECTED: &str = "\"all\" or \"off\"";
-    read(value, EXPECTED, |text| match text {
-        "all" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(concat_must(EXPECTED)),
+/// The value of the word that is given. `expected` names the words.
+fn word<'de, D: Deserializer<'de>, T: Copy>(
+    value: D,
+    expected: &'static str,
+    words: [(&str, T); 2],
+) -> Result<T, D::Error> {
+    read(value, expected, |text| {
+        let known = words.into_iter().find(|(word, _)| *word == text);
+        known.map(|(_, meaning)| meaning).ok_or_else(|| concat_must(expected))
     })
+}
+
+pub(super) fn all_or_off<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
+    word(value, "\"all\" or \"off\"", [("all", true), ("off", false)])
 }
 
 /// A cron line; `None` for "off".
@@ -308,21 +313,11 @@ pub(super) fn label_columns<'de, D: Deserializer<'de>>(value: D) -> Result<Label
 
 /// Whether the columns of archived fields are kept.
 pub(super) fn keep_or_hide<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
-    const EXPECTED: &str = "\"keep\" or \"hide\"";
-    read(value, EXPECTED, |text| match text {
-        "keep" => Ok(true),
-        "hide" => Ok(false),
-        _ => Err(concat_must(EXPECTED)),
-    })
+    word(value, "\"keep\" or \"hide\"", [("keep", true), ("hide", false)])
 }
 
 pub(super) fn search_form<'de, D: Deserializer<'de>>(value: D) -> Result<SearchForm, D::Error> {
-    const EXPECTED: &str = "\"words\" or \"trigram\"";
-    read(value, EXPECTED, |text| match text {
-        "words" => Ok(SearchForm::Words),
-        "trigram" => Ok(SearchForm::Trigram),
-        _ => Err(concat_must(EXPECTED)),
-    })
+    word(value, "\"words\" or \"trigram\"", [("words", SearchForm::Words), ("trigram", SearchForm::Trigram)])
 }
 
 fn is_plain_name(text: &str) -> bool {

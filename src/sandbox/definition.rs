@@ -161,6 +161,7 @@ fn options(value: &Value) -> Result<Vec<Choice>, String> {
 }
 
 /// A builder for custom fields with defaults for everything that a test does not set.
+#[must_use]
 #[derive(Clone, Debug)]
 pub struct NewField(pub(crate) CustomDefinition);
 
@@ -189,41 +190,35 @@ impl NewField {
         })
     }
 
-    #[must_use]
     pub fn label(mut self, label: &str) -> NewField {
         self.0.label = label.to_string();
         self
     }
 
     /// Sets the options; an option without `value=label` is its own label.
-    #[must_use]
     pub fn options(mut self, options: &[&str]) -> NewField {
         self.0.options = choices(options);
         self
     }
 
     /// Sets a type that is not in the reference.
-    #[must_use]
     pub fn of_type(mut self, name: &str) -> NewField {
         self.0.data_type = name.to_string();
         self
     }
 
     /// Sets the filter operators; without any, the field is not filterable.
-    #[must_use]
     pub fn operators(mut self, operators: &[Op]) -> NewField {
         self.0.allowed_operators = operators.iter().map(|op| op.as_str().to_string()).collect();
         self.0.filterable = !operators.is_empty();
         self
     }
 
-    #[must_use]
     pub fn read_only(mut self) -> NewField {
         self.0.writable = false;
         self
     }
 
-    #[must_use]
     pub fn id(mut self, id: &str) -> NewField {
         self.0.id = id.to_string();
         self

@@ -13,6 +13,7 @@ use super::fault::{Fault, TakenFaults};
 use super::request_line::{RequestLine, Route};
 
 /// A fault and the requests that it applies to: by default the next request.
+#[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     fault: Fault,
@@ -49,51 +50,43 @@ impl Rule {
     }
 
     /// Only requests of this resource, lists and single records.
-    #[must_use]
     pub fn on(mut self, resource: Resource) -> Rule {
         self.resource = Some(resource);
         self
     }
 
-    #[must_use]
     pub fn method(mut self, method: &'static str) -> Rule {
         self.method = Some(method);
         self
     }
 
-    #[must_use]
     pub fn lists(mut self) -> Rule {
         self.lists = Some(true);
         self
     }
 
-    #[must_use]
     pub fn records(mut self) -> Rule {
         self.lists = Some(false);
         self
     }
 
-    #[must_use]
     pub fn record(mut self, id: &str) -> Rule {
         self.id = Some(id.to_string());
         self
     }
 
-    #[must_use]
     pub fn with_cursor(mut self) -> Rule {
         self.cursor = Some(true);
         self
     }
 
     /// Only requests with a parameter whose name has this prefix: `count`, `filter[id]`.
-    #[must_use]
     pub fn with_param(mut self, name: &str) -> Rule {
         self.param = Some(name.to_string());
         self
     }
 
     /// Only requests between two times of the sandbox's clock, the second one excluded.
-    #[must_use]
     pub fn between(mut self, from: Instant, until: Instant) -> Rule {
         self.from = Some(from);
         self.until = Some(until);
@@ -101,34 +94,29 @@ impl Rule {
     }
 
     /// Every matching request from a time on, for this long by the sandbox's clock.
-    #[must_use]
     pub fn lasting(self, from: Instant, duration: Duration) -> Rule {
         self.between(from, from.plus(duration)).forever()
     }
 
     /// Only this share of the matching requests, chosen by the plan's seed.
-    #[must_use]
     pub fn percent(mut self, percent: f64) -> Rule {
         self.percent = percent;
         self
     }
 
     /// Skips this many matching requests first.
-    #[must_use]
     pub fn after(mut self, requests: u32) -> Rule {
         self.skip = requests;
         self
     }
 
     /// Applies to this many matching requests.
-    #[must_use]
     pub fn times(mut self, times: u32) -> Rule {
         self.times = times;
         self
     }
 
     /// Applies to every matching request from now on.
-    #[must_use]
     pub fn forever(self) -> Rule {
         self.times(u32::MAX)
     }
