@@ -73,11 +73,11 @@ pub(super) async fn compare(
         }
         let compared: Vec<usize> =
             (0..table.columns.len()).filter(|n| !STAMPS.contains(&table.columns[*n].source.as_str())).collect();
-        let sides = Sides { database, mirror, publication, table, compared };
-        let mut doubts = Doubts::default();
-        sides.doubt_mirror(state, &mut doubts, &mut found, repairs).await?;
-        sides.doubt_database(state, &mut doubts, &mut found, repairs).await?;
-        sides.decide(state, &mut doubts, &mut found, repairs).await?;
+        let (state, found, doubts) = (&mut *state, &mut found, Doubts::default());
+        let mut sides = Sides { database, mirror, publication, table, compared, state, doubts, found, repairs };
+        sides.doubt_mirror().await?;
+        sides.doubt_database().await?;
+        sides.decide().await?;
     }
     Ok(found)
 }
@@ -98,6 +98,10 @@ struct Sides<'a> {
     table: &'a PublishedTable,
     /// The places of the columns that are compared.
     compared: Vec<usize>,
+    state: &'a mut TargetState,
+    doubts: Doubts,
+    found: &'a mut Comparison,
+    repairs: bool,
 }
 
 /// What the mirror has of rows in doubt, when nothing that concerns them waits to be sent.
@@ -108,25 +112,19 @@ struct Settled {
 }
 
 impl Sides<'_> {
-    async fn doubt_mirror(
-        &self,
-        state: &mut TargetState,
-        doubts: &mut Doubts,
-        found: &mut Comparison,
-        repairs: bool,
-    ) -> Result<(), PublishError> {
+    async fn doubt_mirror(&mut self) -> Result<(), PublishError> {
         let mut after: Option<Vec<SqlValue>> = None;
         loop {
             let page = self.mirror.page(&self.table.query(), self.publication.layout, after.take()).await?;
-            let filter = RowFilter::new(self.table, self.publication, state);
+            let filter = RowFilter::new(self.table, self.publication, self.state);
             let kept: Vec<&SourceRow> = page.iter().filter(|row| filter.keeps(row)).collect();
-            found.rows += kept.len() as u64;
+            self.found.rows += kept.len() as u64;
             for differing in self.differing(&kept).await? {
-                doubts.here.push(self.table.key_of(kept[differing.row]));
+                self.doubts.here.push(self.table.key_of(kept[differing.row]));
             }
             after = filter.next(self.table, &page);
-            if doubts.here.len() >= PAGE {
-                self.decide(state, doubts, found, repairs).await?;
+            if self.doubts.here.len() >= PAGE {
+                self.decide().await?;
             }
             if after.is_none() {
                 return Ok(());
@@ -135,24 +133,18 @@ impl Sides<'_> {
     }
 
     /// Looks up every key of the database.
-    async fn doubt_database(
-        &self,
-        state: &mut TargetState,
-        doubts: &mut Doubts,
-        found: &mut Comparison,
-        repairs: bool,
-    ) -> Result<(), PublishError> {
+    async fn doubt_database(&mut self) -> Result<(), PublishError> {
         let mut after: Option<Vec<String>> = None;
         loop {
             let statement = sql::page_of_keys(&self.database.schema, self.table, after.is_some(), PAGE);
             let from: Vec<&str> = after.iter().flatten().map(String::as_str).collect();
             let keys: Vec<Vec<String>> = self.database.page(&statement, &from).await?.iter().map(texts).collect();
             after = keys.last().filter(|_| keys.len() == PAGE).cloned();
-            let (publication, table, seen) = (self.publication.clone(), self.table.clone(), state.clone());
+            let (publication, table, seen) = (self.publication.clone(), self.table.clone(), self.state.clone());
             let extra = self.mirror.moment(move |moment| not_here(moment, &publication, &table, &seen, keys)).await?;
-            doubts.there.extend(extra);
-            if doubts.there.len() >= PAGE {
-                self.decide(state, doubts, found, repairs).await?;
+            self.doubts.there.extend(extra);
+            if self.doubts.there.len() >= PAGE {
+                self.decide().await?;
             }
             if after.is_none() {
                 return Ok(());
@@ -161,25 +153,19 @@ impl Sides<'_> {
     }
 
     /// Decides the doubts: what still differs although nothing waits to be sent is a difference.
-    async fn decide(
-        &self,
-        state: &mut TargetState,
-        doubts: &mut Doubts,
-        found: &mut Comparison,
-        repairs: bool,
-    ) -> Result<(), PublishError> {
-        let Doubts { here, there } = std::mem::take(doubts);
+    async fn decide(&mut self) -> Result<(), PublishError> {
+        let Doubts { here, there } = std::mem::take(&mut self.doubts);
         if here.is_empty() && there.is_empty() {
             return Ok(());
         }
-        let Settled { rows, extra } = self.settled(state, here, there).await?;
+        let Settled { rows, extra } = self.settled(here, there).await?;
         let rows: Vec<&SourceRow> = rows.iter().collect();
         let differing = self.differing(&rows).await?;
         let extra = self.present(&extra).await?;
         let mut number = extra.len() as u64;
         for row in &differing {
             let key = texts(&self.converted(rows[row.row])).join(" ");
-            number += row.note(self.table, &key, found);
+            number += row.note(self.table, &key, self.found);
         }
         let of_row = |kind, key: &[String]| CopyDifference {
             table: self.table.name.into(),
@@ -187,29 +173,24 @@ impl Sides<'_> {
             column: None,
             kind,
         };
-        extra.iter().for_each(|key| found.note(of_row(CopyDifferenceKind::Extra, key)));
-        if repairs && number > 0 {
+        extra.iter().for_each(|key| self.found.note(of_row(CopyDifferenceKind::Extra, key)));
+        if self.repairs && number > 0 {
             let rows: Vec<&SourceRow> = differing.iter().map(|differing| rows[differing.row]).collect();
-            self.repair(state, &rows, &extra).await?;
+            self.repair(&rows, &extra).await?;
             let mut left = Comparison::default();
             for row in self.differing(&rows).await? {
                 row.note(self.table, "", &mut left);
             }
             let left = left.differences + self.present(&extra).await?.len() as u64;
-            found.repaired += number.saturating_sub(left);
+            self.found.repaired += number.saturating_sub(left);
         }
         Ok(())
     }
 
     /// Reads what the mirror has of rows in doubt, without those that wait to be sent.
-    async fn settled(
-        &self,
-        state: &mut TargetState,
-        here: Vec<Vec<SqlValue>>,
-        there: Vec<Vec<String>>,
-    ) -> Result<Settled, PublishError> {
+    async fn settled(&mut self, here: Vec<Vec<SqlValue>>, there: Vec<Vec<String>>) -> Result<Settled, PublishError> {
         for _ in 0..TRIES {
-            let (publication, table, seen) = (self.publication.clone(), self.table.clone(), state.clone());
+            let (publication, table, seen) = (self.publication.clone(), self.table.clone(), self.state.clone());
             let (here, there) = (here.clone(), there.clone());
             let settled = self
                 .mirror
@@ -226,21 +207,16 @@ impl Sides<'_> {
                 .await?;
             match settled {
                 Some(settled) => return Ok(settled),
-                None => drop(follow::send_all(self.database, self.mirror, self.publication, state).await?),
+                None => drop(follow::send_all(self.database, self.mirror, self.publication, self.state).await?),
             }
         }
         Err(PublishError::Unsettled)
     }
 
     /// Writes the rows of the mirror, and deletes those that it does not have.
-    async fn repair(
-        &self,
-        state: &mut TargetState,
-        rows: &[&SourceRow],
-        extra: &[Vec<String>],
-    ) -> Result<(), PublishError> {
+    async fn repair(&mut self, rows: &[&SourceRow], extra: &[Vec<String>]) -> Result<(), PublishError> {
         loop {
-            match self.try_repair(state, rows, extra).await {
+            match self.try_repair(rows, extra).await {
                 // A deferred constraint failed the commit.
                 Err(error) if error.is_of_rows() && self.database.retry_checking_at_once().await? => {}
                 repaired => return repaired,
@@ -248,13 +224,8 @@ impl Sides<'_> {
         }
     }
 
-    async fn try_repair(
-        &self,
-        state: &mut TargetState,
-        rows: &[&SourceRow],
-        extra: &[Vec<String>],
-    ) -> Result<(), PublishError> {
-        self.database.begin(state).await?;
+    async fn try_repair(&mut self, rows: &[&SourceRow], extra: &[Vec<String>]) -> Result<(), PublishError> {
+        self.database.begin(self.state).await?;
         let rows: Vec<PgRow> = rows.iter().map(|row| self.converter().convert(row)).collect();
         for part in rows.chunks(PAGE) {
             self.database.upsert(self.table, part).await?;
@@ -271,7 +242,7 @@ impl Sides<'_> {
         };
         self.database.write(&delete).await?;
         self.database.commit().await?;
-        state.generation += 1;
+        self.state.generation += 1;
         Ok(())
     }
 

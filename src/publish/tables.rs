@@ -8,7 +8,8 @@ use super::error::PublishError;
 use super::exclude::Exclusions;
 use crate::model::{Object, Resource};
 use crate::store::StoreError;
-use crate::store::publishing::source::{Moment, PageQuery, SourceColumn};
+use crate::store::guide::ColumnLine;
+use crate::store::publishing::source::{Moment, PageQuery};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PgType {
@@ -332,7 +333,7 @@ pub(super) fn publication(
     }))
 }
 
-fn table(spec: &Spec, columns: Vec<SourceColumn>, exclusions: &Exclusions) -> PublishedTable {
+fn table(spec: &Spec, columns: Vec<ColumnLine>, exclusions: &Exclusions) -> PublishedTable {
     let indexes: Vec<Vec<String>> = spec
         .indexes
         .iter()
@@ -357,7 +358,7 @@ fn table(spec: &Spec, columns: Vec<SourceColumn>, exclusions: &Exclusions) -> Pu
 }
 
 /// The comment of a column: its label, its meaning, and its name at the service.
-fn comment(column: &SourceColumn) -> Option<String> {
+fn comment(column: &ColumnLine) -> Option<String> {
     let wire = column.wire_name.as_ref().map(|wire| format!("{wire} in the API"));
     let parts: Vec<String> =
         [&column.label, &column.about, &wire].into_iter().flatten().map(|part| part.replace('\0', "")).collect();
@@ -399,8 +400,15 @@ mod tests {
 
     #[test]
     fn custom_columns_that_have_no_room_are_left_out_and_named() {
-        let source =
-            |name: String| SourceColumn { name, data_type: "text".into(), label: None, wire_name: None, about: None };
+        let source = |name: String| ColumnLine {
+            name,
+            data_type: "text".into(),
+            label: None,
+            wire_name: None,
+            source: "custom".into(),
+            about: None,
+            options: Vec::new(),
+        };
         let standard = ["id", "name", "extra"].map(String::from).into_iter();
         let columns = standard.chain((0..1_600).map(|n| format!("cf_{n}"))).map(source).collect();
         let mut table = table(&SPECS[0], columns, &Exclusions::default());

@@ -48,7 +48,6 @@ struct BackupSummary {
     removed: Vec<String>,
 }
 
-/// Where copies are rotated.
 struct Rotation<'a> {
     folder: &'a Path,
     /// What their names begin with.

@@ -19,7 +19,6 @@ use crate::model::SystemClock;
 #[command(after_help = "Example:\n  crm-mirror daemon\n  curl --unix-socket mirror.db.sock http://localhost/status")]
 pub struct DaemonArgs {}
 
-/// Runs the verb.
 pub fn run(global: &Global, _: &DaemonArgs) -> Result<Exit, Failure> {
     // Before anything else, and in a runtime without threads: another identity can be taken only while there are none.
     let first = Builder::new_current_thread().enable_all().build()?;

@@ -40,7 +40,6 @@ const QUESTIONS: [(&str, &str); 4] = [
     ),
 ];
 
-/// Runs the queries, and prints them with their results.
 pub fn run(mirror: &Reader) -> Result<(), Failure> {
     for (sentence, sql) in QUESTIONS {
         output::text(&format!("\n{sentence}\n\n  {sql}\n\n"))?;

@@ -52,7 +52,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     identity::take(&args.path)?;
-    write(&args.path, &text, args.force).map_err(|e| failed(&args.path, e))?;
+    write(&args.path, &text, args.force).map_err(|e| failed(&args.path, &e))?;
     output::text(&next_steps(args, key.as_deref(), unit.as_ref()))?;
     Ok(Exit::Done)
 }
@@ -149,7 +149,7 @@ fn fill(path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-fn failed(path: &Path, source: io::Error) -> Failure {
+fn failed(path: &Path, source: &io::Error) -> Failure {
     let exists = source.kind() == io::ErrorKind::AlreadyExists;
     let message = format!("could not write {}: {source}", path.display());
     Failure::hinted(Exit::Storage, exists.then_some("`--force` replaces it"), message)

@@ -167,7 +167,6 @@ struct UndoReply<'a> {
     edits: Vec<UndoneRecord<'a>>,
 }
 
-/// The changes that are reverted on a record.
 #[derive(Serialize)]
 struct UndoneRecord<'a> {
     edit: Option<i64>,

@@ -31,7 +31,6 @@ pub struct ResumeArgs {
     now: bool,
 }
 
-/// Runs `pause`.
 pub fn pause(global: &Global, _: &PauseArgs) -> Result<Exit, Failure> {
     let config = global.load_or_place(None)?;
     session::runtime()?.block_on(async { post(&daemon(&config).await?, "/pause").await })?;
@@ -39,7 +38,6 @@ pub fn pause(global: &Global, _: &PauseArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Runs `resume`.
 pub fn resume(global: &Global, args: &ResumeArgs) -> Result<Exit, Failure> {
     let config = global.load_or_place(None)?;
     logging::start(&config.log, &ProgressView::nothing());

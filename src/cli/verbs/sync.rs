@@ -62,12 +62,10 @@ struct RunArgs {
     json: bool,
 }
 
-/// Runs `sync`.
 pub fn run(global: &Global, args: &SyncArgs) -> Result<Exit, Failure> {
     foreground(global, &args.common, Job::sync(), false, None)
 }
 
-/// Runs `resync`.
 pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
     if args.stop {
         return stop(global);

@@ -12,6 +12,7 @@ use crate::store::derived::view_columns::OWNER_NAME;
 use crate::store::error::{Doing, StoreError};
 use crate::store::publishing::queue::{self, PublishProgress};
 use crate::store::read::feed::{self, FeedSpan};
+use crate::store::read::guide::{self, ColumnLine};
 use crate::store::reader::{ReadTx, Reader};
 use crate::store::records::upsert::Phase;
 use crate::store::state_keys::StateKey;
@@ -21,18 +22,6 @@ const DOING: &str = "read what is to be published";
 
 /// A row, in the order of the requested columns.
 pub type SourceRow = Vec<SqlValue>;
-
-/// A column as the data dictionary describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceColumn {
-    pub name: String,
-    /// What it holds: `text`, `timestamp`, `DECIMAL`, …
-    pub data_type: String,
-    pub label: Option<String>,
-    /// The name in the service's answers.
-    pub wire_name: Option<String>,
-    pub about: Option<String>,
-}
 
 /// Rows of a table or view in the order of its key.
 #[derive(Clone, Debug)]
@@ -112,22 +101,8 @@ impl Moment<'_> {
     }
 
     /// The columns of a table or view, in its order.
-    pub fn columns(&self, table: &str) -> Result<Vec<SourceColumn>, StoreError> {
-        self.tx.conn.rows(
-            "SELECT column_name, data_type, label, wire_name, about FROM mirror_columns
-                 WHERE table_name = ?1 ORDER BY position",
-            [table],
-            DOING,
-            |row| {
-                Ok(SourceColumn {
-                    name: row.get(0)?,
-                    data_type: row.get(1)?,
-                    label: row.get(2)?,
-                    wire_name: row.get(3)?,
-                    about: row.get(4)?,
-                })
-            },
-        )
+    pub fn columns(&self, table: &str) -> Result<Vec<ColumnLine>, StoreError> {
+        guide::columns_without_options(self.tx, table)
     }
 
     /// The multi-selects with a column: object, field key and column.

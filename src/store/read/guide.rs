@@ -114,7 +114,17 @@ pub fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64, StoreError> {
 }
 
 pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>, StoreError> {
-    let mut columns: Vec<ColumnLine> = tx.conn.rows(
+    let mut columns = columns_without_options(tx, table)?;
+    if let Some(object) = object_of(table) {
+        for column in columns.iter_mut().filter(|column| column.source == "custom") {
+            column.options = options(tx, object, &column.name)?;
+        }
+    }
+    Ok(columns)
+}
+
+pub(in crate::store) fn columns_without_options(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>, StoreError> {
+    tx.conn.rows(
         "SELECT column_name, data_type, label, wire_name, source, about
              FROM mirror_columns WHERE table_name = ?1 ORDER BY position",
         [table],
@@ -130,13 +140,7 @@ pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>, StoreErr
                 options: Vec::new(),
             })
         },
-    )?;
-    if let Some(object) = object_of(table) {
-        for column in columns.iter_mut().filter(|column| column.source == "custom") {
-            column.options = options(tx, object, &column.name)?;
-        }
-    }
-    Ok(columns)
+    )
 }
 
 /// The first of these columns, given as `column` or `table.column`, that no table has; a custom field may be created later.
