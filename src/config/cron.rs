@@ -11,14 +11,12 @@
 //! - The next due time is later than the time from which it is searched, in every zone and at every second.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use chrono_tz::Tz;
 use croner::parser::{CronParser, Seconds};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use crate::model::Instant;
 
@@ -119,17 +117,18 @@ impl fmt::Display for Cron {
     }
 }
 
-/// A time zone of the IANA database, by its name.
+/// A time zone of the IANA database, by its name: with the rules of this machine, if it has any.
 ///
 /// # Errors
-/// Returns an error for names that are not a zone (`Factory`), or that depend on the machine (`localtime`): the
-/// scheduler does not know them.
+/// Returns an error for names that are not a zone (`Factory`), or that depend on the machine (`localtime`).
 pub(super) fn zone(name: &str) -> Result<TimeZone, &'static str> {
     const WRONG: &str = "must be a time zone such as \"Europe/Berlin\"";
-    let zone = TimeZone::get(name).map_err(|_| WRONG)?;
-    match zone.iana_name().map(Tz::from_str) {
-        Some(Ok(_)) => Ok(zone),
-        _ => Err(WRONG),
+    let known = TimeZoneDatabase::bundled().get(name).map_err(|_| WRONG)?;
+    match known.iana_name() {
+        // The machine's database is read whole, for its names.
+        Some("UTC") => Ok(TimeZone::UTC),
+        Some("Factory") | None => Err(WRONG),
+        Some(name) => Ok(TimeZone::get(name).unwrap_or(known)),
     }
 }
 

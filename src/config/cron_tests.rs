@@ -73,7 +73,7 @@ fn invalid_line_gives_a_reason() {
 }
 
 #[test]
-fn zones_that_the_scheduler_does_not_know_are_refused() {
+fn names_that_are_no_zone_are_refused() {
     for name in ["UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu"] {
         assert!(zone(name).is_ok(), "{name}");
     }
@@ -102,8 +102,8 @@ fn distinct_changes() -> DistinctChanges {
     let begin: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     let end: Timestamp = "2028-01-01T00:00:00Z".parse().unwrap();
     let mut distinct = BTreeMap::new();
-    for name in chrono_tz::TZ_VARIANTS {
-        let zone = zone(name.name()).unwrap_or_else(|why| panic!("{name}: {why}"));
+    for name in TimeZoneDatabase::bundled().available().filter(|name| name.as_str() != "Factory") {
+        let zone = zone(name.as_str()).unwrap_or_else(|why| panic!("{name}: {why}"));
         let mut offset = i64::from(zone.to_offset(begin).seconds());
         let mut changes = Vec::new();
         for change in zone.following(begin).take_while(|change| change.timestamp() < end) {

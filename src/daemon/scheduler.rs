@@ -1,13 +1,12 @@
 //! The scheduler: `tokio-cron-scheduler` determines when to check the timetable.
 //!
-//! It keeps a fixed offset for a time zone, and relies on the time of its last check. So the jobs are configured again
-//! when the zone's offset changes and when the clock was moved. Its ticks only cause a check: the timetable decides
-//! what is due.
+//! It keeps a fixed offset for a time zone, so it gets one: the tables of all zones would be a megabyte of memory. It also
+//! relies on the time of its last check. So the jobs are configured again when the zone's offset changes and when the
+//! clock was moved. Its ticks only cause a check: the timetable decides what is due.
 
-use std::str::FromStr;
 use std::time::Duration;
 
-use chrono_tz::Tz;
+use chrono::{FixedOffset, Offset as _, Utc};
 use tokio::sync::mpsc;
 use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 use uuid::Uuid;
@@ -37,13 +36,15 @@ impl Scheduler {
         for job in self.jobs.drain(..) {
             self.scheduler.remove(&job).await.map_err(|error| failed(&error))?;
         }
-        let zone = timetable.zone().iana_name().and_then(|name| Tz::from_str(name).ok());
+        let offset = timetable.offset(now);
+        // An offset of a day or more is in no zone.
+        let zone = FixedOffset::east_opt(offset).unwrap_or(Utc.fix());
         for kind in ScheduleKind::ALL {
             let Some(line) = timetable.line(kind) else { continue };
-            let job = self.job(line.as_str(), zone.unwrap_or(Tz::UTC), timetable.delay)?;
+            let job = self.job(line.as_str(), zone, timetable.delay)?;
             self.jobs.push(self.scheduler.add(job).await.map_err(|error| failed(&error))?);
         }
-        self.offset = Some(timetable.offset(now));
+        self.offset = Some(offset);
         Ok(())
     }
 
@@ -52,7 +53,7 @@ impl Scheduler {
         self.offset != Some(timetable.offset(now))
     }
 
-    fn job(&self, line: &str, zone: Tz, delay: Duration) -> Result<Job, DaemonError> {
+    fn job(&self, line: &str, zone: FixedOffset, delay: Duration) -> Result<Job, DaemonError> {
         let inbox = self.inbox.clone();
         Job::new_async_tz(line, zone, move |_, _| {
             let inbox = inbox.clone();
