@@ -255,6 +255,9 @@ async fn without_write_back_nothing_is_queued_and_the_error_shows_how_to_enable_
     let refused = edit(&mirror, change).unwrap_err();
     assert!(refused.contains("set enabled = true below [write_back]"), "{refused}");
     assert_eq!(mirror.count("outbox"), 0);
+    let triggers =
+        || mirror.one("SELECT count(*) FROM sqlite_schema WHERE tbl_name = 'contacts_full' AND type = 'trigger'");
+    assert_eq!(triggers(), "3", "every connection to the file parses and keeps them");
     mirror.settings.write_back = true;
     mirror.sync(&crm).await;
     edit(&mirror, change).unwrap();

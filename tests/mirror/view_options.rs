@@ -5,7 +5,7 @@ use std::fs;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Choice, DataType, Object};
 use crm_mirror::sandbox::{NewField, World};
-use crm_mirror::store::{BrokenObject, LabelColumns, Reader, SearchForm, ViewOptions, people_report};
+use crm_mirror::store::{BrokenObject, LabelColumns, Reader, SearchForm, Store, ViewOptions, people_report};
 use serde_json::json;
 
 /// The interval after which definitions are read again.
@@ -55,6 +55,14 @@ async fn later(mirror: &Mirror, crm: &Crm) {
     crm.wait(INTERVAL);
     mirror.sync(crm).await;
     mirror.assert_exact(crm);
+}
+
+/// A connection of another program to a mirror that takes edits.
+async fn with_write_back(mirror: &Mirror) -> rusqlite::Connection {
+    let store = Store::open(&mirror.path).unwrap();
+    store.write(|tx| tx.edits().set_write_back(true)).await.unwrap();
+    store.close().await;
+    rusqlite::Connection::open(&mirror.path).unwrap()
 }
 
 #[tokio::test]
@@ -143,8 +151,7 @@ async fn archived_columns_that_are_kept_stay_in_the_views_with_their_last_values
     assert_eq!(mirror.one("SELECT value FROM contact_history WHERE id = 'ct0' AND column_name = 'cf_tier'"), "'gold'");
     let about = "SELECT about FROM mirror_columns WHERE table_name = 'contacts_full' AND column_name = 'cf_fee'";
     assert_eq!(mirror.one(about), "'archived: the last values before that'");
-    let edit = rusqlite::Connection::open(&mirror.path).unwrap();
-    edit.execute("INSERT OR REPLACE INTO state VALUES ('write_back', 'true')", []).unwrap();
+    let edit = with_write_back(&mirror).await;
     let refused = edit.execute("UPDATE contacts_full SET cf_tier = 'tin' WHERE id = 'ct0'", []).unwrap_err();
     assert!(refused.to_string().contains("cf_tier is archived"), "{refused}");
     edit.execute("UPDATE contacts_full SET position = 'New' WHERE id = 'ct0'", []).unwrap();
@@ -161,8 +168,7 @@ async fn columns_of_labels_say_what_values_are_called() {
     };
     assert_eq!(labels(&mirror, "ct0"), r#"'It's "Gold"|["tin","It's \"Gold\""]'"#);
     assert_eq!(labels(&mirror, "ct1"), r#"'tin|["tin","It's \"Gold\""]'"#, "a value without a label is its own label");
-    let edit = rusqlite::Connection::open(&mirror.path).unwrap();
-    edit.execute("INSERT OR REPLACE INTO state VALUES ('write_back', 'true')", []).unwrap();
+    let edit = with_write_back(&mirror).await;
     let refused = edit.execute("UPDATE contacts_full SET cf_tier_label = 'x' WHERE id = 'ct0'", []).unwrap_err();
     assert!(refused.to_string().contains("derived from cf_tier"), "{refused}");
     crm.sandbox.with_world(|world| {

@@ -2,6 +2,8 @@
 //!
 //! The triggers are created with the views, from the catalogue and the definitions, in the same transaction. They use
 //! the syntax of the oldest supported SQLite, because users bring their own shell: there, `RAISE` needs a constant.
+//! Where edits are not accepted, one trigger says so: every connection to the file parses and keeps them all, and those of
+//! the columns would be three quarters of a megabyte.
 //!
 //! # Invariants
 //! - An edit and its first history entry are one statement: either both exist or neither.
@@ -36,6 +38,9 @@ use crate::store::tx::EditsTx;
 
 const DOING: &str = "make the triggers of the views";
 
+/// Why no edit is accepted.
+const OFF: &str = "writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync";
+
 /// The maximum number of columns in one expression.
 const ARMS: usize = 200;
 
@@ -51,12 +56,13 @@ const PLACES: usize = 128;
 /// Detects a text of `outbox_values` that is not UTF-8: SQLite reads an invalid byte sequence as a different character.
 /// A longer one is halved down to parts of [`PLACES`] characters, so that the time grows with the length of the text.
 fn not_utf8() -> String {
-    let places: Vec<String> = (1..=PLACES).map(|place| format!("({place})")).collect();
+    // One literal: every connection keeps the parsed trigger, where a list of values would be 40 KB.
+    let places: Vec<String> = (1..=PLACES).map(|place| place.to_string()).collect();
     let has_odd = |text: &str| {
         format!(
-            "EXISTS (SELECT 1 FROM (SELECT substr({text}, column1, 1) AS t FROM (VALUES {}) WHERE column1 <= length({text}))
+            "EXISTS (SELECT 1 FROM (SELECT substr({text}, value, 1) AS t FROM json_each('[{}]') WHERE value <= length({text}))
       WHERE t <> char(unicode(t)) AND hex(t) NOT IN ('EFBFBE', 'EFBFBF'))",
-            places.join(", ")
+            places.join(",")
         )
     };
     let halved = format!("FROM part WHERE length(p) > {PLACES} AND p {NOT_ASCII}");
@@ -135,8 +141,6 @@ WHERE NOT EXISTS (SELECT 1 FROM outbox_values) AND ({});\n",
         .collect();
     let makes_edit = format!(
         "CREATE TRIGGER {view}_update INSTEAD OF UPDATE ON {view} BEGIN
-SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync')
-WHERE NOT EXISTS (SELECT 1 FROM state WHERE name = '{write_back}' AND value = 'true');
 {noted}SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE {not_utf8};
 SELECT RAISE(ABORT, 'an edit changes at most {CUSTOM_KEYS} custom fields of a record at once')
 WHERE (SELECT count(*) FROM outbox_values WHERE substr(column_name, 1, 3) = 'cf_') > {CUSTOM_KEYS};
@@ -146,7 +150,6 @@ INSERT INTO outbox (object_type, record_id, source, fields, base_etag, queued_at
   CASE WHEN (SELECT max(unproven) FROM outbox_values WHERE effect = 1) THEN NULL ELSE OLD.etag END, {NOW});
 {END};
 END",
-        write_back = StateKey::WriteBack,
         not_utf8 = not_utf8(),
         start_merge = queue_statements::start_merge(object, "OLD.id"),
     );
@@ -183,6 +186,12 @@ END",
     )
 }
 
+/// The trigger of a view while edits are not accepted.
+fn closed(object: Object) -> String {
+    let view = object.full_view();
+    format!("CREATE TRIGGER {view}_update INSTEAD OF UPDATE ON {view} BEGIN SELECT RAISE(ABORT, '{OFF}'); END")
+}
+
 /// The triggers for operations that the service does not have.
 fn refused(object: Object) -> [String; 2] {
     let view = object.full_view();
@@ -198,17 +207,10 @@ SELECT RAISE(ABORT, 'a {object} cannot be {word} here: the service can only upda
 impl EditsTx<'_> {
     /// Creates the triggers of new views; those of the old views were dropped with them.
     pub(in crate::store) fn make_edit_triggers(&self) -> Result<(), StoreError> {
+        let takes_edits = self.tx.takes_edits()?;
         for object in Object::ALL {
-            let columns = editable::columns(&self.tx.conn, object, &self.tx.shapes())?;
-            // The one that makes the edit is made first, and so runs last.
-            let in_view =
-                view_columns::columns(&self.tx.shapes(), object).into_iter().map(|column| column.name).collect();
-            let mut triggers = update(object, &columns, &in_view);
+            let mut triggers = if takes_edits { self.taking(object)? } else { vec![closed(object)] };
             triggers.extend(refused(object));
-            triggers.extend(columns.iter().filter_map(|(_, editability)| match editability {
-                Editability::Editable(field) => Some(column(field)),
-                _ => None,
-            }));
             for sql in triggers {
                 self.tx.conn.execute_batch(&sql).doing(DOING)?;
             }
@@ -216,9 +218,25 @@ impl EditsTx<'_> {
         self.tx.conn.execute_batch(&completing()).doing(DOING)
     }
 
+    /// The triggers that take edits. The one that makes the edit is made first, and so runs last.
+    fn taking(&self, object: Object) -> Result<Vec<String>, StoreError> {
+        let columns = editable::columns(&self.tx.conn, object, &self.tx.shapes())?;
+        let in_view = view_columns::columns(&self.tx.shapes(), object).into_iter().map(|column| column.name).collect();
+        let mut triggers = update(object, &columns, &in_view);
+        triggers.extend(columns.iter().filter_map(|(_, editability)| match editability {
+            Editability::Editable(field) => Some(column(field)),
+            _ => None,
+        }));
+        Ok(triggers)
+    }
+
     /// Sets whether edits are accepted, as configured.
     pub fn set_write_back(&self, enabled: bool) -> Result<(), StoreError> {
-        self.tx.set_state(&StateKey::WriteBack, &enabled)
+        if self.tx.takes_edits()? == enabled {
+            return Ok(());
+        }
+        self.tx.set_state(&StateKey::WriteBack, &enabled)?;
+        self.tx.derived().rebuild_views()
     }
 }
 

@@ -65,9 +65,6 @@ fn edit(path: &str) -> std::result::Result<(), String> {
         Err(error) if error.contains(told) => Ok(()),
         other => Err(format!("UPDATE with {set}: {other:?}")),
     };
-    run("INSERT OR REPLACE INTO state VALUES ('write_back', 'false')")?;
-    refused("position = 'x'", "writing back is off")?;
-    run("INSERT OR REPLACE INTO state VALUES ('write_back', 'true')")?;
     refused("email = 'x'", "email is read-only")?;
     refused("cf_birthday = '2023-02-29'", "cf_birthday takes a real date")?;
     refused(

@@ -1,9 +1,12 @@
 # Removing the package keeps the user's data; a purge removes everything except the user and mirrors with unsent edits.
 
-# An edit that nobody sends: the daemon is stopped before it could.
+# An edit that nobody sends: the daemon, which lets the mirror take it, is stopped before it could.
+inside systemctl stop crm-mirror.service
+mkdir -p "$tree/etc/crm-mirror/config.d"
+printf '[write_back]\nenabled = true\n' >"$tree/etc/crm-mirror/config.d/90-write-back.toml"
+inside systemctl start crm-mirror.service || fail "it does not start with edits"
 inside systemctl stop crm-mirror.service
 cat >"$tree/edit.sql" <<'SQL'
-INSERT OR REPLACE INTO state (name, value) VALUES ('write_back', 'true');
 UPDATE contacts_full SET position = 'never sent' WHERE id = (SELECT min(id) FROM contacts);
 SQL
 chmod 644 "$tree/edit.sql"
