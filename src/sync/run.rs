@@ -13,6 +13,7 @@ use super::events::RunEvent;
 use super::job::Job;
 use super::plan::Step;
 use super::step_failures::{FailedAttempt, StepCost, StepFailures};
+use super::walks::read_ahead::ReadAhead;
 use super::walks::walk::CursorOwner;
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::{Instant, Object, RecordId, Resource, Ru};
@@ -33,6 +34,8 @@ pub(super) struct Run<'a> {
     /// The steps that failed in earlier runs.
     pub(super) failures: OnceLock<StepFailures>,
     results: Mutex<RunResults>,
+    /// Which walks read ahead.
+    pub(super) read_ahead: ReadAhead,
     /// Whether this run has read the definitions; locked while they are read.
     pub(super) definitions_read: tokio::sync::Mutex<bool>,
     /// Reports when edits are due while this run does other work.
@@ -99,6 +102,7 @@ impl<'a> Run<'a> {
             began_at: StepCost { spent: engine.meter.ledger().total, answered: engine.client.answered() },
             failures: OnceLock::new(),
             results: Mutex::default(),
+            read_ahead: ReadAhead::new(),
             definitions_read: tokio::sync::Mutex::new(false),
             edit_watch: tokio::sync::Mutex::new(None),
         }

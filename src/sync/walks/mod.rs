@@ -20,6 +20,7 @@ mod nominate;
 pub(super) mod omitted_values;
 pub(super) mod pages;
 mod range;
+pub(super) mod read_ahead;
 mod slice_cuts;
 pub mod sweep;
 pub(super) mod unreadable;

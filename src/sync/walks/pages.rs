@@ -228,8 +228,8 @@ impl Walks<'_> {
             let landing = PageToStore { arrived, before, walk, is_last, ends: next == Next::End, anomalies, save };
             let storing = self.store_page(job, landing);
             let stored = if goes_on {
-                let (stored, fetched) = tokio::join!(storing, self.fetch(job, walk));
-                ahead = Some(fetched);
+                let (stored, fetched) = self.run.read_ahead.beside(storing, self.fetch(job, walk)).await;
+                ahead = fetched;
                 stored?
             } else {
                 storing.await?
