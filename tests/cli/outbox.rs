@@ -336,6 +336,8 @@ fn what_waits_for_a_person_or_a_time_is_named() {
     desk.conflict();
     let status = desk.place.run("status").done().out;
     assert!(status.contains("edits: 1 in conflict"), "{status}");
+    let check = desk.place.run("check").out;
+    assert!(check.contains("1 edit is in conflict"), "{check}");
     desk.place.run("outbox resolve 1 --theirs --yes").done();
     assert!(!desk.place.run("status").done().out.contains("edits:"), "nothing waits");
     let all = "UPDATE contacts_full SET position = 'everybody'";

@@ -5,7 +5,8 @@ use std::path::Path;
 use super::finding::Finding;
 use crate::budget::{Hold, Ledger, Limits};
 use crate::config::Config;
-use crate::model::{Instant, Object, Ru};
+use crate::model::{HELD_COMMANDS, Instant, Object, Ru};
+use crate::store::outbox_report::{self, EditCounts};
 use crate::store::report;
 use crate::store::{BrokenObject, Goal, ReadTx, Reader, StoreError, lock, people_report};
 use crate::sync::budget_meter::{self, HOLD, LEDGER};
@@ -23,6 +24,8 @@ pub(super) struct MirrorFacts {
     pub costs: Vec<Ru>,
     /// The objects, contacts first.
     pub objects: [CopiedObject; 2],
+    /// Edits that are not finished.
+    pub edits: EditCounts,
     /// Users' views and configured indexes that do not work.
     pub broken_objects: Vec<BrokenObject>,
     /// Users' indexes and triggers, which a run may drop.
@@ -54,6 +57,7 @@ impl MirrorFacts {
             ledger,
             costs: report::cost_of_runs(&moment, "sync", crate::app::RUNS_OF_FORECAST)?,
             objects: [held(&moment, contact)?, held(&moment, company)?],
+            edits: outbox_report::counts(&moment)?,
             broken_objects: [people_report::broken(&moment)?, people_report::damaged_search(&moment)?].concat(),
             not_kept: people_report::not_kept(&moment)?,
         })
@@ -105,6 +109,7 @@ pub(super) fn check(config: &Config, read: &Result<MirrorFacts, StoreError>, now
     )];
     lines.push(views(&mirror.broken_objects));
     lines.extend(not_kept(&mirror.not_kept));
+    lines.extend(waiting_edits(mirror.edits));
     if let Some(until) = mirror.hold {
         lines.push(Finding::fail(
             "mirror.hold",
@@ -114,6 +119,18 @@ pub(super) fn check(config: &Config, read: &Result<MirrorFacts, StoreError>, now
         ));
     }
     lines
+}
+
+fn waiting_edits(EditCounts { held, conflict, .. }: EditCounts) -> Option<Finding> {
+    let (message, fix) = match (held, conflict) {
+        (0, 0) => return None,
+        (0, _) => (
+            format!("{} in conflict", format::counted(conflict, "edit is", "edits are")),
+            "`crm-mirror outbox` lists them, `crm-mirror outbox resolve ID` decides on one".into(),
+        ),
+        _ => (format!("{} held", format::counted(held, "edit is", "edits are")), HELD_COMMANDS.to_string()),
+    };
+    Some(Finding::warn("mirror.edits", message, fix))
 }
 
 pub(super) fn process(pid: Option<u32>) -> String {

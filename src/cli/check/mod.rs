@@ -1,7 +1,7 @@
 //! The probes of `crm-mirror check`, from the configuration to the disk.
 //!
 //! Each probe evaluates the facts that `facts` collected. A failure does not end the check: the other probes still run.
-//! They look at the setup; what becomes of it (edits, the budget's window, the published copy) is in `status`.
+//! They look at the setup; what becomes of it (the budget's window, the published copy) is in `status`.
 //!
 //! # Invariants
 //! - For root, the check also covers the unit that reads the configuration: its user, its credential, its directory.

@@ -232,7 +232,8 @@ impl EditsTx<'_> {
 
     /// Sets whether edits are accepted, as configured.
     pub fn set_write_back(&self, enabled: bool) -> Result<(), StoreError> {
-        if self.tx.takes_edits()? == enabled {
+        // Of an entry that was lost, nobody knows which triggers the views have.
+        if self.tx.state(&StateKey::WriteBack)? == Some(enabled) {
             return Ok(());
         }
         self.tx.set_state(&StateKey::WriteBack, &enabled)?;
