@@ -1,4 +1,4 @@
-//! The program's entries in the `state` table: the ledger, what was set up, what was told. One enum names all of them.
+//! The program's entries in the `state` table: the ledger, the file's identity, what is derived, notifications. One enum names all of them.
 //!
 //! | entry | content | written by |
 //! |---|---|---|
@@ -49,7 +49,6 @@ macro_rules! state_keys {
     ) => {
         /// The name of an entry.
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        #[allow(missing_docs, reason = "the table above documents the entries")]
         pub enum StateKey {
             $($single,)*
             $($each(Object),)*

@@ -36,7 +36,7 @@ const UNCHANGED: Duration = Duration::from_secs(10);
 /// The first and the longest delay after a delivery failed; the delay doubles in between.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
-/// Tells people, as long as there is the mirror. The configuration is that of the daemon at each look.
+/// Watches the mirror for as long as its file exists, and tells people. Each look uses the daemon's current configuration.
 pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
     let mut every = tokio::time::interval(EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
