@@ -148,8 +148,16 @@ pub async fn probe(url: &PublishUrl, settings: &PublishSettings) -> Result<(), P
 }
 
 /// The lock file next to the mirror, locked while it is published.
-struct PublishLock {
-    _file: File,
+struct PublishLock(File);
+
+impl Drop for PublishLock {
+    /// Closing is not enough: a process that is being started at this moment has a copy of the file until it executes
+    /// its program, and would keep the lock for as long.
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::debug!(%error, "the lock of publishing was not released before its file was closed");
+        }
+    }
 }
 
 impl PublishLock {
@@ -161,7 +169,7 @@ impl PublishLock {
         let failed = |source| PublishError::Lock { path: path.clone(), source };
         let file = regular_file::open_or_create_own(&path, 0o600).map_err(failed)?;
         match file.try_lock() {
-            Ok(()) => Ok(PublishLock { _file: file }),
+            Ok(()) => Ok(PublishLock(file)),
             Err(TryLockError::WouldBlock) => Err(PublishError::Busy { schema: settings.schema.clone() }),
             Err(TryLockError::Error(source)) => Err(failed(source)),
         }
@@ -313,5 +321,30 @@ impl Publisher<'_> {
                 }))
             })
             .await?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_is_free_although_a_process_that_starts_has_a_copy_of_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let mirror = directory.path().join("mirror.db");
+        std::fs::write(&mirror, "").unwrap();
+        let settings = PublishSettings {
+            mirror,
+            schema: "crm".into(),
+            objects: None,
+            exclude: Vec::new(),
+            full: false,
+            check: Check::None,
+        };
+        let lock = PublishLock::take(&settings).unwrap();
+        let _inherited = lock.0.try_clone().unwrap();
+        assert!(matches!(PublishLock::take(&settings), Err(PublishError::Busy { .. })));
+        drop(lock);
+        PublishLock::take(&settings).unwrap();
     }
 }
