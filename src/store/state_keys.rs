@@ -4,10 +4,7 @@
 //! |---|---|---|
 //! | `mirror_id` | the mirror's id: the first half of a feed's cursor | `store::file` |
 //! | `last_writer` | the process that wrote the file last, and the file: a copy has another one | `store::file` |
-//! | `layout` | the version of the custom columns | `store::custom` |
-//! | `derived` | the revision of the program that built views, search, indexes and dictionary | `store::derived` |
-//! | `view_options` | the configured options of views and indexes | `store::derived` |
-//! | `view_files` | the views made from the directory of `database.views` | `store::user_objects` |
+//! | `built_from` | what columns, views, search and indexes were built from: program, configuration, files of `database.views` | `store::derived` |
 //! | `searched:OBJECT` | the custom texts in the search index | `store::derived` |
 //! | `held:OBJECT` | the number of records and current details | `store::records` |
 //! | `history_marks` | positions of the history at some times, for retention | `store::records` |
@@ -80,10 +77,7 @@ state_keys! {
     of_mirror {
         MirrorId => "mirror_id",
         LastWriter => "last_writer",
-        Layout => "layout",
-        Derived => "derived",
-        ViewOptions => "view_options",
-        ViewFiles => "view_files",
+        BuiltFrom => "built_from",
         HistoryMarks => "history_marks",
         WriteBack => "write_back",
         Identity => "identity",
@@ -110,10 +104,7 @@ impl StateKey {
             Key::ServiceTime | Key::StepFailures => true,
             Key::MirrorId
             | Key::LastWriter
-            | Key::Layout
-            | Key::Derived
-            | Key::ViewOptions
-            | Key::ViewFiles
+            | Key::BuiltFrom
             | Key::HistoryMarks
             | Key::WriteBack
             | Key::Identity

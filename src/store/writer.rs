@@ -14,7 +14,7 @@ use crate::model::Instant;
 use crate::model::custom::Layout;
 use crate::model::request_order::RequestRegister;
 use crate::store::custom::table_shapes_of_file;
-use crate::store::derived::options::ViewOptions;
+use crate::store::derived::options::{BuiltFrom, ViewOptions};
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::lock::{self, Lock};
 use crate::store::file::open;
@@ -22,7 +22,6 @@ use crate::store::file::original::{CurrentWriter, FoundCopy};
 use crate::store::file::wal;
 use crate::store::reader::ReadTx;
 use crate::store::row_order::RowOrder;
-use crate::store::state_keys::{StateKey, read_state};
 use crate::store::table_shapes::Shapes;
 use crate::store::tx::MirrorTx;
 
@@ -254,16 +253,15 @@ impl Writer {
     fn finish_erasure(&mut self) {
         let doing = "rewrite the file without the values of excluded fields";
         let mut rewrite = || -> Result<bool, StoreError> {
-            let options: Option<ViewOptions> = read_state(&self.conn, &StateKey::ViewOptions)?;
-            let Some(options) = options.filter(|options| !self.killed && options.owes_erasure()) else {
+            let built = BuiltFrom::read(&self.conn)?;
+            if self.killed || !built.owes_erasure() {
                 return Ok(true);
-            };
+            }
             self.conn.execute_batch("VACUUM").doing(doing)?;
             if !wal::empty(&self.conn)? {
                 return Ok(false);
             }
-            let options = ViewOptions { erased: options.exclude.clone(), ..options };
-            self.tx(|tx| tx.set_state(&StateKey::ViewOptions, &options))?;
+            self.tx(|tx| tx.derived().now_built_from(|built| built.erased.clone_from(&built.options.exclude)))?;
             Ok(true)
         };
         match rewrite() {

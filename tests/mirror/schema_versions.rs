@@ -150,7 +150,7 @@ async fn views_of_another_version_are_replaced_when_the_mirror_is_opened() {
     let conn = Connection::open(&mirror.path).unwrap();
     let expected = texts(&conn, views);
     let other = "DROP VIEW contact_history; CREATE VIEW contact_history AS SELECT 1 AS slow;
-                 UPDATE state SET value = '9' WHERE name = 'derived';";
+                 UPDATE state SET value = json_set(value, '$.revision', '9') WHERE name = 'built_from';";
     conn.execute_batch(other).unwrap();
     assert_ne!(texts(&conn, views), expected);
     drop(conn);

@@ -22,7 +22,6 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::feed_entries::ColumnChange;
 use crate::store::records::upsert::{Applied, Phase};
-use crate::store::state_keys::StateKey;
 use crate::store::statements::Statements;
 use crate::store::tx::CustomTx;
 
@@ -414,7 +413,8 @@ impl CustomTx<'_> {
 
     /// Makes a new layout from the definitions, with views and dictionary.
     pub(in crate::store) fn relayout(&self) -> Result<(), StoreError> {
-        self.tx.set_state(&StateKey::Layout, &(self.tx.shapes().layout.version + 1))?;
+        let version = self.tx.shapes().layout.version + 1;
+        self.tx.derived().now_built_from(|built| built.layout = version)?;
         self.tx.set_shapes(table_shapes_of_file::shapes(&self.tx.conn)?);
         for object in Object::ALL {
             // A restored column also restores its values.

@@ -10,9 +10,8 @@ use crate::model::column_name::ColumnName;
 use crate::model::custom::{CustomField, CustomFields, DataType, Definition, Layout};
 use crate::model::exclusions::ExcludedFields;
 use crate::model::ids::{FieldKey, RecordId};
-use crate::store::derived::options::ViewOptions;
+use crate::store::derived::options::BuiltFrom;
 use crate::store::error::StoreError;
-use crate::store::state_keys::{StateKey, read_state};
 use crate::store::statements::Statements;
 
 /// A definition's row, as far as columns are concerned.
@@ -40,7 +39,7 @@ impl DefinitionRow {
 }
 
 pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout, StoreError> {
-    let version = read_state(conn, &StateKey::Layout)?.unwrap_or(0);
+    let version = BuiltFrom::read(conn)?.layout;
     let exclusions = Arc::new(exclusions(conn)?);
     let of = |object| -> Result<Arc<CustomFields>, StoreError> {
         let rows = rows(conn, object)?;
@@ -65,8 +64,7 @@ pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout, StoreError> 
 
 /// The fields that are not mirrored.
 pub(in crate::store) fn exclusions(conn: &Connection) -> Result<ExcludedFields, StoreError> {
-    let options: ViewOptions = read_state(conn, &StateKey::ViewOptions)?.unwrap_or_default();
-    Ok(ExcludedFields::new(&options.exclude))
+    Ok(ExcludedFields::new(&BuiltFrom::read(conn)?.options.exclude))
 }
 
 /// The definitions of an object in order of their creation, which is the order of their columns.

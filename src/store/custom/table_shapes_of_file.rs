@@ -9,9 +9,8 @@ use super::extras::{ArchivedColumn, LabelColumn, ObjectExtras};
 use super::rows::{layout, physical, rows};
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
-use crate::store::derived::options::ViewOptions;
+use crate::store::derived::options::BuiltFrom;
 use crate::store::error::StoreError;
-use crate::store::state_keys::{StateKey, read_state};
 use crate::store::table_shapes::Shapes;
 
 /// The maximum number of label columns in a view: SQLite allows 2,000 result columns.
@@ -25,7 +24,7 @@ pub(in crate::store) fn shapes(conn: &Connection) -> Result<Shapes, StoreError> 
 
 /// The columns that the definitions and the configuration give.
 fn extras(conn: &Connection, object: Object) -> Result<ObjectExtras, StoreError> {
-    let options: ViewOptions = read_state(conn, &StateKey::ViewOptions)?.unwrap_or_default();
+    let options = BuiltFrom::read(conn)?.options;
     let mut extras = ObjectExtras::default();
     let rows = rows(conn, object)?;
     if options.keep_archived {

@@ -14,7 +14,6 @@ use crate::store::file::open;
 use crate::store::goals::Goal;
 use crate::store::reader::ReadTx;
 use crate::store::records::upsert::Phase;
-use crate::store::state_keys::StateKey;
 use crate::store::statements::Statements;
 use crate::store::tx::DerivedTx;
 
@@ -47,7 +46,7 @@ impl DerivedTx<'_> {
 
     /// Builds derived data that another revision of the program built, or that a process which was killed did not build.
     pub(in crate::store) fn catch_up(&self) -> Result<(), StoreError> {
-        if self.tx.state::<String>(&StateKey::Derived)?.as_ref() != Some(&*REVISION) {
+        if self.built_from()?.revision != *REVISION {
             self.tx.custom().relayout()?;
         }
         self.fit_cache()
@@ -55,15 +54,16 @@ impl DerivedTx<'_> {
 
     /// Changes the settings of views, indexes and search, and rebuilds what depends on them.
     pub fn configure_views(&self, options: &ViewOptions) -> Result<(), StoreError> {
-        let known: ViewOptions = self.tx.state(&StateKey::ViewOptions)?.unwrap_or_default();
-        // What was excluded in the meantime, and is again, has values in the file.
-        let still_erased = known.erased.iter().filter(|column| options.exclude.contains(column)).cloned().collect();
-        let options = ViewOptions { erased: still_erased, ..options.clone() };
-        if known != options {
-            self.tx.set_state(&StateKey::ViewOptions, &options)?;
+        let known = self.built_from()?.options;
+        if known != *options {
+            self.now_built_from(|built| {
+                // What was excluded in the meantime, and is again, has values in the file.
+                built.erased.retain(|column| options.exclude.contains(column));
+                built.options = options.clone();
+            })?;
             self.set_search_form(options.search)?;
             if known.exclude != options.exclude {
-                self.tx.custom().change_exclusions(&known.exclude, &options)?;
+                self.tx.custom().change_exclusions(&known.exclude, options)?;
             }
             self.tx.custom().relayout()?;
         }
@@ -82,7 +82,7 @@ impl DerivedTx<'_> {
 
     /// Records that all derived data is built by this revision of the program.
     pub(in crate::store) fn mark_derived(&self) -> Result<(), StoreError> {
-        self.tx.set_state(&StateKey::Derived, &*REVISION)
+        self.now_built_from(|built| built.revision.clone_from(&REVISION))
     }
 
     /// Updates everything that is derived from an object's rows to the current columns.

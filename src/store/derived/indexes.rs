@@ -10,12 +10,10 @@ use rusqlite::Connection;
 use crate::model::catalogue::Object;
 use crate::model::column_name::ColumnName;
 use crate::model::custom::DataType;
-use crate::store::derived::options::ViewOptions;
 use crate::store::derived::views;
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::accepted_values;
 use crate::store::reader::ReadTx;
-use crate::store::state_keys::StateKey;
 use crate::store::statements::Statements;
 use crate::store::tx::DerivedTx;
 
@@ -101,7 +99,7 @@ impl DerivedTx<'_> {
 
     /// The configured columns of an object that exist, each with its table.
     fn configured_indexes(&self, object: Object) -> Result<Vec<(&'static str, String)>, StoreError> {
-        let options: ViewOptions = self.tx.state(&StateKey::ViewOptions)?.unwrap_or_default();
+        let options = self.built_from()?.options;
         let named = options.indexes.iter().filter_map(|entry| configured(&self.tx.conn, entry).transpose());
         let named: Result<Vec<_>, StoreError> = named.collect();
         Ok(named?.into_iter().filter(|(table, _)| [object.table(), object.detail_table()].contains(table)).collect())

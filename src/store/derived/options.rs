@@ -1,8 +1,14 @@
-//! The configuration of columns, views, indexes and search. The file stores it, so that every process builds the same.
+//! The configuration of columns, views, indexes and search. The file stores what it was built from, so that every process
+//! builds the same.
 
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::search_form::SearchForm;
+use crate::store::error::StoreError;
+use crate::store::state_keys::{StateKey, read_state};
+use crate::store::tx::DerivedTx;
+use crate::store::user_objects::files::AppliedFiles;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -40,13 +46,41 @@ pub struct ViewOptions {
     pub search: SearchForm,
     /// The fields that are not mirrored, as `contacts.notes`.
     pub exclude: Vec<String>,
-    /// Those of them whose former values are in no unused part of the file any more; only the file knows them.
+}
+
+/// What the columns, views, indexes and search of the file were built from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(in crate::store) struct BuiltFrom {
+    /// The revision of the program.
+    pub revision: String,
+    /// How often the columns were laid out.
+    pub layout: u64,
+    pub options: ViewOptions,
+    pub files: AppliedFiles,
+    /// The excluded fields whose former values are in no unused part of the file any more.
     pub erased: Vec<String>,
 }
 
-impl ViewOptions {
+impl BuiltFrom {
+    pub(in crate::store) fn read(conn: &Connection) -> Result<BuiltFrom, StoreError> {
+        Ok(read_state(conn, &StateKey::BuiltFrom)?.unwrap_or_default())
+    }
+
     /// Whether unused parts of the file may hold values of excluded fields.
     pub(in crate::store) fn owes_erasure(&self) -> bool {
-        self.exclude.iter().any(|column| !self.erased.contains(column))
+        self.options.exclude.iter().any(|column| !self.erased.contains(column))
+    }
+}
+
+impl DerivedTx<'_> {
+    pub(in crate::store) fn built_from(&self) -> Result<BuiltFrom, StoreError> {
+        Ok(self.tx.state(&StateKey::BuiltFrom)?.unwrap_or_default())
+    }
+
+    pub(in crate::store) fn now_built_from(&self, change: impl FnOnce(&mut BuiltFrom)) -> Result<(), StoreError> {
+        let mut built = self.built_from()?;
+        change(&mut built);
+        self.tx.set_state(&StateKey::BuiltFrom, &built)
     }
 }

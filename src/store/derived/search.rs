@@ -18,7 +18,6 @@ use rusqlite::{ToSql, params, params_from_iter};
 
 use crate::error_chain::error_chain;
 use crate::model::catalogue::Object;
-use crate::store::derived::options::ViewOptions;
 use crate::store::derived::search_document::Document;
 use crate::store::derived::search_form::PARTS;
 use crate::store::error::{Doing, StoreError};
@@ -128,9 +127,9 @@ impl DerivedTx<'_> {
     /// Builds an index anew if it is damaged: it is derived, and must not stop the page that it is derived from. An error that
     /// has another reason occurs again here.
     fn mend_search(&self, object: Object, why: &str) -> Result<(), StoreError> {
-        let options: ViewOptions = self.tx.state(&StateKey::ViewOptions)?.unwrap_or_default();
+        let form = self.built_from()?.options.search;
         let document = self.tx.shapes().document(object);
-        self.recreate_search(object, options.search)?;
+        self.recreate_search(object, form)?;
         self.build_search(object, &document)?;
         self.tx.set_state(&StateKey::Searched(object), &document.custom)?;
         tracing::warn!("The search index of {} was damaged, and was built again: {why}", object.table());

@@ -8,6 +8,7 @@ use rusqlite::types::ValueRef;
 
 use crate::model::catalogue::Object;
 use crate::model::field_value::SqlValue;
+use crate::store::derived::options::BuiltFrom;
 use crate::store::derived::view_columns::OWNER_NAME;
 use crate::store::error::{Doing, StoreError};
 use crate::store::publishing::queue::{self, PublishProgress};
@@ -83,7 +84,7 @@ pub struct Moment<'a> {
 impl Moment<'_> {
     /// A number that changes with the definitions, and therefore with the columns.
     pub fn layout(&self) -> Result<u64, StoreError> {
-        Ok(self.tx.state(&StateKey::Layout)?.unwrap_or(0))
+        Ok(BuiltFrom::read(&self.tx.conn)?.layout)
     }
 
     /// The number of the newest change, and the range that was pruned.

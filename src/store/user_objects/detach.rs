@@ -5,9 +5,7 @@ use std::path::Path;
 use super::files::{self, AppliedFiles, ViewFiles};
 use super::objects;
 use super::report;
-use crate::store::derived::options::ViewOptions;
 use crate::store::error::StoreError;
-use crate::store::state_keys::StateKey;
 use crate::store::tx::DerivedTx;
 
 impl DerivedTx<'_> {
@@ -28,7 +26,7 @@ impl DerivedTx<'_> {
     /// Restores the removed views and recreates those of the directory.
     pub(in crate::store) fn restore_user_objects(&self) -> Result<(), StoreError> {
         let Some(mut views) = self.tx.pending.aside.take() else { return Ok(()) };
-        let known: AppliedFiles = self.tx.state(&StateKey::ViewFiles)?.unwrap_or_default();
+        let known = self.built_from()?.files;
         views.retain(|view| known.file_of(&view.name).is_none());
         objects::restore(&self.tx.conn, &views);
         self.apply_view_files(&known, &self.view_files()?)
@@ -41,7 +39,7 @@ impl DerivedTx<'_> {
 
     /// Recreates the views of the directory if a file changed.
     pub(in crate::store) fn refresh_view_files(&self) -> Result<(), StoreError> {
-        let known: AppliedFiles = self.tx.state(&StateKey::ViewFiles)?.unwrap_or_default();
+        let known = self.built_from()?.files;
         let found = self.view_files()?;
         if known.digest == files::digest(&found) || known.digest.is_empty() && found.is_empty() {
             return Ok(());
@@ -50,8 +48,7 @@ impl DerivedTx<'_> {
     }
 
     fn view_files(&self) -> Result<ViewFiles, StoreError> {
-        let options: ViewOptions = self.tx.state(&StateKey::ViewOptions)?.unwrap_or_default();
-        Ok(options.folder.map(|folder| files::read(Path::new(&folder))).unwrap_or_default())
+        Ok(self.built_from()?.options.folder.map(|folder| files::read(Path::new(&folder))).unwrap_or_default())
     }
 
     /// Applies the files, and logs a warning for each object that does not work.
@@ -60,10 +57,9 @@ impl DerivedTx<'_> {
         for (file, why) in now.refused.iter().filter(|(file, _)| !known.refused.contains_key(*file)) {
             tracing::warn!("The file `{file}` of database.views was not applied: {why}");
         }
-        self.tx.set_state(&StateKey::ViewFiles, &now)?;
         for broken in report::views(&self.tx.conn, &now)? {
             tracing::warn!("The {} `{}` does not work: {}", broken.kind, broken.name, broken.why);
         }
-        Ok(())
+        self.now_built_from(|built| built.files = now)
     }
 }

@@ -22,7 +22,7 @@ const SAVEPOINT: &str = "views_of_a_file";
 const MAX_BYTES: u64 = 1 << 20;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct AppliedFiles {
+pub(in crate::store) struct AppliedFiles {
     /// A digest of the directory's files.
     pub digest: String,
     /// The views that each file created.

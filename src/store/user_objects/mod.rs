@@ -10,6 +10,6 @@
 //! - Users' triggers and indexes are dropped when they are in the way, with a warning, and never recreated.
 
 mod detach;
-mod files;
+pub(in crate::store) mod files;
 pub(in crate::store) mod objects;
 pub mod report;

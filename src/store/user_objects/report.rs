@@ -7,11 +7,10 @@ use super::files::AppliedFiles;
 use super::objects;
 use crate::model::catalogue::Object;
 use crate::store::derived::indexes::configured;
-use crate::store::derived::options::ViewOptions;
+use crate::store::derived::options::BuiltFrom;
 use crate::store::derived::search::search_damage;
 use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
-use crate::store::state_keys::StateKey;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BrokenObject {
@@ -26,8 +25,7 @@ pub struct BrokenObject {
 const UNKNOWN_HERE: [&str; 3] = ["no such function", "no such collation sequence", "no such module"];
 
 pub fn broken(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>, StoreError> {
-    let files: AppliedFiles = tx.state(&StateKey::ViewFiles)?.unwrap_or_default();
-    let options: ViewOptions = tx.state(&StateKey::ViewOptions)?.unwrap_or_default();
+    let BuiltFrom { files, options, .. } = BuiltFrom::read(&tx.conn)?;
     let mut broken = views(&tx.conn, &files)?;
     for entry in options.indexes {
         if configured(&tx.conn, &entry)?.is_none() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crm_mirror::app::status;
 use crm_mirror::budget::{Hold, Ledger, Limits};
 use crm_mirror::model::{Clock, ElapsedClock, Instant, Object, Purpose, Ru, ServiceTime};
-use crm_mirror::store::{Reader, StateKey, StoreError, ViewOptions, cursor};
+use crm_mirror::store::{Reader, StateKey, StoreError, cursor};
 use crm_mirror::sync::checkpoints::Identity;
 use crm_mirror::sync::step_failures::StepFailures;
 use rusqlite::{Connection, OptionalExtension};
@@ -92,7 +92,6 @@ fn decoded(key: &StateKey, text: &[u8]) {
         }
         StateKey::Identity => again::<Identity>(text),
         StateKey::ServiceTime => again::<ServiceTime>(text),
-        StateKey::ViewOptions => again::<ViewOptions>(text),
         StateKey::StepFailures => again::<StepFailures>(text),
         StateKey::PausedSince => again::<Instant>(text),
         _ => {}
