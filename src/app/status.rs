@@ -14,15 +14,15 @@ use crate::app::summary::MissingScope;
 use crate::budget::{Hold, Ledger, forecast};
 use crate::config::{ChangesSchedule, Config};
 use crate::model::instant::{self, Instant};
-use crate::model::{ClockReading, Object, Resource, TimeField};
+use crate::model::{ClockReading, Object, Resource};
 use crate::store::outbox_report::{self, EditCounts};
 use crate::store::publishing::queue::{self, PublishLag};
 use crate::store::report::{self, Failing, OddityLine, RecordedRun};
-use crate::store::{BrokenObject, Goal, LastRead, ReadTx, Reader, StateKey, StoreError, lock, people_report, record};
+use crate::store::{BrokenObject, Goal, ReadTx, Reader, StateKey, StoreError, lock, people_report, record};
 use crate::sync::budget_meter::{self, HOLD, LEDGER};
-use crate::sync::checkpoints::{Identity, Sweep};
 use crate::sync::checks::undecided_removals::undecided;
 use crate::sync::progress::{self, ObjectProgress};
+use crate::sync::{checks::identity::Identity, walks::sweep_state::Sweep};
 
 const RUNS: u32 = 5;
 
@@ -184,7 +184,7 @@ pub fn at_moment(
     let now = reading.wall;
     let (bytes, wal_bytes) = report::sizes(&config.database);
     let hold: Option<Hold> = moment.state(&HOLD)?;
-    let identity: Option<Identity> = moment.state(&Identity::ENTRY)?;
+    let identity: Option<Identity> = moment.state(&StateKey::Identity)?;
     let mut objects = objects(moment)?;
     for object in &mut objects {
         let reads = |of: Object| Ok::<bool, StoreError>(config.sync.details && moment.has_details(of)?);
@@ -377,14 +377,10 @@ fn objects(tx: &ReadTx<'_>) -> Result<Vec<ObjectStatus>, StoreError> {
 
 fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> {
     let holds = report::holds(tx, object)?;
-    let (swept, caught_up) = (tx.goals().last_read(Goal::Sweep(object))?, tx.goals().last_read(Goal::Changes(object))?);
+    let swept = tx.goals().last_read(Goal::Sweep(object))?;
     let sweep = Sweep::load(tx, object)?;
     let outage = tx.refused_removals(object)?;
-    // A sweep of several pages is not relied on before it was counted.
-    let is_counted = tx.unproven(object, TimeField::CreatedAt)?.is_none();
-    let complete = tx.goals().complete(object)?.filter(|_| is_counted);
-    let known = |fresh: Option<LastRead>| fresh.map(|fresh| fresh.began).filter(|began| *began > Instant::EPOCH);
-    let changes_as_of = known(caught_up).max(known(swept.filter(|_| is_counted)));
+    let complete = tx.goals().complete(object)?;
     Ok(ObjectStatus {
         object: object.resource(),
         rows: holds.rows,
@@ -392,7 +388,7 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
         details_current: Some(holds.details_current),
         details_pending: Some(holds.rows - holds.details_current),
         custom_fields: Some(holds.custom_fields),
-        changes_as_of,
+        changes_as_of: tx.goals().changes_as_of(object)?,
         complete_as_of: complete.map(|known| known.as_of),
         complete_by: complete.map(|known| if known.by_record { "records" } else { "count" }),
         differences: tx.goals().open_differences(object)?,

@@ -10,15 +10,16 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
+use crate::model::TimeField;
 use crate::model::catalogue::Object;
 use crate::model::custom::{CustomField, Layout};
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::model::ru::Ru;
+use crate::store::checkpoints::ReadOf;
 use crate::store::custom::changes::FieldToBackFill;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::{ReadTx, stored_time};
-use crate::store::reads::ReadOf;
 use crate::store::statements::{Statements, record_id};
 use crate::store::tx::ClaimsTx;
 
@@ -166,8 +167,12 @@ impl Goals<'_> {
         }))
     }
 
-    /// The last comparison of an object with the service that left no difference open.
+    /// The last comparison of an object with the service that left no difference open; `None` while a part of a list is not
+    /// proven, because a sweep of several pages is not relied on before it was counted.
     pub fn complete(&self, object: Object) -> Result<Option<Completeness>, StoreError> {
+        if self.tx.unproven(object, TimeField::CreatedAt)?.is_some() {
+            return Ok(None);
+        }
         let found: Option<(Option<String>, bool)> = self.tx.conn.find(
             "SELECT since, kind = 'compared' FROM goals WHERE object = ?1 AND kind IN ('compared', 'counted')
                  ORDER BY since DESC, kind LIMIT 1",
@@ -176,6 +181,14 @@ impl Goals<'_> {
             |row| Ok((row.get(0)?, row.get(1)?)),
         )?;
         Ok(found.and_then(|(since, by_record)| Some(Completeness { as_of: stored_time(since)?, by_record })))
+    }
+
+    /// Our clock when the last walk began that has read all changes, or sweep that has read every record.
+    pub fn changes_as_of(&self, object: Object) -> Result<Option<Instant>, StoreError> {
+        let is_counted = self.tx.unproven(object, TimeField::CreatedAt)?.is_none();
+        let (changes, swept) = (self.last_read(Goal::Changes(object))?, self.last_read(Goal::Sweep(object))?);
+        let known = changes.into_iter().chain(swept.filter(|_| is_counted)).map(|read| read.began);
+        Ok(known.filter(|began| *began > Instant::EPOCH).max())
     }
 
     /// The differences that the last comparison of an object left open.

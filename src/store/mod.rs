@@ -10,6 +10,7 @@
 //! - A list never clears a value that only a detail contains; an older answer never overwrites a newer one.
 //! - SQLite 3.37 and newer can read the file: the schema uses no newer syntax.
 
+mod checkpoints;
 mod custom;
 mod derived;
 pub mod error;
@@ -21,7 +22,6 @@ mod program_objects;
 pub mod publishing;
 mod read;
 pub mod reader;
-mod reads;
 mod records;
 mod row_order;
 mod runs;
@@ -32,6 +32,7 @@ pub mod tx;
 mod user_objects;
 mod writer;
 
+pub use checkpoints::{Checkpoint, KnownChanges, ReadOf, uncovered};
 pub use custom::changes::{DefinitionChanges, FieldToBackFill, Redefined};
 pub use custom::columns::MAX_COLUMNS;
 pub use derived::indexes::MAX_INDEXED;
@@ -48,14 +49,11 @@ pub use outbox::{delays, editable, queue, report as outbox_report};
 pub use read::withheld::WithheldColumns;
 pub use read::{cursor, feed, functions, guide, history as history_report, record, report, watchdog};
 pub use reader::{ReadTx, Reader};
-pub use reads::{KnownChanges, ReadOf, ReadPart, uncovered};
 pub use records::compare::{Compared, FieldDifference};
 pub use records::doubts::DueDoubts;
 pub use records::due::DueDetail;
 pub use records::erase::{ErasedCounts, Erasure};
 pub use records::lacking_keys::LackedValues;
-pub use user_objects::report::{self as people_report, BrokenObject};
-
 pub use records::refused_removals::RefusedRemovals;
 pub use records::removals::{ConfirmedRemovals, RemovalDecision, RemovalGuard, RemovalShare};
 pub use records::unlisted::{ListedItems, UnlistedDecision, WholeListKind};
@@ -65,4 +63,5 @@ pub use records::upsert::{Applied, Phase};
 pub use runs::entry::{RunOutcome, Tally};
 pub use state_keys::StateKey;
 pub use tx::{ClaimsTx, CustomTx, DerivedTx, EditsTx, FeedTx, KnowledgeTx, MirrorTx, RecordsTx, UnreadTx};
+pub use user_objects::report::{self as people_report, BrokenObject};
 pub use writer::{CommitHook, Store, StoreOptions};

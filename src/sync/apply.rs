@@ -9,12 +9,9 @@ use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::{Instant, Object, Record, RecordId, RequestStamp, Resource};
 use crate::store::{Applied, KnownChanges, MirrorTx, Phase, StoreError, Tally};
 
-/// The results of applying records.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ApplyReport {
-    /// Rows and changes.
     pub tally: Tally,
-    /// The number of anomalies.
     pub anomalies: u64,
     /// Whether a record has a custom key for which the definitions have to be read.
     pub unknown_keys: bool,
@@ -25,7 +22,6 @@ pub(super) struct ApplyReport {
 }
 
 impl ApplyReport {
-    /// Counts a record that was applied.
     pub(super) fn record(&mut self, record: &Record, applied: Applied) {
         self.tally.rows += 1;
         match applied {
@@ -40,7 +36,6 @@ impl ApplyReport {
     }
 }
 
-/// Applies a page of a list.
 pub(super) fn apply_page(
     tx: &MirrorTx<'_>,
     object: Object,

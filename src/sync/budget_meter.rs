@@ -19,9 +19,7 @@ use crate::budget::{Hold, Ledger, Limits, most_reserved};
 use crate::model::{Clock, ClockReading, Instant, Purpose, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
 
-/// The state entry of the ledger.
 pub const LEDGER: StateKey = StateKey::Ledger;
-/// The state entry of the hold.
 pub const HOLD: StateKey = StateKey::Hold;
 
 /// The ledger and the hold of one mirror.
@@ -85,7 +83,6 @@ impl BudgetMeter {
         Ok(meter)
     }
 
-    /// The limits of the budget.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -123,7 +120,6 @@ impl BudgetMeter {
         self.stop.send_replace(false);
     }
 
-    /// Whether [`BudgetMeter::stop`] was called.
     pub fn is_stopping(&self) -> bool {
         *self.stop.borrow()
     }
@@ -132,7 +128,6 @@ impl BudgetMeter {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The current ledger.
     pub fn ledger(&self) -> Ledger {
         self.ledger_mut().at(self.clock.reading(), &self.limits)
     }
@@ -169,7 +164,6 @@ impl BudgetMeter {
         tx.set_state(&LEDGER, &ledger)
     }
 
-    /// Waits for the end of the hold.
     async fn wait_out_hold(&self) -> Result<(), AdmissionError> {
         loop {
             if self.is_stopping() {
@@ -245,7 +239,6 @@ impl BudgetMeter {
         self.store_hold(None).await;
     }
 
-    /// Stores a hold, or that it has ended.
     async fn store_hold(&self, hold: Option<Hold>) {
         let stored = self.store.write(move |tx| match hold {
             Some(hold) => tx.set_state(&HOLD, &hold),

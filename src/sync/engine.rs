@@ -11,14 +11,12 @@ use crate::model::{Clock, Instant, Object, Ru};
 use crate::outbox::IdempotencyKeys;
 use crate::store::{LastRead, Store};
 
-/// The settings of runs.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncSettings {
     /// How far before the last known change a changes walk starts, for rows that were committed late.
     pub overlap: Duration,
     /// Whether details are read at all.
     pub details: bool,
-    /// The maximum number of concurrent requests.
     pub concurrency: u32,
     /// A list is cut into slices, to be read side by side, where each has so many rows: its last page is part empty, which
     /// costs half a request on average.
@@ -29,7 +27,6 @@ pub struct SyncSettings {
     pub retention: Option<Duration>,
     /// The age from which details are read again if RU are left over; `None` for never.
     pub detail_max_age: Option<Duration>,
-    /// Whether edits of the mirror are accepted and sent.
     pub write_back: bool,
     /// The maximum number of new edits within an hour that are sent without confirmation.
     pub max_edits: u64,
@@ -84,7 +81,6 @@ impl Share {
         limits.limit.get() / u64::from(self.0)
     }
 
-    /// How long it takes to pay a cost.
     pub(super) fn time_to_earn(&self, cost: Ru, limits: &Limits) -> Duration {
         limits.time_to_earn(cost, self.0)
     }
@@ -93,7 +89,6 @@ impl Share {
 /// When definitions and team members last read at an instant are to be read again; `None` means never by time alone.
 pub type ListSchedule = Arc<dyn Fn(Instant) -> Option<Instant> + Send + Sync>;
 
-/// Everything that a run needs.
 pub struct Engine {
     pub(super) client: Client,
     pub(super) store: Store,
@@ -154,7 +149,6 @@ impl Engine {
         due <= now || passed >= due.since(fresh.began)
     }
 
-    /// The mirror's file.
     pub fn store(&self) -> &Store {
         &self.store
     }

@@ -6,17 +6,13 @@ use crate::api::error_class::ErrorClass;
 use crate::model::{Instant, Resource};
 use crate::store::StoreError;
 
-/// Why a run ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum SyncError {
-    /// A request failed.
     #[error("could not {doing} {resource}")]
     Api {
         /// The operation: "list", "count", "read a detail of".
         doing: &'static str,
-        /// The resource.
         resource: Resource,
-        /// The cause.
         source: ApiError,
     },
     /// The mirror's file cannot be written.
@@ -24,10 +20,7 @@ pub enum SyncError {
     Store(#[from] StoreError),
     /// The cursors of a list do not advance.
     #[error("the service's list of {resource} does not advance")]
-    NotAdvancing {
-        /// The list.
-        resource: Resource,
-    },
+    NotAdvancing { resource: Resource },
     /// The key belongs to a different workspace than the mirror.
     #[error("{met} of {asked} known records are visible with this API key: it belongs to a different workspace")]
     OtherWorkspace {
@@ -53,18 +46,10 @@ pub enum SyncError {
     },
     /// A step that failed recently, whose next attempt is not due yet.
     #[error("{error}; the next attempt is due at {due_at}")]
-    NotDue {
-        /// The error of the last attempt.
-        error: String,
-        /// When the next attempt is due.
-        due_at: Instant,
-    },
+    NotDue { error: String, due_at: Instant },
     /// The key lacks the scopes for everything that was requested.
     #[error("the API key cannot read any of the requested objects; it lacks {scopes}")]
-    NoScope {
-        /// The scopes.
-        scopes: String,
-    },
+    NoScope { scopes: String },
 }
 
 /// Why a run was suspended, and when it can be resumed.
@@ -83,7 +68,6 @@ pub enum Suspension {
 }
 
 impl SyncError {
-    /// The suspension that this error stands for, if any.
     pub fn suspension(&self) -> Option<Suspension> {
         let refused = match self {
             SyncError::Api { source: ApiError::NotAdmitted(refused), .. } => refused,
@@ -99,7 +83,6 @@ impl SyncError {
         }
     }
 
-    /// The class of the service's error, if it was one.
     pub fn class(&self) -> Option<ErrorClass> {
         match self {
             SyncError::Api { source, .. } => Some(source.class()),
@@ -132,7 +115,6 @@ impl SyncError {
         matches!(source, ApiError::TooLarge { .. } | ApiError::Broken { .. } | ApiError::NotUnderstood(_))
     }
 
-    /// Whether an answer was too large.
     pub fn is_too_large(&self) -> bool {
         matches!(self, SyncError::Api { source: ApiError::TooLarge { .. }, .. })
     }
@@ -146,7 +128,6 @@ impl SyncError {
         refuses && source.status().is_some_and(|status| (400..500).contains(&status))
     }
 
-    /// A hint that helps to fix the problem.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             SyncError::Api { source, .. } => source.hint(),
@@ -179,7 +160,6 @@ fn not_asked(scopes: &[&str]) -> String {
 
 /// Adds the operation to an error of the service.
 pub(crate) trait Asking<T> {
-    /// Adds the operation and the resource.
     fn asking(self, doing: &'static str, resource: Resource) -> Result<T, SyncError>;
 }
 

@@ -12,7 +12,6 @@ use crate::model::{Instant, Resource, Ru, instant};
 pub enum RunEvent {
     /// Work on a resource starts.
     Begins {
-        /// The resource.
         resource: Resource,
         /// The name of the step: "changes", "full copy", "sweep", "details".
         work: Cow<'static, str>,
@@ -20,15 +19,9 @@ pub enum RunEvent {
         total: Option<u64>,
     },
     /// The service reported the number of rows of the current step.
-    Total {
-        /// The resource.
-        resource: Resource,
-        /// The rows.
-        total: u64,
-    },
+    Total { resource: Resource, total: u64 },
     /// A page or a detail was stored.
     Stored {
-        /// The resource.
         resource: Resource,
         /// Rows so far in this step.
         rows: u64,
@@ -36,10 +29,7 @@ pub enum RunEvent {
         ru: Ru,
     },
     /// The step ended, or was suspended.
-    Ends {
-        /// The resource.
-        resource: Resource,
-    },
+    Ends { resource: Resource },
     /// Every request waits, because the service set a rate limit.
     Holding {
         /// The end of the hold, UTC.
@@ -47,19 +37,14 @@ pub enum RunEvent {
         until: Instant,
     },
     /// A warning for the user, sent once.
-    Warning {
-        /// A sentence.
-        text: String,
-    },
+    Warning { text: String },
 }
 
-/// Receives the events of a run.
 pub trait RunObserver: Send + Sync {
     /// Receives an event; must not block.
     fn on(&self, event: RunEvent);
 }
 
-/// Ignores all events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

@@ -6,7 +6,7 @@ use super::engine::{Engine, Share};
 use super::error::{Asking, SyncError};
 use super::job::Job;
 use super::run::Run;
-use crate::api::{PageSize, decode};
+use crate::api::PageSize;
 use crate::model::ServiceTime;
 use crate::model::{Object, Purpose, Resource, Ru};
 use crate::store::{Goal, Phase, StateKey};
@@ -14,10 +14,8 @@ use crate::sync::walks::changes::lower_bound;
 use crate::sync::walks::definitions::LISTS;
 use crate::sync::walks::walk::WalkRange;
 
-/// The forecast for one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ObjectForecast {
-    /// The object.
     #[serde(serialize_with = "as_resource")]
     pub object: Object,
     /// Whether it would be read completely.
@@ -41,7 +39,6 @@ pub fn of_sweep(rows: u64) -> Ru {
     Ru::new(if rows > 100 { (rows - 1).div_ceil(99) } else { 1 })
 }
 
-/// The forecast of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Forecast {
     /// The cost of definitions and team members.
@@ -51,7 +48,6 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// The total cost.
     pub fn total(&self) -> Ru {
         self.objects.iter().map(|object| object.lists + object.details).sum::<Ru>() + self.short_lists
     }
@@ -113,9 +109,7 @@ impl Engine {
             WalkRange::Changes { after: lower_bound(&known, now, self.settings.overlap), inclusive: false }
         };
         let query = range.query(resource).asking("count", resource)?.limit(PageSize::ONE).count_exact();
-        let answer = self.client.list(&query, Purpose::Changes).await.asking("count", resource)?;
-        let page = decode::page(resource, &answer.body, &self.store.layout()).asking("count", resource)?;
-        let counted = page.total.unwrap_or(0);
+        let counted = self.page(&query, Purpose::Changes, "count").await?.page.total.unwrap_or(0);
         let pages = |rows: u64| Ru::new(rows.div_ceil(100).max(1));
         // With the counts that end walks of several pages.
         let changed = |rows: u64| pages(rows) + if pages(rows) > Ru::GET { Ru::new(2) } else { Ru::ZERO };

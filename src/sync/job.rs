@@ -6,44 +6,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Resource;
 
-/// What a run should do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Job {
     /// Changes, then work in progress: sweeps, details.
-    Sync {
-        /// The objects to update.
-        objects: Selection,
-        /// The permissions that a person gave.
-        accept: Acceptance,
-    },
+    Sync { objects: Selection, accept: Acceptance },
     /// Every record, whatever its age.
-    Resync {
-        /// The objects to read.
-        objects: Selection,
-        /// The permissions that a person gave.
-        accept: Acceptance,
-    },
+    Resync { objects: Selection, accept: Acceptance },
     /// A comparison of the mirror with the service.
     Verify {
         /// Contacts, companies or both.
         objects: Selection,
         /// Whether to compare every listed field of every record, at 1 RU per 100, instead of counting.
         full: bool,
-        /// Whether to repair differences.
         repair: bool,
-        /// The permissions that a person gave.
         accept: Acceptance,
     },
     /// Local edits only, if `write_back` is enabled.
     Push,
 }
 
-/// The resources of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Selection {
-    /// All of them.
     #[default]
     All,
     /// The configured ones, if they are due.
@@ -100,12 +85,10 @@ impl Selection {
 }
 
 impl Job {
-    /// A sync of everything.
     pub fn sync() -> Job {
         Job::Sync { objects: Selection::All, accept: Acceptance::default() }
     }
 
-    /// A resync of everything.
     pub fn resync() -> Job {
         Job::Resync { objects: Selection::All, accept: Acceptance::default() }
     }
@@ -148,7 +131,6 @@ impl Job {
         self.selection().is_some_and(|objects| objects.names(resource))
     }
 
-    /// The permissions that a person gave.
     pub fn accept(&self) -> Acceptance {
         match self {
             Job::Sync { accept, .. } | Job::Resync { accept, .. } | Job::Verify { accept, .. } => *accept,

@@ -13,7 +13,6 @@
 
 mod apply;
 pub mod budget_meter;
-pub mod checkpoints;
 pub mod checks;
 mod doors;
 mod edits_in_run;

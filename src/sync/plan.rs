@@ -13,19 +13,15 @@ use serde::{Deserialize, Serialize};
 use super::job::Job;
 use crate::model::{Object, Resource};
 
-/// A step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
     /// Make sure that the key sees the mirrored workspace.
     Identity,
-    /// Send local edits.
     Edits,
     /// Store the requested sweeps, so that the next run starts those that this one does not reach.
     NoteSweeps,
-    /// Read the custom field definitions.
     Definitions,
-    /// Read the team members.
     Team,
     /// Read the changes since the last run.
     Changes(Object),
@@ -33,7 +29,6 @@ pub enum Step {
     Fill(Object),
     /// Count what walks of more than one page have read.
     Counts(Object),
-    /// Read every record.
     Sweep(Object),
     /// Count an object between its audits.
     Total(Object),
@@ -41,13 +36,11 @@ pub enum Step {
     Audit(Object),
     /// Decide on the records in doubt so far.
     Removals(Object),
-    /// Read the due details.
     Details(Object),
     /// Read old details again, if RU are left over.
     OldDetails(Object),
     /// Decide on the records whose details were not found.
     LateRemovals(Object),
-    /// Nothing is left to do.
     End,
 }
 
@@ -75,19 +68,14 @@ impl Step {
 /// What the next step depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Knowledge {
-    /// The steps that were executed in this run.
     pub done: BTreeSet<Step>,
-    /// The resources that the key cannot read.
     pub skipped: BTreeSet<Resource>,
-    /// The steps that failed in this run.
     pub failed: BTreeSet<Step>,
-    /// Whether a person started the run.
     pub by_person: bool,
     /// Whether edits are sent.
     pub write_back: bool,
     /// Whether the schedule is paused: then edits are kept, unless a push is requested.
     pub paused: bool,
-    /// Whether details are read.
     pub details: bool,
     /// Whether the definitions were last read longer ago than their interval.
     pub definitions_due: bool,
@@ -124,7 +112,6 @@ pub struct ObjectKnowledge {
     pub total_due: bool,
 }
 
-/// The next step of a run.
 pub fn next_step(known: &Knowledge, job: &Job) -> Step {
     order(known).find(|step| !known.done.contains(step) && is_needed(*step, known, job)).unwrap_or(Step::End)
 }

@@ -7,26 +7,23 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::checkpoints::Sweep;
 use super::error::SyncError;
 use super::run::Run;
+use super::walks::sweep_state::Sweep;
 use crate::model::{Instant, Object};
 use crate::store::{Goal, Phase, ReadOf, ReadTx, StoreError, report};
 
 /// A rate measured for a shorter time is not reliable.
 const MEASURED: Duration = Duration::from_secs(2);
 
-/// The long work of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum LongWork {
-    /// The first copy of a list.
     #[strum(serialize = "first copy")]
     FirstCopy,
     /// Reading a list again.
     #[strum(serialize = "sweep")]
     Sweep,
-    /// Reading details.
     #[strum(serialize = "details")]
     Details,
 }
@@ -43,10 +40,8 @@ struct WorkStart {
     total: Option<u64>,
 }
 
-/// The progress of the work on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ObjectProgress {
-    /// The kind of work.
     pub work: LongWork,
     /// Rows or details read so far.
     pub rows: u64,

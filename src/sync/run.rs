@@ -21,7 +21,6 @@ use crate::model::{ServiceTime, TimeField};
 use crate::outbox::{EditWatch, PushTally};
 use crate::store::{DefinitionChanges, RefusedRemovals, Store, Tally, UnprovenRanges};
 
-/// A run in progress.
 pub(super) struct Run<'a> {
     pub(super) engine: &'a Engine,
     pub(super) job: &'a Job,
@@ -42,28 +41,20 @@ pub(super) struct Run<'a> {
     pub(super) edit_watch: tokio::sync::Mutex<Option<EditWatch>>,
 }
 
-/// The results of a run.
 #[derive(Debug, Default)]
 pub(super) struct RunResults {
-    /// Rows and changes.
     pub(super) tally: Tally,
-    /// The results of local edits.
     pub(super) pushed: PushTally,
     /// Why edits wait although the run goes on: what is left of the budget is reserved for it.
     pub(super) edits_wait: Option<SyncError>,
-    /// The resources that the key cannot read, with the missing scope.
     pub(super) skipped: BTreeMap<Resource, &'static str>,
-    /// The resources that the key cannot write, with the missing scope.
     pub(super) unwritable: BTreeMap<Resource, &'static str>,
     /// The resources that were read completely.
     pub(super) served: BTreeSet<Resource>,
     /// Scopes that were sufficient for an update.
     pub(super) writable: BTreeSet<&'static str>,
-    /// Resources whose removals were refused.
     pub(super) outages: Vec<(Resource, RefusedRemovals)>,
-    /// The changes of definitions and options.
     pub(super) definitions: DefinitionChanges,
-    /// The findings of a verification.
     pub(super) findings: Vec<(Object, Findings)>,
     /// The steps that failed alone, with their errors: others were answered.
     pub(super) failed_steps: BTreeMap<Step, FailedAttempt>,
@@ -75,7 +66,6 @@ pub(super) struct RunResults {
     pub(super) uncounted: BTreeSet<Object>,
     /// The steps that were completed, or interrupted while they made progress.
     pub(super) answered_steps: BTreeSet<Step>,
-    /// Warnings for the user.
     pub(super) warnings: Vec<String>,
     /// The counts that walks owed and that this run has made, by what they divide records by.
     pub(super) counted: BTreeMap<(Object, TimeField), UnprovenRanges>,
@@ -83,16 +73,13 @@ pub(super) struct RunResults {
     pub(super) witnesses: [Option<Option<RecordId>>; 2],
     /// Whether an answer lacked the witness from the mirror.
     pub(super) withdrawn_witness: [bool; 2],
-    /// What is known about the service's time.
     pub(super) service_time: ServiceTime,
     /// The page size that fits, of the resources with rows so large that a full page is not read.
     pub(super) page_sizes: BTreeMap<Resource, PageSize>,
-    /// Rows of the current sweep.
     swept: u64,
 }
 
 impl<'a> Run<'a> {
-    /// A run without results.
     pub(super) fn new(engine: &'a Engine, job: &'a Job, (run, trigger): (i64, &str)) -> Run<'a> {
         Run {
             engine,
@@ -108,22 +95,18 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The mirror.
     pub(super) const fn store(&self) -> &Store {
         &self.engine.store
     }
 
-    /// Our clock.
     pub(super) fn now(&self) -> Instant {
         self.engine.clock.now()
     }
 
-    /// The results so far.
     pub(super) fn results(&self) -> MutexGuard<'_, RunResults> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The results at the end.
     pub(super) fn into_results(self) -> RunResults {
         let spent = self.spent();
         let mut results = self.results.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -181,7 +164,6 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Adds to the run's tally.
     pub(super) fn count(&self, tally: &Tally) {
         self.results().tally.add(tally);
     }
@@ -215,7 +197,6 @@ impl<'a> Run<'a> {
         self.engine.observer.on(RunEvent::Ends { resource });
     }
 
-    /// Request units spent by this run.
     pub(super) fn spent(&self) -> Ru {
         self.cost().since(self.began_at).spent
     }

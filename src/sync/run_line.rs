@@ -12,35 +12,24 @@ use crate::store::{RunOutcome, Tally};
 /// The target of the line, for the log filter.
 pub const RUN_LINE: &str = module_path!();
 
-/// A finished run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EndedRun<'a> {
-    /// Its number in `sync_runs`.
     pub run: i64,
-    /// Its kind.
     pub kind: &'a str,
-    /// Its trigger.
     pub trigger: &'a str,
-    /// Its outcome.
     pub outcome: RunOutcome,
     /// Why it failed; a suspension is no failure.
     pub error: Option<&'a str>,
-    /// What helps.
     pub hint: Option<&'a str>,
     /// Whether it failed for what failed before and was not tried again.
     pub is_known: bool,
-    /// Its counters.
     pub tally: &'a Tally,
-    /// The results of edits.
     pub push: PushTally,
-    /// The RU left in the window.
     pub ru_left: Ru,
-    /// Its duration.
     pub took: Duration,
 }
 
 impl EndedRun<'_> {
-    /// Writes the line.
     pub(super) fn log(&self) {
         let (tally, push, took_ms) = (self.tally, self.push, self.took.as_millis() as u64);
         macro_rules! line {

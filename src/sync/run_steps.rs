@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::checkpoints::Sweep;
 use super::edits_in_run::found_copy;
 use super::engine::{Engine, Share};
 use super::error::{Suspension, SyncError};
@@ -15,6 +14,7 @@ use super::run::{Run, RunResults};
 use super::run_line::EndedRun;
 use super::step_failures::{FailedAttempt, StepCost, StepFailures};
 use super::walks::lists_under_way::ListsUnderWay;
+use super::walks::sweep_state::Sweep;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::{Goal, LastRead, Phase, ReadOf, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
@@ -48,7 +48,6 @@ const fn is_not_due(error: &SyncError) -> bool {
     matches!(error, SyncError::NotDue { .. })
 }
 
-/// A run that has started.
 #[derive(Clone, Copy)]
 struct Begun {
     id: i64,

@@ -24,26 +24,21 @@ use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
 const FIRST: Duration = Duration::from_secs(60);
 /// After so many failures in a row, the next attempt waits until the budget has paid for the last one.
 const PASSING: u32 = 2;
-/// The longest delay.
 const MAX_DELAY: Duration = Duration::from_secs(3600);
 
-/// The steps whose last attempt failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StepFailures(Vec<StepFailure>);
 
-/// A step whose last attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepFailure {
     step: Step,
-    /// Consecutive failures.
     failures: u32,
     /// When the next attempt is due, by the ledger's steady clock.
     not_before: Instant,
     /// How long it waits after the last attempt, in seconds; 0 if an older program stored it, which waits [`MAX_DELAY`] at the most.
     #[serde(default)]
     waits_secs: u64,
-    /// The error of the last attempt.
     pub(super) error: String,
     /// Whether the last run came to the step. A step behind another failure is not attempted before that one succeeds,
     /// and a step that is no longer needed never is.
@@ -61,26 +56,21 @@ impl StepFailure {
     }
 }
 
-/// An attempt of a step that failed in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FailedAttempt {
-    /// Why.
     pub(super) error: String,
     /// How long the share of the budget for steps that fail takes to pay what the attempt cost.
     pub(super) paid_after: Duration,
 }
 
-/// What requests have cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StepCost {
-    /// All of them.
     pub(super) spent: Ru,
     /// Those that had a good answer.
     pub(super) answered: Ru,
 }
 
 impl StepCost {
-    /// The cost since an earlier one.
     pub(super) fn since(self, before: StepCost) -> StepCost {
         StepCost {
             spent: self.spent.saturating_sub(before.spent),
@@ -105,7 +95,6 @@ impl StepCost {
 }
 
 impl StepFailures {
-    /// Loads the stored failures.
     pub fn load(tx: &ReadTx<'_>) -> Result<StepFailures, StoreError> {
         Ok(tx.state(&StateKey::StepFailures)?.unwrap_or_default())
     }
@@ -121,7 +110,6 @@ impl StepFailures {
         }
     }
 
-    /// The failure of a step.
     pub(super) fn of(&self, step: Step) -> Option<&StepFailure> {
         self.0.iter().find(|failure| failure.step == step)
     }

@@ -8,9 +8,9 @@ use crate::config::Config;
 use crate::model::{HELD_COMMANDS, Instant, Object, Ru};
 use crate::store::outbox_report::{self, EditCounts};
 use crate::store::report;
-use crate::store::{BrokenObject, Goal, ReadTx, Reader, StoreError, lock, people_report};
+use crate::store::{BrokenObject, Goal, ReadTx, Reader, StateKey, StoreError, lock, people_report};
 use crate::sync::budget_meter::{self, HOLD, LEDGER};
-use crate::sync::checkpoints::Identity;
+use crate::sync::checks::identity::Identity;
 use crate::{exit::Exit, format};
 
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl MirrorFacts {
         let [contact, company] = Object::ALL;
         Ok(MirrorFacts {
             bytes,
-            identity: moment.state(&Identity::ENTRY)?,
+            identity: moment.state(&StateKey::Identity)?,
             hold: hold.and_then(|hold| hold.left(ledger.steady_time())).map(|left| now.plus(left)),
             ledger,
             costs: report::cost_of_runs(&moment, "sync", crate::app::RUNS_OF_FORECAST)?,

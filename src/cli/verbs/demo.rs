@@ -28,8 +28,8 @@ use crate::format;
 use crate::model::{Instant, Object, RecordId, Resource, Ru, SystemClock};
 use crate::outbox::{EditRequest, EditSource, queue};
 use crate::sandbox::{ChurnRate, Development, FaultLine, Sandbox, SandboxServer, World, WorldOrigin};
-use crate::store::{ReadTx, Reader, RunOutcome, StoreError, ViewOptions, open, record, report, write_beside};
-use crate::sync::checkpoints::Identity;
+use crate::store::{ReadTx, Reader, RunOutcome, StateKey, StoreError, ViewOptions, open, record, report, write_beside};
+use crate::sync::checks::identity::Identity;
 use crate::sync::{Acceptance, Job, Selection, SyncSettings};
 
 const CONTACTS: usize = 600;
@@ -142,7 +142,7 @@ fn make_room(path: &Path) -> Result<(), Failure> {
 
 /// Whether the mirror is one of a sandbox, and every run was a demo's.
 fn is_of_a_demo(mirror: &ReadTx<'_>) -> Result<bool, StoreError> {
-    let identity: Option<Identity> = mirror.state(&Identity::ENTRY)?;
+    let identity: Option<Identity> = mirror.state(&StateKey::Identity)?;
     let loopback = identity.is_none_or(|identity| {
         let url: Result<BaseUrl, _> = identity.base_url.parse();
         url.is_ok_and(|url| url.is_loopback())

@@ -8,12 +8,12 @@ use crate::model::custom::Layout;
 use crate::model::exclusions::ExcludedFields;
 use crate::model::hidden_members::HiddenMembers;
 use crate::model::instant::Instant;
+use crate::store::checkpoints::ReadOf;
 use crate::store::custom::rows::layout;
 use crate::store::derived::options::ViewOptions;
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::OPEN;
 use crate::store::reader::ReadTx;
-use crate::store::reads::ReadOf;
 use crate::store::state_keys::StateKey;
 use crate::store::tx::CustomTx;
 

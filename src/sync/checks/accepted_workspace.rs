@@ -14,9 +14,9 @@
 use crate::model::{Instant, Object};
 use crate::outbox::former_edits;
 use crate::store::{Goal, MirrorTx, StateKey, StoreError};
-use crate::sync::checkpoints::Sweep;
 use crate::sync::doors::RemovalGate;
 use crate::sync::error::SyncError;
+use crate::sync::walks::sweep_state::Sweep;
 
 /// Begins to replace the rows of the workspace before. Returns how many edits are held. Write it durably.
 pub(in crate::sync) fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, StoreError> {

@@ -14,15 +14,16 @@ use futures_util::future::join_all;
 
 use super::compare::Audit;
 use super::findings::Findings;
-use crate::api::{ListAnswer, ListQuery, SortBy, decode};
+use crate::api::{ListQuery, SortBy, decode};
 use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::sync::apply::instant;
 use crate::sync::doors::Audits;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
-use crate::sync::walks::cursor_loops::ListProgress;
 use crate::sync::walks::lookup::FoundRecords;
+use crate::sync::walks::pages::FetchedPage;
+use crate::sync::walks::short_list::ShortList;
 
 /// How many instants divide the ranges of an audit by age, at most.
 const MAX_EDGES: u64 = AGES.len() as u64;
@@ -149,13 +150,12 @@ impl Audits<'_> {
         let (object, resource) = (audit.object, audit.object.resource());
         let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc);
         let query = query.and_then(|query| query.is_null("updatedAt", false)).asking("audit", resource)?;
-        let answer = match self.ask(&query).await {
+        let fetched = match self.ask(&query, "audit").await {
             // The counts are made all the same.
             Err(error) if error.is_unreadable() => return Ok(()),
-            answer => answer?,
+            fetched => fetched?,
         };
-        let layout = self.run.store().layout();
-        let page = decode::page(resource, &answer.body, &layout).asking("audit", resource)?;
+        let page = &fetched.page;
         let oldest = page.records.iter().filter_map(|record| instant(resource, record, "updatedAt")).min();
         // Older records are not all on the page.
         let from = oldest.map(|oldest| oldest.whole_second().plus(SECOND)).filter(|_| page.next.is_some());
@@ -164,7 +164,7 @@ impl Audits<'_> {
             Some(_) => self.run.store().read(move |tx| tx.ids_of_range(object, shown)).await?,
             None => HashSet::new(),
         };
-        self.compare_page(audit, &answer, &mut unseen).await?;
+        self.compare_page(audit, fetched, &mut unseen).await?;
         audit.unseen.extend(unseen);
         Ok(())
     }
@@ -311,19 +311,18 @@ impl Audits<'_> {
     async fn count_there(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
         let resource = object.resource();
         let query = range.count(resource).asking("count", resource)?;
-        let answer = self.ask(&query).await?;
-        let page = decode::page(resource, &answer.body, &self.run.store().layout()).asking("count", resource)?;
-        page.total
+        let counted = self.ask(&query, "count").await?.page.total;
+        counted
             .ok_or_else(|| decode::NotUnderstood("the list has no `total`, though it was asked for".into()))
             .asking("count", resource)
     }
 
     /// Requests a list. The previous answer was compared before, so waiting edits are sent first.
-    async fn ask(&self, query: &ListQuery) -> Result<ListAnswer, SyncError> {
+    async fn ask(&self, query: &ListQuery, doing: &'static str) -> Result<FetchedPage, SyncError> {
         if matches!(self.run.job, Job::Verify { .. }) {
             self.run.give_way_to_edits().await?;
         }
-        self.run.engine.client.list(query, Purpose::Audit).await.asking("audit", query.resource())
+        self.run.engine.page(query, Purpose::Audit, doing).await
     }
 
     /// Lists a range that differs and cannot be cut further. A range of more than a page has records that share both
@@ -404,59 +403,38 @@ impl Audits<'_> {
 
     async fn list_with(&self, audit: &mut Audit, range: TimeRange, query: ListQuery) -> Result<u64, SyncError> {
         let object = audit.object;
-        let resource = object.resource();
         let mut unseen = self.run.store().read(move |tx| tx.ids_of_range(object, range)).await?;
-        let mut at = query.clone();
-        let (mut there, mut progress) = (0, ListProgress::default());
+        let (mut list, mut there) = (ShortList::new(query), 0);
         loop {
-            let answer = self.ask(&at).await?;
-            let page = self.compare_page(audit, &answer, &mut unseen).await?;
-            there += page.rows;
-            let Some(next) = answer.next else {
+            let fetched = self.ask(&list.query(), "audit").await?;
+            there += fetched.page.records.len() as u64;
+            let follows = list.take(&fetched.page);
+            self.compare_page(audit, fetched, &mut unseen).await?;
+            if !follows? {
                 audit.unseen.extend(unseen);
                 return Ok(there);
-            };
-            progress.take_from(&next, page.first.as_ref());
-            if progress.is_stuck() {
-                return Err(SyncError::NotAdvancing { resource });
             }
-            at = query.clone().after(next);
         }
     }
 
     async fn compare_page(
         &self,
         audit: &mut Audit,
-        answer: &ListAnswer,
+        fetched: FetchedPage,
         unseen: &mut HashSet<RecordId>,
-    ) -> Result<ComparedPage, SyncError> {
-        let object = audit.object;
-        let resource = object.resource();
-        let layout = self.run.store().layout();
-        let page = decode::page(resource, &answer.body, &layout).asking("audit", resource)?;
-        let compared = ComparedPage {
-            rows: page.records.len() as u64,
-            first: page.records.first().map(|record| record.id.clone()),
-        };
+    ) -> Result<(), SyncError> {
+        let FetchedPage { answer, page, layout } = fetched;
         for record in &page.records {
             unseen.remove(&record.id);
         }
-        let answered = self.run.walks().answer_time(object, answer, &page.records);
         let found = FoundRecords {
+            answer: self.run.walks().answer_time(audit.object, &answer, &page.records),
             records: page.records,
-            asked: answer.asked.clone(),
-            layout: layout.version,
+            asked: answer.asked,
+            layout,
             has_unusable: page.unusable > 0,
             has_pages: false,
-            answer: answered,
         };
-        self.compare_records(audit, found, Some(answer.body.clone())).await?;
-        Ok(compared)
+        self.compare_records(audit, found, Some(answer.body)).await
     }
-}
-
-/// A page whose records were compared.
-struct ComparedPage {
-    rows: u64,
-    first: Option<RecordId>,
 }

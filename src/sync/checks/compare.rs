@@ -14,7 +14,6 @@ use crate::sync::doors::Audits;
 use crate::sync::error::SyncError;
 use crate::sync::walks::lookup::FoundRecords;
 
-/// A comparison in progress.
 pub(in crate::sync) struct Audit {
     pub(in crate::sync) object: Object,
     /// Whether differences are repaired, or only reported.
@@ -35,7 +34,6 @@ pub(in crate::sync) struct Audit {
 }
 
 impl Audit {
-    /// A comparison without findings.
     pub(in crate::sync) fn new(object: Object, repair: bool, since: Option<Instant>) -> Audit {
         Audit {
             object,

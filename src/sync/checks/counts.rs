@@ -61,7 +61,7 @@ impl Audits<'_> {
     /// whether no nomination is left.
     pub(in crate::sync) async fn decide_nominations(&self, object: Object) -> Result<bool, SyncError> {
         let mut audit = Audit::new(object, true, None);
-        let settled = self.run.gate().decide_removals(&mut audit).await?;
+        let settled = self.run.gate().decide_doubts(&mut audit).await?;
         if !matches!(self.run.job, Job::Push) {
             self.run.back_fills().read_omitted(object).await?;
         }

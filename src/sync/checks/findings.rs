@@ -5,26 +5,18 @@ use serde::{Deserialize, Serialize};
 use crate::model::{Object, RecordId};
 use crate::store::FieldDifference;
 
-/// How a record differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DifferenceKind {
-    /// The service has it, but the mirror does not.
     Missing,
-    /// The mirror has it, but the service does not.
     Extra,
-    /// Both have it, with different values.
     Different,
 }
 
-/// One record that differs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
-    /// The kind of record.
     pub object: Object,
-    /// The record.
     pub id: RecordId,
-    /// How it differs.
     pub kind: DifferenceKind,
     /// The columns that differ, if both sides have the record.
     pub fields: Vec<FieldDifference>,
@@ -33,18 +25,14 @@ pub struct Difference {
 /// The maximum number of differences that are kept; more are only counted.
 const MAX_KEPT: usize = 1_000;
 
-/// The findings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
     /// The differences, up to a thousand.
     pub differences: Vec<Difference>,
-    /// Records that the mirror lacks.
     pub missing: u64,
     /// Records that only the mirror has.
     pub extra: u64,
-    /// Records with different values.
     pub different: u64,
-    /// Ranges that were counted.
     pub ranges: u64,
     /// Records that were compared one by one.
     pub compared: u64,
@@ -63,7 +51,6 @@ impl Findings {
         self.count() == 0 && self.undecided == 0
     }
 
-    /// The number of differences.
     pub fn count(&self) -> u64 {
         self.missing + self.extra + self.different
     }

@@ -13,15 +13,17 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::accepted_workspace;
-use crate::api::{ErrorClass, ListQuery, decode};
+use serde::{Deserialize, Serialize};
+
+use crate::api::{ErrorClass, ListQuery};
 use crate::model::{Instant, Object, Purpose, RecordId};
+use crate::store::StateKey;
 use crate::sync::apply::instant;
-use crate::sync::checkpoints::Identity;
 use crate::sync::doors::RemovalGate;
 use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
-use crate::sync::walks::cursor_loops::ListProgress;
+use crate::sync::walks::short_list::ShortList;
 
 /// The number of known records that are looked up: as many as fit one list.
 const SAMPLE: usize = 50;
@@ -42,6 +44,13 @@ struct SampleResult {
     others: usize,
 }
 
+/// The workspace of the mirror.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    pub base_url: String,
+    pub key: String,
+}
+
 impl RemovalGate<'_> {
     /// Makes sure that the key sees the mirrored workspace, for 1 RU if the key or the address is new.
     pub(in crate::sync) async fn check_identity(&self) -> Result<(), SyncError> {
@@ -49,7 +58,7 @@ impl RemovalGate<'_> {
             base_url: self.run.engine.client.base_url().as_str().to_string(),
             key: self.run.engine.client.key_fingerprint().to_string(),
         };
-        let known: Option<Identity> = self.run.store().read(|tx| tx.state(&Identity::ENTRY)).await?;
+        let known: Option<Identity> = self.run.store().read(|tx| tx.state(&StateKey::Identity)).await?;
         if known.as_ref() == Some(&now) {
             return Ok(());
         }
@@ -74,7 +83,7 @@ impl RemovalGate<'_> {
         let (accepted, at) = (self.run.job.accept().workspace, self.run.now());
         let stored = self.run.store().write_durably(move |tx| {
             tx.knowledge().recognised()?;
-            tx.set_state(&Identity::ENTRY, &now)?;
+            tx.set_state(&StateKey::Identity, &now)?;
             if accepted { accepted_workspace::accept(tx, at) } else { Ok(0) }
         });
         let held = stored.await?;
@@ -155,26 +164,24 @@ impl Engine {
             }
             let ids: Vec<RecordId> = some.iter().map(|(id, _)| id.clone()).collect();
             let mut query = ListQuery::new(resource).ids(&ids).asking(doing, resource)?;
-            let (mut at, mut progress) = (query.clone(), ListProgress::default());
+            let mut list = ShortList::new(query.clone());
             loop {
-                let answer = match self.client.list(&at, Purpose::Changes).await {
-                    Err(error) if error.class() == ErrorClass::SkipObject => return Ok(None),
+                let page = match self.page(&list.query(), Purpose::Changes, doing).await {
+                    Err(error) if error.class() == Some(ErrorClass::SkipObject) => return Ok(None),
                     // A service that limits the length of the whole list. The other half is needed only if none of this
                     // one exists.
-                    Err(error) if error.class() == ErrorClass::BadRequest && some.len() > 1 => {
+                    Err(error) if error.class() == Some(ErrorClass::BadRequest) && some.len() > 1 => {
                         let (low, high) = some.split_at(some.len() / 2);
                         open.extend([high, low]);
                         break;
                     }
-                    other => match (other.asking(doing, resource), query.with_smaller_pages()) {
-                        (Err(error), Some(smaller)) if error.is_unreadable() => {
-                            (query, at) = (smaller.clone(), smaller);
-                            continue;
-                        }
-                        (other, _) => other?,
-                    },
+                    Err(error) if error.is_unreadable() => {
+                        query = query.with_smaller_pages().ok_or(error)?;
+                        list = ShortList::new(query.clone());
+                        continue;
+                    }
+                    fetched => fetched?.page,
                 };
-                let page = decode::page(resource, &answer.body, &self.store.layout()).asking(doing, resource)?;
                 for record in &page.records {
                     let created = instant(resource, record, "createdAt");
                     let is_of = |known: &str| {
@@ -190,17 +197,10 @@ impl Engine {
                 }
                 // One page, unless the service uses smaller pages than requested. Records that are known are enough, so
                 // that a budget window may pay for fewer requests than there are pages.
-                if let Some(next) = page.next.filter(|_| met.len() <= others.len()) {
-                    progress.take(&next, page.records.len());
-                    at = query.clone().after(next);
-                    if progress.is_stuck() {
-                        // The records may be on a page that never comes.
-                        return Err(SyncError::NotAdvancing { resource });
-                    }
-                    continue;
+                if met.len() > others.len() || !list.take(&page)? {
+                    asked += some.len();
+                    break;
                 }
-                asked += some.len();
-                break;
             }
         }
         Ok(Some(SampleResult { asked, met: met.len(), others: others.len() }))

@@ -5,7 +5,7 @@ mod audit;
 mod compare;
 mod counts;
 pub mod findings;
-mod identity;
+pub mod identity;
 pub(super) mod removal_gate;
 pub mod undecided_removals;
 mod verify;

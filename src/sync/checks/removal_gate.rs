@@ -59,7 +59,7 @@ impl RemovalGate<'_> {
 
     /// Looks up the records in doubt whose lookup is due, and removes those that the service does not have. Those that it has
     /// are compared for the current audit.
-    pub(in crate::sync) async fn decide_removals(&self, audit: &mut Audit) -> Result<Settlement, SyncError> {
+    pub(in crate::sync) async fn decide_doubts(&self, audit: &mut Audit) -> Result<Settlement, SyncError> {
         let (object, guard, steady) = (audit.object, self.removal_guard(), self.steady_time());
         let (at_once, by_person) = (self.retries_refusals(), self.run.by_person);
         let (nominated, mut due, share, refusal) = self
@@ -163,7 +163,6 @@ impl RemovalGate<'_> {
         Ok(self.run.store().write(move |tx| tx.knowledge().were_looked_up(object, &unproven, steady)).await?)
     }
 
-    /// Applies the result of the lookups.
     async fn conclude(
         &self,
         audit: &mut Audit,
@@ -210,7 +209,6 @@ impl RemovalGate<'_> {
         Ok(())
     }
 
-    /// Stores that removals are refused.
     async fn refuse(&self, object: Object, share: RemovalShare) -> Result<Settlement, SyncError> {
         let RemovalShare { going, of } = share;
         let outage = RefusedRemovals { going, of, seen_at: self.run.now(), sampled_at: Some(self.steady_time()) };

@@ -73,7 +73,7 @@ impl Audits<'_> {
         unseen.sort_unstable_by_key(|id| (!id.fits_a_list(), id.clone()));
         let (gone, refused, unproven) = if audit.repair {
             self.run.lookups().nominate(object, unseen).await?;
-            let settled = self.run.gate().decide_removals(audit).await?;
+            let settled = self.run.gate().decide_doubts(audit).await?;
             let refused = if settled.refused { self.refused_removals(object).await? } else { 0 };
             (settled.gone, refused, settled.unproven)
         } else {
@@ -95,7 +95,6 @@ impl Audits<'_> {
         Ok(())
     }
 
-    /// The number of refused removals of an object.
     async fn refused_removals(&self, object: Object) -> Result<u64, SyncError> {
         let outage = self.run.store().read(move |tx| tx.refused_removals(object)).await?;
         Ok(outage.map_or(0, |outage| outage.going))

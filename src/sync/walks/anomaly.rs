@@ -3,9 +3,7 @@
 /// A way in which the service broke its own documentation on one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Anomaly {
-    /// The rows are not in the requested order.
     UnorderedPage,
-    /// A row does not match the filter.
     RowOutsideFilter,
     /// The cursor of the next page was followed before.
     RepeatedCursor,

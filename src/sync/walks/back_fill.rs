@@ -14,7 +14,7 @@ use super::pages::{BackFillColumn, WalkPurpose};
 use super::walk::{Walk, WalkRange};
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId, TimeBounds};
-use crate::store::{FieldToBackFill, Goal, MirrorTx, ReadOf, ReadPart, StoreError};
+use crate::store::{Checkpoint, FieldToBackFill, Goal, MirrorTx, ReadOf, StoreError};
 use crate::sync::doors::BackFills;
 use crate::sync::error::SyncError;
 
@@ -29,7 +29,7 @@ pub(super) fn forget_back_fill(
         let known = layout.of(object).by_key(key);
         known.is_none_or(|(_, known)| fields.iter().any(|field| field.definition == known.definition))
     };
-    let under_way: Vec<ReadPart<Walk>> = tx.reads(ReadOf::Fill(object))?;
+    let under_way: Vec<Checkpoint<Walk>> = tx.reads(ReadOf::Fill(object))?;
     if under_way.iter().all(|read| is_of_them(&read.part)) {
         tx.claims().end_read(ReadOf::Fill(object))?;
         tx.custom().clear_filled(object)?;
@@ -111,7 +111,7 @@ impl BackFills<'_> {
         let (true, Ok(query)) = (was_made, query) else { return Ok(false) };
         let doing = "count the values of a new field of";
         let query = query.limit(PageSize::ONE).count_exact();
-        let page = match self.run.walks().page(&query, Purpose::Definitions, doing).await {
+        let page = match self.run.engine.page(&query, Purpose::Definitions, doing).await {
             Err(error) if error.concerns_one_resource() => return Ok(false),
             arrived => arrived?.page,
         };
@@ -216,7 +216,7 @@ impl BackFills<'_> {
         let (object, field) = (target.object, target.definition.key.as_str().to_string());
         let reader = self.run.reader.clone();
         let walk = self.run.store().write(move |tx| {
-            let mut known: Vec<ReadPart<Walk>> = tx.reads(ReadOf::Fill(object))?;
+            let mut known: Vec<Checkpoint<Walk>> = tx.reads(ReadOf::Fill(object))?;
             known.retain(|read| read.part == field);
             if let Some(known) = known.pop() {
                 return Ok((!known.done).then(|| Walk::of(known).resumed(&reader)));
@@ -224,7 +224,7 @@ impl BackFills<'_> {
             tx.claims().end_read(ReadOf::Fill(object))?;
             tx.custom().clear_filled(object)?;
             let position = Walk::new(WalkRange::All { from: None });
-            let read = ReadPart { part: field, bounds: TimeBounds::Whole, done: false, as_of: None, position };
+            let read = Checkpoint { part: field, bounds: TimeBounds::Whole, done: false, as_of: None, position };
             tx.claims().keep_read(ReadOf::Fill(object), &read)?;
             Ok(Some(read.position))
         });

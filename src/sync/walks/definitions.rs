@@ -5,7 +5,7 @@
 use super::back_fill::forget_back_fill;
 use super::lists_under_way::{ListUnderWay, ListsUnderWay};
 use super::omitted_values;
-use crate::api::decode::{self, ListPage};
+use super::pages::FetchedPage;
 use crate::api::{ErrorClass, ListQuery, PageSize, SortBy};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Purpose, Record, RecordId, Resource, Ru};
@@ -78,12 +78,9 @@ impl WholeLists<'_> {
             let Some(list) = lists.get_mut(nth) else { continue };
             let resumes = list.next.is_some();
             let error = match self.pages_of_list(list, &query).await {
-                Err(error) => error,
-                list => return list,
+                Err(error) if error.class() != Some(ErrorClass::Pause) => error,
+                read => return read,
             };
-            if error.class() == Some(ErrorClass::Pause) {
-                return Err(error);
-            }
             lists.truncate(nth);
             // The cursor of an earlier run may have expired.
             if !(resumes && error.is_refused()) {
@@ -100,8 +97,7 @@ impl WholeLists<'_> {
         pages.into_iter().for_each(|page| whole.add(page.records, page.unusable == 0));
         while !list.finished {
             let at = list.next.clone().map_or(query.clone(), |next| query.clone().after(next));
-            let answer = self.run.engine.client.list(&at, Purpose::Definitions).await.asking(doing, resource)?;
-            let page: ListPage = decode::page(resource, &answer.body, &layout).asking(doing, resource)?;
+            let FetchedPage { answer, page, .. } = self.run.engine.page(&at, Purpose::Definitions, doing).await?;
             let first = page.records.first().map(|record| record.id.clone());
             if page.unusable > 0 {
                 let what = "an item without an `id` cannot be mirrored";
@@ -110,11 +106,11 @@ impl WholeLists<'_> {
             let is_new = |record: &Record| !whole.records.iter().any(|known| known.id == record.id);
             let (rows, has_new) = (page.records.len(), page.records.iter().any(is_new));
             whole.add(page.records, page.unusable == 0);
-            let repeats = !has_new && answer.next.is_some() && answer.next.as_ref() == at.cursor();
+            let repeats = !has_new && page.next.is_some() && page.next.as_ref() == at.cursor();
             let has_ended = repeats && self.has_ended(query, whole.records.len(), rows).await?;
-            list.take(&answer.body, answer.next.clone().filter(|_| !has_ended));
-            let Some(next) = answer.next.filter(|_| !has_ended) else { break };
-            if let Some(anomaly) = progress.take_from(&next, first.as_ref()) {
+            list.take(&answer.body, page.next.clone().filter(|_| !has_ended));
+            let Some(next) = page.next.filter(|_| !has_ended) else { break };
+            if let Some(anomaly) = progress.take(&next, first.as_ref()) {
                 self.note(anomaly.as_str(), resource, anomaly.sentence()).await?;
             }
             if progress.is_stuck() {
@@ -127,13 +123,8 @@ impl WholeLists<'_> {
     /// Whether a list has ended that repeats its last page: it has no more than these rows. Where the service does not
     /// count, a page that is not full was the last.
     async fn has_ended(&self, query: &ListQuery, rows: usize, last_page: usize) -> Result<bool, SyncError> {
-        let query = query.clone();
-        let counted = self
-            .run
-            .walks()
-            .page(&query.clone().limit(PageSize::ONE).count_exact(), Purpose::Definitions, "count")
-            .await;
-        let total = match counted {
+        let counting = query.clone().limit(PageSize::ONE).count_exact();
+        let total = match self.run.engine.page(&counting, Purpose::Definitions, "count").await {
             Err(error) if error.concerns_one_resource() => None,
             arrived => arrived?.page.total,
         };

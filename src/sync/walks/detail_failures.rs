@@ -41,7 +41,6 @@ impl FailedDetails {
         FailedDetails { paid_at, per_request, most }
     }
 
-    /// Counts requests that failed.
     pub(super) fn failed(&mut self, requests: u32, now: Instant) {
         self.paid_at = self.paid_at.max(now).plus(self.per_request.saturating_mul(requests));
     }

@@ -36,11 +36,8 @@ const MAX_UNANSWERED: u32 = 3;
 
 const DOING: &str = "read a detail of";
 
-/// The result of reading a batch.
 pub(super) struct BatchResult {
-    /// Records whose detail could not be read.
     skipped: HashSet<RecordId>,
-    /// Records whose detail was not found.
     gone: Vec<RecordId>,
     /// Whether so many were not found that it looks like an outage.
     outage: bool,
@@ -48,7 +45,6 @@ pub(super) struct BatchResult {
     given_up: bool,
 }
 
-/// The failures since the last success.
 #[derive(Default)]
 struct FailureStreak {
     failed: u32,
@@ -56,7 +52,6 @@ struct FailureStreak {
     given_up: bool,
 }
 
-/// The shared state of the workers of one batch.
 struct DetailQueue {
     purpose: Purpose,
     part: DetailPart,
@@ -65,7 +60,6 @@ struct DetailQueue {
     streak: Mutex<FailureStreak>,
     failures: Mutex<FailedDetails>,
     gone: Mutex<Vec<RecordId>>,
-    /// Requests that are not answered yet.
     under_way: AtomicU32,
 }
 
@@ -181,7 +175,6 @@ impl Details<'_> {
         }
     }
 
-    /// Reads the details of these records concurrently.
     pub(super) async fn read_batch(
         &self,
         object: Object,
@@ -368,7 +361,6 @@ impl Details<'_> {
     }
 }
 
-/// The record of an answer.
 fn decoded(
     object: Object,
     id: &RecordId,

@@ -20,14 +20,13 @@ use super::sweep::new_slice;
 use super::walk::{Frontier, Walk, WalkRange, gap};
 use crate::api::{ListQuery, PageSize, SortBy, decode};
 use crate::model::{Instant, Layout, Object, Purpose, TimeBounds};
-use crate::store::{ReadOf, ReadPart};
+use crate::store::{Checkpoint, ReadOf};
 use crate::sync::apply;
 use crate::sync::doors::Walks;
 use crate::sync::error::{Asking, SyncError};
 
 /// What one request showed of the newest records.
 struct NewestRecords {
-    /// The newest creation time.
     at: Instant,
     /// Microseconds between the newest records.
     gap: Option<u64>,
@@ -37,14 +36,14 @@ struct NewestRecords {
     whole_from: Option<(Instant, u64)>,
     /// The highest `updatedAt` that may be a watermark.
     high: Option<Instant>,
-    /// The page itself.
     page: FetchedPage,
 }
 
 impl NewestRecords {
     /// What it has read: every record from `end` on. Its older rows, the last slice reads too.
-    fn as_part(&self, end: Instant) -> ReadPart<Walk> {
-        let mut part = ReadPart { done: true, ..new_slice(2, TimeBounds::Dated { from: Some(end), to: None }, false) };
+    fn as_part(&self, end: Instant) -> Checkpoint<Walk> {
+        let mut part =
+            Checkpoint { done: true, ..new_slice(2, TimeBounds::Dated { from: Some(end), to: None }, false) };
         part.position.seen.rows = self.whole_from.map_or(0, |(_, rows)| rows);
         part.position.seen.high = self.high;
         part
@@ -59,8 +58,8 @@ impl NewestRecords {
 }
 
 /// Records without a date, which are in no slice of dates; where there are none, that is known.
-fn no_dates(dateless: bool) -> ReadPart<Walk> {
-    ReadPart { done: !dateless, ..new_slice(1, TimeBounds::Dateless, false) }
+fn no_dates(dateless: bool) -> Checkpoint<Walk> {
+    Checkpoint { done: !dateless, ..new_slice(1, TimeBounds::Dateless, false) }
 }
 
 /// From when on a page of the newest records has every record, and how many those are: with whole seconds, since the
@@ -76,7 +75,7 @@ fn whole_from(keys: &[Option<Instant>]) -> Option<(Instant, u64)> {
 
 /// A slice of the first copy, and how many rows it has left.
 struct CopySlice {
-    read: ReadPart<Walk>,
+    read: Checkpoint<Walk>,
     from: Instant,
     rows: u64,
 }
@@ -85,7 +84,7 @@ impl Walks<'_> {
     /// Cuts the first copy of a large object, if it is still one walk.
     pub(in crate::sync) async fn cut_first_copy(&self, object: Object) -> Result<(), SyncError> {
         let walkers = self.run.engine.workers();
-        let Some(ReadPart { part, bounds, position, .. }) = self.whole_walk(object).await? else { return Ok(()) };
+        let Some(Checkpoint { part, bounds, position, .. }) = self.whole_walk(object).await? else { return Ok(()) };
         if walkers < 2 {
             return Ok(());
         }
@@ -118,14 +117,14 @@ impl Walks<'_> {
                 TimeBounds::Dated { from, .. } => from,
                 TimeBounds::Whole | TimeBounds::Dateless => None,
             };
-            let mut parts: Vec<ReadPart<Walk>> = parts
+            let mut parts: Vec<Checkpoint<Walk>> = parts
                 .into_iter()
                 .enumerate()
                 .map(|(n, position)| {
                     let (from, to) = position.range.dates();
                     let part = if n == 0 { slice.read.part.clone() } else { (made + n).to_string() };
                     let bounds = TimeBounds::Dated { from: if n == 0 { first } else { from }, to };
-                    ReadPart { part, bounds, done: false, as_of: None, position }
+                    Checkpoint { part, bounds, done: false, as_of: None, position }
                 })
                 .collect();
             made += parts.len();
@@ -147,8 +146,8 @@ impl Walks<'_> {
     }
 
     /// The only walk of a first copy that was not cut; `None` where there are several or another.
-    async fn whole_walk(&self, object: Object) -> Result<Option<ReadPart<Walk>>, SyncError> {
-        let slices: Vec<ReadPart<Walk>> = self.run.store().read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
+    async fn whole_walk(&self, object: Object) -> Result<Option<Checkpoint<Walk>>, SyncError> {
+        let slices: Vec<Checkpoint<Walk>> = self.run.store().read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
         let is_counted = |walk: &Walk| walk.size.counted || walk.size.total.is_some();
         let is_whole = |walk: &Walk| matches!(walk.range, WalkRange::All { .. });
         let mut whole = slices.into_iter().filter(|slice| slice.bounds == TimeBounds::Whole && !slice.done);
@@ -159,7 +158,7 @@ impl Walks<'_> {
     async fn store_slices(
         &self,
         object: Object,
-        slices: Vec<ReadPart<Walk>>,
+        slices: Vec<Checkpoint<Walk>>,
         newest: Option<&FetchedPage>,
         rows: u64,
     ) -> Result<(), SyncError> {
@@ -183,13 +182,17 @@ impl Walks<'_> {
     }
 
     /// Reads the first page of new slices side by side. Gives those that have more.
-    async fn read_first_pages(&self, object: Object, parts: Vec<ReadPart<Walk>>) -> Result<Vec<CopySlice>, SyncError> {
+    async fn read_first_pages(
+        &self,
+        object: Object,
+        parts: Vec<Checkpoint<Walk>>,
+    ) -> Result<Vec<CopySlice>, SyncError> {
         let names: Vec<String> = parts.iter().map(|slice| slice.part.clone()).collect();
-        let reading = parts.into_iter().map(|ReadPart { part, bounds, position, .. }| {
+        let reading = parts.into_iter().map(|Checkpoint { part, bounds, position, .. }| {
             self.walk(WalkPurpose::Slice(object, part, bounds), position.pausing())
         });
         join_all(reading).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let stored: Vec<ReadPart<Walk>> = self.run.store().read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
+        let stored: Vec<Checkpoint<Walk>> = self.run.store().read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
         let mut slices = Vec::new();
         for read in stored.into_iter().filter(|slice| !slice.done && names.contains(&slice.part)) {
             // Without a place to go on from it is only read, and cut no more.
@@ -209,7 +212,7 @@ impl Walks<'_> {
             .asking(doing, resource)?
             .limit(walk.page_size())
             .count_exact();
-        let page = match self.page(&query, Purpose::Sweep, doing).await {
+        let page = match self.run.engine.page(&query, Purpose::Sweep, doing).await {
             Err(error) if error.concerns_one_resource() => return Ok(None),
             page => page?,
         };

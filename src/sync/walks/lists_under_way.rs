@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cursor_loops::ListProgress;
+use super::short_list::ListProgress;
 use crate::api::decode::{self, ListPage, NotUnderstood};
 use crate::model::{Cursor, Instant, Layout, Object, Resource, Ru};
 use crate::store::LastRead;
@@ -21,14 +21,11 @@ pub(super) struct ListUnderWay {
     pub(super) asked_at: Instant,
     /// The cursor and the answer of each page.
     pages: Vec<(Option<Cursor>, String)>,
-    /// The cursor of the next page.
     pub(super) next: Option<Cursor>,
-    /// Whether every page was read.
     pub(super) finished: bool,
 }
 
 impl ListUnderWay {
-    /// A list of which nothing was read.
     pub(super) const fn new(asked_at: Instant) -> ListUnderWay {
         ListUnderWay { asked_at, pages: Vec::new(), next: None, finished: false }
     }
@@ -65,7 +62,7 @@ impl ListUnderWay {
             let page = decode::page(resource, body.as_bytes(), layout)?;
             // A page that was read again, or is going to be, takes its step once.
             if let Some(next) = page.next.as_ref().filter(|_| cursor != follower) {
-                progress.take_from(next, page.records.first().map(|record| &record.id));
+                progress.take(next, page.records.first().map(|record| &record.id));
             }
             Ok(page)
         });
@@ -77,13 +74,11 @@ impl ListUnderWay {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::sync) struct ListsUnderWay {
     resource: Resource,
-    /// The fingerprint of the key.
     key: String,
     /// Our clock when the first list was requested.
     pub(super) began: Instant,
     /// The ledger's steady clock at that time.
     pub(super) steady: Instant,
-    /// The objects whose definitions were applied.
     pub(super) applied: Vec<Object>,
     /// The pages of the lists that were applied.
     #[serde(default)]
@@ -93,7 +88,6 @@ pub(in crate::sync) struct ListsUnderWay {
 }
 
 impl ListsUnderWay {
-    /// Lists of which nothing was read.
     pub(super) fn new(resource: Resource, key: &str, began: Instant, steady: Instant) -> ListsUnderWay {
         let (applied, lists) = (Vec::new(), Vec::new());
         ListsUnderWay { resource, key: key.to_string(), began, steady, applied, applied_pages: 0, lists }

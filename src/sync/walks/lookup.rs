@@ -2,7 +2,7 @@
 //!
 //! Every lookup includes a witness, a record that exists, and an answer without any record proves nothing: load balancers
 //! and caches may answer as if there were no records. It is the newest record of the mirror, so that the answer decides
-//! about every older record (the rule stands in `store::records::doubts`). If an answer lacks the witness, that is
+//! about every older record (the rule stands in `model::answer_time`). If an answer lacks the witness, that is
 //! nominated itself, and another one is taken that the service lists at that time.
 //!
 //! The witness vouches for its page only, and a service may use smaller pages than the list. So the records that a first
@@ -12,8 +12,9 @@
 
 use std::collections::HashSet;
 
-use super::cursor_loops::ListProgress;
-use crate::api::{ErrorClass, ListQuery, SortBy, decode};
+use super::pages::FetchedPage;
+use super::short_list::ShortList;
+use crate::api::{ErrorClass, ListQuery, SortBy};
 use crate::model::{AnswerTime, Object, Purpose, Record, RecordId, RequestStamp};
 use crate::store::ConfirmedRemovals;
 use crate::sync::apply::{self, ApplyReport};
@@ -30,7 +31,6 @@ pub(in crate::sync) const MAX_IN_VAIN: u32 = 3;
 /// Records that the service returned, with what is needed to write them.
 #[derive(Debug)]
 pub(in crate::sync) struct FoundRecords {
-    /// The records.
     pub(in crate::sync) records: Vec<Record>,
     /// When they were requested.
     pub(in crate::sync) asked: RequestStamp,
@@ -41,7 +41,6 @@ pub(in crate::sync) struct FoundRecords {
     /// Whether the answer has several pages, of which only one has the witness. They were not all read if a page had any
     /// other record.
     pub(in crate::sync) has_pages: bool,
-    /// How new the answer is.
     pub(in crate::sync) answer: AnswerTime,
 }
 
@@ -65,11 +64,8 @@ impl FoundRecords {
     }
 }
 
-/// The result of a lookup by id.
 pub(in crate::sync) struct Confirmation {
-    /// Records that do not exist.
     pub(in crate::sync) gone: ConfirmedRemovals,
-    /// Records that exist.
     pub(in crate::sync) found: Vec<FoundRecords>,
     /// Records about which no answer proved anything.
     pub(in crate::sync) unproven: Vec<RecordId>,
@@ -78,13 +74,11 @@ pub(in crate::sync) struct Confirmation {
 }
 
 impl Confirmation {
-    /// The result before any lookup.
     pub(in crate::sync) fn of(object: Object) -> Confirmation {
         let gone = ConfirmedRemovals::none(object);
         Confirmation { gone, found: Vec::new(), unproven: Vec::new(), ended: Ok(()) }
     }
 
-    /// Whether any of these records exists.
     pub(in crate::sync) fn has_found(&self, ids: &[RecordId]) -> bool {
         self.found.iter().flat_map(|found| &found.records).any(|record| ids.contains(&record.id))
     }
@@ -172,7 +166,7 @@ impl Lookups<'_> {
                 if self.repairs() {
                     self.nominate(object, lacked).await?;
                 }
-                self.decide(object, missing, &found, into).await?;
+                self.decide_missing(object, missing, &found, into).await?;
                 into.found.push(found);
             }
         }
@@ -180,7 +174,7 @@ impl Lookups<'_> {
     }
 
     /// Decides about the records that a complete answer lacks: it is as new as they are, or it is the same answer again.
-    async fn decide(
+    async fn decide_missing(
         &self,
         object: Object,
         missing: Vec<RecordId>,
@@ -219,7 +213,6 @@ impl Lookups<'_> {
         Ok(noted.await?)
     }
 
-    /// Whether the run may change the mirror.
     fn repairs(&self) -> bool {
         !matches!(self.run.job, Job::Verify { repair: false, .. })
     }
@@ -278,7 +271,6 @@ impl Lookups<'_> {
         Ok(())
     }
 
-    /// Looks up these records and the witness.
     async fn look_up(
         &self,
         object: Object,
@@ -334,34 +326,27 @@ impl Lookups<'_> {
         query: ListQuery,
         witness: Option<&RecordId>,
     ) -> Result<FoundRecords, SyncError> {
-        let (resource, doing) = (object.resource(), "confirm removals of");
-        let layout = self.run.store().layout();
         let mut found = FoundRecords {
             records: Vec::new(),
             asked: RequestStamp::new(self.run.engine.clock.reading(), self.run.store().requests().begin()),
-            layout: layout.version,
+            layout: self.run.store().layout().version,
             has_unusable: false,
             has_pages: false,
             answer: AnswerTime { shows: None, steady: self.run.gate().steady_time() },
         };
-        let (mut at, mut progress) = (query.clone(), ListProgress::default());
+        let mut list = ShortList::new(query);
         loop {
-            let answer = self.run.engine.client.list(&at, Purpose::Audit).await.asking(doing, resource)?;
-            let page = decode::page(resource, &answer.body, &layout).asking(doing, resource)?;
-            let rows = page.records.len();
+            let FetchedPage { answer, page, .. } =
+                self.run.engine.page(&list.query(), Purpose::Audit, "confirm removals of").await?;
             let time = self.run.walks().answer_time(object, &answer, &page.records);
-            found.add(page.records, page.unusable > 0, time);
             // A service may use smaller pages than the list.
-            let Some(next) = page.next else { return Ok(found) };
-            found.has_pages = true;
-            if found.records.iter().any(|record| Some(&record.id) != witness) {
+            let follows = list.take(&page);
+            found.add(page.records, page.unusable > 0, time);
+            found.has_pages |= page.next.is_some();
+            if page.next.is_none() || found.records.iter().any(|record| Some(&record.id) != witness) {
                 return Ok(found);
             }
-            progress.take(&next, rows);
-            if progress.is_stuck() {
-                return Err(SyncError::NotAdvancing { resource });
-            }
-            at = query.clone().after(next);
+            follows?;
         }
     }
 
@@ -390,9 +375,7 @@ impl Lookups<'_> {
     async fn listed_record(&self, object: Object) -> Result<Option<RecordId>, SyncError> {
         let resource = object.resource();
         let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc).asking("list", resource)?;
-        let answer = self.run.engine.client.list(&query, Purpose::Audit).await.asking("list", resource)?;
-        let layout = self.run.store().layout();
-        let mut page = decode::page(resource, &answer.body, &layout).asking("list", resource)?;
+        let FetchedPage { answer, mut page, .. } = self.run.engine.page(&query, Purpose::Audit, "list").await?;
         // Those that are dated in the future come first, and say nothing about how new an answer is.
         let is_newest = |record: &Record| {
             self.run.walks().answer_time(object, &answer, std::slice::from_ref(record)).shows.is_some()

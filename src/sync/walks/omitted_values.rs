@@ -13,10 +13,8 @@ use crate::store::{MirrorTx, StoreError, unread};
 use crate::sync::doors::BackFills;
 use crate::sync::error::SyncError;
 
-/// The parts of a detail that are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DetailPart {
-    /// All of it.
     Whole,
     /// The parts that lists return, too.
     List,
@@ -78,7 +76,6 @@ impl BackFills<'_> {
         Ok(self.run.store().read(move |tx| unread::count_omitted(tx, object)).await?)
     }
 
-    /// Reads the records for which a list omitted a value.
     pub(in crate::sync) async fn read_omitted(&self, object: Object) -> Result<(), SyncError> {
         if self.unread(object).await? == 0 {
             return Ok(());

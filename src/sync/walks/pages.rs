@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::api::decode::{self, ListPage};
 use crate::api::{ListAnswer, ListQuery};
 use crate::model::{Definition, Layout, Object, Purpose, Record, RecordId, Resource, TimeBounds};
-use crate::store::{KnownChanges, MirrorTx, Phase, ReadOf, ReadPart, StateKey, StoreError, Tally};
+use crate::store::{Checkpoint, KnownChanges, MirrorTx, Phase, ReadOf, StateKey, StoreError, Tally};
 
 use super::walk::{Anomaly, Facts, Frontier, Next, Walk, WalkRange};
 use super::{closing_counts, nominate, omitted_values};
@@ -21,7 +21,6 @@ use crate::sync::events::RunEvent;
 /// The purpose of a walk, which determines where its checkpoint is stored.
 #[derive(Clone, Debug)]
 pub(in crate::sync) enum WalkPurpose {
-    /// The changes of an object.
     Changes(Object),
     /// One slice of a sweep: its number, and what it has.
     Slice(Object, String, TimeBounds),
@@ -43,22 +42,19 @@ impl BackFillColumn {
     }
 }
 
-/// How a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sync) enum WalkEnd {
-    /// It was read completely.
     Finished,
     /// It is suspended; the next run continues it.
     Later,
 }
 
-/// A page that was received.
 #[derive(Clone)]
-pub(super) struct FetchedPage {
-    pub(super) answer: ListAnswer,
-    pub(super) page: ListPage,
+pub(in crate::sync) struct FetchedPage {
+    pub(in crate::sync) answer: ListAnswer,
+    pub(in crate::sync) page: ListPage,
     /// The version of the layout that it was decoded with.
-    pub(super) layout: u64,
+    pub(in crate::sync) layout: u64,
 }
 
 /// The maximum number of consecutive pages without changes whose checkpoint is not stored, and that are read again
@@ -73,12 +69,9 @@ struct Unsaved {
     walk: Option<Walk>,
 }
 
-/// A page to be stored.
 struct PageToStore<'a> {
     arrived: FetchedPage,
-    /// The walk's frontier before the page.
     before: Frontier,
-    /// The walk after the page.
     walk: &'a Walk,
     /// Whether no page of its range follows.
     is_last: bool,
@@ -88,7 +81,6 @@ struct PageToStore<'a> {
     save: bool,
 }
 
-/// The result of storing a page.
 struct StoredPage {
     saved: bool,
     noted: ApplyReport,
@@ -157,7 +149,7 @@ impl WalkPurpose {
                 (ReadOf::Fill(target.object), target.definition.key.as_str(), TimeBounds::Whole)
             }
         };
-        let read = ReadPart { part: part.into(), bounds, done, as_of: walk.present.at, position: walk };
+        let read = Checkpoint { part: part.into(), bounds, done, as_of: walk.present.at, position: walk };
         tx.claims().keep_read(reading, &read)
     }
 
@@ -282,7 +274,7 @@ impl Walks<'_> {
 
     async fn fetch(&self, job: &WalkPurpose, walk: &Walk) -> Result<FetchedPage, SyncError> {
         let query = self.page_query(job, walk)?;
-        self.page(&query, job.purpose(), job.doing()).await
+        self.run.engine.page(&query, job.purpose(), job.doing()).await
     }
 
     /// The query of a walk's next page.

@@ -41,7 +41,6 @@ pub enum WalkRange {
         /// Rows before this.
         to: Option<Instant>,
     },
-    /// Rows without `createdAt`.
     WithoutCreated,
 }
 

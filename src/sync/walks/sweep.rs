@@ -13,13 +13,13 @@ use super::pages::WalkPurpose;
 use super::walk::{Walk, WalkRange};
 use crate::model::{Instant, Object, TimeBounds, TimeField, TimeRange};
 use crate::store::{
-    Completeness, Goal, LastRead, MirrorTx, Phase, ReadOf, ReadPart, StoreError, UnprovenRanges, uncovered,
+    Checkpoint, Completeness, Goal, LastRead, MirrorTx, Phase, ReadOf, StoreError, UnprovenRanges, uncovered,
 };
-use crate::sync::checkpoints::Sweep;
 use crate::sync::doors::Walks;
 use crate::sync::engine::{Engine, SyncSettings};
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
+use crate::sync::walks::sweep_state::Sweep;
 
 impl Engine {
     /// Discards the sweeps of copied objects that are in progress, with their checkpoints, and returns their objects. A
@@ -194,11 +194,11 @@ fn slices(
 }
 
 /// A slice of which nothing was read.
-pub(super) fn new_slice(number: usize, bounds: TimeBounds, may_count: bool) -> ReadPart<Walk> {
+pub(super) fn new_slice(number: usize, bounds: TimeBounds, may_count: bool) -> Checkpoint<Walk> {
     let walk = Walk::new(WalkRange::of(bounds));
     // The totals of two pages show whether there are rows without a date, which would take one more.
     let walk = if may_count && bounds == TimeBounds::Whole { walk.counted() } else { walk };
-    ReadPart { part: number.to_string(), bounds, done: false, as_of: None, position: walk }
+    Checkpoint { part: number.to_string(), bounds, done: false, as_of: None, position: walk }
 }
 
 /// Stores that a sweep is finished, once the missed records have been decided on.

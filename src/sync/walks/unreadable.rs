@@ -52,7 +52,7 @@ impl Walks<'_> {
 
     async fn is_readable_from(&self, job: &WalkPurpose, walk: &Walk, at: Instant) -> Result<bool, SyncError> {
         let query = self.page_query(job, &Walk::new(walk.range.starting_at(at)))?.limit(PageSize::ONE).once();
-        match self.page(&query, job.purpose(), job.doing()).await {
+        match self.run.engine.page(&query, job.purpose(), job.doing()).await {
             Ok(_) => Ok(true),
             Err(error) if error.is_unreadable() => Ok(false),
             Err(error) => Err(error),

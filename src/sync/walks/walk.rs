@@ -25,7 +25,7 @@ pub use super::range::WalkRange;
 use crate::api::query::QueryError;
 use crate::api::{ListQuery, PageSize};
 use crate::model::{Cursor, Instant, RecordId, Resource, TimeRange};
-use crate::store::ReadPart;
+use crate::store::Checkpoint;
 pub(in crate::sync) use by_value::MAX_STRETCHES;
 
 /// How often a walk may restart without progress.
@@ -42,7 +42,6 @@ const MAX_PAGES_BEYOND: u32 = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Frontier {
-    /// Nothing yet.
     Start,
     /// Up to this timestamp; more rows may share it.
     At(Instant),
@@ -59,16 +58,13 @@ pub struct CursorOwner {
     pub key: String,
 }
 
-/// The facts about a page that decisions need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// The rows' sort keys, in the order of the page.
     pub keys: Vec<Option<Instant>>,
-    /// The rows' records.
     pub ids: Vec<RecordId>,
     /// The highest `updatedAt` on the page that may be a watermark.
     pub high: Option<Instant>,
-    /// The cursor of the next page.
     pub next: Option<Cursor>,
     /// Who received it.
     pub reader: CursorOwner,
@@ -82,7 +78,6 @@ pub struct Facts {
     pub total: Option<u64>,
 }
 
-/// What follows after a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The next page; the walk has its cursor.
@@ -99,18 +94,14 @@ pub enum Next {
     Stuck,
 }
 
-/// A walk through one range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walk {
-    /// The rows to read.
     pub range: WalkRange,
-    /// How far it has read.
     pub frontier: Frontier,
     /// Whether every page so far was in order.
     orderly: bool,
     /// How the list goes on; `None` before the first page and without a cursor.
     next: Option<NextPage>,
-    /// The page size, if full pages are too large.
     page_size: Option<u8>,
     /// What its pages have shown.
     pub seen: Seen,
@@ -128,13 +119,11 @@ pub struct Walk {
 /// What the pages of a walk have shown, those of the walks that it restarts included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// The highest `updatedAt`.
     pub high: Option<Instant>,
     /// The service's time at the first page, at least.
     pub served_at: Option<Instant>,
     /// Rows of this walk, those that pages by value repeated left out.
     pub rows: u64,
-    /// Pages.
     pub pages: u64,
     /// Rows that pages by value repeated, beside one each.
     repeated: u64,
@@ -188,7 +177,6 @@ struct NextPage {
 struct Turn {
     /// How far it or a walk that it restarts has read: only rows beyond this are progress.
     reached: Option<Frontier>,
-    /// Restarts without progress.
     restarts: u32,
     /// Pages of changes that were made after the run began.
     beyond: u32,
@@ -204,7 +192,6 @@ struct Turn {
     followed: HashSet<u64>,
     /// The last records of the pages since the frontier last moved.
     ended_with: HashSet<u64>,
-    /// The records of the last page.
     shown: HashSet<u64>,
 }
 
@@ -229,13 +216,11 @@ impl Walk {
         }
     }
 
-    /// The walk as it was stored.
-    pub fn of(read: ReadPart<Walk>) -> Walk {
-        let ReadPart { position, as_of, .. } = read;
+    pub fn of(read: Checkpoint<Walk>) -> Walk {
+        let Checkpoint { position, as_of, .. } = read;
         Walk { present: Present { at: as_of, ..position.present }, ..position }
     }
 
-    /// The cursor of the next page.
     pub fn cursor(&self) -> Option<&Cursor> {
         self.next.as_ref()?.cursor.as_ref()
     }
@@ -285,7 +270,6 @@ impl Walk {
         Walk { turn: Turn { pauses: true, ..self.turn }, ..self }
     }
 
-    /// How many rows a page has at most.
     pub fn page_size(&self) -> PageSize {
         self.page_size.and_then(PageSize::new).unwrap_or(PageSize::MAX)
     }

@@ -3,6 +3,7 @@
 //! [`ServiceTime`] is the arithmetic. It is kept in the file with every page, so that the next process knows it.
 
 use super::pages::FetchedPage;
+use super::short_list::ShortList;
 use crate::api::{ListAnswer, ListQuery, PageSize, SortBy};
 use crate::model::{AnswerTime, Instant, Object, Purpose, Record, ServiceTime};
 use crate::store::StateKey;
@@ -16,18 +17,6 @@ const MAX_FUTURE_PAGES: u32 = 5;
 const DOING: &str = "look for the newest of";
 
 impl Walks<'_> {
-    /// Requests a page.
-    pub(super) async fn page(
-        &self,
-        query: &ListQuery,
-        purpose: Purpose,
-        doing: &'static str,
-    ) -> Result<FetchedPage, SyncError> {
-        let (resource, layout) = (query.resource(), self.run.store().layout());
-        let (answer, page) = self.run.engine.client.page(query, purpose, &layout).await.asking(doing, resource)?;
-        Ok(FetchedPage { answer, page: page.asking(doing, resource)?, layout: layout.version })
-    }
-
     /// Takes over what earlier runs knew about the service's time.
     pub(in crate::sync) async fn recall_service_time(&self) -> Result<(), SyncError> {
         let known: Option<ServiceTime> = self.run.store().read(|tx| tx.state(&StateKey::ServiceTime)).await?;
@@ -89,13 +78,9 @@ impl Walks<'_> {
     async fn observe_newest(&self, object: Object) -> Result<(), SyncError> {
         let resource = object.resource();
         let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc).asking(DOING, resource)?.limit(PageSize::MAX);
-        let mut at = query.clone();
-        let mut oldest = None;
+        let (mut list, mut oldest) = (ShortList::new(query), None);
         for _ in 0..MAX_FUTURE_PAGES {
-            let layout = self.run.store().layout();
-            let (answer, page) =
-                self.run.engine.client.page(&at, Purpose::Changes, &layout).await.asking(DOING, resource)?;
-            let page = page.asking(DOING, resource)?;
+            let FetchedPage { answer, page, .. } = self.run.engine.page(&list.query(), Purpose::Changes, DOING).await?;
             let updates: Vec<Instant> =
                 page.records.iter().filter_map(|record| instant(resource, record, "updatedAt")).collect();
             let (_, time) = self.observe(&answer, updates.iter().copied());
@@ -103,8 +88,9 @@ impl Walks<'_> {
                 return Ok(());
             }
             oldest = updates.into_iter().min().or(oldest);
-            let Some(next) = page.next else { break };
-            at = query.clone().after(next);
+            if !list.take(&page)? {
+                break;
+            }
         }
         // So many rows are not dated in the future: it is the clock that is wrong.
         if let Some(oldest) = oldest {

@@ -261,7 +261,7 @@ fn checkpoint_round_trips_through_storage() {
     let text = serde_json::to_string(&walk).unwrap();
     let position = serde_json::from_str(&text).unwrap();
     let (part, bounds, as_of) = (String::new(), TimeBounds::Whole, Some(at(100)));
-    let back = Walk::of(ReadPart { part, bounds, done: false, as_of, position });
+    let back = Walk::of(Checkpoint { part, bounds, done: false, as_of, position });
     assert_eq!(back, Walk { turn: Turn::default(), ..walk });
 }
 

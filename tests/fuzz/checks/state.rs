@@ -9,7 +9,7 @@ use crm_mirror::app::status;
 use crm_mirror::budget::{Hold, Ledger, Limits};
 use crm_mirror::model::{Clock, ElapsedClock, Instant, Object, Purpose, Ru, ServiceTime};
 use crm_mirror::store::{Reader, StateKey, StoreError, cursor};
-use crm_mirror::sync::checkpoints::Identity;
+use crm_mirror::sync::checks::identity::Identity;
 use crm_mirror::sync::step_failures::StepFailures;
 use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;

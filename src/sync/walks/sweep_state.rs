@@ -1,14 +1,11 @@
-//! What is stored between pages, runs and processes.
+//! A sweep in progress, computed from what its parts have stored.
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use super::walks::walk::{MAX_STRETCHES, Seen, Walk};
+use super::walk::{MAX_STRETCHES, Seen, Walk};
 use crate::model::{Instant, Object, TimeRange};
-use crate::store::{KnownChanges, ReadOf, ReadPart, ReadTx, StateKey, StoreError, uncovered};
+use crate::store::{Checkpoint, KnownChanges, ReadOf, ReadTx, StoreError, uncovered};
 
-/// A sweep in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
     /// Our clock at its start.
@@ -16,14 +13,13 @@ pub struct Sweep {
     /// Records that it passed over because they could not be read.
     pub left_out: u64,
     /// What it reads, part by part. What none of them covers was not read.
-    pub parts: Vec<ReadPart<Walk>>,
+    pub parts: Vec<Checkpoint<Walk>>,
 }
 
 impl Sweep {
     /// How long a removal may be accepted on what a sweep has read.
     const RECENT: Duration = Duration::from_secs(86_400);
 
-    /// Whether it began within the last day.
     pub fn is_recent(&self, now: Instant) -> bool {
         self.began <= now && now.since(self.began) <= Sweep::RECENT
     }
@@ -39,7 +35,6 @@ impl Sweep {
         self.parts.iter().all(|part| part.done) && uncovered(&self.parts).is_empty()
     }
 
-    /// Rows read so far.
     pub fn rows(&self) -> u64 {
         self.seen().map(|seen| seen.rows).sum()
     }
@@ -64,18 +59,4 @@ impl Sweep {
     fn seen(&self) -> impl Iterator<Item = &Seen> {
         self.parts.iter().map(|part| &part.position.seen)
     }
-}
-
-/// The workspace of the mirror.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
-    /// The address of the service.
-    pub base_url: String,
-    /// The fingerprint of the key.
-    pub key: String,
-}
-
-impl Identity {
-    /// The state entry.
-    pub const ENTRY: StateKey = StateKey::Identity;
 }

@@ -50,7 +50,7 @@ impl ReadOf {
 
 /// A part of a list that one walk reads.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ReadPart<P> {
+pub struct Checkpoint<P> {
     /// The number of a slice, or the key of a field.
     pub part: String,
     /// What it has, by `createdAt`.
@@ -74,7 +74,7 @@ pub struct KnownChanges {
 }
 
 /// What no part of a list covers.
-pub fn uncovered<P>(parts: &[ReadPart<P>]) -> Vec<TimeBounds> {
+pub fn uncovered<P>(parts: &[Checkpoint<P>]) -> Vec<TimeBounds> {
     if parts.is_empty() {
         return vec![TimeBounds::Whole];
     }
@@ -110,7 +110,7 @@ pub fn uncovered<P>(parts: &[ReadPart<P>]) -> Vec<TimeBounds> {
 
 impl ReadTx<'_> {
     /// The parts of a list that are read for a purpose. One whose position cannot be parsed is none.
-    pub fn reads<P: DeserializeOwned>(&self, what: ReadOf) -> Result<Vec<ReadPart<P>>, StoreError> {
+    pub fn reads<P: DeserializeOwned>(&self, what: ReadOf) -> Result<Vec<Checkpoint<P>>, StoreError> {
         type Row = (String, String, Option<String>, Option<String>, bool, Option<String>, String);
         let rows: Vec<Row> = self.conn.rows(
             "SELECT part, bounds, low, high, done, as_of, position FROM reads WHERE object = ?1 AND purpose = ?2
@@ -128,7 +128,7 @@ impl ReadTx<'_> {
                 _ => return None,
             };
             let position = serde_json::from_str(&position).ok()?;
-            Some(ReadPart { part, bounds, done, as_of: stored_time(as_of), position })
+            Some(Checkpoint { part, bounds, done, as_of: stored_time(as_of), position })
         });
         Ok(parsed.collect())
     }
@@ -161,7 +161,7 @@ impl ClaimsTx<'_> {
     }
 
     /// Says how far a part of a list was read.
-    pub fn keep_read<P: Serialize>(&self, what: ReadOf, read: &ReadPart<P>) -> Result<(), StoreError> {
+    pub fn keep_read<P: Serialize>(&self, what: ReadOf, read: &Checkpoint<P>) -> Result<(), StoreError> {
         let [object, purpose] = what.row();
         let position = serde_json::to_string(&read.position)
             .map_err(|source| StoreError::State { name: purpose.into(), source })?;
@@ -183,7 +183,7 @@ impl ClaimsTx<'_> {
     /// Says how far something was read that is no walk.
     pub fn keep_position<P: Serialize>(&self, what: ReadOf, position: &P) -> Result<(), StoreError> {
         let (part, bounds) = (String::new(), TimeBounds::Whole);
-        self.keep_read(what, &ReadPart { part, bounds, done: false, as_of: None, position })
+        self.keep_read(what, &Checkpoint { part, bounds, done: false, as_of: None, position })
     }
 
     /// Forgets what was read.
@@ -213,8 +213,8 @@ impl ClaimsTx<'_> {
 mod tests {
     use super::*;
 
-    fn part(bounds: TimeBounds) -> ReadPart<()> {
-        ReadPart { part: String::new(), bounds, done: true, as_of: None, position: () }
+    fn part(bounds: TimeBounds) -> Checkpoint<()> {
+        Checkpoint { part: String::new(), bounds, done: true, as_of: None, position: () }
     }
 
     #[test]
