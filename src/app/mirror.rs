@@ -7,7 +7,7 @@ use super::assembly::{EngineSettings, assemble_engine};
 use super::error::MirrorError;
 use super::schedule_reserve;
 use super::settings::MirrorSettings;
-use crate::app::summary::{Ran, Summary};
+use crate::app::summary::Summary;
 use crate::budget::{Ledger, Limits};
 use crate::model::{Clock, Instant, Object, Ru};
 use crate::store::{FileId, MirrorTx, Store, StoreError, StoreOptions};
@@ -51,18 +51,7 @@ impl Mirror {
         clock: Arc<dyn Clock>,
         observer: Arc<dyn RunObserver>,
     ) -> Result<Mirror, MirrorError> {
-        let store = open_store(&settings, false).await?;
-        let parts = assemble(settings, store, &clock, &observer).await?;
-        Ok(Mirror { clock, observer, parts: RwLock::new(Arc::new(parts)) })
-    }
-
-    /// Like [`Mirror::open`], but for a forecast: it leaves no new files next to the mirror.
-    pub async fn open_for_forecast(
-        settings: MirrorSettings,
-        clock: Arc<dyn Clock>,
-        observer: Arc<dyn RunObserver>,
-    ) -> Result<Mirror, MirrorError> {
-        let store = open_store(&settings, true).await?;
+        let store = open_store(&settings).await?;
         let parts = assemble(settings, store, &clock, &observer).await?;
         Ok(Mirror { clock, observer, parts: RwLock::new(Arc::new(parts)) })
     }
@@ -140,7 +129,7 @@ impl Mirror {
         tracing::warn!("{} was replaced by another file; opening the new one", path.display());
         // The lock of this process belongs to the old file.
         known.store.lock().release();
-        let store = open_store(&known.settings, false).await?;
+        let store = open_store(&known.settings).await?;
         let parts = assemble(known.settings.clone(), store, &self.clock, &self.observer).await?;
         self.replace(parts);
         Ok(())
@@ -160,10 +149,9 @@ impl Mirror {
     pub async fn run(&self, job: &Job, trigger: &'static str) -> Result<RunResult, SyncError> {
         let (known, began) = (self.parts(), Monotonic::now());
         let report = known.engine.run(job, trigger).await?;
-        let (findings, suspension) = (report.findings.clone(), report.suspension);
-        let (limits, ledger) = (*known.meter.limits(), known.meter.ledger());
-        let ran = Ran { report, ledger, took: began.elapsed() };
-        let summary = Summary::new(job.kind(), &ran, &limits);
+        let (ledger, limits) = (known.meter.ledger(), known.meter.limits());
+        let summary = Summary::new(job.kind(), &report, began.elapsed(), &ledger, limits);
+        let (findings, suspension) = (report.findings, report.suspension);
         Ok(RunResult { summary, findings, suspension, empty_until: self.empty_until() })
     }
 
@@ -212,8 +200,9 @@ impl Mirror {
 }
 
 /// Opens the file for writing on a blocking thread, because a migration can take long.
-async fn open_store(settings: &MirrorSettings, leaves_no_files: bool) -> Result<Store, StoreError> {
+async fn open_store(settings: &MirrorSettings) -> Result<Store, StoreError> {
     let path = settings.database.clone();
+    let leaves_no_files = settings.leaves_no_files;
     let options = StoreOptions { views: Some(settings.views.clone()), leaves_no_files, ..StoreOptions::default() };
     let open = move || Store::open_with(&path, options);
     tokio::task::spawn_blocking(open).await.unwrap_or(Err(StoreError::Closed))

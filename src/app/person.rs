@@ -1,4 +1,4 @@
-//! Who uses this process, as the trail of edits names people.
+//! Who uses this process, as the trail of edits names people, and the tables of users and groups.
 
 use std::sync::OnceLock;
 
@@ -22,17 +22,19 @@ pub fn user_name(id: u32) -> String {
 /// The name of an id in a table of the system, or the id.
 pub fn name_in(table: &str, id: u32) -> String {
     let table = std::fs::read_to_string(table).unwrap_or_default();
-    name(&table, id).unwrap_or_else(|| id.to_string())
+    line_with(&table, 2, &id.to_string()).map_or_else(|| id.to_string(), |fields| fields[0].to_string())
 }
 
-/// The name in the first field of the line whose third field is the id.
-fn name(table: &str, id: u32) -> Option<String> {
-    let number = id.to_string();
-    table.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)? == number).then(|| name.to_string())
-    })
+/// The ids of a user and its group, by name or by id.
+pub fn ids_of(user: &str) -> Option<(u32, u32)> {
+    let table = std::fs::read_to_string("/etc/passwd").ok()?;
+    let fields = line_with(&table, 0, user).or_else(|| line_with(&table, 2, user))?;
+    fields.get(2)?.parse().ok().zip(fields.get(3)?.parse().ok())
+}
+
+/// The fields of the line of a table that has this text in one of them.
+fn line_with<'a>(table: &'a str, place: usize, text: &str) -> Option<Vec<&'a str>> {
+    table.lines().map(|line| line.split(':').collect::<Vec<_>>()).find(|fields| fields.get(place) == Some(&text))
 }
 
 #[cfg(test)]
@@ -40,9 +42,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn user_id_has_its_name() {
-        let table = "root:x:0:\ncrm:x:117:anna,bert\n";
-        assert_eq!(name(table, 117).as_deref(), Some("crm"));
-        assert_eq!(name(table, 11), None);
+    fn user_id_has_its_line() {
+        let table = "root:x:0:0:root:/root:/bin/sh\ncrm:x:117:116::/:/usr/sbin/nologin\n";
+        assert_eq!(line_with(table, 2, "117").unwrap()[..4], ["crm", "x", "117", "116"]);
+        assert_eq!(line_with(table, 0, "crm").unwrap()[3], "116");
+        assert_eq!(line_with(table, 2, "11"), None);
+        assert_eq!(ids_of("root"), Some((0, 0)));
+        assert_eq!(ids_of("0"), Some((0, 0)));
     }
 }

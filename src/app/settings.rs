@@ -35,6 +35,8 @@ pub struct MirrorSettings {
     pub definitions: Option<(Cron, TimeZone)>,
     /// When runs are scheduled that nothing else may starve.
     pub schedule: ReservedRuns,
+    /// Whether no new files stay next to the mirror, as after a forecast.
+    pub leaves_no_files: bool,
 }
 
 /// When the runs are due that edits, sweeps and details leave RU for.
@@ -84,6 +86,7 @@ impl MirrorSettings {
             limits: limits(&config.budget),
             definitions: config.sync.definitions_schedule.clone().map(|cron| (cron, config.sync.time_zone.clone())),
             schedule: ReservedRuns::of(config),
+            leaves_no_files: false,
         })
     }
 
@@ -92,7 +95,7 @@ impl MirrorSettings {
         Arc::new(move |read| schedule.as_ref().and_then(|(cron, zone)| cron.next_after(read, zone)))
     }
 
-    pub(super) fn client(&self) -> ClientSettings {
+    pub fn client(&self) -> ClientSettings {
         ClientSettings {
             timeout: self.api.timeout,
             concurrency: self.api.concurrency,

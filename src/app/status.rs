@@ -276,6 +276,10 @@ const MISSED: usize = 3;
 const FRESH: Duration = Duration::from_secs(300);
 
 impl MirrorStatus {
+    pub fn of(&self, object: Object) -> Option<&ObjectStatus> {
+        self.objects.iter().find(|known| known.object == object.resource())
+    }
+
     /// The objects that are mirrored: those that are configured and that the key may read.
     pub fn mirrored<'a>(&'a self, config: &'a Config) -> impl Iterator<Item = &'a ObjectStatus> {
         self.objects.iter().filter(|object| config.mirrors(object.object) && self.may_read(object.object))

@@ -12,75 +12,45 @@ use crate::outbox::PushTally;
 use crate::store::{DefinitionChanges, RunOutcome};
 use crate::sync::{RunReport, Suspension};
 
-/// A finished run.
-#[derive(Debug)]
-pub struct Ran {
-    /// The engine's report.
-    pub report: RunReport,
-    /// The ledger after the run.
-    pub ledger: Ledger,
-    /// Its duration.
-    pub took: Duration,
-}
-
 /// The summary of a run. Its JSON form is documented in `docs/interfaces.md`; members may be added, but not removed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
-    /// The run's number in `sync_runs`.
     pub run: i64,
     /// `sync`, `resync`, `verify` or `push`.
     pub kind: Cow<'static, str>,
-    /// Its outcome.
     pub outcome: RunOutcome,
-    /// Its duration in seconds.
     pub seconds: f64,
     /// Rows that lists and details returned.
     pub rows_read: u64,
-    /// New records.
     pub inserted: u64,
-    /// Changed records.
     pub updated: u64,
     /// Records that the service no longer has.
     pub removed: u64,
-    /// Details read.
     pub details_read: u64,
-    /// Details that are still due.
     pub details_pending: u64,
-    /// The changes of definitions and options.
     #[serde(default)]
     pub definitions: DefinitionChanges,
     /// Values kept in `extra`, and items that cannot be mirrored.
     pub warnings: u64,
-    /// The results of local edits.
     pub push: PushTally,
-    /// Request units.
     pub ru: RuSummary,
-    /// Why the run was suspended, if it was.
     pub pause: Option<PauseSummary>,
-    /// The resources that the key cannot read.
     pub missing_scopes: Vec<MissingScope>,
-    /// Objects with removals that need confirmation.
     pub outages: Vec<RefusedRemovalsSummary>,
-    /// Warnings for the user.
     pub notes: Vec<String>,
 }
 
-/// Request units of a run and of its window.
+/// Request units of the run and of its window.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RuSummary {
-    /// Spent by this run.
     pub spent: u64,
-    /// Spent in this window.
     pub used: u64,
-    /// Left in this window.
     pub left: u64,
-    /// Allowed per window.
     pub limit: u64,
     /// When the window ends, UTC.
     pub refills_at: String,
 }
 
-/// Why a run was suspended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PauseSummary {
     /// `budget`, `hold` or `stopped`.
@@ -89,19 +59,15 @@ pub struct PauseSummary {
     pub until: Option<String>,
 }
 
-/// A scope that the key lacks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MissingScope {
-    /// The skipped resource.
     pub object: String,
-    /// The scope.
     pub scope: Cow<'static, str>,
 }
 
 /// Removals that look like an outage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RefusedRemovalsSummary {
-    /// The object.
     pub object: String,
     /// Records that would be removed.
     pub going: u64,
@@ -110,14 +76,14 @@ pub struct RefusedRemovalsSummary {
 }
 
 impl Summary {
-    /// The summary of a run.
-    pub fn new(kind: &'static str, ran: &Ran, limits: &Limits) -> Summary {
-        let (report, tally) = (&ran.report, &ran.report.tally);
+    /// The summary of a run that took so long; the ledger is that after it.
+    pub fn new(kind: &'static str, report: &RunReport, took: Duration, ledger: &Ledger, limits: &Limits) -> Summary {
+        let tally = &report.tally;
         Summary {
             run: report.run,
             kind: kind.into(),
             outcome: report.outcome,
-            seconds: (ran.took.as_secs_f64() * 1000.0).round() / 1000.0,
+            seconds: (took.as_secs_f64() * 1000.0).round() / 1000.0,
             rows_read: tally.rows,
             inserted: tally.inserted,
             updated: tally.updated,
@@ -129,10 +95,10 @@ impl Summary {
             push: report.push,
             ru: RuSummary {
                 spent: tally.ru.get(),
-                used: ran.ledger.used.get(),
-                left: limits.limit.saturating_sub(ran.ledger.used).get(),
+                used: ledger.used.get(),
+                left: limits.limit.saturating_sub(ledger.used).get(),
                 limit: limits.limit.get(),
-                refills_at: ran.ledger.refills_at(limits).to_string(),
+                refills_at: ledger.refills_at(limits).to_string(),
             },
             pause: report.suspension.map(|pause| {
                 let (reason, at) = match pause {

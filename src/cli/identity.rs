@@ -19,6 +19,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
+use crate::app::ids_of;
 use crate::cli::Failure;
 use crate::exit::Exit;
 
@@ -65,7 +66,7 @@ impl Owner {
     pub(in crate::cli) fn take(self, path: &Path) -> Result<(), Failure> {
         let (user, group) = (Uid::from_raw(self.user), Gid::from_raw(self.group));
         // The user's own group too: a folder of views, for example, may be readable for it only.
-        let own = std::fs::read_to_string("/etc/passwd").ok().and_then(|table| primary_group(&table, self.user));
+        let own = ids_of(&self.user.to_string()).map(|(_, group)| group);
         let groups: Vec<Gid> = std::iter::once(group).chain(own.map(Gid::from_raw)).collect();
         let taken = set_thread_groups(&groups)
             .and_then(|()| set_thread_res_gid(group, group, group))
@@ -77,14 +78,6 @@ impl Owner {
             Failure::new(Exit::Storage, message).hint("run the command as that user")
         })
     }
-}
-
-fn primary_group(table: &str, user: u32) -> Option<u32> {
-    table.lines().find_map(|line| {
-        let mut fields = line.split(':').skip(2);
-        let (id, group) = (fields.next()?, fields.next()?);
-        (id.parse() == Ok(user)).then(|| group.parse().ok())?
-    })
 }
 
 /// The first user other than root, from `/` on, who owns a directory or a link on the way to a file, or the file itself
@@ -147,13 +140,6 @@ fn parts(path: &Path) -> Vec<OsString> {
 mod tests {
     use super::*;
     use std::os::unix::fs::{chown, lchown, symlink};
-
-    #[test]
-    fn primary_group_is_that_of_the_users_line() {
-        let table = "root:x:0:0:root:/root:/bin/sh\ncrmmirror:x:997:996::/:/usr/sbin/nologin\n";
-        assert_eq!(primary_group(table, 997), Some(996));
-        assert_eq!(primary_group(table, 99), None);
-    }
 
     #[test]
     fn identity_is_that_of_the_first_user_who_can_change_where_a_path_leads() {

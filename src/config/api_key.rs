@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::error::ConfigError;
 use super::sources::{API_KEY, Environment};
-use super::unit::{self, ServiceUnit, UnitCredential};
+use super::unit::{self, UnitCredential};
 use crate::api::ApiKey;
 use crate::regular_file;
 
@@ -19,94 +19,83 @@ const MAX_FILE: u64 = 64 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyPlace {
-    /// In this variable, which overrides the named file, if there is one.
+    /// In the environment, which overrides the named file, if there is one.
     Variable {
-        name: &'static str,
         instead_of: Option<PathBuf>,
     },
     File(PathBuf),
     /// In the credential that systemd passes to the unit; systemd controls who can read it.
     Credential(PathBuf),
-    /// In the credential that this unit loads.
-    Unit(ServiceUnit),
+    /// In the credential that the unit of this name loads, since it reads this configuration file.
+    Unit(String, UnitCredential),
     Nowhere,
 }
 
+impl KeyPlace {
+    pub const VARIABLE: &str = API_KEY.variable;
+
+    /// The file that it is in, if any.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            KeyPlace::File(path) | KeyPlace::Credential(path) => Some(path),
+            KeyPlace::Unit(_, credential) => Some(credential.path()),
+            KeyPlace::Variable { .. } | KeyPlace::Nowhere => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
-pub(super) enum KeySource {
-    /// In the environment, which overrides every file.
-    Variable(SecretString, Option<PathBuf>),
-    File(PathBuf),
-    /// In a file of systemd.
-    Credential(PathBuf),
-    /// The key's location according to the unit that reads this configuration file, if there is such a unit. Looked up
-    /// on demand.
-    Unit(PathBuf),
-    /// Already read, from this place.
-    Held(ApiKey, KeyPlace),
+pub(super) struct KeySource {
+    pub place: KeyPlace,
+    /// Its text, if it is in the environment or was read already.
+    text: Option<SecretString>,
 }
 
 impl KeySource {
     /// The environment, else the named file, else the systemd credential if there is one, else the credential of the
     /// unit that reads this configuration file.
-    pub(super) fn find(env: &Environment, key_file: Option<PathBuf>, configuration: PathBuf) -> KeySource {
-        if let Some(key) = env.get(API_KEY.variable) {
-            return KeySource::Variable(SecretString::from(key), key_file);
-        }
+    pub(super) fn find(env: &Environment, key_file: Option<PathBuf>, configuration: &Path) -> KeySource {
+        let text = env.get(API_KEY.variable).map(SecretString::from);
         let credential = || {
             let path = env.directory("CREDENTIALS_DIRECTORY")?.join(CREDENTIAL);
-            path.exists().then_some(KeySource::Credential(path))
+            path.exists().then_some(KeyPlace::Credential(path))
         };
-        key_file.map(KeySource::File).or_else(credential).unwrap_or(KeySource::Unit(configuration))
-    }
-
-    pub(super) fn place(&self) -> KeyPlace {
-        match self {
-            KeySource::Variable(_, file) => KeyPlace::Variable { name: API_KEY.variable, instead_of: file.clone() },
-            KeySource::File(path) => KeyPlace::File(path.clone()),
-            KeySource::Credential(path) => KeyPlace::Credential(path.clone()),
-            KeySource::Unit(file) => unit_with_key(file).map_or(KeyPlace::Nowhere, |(unit, _)| KeyPlace::Unit(unit)),
-            KeySource::Held(_, place) => place.clone(),
-        }
+        let of_unit = || {
+            let unit = unit::of_file(configuration)?;
+            Some(KeyPlace::Unit(unit.name, unit.credential?))
+        };
+        let place = match (&text, key_file) {
+            (Some(_), file) => KeyPlace::Variable { instead_of: file },
+            (None, Some(file)) => KeyPlace::File(file),
+            (None, None) => credential().or_else(of_unit).unwrap_or(KeyPlace::Nowhere),
+        };
+        KeySource { place, text }
     }
 
     /// Reads the key now, if that is possible: later the process may not be allowed to.
     pub(super) fn hold(&mut self) {
-        if let Ok(key) = self.read() {
-            *self = KeySource::Held(key, self.place());
+        self.text = self.text().ok();
+    }
+
+    fn text(&self) -> Result<SecretString, ConfigError> {
+        if let Some(text) = &self.text {
+            return Ok(text.clone());
         }
+        let path = self.place.path().ok_or(ConfigError::NoKey)?;
+        let text = match &self.place {
+            KeyPlace::Unit(_, UnitCredential::Encrypted(path)) => decrypt(path),
+            _ => read_file(path),
+        };
+        text.map_err(|source| ConfigError::KeyFile { path: path.to_path_buf(), source })
     }
 
     /// Reads the key and removes white space around it, such as a final newline.
     pub(super) fn read(&self) -> Result<ApiKey, ConfigError> {
-        let (text, place) = match self {
-            KeySource::Held(key, _) => return Ok(key.clone()),
-            KeySource::Unit(file) => {
-                let (_, credential) = unit_with_key(file).ok_or(ConfigError::NoKey)?;
-                let path = credential.path().to_path_buf();
-                let text = match &credential {
-                    UnitCredential::Plain(path) => read_file(path),
-                    UnitCredential::Encrypted(path) => decrypt(path),
-                };
-                (
-                    text.map_err(|source| ConfigError::KeyFile { path: path.clone(), source })?,
-                    path.display().to_string(),
-                )
-            }
-            KeySource::Variable(key, _) => (key.clone(), API_KEY.variable.to_string()),
-            KeySource::File(path) | KeySource::Credential(path) => {
-                let text = read_file(path).map_err(|source| ConfigError::KeyFile { path: path.clone(), source })?;
-                (text, path.display().to_string())
-            }
-        };
-        ApiKey::new(text.expose_secret().trim()).map_err(|source| ConfigError::BadKey { place, source })
+        ApiKey::new(self.text()?.expose_secret().trim()).map_err(|source| {
+            let path = self.place.path().map(|path| path.display().to_string());
+            ConfigError::BadKey { place: path.unwrap_or_else(|| API_KEY.variable.into()), source }
+        })
     }
-}
-
-fn unit_with_key(configuration: &Path) -> Option<(ServiceUnit, UnitCredential)> {
-    let unit = unit::of_file(configuration)?;
-    let credential = unit.credential.clone()?;
-    Some((unit, credential))
 }
 
 /// Only root on this machine can decrypt it, as systemd does for the unit.

@@ -19,55 +19,40 @@ pub struct PublishConfig {
     pub objects: Option<Vec<Resource>>,
     /// Columns that are never published: `column`, or `table.column`.
     pub exclude: Vec<String>,
-    url: UrlSource,
-}
-
-#[derive(Clone, Debug)]
-enum UrlSource {
-    Variable(SecretString),
-    File(PathBuf),
-    /// Already read from the file.
-    Held(SecretString, PathBuf),
-    Nowhere,
+    url_file: Option<PathBuf>,
+    /// The URL, if it is in the environment or was read already.
+    url: Option<SecretString>,
 }
 
 impl PublishConfig {
     pub(super) fn new(section: PublishSection, unmirrored: &[String], env: &Environment) -> PublishConfig {
-        let url = match (env.get(PUBLISH_URL.variable), section.url_file) {
-            (Some(url), _) => UrlSource::Variable(SecretString::from(url)),
-            (None, Some(path)) => UrlSource::File(path),
-            (None, None) => UrlSource::Nowhere,
-        };
+        let url = env.get(PUBLISH_URL.variable).map(SecretString::from);
+        let url_file = section.url_file.filter(|_| url.is_none());
         // What is not mirrored any more is withdrawn where it was published.
         let exclude = section.exclude.into_iter().chain(unmirrored.iter().cloned()).collect();
-        PublishConfig { schema: section.schema, objects: section.objects, exclude, url }
+        PublishConfig { schema: section.schema, objects: section.objects, exclude, url_file, url }
     }
 
     pub fn is_on(&self) -> bool {
-        !matches!(self.url, UrlSource::Nowhere)
+        self.url.is_some() || self.url_file.is_some()
     }
 
     pub fn url_file(&self) -> Option<&Path> {
-        match &self.url {
-            UrlSource::File(path) | UrlSource::Held(_, path) => Some(path),
-            UrlSource::Variable(_) | UrlSource::Nowhere => None,
-        }
+        self.url_file.as_deref()
     }
 
     /// Reads the URL now, if that is possible.
     pub(super) fn hold(&mut self) {
-        if let (UrlSource::File(path), Ok(url)) = (&self.url, self.url()) {
-            self.url = UrlSource::Held(url, path.clone());
-        }
+        self.url = self.url().ok();
     }
 
     pub fn url(&self) -> Result<SecretString, ConfigError> {
-        let text = match &self.url {
-            UrlSource::Nowhere => return Err(ConfigError::NoPublishUrl),
-            UrlSource::Variable(text) | UrlSource::Held(text, _) => text.clone(),
-            UrlSource::File(path) => {
+        let text = match (&self.url, &self.url_file) {
+            (Some(text), _) => text.clone(),
+            (None, Some(path)) => {
                 api_key::read_file(path).map_err(|source| ConfigError::PublishUrlFile { path: path.clone(), source })?
             }
+            (None, None) => return Err(ConfigError::NoPublishUrl),
         };
         Ok(SecretString::from(text.expose_secret().trim()))
     }

@@ -137,7 +137,7 @@ impl Config {
             mcp: sections.mcp,
             log: sections.log,
             base_url: sections.api.base_url,
-            key: KeySource::find(env, sections.api.key_file, sources.main_file().to_path_buf()),
+            key: KeySource::find(env, sections.api.key_file, sources.main_file()),
             concurrency: sections.api.concurrency,
             timeout: sections.api.timeout,
             invalid: None,
@@ -180,8 +180,8 @@ impl Config {
     }
 
     /// Where the key is, without reading it.
-    pub fn key_place(&self) -> KeyPlace {
-        self.key.place()
+    pub fn key_place(&self) -> &KeyPlace {
+        &self.key.place
     }
 
     pub fn api(&self) -> Result<ApiConfig, ConfigError> {

@@ -3,7 +3,7 @@
 //! Texts of the environment are parsed like values of a file: `"4"` is a valid count. A reason follows the key and its
 //! place in an error message, and never contains the value.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -12,7 +12,8 @@ use std::time::Duration;
 use figment::value::magic::RelativePathBuf;
 use jiff::tz::TimeZone;
 use reqwest::Url;
-use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 
 use super::changes_schedule::ChangesSchedule;
 use super::cron::{self, Cron};
@@ -25,55 +26,35 @@ use crate::store::{LabelColumns, SearchForm};
 /// The seconds of a century: the maximum age.
 const CENTURY: u64 = 100 * 366 * 86_400;
 
-/// Reads a number, boolean or text as text; a list as its texts.
-struct TextVisitor {
-    expected: &'static str,
-    lists: bool,
-}
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Vec<String>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.expected)
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Vec<String>, E> {
-        Ok(vec![text.trim().to_string()])
-    }
-
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Vec<String>, E> {
-        self.visit_str(&value.to_string())
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Vec<String>, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Vec<String>, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Vec<String>, E> {
-        self.visit_str(&format!("{number:?}"))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<String>, A::Error> {
-        if !self.lists {
-            return Err(Error::custom(format!("must be {}", self.expected)));
-        }
-        let mut texts = Vec::new();
-        while let Some(text) = list.next_element::<String>()? {
-            texts.push(text.trim().to_string());
-        }
-        Ok(texts)
-    }
+/// A value as people write it, in a file or in a variable.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenValue {
+    Text(String),
+    Switch(bool),
+    Whole(i64),
+    Number(f64),
+    List(Vec<String>),
 }
 
 /// The text of a scalar, without white space around it. `expected` completes "must be …".
 fn text<'de, D: Deserializer<'de>>(value: D, expected: &'static str) -> Result<String, D::Error> {
-    let texts = value.deserialize_any(TextVisitor { expected, lists: false })?;
-    Ok(texts.into_iter().next().unwrap_or_default())
+    match WrittenValue::deserialize(value) {
+        Ok(WrittenValue::Text(text)) => Ok(text.trim().to_string()),
+        Ok(WrittenValue::Switch(value)) => Ok(value.to_string()),
+        Ok(WrittenValue::Whole(number)) => Ok(number.to_string()),
+        Ok(WrittenValue::Number(number)) => Ok(format!("{number:?}")),
+        Ok(WrittenValue::List(_)) | Err(_) => Err(Error::custom(concat_must(expected))),
+    }
+}
+
+/// The texts of a list; a text alone is one.
+fn texts<'de, D: Deserializer<'de>>(value: D, expected: &'static str) -> Result<Vec<String>, D::Error> {
+    match WrittenValue::deserialize(value) {
+        Ok(WrittenValue::List(texts)) => Ok(texts.iter().map(|text| text.trim().to_string()).collect()),
+        Ok(WrittenValue::Text(text)) => Ok(vec![text.trim().to_string()]),
+        _ => Err(Error::custom(concat_must(expected))),
+    }
 }
 
 /// Parses a scalar; the parser's error is the reason.
@@ -183,7 +164,7 @@ pub(super) fn time_zone<'de, D: Deserializer<'de>>(value: D) -> Result<TimeZone,
 
 /// The items of a list in a file, or of a text with commas.
 fn words<'de, D: Deserializer<'de>>(value: D, expected: &'static str) -> Result<Vec<String>, D::Error> {
-    let texts = value.deserialize_any(TextVisitor { expected, lists: true })?;
+    let texts = texts(value, expected)?;
     Ok(texts.iter().flat_map(|text| text.split(',')).map(|word| word.trim().to_string()).collect())
 }
 
@@ -239,7 +220,7 @@ fn webhook_url(text: &str) -> Option<Url> {
 
 pub(super) fn command<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Vec<String>>, D::Error> {
     const EXPECTED: &str = "a list of a program and its arguments, such as [\"/usr/local/bin/tell\", \"ops\"]";
-    let words = value.deserialize_any(TextVisitor { expected: EXPECTED, lists: true })?;
+    let words = texts(value, EXPECTED)?;
     match words.first().is_some_and(|program| !program.is_empty()) {
         true => Ok(Some(words)),
         false => Err(Error::custom(concat_must(EXPECTED))),

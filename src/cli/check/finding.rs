@@ -1,39 +1,31 @@
 //! A finding of `check`, and the report of all of them with its verdict.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
 use crate::cli::ui::output::plain;
 use crate::exit::Exit;
+use crate::format::counted;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// The states, the worst one last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingState {
+    /// It was not checked; the message says why.
+    Skip,
     Ok,
     /// It works, but there is a problem.
     Warn,
     /// It does not work.
     Fail,
-    /// It was not checked; the message says why.
-    Skip,
-}
-
-impl FindingState {
-    const fn mark(self) -> &'static str {
-        match self {
-            FindingState::Ok => "ok",
-            FindingState::Warn => "warn",
-            FindingState::Fail => "FAIL",
-            FindingState::Skip => "skip",
-        }
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Its group and its own name, as in `key.permissions`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     pub state: FindingState,
     pub message: String,
     pub fix: Option<String>,
@@ -42,28 +34,29 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub fn ok(name: &'static str, message: impl Into<String>) -> Finding {
-        Finding { name, state: FindingState::Ok, message: message.into(), fix: None, exit: Exit::Done }
+    pub fn ok(name: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Finding {
+        Finding { name: name.into(), state: FindingState::Ok, message: message.into(), fix: None, exit: Exit::Done }
     }
 
-    pub fn warn(name: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Finding {
+    pub fn warn(name: impl Into<Cow<'static, str>>, message: impl Into<String>, fix: impl Into<String>) -> Finding {
         Finding { state: FindingState::Warn, fix: Some(fix.into()), ..Finding::ok(name, message) }
     }
 
-    pub fn fail(name: &'static str, exit: Exit, message: impl Into<String>, fix: impl Into<String>) -> Finding {
+    pub fn fail(
+        name: impl Into<Cow<'static, str>>,
+        exit: Exit,
+        message: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Finding {
         Finding { state: FindingState::Fail, exit, ..Finding::warn(name, message, fix) }
     }
 
-    pub fn skip(name: &'static str, why: impl Into<String>) -> Finding {
+    pub fn skip(name: impl Into<Cow<'static, str>>, why: impl Into<String>) -> Finding {
         Finding { state: FindingState::Skip, ..Finding::ok(name, why) }
     }
 
-    fn group(&self) -> &'static str {
-        self.name.split('.').next().unwrap_or_default()
-    }
-
-    fn own_name(&self) -> &'static str {
-        self.name.split_once('.').map_or(self.name, |(_, own)| own)
+    fn group_and_name(&self) -> (&str, &str) {
+        self.name.split_once('.').unwrap_or(("", &self.name))
     }
 }
 
@@ -78,64 +71,55 @@ const IMPORTANCE: [Exit; 5] = [Exit::Config, Exit::KeyRefused, Exit::Unavailable
 
 impl CheckReport {
     pub fn new(checks: Vec<Finding>) -> CheckReport {
-        let any = |state| checks.iter().any(|line| line.state == state);
-        let verdict = if any(FindingState::Fail) {
-            FindingState::Fail
-        } else if any(FindingState::Warn) {
-            FindingState::Warn
-        } else {
-            FindingState::Ok
-        };
-        CheckReport { checks, verdict }
+        let worst = checks.iter().map(|finding| finding.state).max();
+        CheckReport { checks, verdict: worst.unwrap_or(FindingState::Ok).max(FindingState::Ok) }
     }
 
     /// The exit code: that of the failure to fix first.
     pub fn exit(&self) -> Exit {
-        let mut failed = self.checks.iter().filter(|line| line.state == FindingState::Fail);
-        let known = IMPORTANCE
-            .into_iter()
-            .find(|exit| self.checks.iter().any(|l| l.state == FindingState::Fail && l.exit == *exit));
-        known.or(failed.next().map(|line| line.exit)).unwrap_or(Exit::Done)
+        let failed = self.checks.iter().filter(|finding| finding.state == FindingState::Fail);
+        let rank = |exit: &Exit| IMPORTANCE.iter().position(|known| known == exit).unwrap_or(IMPORTANCE.len());
+        failed.map(|finding| finding.exit).min_by_key(rank).unwrap_or(Exit::Done)
     }
 
     /// The report as text: the findings by group, problems with their fix.
     pub fn text(&self) -> String {
-        let width = self.checks.iter().map(|line| line.own_name().len()).max().unwrap_or(0);
+        let width = self.checks.iter().map(|finding| finding.group_and_name().1.len()).max().unwrap_or(0);
         let mut text = String::new();
-        let mut group = "";
-        for line in &self.checks {
-            if line.group() != group {
-                group = line.group();
+        let mut last_group = "";
+        for finding in &self.checks {
+            let (group, name) = finding.group_and_name();
+            if group != last_group {
+                last_group = group;
                 let _ = writeln!(text, "{group}");
             }
-            let (mark, name) = (line.state.mark(), line.own_name());
-            let _ = writeln!(text, "  {mark:<4}  {name:<width$}  {}", plain(&line.message));
-            if let Some(fix) = &line.fix {
+            let mark = match finding.state {
+                FindingState::Ok => "ok",
+                FindingState::Warn => "warn",
+                FindingState::Fail => "FAIL",
+                FindingState::Skip => "skip",
+            };
+            let _ = writeln!(text, "  {mark:<4}  {name:<width$}  {}", plain(&finding.message));
+            if let Some(fix) = &finding.fix {
                 let _ = writeln!(text, "  {:<4}  {:<width$}  fix: {}", "", "", plain(fix));
             }
         }
-        let _ = writeln!(text, "\n{}", self.sentence());
+        let _ = writeln!(text, "\nverdict: {}", self.sentence());
         text
     }
 
     fn sentence(&self) -> String {
-        let count = |state| self.checks.iter().filter(|line| line.state == state).count();
-        let counted = |number: usize, one: &str| match number {
-            1 => format!("1 {one}"),
-            number => format!("{number} {one}s"),
-        };
-        let skipped = match count(FindingState::Skip) {
-            0 => String::new(),
-            number => format!(", {number} skipped"),
-        };
-        match (count(FindingState::Fail), count(FindingState::Warn)) {
-            (0, 0) => format!("verdict: ok{skipped}"),
-            (0, warnings) => format!("verdict: ok, with {}{skipped}", counted(warnings, "warning")),
-            (failures, 0) => format!("verdict: FAIL, {}{skipped}", counted(failures, "failure")),
-            (failures, warnings) => {
-                format!("verdict: FAIL, {}, {}{skipped}", counted(failures, "failure"), counted(warnings, "warning"))
-            }
-        }
+        let counts = [
+            (FindingState::Fail, "failure", "failures"),
+            (FindingState::Warn, "warning", "warnings"),
+            (FindingState::Skip, "skipped", "skipped"),
+        ];
+        let count = |state| self.checks.iter().filter(|finding| finding.state == state).count() as u64;
+        let counts = counts.map(|(state, one, more)| (count(state), one, more)).into_iter();
+        let counts: Vec<String> =
+            counts.filter(|(number, ..)| *number > 0).map(|(number, one, more)| counted(number, one, more)).collect();
+        let verdict = if self.verdict == FindingState::Fail { "FAIL" } else { "ok" };
+        if counts.is_empty() { verdict.into() } else { format!("{verdict}, with {}", counts.join(", ")) }
     }
 }
 

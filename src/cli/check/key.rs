@@ -10,17 +10,14 @@ use crate::exit::Exit;
 pub(super) fn check(config: &Config) -> Vec<Finding> {
     let place = config.key_place();
     let mut lines = vec![match config.api_key() {
-        Ok(_) => Finding::ok("key.source", source(&place)),
+        Ok(_) => Finding::ok("key.source", source(place)),
         Err(error) => {
             let fix = error.hint().unwrap_or("create a new key in the workspace console");
             Finding::fail("key.source", Exit::Config, crate::error_chain::error_chain(&error), fix)
         }
     }];
-    let file = match &place {
-        KeyPlace::File(path) => Some(path.as_path()),
-        KeyPlace::Unit(unit) => unit.credential.as_ref().map(UnitCredential::path),
-        KeyPlace::Variable { .. } | KeyPlace::Credential(_) | KeyPlace::Nowhere => None,
-    };
+    // systemd controls who can read what it passes to a unit.
+    let file = place.path().filter(|_| !matches!(place, KeyPlace::Credential(_)));
     if let Some((path, meta)) = file.and_then(|path| Some((path, std::fs::metadata(path).ok()?))) {
         lines.push(permissions("key.permissions", path, meta.permissions().mode()));
     }
@@ -28,20 +25,18 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
 }
 
 fn source(place: &KeyPlace) -> String {
+    let variable = KeyPlace::VARIABLE;
     match place {
-        KeyPlace::Variable { name, instead_of: None } => format!("from the variable {name}"),
-        KeyPlace::Variable { name, instead_of: Some(file) } => {
-            format!("from the variable {name}, which overrides {}", file.display())
+        KeyPlace::Variable { instead_of: None } => format!("from the variable {variable}"),
+        KeyPlace::Variable { instead_of: Some(file) } => {
+            format!("from the variable {variable}, which overrides {}", file.display())
         }
         KeyPlace::File(path) => format!("from {}", path.display()),
         KeyPlace::Credential(path) => format!("from the systemd credential {}", path.display()),
-        KeyPlace::Unit(unit) => match &unit.credential {
-            Some(UnitCredential::Plain(path)) => format!("from {}, which {} loads", path.display(), unit.name),
-            Some(UnitCredential::Encrypted(path)) => {
-                format!("from {}, which {} loads and systemd decrypts", path.display(), unit.name)
-            }
-            None => "nowhere".into(),
-        },
+        KeyPlace::Unit(unit, UnitCredential::Plain(path)) => format!("from {}, which {unit} loads", path.display()),
+        KeyPlace::Unit(unit, UnitCredential::Encrypted(path)) => {
+            format!("from {}, which {unit} loads and systemd decrypts", path.display())
+        }
         KeyPlace::Nowhere => "nowhere".into(),
     }
 }
@@ -85,7 +80,7 @@ mod tests {
 
     #[test]
     fn variable_that_overrides_a_file_is_reported() {
-        let place = KeyPlace::Variable { name: "X", instead_of: Some("/k".into()) };
-        assert_eq!(source(&place), "from the variable X, which overrides /k");
+        let place = KeyPlace::Variable { instead_of: Some("/k".into()) };
+        assert_eq!(source(&place), "from the variable CRM_MIRROR_API__KEY, which overrides /k");
     }
 }

@@ -1,85 +1,18 @@
-//! The mirror: whether it exists and can be read, and what keeps it from being right. It is opened read-only.
+//! The mirror: whether it exists and can be read, whose it is, and what keeps it from being right. It is opened read-only.
 
-use std::path::Path;
-
+use super::facts::{CheckFacts, MirrorFacts};
 use super::finding::Finding;
-use crate::budget::{Hold, Ledger, Limits};
-use crate::config::Config;
-use crate::model::{HELD_COMMANDS, Instant, Object, Ru};
-use crate::store::outbox_report::{self, EditCounts};
-use crate::store::report;
-use crate::store::{BrokenObject, Goal, ReadTx, Reader, StateKey, StoreError, lock, people_report};
-use crate::sync::budget_meter::{self, HOLD, LEDGER};
-use crate::sync::checks::identity::Identity;
-use crate::{exit::Exit, format};
+use super::service::ServiceReport;
+use crate::error_chain::error_chain;
+use crate::exit::Exit;
+use crate::format::{self, counted};
+use crate::model::{HELD_COMMANDS, Object};
+use crate::store::StoreError;
+use crate::store::outbox_report::EditCounts;
+use crate::sync::SyncError;
 
-#[derive(Clone, Debug)]
-pub(super) struct MirrorFacts {
-    pub bytes: u64,
-    /// The workspace; `None` before the first run.
-    pub identity: Option<Identity>,
-    pub hold: Option<Instant>,
-    pub ledger: Ledger,
-    /// The cost of the last runs for changes.
-    pub costs: Vec<Ru>,
-    /// The objects, contacts first.
-    pub objects: [CopiedObject; 2],
-    /// Edits that are not finished.
-    pub edits: EditCounts,
-    /// Users' views and configured indexes that do not work.
-    pub broken_objects: Vec<BrokenObject>,
-    /// Users' indexes and triggers, which a run may drop.
-    pub not_kept: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct CopiedObject {
-    pub rows: u64,
-    /// Records whose detail is current.
-    pub details: u64,
-    pub complete: bool,
-}
-
-impl MirrorFacts {
-    pub(super) fn read(path: &Path, limits: &Limits, now: Instant) -> Result<MirrorFacts, StoreError> {
-        let reader = Reader::open(path)?;
-        let moment = reader.begin()?;
-        let (bytes, _) = report::sizes(path);
-        let hold: Option<Hold> = moment.state(&HOLD)?;
-        let stored: Option<Ledger> = moment.state(&LEDGER)?;
-        let note = lock::note_beside(path);
-        let ledger = budget_meter::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits);
-        let [contact, company] = Object::ALL;
-        Ok(MirrorFacts {
-            bytes,
-            identity: moment.state(&StateKey::Identity)?,
-            hold: hold.and_then(|hold| hold.left(ledger.steady_time())).map(|left| now.plus(left)),
-            ledger,
-            costs: report::cost_of_runs(&moment, "sync", crate::app::RUNS_OF_FORECAST)?,
-            objects: [held(&moment, contact)?, held(&moment, company)?],
-            edits: outbox_report::counts(&moment)?,
-            broken_objects: [people_report::broken(&moment)?, people_report::damaged_search(&moment)?].concat(),
-            not_kept: people_report::not_kept(&moment)?,
-        })
-    }
-
-    pub(super) fn rows(&self) -> u64 {
-        self.objects.iter().map(|held| held.rows).sum()
-    }
-}
-
-fn held(tx: &ReadTx<'_>, object: Object) -> Result<CopiedObject, StoreError> {
-    let holds = report::holds(tx, object)?;
-    Ok(CopiedObject {
-        rows: holds.rows,
-        details: holds.details_current,
-        complete: tx.goals().is_set(Goal::Sweep(object))?,
-    })
-}
-
-pub(super) fn check(config: &Config, read: &Result<MirrorFacts, StoreError>, now: Instant) -> Vec<Finding> {
-    let path = &config.database;
-    let mirror = match read {
+pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
+    let mirror = match &facts.mirror {
         Ok(mirror) => mirror,
         Err(error @ StoreError::Missing { .. }) => {
             return vec![Finding::ok("mirror.file", format!("{error}: `crm-mirror sync` creates it"))];
@@ -88,75 +21,82 @@ pub(super) fn check(config: &Config, read: &Result<MirrorFacts, StoreError>, now
             let fix = error.hint().unwrap_or(
                 "if it is damaged, move it away with its -wal and -shm; `crm-mirror sync` creates a new copy",
             );
-            return vec![Finding::fail(
-                "mirror.file",
-                Exit::of_store(error),
-                crate::error_chain::error_chain(error),
-                fix,
-            )];
+            return vec![Finding::fail("mirror.file", Exit::of_store(error), error_chain(error), fix)];
         }
     };
-    let [contacts, companies] = mirror.objects;
-    let mut lines = vec![Finding::ok(
-        "mirror.file",
-        format!(
-            "{}, {}: {}, {}",
-            path.display(),
-            format::bytes(mirror.bytes),
-            format::counted(contacts.rows, "contact", "contacts"),
-            format::counted(companies.rows, "company", "companies"),
-        ),
-    )];
-    lines.push(views(&mirror.broken_objects));
-    lines.extend(not_kept(&mirror.not_kept));
-    lines.extend(waiting_edits(mirror.edits));
-    if let Some(until) = mirror.hold {
-        lines.push(Finding::fail(
-            "mirror.hold",
-            Exit::Paused,
-            format!("rate limit: no request before {} ({})", format::moment(until), format::when(until, now)),
-            "wait; or run `crm-mirror resume --now` if you know that the service answers again",
-        ));
+    let status = &mirror.status;
+    let rows = Object::ALL.map(|object| status.of(object).map_or(0, |held| held.rows));
+    let held = format!(
+        "{}, {}: {}, {}",
+        status.database,
+        format::bytes(status.bytes),
+        counted(rows[0], "contact", "contacts"),
+        counted(rows[1], "company", "companies"),
+    );
+    let mut findings = vec![Finding::ok("mirror.file", held)];
+    let broken = status.broken_objects.iter().chain(&mirror.damaged_search);
+    let broken: Vec<String> =
+        broken.map(|broken| format!("the {} {}: {}", broken.kind, broken.name, broken.why)).collect();
+    findings.push(match broken.is_empty() {
+        true => Finding::ok("mirror.views", "every view in the file compiles"),
+        false => {
+            let fix = "change or drop them; a view works again once its columns are back";
+            Finding::warn("mirror.views", broken.join("; "), fix)
+        }
+    });
+    if !mirror.not_kept.is_empty() {
+        let message = format!("not made by crm-mirror, and dropped when in its way: {}", mirror.not_kept.join(", "));
+        let fix = "name the columns to index in `database.indexes`; let triggers be on tables of a file of your own";
+        findings.push(Finding::warn("mirror.objects", message, fix));
     }
-    lines
+    findings.extend(waiting_edits(&status.edits));
+    if let Some(until) = status.hold_until {
+        let until = format!("{} ({})", format::moment(until), format::when(until, facts.now));
+        let fix = "wait; or run `crm-mirror resume --now` if you know that the service answers again";
+        let message = format!("rate limit: no request before {until}");
+        findings.push(Finding::fail("mirror.hold", Exit::Paused, message, fix));
+    }
+    findings.extend(workspace(facts, mirror));
+    findings
 }
 
-fn waiting_edits(EditCounts { held, conflict, .. }: EditCounts) -> Option<Finding> {
+fn waiting_edits(EditCounts { held, conflict, .. }: &EditCounts) -> Option<Finding> {
     let (message, fix) = match (held, conflict) {
         (0, 0) => return None,
         (0, _) => (
-            format!("{} in conflict", format::counted(conflict, "edit is", "edits are")),
-            "`crm-mirror outbox` lists them, `crm-mirror outbox resolve ID` decides on one".into(),
+            format!("{} in conflict", counted(*conflict, "edit is", "edits are")),
+            "`crm-mirror outbox` lists them, `crm-mirror outbox resolve ID` decides on one",
         ),
-        _ => (format!("{} held", format::counted(held, "edit is", "edits are")), HELD_COMMANDS.to_string()),
+        _ => (format!("{} held", counted(*held, "edit is", "edits are")), HELD_COMMANDS),
     };
     Some(Finding::warn("mirror.edits", message, fix))
 }
 
-pub(super) fn process(pid: Option<u32>) -> String {
-    pid.map_or_else(|| "another crm-mirror".into(), |pid| format!("process {pid}"))
-}
-
-fn views(broken: &[BrokenObject]) -> Finding {
-    let name = "mirror.views";
-    if broken.is_empty() {
-        return Finding::ok(name, "every view in the file compiles");
-    }
-    let what: Vec<String> =
-        broken.iter().map(|broken| format!("the {} {}: {}", broken.kind, broken.name, broken.why)).collect();
-    let fix = "change or drop them; a view works again once its columns are back";
-    Finding::warn(name, what.join("; "), fix)
-}
-
-fn not_kept(objects: &[String]) -> Option<Finding> {
-    let message = format!("not made by crm-mirror, and dropped when in its way: {}", objects.join(", "));
-    let fix = "name the columns to index in `database.indexes`; let triggers be on tables of a file of your own";
-    (!objects.is_empty()).then(|| Finding::warn("mirror.objects", message, fix))
-}
-
-/// Whether the mirror belongs to this address and key, as far as the file shows. `None` if the file does not have them
-/// yet, or the configuration has neither.
-pub(super) fn is_ours(mirror: &MirrorFacts, base_url: &str, fingerprint: &str) -> Option<bool> {
-    let known = mirror.identity.as_ref()?;
-    Some(known.base_url == base_url && known.key == fingerprint)
+/// Whether the mirror belongs to the workspace of the key.
+fn workspace(facts: &CheckFacts<'_>, mirror: &MirrorFacts) -> Option<Finding> {
+    let name = "mirror.workspace";
+    let asked = facts.service.as_ref().ok();
+    let api = facts.config.api().ok()?;
+    let fix = "use the key of the mirrored workspace, or a different `database.path` for the other workspace";
+    Some(match (mirror.is_of(api.base_url.as_str(), &api.key.fingerprint()), asked) {
+        (None, _) => Finding::skip(name, "no run has read anything yet"),
+        (Some(true), Some(asked)) if asked.is_key_refused() => {
+            Finding::skip(name, "the key is refused: nothing shows which workspace it belongs to")
+        }
+        (Some(true), _) => Finding::ok(name, "the mirror belongs to this address and key"),
+        (Some(false), Some(ServiceReport { recognised: Some(recognised), .. })) => match recognised {
+            Ok(()) => {
+                Finding::ok(name, "the key or the address is new, and known records exist: it is the same workspace")
+            }
+            Err(error @ SyncError::OtherWorkspace { .. }) => {
+                Finding::fail(name, Exit::of_sync(error), error_chain(error), fix)
+            }
+            Err(error) => Finding::warn(name, format!("the key or the address is new: {}", error_chain(error)), fix),
+        },
+        (Some(false), _) => Finding::warn(
+            name,
+            "the mirror was made with a different key or address; the workspace was not compared",
+            "the next run looks up known records first, for 1 RU, and stops if they do not exist",
+        ),
+    })
 }

@@ -11,20 +11,17 @@
 
 mod budget;
 mod configuration;
+mod daemon;
 mod facts;
 pub mod finding;
-mod http;
 mod key;
 mod mirror;
-mod notify;
 mod publish;
 mod readers;
 mod service;
-mod socket;
 mod space;
 mod unit;
 mod unit_user;
-mod workspace;
 
 use crate::cli::Failure;
 use crate::config::{Config, ConfigError, Sources};
@@ -39,20 +36,16 @@ pub fn run(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool)
     };
     let facts = CheckFacts::collect(sources, config, offline)?;
     findings.extend(key::check(config));
-    findings.extend(unit::check(&facts));
+    findings.extend(unit::check(&facts, sources));
     match &facts.service {
         Ok(answers) => findings.extend(service::check(answers, &facts.wanted)),
-        Err(why) => findings.push(Finding::skip("service.scopes", why)),
+        Err(why) => findings.push(Finding::skip("service.scopes", format!("no request sent: {why}"))),
     }
-    findings.extend(mirror::check(config, &facts.mirror, facts.now));
-    findings.extend(workspace::check(&facts));
-    let expected = facts.totals().into_iter().flatten().reduce(|a, b| a + b);
-    findings.extend(space::check(&config.database, facts.unit.as_ref(), facts.here(), expected));
+    findings.extend(mirror::check(&facts));
+    findings.extend(space::check(&facts));
     findings.extend(readers::check(&config.database));
-    findings.extend(budget::check(config, &facts.limits, facts.here(), facts.totals(), facts.now));
+    findings.push(budget::check(&facts));
     findings.extend(publish::check(&facts));
-    findings.push(socket::check(config, &facts.daemon, facts.writer, facts.now));
-    findings.extend(http::check(&facts));
-    findings.extend(notify::check(&config.notify));
+    findings.extend(daemon::check(&facts));
     Ok(CheckReport::new(findings))
 }

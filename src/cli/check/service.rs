@@ -1,18 +1,17 @@
 //! The service: whether it answers, what the key may read, and whether its clock agrees with ours. One list with one
 //! row per resource, 1 RU each, without retries, because the check should report the current state.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::finding::Finding;
 use crate::api::ClientSettings;
-use crate::api::admission::{AdmissionError, Meter};
+use crate::api::admission::AdmissionError;
 use crate::api::{ApiError, Client, ErrorClass, ListAnswer, ListQuery, PageSize, decode};
 use crate::app::MirrorSettings;
 use crate::cli::session::ScratchFolder;
 use crate::error_chain::error_chain;
-use crate::model::{Clock, Instant, Layout, Object, Purpose, Resource, SystemClock};
+use crate::model::{Clock, Instant, Layout, Object, Purpose, Resource, Ru, SystemClock};
 use crate::store::{Store, StoreError, StoreOptions};
 use crate::sync::events::Silent;
 use crate::sync::{BudgetMeter, Engine, SyncError};
@@ -25,20 +24,18 @@ const TOLERABLE: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct ServiceReport {
     /// The answers by resource; resources after a fatal error are missing.
-    pub answers: Vec<(Resource, Result<ServiceAnswer, ApiError>)>,
+    answers: Vec<(Resource, Result<ServiceAnswer, ApiError>)>,
     /// Whether known records exist; looked up only if the key or the address is new.
     pub recognised: Option<Result<(), SyncError>>,
-    pub spent: u64,
-    /// Whether they are recorded in the mirror's ledger.
-    pub in_ledger: bool,
+    spent: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ServiceAnswer {
-    pub total: Option<u64>,
-    pub date: Option<Instant>,
+struct ServiceAnswer {
+    total: Option<u64>,
+    date: Option<Instant>,
     /// Our clock when the request was sent, and when its answer arrived.
-    pub between: (Instant, Instant),
+    between: (Instant, Instant),
 }
 
 impl ServiceReport {
@@ -53,8 +50,8 @@ impl ServiceReport {
         self.answers.iter().any(|(_, answer)| answer.as_ref().err().is_some_and(refused))
     }
 
-    fn served(&self, resource: Resource) -> bool {
-        self.answers.iter().any(|(known, answer)| *known == resource && answer.is_ok())
+    fn served_any(&self) -> bool {
+        self.answers.iter().any(|(_, answer)| answer.is_ok())
     }
 }
 
@@ -66,24 +63,32 @@ pub(super) fn wanted(configured: Option<&[Resource]>) -> Vec<Resource> {
     Resource::ALL.into_iter().filter(needed).collect()
 }
 
-/// Sends the requests, using the mirror's ledger and hold; `new` says that the key or the address is new, so that known
-/// records are looked up.
-pub(super) async fn ask_for(
-    database: &Path,
+/// Sends the requests, using the mirror's ledger and hold. `mirror` says whether the key or the address is new to it, so that
+/// known records are looked up; without a mirror, the ledger is in a temporary directory.
+pub(super) async fn ask(
     setup: &MirrorSettings,
     wanted: &[Resource],
-    new: bool,
+    mirror: Option<bool>,
 ) -> Result<ServiceReport, StoreError> {
+    let scratch = match mirror {
+        Some(_) => None,
+        None => Some(ScratchFolder::make().map_err(|source| StoreError::Io { path: std::env::temp_dir(), source })?),
+    };
+    let database = scratch.as_ref().map_or(setup.database.clone(), |scratch| scratch.path().join("mirror.db"));
+    let store = Store::open_with(&database, StoreOptions { leaves_no_files: true, ..StoreOptions::default() })?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let store = Store::open_with(database, StoreOptions { leaves_no_files: true, ..StoreOptions::default() })?;
     let meter = BudgetMeter::open(store.clone(), clock.clone(), setup.limits, Duration::ZERO, Arc::new(Silent)).await?;
-    let meter = Arc::new(meter);
     let before = meter.ledger().total;
-    let asked = match client(setup, clock.clone(), meter.clone()) {
-        Err(error) => alone(wanted, error),
+    let meter = Arc::new(meter);
+    let settings = ClientSettings { concurrency: 1, tries: 1, ..setup.client() };
+    let mut asked = match Client::new(settings, setup.api.key.clone(), clock.clone(), meter.clone()) {
+        Err(error) => {
+            let answers = wanted.first().map(|resource| (*resource, Err(error))).into_iter().collect();
+            ServiceReport { answers, ..ServiceReport::default() }
+        }
         Ok(client) => {
-            let mut asked = ask(&client, wanted).await;
-            if new && Object::ALL.into_iter().any(|object| asked.served(object.resource())) {
+            let mut asked = lists(&client, wanted).await;
+            if mirror == Some(true) && Object::ALL.into_iter().any(|object| asked.total(object).is_some()) {
                 let (store, meter) = (store.clone(), meter.clone());
                 let engine = Engine::new(client, store, meter, clock, Arc::new(Silent), setup.sync);
                 asked.recognised = Some(engine.recognise().await);
@@ -91,52 +96,17 @@ pub(super) async fn ask_for(
             asked
         }
     };
-    let spent = meter.ledger().total.saturating_sub(before).get();
-    let book = meter.clone();
-    store.write(move |tx| book.enter(tx)).await?;
-    drop(meter);
+    asked.spent = meter.ledger().total.saturating_sub(before).get();
+    store.write(move |tx| meter.enter(tx)).await?;
     store.close().await;
-    Ok(ServiceReport { spent, in_ledger: true, ..asked })
+    Ok(asked)
 }
 
-/// Sends the requests without a mirror: its ledger is in a temporary directory.
-pub(super) async fn request_without_mirror(setup: &MirrorSettings, wanted: &[Resource]) -> ServiceReport {
-    let asked = async {
-        let scratch = ScratchFolder::make().map_err(|error| error.to_string())?;
-        let asked = ask_for(&scratch.path().join("mirror.db"), setup, wanted, false).await;
-        asked.map_err(|error| error_chain(&error))
-    };
-    match asked.await {
-        Ok(asked) => ServiceReport { in_ledger: false, ..asked },
-        Err(why) => alone(wanted, ApiError::Setup { why }),
-    }
-}
-
-fn client(setup: &MirrorSettings, clock: Arc<dyn Clock>, meter: Arc<dyn Meter>) -> Result<Client, ApiError> {
-    let settings = ClientSettings {
-        timeout: setup.api.timeout,
-        concurrency: 1,
-        tries: 1,
-        ..ClientSettings::new(setup.api.base_url.clone())
-    };
-    Client::new(settings, setup.api.key.clone(), clock, meter)
-}
-
-fn alone(wanted: &[Resource], error: ApiError) -> ServiceReport {
-    ServiceReport {
-        answers: wanted.first().map(|resource| (*resource, Err(error))).into_iter().collect(),
-        ..ServiceReport::default()
-    }
-}
-
-async fn ask(client: &Client, wanted: &[Resource]) -> ServiceReport {
+async fn lists(client: &Client, wanted: &[Resource]) -> ServiceReport {
     let mut asked = ServiceReport::default();
     for resource in wanted {
         let query = ListQuery::new(*resource).limit(PageSize::ONE).count_exact();
-        let answer = match client.list(&query, Purpose::Changes).await {
-            Ok(answer) => answered(*resource, &answer),
-            Err(error) => Err(error),
-        };
+        let answer = client.list(&query, Purpose::Changes).await.and_then(|answer| answered(*resource, &answer));
         let over = answer.as_ref().is_err_and(ends_it);
         asked.answers.push((*resource, answer));
         if over {
@@ -162,36 +132,20 @@ fn ends_it(error: &ApiError) -> bool {
 }
 
 pub(super) fn check(asked: &ServiceReport, wanted: &[Resource]) -> Vec<Finding> {
-    let anything = wanted.iter().any(|resource| asked.served(*resource));
-    let mut lines: Vec<Finding> = wanted
-        .iter()
-        .map(|resource| {
-            let answer = asked.answers.iter().find(|(known, _)| known == resource);
-            match answer {
-                None => Finding::skip(name(*resource), "no request sent after the failure"),
-                Some((_, Ok(answer))) => Finding::ok(name(*resource), may_read(*resource, answer)),
-                Some((_, Err(error))) => refused(*resource, error, anything),
-            }
-        })
-        .collect();
-    let first = asked.answers.iter().find_map(|(_, answer)| answer.as_ref().ok());
-    lines.extend(first.map(clocks));
-    let spent = format::ru(crate::model::Ru::new(asked.spent));
-    lines.push(if asked.in_ledger {
-        Finding::ok("service.cost", format!("{spent}, recorded in the mirror's ledger"))
-    } else {
-        Finding::ok("service.cost", format!("{spent}, not recorded: there is no mirror"))
-    });
-    lines
-}
-
-pub(super) const fn name(resource: Resource) -> &'static str {
-    match resource {
-        Resource::Contacts => "service.contacts",
-        Resource::Companies => "service.companies",
-        Resource::TeamMembers => "service.team-members",
-        Resource::CustomFields => "service.custom-fields",
+    let mut findings: Vec<Finding> = Vec::new();
+    for resource in wanted {
+        let name = format!("service.{resource}");
+        let answer = asked.answers.iter().find(|(known, _)| known == resource);
+        findings.push(match answer {
+            None => Finding::skip(name, "no request sent after the failure"),
+            Some((_, Ok(answer))) => Finding::ok(name, may_read(*resource, answer)),
+            Some((_, Err(error))) => refused(name, *resource, error, asked.served_any()),
+        });
     }
+    let first = asked.answers.iter().find_map(|(_, answer)| answer.as_ref().ok());
+    findings.extend(first.and_then(clocks));
+    findings.push(Finding::ok("service.cost", format::ru(Ru::new(asked.spent))));
+    findings
 }
 
 fn may_read(resource: Resource, answer: &ServiceAnswer) -> String {
@@ -204,78 +158,48 @@ fn may_read(resource: Resource, answer: &ServiceAnswer) -> String {
     }
 }
 
-fn refused(resource: Resource, error: &ApiError, anything: bool) -> Finding {
-    let (name, scope) = (name(resource), resource.read_scope());
-    match (error.class(), error) {
-        (ErrorClass::SkipObject, _) => {
-            let message = format!("the key lacks `{scope}`: {resource} are skipped");
-            let fix = match resource {
+fn refused(name: String, resource: Resource, error: &ApiError, anything: bool) -> Finding {
+    let fix = match error.class() {
+        ErrorClass::SkipObject => {
+            let message = format!("the key lacks `{}`: {resource} are skipped", resource.read_scope());
+            let or_else = match resource {
                 // Definitions are read with every object, even if they are not configured.
-                Resource::CustomFields => {
-                    "give the key this scope in the workspace console: without it there are no columns of custom fields"
-                        .into()
-                }
-                _ => format!(
-                    "give the key this scope in the workspace console, or remove {resource} from `sync.objects`"
-                ),
+                Resource::CustomFields => ": without it there are no columns of custom fields".into(),
+                _ => format!(", or remove {resource} from `sync.objects`"),
             };
-            if anything {
-                Finding::warn(name, message, fix)
-            } else {
-                Finding::fail(name, Exit::KeyRefused, message, fix)
-            }
+            let fix = format!("give the key this scope in the workspace console{or_else}");
+            return match anything {
+                true => Finding::warn(name, message, fix),
+                false => Finding::fail(name, Exit::KeyRefused, message, fix),
+            };
         }
-        (ErrorClass::StopAll, _) => Finding::fail(
-            name,
-            Exit::KeyRefused,
-            error_chain(error),
-            "replace the key (see `source` above) by one that is complete, belongs to this workspace, and is not revoked",
-        ),
-        (_, ApiError::NotAdmitted(AdmissionError::Budget { .. })) => Finding::skip(name, error_chain(error)),
-        (ErrorClass::Gone, _) => Finding::fail(
-            name,
-            Exit::of_api(error),
-            error_chain(error),
-            "`api.base_url` must be the service's address including /v1",
-        ),
-        (ErrorClass::Hold | ErrorClass::Pause, _) => {
-            Finding::fail(name, Exit::of_api(error), error_chain(error), "wait; the next run continues afterwards")
+        _ if matches!(error, ApiError::NotAdmitted(AdmissionError::Budget { .. })) => {
+            return Finding::skip(name, error_chain(error));
         }
-        _ => {
-            let fix = error.hint().unwrap_or("if it persists, contact the operator of the service");
-            Finding::fail(name, Exit::of_api(error), error_chain(error), fix)
+        ErrorClass::StopAll => {
+            "replace the key (see `source` above) by one that is complete, belongs to this workspace, and is not revoked"
         }
-    }
+        ErrorClass::Gone => "`api.base_url` must be the service's address including /v1",
+        ErrorClass::Hold | ErrorClass::Pause => "wait; the next run continues afterwards",
+        _ => error.hint().unwrap_or("if it persists, contact the operator of the service"),
+    };
+    Finding::fail(name, Exit::of_api(error), error_chain(error), fix)
 }
 
-fn clocks(answer: &ServiceAnswer) -> Finding {
-    let name = "service.clock";
-    let Some(date) = answer.date else {
-        return Finding::skip(name, "the service sends no time (no `Date` header)");
-    };
-    let (sent, came) = answer.between;
+/// A warning if the service's clock and this machine's differ by much.
+fn clocks(answer: &ServiceAnswer) -> Option<Finding> {
+    let (date, (sent, came)) = (answer.date?, answer.between);
     // A date is rounded down to a second, and was set between the two times.
     let (ahead, behind) = (date.since(came), sent.whole_second().since(date));
     let (distance, where_it_is) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
-    if distance <= TOLERABLE {
-        let message = if distance <= Duration::from_secs(1) {
-            "the service's clock and this machine's agree".into()
-        } else {
-            format!("the service's clock is {} {where_it_is} this machine's", format::duration(distance))
-        };
-        return Finding::ok(name, message);
-    }
-    Finding::warn(
-        name,
-        format!("the service's clock is {} {where_it_is} this machine's", format::duration(distance)),
-        "set this machine's clock (`timedatectl set-ntp true`): schedules depend on it",
-    )
+    let message = format!("the service's clock is {} {where_it_is} this machine's", format::duration(distance));
+    let fix = "set this machine's clock (`timedatectl set-ntp true`): schedules depend on it";
+    (distance > TOLERABLE).then(|| Finding::warn("service.clock", message, fix))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::check::finding::FindingState;
 
     #[test]
     fn definitions_are_wanted_with_their_objects() {
@@ -291,17 +215,18 @@ mod tests {
     fn clocks_may_differ_a_little() {
         let at = |text: &str| text.parse::<Instant>().unwrap();
         let between = (at("2026-01-02T03:04:05.9Z"), at("2026-01-02T03:04:08Z"));
-        for (date, state, part) in [
-            ("2026-01-02T03:04:05Z", FindingState::Ok, "agree"),
-            ("2026-01-02T03:04:08Z", FindingState::Ok, "agree"),
-            ("2026-01-02T03:03:35Z", FindingState::Ok, "30 s behind"),
-            ("2026-01-02T03:03:34Z", FindingState::Warn, "31 s behind"),
-            ("2026-01-02T03:04:38Z", FindingState::Ok, "30 s ahead of"),
-            ("2026-01-02T03:06:08Z", FindingState::Warn, "2 min ahead of"),
+        for (date, part) in [
+            ("2026-01-02T03:04:05Z", None),
+            ("2026-01-02T03:04:08Z", None),
+            ("2026-01-02T03:03:35Z", None),
+            ("2026-01-02T03:03:34Z", Some("31 s behind")),
+            ("2026-01-02T03:04:38Z", None),
+            ("2026-01-02T03:06:08Z", Some("2 min ahead of")),
         ] {
             let line = clocks(&ServiceAnswer { total: None, date: Some(at(date)), between });
-            assert_eq!(line.state, state, "{date}");
-            assert!(line.message.contains(part), "{}", line.message);
+            let message = line.as_ref().map(|line| line.message.as_str());
+            assert_eq!(message.is_some(), part.is_some(), "{date}");
+            assert!(part.is_none_or(|part| message.unwrap().contains(part)), "{message:?}");
         }
     }
 }

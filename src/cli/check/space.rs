@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access, statvfs};
 use rustix::io::Errno;
 
+use super::facts::CheckFacts;
 use super::finding::Finding;
-use super::mirror::MirrorFacts;
 use super::readers::folder_of;
 use super::unit_user::{FileAccess, UnitUser};
 use crate::app::user_name;
-use crate::config::unit::ServiceUnit;
+use crate::model::Object;
 use crate::{exit::Exit, format};
 
 /// The size of a record with its detail, if the mirror has no records yet.
@@ -21,24 +21,21 @@ const ENOUGH: u64 = 500;
 /// The least space for the WAL.
 const MIN_FREE_BYTES: u64 = 128 * 1024 * 1024;
 
-/// Checks the directory and the disk. `unit` is the user that will write, if it is a different one; `expected` is the
-/// number of records at the service, if known.
-pub(super) fn check(
-    database: &Path,
-    unit: Option<&UnitUser>,
-    mirror: Option<&MirrorFacts>,
-    expected: Option<u64>,
-) -> Vec<Finding> {
-    let folder = folder_of(database);
-    let mut lines = vec![match unit {
-        Some(user) => unit_line(user, &folder, database),
-        None => folder_line(&folder, database),
-    }];
+pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
+    let folder = folder_of(&facts.config.database);
+    let mut findings = vec![folder_line(&folder, &facts.config.database, facts.unit.as_ref())];
     // A directory that systemd creates later is on the disk of its nearest existing ancestor.
     let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(&folder);
     if let Ok(disk) = statvfs(there) {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        lines.push(match growth(mirror, expected) {
+        let held = facts.mirror.as_ref().ok().map(|mirror| {
+            let rows: u64 =
+                Object::ALL.into_iter().filter_map(|object| mirror.status.of(object)).map(|held| held.rows).sum();
+            (mirror.status.bytes, rows)
+        });
+        let counted = Object::ALL.into_iter().filter_map(|object| facts.counted(object)).reduce(|a, b| a + b);
+        let expected = counted.or(held.map(|(_, rows)| rows));
+        findings.push(match growth(held.unwrap_or_default(), expected) {
             Some(growth) => room(free, growth),
             None => Finding::skip(
                 "disk.space",
@@ -46,116 +43,76 @@ pub(super) fn check(
             ),
         });
     }
-    lines
+    findings
 }
 
-/// The directory and the files that a run writes.
+/// The directory and the files that a run writes, as far as they exist.
 fn written(folder: &Path, database: &Path) -> Vec<PathBuf> {
-    let mut needed = vec![folder.to_path_buf()];
-    needed.extend(["", "-wal", "-shm", ".lock"].map(|suffix| {
+    let beside = |suffix: &str| {
         let mut path = database.as_os_str().to_owned();
         path.push(suffix);
         path.into()
-    }));
+    };
+    let mut needed = vec![folder.to_path_buf()];
+    needed.extend(["", "-wal", "-shm", ".lock"].map(beside));
     needed.retain(|path| path.exists());
     needed
 }
 
-fn unit_line(user: &UnitUser, folder: &Path, database: &Path) -> Finding {
-    let (name, unit) = ("disk.folder", &user.unit);
-    let shown = folder.display();
-    let is_state = unit.state_directory.as_ref().is_some_and(|state| folder == state);
-    if !folder.exists() && is_state {
-        return Finding::ok(name, format!("systemd creates {shown} when {} starts", unit.name));
-    }
-    let refused = written(folder, database).into_iter().find(|path| user.may(FileAccess::Write, path) == Some(false));
-    match refused {
-        None if folder.exists() => Finding::ok(name, format!("{} can write to {shown}", unit.user)),
-        // systemd gives the directory and its contents to the user when the unit starts.
-        Some(path) if is_state && path == folder => {
-            Finding::ok(name, format!("systemd gives {shown} to {} when {} starts", unit.user, unit.name))
-        }
-        Some(path) => {
-            let is_folder = path == folder;
-            let path = path.display();
-            let message = format!("{}, the user of {}, cannot write to {path}", unit.user, unit.name);
-            let fix = if is_folder {
-                // It may be a folder of the system, or of somebody else: it is not to be given away.
-                format!("set `database.path` to a file in {}", own_folder(unit, folder))
-            } else {
-                format!("chown {}: {path}", unit.user)
-            };
-            Finding::fail(name, Exit::Storage, message, fix)
-        }
-        None => Finding::fail(
-            name,
-            Exit::Storage,
-            format!("{shown} does not exist, and {} does not create it", unit.name),
-            format!("set `database.path` to a file in {}", own_folder(unit, folder)),
-        ),
-    }
-}
-
-fn own_folder(unit: &ServiceUnit, folder: &Path) -> String {
-    let own = unit.state_directory.as_deref().filter(|own| *own != folder);
-    own.map_or_else(|| format!("a folder of {}", unit.user), |own| own.display().to_string())
-}
-
-/// Whether a run of this user could write. Nothing is written for the check.
-fn folder_line(folder: &Path, database: &Path) -> Finding {
-    let name = "disk.folder";
-    let Ok(meta) = std::fs::metadata(folder) else {
-        return Finding::fail(
-            name,
-            Exit::Storage,
-            format!("{} cannot be reached by this user, or does not exist", folder.display()),
-            format!("mkdir -p {}, or set `database.path` to a different file", folder.display()),
-        );
+/// Whether a run could write: of the unit's user, if there is a unit. Nothing is written for the check.
+fn folder_line(folder: &Path, database: &Path, unit: Option<&UnitUser>) -> Finding {
+    let (name, shown) = ("disk.folder", folder.display());
+    let state = unit.and_then(|user| user.unit.state_directory.as_deref());
+    let elsewhere = match state.filter(|own| *own != folder) {
+        Some(own) => format!("set `database.path` to a file in {}", own.display()),
+        None => "set `database.path` to a different file".into(),
     };
-    if !meta.is_dir() {
-        return Finding::fail(
-            name,
-            Exit::Storage,
-            format!("{} is not a directory", folder.display()),
-            "set `database.path` to a different file",
-        );
+    if state == Some(folder) && !folder.exists() {
+        return Finding::ok(name, format!("systemd creates {shown} when the unit starts"));
     }
-    let needed = written(folder, database);
-    let refused = needed.iter().find_map(|path| {
-        let error = access(path, Access::WRITE_OK).err()?;
-        Some((path, error))
-    });
-    match refused {
-        None => Finding::ok(name, format!("the current user can write to {}", folder.display())),
-        Some((_, Errno::ROFS)) => Finding::fail(
-            name,
-            Exit::Storage,
-            format!("{} is on a disk that is mounted read-only", folder.display()),
-            "the system does that after an error: `dmesg` shows the reason; then run `mount -o remount,rw`",
-        ),
-        Some((path, _)) => Finding::fail(
-            name,
-            Exit::Storage,
-            format!("the current user cannot write to {}", path.display()),
-            fix(path),
-        ),
+    if !folder.is_dir() {
+        let message = format!("{shown} does not exist, or is no directory that can be reached");
+        return Finding::fail(name, Exit::Storage, message, format!("`mkdir -p {shown}`, or {elsewhere}"));
     }
+    let user = unit.map_or("the current user", |user| &user.unit.user);
+    let refusal = |path: &PathBuf| match unit {
+        Some(user) => (user.may(FileAccess::Write, path) == Some(false)).then_some(Errno::ACCESS),
+        None => access(path, Access::WRITE_OK).err(),
+    };
+    let refused = written(folder, database).into_iter().find_map(|path| Some((refusal(&path)?, path)));
+    let (message, fix) = match refused {
+        None => return Finding::ok(name, format!("{user} can write to {shown}")),
+        Some((Errno::ROFS, _)) => (
+            format!("{shown} is on a disk that is mounted read-only"),
+            "the system does that after an error: `dmesg` shows the reason; then run `mount -o remount,rw`".into(),
+        ),
+        // systemd gives the directory and its contents to the user when the unit starts.
+        Some((_, path)) if path == folder && state == Some(folder) => {
+            return Finding::ok(name, format!("systemd gives {shown} to {user} when the unit starts"));
+        }
+        Some((_, path)) => {
+            let fix = match unit {
+                None => run_as_owner(&path),
+                // It may be a folder of the system, or of somebody else: it is not to be given away.
+                Some(_) if path == folder => elsewhere,
+                Some(_) => format!("chown {user}: {}", path.display()),
+            };
+            (format!("{user} cannot write to {}", path.display()), fix)
+        }
+    };
+    Finding::fail(name, Exit::Storage, message, fix)
 }
 
-fn fix(path: &Path) -> String {
-    let owner = std::fs::metadata(path).map(|meta| user_name(meta.uid()));
-    owner.map_or_else(
-        |_| "run the check as the user that writes the mirror".into(),
-        |owner| {
-            format!("it belongs to {owner}: run the check as that user, for example `sudo -u {owner} crm-mirror check`")
-        },
-    )
+fn run_as_owner(path: &Path) -> String {
+    let Ok(owner) = std::fs::metadata(path).map(|meta| user_name(meta.uid())) else {
+        return "run the check as the user that writes the mirror".into();
+    };
+    format!("it belongs to {owner}: run the check as that user, for example `sudo -u {owner} crm-mirror check`")
 }
 
-/// How much the mirror will grow; `None` if nothing is known about the future size.
-fn growth(mirror: Option<&MirrorFacts>, expected: Option<u64>) -> Option<u64> {
-    let (bytes, rows) = mirror.map_or((0, 0), |mirror| (mirror.bytes, mirror.rows()));
-    let missing = expected.or(mirror.map(|_| rows))?.saturating_sub(rows);
+/// How much a mirror of so many bytes and records will grow; `None` if nothing is known about the future size.
+fn growth((bytes, rows): (u64, u64), expected: Option<u64>) -> Option<u64> {
+    let missing = expected?.saturating_sub(rows);
     Some(missing.saturating_mul(if rows < ENOUGH { PER_RECORD } else { bytes / rows }))
 }
 
@@ -178,6 +135,7 @@ fn room(free: u64, growth: u64) -> Finding {
 mod tests {
     use super::*;
     use crate::cli::check::finding::FindingState;
+    use crate::config::ServiceUnit;
 
     const MIB: u64 = 1024 * 1024;
 
@@ -190,8 +148,8 @@ mod tests {
         }
         assert_eq!(room(0, 0).state, FindingState::Fail);
         assert_eq!(room(MIB, 0).state, FindingState::Warn);
-        assert_eq!(growth(None, Some(1000)), Some(1000 * PER_RECORD));
-        assert_eq!(growth(None, None), None);
+        assert_eq!(growth((0, 0), Some(1000)), Some(1000 * PER_RECORD));
+        assert_eq!(growth((0, 0), None), None);
     }
 
     #[test]
@@ -207,7 +165,7 @@ mod tests {
             state_directory: Some("/var/lib/crm-mirror/acme".into()),
             runtime_directory: None,
         };
-        let line = unit_line(&UnitUser::of(unit), Path::new("/"), Path::new("/mirror.db"));
+        let line = folder_line(Path::new("/"), Path::new("/mirror.db"), Some(&UnitUser::of(unit)));
         assert_eq!(line.state, FindingState::Fail);
         assert_eq!(line.fix.as_deref(), Some("set `database.path` to a file in /var/lib/crm-mirror/acme"));
     }
@@ -216,13 +174,13 @@ mod tests {
     fn missing_directory_is_reported_and_not_created() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("gone");
-        let line = folder_line(&folder, &folder.join("m.db"));
+        let line = folder_line(&folder, &folder.join("m.db"), None);
         assert_eq!((line.state, line.exit), (FindingState::Fail, Exit::Storage));
         assert!(!folder.exists());
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert!(folder_line(&file, &file.join("m.db")).message.ends_with("is not a directory"));
-        assert_eq!(folder_line(dir.path(), &dir.path().join("m.db")).state, FindingState::Ok);
+        assert_eq!(folder_line(&file, &file.join("m.db"), None).state, FindingState::Fail);
+        assert_eq!(folder_line(dir.path(), &dir.path().join("m.db"), None).state, FindingState::Ok);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use super::facts::CheckFacts;
 use super::finding::Finding;
 use super::unit_user::FileAccess;
-use crate::config::KeyPlace;
+use crate::config::{KeyPlace, Sources};
 use crate::exit::Exit;
 
-pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
+pub(super) fn check(facts: &CheckFacts<'_>, sources: &Sources) -> Vec<Finding> {
     let Some(user) = &facts.unit else { return Vec::new() };
     let (unit, name) = (&user.unit, &user.unit.user);
     if !user.exists() {
@@ -18,14 +18,17 @@ pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
     }
     let mut findings = vec![Finding::ok("unit.user", format!("{} runs as {name}", unit.name))];
     let place = facts.config.key_place();
-    if let KeyPlace::Variable { name, .. } = &place {
-        let message = format!("the key is from the variable {name} of this shell, which {} does not have", unit.name);
+    if let KeyPlace::Variable { .. } = place {
+        let variable = KeyPlace::VARIABLE;
+        let message =
+            format!("the key is from the variable {variable} of this shell, which {} does not have", unit.name);
         let fix = "`env -u CRM_MIRROR_API__KEY crm-mirror check` checks the key of the unit";
         findings.push(Finding::warn("unit.key", message, fix));
     }
-    let mut needed: Vec<PathBuf> = facts.configuration_files.clone();
+    let files = sources.files().unwrap_or_default();
+    let mut needed: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
     if let KeyPlace::File(path) = place {
-        needed.push(path);
+        needed.push(path.clone());
     }
     needed.extend(facts.config.publish.url_file().map(Path::to_path_buf));
     let refused = needed.iter().find(|path| path.exists() && user.may(FileAccess::Read, path) == Some(false));

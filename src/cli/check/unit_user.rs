@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::app::ids_of;
 use crate::config::ServiceUnit;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +26,7 @@ pub(super) enum FileAccess {
 
 impl UnitUser {
     pub(super) fn of(unit: ServiceUnit) -> UnitUser {
-        let table = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-        let ids = ids_of(&table, &unit.user);
+        let ids = ids_of(&unit.user);
         UnitUser { unit, ids }
     }
 
@@ -48,25 +48,10 @@ impl UnitUser {
     }
 }
 
-fn ids_of(table: &str, user: &str) -> Option<(u32, u32)> {
-    table.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split(':').collect();
-        let [name, _, user_id, group_id, ..] = fields.as_slice() else { return None };
-        if *name == user { user_id.parse().ok().zip(group_id.parse().ok()) } else { None }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, chown};
-
-    #[test]
-    fn user_has_the_ids_of_its_line() {
-        let table = "root:x:0:0:root:/root:/bin/sh\ncrmmirror:x:997:996::/:/usr/sbin/nologin\n";
-        assert_eq!(ids_of(table, "crmmirror"), Some((997, 996)));
-        assert_eq!(ids_of(table, "crm"), None);
-    }
 
     #[test]
     fn access_of_a_user_is_determined_by_the_system() {

@@ -9,6 +9,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
 use super::commands;
+use crate::exit::Exit;
 pub use crate::format::plain;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,16 @@ pub fn json(value: &impl Serialize) -> io::Result<()> {
     out.write_all(&serde_json::to_vec_pretty(value)?)?;
     out.write_all(b"\n")?;
     out.flush()
+}
+
+/// Writes what a verb reports, as one JSON document or as text.
+pub fn report(as_json: bool, document: &impl Serialize, as_text: impl FnOnce() -> String) -> io::Result<Exit> {
+    if as_json {
+        json(document)?
+    } else {
+        text(&as_text())?
+    }
+    Ok(Exit::Done)
 }
 
 /// Writes a text, and a newline if it does not end in one.

@@ -7,12 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
 use serde_json::json;
 
-use crate::api::{ApiKey, BaseUrl};
-use crate::app::{Mirror, MirrorSettings, ReservedRuns, RunResult, Summary};
-use crate::budget::Limits;
+use crate::api::BaseUrl;
+use crate::app::{Mirror, MirrorSettings, RunResult, Summary};
 use crate::cli::Failure;
 use crate::cli::session;
 use crate::cli::signals::StopSignals;
@@ -21,16 +19,16 @@ use crate::cli::ui::progress::ProgressView;
 use crate::cli::verbs::demo_questions as questions;
 use crate::cli::verbs::{edit, sql, verify};
 use crate::cli::{Global, identity, logging};
-use crate::config::{ApiConfig, ChangesSchedule, Sources};
+use crate::config::Sources;
 use crate::daemon::{self, DaemonSignals};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, Object, RecordId, Resource, Ru, SystemClock};
 use crate::outbox::{EditRequest, EditSource, queue};
 use crate::sandbox::{ChurnRate, Development, FaultLine, Sandbox, SandboxServer, World, WorldOrigin};
-use crate::store::{ReadTx, Reader, RunOutcome, StateKey, StoreError, ViewOptions, open, record, report, write_beside};
+use crate::store::{ReadTx, Reader, RunOutcome, StateKey, StoreError, open, record, report, write_beside};
 use crate::sync::checks::identity::Identity;
-use crate::sync::{Acceptance, Job, Selection, SyncSettings};
+use crate::sync::{Acceptance, Job, Selection};
 
 const CONTACTS: usize = 600;
 const COMPANIES: usize = 80;
@@ -89,17 +87,22 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Runs the daemon on the demo's mirror, with a CRM that changes, until it is told to stop.
-async fn serve(path: &Path, running: &SandboxServer, page: SocketAddr) -> Result<Exit, Failure> {
+/// The configuration of the demo: nothing else is read.
+fn sources(path: &Path, running: &SandboxServer) -> Sources {
     let flags = vec![
         ("api.base_url", running.base_url.clone()),
         ("database.path", path.display().to_string()),
-        ("daemon.http", page.to_string()),
-        ("sync.schedule", "auto".into()),
+        ("sync.definitions_schedule", "off".into()),
         ("write_back.enabled", "true".into()),
     ];
-    let key = [("CRM_MIRROR_API__KEY", running.sandbox().full_key())];
-    let sources = Sources { file: None, default_file: PathBuf::new(), environment: key.into_iter().collect(), flags };
+    let environment = [("CRM_MIRROR_API__KEY", running.sandbox().full_key())].into_iter().collect();
+    Sources { file: None, default_file: PathBuf::new(), environment, flags }
+}
+
+/// Runs the daemon on the demo's mirror, with a CRM that changes, until it is told to stop.
+async fn serve(path: &Path, running: &SandboxServer, page: SocketAddr) -> Result<Exit, Failure> {
+    let mut sources = sources(path, running);
+    sources.flags.extend([("daemon.http", page.to_string()), ("sync.schedule", "auto".into())]);
     let signals = DaemonSignals::listen()?;
     output::text(&format!("\nThe status page is at http://{page}/ until you press Ctrl-C.\n"))?;
     tokio::select! {
@@ -158,7 +161,8 @@ async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> 
         running.base_url,
         sandbox.with_world(|world| world.definitions().len()),
     ))?;
-    let mirror = Mirror::open(setup(path, running)?, Arc::new(SystemClock), Arc::new(progress)).await?;
+    let (settings, _) = MirrorSettings::load(&sources(path, running))?;
+    let mirror = Mirror::open(settings, Arc::new(SystemClock), Arc::new(progress)).await?;
     let mut run = async |title: &str, job: &Job| -> Result<Option<RunResult>, Failure> {
         let ran = session::run_until_stopped(&mirror, job, "demo", &mut signals).await?;
         output::text(&format!("\n{title}\n"))?;
@@ -260,25 +264,6 @@ fn delete(world: &mut World) {
     if let Some(id) = world.ids(Resource::Contacts).get(10) {
         world.remove(Object::Contact, id);
     }
-}
-
-fn setup(path: &Path, running: &SandboxServer) -> Result<MirrorSettings, Failure> {
-    let base_url: Result<BaseUrl, _> = running.base_url.parse();
-    let key = ApiKey::new(&running.sandbox().full_key());
-    Ok(MirrorSettings {
-        definitions: None,
-        schedule: ReservedRuns { changes: ChangesSchedule::Off, audits: None, zone: TimeZone::UTC },
-        api: ApiConfig {
-            base_url: base_url.map_err(|error| Failure::new(Exit::Internal, error))?,
-            key: key.map_err(|error| Failure::new(Exit::Internal, error))?,
-            concurrency: 4,
-            timeout: Duration::from_secs(30),
-        },
-        database: path.to_path_buf(),
-        views: ViewOptions::default(),
-        limits: Limits { limit: Ru::new(10_000), window: Duration::from_secs(86_400), charge_failed: true },
-        sync: SyncSettings { write_back: true, ..SyncSettings::default() },
-    })
 }
 
 #[cfg(test)]

@@ -185,7 +185,7 @@ mod tests {
             let config = config.unwrap();
             assert_eq!(config.base_url().unwrap().as_str(), "https://api.example.com/v1");
             assert_eq!(config.database, dir.path().join("mirror.db"));
-            assert_eq!(config.key_place(), KeyPlace::File(dir.path().join("api-key")));
+            assert_eq!(*config.key_place(), KeyPlace::File(dir.path().join("api-key")));
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::app::{Mirror, MirrorSettings, Summary};
 use crate::cli::Failure;
 use crate::cli::args::one_of;
-use crate::cli::remote;
+use crate::cli::remote::{self, Finished};
 use crate::cli::session::{self, ScratchFolder};
 use crate::cli::ui::cost::Cost;
 use crate::cli::ui::output;
@@ -15,7 +15,7 @@ use crate::cli::ui::progress::ProgressView;
 use crate::cli::{Global, logging};
 use crate::config::Config;
 use crate::exit::Exit;
-use crate::model::{Resource, Ru, SystemClock};
+use crate::model::{Instant, Resource, Ru, SystemClock};
 use crate::store::RunOutcome;
 use crate::sync::{Acceptance, Job};
 
@@ -91,26 +91,21 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
     if runtime.block_on(remote::daemon(config))?.is_some() {
         return Err(session::needs_the_mirror_alone());
     }
-    let mut setup = MirrorSettings::from_config(config)?;
+    let mut setup = MirrorSettings { leaves_no_files: true, ..MirrorSettings::from_config(config)? };
     // If there is no mirror yet, none is created: an empty one in a temporary directory is used instead.
     let scratch = if config.database.exists() { None } else { Some(ScratchFolder::make()?) };
     if let Some(scratch) = &scratch {
         setup.database = scratch.path().join("mirror.db");
     }
     let (forecast, ledger, limits) = runtime.block_on(async {
-        let mirror = Mirror::open_for_forecast(setup, Arc::new(SystemClock), Arc::new(progress)).await?;
+        let mirror = Mirror::open(setup, Arc::new(SystemClock), Arc::new(progress)).await?;
         let limits = mirror.limits();
         let forecast = mirror.forecast(job).await;
         mirror.close().await;
         Ok::<_, Failure>(forecast.map(|(forecast, ledger)| (forecast, ledger, limits))?)
     })?;
     let cost = Cost::new(&forecast, &ledger, &limits);
-    if args.json {
-        output::json(&cost)?
-    } else {
-        output::text(&cost.text())?
-    }
-    Ok(Exit::Done)
+    Ok(output::report(args.json, &cost, || cost.text())?)
 }
 
 /// Runs a job while the user watches, and prints the result. `objects` are those that the user named.
@@ -123,8 +118,11 @@ pub(super) fn run_now(
 ) -> Result<Exit, Failure> {
     let body = json!({"objects": objects, "accept_removals": job.accept().removals});
     match session::run(config, job, &body, max_ru)? {
-        Some(finished) => report(json, &finished.summary),
         None => Ok(Exit::Paused),
+        Some(Finished { summary, .. }) => {
+            output::report(json, &summary, || summary.text(Instant::system_now()))?;
+            Ok(ending(&summary))
+        }
     }
 }
 
@@ -160,16 +158,6 @@ fn stop(global: &Global) -> Result<Exit, Failure> {
         "the progress of the resync is discarded; no record was removed"
     });
     Ok(Exit::Done)
-}
-
-/// Prints the result of a run, and returns its exit code.
-fn report(json: bool, summary: &Summary) -> Result<Exit, Failure> {
-    if json {
-        output::json(summary)?;
-    } else {
-        output::text(&summary.text(crate::model::Instant::system_now()))?;
-    }
-    Ok(ending(summary))
 }
 
 /// The job, limited to the configured objects.

@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::app::Summary;
 use crate::cli::Failure;
 use crate::cli::args::one_of;
+use crate::cli::remote::Finished;
 use crate::cli::ui::output;
 use crate::cli::ui::output::TableColumn;
 use crate::cli::{Global, session};
@@ -73,19 +74,16 @@ pub fn run(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
         "objects": args.objects, "full": args.full, "repair": args.repair, "accept_removals": args.accept_removals,
     });
     match session::run(&config, &job, &body, None)? {
-        Some(finished) => report(args, &finished.summary, &finished.found),
         None => Ok(Exit::Paused),
+        Some(Finished { summary, found }) => {
+            if args.json {
+                output::json(&document(&summary, &found, args.repair))?;
+            } else {
+                print(&summary, &found, args.repair)?;
+            }
+            Ok(ending(&summary, &found, args.repair))
+        }
     }
-}
-
-/// Prints the findings, and returns the exit code.
-fn report(args: &VerifyArgs, summary: &Summary, found: &[(Object, Findings)]) -> Result<Exit, Failure> {
-    if args.json {
-        output::json(&document(summary, found, args.repair))?;
-    } else {
-        print(summary, found, args.repair)?;
-    }
-    Ok(ending(summary, found, args.repair))
 }
 
 fn document<'a>(summary: &'a Summary, found: &'a [(Object, Findings)], repaired: bool) -> VerifyDocument<'a> {
