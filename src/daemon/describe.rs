@@ -3,7 +3,7 @@
 use super::bus::CurrentWork;
 use super::job::QueuedJob;
 use super::state_machine::{HoldReason, StateMachine};
-use super::status_reply::{DaemonStatus, HoldStatus, JobStatus, NextStatus, TroubleStatus};
+use super::status_reply::{DaemonStatus, JobStatus, NextStatus, TroubleStatus};
 use super::timetable::ScheduleKind;
 use crate::format;
 use crate::model::Instant;
@@ -19,7 +19,7 @@ pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> Daem
         running: state.running().map(|(running, since)| job(running, Some(since))),
         waiting: state.waiting().iter().map(|waiting| job(waiting, None)).collect(),
         paused_since: state.paused_since(),
-        hold: state.hold(now).map(|hold| HoldStatus { reason: hold.reason.as_str().into(), until: hold.until }),
+        hold: state.hold(now),
         trouble: state.trouble().map(|trouble| TroubleStatus {
             since: trouble.since,
             why: trouble.reason.clone(),

@@ -401,7 +401,7 @@ impl EventLoop {
         match (before, hold) {
             (before, Some(hold)) if before != Some(hold) => {
                 let since = *self.held_since.get_or_insert(now);
-                let (reason, until) = (hold.reason.as_str(), format::moment(hold.until));
+                let (reason, until) = (hold.reason.to_string(), format::moment(hold.until));
                 let why = match hold.reason {
                     HoldReason::RateLimit => "The service set a rate limit (429 or Retry-After)",
                     HoldReason::Budget => "The budget of this window is spent",

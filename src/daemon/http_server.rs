@@ -13,7 +13,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 /// How long a connection may take to send a request's head, including the time between two requests.
 pub(super) const IDLE: Duration = Duration::from_secs(10);
@@ -24,12 +24,13 @@ const MAX_HEAD: usize = 64 * 1024;
 /// How long requests in flight may take during shutdown.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// Serves until `ends` becomes true.
+/// Serves until `ends` becomes true. A connection may be idle, and live, for this long; `begun` gets each one.
 pub(super) fn spawn<L: Listener>(
     mut listener: L,
     router: Router,
     ends: watch::Receiver<bool>,
-    idle: Duration,
+    limits: (Duration, Duration),
+    mut begun: impl FnMut(&L::Addr, AbortHandle) + Send + 'static,
 ) -> JoinHandle<()> {
     tokio::spawn(async move {
         let mut ended = ends.clone();
@@ -38,8 +39,8 @@ pub(super) fn spawn<L: Listener>(
             tokio::select! {
                 // An error means that the daemon is gone, which also ends the server.
                 _ = ended.wait_for(|ends| *ends) => break,
-                (io, _) = listener.accept() => {
-                    connections.spawn(serve(io, router.clone(), ends.clone(), idle));
+                (io, from) = listener.accept() => {
+                    begun(&from, connections.spawn(serve(io, router.clone(), ends.clone(), limits)));
                 }
                 Some(_) = connections.join_next() => {}
             }
@@ -53,7 +54,7 @@ pub(super) fn spawn<L: Listener>(
     })
 }
 
-async fn serve<Io>(io: Io, router: Router, mut ends: watch::Receiver<bool>, idle: Duration)
+async fn serve<Io>(io: Io, router: Router, mut ends: watch::Receiver<bool>, (idle, life): (Duration, Duration))
 where
     Io: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
@@ -71,9 +72,10 @@ where
     tokio::select! {
         _ = connection.as_mut() => return,
         () = ended => {}
+        () = tokio::time::sleep(life) => {}
     }
     connection.as_mut().graceful_shutdown();
-    let _ = connection.await;
+    let _ = tokio::time::timeout(GRACE, connection).await;
 }
 
 /// Waits for a server that was told to stop.

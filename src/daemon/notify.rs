@@ -51,6 +51,20 @@ pub(super) fn stopping() {
     tell("STOPPING=1");
 }
 
+/// Waits, in steps that the watchdog allows.
+pub(super) async fn wait_alive(time: Duration) {
+    let until = tokio::time::Instant::now() + time;
+    let step = heartbeat().unwrap_or(time);
+    loop {
+        alive();
+        let left = until.saturating_duration_since(tokio::time::Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left.min(step)).await;
+    }
+}
+
 /// The interval for [`alive`], if the unit has a watchdog for this process: half of its timeout.
 pub(super) fn heartbeat() -> Option<Duration> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();

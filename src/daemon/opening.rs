@@ -19,8 +19,10 @@ use super::notify;
 use super::page::PageKeeper;
 use super::past_runs;
 use super::signals::DaemonSignals;
+use super::socket_wait::DELAYS;
 use super::state_machine::PastRuns;
 use super::status_reply::{DaemonStatus, PageStatus};
+use super::task::GrowingDelay;
 use crate::app::{Mirror, MirrorError, MirrorSettings};
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
@@ -29,9 +31,6 @@ use crate::store::StoreError;
 
 /// The retry interval for a locked file.
 const LOCKED: Duration = Duration::from_secs(1);
-
-/// The first and the longest delay after other failures; the delay doubles in between.
-const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// How often systemd is notified of a migration in progress, and the time extension that is requested.
 const EXTEND_AFTER: Duration = Duration::from_secs(30);
@@ -85,7 +84,7 @@ impl Opening {
         signals: &mut DaemonSignals,
         page: &mut PageKeeper,
     ) -> Result<Opened, DaemonError> {
-        let mut delay = DELAYS.0;
+        let mut delays = GrowingDelay::new(DELAYS.0, DELAYS.1);
         let mut is_ready = false;
         loop {
             let observer = Arc::new(self.bus.clone());
@@ -102,7 +101,7 @@ impl Opening {
                     biased;
                     opened = &mut attempt => break opened.unwrap_or(Err(StoreError::Closed.into())),
                     // A migration cannot be interrupted; uncommitted work is done again.
-                    woken = self.attend(inbox, signals, EXTEND_AFTER) => match woken {
+                    woken = self.attend(inbox, signals, tokio::time::sleep(EXTEND_AFTER)) => match woken {
                         Woken::Stop => return Ok(Opened::Stop),
                         Woken::Failed(error) => return Err(error),
                         Woken::Reload => self.reload(page),
@@ -128,40 +127,17 @@ impl Opening {
                 StoreError::Locked { .. } => LOCKED,
                 // SQLite has waited already.
                 error if error.is_busy() => LOCKED,
-                _ => {
-                    let now = delay;
-                    delay = (delay * 2).min(DELAYS.1);
-                    now
-                }
+                _ => delays.next(),
             };
             if !is_ready {
                 is_ready = true;
                 notify::ready();
             }
-            match self.wait_until(inbox, signals, next).await {
+            match self.attend(inbox, signals, notify::wait_alive(next)).await {
                 Woken::Stop => return Ok(Opened::Stop),
                 Woken::Failed(error) => return Err(error),
                 Woken::Reload => self.reload(page),
                 Woken::Passed => {}
-            }
-        }
-    }
-
-    /// Waits for a time, in steps that the watchdog allows.
-    async fn wait_until(
-        &mut self,
-        inbox: &mut mpsc::Receiver<LoopMessage>,
-        signals: &mut DaemonSignals,
-        time: Duration,
-    ) -> Woken {
-        let until = tokio::time::Instant::now() + time;
-        let step = notify::heartbeat().unwrap_or(time);
-        loop {
-            notify::alive();
-            let left = until.saturating_duration_since(tokio::time::Instant::now());
-            match self.attend(inbox, signals, left.min(step)).await {
-                Woken::Passed if left > step => {}
-                woken => return woken,
             }
         }
     }
@@ -171,9 +147,9 @@ impl Opening {
         &mut self,
         inbox: &mut mpsc::Receiver<LoopMessage>,
         signals: &mut DaemonSignals,
-        time: Duration,
+        time: impl Future<Output = ()>,
     ) -> Woken {
-        let until = tokio::time::Instant::now() + time;
+        let mut time = std::pin::pin!(time);
         loop {
             tokio::select! {
                 biased;
@@ -182,7 +158,7 @@ impl Opening {
                     LoopMessage::Failed(error) => return Woken::Failed(error),
                     message => self.answer(message),
                 },
-                () = tokio::time::sleep_until(until) => return Woken::Passed,
+                () = &mut time => return Woken::Passed,
             }
         }
     }

@@ -10,6 +10,7 @@ use tokio::net::UnixListener;
 use super::notify;
 use super::signals::DaemonSignals;
 use super::socket::{ControlSocket, SocketError};
+use super::task::GrowingDelay;
 use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::store::lock;
@@ -17,8 +18,8 @@ use crate::store::lock;
 /// The retry interval while another process listens.
 const TAKEN: Duration = Duration::from_secs(1);
 
-/// The first and the longest delay after other failures; the delay doubles in between.
-const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// The first and the longest delay after other failures.
+pub(super) const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 pub(super) enum SocketOpened {
     Socket(ControlSocket, UnixListener),
@@ -29,7 +30,7 @@ pub(super) enum SocketOpened {
 
 /// Opens the control socket, however long that takes.
 pub(super) async fn open(config: &Config, signals: &mut DaemonSignals) -> SocketOpened {
-    let mut delay = DELAYS.0;
+    let mut delays = GrowingDelay::new(DELAYS.0, DELAYS.1);
     let mut reported: Option<String> = None;
     loop {
         let error = match ControlSocket::bind(&config.socket) {
@@ -52,14 +53,11 @@ pub(super) async fn open(config: &Config, signals: &mut DaemonSignals) -> Socket
         }
         let wait = match error {
             SocketError::Taken { .. } => TAKEN,
-            SocketError::Io { .. } => {
-                let now = delay;
-                delay = (delay * 2).min(DELAYS.1);
-                now
-            }
+            SocketError::Io { .. } => delays.next(),
         };
-        if let Some(ended) = pass(wait, signals).await {
-            return ended;
+        tokio::select! {
+            ends = signals.ends() => return if ends { SocketOpened::Stop } else { SocketOpened::Reload },
+            () = notify::wait_alive(wait) => {}
         }
     }
 }
@@ -69,22 +67,5 @@ fn reason(error: &SocketError, config: &Config) -> String {
     match (error, lock::current_writer(&config.database).flatten()) {
         (SocketError::Taken { .. }, Some(pid)) => format!("{}: process {pid} writes the mirror", error_chain(error)),
         _ => error_chain(error),
-    }
-}
-
-/// Waits, in steps that the watchdog allows.
-async fn pass(time: Duration, signals: &mut DaemonSignals) -> Option<SocketOpened> {
-    let until = tokio::time::Instant::now() + time;
-    let step = notify::heartbeat().unwrap_or(time);
-    loop {
-        notify::alive();
-        let left = until.saturating_duration_since(tokio::time::Instant::now());
-        if left.is_zero() {
-            return None;
-        }
-        tokio::select! {
-            ends = signals.ends() => return Some(if ends { SocketOpened::Stop } else { SocketOpened::Reload }),
-            () = tokio::time::sleep(left.min(step)) => {}
-        }
     }
 }

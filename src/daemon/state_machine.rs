@@ -17,11 +17,14 @@ mod tests;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::inputs_and_effects::{Effect, Input};
 use super::job::{self, FailureKind, QueuedJob, Trigger};
 use super::timetable::{ScheduleKind, Timetable};
 use crate::budget::ActiveHours;
-use crate::model::{Instant, Ru};
+use crate::model::Ru;
+use crate::model::instant::{self, Instant};
 use crate::sync::Job;
 
 /// How long a run is not preempted for due changes.
@@ -56,26 +59,19 @@ struct CurrentRun {
     preemption: Option<Preemption>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum HoldReason {
     RateLimit,
     Budget,
 }
 
-impl HoldReason {
-    /// The text in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            HoldReason::RateLimit => "rate-limit",
-            HoldReason::Budget => "budget",
-        }
-    }
-}
-
 /// A time in which no request is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonHold {
     pub reason: HoldReason,
+    #[serde(serialize_with = "instant::utc_always")]
     pub until: Instant,
 }
 

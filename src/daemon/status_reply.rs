@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
+use super::state_machine::DaemonHold;
 use crate::app::status::MirrorStatus;
 use crate::exit::Exit;
 use crate::model::instant::{self, Instant};
@@ -66,7 +67,7 @@ pub struct DaemonStatus {
     /// Since when the schedule is paused, UTC; `None` if it is not.
     #[serde(serialize_with = "instant::utc")]
     pub paused_since: Option<Instant>,
-    pub hold: Option<HoldStatus>,
+    pub hold: Option<DaemonHold>,
     /// The current series of failures.
     pub trouble: Option<TroubleStatus>,
     /// When each kind is next due by the schedule.
@@ -111,14 +112,6 @@ pub struct JobStatus {
     pub trigger: Cow<'static, str>,
     #[serde(serialize_with = "instant::utc")]
     pub since: Option<Instant>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HoldStatus {
-    /// `rate-limit` or `budget`.
-    pub reason: Cow<'static, str>,
-    #[serde(serialize_with = "instant::utc_always")]
-    pub until: Instant,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,6 +7,7 @@ use crate::app::MissingScope;
 use crate::app::status::{MirrorStatus, ObjectStatus, RunProgress, RunningRun};
 use crate::cli::remote::DaemonState;
 use crate::cli::ui::output::{self, TableColumn, plain};
+use crate::daemon::state_machine::HoldReason;
 use crate::daemon::{DaemonStatus, StatusReply};
 use crate::format::{self, count};
 use crate::model::{Instant, Ru};
@@ -215,7 +216,7 @@ fn next(reply: &StatusReply, daemon: &DaemonStatus, now: Instant) -> String {
     if let Some(wait) = wait_of_next_run(&reply.status, now).filter(|_| reply.status.hold_until.is_some()) {
         return wait;
     }
-    if let Some(hold) = daemon.hold.as_ref().filter(|hold| hold.reason == "budget") {
+    if let Some(hold) = daemon.hold.as_ref().filter(|hold| hold.reason == HoldReason::Budget) {
         return format!("nothing before {}: the budget of this window is spent", moment(hold.until, now));
     }
     if let Some(trouble) = daemon.trouble.as_ref().filter(|trouble| !trouble.partial) {

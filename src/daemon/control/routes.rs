@@ -10,6 +10,7 @@ use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures_util::stream::StreamExt as _;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::bodies::{self, SentBody, SyncBody, VerifyBody};
@@ -28,16 +29,16 @@ const PATHS: &str = "GET /status, /metrics, /events; POST /sync, /resync, /resyn
 pub(super) fn router(control: Control) -> Router {
     Router::new()
         .route("/status", get(status))
-        .route("/metrics", get(numbers))
+        .route("/metrics", get(async |State(control): State<Control>| monitoring::metrics(&control).await))
         .route("/events", get(events))
-        .route("/sync", post(sync))
-        .route("/resync", post(resync))
+        .route("/sync", post(|State(control), body| job(control, body, |body: SyncBody| body.of(Job::sync()))))
+        .route("/resync", post(|State(control), body| job(control, body, |body: SyncBody| body.of(Job::resync()))))
         .route("/resync/stop", post(stop_resync))
-        .route("/verify", post(verify))
+        .route("/verify", post(|State(control), body| job(control, body, |body: VerifyBody| body.job())))
         .route("/push", post(push))
         .route("/edits", post(edit))
-        .route("/pause", post(pause))
-        .route("/resume", post(resume))
+        .route("/pause", post(async |State(control): State<Control>| pause(&control, true).await))
+        .route("/resume", post(async |State(control): State<Control>| pause(&control, false).await))
         .route("/hold/clear", post(clear_hold))
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "unknown path", Some(PATHS)) })
         .method_not_allowed_fallback(|| async {
@@ -59,28 +60,11 @@ async fn status(State(control): State<Control>) -> Response {
     }
 }
 
-async fn numbers(State(control): State<Control>) -> Response {
-    monitoring::metrics(&control).await
-}
-
-async fn sync(State(control): State<Control>, body: SentBody) -> Response {
-    match bodies::read::<SyncBody>(&body) {
+/// Enqueues the job that a body asks for.
+async fn job<B: DeserializeOwned + Default>(control: Control, body: SentBody, job: impl FnOnce(B) -> Job) -> Response {
+    match bodies::read(&body) {
         Err(response) => *response,
-        Ok(body) => accept(&control, body.of(Job::sync())).await,
-    }
-}
-
-async fn resync(State(control): State<Control>, body: SentBody) -> Response {
-    match bodies::read::<SyncBody>(&body) {
-        Err(response) => *response,
-        Ok(body) => accept(&control, body.of(Job::resync())).await,
-    }
-}
-
-async fn verify(State(control): State<Control>, body: SentBody) -> Response {
-    match bodies::read::<VerifyBody>(&body) {
-        Err(response) => *response,
-        Ok(body) => accept(&control, body.job()).await,
+        Ok(body) => accept(&control, job(body)).await,
     }
 }
 
@@ -151,14 +135,6 @@ fn has_resync(status: &StatusReply) -> bool {
     swept.into_iter().any(|sweep| !sweep.first_copy) || jobs.into_iter().any(|job| job.work == "resync")
 }
 
-async fn pause(State(control): State<Control>) -> Response {
-    stored(control.ask(DaemonRequest::Pause).await, true)
-}
-
-async fn resume(State(control): State<Control>) -> Response {
-    stored(control.ask(DaemonRequest::Resume).await, false)
-}
-
 async fn clear_hold(State(control): State<Control>) -> Response {
     match control.ask(DaemonRequest::ClearHold).await {
         Some(DaemonAnswer::Done) => answer(StatusCode::OK, &json!({"hold": null})),
@@ -166,9 +142,9 @@ async fn clear_hold(State(control): State<Control>) -> Response {
     }
 }
 
-/// The answer to a pause: 200 once it is stored; 202 if it is in effect but not stored, so that a restart may lose it.
-fn stored(given: Option<DaemonAnswer>, paused: bool) -> Response {
-    match given {
+/// Pauses or resumes: 200 once it is stored; 202 if it is in effect but not stored, so that a restart may lose it.
+async fn pause(control: &Control, paused: bool) -> Response {
+    match control.ask(if paused { DaemonRequest::Pause } else { DaemonRequest::Resume }).await {
         Some(DaemonAnswer::Done) => answer(StatusCode::OK, &json!({"paused": paused, "stored": true})),
         Some(DaemonAnswer::NotStored { reason }) => {
             answer(StatusCode::ACCEPTED, &json!({"paused": paused, "stored": false, "reason": reason}))

@@ -1,5 +1,7 @@
 //! The server of the control socket.
 
+use std::time::Duration;
+
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
@@ -15,7 +17,8 @@ pub(crate) struct ControlServer {
 impl ControlServer {
     pub(crate) fn start(control: Control, listener: UnixListener) -> ControlServer {
         let router = routes::router(control.clone());
-        let serving = http_server::spawn(listener, router, control.ends(), http_server::IDLE);
+        let serving =
+            http_server::spawn(listener, router, control.ends(), (http_server::IDLE, Duration::MAX), |_, _| {});
         ControlServer { control, serving }
     }
 

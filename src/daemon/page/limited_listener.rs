@@ -1,25 +1,20 @@
 //! The status page's listener: a bounded number of connections, from the allowed networks.
 //!
 //! A newcomer always gets a place, so that a probe is answered however many connections others keep open, and whatever
-//! they send or do not send: where there is none, the connection that has been idle for longest loses its own, or that
-//! whose request is the oldest. An address that has its share of the places gives up one of its own.
+//! they send or do not send: where there is none, an older connection is closed. An address that has its share of the places
+//! gives up its own oldest one.
 //!
 //! # Invariants
-//! - There are at most [`MAX_CONNECTIONS`] connections, and at most [`SHARE`] of an address.
-//! - A connection is idle from its answer to its next request, and before its first. One that is idle ends after [`LIFE`].
+//! - There are at most [`MAX_CONNECTIONS`] connections, and at most [`SHARE`] of an address. None lives longer than [`LIFE`].
 
-use std::cmp::Reverse;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::serve::Listener;
-use futures_util::task::AtomicWaker;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
 
 use crate::config::Network;
 
@@ -30,41 +25,31 @@ const MAX_CONNECTIONS: usize = 64;
 const SHARE: usize = 16;
 
 /// How long a connection may live. A browser and a probe open another one.
-const LIFE: Duration = Duration::from_secs(600);
+pub(super) const LIFE: Duration = Duration::from_secs(600);
 
-/// A listener that accepts a bounded number of connections.
+/// A listener for this machine and the named networks.
 #[derive(Debug)]
 pub(super) struct LimitedListener {
-    listener: TcpListener,
-    places: Places,
-    allowed: Arc<[Network]>,
-}
-
-impl LimitedListener {
-    /// A listener for this machine and the named networks.
-    pub(super) fn new(listener: TcpListener, allowed: Arc<[Network]>) -> LimitedListener {
-        LimitedListener { listener, places: Places::default(), allowed }
-    }
+    pub listener: TcpListener,
+    pub allowed: Arc<[Network]>,
 }
 
 /// Whether an address is allowed: this machine, and the named networks.
-pub(super) fn is_allowed(from: IpAddr, allowed: &[Network]) -> bool {
+fn is_allowed(from: IpAddr, allowed: &[Network]) -> bool {
     let from = from.to_canonical();
     from.is_loopback() || allowed.iter().any(|network| network.contains(from))
 }
 
 impl Listener for LimitedListener {
-    type Io = LimitedStream;
+    type Io = TcpStream;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (LimitedStream, SocketAddr) {
+    async fn accept(&mut self) -> (TcpStream, SocketAddr) {
         loop {
             let (stream, from) = Listener::accept(&mut self.listener).await;
-            if !is_allowed(from.ip(), &self.allowed) {
-                continue;
+            if is_allowed(from.ip(), &self.allowed) {
+                return (stream, from);
             }
-            let place = self.places.take(from.ip());
-            return (LimitedStream { stream, place, places: self.places.clone() }, from);
         }
     }
 
@@ -73,138 +58,47 @@ impl Listener for LimitedListener {
     }
 }
 
-#[derive(Clone, Debug, Default)]
-struct Places(Arc<Mutex<Vec<Arc<Place>>>>);
-
-#[derive(Debug)]
-struct Place {
-    from: IpAddr,
-    born: Instant,
-    state: Mutex<PlaceState>,
-    task: AtomicWaker,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct PlaceState {
-    /// Whether something was received since the last answer.
-    is_asked: bool,
-    since: Instant,
-    is_lost: bool,
-}
-
-impl PlaceState {
-    /// Something was received, or sent. What a slow client adds to its request makes it no newer.
-    fn turn(&mut self, is_asked: bool) {
-        if !(is_asked && self.is_asked) {
-            (self.is_asked, self.since) = (is_asked, Instant::now());
-        }
-    }
-}
-
-impl Place {
-    fn state(&self) -> std::sync::MutexGuard<'_, PlaceState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether the connection is to end now; otherwise the task is woken when another one takes the place.
-    fn has_ended(&self, cx: &mut Context<'_>) -> bool {
-        self.task.register(cx.waker());
-        let state = self.state();
-        state.is_lost || (!state.is_asked && self.born.elapsed() > LIFE)
-    }
-}
+/// The open connections, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Places(Vec<(IpAddr, AbortHandle)>);
 
 impl Places {
-    fn all(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Place>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A place for a new connection, if need be that of another one.
-    fn take(&self, from: IpAddr) -> Arc<Place> {
+    /// Gives a new connection a place, if need be that of another one.
+    pub(super) fn take(&mut self, from: IpAddr, connection: AbortHandle) {
         let from = Some(from.to_canonical()).filter(|from| !from.is_loopback()).unwrap_or(Ipv4Addr::LOCALHOST.into());
-        let mut all = self.all();
-        let count = |address: IpAddr| all.iter().filter(|place| place.from == address).count();
-        let has_share = count(from) >= SHARE;
-        if has_share || all.len() >= MAX_CONNECTIONS {
-            // Who has the most connections gives up one.
-            let may_lose = all.iter().enumerate().filter(|(_, place)| !has_share || place.from == from);
-            let lost = may_lose.min_by_key(|(_, place)| {
-                let state = place.state();
-                (Reverse(count(place.from)), state.is_asked, state.since)
-            });
-            if let Some(lost) = lost.map(|(n, _)| n) {
-                let lost = all.swap_remove(lost);
-                lost.state().is_lost = true;
-                lost.task.wake();
-            }
+        self.0.retain(|(_, known)| !known.is_finished());
+        let count = |address: IpAddr| self.0.iter().filter(|(known, _)| *known == address).count();
+        let loser = if count(from) >= SHARE {
+            Some(from)
+        } else if self.0.len() >= MAX_CONNECTIONS {
+            self.0.iter().map(|(address, _)| *address).max_by_key(|address| count(*address))
+        } else {
+            None
+        };
+        if let Some(oldest) = self.0.iter().position(|(address, _)| Some(*address) == loser) {
+            self.0.remove(oldest).1.abort();
         }
-        let now = Instant::now();
-        let state = Mutex::new(PlaceState { is_asked: false, since: now, is_lost: false });
-        let place = Arc::new(Place { from, born: now, state, task: AtomicWaker::new() });
-        all.push(place.clone());
-        place
-    }
-}
-
-/// A connection that has a place while it is open.
-#[derive(Debug)]
-pub(super) struct LimitedStream {
-    stream: TcpStream,
-    place: Arc<Place>,
-    places: Places,
-}
-
-impl Drop for LimitedStream {
-    fn drop(&mut self) {
-        self.places.all().retain(|place| !Arc::ptr_eq(place, &self.place));
-    }
-}
-
-impl AsyncRead for LimitedStream {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.place.has_ended(cx) {
-            // As if the client had closed it.
-            return Poll::Ready(Ok(()));
-        }
-        let before = buf.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if buf.filled().len() > before {
-            self.place.state().turn(true);
-        }
-        read
-    }
-}
-
-impl AsyncWrite for LimitedStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        if self.place.has_ended(cx) {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
-        }
-        // Whether the client takes the answer is its own affair: it is bounded by this idle time.
-        self.place.state().turn(false);
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        self.0.push((from, connection));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use axum::Router;
     use axum::routing::get;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::sync::watch;
+    use tokio::task::JoinHandle;
 
     use super::*;
     use crate::daemon::http_server;
+
+    fn serve(listener: TcpListener, router: Router, ends: watch::Receiver<bool>, idle: Duration) -> JoinHandle<()> {
+        let listener = LimitedListener { listener, allowed: Arc::new([]) };
+        let mut places = Places::default();
+        let begun = move |from: &SocketAddr, connection| places.take(from.ip(), connection);
+        http_server::spawn(listener, router, ends, (idle, LIFE), begun)
+    }
 
     /// What a server of the page answers to these bytes.
     async fn exchange(at: SocketAddr, bytes: &[u8]) -> String {
@@ -223,7 +117,7 @@ mod tests {
         let router = Router::new().route("/", get(|| async { "page" }));
         let (end, ends) = watch::channel(false);
         let idle = Duration::from_millis(100);
-        let serving = http_server::spawn(LimitedListener::new(listener, Arc::new([])), router, ends, idle);
+        let serving = serve(listener, router, ends, idle);
         let mut idle_connections = Vec::new();
         for _ in 0..MAX_CONNECTIONS {
             idle_connections.push(TcpStream::connect(at).await.unwrap());
@@ -257,9 +151,7 @@ mod tests {
         let at = listener.local_addr().unwrap();
         let router = Router::new().route("/", get(|| async { "page" }));
         let (end, ends) = watch::channel(false);
-        let listener = LimitedListener::new(listener, Arc::new([]));
-        let places = listener.places.clone();
-        let serving = http_server::spawn(listener, router, ends, http_server::IDLE);
+        let serving = serve(listener, router, ends, http_server::IDLE);
         let mut polite = Vec::new();
         for _ in 0..3 {
             for _ in 0..MAX_CONNECTIONS {
@@ -267,44 +159,41 @@ mod tests {
                 ask(&mut stream).await.unwrap();
                 polite.push(stream);
             }
+            let mut served = 0;
             for stream in &mut polite {
                 // Those that lost their places notice it here.
-                let _ = ask(stream).await;
+                served += usize::from(ask(stream).await.is_ok());
                 // A request that does not end.
                 let _ = stream.write_all(b"GET / HT").await;
             }
             let probe = exchange(at, b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
             assert!(probe.ends_with("page"), "{probe}");
-            assert!(places.all().len() <= SHARE);
+            assert!(served <= SHARE, "{served}");
         }
         end.send_replace(true);
         http_server::finish(serving).await;
     }
 
-    #[test]
-    fn address_with_its_share_gives_up_its_own_place_and_a_full_house_that_of_the_greediest() {
-        let places = Places::default();
+    #[tokio::test]
+    async fn address_with_its_share_gives_up_its_own_place_and_a_full_house_that_of_the_greediest() {
+        let mut places = Places::default();
         let address = |n: usize| IpAddr::from([10, 0, 0, u8::try_from(n).unwrap()]);
+        let connection = || tokio::spawn(std::future::pending::<()>()).abort_handle();
         for n in 0..MAX_CONNECTIONS {
-            places.take(address(n / SHARE));
+            places.take(address(n / SHARE), connection());
         }
-        let first = places.all()[0].clone();
-        places.take(address(0));
-        assert!(first.state().is_lost, "the oldest of the same address");
-        let count = |n| places.all().iter().filter(|place| place.from == address(n)).count();
-        places.take(address(9));
-        assert_eq!(count(9), 1);
-        assert_eq!(places.all().len(), MAX_CONNECTIONS);
-        // One that asks loses its place only if all others of its address ask, too.
-        let asks = places.all().iter().find(|place| place.from == address(0)).unwrap().clone();
-        asks.state().turn(true);
-        for _ in 0..SHARE {
-            places.take(address(0));
-        }
-        assert!(!asks.state().is_lost);
-        places.all().iter().for_each(|place| place.state().turn(true));
-        places.take(address(0));
-        assert!(asks.state().is_lost);
+        let count = |places: &Places, n| places.0.iter().filter(|(known, _)| *known == address(n)).count();
+        let oldest = places.0[0].1.clone();
+        places.take(address(0), connection());
+        tokio::task::yield_now().await;
+        assert!(oldest.is_finished(), "the oldest of the same address");
+        places.take(address(9), connection());
+        assert_eq!((count(&places, 9), places.0.len()), (1, MAX_CONNECTIONS));
+        // One that has ended has no place.
+        places.0[0].1.abort();
+        tokio::task::yield_now().await;
+        places.take(address(9), connection());
+        assert_eq!((count(&places, 9), places.0.len()), (2, MAX_CONNECTIONS));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::answers;
 use super::host_check::ServedAt;
-use super::limited_listener::LimitedListener;
+use super::limited_listener::{LIFE, LimitedListener, Places};
 use crate::config::{Config, Network};
 use crate::daemon::handler_state::Control;
 use crate::daemon::http_server::{self, IDLE};
@@ -126,8 +126,10 @@ async fn keep(
         let _ = inbox.send(LoopMessage::Page(status)).await;
         if let Ok((listener, at)) = bound {
             let served = ServedAt { at, beyond_loopback: !wanted.allowed.is_empty() };
-            let listener = LimitedListener::new(listener, wanted.allowed);
-            let serving = http_server::spawn(listener, answers::router(control, served), ends, IDLE);
+            let listener = LimitedListener { listener, allowed: wanted.allowed };
+            let (router, mut places) = (answers::router(control, served), Places::default());
+            let begun = move |from: &SocketAddr, connection| places.take(from.ip(), connection);
+            let serving = http_server::spawn(listener, router, ends, (IDLE, LIFE), begun);
             // A panic is already in the log.
             let _ = serving.await;
             return;
