@@ -2,8 +2,7 @@
 //!
 //! Under systemd an event goes to the journal as a message with fields: `run = 7` is `CRM_RUN=7`, so `journalctl
 //! CRM_RUN=7 -o json` finds and shows it. Plain `journalctl` and a terminal show the message alone, so every message
-//! contains its numbers. If the journal cannot be reached, lines begin with their syslog priority in angle brackets,
-//! which log collectors understand.
+//! contains its numbers.
 //!
 //! # Invariants
 //! - Libraries log only warnings and errors, whatever the filter: at more verbose levels they log headers and bodies,
@@ -15,14 +14,14 @@ use std::io::{self, IsTerminal};
 use std::os::unix::fs::MetadataExt;
 
 use tracing::field::Field;
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Level, Metadata};
 use tracing_journald::{Priority, PriorityMappings};
 use tracing_subscriber::filter::{Targets, filter_fn};
 use tracing_subscriber::fmt as lines;
-use tracing_subscriber::fmt::format::{Format, FormatEvent, FormatFields, Full, Writer, debug_fn};
-use tracing_subscriber::fmt::{FmtContext, MakeWriter};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
-use tracing_subscriber::registry::{LookupSpan, Registry};
+use tracing_subscriber::registry::Registry;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::ui::progress::ProgressView;
@@ -36,7 +35,7 @@ const PREFIX: &str = "CRM";
 pub fn start(config: &LogConfig, progress: &ProgressView) {
     let layer = match config.format {
         LogFormat::Json => json(Between(progress.clone())),
-        LogFormat::Auto if in_the_journal() => journal().unwrap_or_else(|_| with_priorities(Between(progress.clone()))),
+        LogFormat::Auto if in_the_journal() => journal().unwrap_or_else(|_| text(Between(progress.clone()), false)),
         LogFormat::Auto | LogFormat::Text => text(Between(progress.clone()), colours()),
     };
     // An error means that a log is already running, as in tests: that one is kept.
@@ -83,7 +82,7 @@ pub fn as_error(text: String) -> String {
 }
 
 fn prioritised(text: &str) -> String {
-    text.lines().map(|line| format!("<{}>{line}\n", priority(Level::ERROR))).collect()
+    text.lines().map(|line| format!("<3>{line}\n")).collect()
 }
 
 fn colours() -> bool {
@@ -109,11 +108,6 @@ fn json(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) -> LogEvent
 
 fn text(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static, colours: bool) -> LogEvent {
     let layer = lines::layer().with_writer(writer).with_target(false).with_ansi(colours);
-    Box::new(layer.fmt_fields(debug_fn(message_alone)))
-}
-
-fn with_priorities(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) -> LogEvent {
-    let layer = lines::layer().with_writer(writer).with_ansi(false).event_format(Prioritised::default());
     Box::new(layer.fmt_fields(debug_fn(message_alone)))
 }
 
@@ -150,35 +144,6 @@ impl io::Write for LogLine<'_> {
     }
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// A line with a priority and without a timestamp.
-struct Prioritised(Format<Full, ()>);
-
-impl Default for Prioritised {
-    fn default() -> Prioritised {
-        Prioritised(Format::default().without_time().with_level(false).with_target(false).with_ansi(false))
-    }
-}
-
-impl<S, N> FormatEvent<S, N> for Prioritised
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        write!(writer, "<{}>", priority(*event.metadata().level()))?;
-        self.0.format_event(context, writer, event)
-    }
-}
-
-fn priority(level: Level) -> u8 {
-    match level {
-        Level::ERROR => 3,
-        Level::WARN => 4,
-        Level::INFO => 6,
-        _ => 7,
     }
 }
 
@@ -234,12 +199,17 @@ mod tests {
     }
 
     #[test]
-    fn line_with_priority_has_only_the_message() {
-        let lines = logged(with_priorities, "trace", || {
-            tracing::warn!(page = 7, "Page 7 is on hold");
-            tracing::info!("a line\n<0>and \u{1b}[31manother");
-        });
-        assert_eq!(lines, "<4>Page 7 is on hold\n<6>a line\\n<0>and \\u{1b}[31manother\n");
+    fn line_has_only_the_message() {
+        let lines = logged(
+            |kept| text(kept, false),
+            "trace",
+            || {
+                tracing::warn!(page = 7, "Page 7 is on hold");
+                tracing::info!("a line\n<0>and \u{1b}[31manother");
+            },
+        );
+        let lines: Vec<&str> = lines.lines().map(|line| line.split_once("Z ").unwrap().1).collect();
+        assert_eq!(lines, [" WARN Page 7 is on hold", " INFO a line\\n<0>and \\u{1b}[31manother"]);
     }
 
     #[test]
@@ -255,22 +225,22 @@ mod tests {
 
     #[test]
     fn libraries_log_only_warnings_whatever_the_filter() {
-        let lines = logged(with_priorities, "trace,hyper=trace,crm_mirrored=trace", || {
-            tracing::debug!(target: "hyper::proto", "authorization: Bearer secret");
-            tracing::trace!(target: "crm_mirrored", "not ours either");
-            tracing::warn!(target: "rustls", "a certificate is expired");
-            tracing::trace!("ours");
-        });
-        assert_eq!(lines, "<4>a certificate is expired\n<7>ours\n");
+        let lines = logged(
+            |kept| text(kept, false),
+            "trace,hyper=trace,crm_mirrored=trace",
+            || {
+                tracing::debug!(target: "hyper::proto", "authorization: Bearer secret");
+                tracing::trace!(target: "crm_mirrored", "not ours either");
+                tracing::warn!(target: "rustls", "a certificate is expired");
+                tracing::trace!("ours");
+            },
+        );
+        assert!(lines.lines().count() == 2 && lines.contains("a certificate is expired"), "{lines}");
+        assert!(lines.ends_with("TRACE ours\n"), "{lines}");
     }
 
     #[test]
     fn error_message_has_error_priority_on_each_line() {
         assert_eq!(prioritised("error: no\nhint: do\n"), "<3>error: no\n<3>hint: do\n");
-    }
-
-    #[test]
-    fn priorities_are_those_of_syslog() {
-        assert_eq!([Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG].map(priority), [3, 4, 6, 7]);
     }
 }

@@ -103,23 +103,16 @@ pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
         )
     })?;
     let file = target.display().to_string();
-    if args.json {
-        output::json(&BackupSummary { file, report, removed })?;
-        return Ok(Exit::Done);
-    }
     let mut text =
         format!("copied {} to {file}, {}; integrity check ok", config.database.display(), format::bytes(report.bytes));
     if report.held_edits > 0 {
-        text.push_str(&format!(
-            "\nin the copy, {} held",
-            format::counted(report.held_edits, "open edit is", "open edits are")
-        ));
+        let held = format::counted(report.held_edits, "open edit is", "open edits are");
+        text.push_str(&format!("\nin the copy, {held} held"));
     }
     if !removed.is_empty() {
         text.push_str(&format!("\nremoved {}", removed.join(", ")));
     }
-    output::text(&text)?;
-    Ok(Exit::Done)
+    Ok(output::report(args.json, &BackupSummary { file, report, removed }, || text)?)
 }
 
 impl From<BackupError> for Failure {

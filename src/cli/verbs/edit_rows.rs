@@ -140,13 +140,9 @@ pub(super) fn run(
         }
         edits = RowEdits::queue(config, &rows, false)?;
     }
-    if json {
-        let replies = edits.rows.iter().map(|(edit, id, fields)| EditReply { edit: *edit, object, id, fields });
-        output::json(&EditReplies { edits: replies.collect(), price: edits.price })?;
-        return Ok(Exit::Done);
-    }
-    output::text(&edits.text(if dry_run { "would be queued" } else { "queued" }))?;
-    Ok(Exit::Done)
+    let replies = edits.rows.iter().map(|(edit, id, fields)| EditReply { edit: *edit, object, id, fields });
+    let replies = EditReplies { edits: replies.collect(), price: edits.price };
+    Ok(output::report(json, &replies, || edits.text(if dry_run { "would be queued" } else { "queued" }))?)
 }
 
 fn read(object: Object, file: &Path) -> Result<Vec<EditRow>, Failure> {

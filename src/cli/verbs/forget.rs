@@ -59,16 +59,9 @@ pub fn run(global: &Global, args: &ForgetArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let erased = erase(&config.database, object, &args.id)?;
-    if args.json {
-        output::json(&ForgetDocument { object, id: &args.id, erased })?;
-    } else {
-        output::text(&format!(
-            "erased {object} {shown}: {}, {}",
-            format::counted(erased.changes, "history entry", "history entries"),
-            format::counted(erased.edits, "edit", "edits"),
-        ))?;
-    }
-    Ok(Exit::Done)
+    let changes = format::counted(erased.changes, "history entry", "history entries");
+    let text = format!("erased {object} {shown}: {changes}, {}", format::counted(erased.edits, "edit", "edits"));
+    Ok(output::report(args.json, &ForgetDocument { object, id: &args.id, erased }, || text)?)
 }
 
 /// Fails if the record still exists, or nothing of it is known.

@@ -309,28 +309,23 @@ fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: b
         tx.by(person());
         user_decisions::undo(tx, &ids, Instant::system_now())
     })?;
-    if json {
-        let edits = undone_records.iter().map(|of| UndoneRecord {
-            edit: of.edit,
-            undoes: &of.undoes,
-            object: of.object,
-            id: &of.record,
-            fields: &of.fields,
-            changed: &of.changed,
-        });
-        output::json(&UndoReply { edits: edits.collect() })?;
-        return Ok(Exit::Done);
-    }
-    if undone_records.is_empty() {
-        output::text("nothing to do: no edit was applied since then")?;
-    }
-    for of_record in &undone_records {
-        match of_record.edit {
-            Some(edit) => output::text(&format!("edit {edit} is queued: {}", undone(of_record)))?,
-            None => output::text(&format!("nothing to do: {}", undone(of_record)))?,
-        }
-    }
-    Ok(Exit::Done)
+    let edits = undone_records.iter().map(|of| UndoneRecord {
+        edit: of.edit,
+        undoes: &of.undoes,
+        object: of.object,
+        id: &of.record,
+        fields: &of.fields,
+        changed: &of.changed,
+    });
+    let line = |of: &UndoEdit| match of.edit {
+        Some(edit) => format!("edit {edit} is queued: {}", undone(of)),
+        None => format!("nothing to do: {}", undone(of)),
+    };
+    let text = || match undone_records.is_empty() {
+        true => "nothing to do: no edit was applied since then".into(),
+        false => undone_records.iter().map(line).collect(),
+    };
+    Ok(output::report(json, &UndoReply { edits: edits.collect() }, text)?)
 }
 
 /// The reverted changes: a line for the record, and one for each field.
@@ -351,10 +346,6 @@ fn undone(of: &UndoEdit) -> String {
 }
 
 fn report(decision: Decision, decided: &Decided, json: bool) -> Result<Exit, Failure> {
-    if json {
-        output::json(&reply(decided))?;
-        return Ok(Exit::Done);
-    }
     let edit = decided.edit;
     let text = match (decision, decided.replacement) {
         (Decision::Retry, Some(replacement)) => format!("edit {edit} is queued again as edit {replacement}"),
@@ -367,22 +358,14 @@ fn report(decision: Decision, decided: &Decided, json: bool) -> Result<Exit, Fai
         (Decision::Retry | Decision::Mine | Decision::Release, _) => format!("edit {edit} is queued"),
         (Decision::Drop | Decision::Theirs, _) => format!("edit {edit} is dropped"),
     };
-    output::text(&text)?;
-    output::text(&edit::lines(&decided.fields))?;
-    Ok(Exit::Done)
+    Ok(output::report(json, &reply(decided), || format!("{text}\n{}", edit::lines(&decided.fields)))?)
 }
 
 fn report_all(decision: Decision, decided: &[Decided], json: bool) -> Result<Exit, Failure> {
-    if json {
-        output::json(&DecisionReplies { edits: decided.iter().map(reply).collect() })?;
-        return Ok(Exit::Done);
-    }
     let what = format::counted(decided.len() as u64, "edit is", "edits are");
-    output::text(&match decision {
-        Decision::Drop => format!("{what} dropped"),
-        _ => format!("{what} queued"),
-    })?;
-    Ok(Exit::Done)
+    let done = if decision == Decision::Drop { "dropped" } else { "queued" };
+    let replies = DecisionReplies { edits: decided.iter().map(reply).collect() };
+    Ok(output::report(json, &replies, || format!("{what} {done}"))?)
 }
 
 fn reply(decided: &Decided) -> DecisionReply<'_> {

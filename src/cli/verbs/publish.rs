@@ -52,11 +52,7 @@ pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
     });
     runtime.shutdown_background();
     let report = report?;
-    if args.json {
-        output::json(&report)?;
-    } else {
-        output::text(&text(&report, &config.publish.schema))?;
-    }
+    output::report(args.json, &report, || text(&report, &config.publish.schema))?;
     if !report.blocked.is_empty() {
         output::note("hint: undo what was changed in the schema, or drop the table: the next publish loads it again");
         return Ok(Exit::Config);

@@ -61,17 +61,13 @@ fn planned(config: &Config, json: bool) -> Result<Exit, Failure> {
         held: count(&|edit| edit.state == EditState::Held),
         price: EditPrice::of(config, waiting, count(&|edit| waits(edit) && edit.reads_first))?,
     };
-    if json {
-        output::json(&plan)?;
-        return Ok(Exit::Done);
-    }
-    output::text(&format!("{} would be sent", format::counted(waiting, "edit", "edits")))?;
+    let mut text = format!("{} would be sent\n", format::counted(waiting, "edit", "edits"));
     if plan.in_doubt > 0 {
-        let what = format::counted(plan.in_doubt, "of them", "of them");
-        output::text(&format!("{what} may have been applied: the record is read back first"))?;
+        let what = format::count(plan.in_doubt);
+        text.push_str(&format!("{what} of them may have been applied: the record is read back first\n"));
     }
-    output::text(&plan.price.text())?;
-    if plan.held > 0 {
+    output::report(json, &plan, || text + &plan.price.text())?;
+    if plan.held > 0 && !json {
         output::note(&format!("{} held: {HELD_COMMANDS}", format::counted(plan.held, "edit is", "edits are")));
     }
     Ok(Exit::Done)

@@ -55,7 +55,7 @@ struct ShowDocument<'a> {
     removed_at: Option<&'a str>,
     values: Map<String, Value>,
     /// Display texts of custom fields and of their options, by column.
-    labels: BTreeMap<&'a str, ColumnLabels>,
+    labels: &'a BTreeMap<&'a str, ColumnLabels>,
     pending_edits: &'a [record::PendingEditLine],
     changes: &'a [RecordChange],
 }
@@ -76,21 +76,17 @@ pub fn run(global: &Global, args: &ShowArgs) -> Result<Exit, Failure> {
     let columns = guide::columns(&moment, object.full_view())?;
     let labels = labels(&view, &columns);
     reader.unchanged()?;
-    if args.json {
-        output::json(&ShowDocument {
-            object,
-            id: &view.id,
-            at: view.at.as_deref(),
-            removed_at: view.removed_at.as_deref(),
-            values: view.values.iter().cloned().collect(),
-            labels,
-            pending_edits: &view.pending_edits,
-            changes: &view.changes,
-        })?;
-    } else {
-        output::text(&text(&view, &labels))?;
-    }
-    Ok(Exit::Done)
+    let document = ShowDocument {
+        object,
+        id: &view.id,
+        at: view.at.as_deref(),
+        removed_at: view.removed_at.as_deref(),
+        values: view.values.iter().cloned().collect(),
+        labels: &labels,
+        pending_edits: &view.pending_edits,
+        changes: &view.changes,
+    };
+    Ok(output::report(args.json, &document, || text(&view, &labels))?)
 }
 
 fn labels<'a>(view: &RecordView, columns: &'a [ColumnLine]) -> BTreeMap<&'a str, ColumnLabels> {

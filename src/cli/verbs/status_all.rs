@@ -56,12 +56,7 @@ pub(super) fn run(folder: &Path, json: bool) -> Result<Exit, Failure> {
         };
         WorkspaceLine { workspace, config: file, state }
     })));
-    if json {
-        output::json(&lines)?;
-    } else {
-        output::text(&text(&lines, reading.wall))?;
-    }
-    Ok(Exit::Done)
+    Ok(output::report(json, &lines, || text(&lines, reading.wall))?)
 }
 
 /// The configuration files of a folder, by name.
