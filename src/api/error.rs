@@ -237,17 +237,6 @@ impl Rejection {
             request_id: body.request_id.as_str().map(|id| shown(id, key)),
         }
     }
-
-    /// Whether any text of the answer contains `identifier` (such as `CONTACT_IDENTITY_READ_ONLY`: the reference does
-    /// not say which field has it).
-    pub fn names(&self, identifier: &str) -> bool {
-        self.error.contains(identifier)
-            || self.message.contains(identifier)
-            || self
-                .details
-                .iter()
-                .any(|d| d.message.contains(identifier) || d.field.as_deref().is_some_and(|f| f.contains(identifier)))
-    }
 }
 
 impl std::fmt::Display for Rejection {
@@ -301,7 +290,6 @@ mod tests {
         assert_eq!(list.to_string(), "the service answered 422 (Unprocessable): no; a: b, c");
         let text = read(r#"{"message":"no","details":"CONTACT_IDENTITY_READ_ONLY","requestId":"r1"}"#);
         assert_eq!(text.to_string(), "the service answered 422: no; CONTACT_IDENTITY_READ_ONLY [request r1]");
-        assert!(text.names("CONTACT_IDENTITY_READ_ONLY") && !list.names("CONTACT_IDENTITY_READ_ONLY"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! A [`ListQuery`] is built step by step; every step that could break a rule returns a `Result`. The operators come
 //! from the field catalogue, or from the definition of a custom field. Each parameter occurs once (*List query
-//! conventions*, rule 1), and [`ListQuery::conditions`] returns everything that a cursor is bound to (rule 9).
+//! conventions*, rule 1).
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -103,8 +103,6 @@ pub enum QueryError {
     List,
     #[error("a text predicate holds 1 to {MAX_TEXT} characters")]
     Text,
-    #[error("{0} has no such parameter")]
-    NotHere(Resource),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -301,12 +299,11 @@ impl ListQuery {
             return Err(QueryError::TooMany);
         }
         self.predicates.push(QueryPredicate { key, value, custom });
-        // Sorted, so that equal queries have equal conditions whatever the order of the calls.
-        self.predicates.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(self)
     }
 
-    fn condition_params(&self) -> Vec<(String, String)> {
+    /// The parameters, before percent-encoding.
+    pub fn to_params(&self) -> Vec<(String, String)> {
         let mut params = vec![("limit".to_string(), self.limit.get().to_string())];
         let mut put = |key: &str, value: String| params.push((key.to_string(), value));
         if self.resource == Resource::CustomFields {
@@ -324,36 +321,23 @@ impl ListQuery {
         for predicate in &self.predicates {
             put(&predicate.key, predicate.value.clone());
         }
-        params
-    }
-
-    /// Everything that a cursor is bound to, as one stable text without the cursor: equal queries give equal texts.
-    pub fn conditions(&self) -> String {
-        address(self.resource, &self.condition_params())
-    }
-
-    /// The parameters, before percent-encoding.
-    pub fn to_params(&self) -> Vec<(String, String)> {
-        let mut params = self.condition_params();
         if let Some(cursor) = &self.cursor {
-            params.push(("cursor".to_string(), cursor.as_str().to_string()));
+            put("cursor", cursor.as_str().to_string());
         }
         params
     }
 
     /// Path and query below the base URL, percent-encoded.
     pub(crate) fn to_address(&self) -> String {
-        address(self.resource, &self.to_params())
+        let params = self.to_params();
+        let pairs: Vec<String> =
+            params.iter().map(|(key, value)| format!("{}={}", encode(key), encode(value))).collect();
+        format!("{}?{}", self.resource.path(), pairs.join("&"))
     }
 }
 
 fn encode(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
-}
-
-fn address(resource: Resource, params: &[(String, String)]) -> String {
-    let pairs: Vec<String> = params.iter().map(|(key, value)| format!("{}={}", encode(key), encode(value))).collect();
-    format!("{}?{}", resource.path(), pairs.join("&"))
 }
 
 #[cfg(test)]
