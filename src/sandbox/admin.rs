@@ -1,19 +1,20 @@
 //! The admin interface next to `/v1`: tests change the world, the clock and the faults while their program runs.
 //!
-//! Every answer is `{"data": …}`; every error has the API's error envelope and names the invalid members. No key is
-//! needed, nothing is charged or logged, and faults do not apply.
+//! Every answer is `{"data": …}`; every error has the API's error envelope. No key is needed, nothing is charged or
+//! logged, and faults do not apply.
 
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::model::{Instant, Resource, duration};
 
-use super::admin_fields::{self, existing};
+use super::admin_fields;
 use super::definition::{CustomDefinition, NewField};
-use super::error_answer::{Complaints, ErrorAnswer};
+use super::error_answer::ErrorAnswer;
 use super::fault_line::FaultLine;
-use super::fixture::resource_named;
 use super::handle::Sandbox;
 use super::world::World;
 
@@ -28,16 +29,14 @@ pub(crate) fn answer(sandbox: &Sandbox, method: &str, path: &str, body: &[u8]) -
     let data = match (verb, method) {
         _ if !sandbox.has_admin() => return Err(ErrorAnswer::new(404, "There is no such path")),
         ("/log", "GET" | "HEAD") => log(sandbox),
-        ("/create", "POST") => create(sandbox, &members(body, &["object", "id", "fields"])?)?,
-        ("/change", "POST") => change(sandbox, &members(body, &["object", "id", "fields"])?)?,
-        ("/delete", "POST") => delete(sandbox, &members(body, &["object", "id"])?)?,
-        ("/faults", "POST") => faults(sandbox, &members(body, &["fault"])?)?,
-        ("/clock", "POST") => clock(sandbox, &members(body, &["advance"])?)?,
+        ("/create", "POST") => create(sandbox, &read(body)?)?,
+        ("/change", "POST") => change(sandbox, &read(body)?)?,
+        ("/delete", "POST") => delete(sandbox, &read(body)?)?,
+        ("/faults", "POST") => faults(sandbox, &read(body)?)?,
+        ("/clock", "POST") => clock(sandbox, &read(body)?)?,
         ("/reset", "POST") => {
-            if !body.iter().all(u8::is_ascii_whitespace) {
-                members(body, &[])?;
-            }
-            sandbox.reset().map_err(unwritten)?;
+            let _: Nothing = read(if body.trim_ascii().is_empty() { b"{}" } else { body })?;
+            sandbox.reset()?;
             json!({})
         }
         ("/log" | "/create" | "/change" | "/delete" | "/faults" | "/clock" | "/reset", _) => {
@@ -49,115 +48,113 @@ pub(crate) fn answer(sandbox: &Sandbox, method: &str, path: &str, body: &[u8]) -
     Ok(json!({ "data": data }))
 }
 
-/// The members of the body; unknown members are an error.
-fn members(body: &[u8], known: &[&str]) -> Result<Map<String, Value>, ErrorAnswer> {
-    let members = match serde_json::from_slice(body) {
-        Ok(Value::Object(members)) => members,
-        Ok(_) => return Err(ErrorAnswer::new(400, "The body must be a JSON object")),
-        Err(error) => return Err(ErrorAnswer::new(400, format!("The body is not valid JSON: {error}"))),
-    };
-    let mut wrong = Complaints::default();
-    for name in members.keys().filter(|name| !known.contains(&name.as_str())) {
-        wrong.add(name, format!("is not expected here; known members: {}", known.join(", ")));
+/// A body that creates, changes or deletes something.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecordRequest {
+    object: AdminObject,
+    id: Option<String>,
+    #[serde(default)]
+    fields: Map<String, Value>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum AdminObject {
+    Contact,
+    Company,
+    TeamMember,
+    CustomField,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FaultRequest {
+    fault: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClockRequest {
+    advance: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+/// The body; unknown members are an error.
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ErrorAnswer> {
+    serde_json::from_slice(body).map_err(|error| ErrorAnswer::new(400, format!("The body is invalid: {error}")))
+}
+
+impl RecordRequest {
+    fn resource(&self) -> Resource {
+        match self.object {
+            AdminObject::Contact => Resource::Contacts,
+            AdminObject::Company => Resource::Companies,
+            AdminObject::TeamMember => Resource::TeamMembers,
+            AdminObject::CustomField => Resource::CustomFields,
+        }
     }
-    wrong.or(members)
-}
 
-fn text<'a>(members: &'a Map<String, Value>, name: &str) -> Result<&'a str, ErrorAnswer> {
-    match members.get(name) {
-        Some(Value::String(text)) => Ok(text),
-        Some(_) => Err(ErrorAnswer::of_field(400, name, "must be a string")),
-        None => Err(ErrorAnswer::of_field(400, name, "is required")),
+    fn id(&self) -> Result<Option<&str>, ErrorAnswer> {
+        match self.id.as_deref() {
+            Some("") => Err(ErrorAnswer::of_field(400, "id", "must not be empty")),
+            id => Ok(id),
+        }
+    }
+
+    /// The resource and the id of an existing record.
+    fn existing(&self, world: &World) -> Result<(Resource, &str), ErrorAnswer> {
+        let resource = self.resource();
+        let id = self.id()?.ok_or_else(|| ErrorAnswer::of_field(400, "id", "is required"))?;
+        match world.table(resource).get(id) {
+            Some(_) => Ok((resource, id)),
+            None => Err(ErrorAnswer::new(404, format!("There is no record `{id}` in {}", resource.path()))),
+        }
     }
 }
 
-fn resource(members: &Map<String, Value>) -> Result<Resource, ErrorAnswer> {
-    let object = text(members, "object")?;
-    resource_named(object)
-        .ok_or_else(|| ErrorAnswer::of_field(400, "object", "must be contact, company, team-member or custom-field"))
-}
-
-fn id(members: &Map<String, Value>) -> Result<&str, ErrorAnswer> {
-    match text(members, "id")? {
-        "" => Err(ErrorAnswer::of_field(400, "id", "must not be empty")),
-        id => Ok(id),
-    }
-}
-
-fn fields<'a>(
-    members: &'a Map<String, Value>,
-    none: &'a Map<String, Value>,
-) -> Result<&'a Map<String, Value>, ErrorAnswer> {
-    match members.get("fields") {
-        Some(Value::Object(fields)) => Ok(fields),
-        Some(_) => Err(ErrorAnswer::of_field(400, "fields", "must be an object")),
-        None => Ok(none),
-    }
-}
-
-fn unwritten(error: impl std::fmt::Display) -> ErrorAnswer {
-    ErrorAnswer::new(500, error.to_string())
-}
-
-fn shown(world: &World, resource: Resource, id: &str) -> Value {
-    let text = match resource.object() {
-        Some(object) => world.detail_text(object, id),
-        None => world.list_text(resource, id),
-    };
-    text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null)
-}
-
-fn create(sandbox: &Sandbox, members: &Map<String, Value>) -> Result<Value, ErrorAnswer> {
-    let none = Map::new();
-    let (resource, fields) = (resource(members)?, fields(members, &none)?);
-    let id = members.contains_key("id").then(|| id(members)).transpose()?;
-    let created = sandbox.change(|world| {
+fn create(sandbox: &Sandbox, request: &RecordRequest) -> Result<Value, ErrorAnswer> {
+    let (resource, id) = (request.resource(), request.id()?);
+    sandbox.change(|world| {
         if let Some(id) = id.filter(|id| world.table(resource).get(id).is_some()) {
             return Err(ErrorAnswer::of_field(400, "id", &format!("`{id}` already exists")));
         }
-        let mut record = fields.clone();
+        let mut record = match resource {
+            Resource::CustomFields => request.fields.clone(),
+            _ => admin_fields::checked(world, resource, &request.fields)?,
+        };
         if let Some(id) = id {
             record.insert("id".into(), id.into());
         }
+        let record = Value::Object(record);
         let id = if resource == Resource::CustomFields {
-            let definition = CustomDefinition::from_json(&Value::Object(record));
+            let definition = CustomDefinition::from_json(&record);
             let definition = definition.map_err(|why| ErrorAnswer::of_field(400, "fields", &why))?;
             if world.definitions().iter().any(|d| d.object == definition.object && d.key == definition.key) {
                 return Err(ErrorAnswer::of_field(400, "key", "already exists"));
             }
-            world.fields().define(NewField::from(definition))
+            world.fields().define(NewField(definition))
         } else {
-            record = admin_fields::checked(world, resource, fields)?;
-            if let Some(id) = id {
-                record.insert("id".into(), id.into());
-            }
-            match resource.object() {
-                Some(object) => world.create(object, &Value::Object(record)),
-                None => world.add_team_member(&Value::Object(record)),
-            }
+            world.create(resource, &record)
         };
-        Ok(shown(world, resource, id.as_str()))
-    });
-    created.map_err(unwritten)?
+        Ok(world.detail_json(resource, id.as_str()).unwrap_or_default())
+    })?
 }
 
-fn change(sandbox: &Sandbox, members: &Map<String, Value>) -> Result<Value, ErrorAnswer> {
-    let none = Map::new();
-    let (resource, id, fields) = (resource(members)?, id(members)?, fields(members, &none)?);
-    let changed = sandbox.change(|world| {
-        existing(world, resource, id)?;
+fn change(sandbox: &Sandbox, request: &RecordRequest) -> Result<Value, ErrorAnswer> {
+    sandbox.change(|world| {
+        let (resource, id) = request.existing(world)?;
         if resource == Resource::CustomFields {
-            redefine(world, id, fields)?;
+            redefine(world, id, &request.fields)?;
         } else {
-            let changes = Value::Object(admin_fields::checked(world, resource, fields)?);
-            match resource.object() {
-                Some(object) => world.edit(object, id, &changes),
-                None => world.edit_team_member(id, &changes),
-            };
+            let changes = admin_fields::checked(world, resource, &request.fields)?;
+            world.edit(resource, id, &Value::Object(changes));
         }
-        Ok(shown(world, resource, id))
-    });
-    changed.map_err(unwritten)?
+        Ok(world.detail_json(resource, id).unwrap_or_default())
+    })?
 }
 
 /// Changes a definition by the members of its JSON, except the id, the key and the object.
@@ -188,39 +185,32 @@ fn redefine(world: &mut World, id: &str, fields: &Map<String, Value>) -> Result<
     Ok(())
 }
 
-fn delete(sandbox: &Sandbox, members: &Map<String, Value>) -> Result<Value, ErrorAnswer> {
-    let (resource, id) = (resource(members)?, id(members)?);
-    let deleted = sandbox.change(|world| {
-        existing(world, resource, id)?;
-        match resource {
-            Resource::CustomFields => {
-                let found = world.definitions().iter().find(|definition| definition.id == id).cloned();
-                found.is_some_and(|definition| world.fields().undefine(definition.object, &definition.key))
+fn delete(sandbox: &Sandbox, request: &RecordRequest) -> Result<Value, ErrorAnswer> {
+    sandbox.change(|world| {
+        let (resource, id) = request.existing(world)?;
+        match world.definitions().iter().find(|definition| definition.id == id).cloned() {
+            Some(definition) if resource == Resource::CustomFields => {
+                world.fields().undefine(definition.object, &definition.key)
             }
-            Resource::TeamMembers => world.remove_team_member(id),
-            _ => resource.object().is_some_and(|object| world.remove(object, id)),
+            _ => world.remove(resource, id),
         };
         Ok(json!({ "id": id }))
-    });
-    deleted.map_err(unwritten)?
+    })?
 }
 
-fn faults(sandbox: &Sandbox, members: &Map<String, Value>) -> Result<Value, ErrorAnswer> {
-    let line: FaultLine =
-        text(members, "fault")?.parse().map_err(|why: String| ErrorAnswer::of_field(400, "fault", &why))?;
+fn faults(sandbox: &Sandbox, request: &FaultRequest) -> Result<Value, ErrorAnswer> {
+    let line = request.fault.parse::<FaultLine>().map_err(|why| ErrorAnswer::of_field(400, "fault", &why))?;
     sandbox.apply_faults(&line);
     Ok(json!({ "fault": line.text }))
 }
 
-fn clock(sandbox: &Sandbox, members: &Map<String, Value>) -> Result<Value, ErrorAnswer> {
-    let by = duration(text(members, "advance")?);
-    let by = by.map_err(|why| ErrorAnswer::of_field(400, "advance", why))?;
-    let now = sandbox.clock().now();
+fn clock(sandbox: &Sandbox, request: &ClockRequest) -> Result<Value, ErrorAnswer> {
+    let by = duration(&request.advance).map_err(|why| ErrorAnswer::of_field(400, "advance", why))?;
     let last: Option<Instant> = "9000-01-01T00:00:00Z".parse().ok();
-    if by > FARTHEST || last.is_some_and(|last| now.plus(by) > last) {
+    if by > FARTHEST || last.is_some_and(|last| sandbox.clock().now().plus(by) > last) {
         return Err(ErrorAnswer::of_field(400, "advance", "is too far"));
     }
-    sandbox.advance(by).map_err(unwritten)?;
+    sandbox.advance(by)?;
     Ok(json!({ "now": sandbox.clock().now().to_wire() }))
 }
 

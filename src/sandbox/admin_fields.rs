@@ -10,14 +10,6 @@ use super::patch_values;
 use super::table::slot;
 use super::world::World;
 
-/// Returns a 404 error if there is no such record.
-pub(crate) fn existing(world: &World, resource: Resource, id: &str) -> Result<(), ErrorAnswer> {
-    match world.table(resource).get(id) {
-        Some(_) => Ok(()),
-        None => Err(ErrorAnswer::new(404, format!("There is no record `{id}` in {}", resource.path()))),
-    }
-}
-
 /// The fields in the form of the world, or an error with everything that is wrong.
 pub(crate) fn checked(
     world: &World,

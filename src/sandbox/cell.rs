@@ -6,18 +6,17 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::model::{Instant, decimal};
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Cell {
     Bool(bool),
     Int(i64),
-    Real(f64),
-    Text(Box<str>),
-    /// A text that is part of the program: the generator repeats a few words many times.
-    Word(&'static str),
+    /// A text, or one that is part of the program: the generator repeats a few words many times.
+    Text(Cow<'static, str>),
     Time(Instant),
     /// A version token: the text of an instant in double quotes, which are part of the value.
     Etag(Instant),
@@ -38,7 +37,7 @@ impl Cell {
             },
             Value::String(text) => match text.parse::<Instant>() {
                 Ok(instant) if time && instant.to_wire() == *text => Cell::Time(instant),
-                _ => Cell::Text(text.as_str().into()),
+                _ => Cell::Text(text.clone().into()),
             },
             Value::Array(items) if items.iter().all(Value::is_string) => {
                 Cell::List(items.iter().filter_map(Value::as_str).map(Box::from).collect())
@@ -50,7 +49,6 @@ impl Cell {
     pub(crate) fn text(&self) -> Option<Cow<'_, str>> {
         match self {
             Cell::Text(text) => Some(Cow::Borrowed(text)),
-            Cell::Word(text) => Some(Cow::Borrowed(text)),
             Cell::Time(instant) => Some(Cow::Owned(instant.to_wire())),
             Cell::Etag(instant) => Some(Cow::Owned(format!("\"{}\"", instant.to_wire()))),
             _ => None,
@@ -68,25 +66,19 @@ impl Cell {
 
     /// The text of a number; decimals are strings on the wire, so it may be a text.
     pub(crate) fn number(&self) -> Option<Cow<'_, str>> {
-        match self {
-            Cell::Int(integer) => Some(Cow::Owned(integer.to_string())),
-            Cell::Real(real) => Some(Cow::Owned(real.to_string())),
-            Cell::Text(_) | Cell::Word(_) | Cell::Source(_) => {
-                let text = match self {
-                    Cell::Source(text) => Cow::Borrowed(&**text),
-                    other => other.text()?,
-                };
-                decimal::compare(&text, "0").map(|_| text)
-            }
-            _ => None,
-        }
+        let text = match self {
+            Cell::Int(integer) => Cow::Owned(integer.to_string()),
+            Cell::Text(text) => Cow::Borrowed(&**text),
+            Cell::Source(text) => Cow::Borrowed(&**text),
+            _ => return None,
+        };
+        decimal::compare(&text, "0").map(|_| text)
     }
 
     pub(crate) fn write(&self, out: &mut String) {
         match self {
             Cell::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
             Cell::Int(integer) => out.push_str(&integer.to_string()),
-            Cell::Real(real) => out.push_str(&Value::from(*real).to_string()),
             Cell::Source(source) => out.push_str(source),
             Cell::List(items) => {
                 out.push('[');
@@ -98,9 +90,7 @@ impl Cell {
                 }
                 out.push(']');
             }
-            Cell::Text(_) | Cell::Word(_) | Cell::Time(_) | Cell::Etag(_) => {
-                write_text(&self.text().unwrap_or_default(), out);
-            }
+            Cell::Text(_) | Cell::Time(_) | Cell::Etag(_) => write_text(&self.text().unwrap_or_default(), out),
         }
     }
 }
@@ -116,7 +106,7 @@ pub(crate) fn write_text(text: &str, out: &mut String) {
 }
 
 /// The sort key of one row for one field.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum SortKey {
     #[serde(rename = "-")]
     Null,
@@ -164,10 +154,10 @@ mod tests {
     fn decimals_of_thirty_digits_are_numbers_whatever_holds_them() {
         let text = "99999999999999999999.9999999999";
         let below = SortKey::Number("99999999999999999999.9999999998".into());
-        for cell in [Cell::Word(text), Cell::Text(text.into())] {
+        for cell in [Cell::Source(text.into()), Cell::Text(text.into())] {
             assert_eq!(cell.number().as_deref(), Some(text));
             assert_eq!(SortKey::of(Some(&cell), false, true).compare(&below, false), Ordering::Greater);
         }
-        assert_eq!(Cell::Word("no number").number(), None);
+        assert_eq!(Cell::Text("no number".into()).number(), None);
     }
 }

@@ -3,7 +3,7 @@
 //! A keyset token contains the last row's sort values, so it keeps its position when rows move. An offset token counts
 //! rows, so rows are skipped or repeated when others move. The reference does not specify the kind.
 //!
-//! Tokens are standard base64 with `+`, `/` and `=`, so a client that does not percent-encode them fails.
+//! Tokens begin with `+`, `/` and `=`, so a client that does not percent-encode them fails.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -24,6 +24,9 @@ pub(crate) enum PagePosition {
     #[serde(rename = "o")]
     Offset(usize),
 }
+
+/// The beginning of every token.
+const MARK: &str = "+/=";
 
 /// The conditions that a token is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,64 +60,30 @@ impl Binding {
 
     pub(crate) fn token(&self, place: &PagePosition, nonce: u64) -> String {
         let token = Token { b: self.0.clone(), p: place.clone(), n: nonce };
-        base64(serde_json::to_string(&token).unwrap_or_default().as_bytes())
+        let json = serde_json::to_vec(&token).unwrap_or_default();
+        let digits = json.iter().map(|byte| format!("{byte:02x}"));
+        std::iter::once(MARK.to_string()).chain(digits).collect()
     }
 
-    pub(crate) fn read(&self, token: &str) -> Result<(PagePosition, u64), ErrorAnswer> {
+    /// The position of a token. With [`Fault::PageWindow`], the service refuses cursors behind its window of rows.
+    pub(crate) fn read(&self, token: &str, fault: Option<&Fault>) -> Result<(PagePosition, u64), ErrorAnswer> {
         let mut complaints = Complaints::default();
-        let read = unbase64(token).and_then(|bytes| serde_json::from_slice::<Token>(&bytes).ok());
+        let byte = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+        let bytes: Option<Vec<u8>> =
+            token.strip_prefix(MARK).and_then(|hex| hex.as_bytes().chunks(2).map(byte).collect());
+        let read = bytes.and_then(|bytes| serde_json::from_slice::<Token>(&bytes).ok());
         match read {
-            Some(token) if token.b == self.0 => return Ok((token.p, token.n)),
+            Some(token) if token.b == self.0 => match (&token.p, fault) {
+                (PagePosition::Offset(rows), Some(Fault::PageWindow(most))) if rows >= most => {
+                    complaints.add("cursor", "is behind the last row that can be listed");
+                }
+                _ => return Ok((token.p, token.n)),
+            },
             Some(_) => complaints.add("cursor", "belongs to other conditions or to another key"),
             None => complaints.add("cursor", "is not a cursor of this list"),
         }
         complaints.or((PagePosition::Start, 0))
     }
-}
-
-impl Binding {
-    /// Like [`Binding::read`], if the service has a window of pages behind which it refuses cursors.
-    pub(crate) fn read_within(&self, token: &str, fault: Option<&Fault>) -> Result<(PagePosition, u64), ErrorAnswer> {
-        let found = self.read(token)?;
-        let mut complaints = Complaints::default();
-        if let (PagePosition::Offset(rows), Some(Fault::PageWindow(most))) = (&found.0, fault)
-            && rows >= most
-        {
-            complaints.add("cursor", "is behind the last row that can be listed");
-        }
-        complaints.or(found)
-    }
-}
-
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-fn base64(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let group = chunk.iter().fold(0u32, |g, b| g << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
-        for n in 0..4 {
-            let sextet = (group >> (18 - 6 * n)) & 63;
-            text.push(if n <= chunk.len() { ALPHABET[sextet as usize] as char } else { '=' });
-        }
-    }
-    text
-}
-
-fn unbase64(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    for chunk in text.as_bytes().chunks(4) {
-        let padding = chunk.iter().rev().take_while(|b| **b == b'=').count();
-        if chunk.len() != 4 || padding > 2 {
-            return None;
-        }
-        let mut group = 0u32;
-        for byte in &chunk[..4 - padding] {
-            group = group << 6 | ALPHABET.iter().position(|b| b == byte)? as u32;
-        }
-        group <<= 6 * padding;
-        bytes.extend_from_slice(&group.to_be_bytes()[1..4 - padding]);
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]
@@ -128,18 +97,18 @@ mod tests {
         let ten = Binding::new("t", "/contacts", &scopes, &params("10"));
         for id in ["a", "ab", "abc", "Zoë 東京"] {
             let place = PagePosition::After(vec![SortKey::Null, SortKey::Text("x".into())], id.into());
-            assert_eq!(ten.read(&ten.token(&place, 7)).unwrap(), (place.clone(), 7));
+            assert_eq!(ten.read(&ten.token(&place, 7), None).unwrap(), (place.clone(), 7));
             for other in [
                 Binding::new("t", "/contacts", &scopes, &params("11")),
                 Binding::new("t", "/companies", &scopes, &params("10")),
                 Binding::new("u", "/contacts", &scopes, &params("10")),
                 Binding::new("t", "/contacts", &[], &params("10")),
             ] {
-                assert_eq!(other.read(&ten.token(&place, 7)).unwrap_err().status, 400);
+                assert_eq!(other.read(&ten.token(&place, 7), None).unwrap_err().status, 400);
             }
         }
         for garbage in ["", "x", "====", "AAAA", "é"] {
-            assert!(ten.read(garbage).is_err(), "{garbage}");
+            assert!(ten.read(garbage, None).is_err(), "{garbage}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The custom fields of the tenant (reference, *Custom field definition*).
 
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 use crate::model::catalogue::DEFINITION;
 use crate::model::{Choice, DataType, Instant, Object, Op};
@@ -8,8 +9,9 @@ use crate::model::{Choice, DataType, Instant, Object, Op};
 use super::cell::Cell;
 use super::table::{Id, WorldRecord, slot};
 
-/// A custom field of the tenant. It is created with [`NewField`] and changed through the world.
-#[derive(Clone, Debug)]
+/// A custom field of the tenant, in the form of its list. It is created with [`NewField`] and changed through the world.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CustomDefinition {
     pub id: String,
     /// The key inside `customFields`.
@@ -17,11 +19,16 @@ pub struct CustomDefinition {
     pub label: String,
     /// The name of the type on the wire; it need not be in the reference.
     pub data_type: String,
+    #[serde(rename = "objectType")]
     pub object: Object,
     /// ACTIVE, else ARCHIVED.
+    #[serde(rename = "status", serialize_with = "status", deserialize_with = "is_active")]
     pub active: bool,
+    #[serde(serialize_with = "wire")]
     pub created_at: Option<Instant>,
+    #[serde(serialize_with = "wire")]
     pub updated_at: Option<Instant>,
+    #[serde(serialize_with = "wire")]
     pub archived_at: Option<Instant>,
     pub nullable: bool,
     pub required: bool,
@@ -33,6 +40,7 @@ pub struct CustomDefinition {
     pub allowed_operators: Vec<String>,
     pub options: Vec<Choice>,
     /// Members that are not in the reference, shown verbatim.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
@@ -52,76 +60,27 @@ impl CustomDefinition {
 
     /// The definition as its list shows it.
     pub(crate) fn to_json(&self) -> Value {
-        let time = |t: Option<Instant>| t.map_or(Value::Null, |t| Value::from(t.to_wire()));
-        let options: Vec<Value> =
-            self.options.iter().map(|option| json!({"value": option.value, "label": option.label})).collect();
-        let mut members = json!({
-            "id": self.id, "key": self.key, "label": self.label, "dataType": self.data_type,
-            "objectType": self.object.as_str(), "status": if self.active { "ACTIVE" } else { "ARCHIVED" },
-            "createdAt": time(self.created_at), "updatedAt": time(self.updated_at), "archivedAt": time(self.archived_at),
-            "nullable": self.nullable, "required": self.required, "readable": self.readable,
-            "writable": self.writable, "filterable": self.filterable, "sortable": self.sortable,
-            "allowedOperators": self.allowed_operators, "options": options,
-        });
-        for (name, value) in &self.extra {
-            members[name] = value.clone();
-        }
-        members
+        serde_json::to_value(self).unwrap_or_default()
     }
 
     /// Parses a definition in the form of its list. `key`, `dataType` and `objectType` are required; other missing
     /// members have the defaults of a new field.
     pub(crate) fn from_json(json: &Value) -> Result<CustomDefinition, String> {
-        let Value::Object(members) = json else { return Err("must be an object".to_string()) };
+        let members = json.as_object().ok_or("must be an object")?;
         let text = |name: &str| match members.get(name) {
             Some(Value::String(text)) if !text.is_empty() => Ok(text.as_str()),
             _ => Err(format!("`{name}` must be a text that is not empty")),
         };
-        let object = Object::ALL.into_iter().find(|object| text("objectType") == Ok(object.as_str()));
-        let object = object.ok_or("`objectType` must be contact or company")?;
+        let object = text("objectType")?.parse().map_err(|_| "`objectType` must be contact or company")?;
         let data_type = text("dataType")?;
         let mut read = NewField::new(object, text("key")?, DataType::from_name(data_type)).of_type(data_type).0;
-        for (name, value) in members {
-            read.set_member(name, value).map_err(|why| format!("`{name}` {why}"))?;
+        // One by one, so that an error names its member.
+        for (name, value) in members.iter().filter(|(name, value)| !(value.is_null() && *name == "options")) {
+            let mut whole = read.to_json();
+            whole[name] = value.clone();
+            read = serde_json::from_value(whole).map_err(|error| format!("`{name}`: {error}"))?;
         }
         Ok(read)
-    }
-
-    fn set_member(&mut self, name: &str, value: &Value) -> Result<(), String> {
-        let text = || value.as_str().map(String::from).ok_or("must be a string");
-        let flag = || value.as_bool().ok_or("must be true or false");
-        let time = || match value {
-            Value::Null => Ok(None),
-            Value::String(text) => text.parse().map(Some).map_err(|_| "must be an ISO timestamp with a timezone"),
-            _ => Err("must be a timestamp or null"),
-        };
-        match name {
-            "id" => self.id = text()?,
-            "label" => self.label = text()?,
-            "key" | "dataType" | "objectType" => {}
-            "status" => {
-                self.active = match value.as_str() {
-                    Some("ACTIVE") => true,
-                    Some("ARCHIVED") => false,
-                    _ => return Err("must be ACTIVE or ARCHIVED".to_string()),
-                };
-            }
-            "createdAt" => self.created_at = time()?,
-            "updatedAt" => self.updated_at = time()?,
-            "archivedAt" => self.archived_at = time()?,
-            "nullable" => self.nullable = flag()?,
-            "required" => self.required = flag()?,
-            "readable" => self.readable = flag()?,
-            "writable" => self.writable = flag()?,
-            "filterable" => self.filterable = flag()?,
-            "sortable" => self.sortable = flag()?,
-            "allowedOperators" => self.allowed_operators = operators(value)?,
-            "options" => self.options = options(value)?,
-            _ => {
-                self.extra.insert(name.to_string(), value.clone());
-            }
-        }
-        Ok(())
     }
 
     pub(crate) fn row(&self) -> WorldRecord {
@@ -138,26 +97,22 @@ impl CustomDefinition {
     }
 }
 
-fn operators(value: &Value) -> Result<Vec<String>, String> {
-    let names = value.as_array().and_then(|names| names.iter().map(|name| Some(name.as_str()?.to_string())).collect());
-    names.ok_or_else(|| "must be a list of operator names".to_string())
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer's form")]
+fn status<S: Serializer>(active: &bool, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(if *active { "ACTIVE" } else { "ARCHIVED" })
 }
 
-fn options(value: &Value) -> Result<Vec<Choice>, String> {
-    let option = |option: &Value| {
-        let label = match &option["label"] {
-            Value::Null => None,
-            Value::String(label) => Some(label.clone()),
-            _ => return None,
-        };
-        Some(Choice { value: option["value"].as_str()?.to_string(), label })
-    };
-    match value {
-        Value::Null => Some(Vec::new()),
-        Value::Array(options) => options.iter().map(option).collect::<Option<_>>(),
-        _ => None,
+fn is_active<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "ACTIVE" => Ok(true),
+        "ARCHIVED" => Ok(false),
+        _ => Err(serde::de::Error::custom("must be ACTIVE or ARCHIVED")),
     }
-    .ok_or_else(|| "must be a list of {\"value\", \"label\"}".to_string())
+}
+
+/// A timestamp in the service's form.
+fn wire<S: Serializer>(at: &Option<Instant>, serializer: S) -> Result<S::Ok, S::Error> {
+    at.map(Instant::to_wire).serialize(serializer)
 }
 
 /// A builder for custom fields with defaults for everything that a test does not set.
@@ -234,10 +189,4 @@ pub(crate) fn choices(options: &[&str]) -> Vec<Choice> {
             Choice { value: value.to_string(), label: Some(label.to_string()) }
         })
         .collect()
-}
-
-impl From<CustomDefinition> for NewField {
-    fn from(definition: CustomDefinition) -> NewField {
-        NewField(definition)
-    }
 }

@@ -81,7 +81,7 @@ impl Fields<'_> {
 
     /// Replaces all definitions; the flag says whether lists of definitions contain it.
     pub(crate) fn restore(&mut self, definitions: Vec<(CustomDefinition, bool)>) {
-        self.world.tables.insert(Resource::CustomFields, WorldTable::new(Resource::CustomFields.fields()));
+        self.world.tables.insert(Resource::CustomFields, WorldTable::new(Resource::CustomFields));
         for (definition, _) in definitions.iter().filter(|(_, listed)| *listed) {
             self.world.table_mut(Resource::CustomFields).put(definition.row());
         }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::model::{Instant, Object, Resource};
+use crate::model::{Instant, Resource};
 
 use super::cell::Cell;
 use super::definition::{CustomDefinition, NewField};
@@ -68,12 +68,9 @@ fn load(world: &mut World, resource: Resource, source: &str) -> Result<String, S
         return Err("`id` must be a string".to_string());
     }
     if resource == Resource::CustomFields {
-        return Ok(world.fields().define(NewField::from(CustomDefinition::from_json(&record)?)).as_str().to_string());
+        return Ok(world.fields().define(NewField(CustomDefinition::from_json(&record)?)).as_str().to_string());
     }
-    let id = match resource.object() {
-        Some(object) => world.create(object, &record),
-        None => world.add_team_member(&record),
-    };
+    let id = world.create(resource, &record);
     keep_digits(world, resource, id.as_str(), source);
     Ok(id.as_str().to_string())
 }
@@ -88,18 +85,10 @@ fn keep_digits(world: &mut World, resource: Resource, id: &str, source: &str) {
     }
 }
 
-/// The resource that an admin request names: an object, a team member or a definition.
-pub(crate) fn resource_named(name: &str) -> Option<Resource> {
-    match name {
-        "team-member" => Some(Resource::TeamMembers),
-        "custom-field" => Some(Resource::CustomFields),
-        _ => Object::ALL.into_iter().find(|object| object.as_str() == name).map(Object::resource),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Object;
 
     fn noon() -> Instant {
         "2026-03-01T12:00:00Z".parse().unwrap()

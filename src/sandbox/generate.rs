@@ -4,6 +4,7 @@
 //! every script, texts of ten thousand characters, decimals beyond a double, dangling owners and companies, archived
 //! fields, and values of all nine types.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -48,6 +49,11 @@ fn slots(fields: &'static [Field]) -> HashMap<&'static str, usize> {
     fields.iter().enumerate().map(|(slot, field)| (field.wire, slot)).collect()
 }
 
+/// A number that answers show with the fewest digits.
+fn real(number: f64) -> Cell {
+    Cell::Source(serde_json::Value::from(number).to_string().into())
+}
+
 struct Maker {
     rng: Rng,
     world: World,
@@ -77,8 +83,15 @@ impl Maker {
         }
     }
 
-    fn text(&self, record: &mut WorldRecord, wire: &'static str, text: impl Into<Box<str>>) {
+    fn text(&self, record: &mut WorldRecord, wire: &'static str, text: impl Into<Cow<'static, str>>) {
         self.put(record, wire, Cell::Text(text.into()));
+    }
+
+    /// Sets a field to one of these words, and returns it.
+    fn word(&mut self, record: &mut WorldRecord, wire: &'static str, of: &[&'static str]) -> &'static str {
+        let word = self.one(of);
+        self.text(record, wire, word);
+        word
     }
 
     fn team(&mut self, members: usize) {
@@ -87,13 +100,13 @@ impl Maker {
             let [first, last, _] = self.one(&words::PEOPLE);
             let id: Id = self.world.new_id(Resource::TeamMembers).into();
             let mut member = WorldRecord::new(id.clone());
-            self.text(&mut member, "id", id.as_ref());
+            self.text(&mut member, "id", id.to_string());
             self.text(&mut member, "firstName", first);
             self.text(&mut member, "lastName", last);
             self.text(&mut member, "username", format!("member{n}"));
             self.text(&mut member, "email", format!("member{n}@team.example"));
-            let status = self.one(&["ACTIVE", "ACTIVE", "ACTIVE", "INACTIVE", "SUSPENDED", "PENDING"]);
-            self.put(&mut member, "status", Cell::Word(status));
+            let status = &["ACTIVE", "ACTIVE", "ACTIVE", "INACTIVE", "SUSPENDED", "PENDING"];
+            self.word(&mut member, "status", status);
             let created = self.ago(HISTORY);
             self.put(&mut member, "createdAt", Cell::Time(created));
             self.put(&mut member, "updatedAt", Cell::Time(created));
@@ -114,7 +127,7 @@ impl Maker {
             updated = updated.max(self.base.minus(Duration::from_secs(3600 * (1 + import))));
         }
         let id = record.id.clone();
-        self.text(record, "id", id.as_ref());
+        self.text(record, "id", id.to_string());
         if n % 1499 != 1498 {
             self.put(record, "createdAt", Cell::Time(created));
         }
@@ -128,7 +141,7 @@ impl Maker {
     fn owner(&mut self, record: &mut WorldRecord) {
         if self.chance(80) && !self.members.is_empty() {
             let owner = self.members[self.rng.usize(..self.members.len())].clone();
-            self.text(record, "ownerId", owner.as_ref());
+            self.text(record, "ownerId", owner.to_string());
         } else if self.chance(5) {
             self.text(record, "ownerId", "tm_left_long_ago");
         }
@@ -151,12 +164,12 @@ impl Maker {
         let [kind, industry] = self.one(&words::COMPANY_KINDS);
         let name = format!("{} {kind} {n}", self.one(&words::COMPANIES));
         let host: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-        self.text(&mut record, "name", name.as_str());
+        self.text(&mut record, "name", name.clone());
         let legal = self.one(&words::LEGAL);
         self.text(&mut record, "registeredName", format!("{name} {legal}"));
-        self.put(&mut record, "industry", Cell::Word(industry));
+        self.text(&mut record, "industry", industry);
         if self.chance(60) {
-            self.put(&mut record, "subIndustry", Cell::Word(kind));
+            self.text(&mut record, "subIndustry", kind);
         }
         if self.chance(90) {
             let employees = (1i64 << self.rng.u32(..18)) + self.rng.i64(0..50);
@@ -175,7 +188,7 @@ impl Maker {
             self.put(&mut record, "revenue", revenue);
         }
         let [country, _, _] = self.one(&words::CITIES);
-        self.put(&mut record, "hqCountry", Cell::Word(country));
+        self.text(&mut record, "hqCountry", country);
         if self.chance(85) {
             let year = self.rng.i64(1850..2026);
             self.put(&mut record, "yearFounded", Cell::Int(year));
@@ -192,9 +205,8 @@ impl Maker {
         }
         if self.chance(60) {
             let score = f64::from(self.rng.u32(..1000)) / 1000.0;
-            self.put(&mut record, "customerFitScore", Cell::Real(score));
-            let reason = self.one(&words::SENTENCES);
-            self.put(&mut record, "customerFitScoreReason", Cell::Word(reason));
+            self.put(&mut record, "customerFitScore", real(score));
+            self.word(&mut record, "customerFitScoreReason", &words::SENTENCES);
         }
         if self.chance(90) {
             let www = if self.chance(50) { "www." } else { "" };
@@ -208,9 +220,7 @@ impl Maker {
     }
 
     fn enrichment(&mut self, record: &mut WorldRecord, updated: Instant) {
-        let status = self.one(&words::ENRICHMENT);
-        self.put(record, "enrichmentStatus", Cell::Word(status));
-        if status == "completed" {
+        if self.word(record, "enrichmentStatus", &words::ENRICHMENT) == "completed" {
             self.put(record, "enrichmentAt", Cell::Time(updated));
         }
     }
@@ -228,8 +238,8 @@ impl Maker {
         let updated = self.dates(&mut record, n);
         let [first, last, country] = self.one(&words::PEOPLE);
         self.text(&mut record, "name", format!("{first} {last}"));
-        self.put(&mut record, "firstName", Cell::Word(first));
-        self.put(&mut record, "lastName", Cell::Word(last));
+        self.text(&mut record, "firstName", first);
+        self.text(&mut record, "lastName", last);
         if self.chance(95) {
             // A duplicate in capitals, as workspaces often have.
             let email = match n % 150 {
@@ -242,13 +252,12 @@ impl Maker {
             self.text(&mut record, "mobile", format!("+{}", 440_000_000_000 + n as u64 * 37));
         }
         if self.chance(85) {
-            let position = self.one(&words::POSITIONS);
-            self.put(&mut record, "position", Cell::Word(position));
+            self.word(&mut record, "position", &words::POSITIONS);
         }
         if self.chance(70) && !self.companies.is_empty() {
             let (id, name) = self.companies[self.rng.usize(..self.companies.len())].clone();
             self.text(&mut record, "company", name);
-            self.text(&mut record, "companyId", id.as_ref());
+            self.text(&mut record, "companyId", id.to_string());
         }
         self.owner(&mut record);
         if self.chance(75) {
@@ -256,9 +265,8 @@ impl Maker {
             self.put(&mut record, "qualification", Cell::Bool(qualified));
         }
         if self.chance(50) {
-            let (intent, level) = (self.one(&words::INTENTS), self.one(&words::LEVELS));
-            self.put(&mut record, "intentType", Cell::Word(intent));
-            self.put(&mut record, "intentLevel", Cell::Word(level));
+            self.word(&mut record, "intentType", &words::INTENTS);
+            self.word(&mut record, "intentLevel", &words::LEVELS);
             self.put(&mut record, "intentInferredAt", Cell::Time(updated));
         }
         if self.chance(65) {
@@ -268,10 +276,10 @@ impl Maker {
         }
         self.enrichment(&mut record, updated);
         let [_, region, city] = self.one(&words::CITIES);
-        self.put(&mut record, "location.country", Cell::Word(country));
+        self.text(&mut record, "location.country", country);
         if self.chance(80) {
-            self.put(&mut record, "location.region", Cell::Word(region));
-            self.put(&mut record, "location.city", Cell::Word(city));
+            self.text(&mut record, "location.region", region);
+            self.text(&mut record, "location.city", city);
         }
         self.contact_detail(&mut record, updated);
         self.customs(&mut record, Object::Contact);
@@ -280,23 +288,21 @@ impl Maker {
 
     fn contact_detail(&mut self, record: &mut WorldRecord, updated: Instant) {
         let [_, industry] = self.one(&words::COMPANY_KINDS);
-        self.put(record, "industry", Cell::Word(industry));
-        let (language, zone, source) =
-            (self.one(&words::LANGUAGES), self.one(&words::ZONES), self.one(&words::SOURCES));
-        self.put(record, "language", Cell::Word(language));
-        self.put(record, "timezone", Cell::Word(zone));
-        self.put(record, "recordSource", Cell::Word(source));
+        self.text(record, "industry", industry);
+        self.word(record, "language", &words::LANGUAGES);
+        self.word(record, "timezone", &words::ZONES);
+        self.word(record, "recordSource", &words::SOURCES);
         self.notes(record, updated);
         if self.chance(20) {
-            let (score, reasoning) = (self.rng.i64(0..101), self.one(&words::SENTENCES));
+            let score = self.rng.i64(0..101);
             self.put(record, "score", Cell::Int(score));
-            self.put(record, "reasoning", Cell::Word(reasoning));
+            self.word(record, "reasoning", &words::SENTENCES);
             let confidence = f64::from(self.rng.u32(..100)) / 100.0;
-            self.put(record, "qualificationConfidence", Cell::Real(confidence));
+            self.put(record, "qualificationConfidence", real(confidence));
         }
         if self.chance(30) {
-            let (discussed, requests) = (self.one(&words::SENTENCES), self.one(&words::SENTENCES));
-            self.put(record, "sessionSummaryDiscussed", Cell::Word(discussed));
+            self.word(record, "sessionSummaryDiscussed", &words::SENTENCES);
+            let requests = self.one(&words::SENTENCES);
             self.put(record, "sessionSummaryRequests", Cell::List([requests.into()].into()));
             self.put(record, "sessionSummaryAt", Cell::Time(updated));
         }
@@ -304,19 +310,17 @@ impl Maker {
         self.put(record, "doNotContact", Cell::Bool(never));
         if never {
             self.put(record, "doNotContactAt", Cell::Time(updated));
-            self.put(record, "doNotContactReason", Cell::Word("asked not to be contacted"));
+            self.text(record, "doNotContactReason", "asked not to be contacted");
         }
-        let (email, whatsapp) = (self.one(&words::CONSENT), self.one(&words::CONSENT));
-        self.put(record, "emailMarketingConsentStatus", Cell::Word(email));
+        self.word(record, "emailMarketingConsentStatus", &words::CONSENT);
         self.put(record, "emailMarketingConsentUpdatedAt", Cell::Time(updated));
-        self.put(record, "whatsappMarketingConsentStatus", Cell::Word(whatsapp));
+        self.word(record, "whatsappMarketingConsentStatus", &words::CONSENT);
         self.put(record, "consentUpdatedAt", Cell::Time(updated));
         let channels: Vec<Box<str>> =
             words::CHANNELS.iter().filter(|_| self.rng.bool()).map(|channel| Box::from(*channel)).collect();
         self.put(record, "contactable", Cell::Bool(!channels.is_empty()));
         self.put(record, "contactableChannels", Cell::List(channels.into()));
-        let reach = self.one(&words::REACHABILITY);
-        self.put(record, "emailReachabilityStatus", Cell::Word(reach));
+        self.word(record, "emailReachabilityStatus", &words::REACHABILITY);
         self.put(record, "contactabilityUpdatedAt", Cell::Time(updated));
     }
 }

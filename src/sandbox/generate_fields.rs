@@ -92,13 +92,13 @@ impl FieldShape {
                 _ => Cell::Int(rng.i64(-20..1000)),
             },
             Decimal => match rng.u32(..40) {
-                0 => Cell::Word(words::DECIMALS[rng.usize(..words::DECIMALS.len())]),
+                0 => Cell::Text(words::DECIMALS[rng.usize(..words::DECIMALS.len())].into()),
                 _ => Cell::Text(format!("{}.{:02}", rng.i64(-5000..900_000), rng.u32(..100)).into()),
             },
             Boolean => Cell::Bool(rng.bool()),
             Date => Cell::Text(format!("{}-{:02}-{:02}", rng.u32(1940..2030), rng.u32(1..13), rng.u32(1..29)).into()),
             DateTime => Cell::Time(base.plus(Duration::from_secs(rng.u64(..30_000_000)))),
-            SingleSelect => Cell::Text(self.options[rng.usize(..self.options.len())].clone()),
+            SingleSelect => Cell::Text(self.options[rng.usize(..self.options.len())].to_string().into()),
             MultiSelect => {
                 let mut chosen: Vec<Box<str>> = self.options.iter().filter(|_| rng.bool()).cloned().collect();
                 if chosen.is_empty() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use crate::model::{DataType, Instant, Object};
+use crate::model::{DataType, Instant, Object, Resource};
 
 use super::definition::NewField;
 use super::words::{
@@ -127,7 +127,7 @@ impl PlainMaker {
             "email": format!("{}.{}@crm.example", plain(first), plain(last)), "status": if n == 5 { "INACTIVE" } else { "ACTIVE" },
         });
         self.dates(&mut member);
-        let id = self.world.add_team_member(&member);
+        let id = self.world.create(Resource::TeamMembers, &member);
         self.owners.push(id.as_str().to_string());
     }
 
@@ -250,7 +250,6 @@ fn plain(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Resource;
 
     #[test]
     fn plain_workspace_is_consistent_and_determined_by_its_seed() {

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::model::Clock;
 
-use super::error_answer::ErrorAnswer;
 use super::exchange::{IncomingRequest, Served};
 use super::fault::Fault;
 use super::fault_line::FaultLine;
@@ -32,8 +31,6 @@ struct SandboxShared {
     world: Mutex<World>,
     hook: Mutex<Option<Hook>>,
     memory: Mutex<Memory>,
-    origin: Mutex<Option<Origin>>,
-    log: Mutex<(Log, u64)>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -48,8 +45,6 @@ impl Sandbox {
             world: Mutex::new(world),
             hook: Mutex::new(None),
             memory: Mutex::new(Memory::default()),
-            origin: Mutex::new(None),
-            log: Mutex::new((Log::default(), 0)),
         }))
     }
 
@@ -75,11 +70,11 @@ impl Sandbox {
     }
 
     pub fn log(&self) -> Log {
-        locked(&self.0.log).0.clone()
+        locked(&self.0.memory).log.clone()
     }
 
     pub fn clear_log(&self) {
-        locked(&self.0.log).0.clear();
+        locked(&self.0.memory).log.clear();
     }
 
     pub fn faults(&self) -> &Faults {
@@ -126,30 +121,25 @@ impl Sandbox {
     }
 
     pub(crate) fn has_admin(&self) -> bool {
-        locked(&self.0.origin).is_some()
+        locked(&self.0.memory).origin.is_some()
     }
 
     /// Sets what a reset restores, and writes the state file for the first time.
     pub(crate) fn begin(&self, origin: Origin, replays: Replays) -> Result<(), StateError> {
         let mut world = self.world();
         let mut memory = locked(&self.0.memory);
-        memory.replays = replays;
         if origin.file.is_some() {
             world.touched = Touched::record();
         }
-        let mut slot = locked(&self.0.origin);
-        let origin = slot.insert(origin);
-        match &mut origin.file {
-            Some(file) => file.rewrite(&mut world, &mut memory.replays, origin.clock.advanced()),
-            None => Ok(()),
-        }
+        (memory.replays, memory.origin) = (replays, Some(origin));
+        memory.write(&mut world, true)
     }
 
     /// Changes the world and writes the state file.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut World) -> T) -> Result<T, StateError> {
         let mut world = self.world();
         let changed = change(&mut world);
-        self.write(&mut world)?;
+        locked(&self.0.memory).write(&mut world, false)?;
         Ok(changed)
     }
 
@@ -157,45 +147,29 @@ impl Sandbox {
     pub(crate) fn reset(&self) -> Result<(), StateError> {
         let mut world = self.world();
         let mut memory = locked(&self.0.memory);
-        let mut origin = locked(&self.0.origin);
-        let Some(origin) = origin.as_mut() else { return Ok(()) };
+        let Some(origin) = &memory.origin else { return Ok(()) };
         // The fixture was valid when the sandbox started.
         if let Ok(begun) = origin.world() {
             *world = begun;
         }
+        if origin.file.is_some() {
+            world.touched = Touched::record();
+        }
         origin.clock.set_advanced(std::time::Duration::ZERO);
-        memory.forget();
         self.faults().seed(origin.development.seed);
         self.apply_faults(&origin.development.faults);
-        locked(&self.0.log).0.clear();
-        match &mut origin.file {
-            Some(file) => {
-                world.touched = Touched::record();
-                file.rewrite(&mut world, &mut memory.replays, origin.clock.advanced())
-            }
-            None => Ok(()),
-        }
+        memory.forget();
+        memory.write(&mut world, true)
     }
 
     /// Advances the clock of a standalone service.
     pub(crate) fn advance(&self, by: std::time::Duration) -> Result<(), StateError> {
         let mut world = self.world();
         let mut memory = locked(&self.0.memory);
-        let mut origin = locked(&self.0.origin);
-        let Some(origin) = origin.as_mut() else { return Ok(()) };
-        origin.clock.set_advanced(origin.clock.advanced() + by);
-        match &mut origin.file {
-            Some(file) => file.note(&mut world, &mut memory.replays, origin.clock.advanced()),
-            None => Ok(()),
+        if let Some(Origin { clock, .. }) = &memory.origin {
+            clock.set_advanced(clock.advanced() + by);
         }
-    }
-
-    fn write(&self, world: &mut World) -> Result<(), StateError> {
-        let mut memory = locked(&self.0.memory);
-        match locked(&self.0.origin).as_mut() {
-            Some(Origin { file: Some(file), clock, .. }) => file.append(world, &mut memory.replays, clock.advanced()),
-            _ => Ok(()),
-        }
+        memory.write(&mut world, false)
     }
 
     pub(crate) fn serve(&self, request: &IncomingRequest) -> (Served, u64) {
@@ -208,19 +182,20 @@ impl Sandbox {
         }
         let faults = self.0.faults.take(&request.asked, self.0.clock.now());
         let is_pretended = faults.answer() == Some(&Fault::NotApplied);
-        let mut served = service::serve(&mut world, &mut locked(&self.0.memory), request, &faults);
-        if let Err(error) = self.write(&mut world) {
+        let mut memory = locked(&self.0.memory);
+        let mut served = service::serve(&mut world, &mut memory, request, &faults);
+        if let Err(error) = memory.write(&mut world, false) {
             tracing::warn!("{error}");
-            served.result = Err(ErrorAnswer::new(500, error.to_string()));
+            served.result = Err(error.into());
         }
         let status = served.status();
         let shown = status.map_or_else(|| "no answer".to_string(), |status| status.to_string());
         tracing::debug!("{} {} {shown} {}", request.asked.method, request.asked.line(), served.ru);
-        let limit = self.settings().log_limit;
-        let mut log = locked(&self.0.log);
-        limit.into_iter().for_each(|limit| log.0.keep(limit));
-        log.1 += 1;
-        log.0.push(LoggedRequest {
+        if let Some(limit) = memory.settings.log_limit {
+            memory.log.keep(limit);
+        }
+        memory.requests += 1;
+        memory.log.push(LoggedRequest {
             at: self.0.clock.now(),
             asked: request.asked.clone(),
             if_match: request.if_match.clone(),
@@ -233,6 +208,6 @@ impl Sandbox {
             replayed: served.result.as_ref().is_ok_and(|s| s.replayed == Some(true)),
             changed: served.result.as_ref().is_ok_and(|s| s.replayed == Some(false)) && !is_pretended,
         });
-        (served, log.1)
+        (served, memory.requests)
     }
 }

@@ -11,10 +11,11 @@ use serde_json::Value;
 use super::admin;
 use super::body::{broken, compressed, padded};
 use super::error_answer::ErrorAnswer;
-use super::exchange::{Delivery, IncomingRequest, Served, Success};
-use super::fault::DateHeader;
+use super::exchange::{IncomingRequest, Served, Success};
+use super::fault::Fault;
 use super::handle::Sandbox;
 use super::request_line::RequestLine;
+use super::service::INJECTED;
 use super::wire::Switch;
 
 const MAX_BODY: usize = 16 << 20;
@@ -46,8 +47,7 @@ pub(crate) async fn answer(
     }
     let gzip = settings.gzip && accepts_gzip(&head.headers);
     let mut response = response(&served, number, gzip, &switch);
-    let date = served.date.unwrap_or(DateHeader::Clock);
-    if let Some(date) = date.at(sandbox.clock().now()) {
+    if let Some(date) = served.date.at(sandbox.clock().now()) {
         put(&mut response, header::DATE, &date);
     }
     Ok(response)
@@ -90,25 +90,25 @@ fn response(served: &Served, number: u64, gzip: bool, switch: &Switch) -> Respon
     let mut response = Response::new(Body::empty());
     let status = served.status().unwrap_or(500);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    match &served.delivery {
-        Delivery::Lost => {
+    match &served.fault {
+        Some(Fault::Reset | Fault::ResetAfterApply) => {
             switch.cut();
             return response;
         }
-        Delivery::Html(_) => {
+        Some(Fault::Html(_) | Fault::StatusAfterApply(_) | Fault::NotJson) => {
             put(&mut response, header::CONTENT_TYPE, "text/html");
             *response.body_mut() = Body::from("<html><body><h1>Scheduled maintenance</h1></body></html>");
             return response;
         }
-        Delivery::Redirect { location, .. } => {
+        Some(Fault::Redirect { location, .. }) => {
             put(&mut response, header::LOCATION, location);
             return response;
         }
         _ => put(&mut response, header::CONTENT_TYPE, "application/json; charset=utf-8"),
     }
     let body = match &served.result {
-        Ok(_) if matches!(served.delivery, Delivery::Envelope(_)) => {
-            ErrorAnswer::new(status, "This failure was injected").body(number)
+        Ok(_) if matches!(served.fault, Some(Fault::ErrorAfterApply(_))) => {
+            ErrorAnswer::new(status, INJECTED).body(number)
         }
         Ok(Success { body, etag, replayed, .. }) => {
             if let Some(etag) = etag {
@@ -124,24 +124,27 @@ fn response(served: &Served, number: u64, gzip: bool, switch: &Switch) -> Respon
     if let Some(seconds) = served.retry_after_header {
         put(&mut response, header::RETRY_AFTER, &seconds.to_string());
     }
-    *response.body_mut() = deliver(&mut response, &served.delivery, body, gzip);
+    *response.body_mut() = deliver(&mut response, served, body, gzip);
     response
 }
 
-fn deliver(response: &mut Response<Body>, delivery: &Delivery, body: String, gzip: bool) -> Body {
-    match delivery {
-        Delivery::Truncated => {
+fn deliver(response: &mut Response<Body>, served: &Served, body: String, gzip: bool) -> Body {
+    match &served.fault {
+        Some(Fault::Truncated) => {
             put(response, header::CONTENT_LENGTH, &body.len().to_string());
             broken(&body)
         }
-        Delivery::TruncatedChunked => broken(&body),
-        Delivery::TruncatedGzip => {
+        Some(Fault::TruncatedChunked) => broken(&body),
+        Some(Fault::TruncatedGzip) => {
             let mut bytes = compressed(body.as_bytes()).unwrap_or_default();
             bytes.truncate(bytes.len() / 2);
             put(response, header::CONTENT_ENCODING, "gzip");
             Body::from(bytes)
         }
-        Delivery::Padded(bytes) => padded(&body, *bytes),
+        Some(Fault::HugeBody(bytes)) => padded(&body, *bytes),
+        Some(Fault::HeavyRows(bytes)) => {
+            padded(&body, bytes.saturating_mul(served.result.as_ref().map_or(0, |success| success.rows)))
+        }
         _ if gzip && body.len() > SMALL => match compressed(body.as_bytes()) {
             Ok(bytes) => {
                 put(response, header::CONTENT_ENCODING, "gzip");

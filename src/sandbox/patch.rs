@@ -29,9 +29,9 @@ const MAX_KEYS: usize = 100;
 /// The stored answers, by Idempotency-Key.
 #[derive(Debug, Default)]
 pub(crate) struct Replays {
-    stored: BTreeMap<String, StoredReplay>,
+    pub(crate) stored: BTreeMap<String, StoredReplay>,
     /// The answers that are not in the state file yet.
-    new: BTreeSet<String>,
+    pub(crate) new: BTreeSet<String>,
 }
 
 /// An answer that is replayed for the identical request.
@@ -71,27 +71,6 @@ impl Replays {
     fn insert(&mut self, key: &str, stored: StoredReplay) {
         self.stored.insert(key.to_string(), stored);
         self.new.insert(key.to_string());
-    }
-
-    pub(crate) fn has_new(&self) -> bool {
-        !self.new.is_empty()
-    }
-
-    pub(crate) fn new_ones(&self) -> BTreeMap<String, StoredReplay> {
-        let stored = |key: &String| Some((key.clone(), self.stored.get(key)?.clone()));
-        self.new.iter().filter_map(stored).collect()
-    }
-
-    pub(crate) fn forget_new(&mut self) {
-        self.new.clear();
-    }
-
-    pub(crate) fn all(&self) -> BTreeMap<String, StoredReplay> {
-        self.stored.clone()
-    }
-
-    pub(crate) fn restore(&mut self, stored: BTreeMap<String, StoredReplay>) {
-        self.stored.extend(stored);
     }
 }
 
@@ -232,7 +211,7 @@ fn standard(object: Object, body: &Map<String, Value>) -> Result<Vec<(String, Op
             _ if !writable => wrong.add(wire, "cannot be updated"),
             Value::Null => changes.push((wire.clone(), None)),
             Value::String(text) if text.contains('\0') => wrong.add(wire, "must not contain U+0000"),
-            Value::String(text) => changes.push((wire.clone(), Some(Cell::Text(text.as_str().into())))),
+            Value::String(text) => changes.push((wire.clone(), Some(Cell::Text(text.clone().into())))),
             _ => wrong.add(wire, "must be a string or null"),
         }
     }

@@ -43,7 +43,7 @@ pub(crate) fn read(
 pub(crate) fn cell(definition: &CustomDefinition, value: &Value) -> Result<Option<Cell>, String> {
     let data_type = definition.kind();
     let known = |value: &str| definition.options.iter().any(|option| option.value == value);
-    let text = |text: &str| Ok(Some(Cell::Text(text.into())));
+    let text = |text: &str| Ok(Some(Cell::Text(text.to_string().into())));
     match (data_type, value) {
         (_, Value::Null) => Ok(None),
         (_, Value::String(t)) if t.contains('\0') => Err("must not contain U+0000".to_string()),

@@ -40,70 +40,47 @@ pub(crate) struct Condition {
     pub(crate) test: Test,
 }
 
-/// How the values of a standard or custom field are parsed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
-    Text,
-    Flag,
-    Integer,
-    Number,
-    Time,
-    Date,
-    Host,
+/// The type that a standard field is compared as.
+pub(crate) fn type_of(kind: FieldKind) -> DataType {
+    match kind {
+        FieldKind::Boolean => DataType::Boolean,
+        FieldKind::Integer => DataType::Integer,
+        FieldKind::Number => DataType::Decimal,
+        FieldKind::Instant => DataType::DateTime,
+        FieldKind::Id | FieldKind::Text | FieldKind::Etag | FieldKind::Value { .. } | FieldKind::Json => {
+            DataType::ShortText
+        }
+    }
 }
 
-impl Reading {
-    pub(crate) fn of_kind(kind: FieldKind) -> Reading {
-        match kind {
-            FieldKind::Boolean => Reading::Flag,
-            FieldKind::Integer => Reading::Integer,
-            FieldKind::Number => Reading::Number,
-            FieldKind::Instant => Reading::Time,
-            FieldKind::Id | FieldKind::Text | FieldKind::Etag | FieldKind::Value { .. } | FieldKind::Json => {
-                Reading::Text
-            }
-        }
+/// Parses a filter's value; the error says what is wrong with it.
+pub(crate) fn test(data_type: DataType, op: Op, value: &str) -> Result<Test, String> {
+    match (op, data_type) {
+        (Op::IsNull, _) => flag(value).map(Test::Missing),
+        (Op::In, _) => list(value).map(Test::OneOf),
+        (Op::HasAny, _) => list(value).map(Test::AnyOf),
+        (Op::Contains, _) => phrase(value).map(|text| Test::Holds(text.to_lowercase())),
+        (_, DataType::Boolean) => flag(value).map(Test::Flag),
+        (_, DataType::Integer) => match value.parse::<i64>() {
+            Ok(integer) if !value.starts_with('+') => Ok(Test::Number(op, integer.to_string())),
+            _ => Err("must be an integer".to_string()),
+        },
+        (_, DataType::Decimal) if decimal::is_plain(value) => Ok(Test::Number(op, value.to_string())),
+        (_, DataType::Decimal) => Err("must be a number".to_string()),
+        (_, DataType::DateTime) => match value.parse() {
+            Ok(instant) => Ok(Test::Time(op, instant)),
+            Err(_) => Err("must be an ISO timestamp with a timezone".to_string()),
+        },
+        (_, DataType::Date) if field_value::is_date(value) => Ok(Test::Date(op, value.to_string())),
+        (_, DataType::Date) => Err("must be a real date, YYYY-MM-DD".to_string()),
+        _ => phrase(value).map(|text| Test::OneOf(vec![text.to_string()])),
     }
+}
 
-    pub(crate) fn of_type(data_type: DataType) -> Reading {
-        match data_type {
-            DataType::Boolean => Reading::Flag,
-            DataType::Integer => Reading::Integer,
-            DataType::Decimal => Reading::Number,
-            DataType::Date => Reading::Date,
-            DataType::DateTime => Reading::Time,
-            _ => Reading::Text,
-        }
-    }
-
-    /// Parses a filter's value; the error says what is wrong with it.
-    pub(crate) fn test(self, op: Op, value: &str) -> Result<Test, String> {
-        match (op, self) {
-            (Op::IsNull, _) => flag(value).map(Test::Missing),
-            (Op::In, Reading::Host) => {
-                let hosts: Result<Vec<String>, String> = list(value)?.iter().map(|v| domain::filter_value(v)).collect();
-                Ok(Test::OneOf(hosts?))
-            }
-            (_, Reading::Host) => Ok(Test::OneOf(vec![domain::filter_value(value)?])),
-            (Op::In, _) => list(value).map(Test::OneOf),
-            (Op::HasAny, _) => list(value).map(Test::AnyOf),
-            (Op::Contains, _) => phrase(value).map(|text| Test::Holds(text.to_lowercase())),
-            (_, Reading::Text) => phrase(value).map(|text| Test::OneOf(vec![text.to_string()])),
-            (_, Reading::Flag) => flag(value).map(Test::Flag),
-            (_, Reading::Integer) => match value.parse::<i64>() {
-                Ok(integer) if !value.starts_with('+') => Ok(Test::Number(op, integer.to_string())),
-                _ => Err("must be an integer".to_string()),
-            },
-            (_, Reading::Number) if decimal::is_plain(value) => Ok(Test::Number(op, value.to_string())),
-            (_, Reading::Number) => Err("must be a number".to_string()),
-            (_, Reading::Time) => match value.parse() {
-                Ok(instant) => Ok(Test::Time(op, instant)),
-                Err(_) => Err("must be an ISO timestamp with a timezone".to_string()),
-            },
-            (_, Reading::Date) if field_value::is_date(value) => Ok(Test::Date(op, value.to_string())),
-            (_, Reading::Date) => Err("must be a real date, YYYY-MM-DD".to_string()),
-        }
-    }
+/// Parses the value of a filter by host names.
+pub(crate) fn hosts(op: Op, value: &str) -> Result<Test, String> {
+    let values = if op == Op::In { list(value)? } else { vec![value.to_string()] };
+    values.iter().map(|value| domain::filter_value(value)).collect::<Result<_, _>>().map(Test::OneOf)
 }
 
 fn flag(value: &str) -> Result<bool, String> {
@@ -138,12 +115,8 @@ impl Condition {
             ConditionTarget::Standard(slot) => record.cell(slot),
             ConditionTarget::Custom(place) => record.custom(place),
             ConditionTarget::Domain => {
-                let host = host();
-                return match &self.test {
-                    Test::OneOf(hosts) => host.is_some_and(|host| hosts.contains(&host)),
-                    Test::Missing(missing) => host.is_none() == *missing,
-                    _ => false,
-                };
+                let is_one = |host| matches!(&self.test, Test::OneOf(hosts) if hosts.contains(&host));
+                return host().is_some_and(is_one);
             }
         };
         let Some(cell) = cell else {

@@ -91,7 +91,7 @@ fn nested(out: &mut JsonObjectText, record: &WorldRecord, object: &str, fields: 
     for (n, field) in fields.iter().enumerate() {
         standard(&mut inner, record, field.wire, field.filter_name(), first + n);
     }
-    unknown_inside(&mut inner, record, object);
+    unknown_keys(&mut inner, record, object, &|_| false);
     out.add(object, &inner.close());
 }
 
@@ -117,21 +117,18 @@ fn custom(out: &mut JsonObjectText, world: &World, record: &WorldRecord, object:
             },
         }
     }
-    let mut known = |key: &str| world.definitions().iter().any(|d| d.object == object && d.key == key);
-    unknown_keys(&mut inner, record, "customFields", &mut known);
+    let is_defined = |key: &str| world.definitions().iter().any(|d| d.object == object && d.key == key);
+    unknown_keys(&mut inner, record, "customFields", &is_defined);
     out.add("customFields", &inner.close());
 }
 
-fn unknown_inside(inner: &mut JsonObjectText, record: &WorldRecord, object: &str) {
-    let names: Vec<String> = inner.names.clone();
-    unknown_keys(inner, record, object, &mut |name| names.iter().any(|n| n == name));
-}
-
-fn unknown_keys(inner: &mut JsonObjectText, record: &WorldRecord, object: &str, known: &mut dyn FnMut(&str) -> bool) {
+/// Adds the raw members of an object that it does not have yet, except the defined ones.
+fn unknown_keys(inner: &mut JsonObjectText, record: &WorldRecord, object: &str, is_defined: &dyn Fn(&str) -> bool) {
     for (wire, source) in &record.raw {
         let name = wire.strip_prefix(object).and_then(|rest| rest.strip_prefix('.'));
         if let (Some(name), Some(source)) = (name, source)
-            && !known(name)
+            && !is_defined(name)
+            && !inner.has(name)
         {
             inner.add(name, source);
         }
@@ -174,29 +171,27 @@ impl JsonObjectText {
 }
 
 impl World {
-    /// A record as its detail shows it, byte for byte; `None` if there is no such record.
-    pub fn detail_text(&self, object: Object, id: &str) -> Option<String> {
-        let found = self.table(object.resource()).get(id)?;
-        Some(record(self, object.resource(), found, RecordProjection::Detail, &[], &[]))
+    /// An item as its detail shows it, byte for byte, or its list if it has no detail; `None` if there is no such item.
+    pub fn detail_text(&self, of: impl Into<Resource>, id: &str) -> Option<String> {
+        self.text(of.into(), id, RecordProjection::Detail)
     }
 
     /// An item as its list shows it, byte for byte; `None` if there is no such item.
     pub fn list_text(&self, resource: Resource, id: &str) -> Option<String> {
-        let found = self.table(resource).get(id)?;
-        Some(record(self, resource, found, RecordProjection::List, &[], &[]))
+        self.text(resource, id, RecordProjection::List)
+    }
+
+    fn text(&self, resource: Resource, id: &str, projection: RecordProjection) -> Option<String> {
+        Some(record(self, resource, self.table(resource).get(id)?, projection, &[], &[]))
     }
 
     /// [`World::detail_text`], parsed; null if Rust cannot parse it as JSON.
-    pub fn detail_json(&self, object: Object, id: &str) -> Option<Value> {
-        self.detail_text(object, id).map(|text| parsed(&text))
+    pub fn detail_json(&self, of: impl Into<Resource>, id: &str) -> Option<Value> {
+        self.detail_text(of, id).map(|text| serde_json::from_str(&text).unwrap_or_default())
     }
 
     /// [`World::list_text`], parsed; null if Rust cannot parse it as JSON.
     pub fn list_json(&self, resource: Resource, id: &str) -> Option<Value> {
-        self.list_text(resource, id).map(|text| parsed(&text))
+        self.list_text(resource, id).map(|text| serde_json::from_str(&text).unwrap_or_default())
     }
-}
-
-fn parsed(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or(Value::Null)
 }

@@ -11,7 +11,7 @@ use crate::model::{Field, Object, Op, Resource};
 use super::error_answer::{Complaints, ErrorAnswer};
 use super::include::{self, Include};
 use super::params::Params;
-use super::predicate::{Condition, ConditionTarget, Reading, Test};
+use super::predicate::{self, Condition, ConditionTarget, Test};
 use super::table::slot;
 use super::world::World;
 
@@ -78,7 +78,7 @@ impl ListRequest {
                 _ if name.starts_with("filter[") && !definitions => {
                     predicates += 1;
                     custom += usize::from(name.starts_with("filter[customFields."));
-                    predicate(world, resource, name, value).map(|p| query.predicates.push(p))
+                    condition(world, resource, name, value).map(|p| query.predicates.push(p))
                 }
                 _ => Err("is not a parameter of this list".to_string()),
             };
@@ -149,7 +149,7 @@ fn sort(resource: Resource, value: &str) -> Result<Vec<(usize, bool)>, String> {
 }
 
 /// Parses `filter[field]`, `filter[field][op]` and `filter[customFields.KEY][op]`.
-fn predicate(world: &World, resource: Resource, name: &str, value: &str) -> Result<Condition, String> {
+fn condition(world: &World, resource: Resource, name: &str, value: &str) -> Result<Condition, String> {
     let inner = name.strip_prefix("filter[").and_then(|rest| rest.strip_suffix(']'));
     let Some(inner) = inner else {
         return Err("is not of the form filter[field][operator]".to_string());
@@ -159,7 +159,7 @@ fn predicate(world: &World, resource: Resource, name: &str, value: &str) -> Resu
         return Err(format!("has an unknown operator `{op}`"));
     };
     if let Some(key) = field.strip_prefix("customFields.") {
-        return custom_predicate(world, resource, key, op, value);
+        return custom_condition(world, resource, key, op, value);
     }
     let Some(slot) = resource.fields().iter().position(|f| !f.filter.is_empty() && f.filter_name() == field) else {
         return Err(format!("cannot filter by `{field}`"));
@@ -168,20 +168,21 @@ fn predicate(world: &World, resource: Resource, name: &str, value: &str) -> Resu
     if !field.filter.allows(op) {
         return Err(format!("cannot use the operator {}", op.as_str()));
     }
-    let host = field.wire == "domain" && field.kind == FieldKind::Text;
-    let reading = if host { Reading::Host } else { Reading::of_kind(field.kind) };
-    let test = reading.test(op, value)?;
+    if field.wire == "domain" && field.kind == FieldKind::Text {
+        return Ok(Condition { target: ConditionTarget::Domain, test: predicate::hosts(op, value)? });
+    }
+    let test = predicate::test(predicate::type_of(field.kind), op, value)?;
     if let (Resource::TeamMembers, Test::OneOf(values)) = (resource, &test)
         && let Some(unknown) = values.iter().find(|v| !MEMBER_STATUS.contains(&v.as_str()))
     {
         return Err(format!("has no value `{unknown}`"));
     }
-    Ok(Condition { target: if host { ConditionTarget::Domain } else { ConditionTarget::Standard(slot) }, test })
+    Ok(Condition { target: ConditionTarget::Standard(slot), test })
 }
 
 const MEMBER_STATUS: [&str; 4] = ["ACTIVE", "INACTIVE", "SUSPENDED", "PENDING"];
 
-fn custom_predicate(world: &World, resource: Resource, key: &str, op: Op, value: &str) -> Result<Condition, String> {
+fn custom_condition(world: &World, resource: Resource, key: &str, op: Op, value: &str) -> Result<Condition, String> {
     let found = resource.object().and_then(|object| world.active(object, key));
     let Some((place, definition)) = found else {
         return Err(format!("has no active custom field `{key}`"));
@@ -189,5 +190,5 @@ fn custom_predicate(world: &World, resource: Resource, key: &str, op: Op, value:
     if !definition.filters_by(op) {
         return Err(format!("cannot use the operator {} on `{key}`", op.as_str()));
     }
-    Ok(Condition { target: ConditionTarget::Custom(place), test: Reading::of_type(definition.kind()).test(op, value)? })
+    Ok(Condition { target: ConditionTarget::Custom(place), test: predicate::test(definition.kind(), op, value)? })
 }

@@ -1,8 +1,7 @@
 //! Processes one request, with the checks in the order of the service: key, path, scope, parameters, then the request
 //! itself.
 //!
-//! Nothing here awaits: a request is one step of the world. What happens to the answer on its way is a [`Delivery`],
-//! which the server executes.
+//! Nothing here awaits: a request is one step of the world. The server executes what happens to the answer on its way.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,11 +12,13 @@ use crate::model::{Object, Resource, Ru};
 use super::cursor::{Binding, PagePosition};
 use super::distorted_body;
 use super::error_answer::{Complaints, ErrorAnswer};
-use super::exchange::{Delivery, IncomingRequest, Served, Success};
-use super::fault::{DateHeader, Fault, FaultLayer, TakenFaults};
+use super::exchange::{IncomingRequest, Served, Success};
+use super::fault::{Fault, FaultLayer, TakenFaults};
 use super::include;
 use super::keys::{TenantKey, TenantKeys};
 use super::list::{self, ServedPage};
+use super::log::Log;
+use super::origin::Origin;
 use super::params::Params;
 use super::patch;
 use super::predicate::MAX_TEXT;
@@ -25,34 +26,57 @@ use super::render::{self, RecordProjection};
 use super::request_line::{RequestLine, Route};
 use super::rules::ListRequest;
 use super::settings::{CursorKind, SandboxSettings};
+use super::state::StateError;
 use super::world::World;
 
+/// The message of failures on demand.
+pub(crate) const INJECTED: &str = "This failure was injected";
+
 /// The state between requests, next to the world.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Memory {
     pub(crate) keys: TenantKeys,
     pub(crate) settings: SandboxSettings,
     pub(crate) replays: patch::Replays,
+    pub(crate) log: Log,
+    /// The number of requests so far.
+    pub(crate) requests: u64,
+    /// Of a standalone service: what a reset restores.
+    pub(crate) origin: Option<Origin>,
     last_pages: BTreeMap<Resource, String>,
     nonce: u64,
 }
 
 impl Memory {
-    /// Clears everything except keys and settings.
+    /// Clears everything that requests left behind.
     pub(crate) fn forget(&mut self) {
         self.replays = patch::Replays::default();
+        self.log.clear();
         self.last_pages.clear();
         self.nonce = 0;
+    }
+
+    /// Writes the changes of the world into the state file, if there is one.
+    pub(crate) fn write(&mut self, world: &mut World, whole: bool) -> Result<(), StateError> {
+        match &mut self.origin {
+            Some(Origin { file: Some(file), clock, .. }) => {
+                file.write(world, &mut self.replays, clock.advanced(), whole)
+            }
+            _ => Ok(()),
+        }
     }
 }
 
 pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &IncomingRequest, faults: &TakenFaults) -> Served {
     let key = memory.keys.find(request.authorization.as_deref());
     let mut served = Served {
-        result: Err(ErrorAnswer::new(500, "This failure was injected")),
+        result: Err(ErrorAnswer::new(500, INJECTED)),
         retry_after_header: None,
-        delivery: Delivery::Whole,
-        date: date(faults, &memory.settings),
+        fault: faults.answer().cloned(),
+        date: match faults.of(FaultLayer::Date) {
+            Some(Fault::Date(date)) => date.clone(),
+            _ => memory.settings.date_header.clone(),
+        },
         key: key.as_ref().ok().map(|(index, _)| *index),
         ru: Ru::ZERO,
         slow: Duration::ZERO,
@@ -66,12 +90,12 @@ pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &IncomingRe
     if faults.answer().is_none_or(|fault| !refuse(&mut served, fault)) {
         let key = key.map(|(_, key)| key.clone());
         served.result = key.and_then(|key| answer(world, memory, &key, request, faults));
-        if let Some(fault) = faults.answer() {
-            distort(&mut served, fault);
+        if let (Ok(Success { body, .. }), Some(fault)) = (&mut served.result, faults.answer()) {
+            distort(body, fault);
         }
     }
-    served.ru = match (&served.delivery, &served.result) {
-        (Delivery::Envelope(_), _) | (_, Err(_)) => memory.settings.failed_ru,
+    served.ru = match (&served.fault, &served.result) {
+        (Some(Fault::ErrorAfterApply(_)), _) | (_, Err(_)) => memory.settings.failed_ru,
         (_, Ok(success)) if success.replayed == Some(true) => memory.settings.replayed_ru,
         (_, Ok(success)) if success.replayed.is_some() => Ru::PATCH,
         (_, Ok(_)) => Ru::GET,
@@ -79,61 +103,30 @@ pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &IncomingRe
     served
 }
 
-fn date(faults: &TakenFaults, settings: &SandboxSettings) -> Option<DateHeader> {
-    match faults.of(FaultLayer::Date) {
-        Some(Fault::Date(date)) => Some(date.clone()),
-        _ => Some(settings.date_header.clone()),
-    }
-}
-
 /// Answers with a failure before the request has an effect, if the fault is one.
 fn refuse(served: &mut Served, fault: &Fault) -> bool {
-    match fault {
-        Fault::TooMany { body, header } => {
-            served.retry_after_header = *header;
-            served.result = Err(ErrorAnswer { retry_after: *body, ..ErrorAnswer::new(429, "Rate limit exceeded") });
-        }
-        Fault::StatusWithRetry { status, body, header } => {
-            served.retry_after_header = *header;
-            let refusal = ErrorAnswer::new(*status, "This failure was injected");
-            served.result = Err(ErrorAnswer { retry_after: *body, ..refusal });
-        }
-        Fault::Status(status) => served.result = Err(ErrorAnswer::new(*status, "This failure was injected")),
-        Fault::Html(status) => served.delivery = Delivery::Html(*status),
-        Fault::Redirect { status, location } => {
-            served.delivery = Delivery::Redirect { status: *status, location: location.clone() };
-        }
-        Fault::Reset => served.delivery = Delivery::Lost,
+    let (status, message, body, header) = match fault {
+        Fault::TooMany { body, header } => (429, "Rate limit exceeded", *body, *header),
+        Fault::StatusWithRetry { status, body, header } => (*status, INJECTED, *body, *header),
+        Fault::Status(status) => (*status, INJECTED, None, None),
+        Fault::Html(_) | Fault::Redirect { .. } | Fault::Reset => return true,
         _ => return false,
-    }
+    };
+    served.retry_after_header = header;
+    served.result = Err(ErrorAnswer { retry_after: body, ..ErrorAnswer::new(status, message) });
     true
 }
 
-/// Damages the answer to a request that was executed.
-fn distort(served: &mut Served, fault: &Fault) {
-    let rows = served.result.as_ref().map_or(0, |success| success.rows);
-    if let Ok(Success { body, .. }) = &mut served.result {
-        match fault {
-            Fault::WholeSeconds => *body = distorted_body::in_whole_seconds(body),
-            Fault::BadNumber(id) => *body = distorted_body::with_bad_number(body, id),
-            Fault::Without(name) => *body = distorted_body::without_member(body, name),
-            Fault::Groups(source) => *body = distorted_body::with_groups(body, source),
-            Fault::Body(other) => body.clone_from(other),
-            _ => {}
-        }
+/// Damages the body of the answer to a request that was executed.
+fn distort(body: &mut String, fault: &Fault) {
+    match fault {
+        Fault::WholeSeconds => *body = distorted_body::in_whole_seconds(body),
+        Fault::BadNumber(id) => *body = distorted_body::with_bad_number(body, id),
+        Fault::Without(name) => *body = distorted_body::without_member(body, name),
+        Fault::Groups(source) => *body = distorted_body::with_groups(body, source),
+        Fault::Body(other) => body.clone_from(other),
+        _ => {}
     }
-    served.delivery = match fault {
-        Fault::ResetAfterApply => Delivery::Lost,
-        Fault::StatusAfterApply(status) => Delivery::Html(*status),
-        Fault::ErrorAfterApply(status) => Delivery::Envelope(*status),
-        Fault::Truncated => Delivery::Truncated,
-        Fault::TruncatedChunked => Delivery::TruncatedChunked,
-        Fault::TruncatedGzip => Delivery::TruncatedGzip,
-        Fault::NotJson => Delivery::Html(200),
-        Fault::HugeBody(bytes) => Delivery::Padded(*bytes),
-        Fault::HeavyRows(bytes) => Delivery::Padded(bytes.saturating_mul(rows)),
-        _ => Delivery::Whole,
-    };
 }
 
 /// The world as seen by the replica that answers this request.
@@ -199,7 +192,7 @@ fn serve_list(
             complaints.add("cursor", "has expired");
             complaints.or((PagePosition::Start, 0))?
         }
-        Some(token) => binding.read_within(token, fault)?,
+        Some(token) => binding.read(token, fault)?,
         None => (PagePosition::Start, 0),
     };
     let offsets = memory.settings.cursors == CursorKind::Offset;

@@ -15,12 +15,13 @@ use rusqlite::{Connection, ErrorCode, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::model::{Instant, Resource};
+use crate::model::Resource;
 
 use super::cell::Cell;
 use super::definition::CustomDefinition;
-use super::patch::{Replays, StoredReplay};
-use super::table::WorldRecord;
+use super::error_answer::ErrorAnswer;
+use super::patch::Replays;
+use super::table::{WorldRecord, WorldTable};
 use super::world::World;
 
 /// Marks the file as a state file (`CRMS`).
@@ -42,6 +43,12 @@ pub enum StateError {
     Unreadable { path: PathBuf, why: String },
 }
 
+impl From<StateError> for ErrorAnswer {
+    fn from(error: StateError) -> ErrorAnswer {
+        ErrorAnswer::new(500, error.to_string())
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct StoredDefinition {
     definition: Value,
@@ -50,54 +57,11 @@ struct StoredDefinition {
 
 #[derive(Serialize, Deserialize)]
 struct StoredRecord {
-    cells: BTreeMap<String, StoredCell>,
+    cells: BTreeMap<String, Cell>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    custom: Vec<(u32, StoredCell)>,
+    custom: Vec<(u32, Cell)>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     raw: BTreeMap<String, Option<String>>,
-}
-
-/// A value in a form that is restored unchanged.
-#[derive(Serialize, Deserialize)]
-enum StoredCell {
-    Bool(bool),
-    Int(i64),
-    Text(Box<str>),
-    Time(Instant),
-    Etag(Instant),
-    List(Box<[Box<str>]>),
-    Source(Box<str>),
-}
-
-impl From<&Cell> for StoredCell {
-    fn from(cell: &Cell) -> StoredCell {
-        match cell {
-            Cell::Bool(flag) => StoredCell::Bool(*flag),
-            Cell::Int(integer) => StoredCell::Int(*integer),
-            // The digits instead of the double, because answers show the digits.
-            Cell::Real(real) => StoredCell::Source(Value::from(*real).to_string().into()),
-            Cell::Text(text) => StoredCell::Text(text.clone()),
-            Cell::Word(word) => StoredCell::Text((*word).into()),
-            Cell::Time(instant) => StoredCell::Time(*instant),
-            Cell::Etag(instant) => StoredCell::Etag(*instant),
-            Cell::List(items) => StoredCell::List(items.clone()),
-            Cell::Source(source) => StoredCell::Source(source.clone()),
-        }
-    }
-}
-
-impl From<StoredCell> for Cell {
-    fn from(stored: StoredCell) -> Cell {
-        match stored {
-            StoredCell::Bool(flag) => Cell::Bool(flag),
-            StoredCell::Int(integer) => Cell::Int(integer),
-            StoredCell::Text(text) => Cell::Text(text),
-            StoredCell::Time(instant) => Cell::Time(instant),
-            StoredCell::Etag(instant) => Cell::Etag(instant),
-            StoredCell::List(items) => Cell::List(items),
-            StoredCell::Source(source) => Cell::Source(source),
-        }
-    }
 }
 
 /// The contents of a state file when it was opened.
@@ -114,6 +78,8 @@ pub(crate) struct StateFile {
     path: PathBuf,
     seed: u64,
     conn: Connection,
+    /// The advance of the clock that was written last.
+    advanced: Option<Duration>,
 }
 
 impl StateFile {
@@ -131,68 +97,36 @@ impl StateFile {
         }
         let stored = read(&conn, empty).map_err(failed)?.transpose().map_err(unreadable)?;
         let seed = stored.as_ref().map_or(seed, |stored| stored.seed);
-        Ok((StateFile { path: path.to_path_buf(), seed, conn }, stored))
+        Ok((StateFile { path: path.to_path_buf(), seed, conn, advanced: None }, stored))
     }
 
-    /// Writes the changes since the last call. If writing fails, they are written with the next change.
-    pub(crate) fn append(
+    /// Writes what changed since the last call, and the clock; `whole` writes the whole world in place of the stored one.
+    /// What could not be written is written with the next change.
+    pub(crate) fn write(
         &mut self,
         world: &mut World,
         replays: &mut Replays,
         advanced: Duration,
+        whole: bool,
     ) -> Result<(), StateError> {
-        if !world.touched.is_any() && !replays.has_new() {
+        let is_new = world.touched.is_any() || !replays.new.is_empty() || self.advanced != Some(advanced);
+        if !is_new && !whole {
             return Ok(());
         }
-        self.note(world, replays, advanced)
-    }
-
-    /// Writes the changes and the clock, even if no record changed.
-    pub(crate) fn note(
-        &mut self,
-        world: &mut World,
-        replays: &mut Replays,
-        advanced: Duration,
-    ) -> Result<(), StateError> {
-        let touched: Vec<_> = world.touched.iter().map(|(resource, id)| (resource, id.to_string())).collect();
-        let new = replays.new_ones();
-        self.write(world, replays, advanced, |conn, world| {
-            for (resource, id) in &touched {
-                put(conn, world, *resource, id)?;
-            }
-            put_replays(conn, &new)
-        })
-    }
-
-    /// Writes the whole world in place of the stored one.
-    pub(crate) fn rewrite(
-        &mut self,
-        world: &mut World,
-        replays: &mut Replays,
-        advanced: Duration,
-    ) -> Result<(), StateError> {
-        let all = replays.all();
-        self.write(world, replays, advanced, |conn, world| {
-            conn.execute_batch("DELETE FROM records; DELETE FROM replays")?;
-            for resource in Resource::ALL {
-                for id in world.ids(resource) {
-                    put(conn, world, resource, id.as_str())?;
-                }
-            }
-            put_replays(conn, &all)
-        })
-    }
-
-    fn write(
-        &mut self,
-        world: &mut World,
-        replays: &mut Replays,
-        advanced: Duration,
-        write: impl FnOnce(&Connection, &World) -> rusqlite::Result<()>,
-    ) -> Result<(), StateError> {
         let seed = self.seed.to_string();
         let stored = self.conn.transaction().and_then(|tx| {
-            write(&tx, world)?;
+            if whole {
+                tx.execute_batch("DELETE FROM records; DELETE FROM replays")?;
+                let all = world.tables.values().flat_map(|table| table.iter().map(move |record| (table, record)));
+                all.into_iter().try_for_each(|(table, record)| put(&tx, table, &record.id))?;
+            } else {
+                world.touched.iter().try_for_each(|(resource, id)| put(&tx, world.table(resource), id))?;
+            }
+            let mut stmt = tx.prepare_cached("INSERT OR REPLACE INTO replays VALUES (?1, ?2)")?;
+            for (key, answer) in replays.stored.iter().filter(|(key, _)| whole || replays.new.contains(*key)) {
+                stmt.execute([key, &text(answer)])?;
+            }
+            drop(stmt);
             tx.execute("DELETE FROM world", [])?;
             let values = params![seed, text(&world.born), text(&advanced), text(&definitions(world))];
             tx.execute("INSERT INTO world VALUES (?1, ?2, ?3, ?4)", values)?;
@@ -200,7 +134,8 @@ impl StateFile {
         });
         stored.map_err(|source| StateError::Sqlite { what: "write", path: self.path.clone(), source })?;
         world.touched.clear();
-        replays.forget_new();
+        replays.new.clear();
+        self.advanced = Some(advanced);
         Ok(())
     }
 }
@@ -227,23 +162,18 @@ fn text(value: &impl Serialize) -> String {
 }
 
 /// Stores a record as it is now, or that it is gone. Definitions are stored with the world.
-fn put(conn: &Connection, world: &World, resource: Resource, id: &str) -> rusqlite::Result<()> {
-    let list = resource.path();
-    match world.table(resource).get(id) {
-        _ if resource == Resource::CustomFields => Ok(0),
+fn put(conn: &Connection, table: &WorldTable, id: &str) -> rusqlite::Result<()> {
+    let list = table.resource.path();
+    match table.get(id) {
+        _ if table.resource == Resource::CustomFields => Ok(0),
         Some(record) => conn.prepare_cached("INSERT OR REPLACE INTO records VALUES (?1, ?2, ?3)")?.execute(params![
             list,
             id,
-            text(&stored_record(world, resource, record))
+            text(&stored_record(table, record))
         ]),
         None => conn.execute("DELETE FROM records WHERE list = ?1 AND id = ?2", [list, id]),
     }
     .map(drop)
-}
-
-fn put_replays(conn: &Connection, replays: &BTreeMap<String, StoredReplay>) -> rusqlite::Result<()> {
-    let mut stmt = conn.prepare_cached("INSERT OR REPLACE INTO replays VALUES (?1, ?2)")?;
-    replays.iter().try_for_each(|(key, answer)| stmt.execute([key, &text(answer)]).map(drop))
 }
 
 fn definitions(world: &World) -> Vec<StoredDefinition> {
@@ -252,12 +182,11 @@ fn definitions(world: &World) -> Vec<StoredDefinition> {
     world.definitions().iter().map(stored).collect()
 }
 
-fn stored_record(world: &World, resource: Resource, record: &WorldRecord) -> StoredRecord {
-    let fields = world.table(resource).fields;
-    let name = |slot: &u8| fields.get(usize::from(*slot)).map_or_else(String::new, |field| field.wire.to_string());
+fn stored_record(table: &WorldTable, record: &WorldRecord) -> StoredRecord {
+    let name = |slot: &u8| table.fields.get(usize::from(*slot)).map_or_else(String::new, |field| field.wire.into());
     StoredRecord {
-        cells: record.cells.iter().map(|(slot, cell)| (name(slot), StoredCell::from(cell))).collect(),
-        custom: record.custom.iter().map(|(place, cell)| (*place, StoredCell::from(cell))).collect(),
+        cells: record.cells.iter().map(|(slot, cell)| (name(slot), cell.clone())).collect(),
+        custom: record.custom.clone(),
         raw: record.raw.clone(),
     }
 }
@@ -286,8 +215,9 @@ fn read(conn: &Connection, mut world: World) -> rusqlite::Result<Option<Result<S
         world.born = parsed(&born)?;
         world.touched.clear();
         let mut replays = Replays::default();
-        let answers: Result<_, String> = answers.into_iter().map(|(key, text)| Ok((key, parsed(&text)?))).collect();
-        replays.restore(answers?);
+        for (key, text) in &answers {
+            replays.stored.insert(key.clone(), parsed(text)?);
+        }
         Ok(StoredState { world, seed: parsed(&seed)?, advanced: parsed(&advanced)?, replays })
     };
     Ok(Some(parse()))
@@ -303,12 +233,9 @@ fn restore(world: &mut World, list: &str, id: &str, stored: StoredRecord) -> Res
     let mut record = WorldRecord::new(id.into());
     for (wire, cell) in stored.cells {
         let slot = world.table(resource).slot(&wire).ok_or_else(|| format!("`{wire}` is not a field"))?;
-        record.set(slot, Some(cell.into()));
+        record.set(slot, Some(cell));
     }
-    for (place, cell) in stored.custom {
-        record.set_custom(place, Some(cell.into()));
-    }
-    record.raw = stored.raw;
+    (record.custom, record.raw) = (stored.custom, stored.raw);
     world.table_mut(resource).put(record);
     Ok(())
 }

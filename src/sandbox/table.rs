@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::model::{Field, Instant};
+use crate::model::{Field, Instant, Resource};
 
 use super::cell::Cell;
 
@@ -67,12 +67,14 @@ fn put<K: Ord + Copy>(cells: &mut Vec<(K, Cell)>, key: K, cell: Option<Cell>) {
     }
 }
 
-/// The records by one timestamp, in both directions; ties by ascending id, nulls last in both directions.
+/// A position in an order: records without the time come last in both directions, and ties are by ascending id.
+type Key<T> = (bool, Option<T>, Id);
+
+/// The records by one timestamp, in both directions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
-    rising: BTreeSet<(Instant, Id)>,
-    falling: BTreeSet<(Reverse<Instant>, Id)>,
-    nulls: BTreeSet<Id>,
+    rising: BTreeSet<Key<Instant>>,
+    falling: BTreeSet<Key<Reverse<Instant>>>,
 }
 
 /// A position in an [`Order`], after one record.
@@ -80,36 +82,18 @@ pub(crate) type After<'a> = (Option<Instant>, &'a str);
 
 impl Order {
     fn insert(&mut self, time: Option<Instant>, id: &Id) {
-        match time {
-            Some(time) => {
-                self.rising.insert((time, id.clone()));
-                self.falling.insert((Reverse(time), id.clone()));
-            }
-            None => {
-                self.nulls.insert(id.clone());
-            }
-        }
+        self.rising.insert((time.is_none(), time, id.clone()));
+        self.falling.insert((time.is_none(), time.map(Reverse), id.clone()));
     }
 
     fn remove(&mut self, time: Option<Instant>, id: &Id) {
-        match time {
-            Some(time) => {
-                self.rising.remove(&(time, id.clone()));
-                self.falling.remove(&(Reverse(time), id.clone()));
-            }
-            None => {
-                self.nulls.remove(id);
-            }
-        }
+        self.rising.remove(&(time.is_none(), time, id.clone()));
+        self.falling.remove(&(time.is_none(), time.map(Reverse), id.clone()));
     }
 
     /// The timestamps between two, both included, ascending.
     pub(crate) fn times(&self, low: Option<Instant>, high: Option<Instant>) -> impl Iterator<Item = Instant> {
-        let from = low.map_or(Bound::Unbounded, |low| Bound::Included((low, Arc::from(""))));
-        self.rising
-            .range((from, Bound::Unbounded))
-            .map(|(time, _)| *time)
-            .take_while(move |time| high.is_none_or(|high| *time <= high))
+        range(&self.rising, None, low, high).filter_map(|(_, time, _)| *time)
     }
 
     /// Walks the order from a position on. `low` and `high` can end the walk early if a filter rejects the rest.
@@ -120,45 +104,37 @@ impl Order {
         low: Option<Instant>,
         high: Option<Instant>,
     ) -> Box<dyn Iterator<Item = &'a Id> + 'a> {
-        let bounded = low.is_some() || high.is_some();
-        let nulls_from = match after {
-            Some((None, id)) => Bound::Excluded(id),
-            _ => Bound::Unbounded,
-        };
-        let nulls = self.nulls.range::<str, _>((nulls_from, Bound::Unbounded)).take_while(move |_| !bounded);
-        let start: Id = Arc::from("");
-        match after {
-            Some((None, _)) => Box::new(nulls),
-            _ if descending => {
-                let from = match (after, high) {
-                    (Some((Some(time), id)), _) => Bound::Excluded((Reverse(time), Arc::from(id))),
-                    (_, Some(high)) => Bound::Included((Reverse(high), start)),
-                    _ => Bound::Unbounded,
-                };
-                let times = self
-                    .falling
-                    .range((from, Bound::Unbounded))
-                    .take_while(move |(time, _)| low.is_none_or(|low| time.0 >= low));
-                Box::new(times.map(|(_, id)| id).chain(nulls))
-            }
-            _ => {
-                let from = match (after, low) {
-                    (Some((Some(time), id)), _) => Bound::Excluded((time, Arc::from(id))),
-                    (_, Some(low)) => Bound::Included((low, start)),
-                    _ => Bound::Unbounded,
-                };
-                let times = self
-                    .rising
-                    .range((from, Bound::Unbounded))
-                    .take_while(move |(time, _)| high.is_none_or(|high| *time <= high));
-                Box::new(times.map(|(_, id)| id).chain(nulls))
-            }
+        if descending {
+            let after = after.map(|(time, id)| (time.map(Reverse), id));
+            Box::new(range(&self.falling, after, high.map(Reverse), low.map(Reverse)).map(|(_, _, id)| id))
+        } else {
+            Box::new(range(&self.rising, after, low, high).map(|(_, _, id)| id))
         }
     }
 }
 
+/// The part of an order after a position, else from `first` on, up to and including `last`.
+fn range<'a, T: Ord + Copy + 'a>(
+    order: &'a BTreeSet<Key<T>>,
+    after: Option<(Option<T>, &str)>,
+    first: Option<T>,
+    last: Option<T>,
+) -> impl Iterator<Item = &'a Key<T>> + use<'a, T> {
+    let from = match (after, first) {
+        (Some((time, id)), _) => Bound::Excluded((time.is_none(), time, Id::from(id))),
+        (None, Some(_)) => Bound::Included((false, first, Id::from(""))),
+        (None, None) => Bound::Unbounded,
+    };
+    let is_bounded = first.is_some() || last.is_some();
+    order.range((from, Bound::Unbounded)).take_while(move |(_, time, _)| match time {
+        Some(time) => last.is_none_or(|last| *time <= last),
+        None => !is_bounded,
+    })
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct WorldTable {
+    pub(crate) resource: Resource,
     pub(crate) fields: &'static [Field],
     records: BTreeMap<Id, WorldRecord>,
     pub(crate) created_slot: usize,
@@ -168,10 +144,12 @@ pub(crate) struct WorldTable {
 }
 
 impl WorldTable {
-    pub(crate) fn new(fields: &'static [Field]) -> WorldTable {
+    pub(crate) fn new(resource: Resource) -> WorldTable {
+        let fields = resource.fields();
         // Without the field, every record counts as null in a slot that no record has.
         let place = |wire: &str| slot(fields, wire).unwrap_or(usize::from(u8::MAX));
         WorldTable {
+            resource,
             fields,
             records: BTreeMap::new(),
             created_slot: place("createdAt"),

@@ -64,7 +64,7 @@ impl World {
     pub fn new(now: Instant) -> World {
         World {
             now,
-            tables: Resource::ALL.map(|r| (r, WorldTable::new(r.fields()))).into(),
+            tables: Resource::ALL.map(|r| (r, WorldTable::new(r))).into(),
             definitions: Vec::new(),
             born: 0,
             undo: UndoLog::default(),
@@ -87,18 +87,10 @@ impl World {
         self.now = now;
     }
 
-    /// Creates a contact or a company from its fields by wire name, including `customFields` and nested objects. A
+    /// Creates a record or a team member from its fields by wire name, including `customFields` and nested objects. A
     /// missing `id` is generated; missing timestamps are now. An explicit null stays null.
-    pub fn create(&mut self, object: Object, fields: &Value) -> RecordId {
-        self.insert(object.resource(), fields)
-    }
-
-    /// Adds a team member from its fields by wire name.
-    pub fn add_team_member(&mut self, fields: &Value) -> RecordId {
-        self.insert(Resource::TeamMembers, fields)
-    }
-
-    fn insert(&mut self, resource: Resource, fields: &Value) -> RecordId {
+    pub fn create(&mut self, of: impl Into<Resource>, fields: &Value) -> RecordId {
+        let resource = of.into();
         let id: Id = match fields.get("id").and_then(Value::as_str) {
             Some(id) => id.into(),
             None => self.new_id(resource).into(),
@@ -112,41 +104,31 @@ impl World {
         }
         self.bump_etag(resource, &mut record);
         self.apply(resource, &mut record, fields);
-        self.set_slot(resource, &mut record, "id", Some(Cell::Text(id.as_ref().into())));
+        self.set_slot(resource, &mut record, "id", Some(Cell::Text(id.to_string().into())));
         self.put(resource, record);
         RecordId::new(id.as_ref())
     }
 
     /// Changes fields by wire name; `customFields` merges by key. Returns false if there is no such record.
-    pub fn edit(&mut self, object: Object, id: &str, changes: &Value) -> bool {
+    pub fn edit(&mut self, of: impl Into<Resource>, id: &str, changes: &Value) -> bool {
         let now = self.tick();
-        self.edit_at(object, id, changes, Some(now))
+        self.edit_at(of, id, changes, Some(now))
     }
 
     /// Changes fields with a different `updatedAt`: a late commit in the past, a date in the future, or none at all.
-    pub fn edit_at(&mut self, object: Object, id: &str, changes: &Value, updated_at: Option<Instant>) -> bool {
-        self.change(object.resource(), id, |world, record| {
-            world.set_slot(object.resource(), record, "updatedAt", updated_at.map(Cell::Time));
+    pub fn edit_at(&mut self, of: impl Into<Resource>, id: &str, changes: &Value, updated_at: Option<Instant>) -> bool {
+        let resource = of.into();
+        self.change(resource, id, |world, record| {
+            world.set_slot(resource, record, "updatedAt", updated_at.map(Cell::Time));
             // Before the changes, so that a test can set the etag too.
-            world.bump_etag(object.resource(), record);
-            world.apply(object.resource(), record, changes);
+            world.bump_etag(resource, record);
+            world.apply(resource, record, changes);
         })
     }
 
     /// Changes fields without moving `updatedAt` or the etag, as a service should not do.
     pub fn edit_silently(&mut self, object: Object, id: &str, changes: &Value) -> bool {
-        self.change(object.resource(), id, |world, record| {
-            world.apply(object.resource(), record, changes);
-        })
-    }
-
-    pub fn edit_team_member(&mut self, id: &str, changes: &Value) -> bool {
-        let now = self.tick();
-        self.change(Resource::TeamMembers, id, |world, record| {
-            world.set_slot(Resource::TeamMembers, record, "updatedAt", Some(Cell::Time(now)));
-            world.bump_etag(Resource::TeamMembers, record);
-            world.apply(Resource::TeamMembers, record, changes);
-        })
+        self.change(object.resource(), id, |world, record| world.apply(object.resource(), record, changes))
     }
 
     /// Sets `updatedAt`: ties, the future, the past or null. The etag changes too.
@@ -176,13 +158,9 @@ impl World {
         self.change(object.resource(), id, |_, record| record.raw.clear())
     }
 
-    /// Removes a record without a trace in the API.
-    pub fn remove(&mut self, object: Object, id: &str) -> bool {
-        self.take(object.resource(), id).is_some()
-    }
-
-    pub fn remove_team_member(&mut self, id: &str) -> bool {
-        self.take(Resource::TeamMembers, id).is_some()
+    /// Removes a record or a team member without a trace in the API.
+    pub fn remove(&mut self, of: impl Into<Resource>, id: &str) -> bool {
+        self.take(of.into(), id).is_some()
     }
 
     /// Every definition, including archived ones, in the order of creation.
@@ -213,7 +191,7 @@ impl World {
     }
 
     pub(crate) fn table_mut(&mut self, resource: Resource) -> &mut WorldTable {
-        self.tables.entry(resource).or_insert_with(|| WorldTable::new(resource.fields()))
+        self.tables.entry(resource).or_insert_with(|| WorldTable::new(resource))
     }
 
     pub(crate) fn active(&self, object: Object, key: &str) -> Option<(u32, &CustomDefinition)> {
@@ -349,15 +327,13 @@ impl World {
         let Some(slot) = self.table(resource).slot("etag") else {
             return;
         };
-        let etag = match record.cell(slot) {
-            Some(Cell::Etag(old)) => self.tick().max(old.plus(Duration::from_micros(1))),
+        let old = match record.cell(slot) {
+            Some(Cell::Etag(old)) => Some(*old),
             // An etag of a fixture or a test may be a timestamp too.
-            Some(Cell::Text(text)) => match text.trim_matches('"').parse::<Instant>() {
-                Ok(old) => self.tick().max(old.plus(Duration::from_micros(1))),
-                Err(_) => self.tick(),
-            },
-            _ => self.tick(),
+            Some(Cell::Text(text)) => text.trim_matches('"').parse().ok(),
+            _ => None,
         };
+        let etag = old.map_or(self.tick(), |old| self.tick().max(old.plus(Duration::from_micros(1))));
         record.set(slot, Some(Cell::Etag(etag)));
     }
 

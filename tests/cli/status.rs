@@ -64,7 +64,7 @@ fn undecided_removals_and_short_lists_that_wait_are_shown() {
             world.remove(Object::Company, &id);
         }
         let member = world.ids(Resource::TeamMembers)[0].clone();
-        world.remove_team_member(&member);
+        world.remove(Resource::TeamMembers, &member);
     });
     // No company is left that could prove that the others are gone, and one list proves nothing about a member.
     place.run("resync");

@@ -23,7 +23,7 @@ fn workspace(name: &str, numbers: std::ops::Range<u64>, start: u64) -> World {
     let mut world = World::new(noon());
     world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
     world.fields().define(NewField::new(Object::Contact, "story", DataType::LongText));
-    world.add_team_member(&json!({"id": format!("{name}-tm"), "firstName": name}));
+    world.create(Resource::TeamMembers, &json!({"id": format!("{name}-tm"), "firstName": name}));
     for n in numbers {
         world.set_now(noon().minus(Duration::from_secs(start - n)));
         let custom = json!({"tier": name, "story": format!("{name} story")});

@@ -172,7 +172,7 @@ async fn short_lists_that_do_not_advance_are_given_up() {
             crm.sandbox.with_world(|world| {
                 for n in 0..12 {
                     world.fields().define(NewField::new(Object::Contact, &format!("f{n}"), DataType::ShortText));
-                    world.add_team_member(&json!({"id": format!("tm{n}"), "firstName": "Ann"}));
+                    world.create(Resource::TeamMembers, &json!({"id": format!("tm{n}"), "firstName": "Ann"}));
                 }
             });
             mirror.sync(&crm).await;

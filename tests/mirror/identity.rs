@@ -16,7 +16,7 @@ use serde_json::json;
 fn workspace(name: &str, records: u64, start: u64) -> World {
     let mut world = World::new(noon());
     world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
-    world.add_team_member(&json!({"id": format!("{name}-tm"), "firstName": name}));
+    world.create(Resource::TeamMembers, &json!({"id": format!("{name}-tm"), "firstName": name}));
     for n in 0..records {
         world.set_now(noon().minus(Duration::from_secs(start - n)));
         world.create(

@@ -153,7 +153,7 @@ async fn list_whose_last_page_repeats_its_own_cursor_has_ended() {
     for members in [12, 15] {
         let mut world = world(12);
         for n in 0..members {
-            world.add_team_member(&json!({ "id": format!("t{n:02}") }));
+            world.create(Resource::TeamMembers, &json!({ "id": format!("t{n:02}") }));
             world.fields().define(NewField::new(Object::Contact, &format!("field_{n}"), DataType::ShortText));
         }
         let crm = Crm::serve(world).await;

@@ -21,8 +21,9 @@ fn world() -> World {
         world.fields().define(NewField::new(Object::Contact, key, data_type).options(&["gold", "tin"]));
     }
     world.fields().define(NewField::new(Object::Contact, "secret", DataType::ShortText).operators(&[]));
-    let owner = world.add_team_member(&json!({"firstName": "Ada", "lastName": "Okafor"}));
-    let nameless = world.add_team_member(&json!({"username": "nn"}));
+    let owner =
+        world.create(crm_mirror::model::Resource::TeamMembers, &json!({"firstName": "Ada", "lastName": "Okafor"}));
+    let nameless = world.create(crm_mirror::model::Resource::TeamMembers, &json!({"username": "nn"}));
     for (id, owner) in [("co1", json!(owner.as_str())), ("co2", json!(null))] {
         world.create(Object::Company, &json!({"id": id, "name": format!("Company {id}"), "ownerId": owner}));
     }

@@ -26,7 +26,7 @@ async fn mirrored() -> (Crm, Mirror) {
         world.create(Object::Contact, &json!({"id": format!("ct{n}"), "customFields": {"tier": "a"}}));
     }
     world.create(Object::Company, &json!({"id": "co"}));
-    world.add_team_member(&json!({"id": "tm"}));
+    world.create(Resource::TeamMembers, &json!({"id": "tm"}));
     let crm = Crm::serve(world).await;
     let mut mirror = Mirror::one_at_a_time();
     mirror.tries = 3;

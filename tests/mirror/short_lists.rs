@@ -15,7 +15,7 @@ fn members(mirror: &Mirror) -> i64 {
 async fn mirrored() -> (Crm, Mirror) {
     let mut world = World::new(noon());
     for n in 0..4 {
-        world.add_team_member(&json!({"id": format!("tm{n}"), "firstName": format!("Member {n}")}));
+        world.create(Resource::TeamMembers, &json!({"id": format!("tm{n}"), "firstName": format!("Member {n}")}));
     }
     for key in ["tier", "rank"] {
         world.fields().define(NewField::new(Object::Contact, key, DataType::SingleSelect).options(&["a", "b"]));
@@ -62,7 +62,7 @@ async fn single_short_team_list_removes_no_member() {
 #[tokio::test]
 async fn removed_member_is_deleted_an_hour_later_for_one_request() {
     let (crm, mirror) = mirrored().await;
-    crm.sandbox.with_world(|world| world.remove_team_member("tm2"));
+    crm.sandbox.with_world(|world| world.remove(Resource::TeamMembers, "tm2"));
     crm.wait(6 * 3600);
     assert_eq!(mirror.sync(&crm).await.tally.removed, 0);
     crm.wait(3_590);
@@ -120,7 +120,9 @@ async fn definition_missing_in_two_lists_an_hour_apart_is_archived() {
 #[tokio::test]
 async fn short_lists_that_lack_too_much_are_refused() {
     let mut world = World::new(noon());
-    (0..60).for_each(|n| _ = world.add_team_member(&json!({"id": format!("tm{n:02}"), "firstName": "Member"})));
+    (0..60).for_each(|n| {
+        _ = world.create(Resource::TeamMembers, &json!({"id": format!("tm{n:02}"), "firstName": "Member"}))
+    });
     (0..37).for_each(|n| {
         _ = world.fields().define(NewField::new(Object::Contact, &format!("f{n:02}"), DataType::ShortText))
     });

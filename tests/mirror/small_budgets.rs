@@ -25,7 +25,7 @@ fn many_fields(fields: u64) -> World {
     world.fields().define(NewField::new(Object::Company, "size", DataType::Integer));
     for n in 0..7 {
         world.set_now(noon().plus(Duration::from_secs(20 + n)));
-        world.add_team_member(&json!({"id": format!("tm{n}"), "name": format!("Member {n}")}));
+        world.create(Resource::TeamMembers, &json!({"id": format!("tm{n}"), "name": format!("Member {n}")}));
     }
     world
 }
@@ -372,7 +372,7 @@ async fn lists_that_take_days_each_are_both_read_to_their_end() {
     for job in [Job::sync(), Job::resync()] {
         let mut world = many_fields(2);
         for n in 7..12 {
-            world.add_team_member(&json!({"id": format!("tm{n}"), "name": format!("Member {n}")}));
+            world.create(Resource::TeamMembers, &json!({"id": format!("tm{n}"), "name": format!("Member {n}")}));
         }
         for n in 0..4 {
             world.create(Object::Contact, &json!({"id": format!("ct{n}"), "name": "Ann"}));

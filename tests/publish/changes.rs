@@ -71,8 +71,8 @@ async fn changes_removals_and_joined_names_are_sent_by_the_next_publish() {
         world.edit(Object::Company, &companies[0], &json!({"name": "Renamed"}));
         world.remove(Object::Company, &companies[1]);
         let member = world.ids(Resource::TeamMembers)[0].clone();
-        world.edit_team_member(&member, &json!({"firstName": "Another", "lastName": "Name"}));
-        world.remove_team_member(&world.ids(Resource::TeamMembers)[1].clone());
+        world.edit(Resource::TeamMembers, &member, &json!({"firstName": "Another", "lastName": "Name"}));
+        world.remove(Resource::TeamMembers, &world.ids(Resource::TeamMembers)[1].clone());
     });
     crm.wait(7 * 3600);
     mirror.resync(&crm).await;

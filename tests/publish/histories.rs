@@ -63,7 +63,8 @@ pub fn happen(rng: &mut Rng, world: &mut World) {
         }
         7 => {
             let member = world.ids(Resource::TeamMembers);
-            world.edit_team_member(
+            world.edit(
+                Resource::TeamMembers,
                 &member[rng.usize(..member.len())],
                 &json!({"firstName": format!("F{}", rng.u8(..))}),
             );

@@ -173,7 +173,11 @@ async fn missing_and_extra_rows_are_named_and_repaired_and_what_is_on_its_way_is
         world.remove(Object::Contact, &ids[21]);
         let company = world.ids(Resource::Companies)[1].clone();
         world.edit(Object::Company, &company, &json!({"name": "Renamed"}));
-        world.edit_team_member(&world.ids(Resource::TeamMembers)[0].clone(), &json!({"firstName": "Renamed"}));
+        world.edit(
+            Resource::TeamMembers,
+            &world.ids(Resource::TeamMembers)[0].clone(),
+            &json!({"firstName": "Renamed"}),
+        );
     });
     crm.wait(7 * 3600);
     mirror.resync(&crm).await;

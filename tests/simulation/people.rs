@@ -196,7 +196,7 @@ fn made_a_day_before(script: &Script, start: Instant, first: u32) -> World {
         }
     }
     for n in 0..3 {
-        world.add_team_member(&json!({ "firstName": format!("Member {n}"), "status": "ACTIVE" }));
+        world.create(Resource::TeamMembers, &json!({ "firstName": format!("Member {n}"), "status": "ACTIVE" }));
     }
     world
 }
@@ -283,7 +283,7 @@ pub fn in_the_crm(world: &mut World, what: &What) {
             }
         }
         What::Team(v) => {
-            world.add_team_member(&json!({ "firstName": format!("Member {v}"), "status": "PENDING" }));
+            world.create(Resource::TeamMembers, &json!({ "firstName": format!("Member {v}"), "status": "PENDING" }));
         }
         What::Archive(f) => {
             if let Some(key) = pick_field(world, *f, false) {

@@ -104,6 +104,12 @@ pub enum Resource {
     CustomFields,
 }
 
+impl From<Object> for Resource {
+    fn from(object: Object) -> Resource {
+        object.resource()
+    }
+}
+
 impl Resource {
     pub const ALL: [Resource; 4] =
         [Resource::Contacts, Resource::Companies, Resource::TeamMembers, Resource::CustomFields];

@@ -97,6 +97,6 @@ fn world() -> World {
         world.create(Object::Contact, &json!({"id": format!("ct{number}"), "name": "Ann", "position": "CEO"}));
     }
     world.create(Object::Company, &json!({"id": "co", "name": "Acme", "industry": "Food"}));
-    world.add_team_member(&json!({"id": "tm"}));
+    world.create(crm_mirror::model::Resource::TeamMembers, &json!({"id": "tm"}));
     world
 }

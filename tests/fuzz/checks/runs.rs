@@ -45,7 +45,7 @@ async fn busy() -> (Crm, Mirror) {
         world.create(Object::Contact, &contact);
     }
     world.create(Object::Company, &json!({"id": "co", "name": "Co"}));
-    world.add_team_member(&json!({"id": "tm"}));
+    world.create(crm_mirror::model::Resource::TeamMembers, &json!({"id": "tm"}));
     let crm = Crm::serve(world).await;
     crm.sandbox.configure(|settings| settings.page_cap = Some(3));
     let mut mirror = Mirror::one_at_a_time_in(temporary());

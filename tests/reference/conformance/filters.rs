@@ -67,7 +67,8 @@ fn known(world: &mut World) {
         );
     }
     for (id, status) in [("m1", "ACTIVE"), ("m2", "PENDING"), ("m3", "ACTIVE")] {
-        world.add_team_member(
+        world.create(
+            crm_mirror::model::Resource::TeamMembers,
             &json!({"id": id, "firstName": "Tea", "username": format!("user-{id}"), "status": status}),
         );
     }

@@ -40,7 +40,7 @@ fn odd(world: &mut World) {
         world.fields().define(NewField::new(Object::Contact, key, data_type));
     }
     world.fields().define(NewField::new(Object::Contact, "pick", DataType::SingleSelect).options(&["v=Label"]));
-    world.add_team_member(&json!({"id": "m", "firstName": "Ann", "status": "ACTIVE"}));
+    world.create(Resource::TeamMembers, &json!({"id": "m", "firstName": "Ann", "status": "ACTIVE"}));
     world.create(Object::Company, &json!({"id": "p", "name": "P", "ownerId": "m"}));
     world.create(
         Object::Contact,
