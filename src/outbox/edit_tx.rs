@@ -272,24 +272,18 @@ impl<'a, 'b> EditTx<'a, 'b> {
 
     /// Gives back the attempt that a delay allowed, because its answer says nothing about what the delay is for.
     pub(super) fn give_back(&self, scope: DelayScope) -> Result<(), StoreError> {
-        match self.tx.edits().delay(self.object, scope, self.record)? {
-            Some(delay) => {
-                let delay = delay::without_request(delay, self.now);
-                self.tx.edits().set_delay(self.object, scope, self.record, delay, &self.rules.api_key)
-            }
-            None => Ok(()),
-        }
+        self.amend(scope, delay::without_request)
     }
 
     /// Allows the next request of the record at once, as far as the decision on its delay permits.
     pub(super) fn follow(&self, decide: impl Fn(RetryDelay, Instant) -> RetryDelay) -> Result<(), StoreError> {
-        match self.tx.edits().delay(self.object, DelayScope::Record, self.record)? {
-            Some(delay) => {
-                let delay = decide(delay, self.now);
-                self.tx.edits().set_delay(self.object, DelayScope::Record, self.record, delay, &self.rules.api_key)
-            }
-            None => Ok(()),
-        }
+        self.amend(DelayScope::Record, decide)
+    }
+
+    fn amend(&self, scope: DelayScope, decide: impl Fn(RetryDelay, Instant) -> RetryDelay) -> Result<(), StoreError> {
+        let Some(delay) = self.tx.edits().delay(self.object, scope, self.record)? else { return Ok(()) };
+        let delay = decide(delay, self.now);
+        self.tx.edits().set_delay(self.object, scope, self.record, delay, &self.rules.api_key)
     }
 
     /// Ends the delay: the service accepts updates of this object again.

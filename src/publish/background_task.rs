@@ -3,7 +3,6 @@
 //! It watches the mirror's file and is independent of the runs, so a database that is unavailable or slow does not
 //! delay a run. The settings are read again with each check: a new URL, or another column to exclude, needs no restart.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +11,13 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::error::PublishError;
-use super::run::{Check, PublishSettings, publish};
+use super::run::{Check, PublishReport, PublishSettings, publish};
 use super::target::PublishUrl;
 use crate::error_chain::error_chain;
 use crate::model::{Clock, ClockReading, Instant, Object};
-use crate::store::StoreError;
 use crate::store::publishing::queue::PublishProgress;
 use crate::store::publishing::source::{PageQuery, PublishSource};
+use crate::store::{KeptReader, StoreError};
 
 /// The interval between two checks of the mirror.
 const EVERY: Duration = Duration::from_secs(2);
@@ -45,33 +44,32 @@ impl PublishKeeper {
         PublishKeeper(tokio::spawn(async move {
             let mut every = tokio::time::interval(EVERY);
             every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let mut watch = None;
+            let mut watch = KeptReader::default();
             let mut pace = PublishPace::default();
             loop {
                 every.tick().await;
-                let (checked, before) = (path.clone(), watch.take());
-                let Ok(Some(check)) = tokio::task::spawn_blocking(move || check(&checked, before)).await else {
-                    continue;
-                };
-                let (held, found) = check;
-                watch = Some(held);
-                if !pace.is_due(&found, &clock.reading()) {
+                let (checked, mut held) = (path.clone(), std::mem::take(&mut watch));
+                let check = move || (held.read(&checked, WatchedMirror::open, WatchedMirror::check).ok(), held);
+                let Ok((found, held)) = tokio::task::spawn_blocking(check).await else { continue };
+                watch = held;
+                // A mirror that cannot be read now is checked again later.
+                let Some(found) = found else { continue };
+                let now = clock.reading();
+                if !pace.is_due(&now) {
                     continue;
                 }
                 let Some((url, settings)) = pace.planned(plan()) else { continue };
-                let compares = is_comparison_due(&found, clock.now());
-                if !compares && pace.is_published(&found, &url, &settings) {
+                let compares = is_comparison_due(found.compared_at, now.wall);
+                if !compares && pace.is_published(&found.contents, &url, &settings) {
                     continue;
                 }
                 let check = if compares { Check::Compare } else { Check::None };
-                let ended = publish(&url, &PublishSettings { check, ..settings.clone() }, clock.now()).await;
-                let (is_published, is_busy) = (ended.is_ok(), ended.as_ref().is_err_and(PublishError::is_busy));
-                report(ended, pace.failures(&found));
-                if is_published {
+                let ended = publish(&url, &PublishSettings { check, ..settings.clone() }, now.wall).await;
+                report(&ended, pace.failures());
+                match ended {
                     // Read before the publish, so that changes during it are noticed.
-                    pace.mark_published(found.contents, url, settings);
-                } else {
-                    pace.mark_missed(&found, is_busy, clock.reading());
+                    Ok(report) if report.blocked.is_empty() => pace.succeed((found.contents, url, settings)),
+                    ended => pace.fail(ended.is_err_and(|error| error.is_busy()), now),
                 }
             }
         }))
@@ -84,7 +82,7 @@ impl PublishKeeper {
     }
 }
 
-fn report(ended: Result<super::PublishReport, PublishError>, failures: u32) {
+fn report(ended: &Result<PublishReport, PublishError>, failures: u32) {
     match ended {
         Ok(report) => {
             if failures > 0 || report.reloaded.is_some() {
@@ -107,49 +105,37 @@ fn report(ended: Result<super::PublishReport, PublishError>, failures: u32) {
                 tracing::warn!("{} is not published, and will be tried again: {}", blocked.table, blocked.reason);
             }
         }
-        Err(error) if error.is_busy() => tracing::debug!("Publishing waits: {}", error_chain(&error)),
+        Err(error) if error.is_busy() => tracing::debug!("Publishing waits: {}", error_chain(error)),
         Err(error) if failures == 0 => {
-            let error = error_chain(&error);
+            let error = error_chain(error);
             tracing::warn!(%error, "Publishing failed and will be retried: {error}");
         }
-        Err(error) => tracing::debug!("Publishing failed again: {}", error_chain(&error)),
+        Err(error) => tracing::debug!("Publishing failed again: {}", error_chain(error)),
     }
 }
 
-/// Decides when to publish, and remembers what the mirror does not show: what this task has published, and attempts that
-/// ended before their failure could be stored.
+/// What was published: the contents, to where, and how.
+type Published = (String, PublishUrl, PublishSettings);
+
+/// Decides when to publish.
 #[derive(Debug, Default)]
 struct PublishPace {
-    /// What was published last: the contents, to where, and how.
-    published: Option<(String, PublishUrl, PublishSettings)>,
-    missed: Option<MissedAttempt>,
+    /// What was published last.
+    published: Option<Published>,
+    /// The failures since then, and when the last attempt began.
+    failed: Option<(u32, ClockReading)>,
     /// Why there is no plan, if that was logged.
     logged_error: Option<String>,
 }
 
-/// An attempt that published nothing. It counts until the mirror shows another attempt.
-#[derive(Clone, Copy, Debug)]
-struct MissedAttempt {
-    /// The failures in the mirror before the attempt.
-    before: (u32, Option<Instant>),
-    failures: u32,
-    ended: ClockReading,
-}
-
 impl PublishPace {
     /// Whether an attempt may be made now.
-    fn is_due(&self, found: &PublishDue, now: &ClockReading) -> bool {
-        let waits = |missed: MissedAttempt| now.since(&missed.ended) < delay_after(missed.failures);
-        is_due(found, now.wall) && !self.missed(found).is_some_and(waits)
+    fn is_due(&self, now: &ClockReading) -> bool {
+        self.failed.is_none_or(|(failures, at)| now.since(&at) >= delay_after(failures))
     }
 
-    /// The last attempt, unless the mirror shows its failure or a later attempt.
-    fn missed(&self, found: &PublishDue) -> Option<MissedAttempt> {
-        self.missed.filter(|missed| missed.before == (found.failures, found.failed_at))
-    }
-
-    fn failures(&self, found: &PublishDue) -> u32 {
-        found.failures.saturating_add(self.missed(found).map_or(0, |missed| missed.failures))
+    fn failures(&self) -> u32 {
+        self.failed.map_or(0, |(failures, _)| failures)
     }
 
     /// The plan, if there is one. An error is logged once; the settings are read again with the next check.
@@ -166,37 +152,24 @@ impl PublishPace {
     }
 
     /// Whether exactly this was published last, and nothing failed since.
-    fn is_published(&self, found: &PublishDue, url: &PublishUrl, settings: &PublishSettings) -> bool {
-        found.failures == 0
-            && self
-                .published
-                .as_ref()
-                .is_some_and(|(contents, to, how)| *contents == found.contents && to == url && how == settings)
+    fn is_published(&self, contents: &str, url: &PublishUrl, settings: &PublishSettings) -> bool {
+        let is_same = |(known, to, how): &Published| known == contents && to == url && how == settings;
+        self.failed.is_none() && self.published.as_ref().is_some_and(is_same)
     }
 
-    fn mark_published(&mut self, contents: String, url: PublishUrl, settings: PublishSettings) {
-        self.published = Some((contents, url, settings));
-        self.missed = None;
+    fn succeed(&mut self, published: Published) {
+        (self.published, self.failed) = (Some(published), None);
     }
 
-    /// Notes an attempt that published nothing. Another publisher at work, or a locked mirror, is no failure.
-    fn mark_missed(&mut self, found: &PublishDue, is_busy: bool, ended: ClockReading) {
-        let known = self.missed(found).map_or(0, |missed| missed.failures);
-        let failures = if is_busy { 0 } else { known.saturating_add(1) };
-        self.missed = Some(MissedAttempt { before: (found.failures, found.failed_at), failures, ended });
+    /// Notes an attempt that began at `at`. Another publisher at work, or a locked mirror, is no failure.
+    fn fail(&mut self, is_busy: bool, at: ClockReading) {
+        self.failed = Some((self.failures().saturating_add(u32::from(!is_busy)), at));
     }
-}
-
-/// Whether a failed publish is to be retried now. A failure in the future was stored under a different clock, and delays
-/// nothing.
-fn is_due(found: &PublishDue, now: Instant) -> bool {
-    let Some(failed_at) = found.failed_at.filter(|at| found.failures > 0 && *at <= now) else { return true };
-    now >= failed_at.plus(delay_after(found.failures))
 }
 
 /// Whether every value is to be compared. A comparison in the future was stored under a different clock, and counts as none.
-fn is_comparison_due(found: &PublishDue, now: Instant) -> bool {
-    found.compared_at.is_none_or(|at| at > now || now >= at.plus(COMPARED_EVERY))
+fn is_comparison_due(compared_at: Option<Instant>, now: Instant) -> bool {
+    compared_at.is_none_or(|at| at > now || now >= at.plus(COMPARED_EVERY))
 }
 
 /// How long to wait after so many failures.
@@ -207,38 +180,33 @@ fn delay_after(failures: u32) -> Duration {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PublishDue {
-    failures: u32,
-    failed_at: Option<Instant>,
     compared_at: Option<Instant>,
     /// Changes whenever there is something new to publish.
     contents: String,
 }
 
-/// An open mirror, the identity of its file, and the last result.
+/// An open mirror, and the last result with the version that it is of.
 #[derive(Debug)]
 struct WatchedMirror {
     source: PublishSource,
-    file: (u64, u64),
-    version: i64,
-    found: PublishDue,
+    found: Option<(i64, PublishDue)>,
 }
 
-/// Checks whether anything was committed. A mirror that cannot be read now is checked again later.
-fn check(path: &Path, before: Option<WatchedMirror>) -> Option<(WatchedMirror, PublishDue)> {
-    let meta = std::fs::metadata(path).ok()?;
-    let file = (meta.dev(), meta.ino());
-    if let Some(mut watch) = before.filter(|watch| watch.file == file) {
-        let version = watch.source.version().ok()?;
-        if version != watch.version {
-            watch.found = find(&watch.source).ok()?;
-            watch.version = version;
-        }
-        let found = watch.found.clone();
-        return Some((watch, found));
+impl WatchedMirror {
+    fn open(path: &Path) -> Result<WatchedMirror, StoreError> {
+        Ok(WatchedMirror { source: PublishSource::open(path)?, found: None })
     }
-    let source = PublishSource::open(path).ok()?;
-    let (version, found) = (source.version().ok()?, find(&source).ok()?);
-    Some((WatchedMirror { source, file, version, found: found.clone() }, found))
+
+    /// What there is to publish. It is read only if anything was committed.
+    fn check(&mut self) -> Result<PublishDue, StoreError> {
+        let version = self.source.version()?;
+        if let Some((_, found)) = self.found.as_ref().filter(|(known, _)| *known == version) {
+            return Ok(found.clone());
+        }
+        let found = find(&self.source)?;
+        self.found = Some((version, found.clone()));
+        Ok(found)
+    }
 }
 
 fn find(source: &PublishSource) -> Result<PublishDue, StoreError> {
@@ -247,12 +215,7 @@ fn find(source: &PublishSource) -> Result<PublishDue, StoreError> {
         let copied = (moment.is_copied(Object::Contact)?, moment.is_copied(Object::Company)?);
         let newest = (moment.span()?.newest, moment.newest_changed()?, moment.layout()?);
         let contents = format!("{copied:?} {newest:?} {:?}", moment.page(&team(), None, u32::MAX)?);
-        Ok(PublishDue {
-            failures: progress.failures,
-            failed_at: progress.failed_at,
-            compared_at: progress.proof.compared_at,
-            contents,
-        })
+        Ok(PublishDue { compared_at: progress.proof.compared_at, contents })
     })
 }
 
@@ -267,17 +230,12 @@ mod tests {
     use super::*;
     use crate::model::ManualClock;
 
-    fn due(contents: &str) -> PublishDue {
-        PublishDue { failures: 0, failed_at: None, compared_at: None, contents: contents.into() }
-    }
-
     #[test]
     fn every_value_is_compared_once_a_day() {
         let at = |hours: u64| Instant::EPOCH.plus(Duration::from_secs(1_000_000 + hours * 3600));
-        let compared = |hours| PublishDue { compared_at: Some(at(hours)), ..due("") };
-        assert!(is_comparison_due(&due(""), at(0)));
-        assert_eq!([0, 23, 24].map(|hours| is_comparison_due(&compared(0), at(hours))), [false, false, true]);
-        assert!(is_comparison_due(&compared(1), at(0)), "the clock was set back");
+        assert!(is_comparison_due(None, at(0)));
+        assert_eq!([0, 23, 24].map(|hours| is_comparison_due(Some(at(0)), at(hours))), [false, false, true]);
+        assert!(is_comparison_due(Some(at(1)), at(0)), "the clock was set back");
     }
 
     #[test]
@@ -286,23 +244,21 @@ mod tests {
     }
 
     #[test]
-    fn attempt_that_the_mirror_does_not_show_is_repeated_after_a_growing_delay() {
+    fn failed_attempt_is_repeated_after_a_growing_delay() {
         let clock = ManualClock::at(Instant::EPOCH.plus(Duration::from_secs(1_000_000)));
-        let found = due("a");
         let mut pace = PublishPace::default();
-        let mut delay = |is_busy, found: &PublishDue| {
-            pace.mark_missed(found, is_busy, clock.reading());
+        let mut delay = |is_busy| {
+            pace.fail(is_busy, clock.reading());
+            // The wall clock is set back, and measures nothing.
+            clock.jump(Instant::EPOCH);
             let due = |_: &u64| {
                 clock.advance(Duration::from_secs(1));
-                pace.is_due(found, &clock.reading())
+                pace.is_due(&clock.reading())
             };
-            ((1..=601).find(due), pace.failures(found))
+            ((1..=601).find(due), pace.failures())
         };
-        assert_eq!(delay(true, &found), (Some(5), 0));
-        assert_eq!([1, 2, 3].map(|_| delay(false, &found)), [(Some(5), 1), (Some(10), 2), (Some(20), 3)]);
-        let noted = PublishDue { failures: 1, failed_at: Some(Instant::EPOCH), ..found };
-        assert_eq!(delay(false, &noted), (Some(5), 2), "the mirror shows another failure");
-        assert!(pace.is_due(&PublishDue { failures: 2, ..noted }, &clock.reading()));
+        assert_eq!(delay(true), (Some(5), 0));
+        assert_eq!([1, 2, 3].map(|_| delay(false)), [(Some(5), 1), (Some(10), 2), (Some(20), 3)]);
     }
 
     #[test]
@@ -311,27 +267,15 @@ mod tests {
         let (mirror, schema) = ("mirror.db".into(), "crm".into());
         let settings =
             PublishSettings { mirror, schema, objects: None, exclude: Vec::new(), full: false, check: Check::None };
-        let found = due;
         let mut pace = PublishPace::default();
-        assert!(!pace.is_published(&found("a"), &url("h"), &settings));
-        pace.mark_published("a".into(), url("h"), settings.clone());
-        assert!(pace.is_published(&found("a"), &url("h"), &settings));
-        assert!(!pace.is_published(&found("b"), &url("h"), &settings));
-        assert!(!pace.is_published(&found("a"), &url("other"), &settings));
+        assert!(!pace.is_published("a", &url("h"), &settings));
+        pace.succeed(("a".into(), url("h"), settings.clone()));
+        assert!(pace.is_published("a", &url("h"), &settings));
+        assert!(!pace.is_published("b", &url("h"), &settings));
+        assert!(!pace.is_published("a", &url("other"), &settings));
         let excluding = PublishSettings { exclude: vec!["notes".into()], ..settings.clone() };
-        assert!(!pace.is_published(&found("a"), &url("h"), &excluding));
-        let failed = PublishDue { failures: 1, ..found("a") };
-        assert!(!pace.is_published(&failed, &url("h"), &settings), "it failed elsewhere");
-    }
-
-    #[test]
-    fn failure_delays_a_retry_unless_the_clock_was_set_back() {
-        let at = |seconds: u64| Instant::EPOCH.plus(Duration::from_secs(1_000_000 + seconds));
-        let found = PublishDue { failures: 2, failed_at: Some(at(0)), ..due("") };
-        for (now, expected) in [(at(0), false), (at(9), false), (at(10), true), (at(0).minus(DELAYS.1), true)] {
-            assert_eq!(is_due(&found, now), expected, "{now}");
-        }
-        assert!(is_due(&PublishDue { failures: 0, ..found.clone() }, at(0)));
-        assert!(is_due(&PublishDue { failed_at: None, ..found }, at(0)));
+        assert!(!pace.is_published("a", &url("h"), &excluding));
+        pace.fail(false, Instant::EPOCH.into());
+        assert!(!pace.is_published("a", &url("h"), &settings), "it failed since");
     }
 }

@@ -230,17 +230,11 @@ impl Sides<'_> {
         for part in rows.chunks(PAGE) {
             self.database.upsert(self.table, part).await?;
         }
-        let delete = RowStatement {
-            doing: "delete rows",
-            statement: sql::delete_keys(&self.database.schema, self.table),
-            table: self.table.name,
-            names: extra.iter().map(|key| format!("deletion of {}", key.join(" "))).collect(),
-            arrays: (0..self.table.key.len())
-                .map(|place| extra.iter().map(|key| Some(key[place].as_str())).collect())
-                .collect(),
-            fixed: Vec::new(),
-        };
-        self.database.write(&delete).await?;
+        let names = extra.iter().map(|key| format!("deletion of {}", key.join(" "))).collect();
+        let array = |place: usize| extra.iter().map(|key| Some(key[place].as_str())).collect();
+        let arrays = (0..self.table.key.len()).map(array).collect();
+        let statement = sql::delete_keys(&self.database.schema, self.table);
+        self.database.write(&RowStatement::new("delete rows", statement, self.table.name, names, arrays)).await?;
         self.database.commit().await?;
         self.state.generation += 1;
         Ok(())
@@ -257,9 +251,7 @@ impl Sides<'_> {
         while let Some((from, to)) = waiting.pop() {
             let arrays: Vec<Vec<Option<&str>>> =
                 self.compared.iter().map(|n| rows[from..to].iter().map(|row| row[*n].as_deref()).collect()).collect();
-            let params: Vec<Param<'_>> =
-                arrays.iter().map(|array| (array as &(dyn ToSql + Sync), Type::TEXT_ARRAY)).collect();
-            match self.database.query(COMPARING, &statement, &params).await {
+            match self.database.query(COMPARING, &statement, &as_params(&arrays)).await {
                 Ok(found) => out.extend(found.iter().filter_map(|row| DifferingRow::read(from, row))),
                 Err(error) if error.is_of_rows() && to - from == 1 => {
                     out.push(DifferingRow { row: from, columns: Some(Vec::new()) });
@@ -281,9 +273,7 @@ impl Sides<'_> {
         for keys in keys.chunks(PAGE) {
             let arrays: Vec<Vec<&str>> =
                 (0..self.table.key.len()).map(|place| keys.iter().map(|key| key[place].as_str()).collect()).collect();
-            let params: Vec<Param<'_>> =
-                arrays.iter().map(|array| (array as &(dyn ToSql + Sync), Type::TEXT_ARRAY)).collect();
-            out.extend(self.database.query(COMPARING, &statement, &params).await?.iter().map(texts));
+            out.extend(self.database.query(COMPARING, &statement, &as_params(&arrays)).await?.iter().map(texts));
         }
         Ok(out)
     }
@@ -329,6 +319,10 @@ impl DifferingRow {
     }
 }
 
+fn as_params<A: ToSql + Sync>(arrays: &[A]) -> Vec<Param<'_>> {
+    arrays.iter().map(|array| (array as &(dyn ToSql + Sync), Type::TEXT_ARRAY)).collect()
+}
+
 fn texts(row: &PgRow) -> Vec<String> {
     row.iter().flatten().cloned().collect()
 }
@@ -342,7 +336,7 @@ fn not_here(
     keys: Vec<Vec<String>>,
 ) -> Result<Vec<Vec<String>>, StoreError> {
     let narrow = narrow(table);
-    let query = PageQuery { table: table.object().map_or(table.source, |o| o.table()).into(), ..narrow.query() };
+    let query = PageQuery { table: table.name.into(), ..narrow.query() };
     let is_number: Vec<bool> = narrow
         .key
         .iter()

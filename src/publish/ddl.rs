@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::exclude::Exclusions;
 use super::tables::{PgType, PublishedColumn, PublishedTable, archived_name};
+use crate::store::publishing::queue::Requeue;
 
 /// The beginning of the comment on what is kept only because somebody's view uses it.
 pub(super) const LEFT_BEHIND: &str = "left behind by crm-mirror: ";
@@ -40,15 +41,6 @@ impl ExistingTable {
     }
 }
 
-/// A column that a new table takes over from the one that it replaces.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CarriedColumn {
-    pub(super) from: String,
-    pub(super) name: String,
-    pub(super) data_type: String,
-    pub(super) is_left_behind: bool,
-}
-
 /// The number of columns that a table of PostgreSQL can have in its life.
 const MAX_NUMBERS: usize = 1_600;
 
@@ -75,18 +67,11 @@ pub(super) enum SchemaStep {
     },
 }
 
-/// The records to publish again for a column.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refill {
-    /// Those with a value in this column of the mirror.
-    WithValue(String),
-    All,
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SchemaPlan {
     pub(super) steps: Vec<SchemaStep>,
-    pub(super) refills: Vec<Refill>,
+    /// The records to publish again for new columns.
+    pub(super) refills: Vec<Requeue>,
     /// Why the table cannot be brought to its columns step by step: it is replaced by a new one.
     pub(super) replace: Option<String>,
 }
@@ -118,7 +103,7 @@ pub(super) fn plan(
             Some(old) if old.pg_type == Some(column.pg_type) => {
                 let meaning = meanings.get(&key(table, column));
                 if meaning.is_some_and(|meaning| *meaning != column.meaning) {
-                    plan.refills.push(Refill::All);
+                    plan.refills.push(Requeue::All);
                 }
             }
             Some(_) => {
@@ -152,8 +137,8 @@ fn unfit(table: &PublishedTable, existing: &ExistingTable, plan: &SchemaPlan) ->
 }
 
 /// The columns that a new table takes over: those of archived fields with their last values, those that views use, and a
-/// person's own; as many as there is room for. Nothing without the columns of the key.
-pub(super) fn carried(table: &PublishedTable, existing: &ExistingTable) -> Vec<CarriedColumn> {
+/// person's own; each with its name there, as many as there is room for. Nothing without the columns of the key.
+pub(super) fn carried<'e>(table: &PublishedTable, existing: &'e ExistingTable) -> Vec<(&'e ExistingColumn, String)> {
     if table.key.iter().any(|key| existing.column(key).is_none()) {
         return Vec::new();
     }
@@ -165,8 +150,7 @@ pub(super) fn carried(table: &PublishedTable, existing: &ExistingTable) -> Vec<C
             false => old.name.clone(),
         };
         names.push(name.clone());
-        let (from, data_type) = (old.name.clone(), old.data_type.clone());
-        CarriedColumn { from, name, data_type, is_left_behind: old.is_left_behind }
+        (old, name)
     });
     carried.take(MAX_NUMBERS.saturating_sub(table.columns.len())).collect()
 }
@@ -197,7 +181,7 @@ impl SchemaPlan {
 
     fn add(&mut self, column: &PublishedColumn) {
         self.steps.push(SchemaStep::Add(column.clone()));
-        self.refills.push(Refill::WithValue(column.source.clone()));
+        self.refills.push(Requeue::WithValue(column.source.clone()));
     }
 
     /// If the archived column has the same type, it is renamed back, for the views that use it; its values may be old.
@@ -206,7 +190,7 @@ impl SchemaPlan {
         let old = existing.column(&archived).filter(|old| !old.is_left_behind);
         if old.is_some_and(|old| old.pg_type == Some(column.pg_type)) {
             self.steps.push(SchemaStep::Rename { from: archived, to: column.name.clone() });
-            self.refills.push(Refill::All);
+            self.refills.push(Requeue::All);
         } else {
             self.add(column);
         }
@@ -232,7 +216,7 @@ mod tests {
 
     fn table(columns: &[(&str, PgType)]) -> PublishedTable {
         let columns = columns.iter().map(|(name, pg_type)| column(name, *pg_type)).collect();
-        PublishedTable { name: "contacts", source: "contacts_full", key: &["id"], columns, indexes: vec![], about: "" }
+        PublishedTable { name: "contacts", key: &["id"], columns, indexes: vec![], about: "" }
     }
 
     fn existing(columns: &[(&str, &str)]) -> ExistingTable {
@@ -274,7 +258,7 @@ mod tests {
         assert!(why(&ExistingTable { used: 1_600, ..retyped }).contains("used up"));
         assert_eq!(why(&ExistingTable { used: 1_600, ..fits.clone() }), "");
         assert!(planned_missing().contains("missing"));
-        let names: Vec<String> = carried(&table(&wanted), &fits).into_iter().map(|column| column.name).collect();
+        let names: Vec<String> = carried(&table(&wanted), &fits).into_iter().map(|(_, name)| name).collect();
         assert_eq!(names, ["archived_cf_old", "own"]);
     }
 
@@ -290,7 +274,7 @@ mod tests {
         let wanted = [("id", PgType::Text), ("cf_tier", PgType::Text)];
         let restored = planned(&wanted, &[("id", "text"), ("archived_cf_tier", "text")]);
         assert_eq!(restored.steps, [rename("archived_cf_tier", "cf_tier")]);
-        assert_eq!(restored.refills, [Refill::All]);
+        assert_eq!(restored.refills, [Requeue::All]);
         // With a different type, the old values stay in the archived column.
         let retyped = planned(&wanted, &[("id", "text"), ("archived_cf_tier", "int8")]);
         assert_eq!(retyped.steps, [SchemaStep::Add(column("cf_tier", PgType::Text))]);
@@ -302,10 +286,10 @@ mod tests {
         let retyped = planned(&wanted, &[("cf_fee", "text")]);
         let drop = SchemaStep::Drop { name: "cf_fee".into(), aside: "archived_cf_fee".into() };
         assert_eq!(retyped.steps, [drop, SchemaStep::Add(column("cf_fee", PgType::Numeric))]);
-        assert_eq!(retyped.refills, [Refill::WithValue("cf_fee".into())]);
+        assert_eq!(retyped.refills, [Requeue::WithValue("cf_fee".into())]);
         let meanings = BTreeMap::from([("contacts.cf_fee".to_string(), "another".to_string())]);
         let same = plan(&table(&wanted), Some(&existing(&[("cf_fee", "numeric")])), &Exclusions::default(), &meanings);
-        assert_eq!((same.steps, same.refills), (vec![], vec![Refill::All]));
+        assert_eq!((same.steps, same.refills), (vec![], vec![Requeue::All]));
     }
 
     #[test]

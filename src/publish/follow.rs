@@ -229,15 +229,10 @@ async fn send_records(
         let kept = keys(&rows, table.place("id").unwrap_or(0));
         let gone: Vec<&str> = ids.iter().filter(|id| !kept.contains(id)).map(String::as_str).collect();
         database.upsert(table, &rows).await?;
-        let delete = RowStatement {
-            doing: DELETING,
-            statement: sql::delete_records(schema, table.name, "id", false),
-            table: table.name,
-            names: gone.iter().map(ToString::to_string).collect(),
-            arrays: vec![gone.into_iter().map(Some).collect()],
-            fixed: Vec::new(),
-        };
-        database.write(&delete).await?;
+        let names = gone.iter().map(ToString::to_string).collect();
+        let arrays = vec![gone.into_iter().map(Some).collect()];
+        let statement = sql::delete_records(schema, table.name, "id", false);
+        database.write(&RowStatement::new(DELETING, statement, table.name, names, arrays)).await?;
     }
     let of_object = |name: &str| {
         let place = publication.table(name)?.place("object_type")?;
@@ -247,15 +242,10 @@ async fn send_records(
     for (name, key) in [("custom_multi_values", "record_id"), ("removed_records", "id")] {
         let Some(table) = publication.table(name) else { continue };
         let object_type = object.as_str();
-        let delete = RowStatement {
-            doing: DELETING,
-            statement: sql::delete_records(schema, name, key, true),
-            table: name,
-            names: ids.iter().map(|id| record_name(object_type, id)).collect(),
-            arrays: vec![ids.iter().map(|id| Some(id.as_str())).collect()],
-            fixed: vec![(&object_type, Type::TEXT)],
-        };
-        database.write(&delete).await?;
+        let names = ids.iter().map(|id| record_name(object_type, id)).collect();
+        let arrays = vec![ids.iter().map(|id| Some(id.as_str())).collect()];
+        let delete = RowStatement::new(DELETING, sql::delete_records(schema, name, key, true), name, names, arrays);
+        database.write(&RowStatement { fixed: vec![(&object_type, Type::TEXT)], ..delete }).await?;
         let rows = converted(publication, table, &of_object(name).unwrap_or_default());
         database.upsert(table, &rows).await?;
     }
@@ -315,15 +305,12 @@ async fn send_company_names(
     names: &BTreeMap<String, Option<String>>,
 ) -> Result<(), PublishError> {
     let Some(contacts) = publication.table("contacts").filter(|_| !names.is_empty()) else { return Ok(()) };
-    if contacts.place("company_name").is_none() || contacts.place("company_id").is_none() {
-        return Ok(());
-    }
     let ids: Vec<String> = names.keys().map(|id| value::key(id).into_owned()).collect();
     let names = names.values().map(Option::as_deref).collect();
     set_names(database, contacts, ("company_id", "company_name"), &ids, names).await
 }
 
-/// Updates a joined name where it differs.
+/// Updates a joined name where it differs, if the table has it.
 async fn set_names(
     database: &Database,
     table: &PublishedTable,
@@ -331,15 +318,13 @@ async fn set_names(
     ids: &[String],
     names: Vec<Option<&str>>,
 ) -> Result<(), PublishError> {
-    let update = RowStatement {
-        doing: "update names",
-        statement: sql::set_names(&database.schema, table.name, pointer, column),
-        table: table.name,
-        names: ids.iter().map(|id| format!("{column} of {id}")).collect(),
-        arrays: vec![ids.iter().map(|id| Some(id.as_str())).collect(), names],
-        fixed: Vec::new(),
-    };
-    database.write(&update).await
+    if table.place(column).is_none() || table.place(pointer).is_none() {
+        return Ok(());
+    }
+    let updated = ids.iter().map(|id| format!("{column} of {id}")).collect();
+    let arrays = vec![ids.iter().map(|id| Some(id.as_str())).collect(), names];
+    let statement = sql::set_names(&database.schema, table.name, pointer, column);
+    database.write(&RowStatement::new("update names", statement, table.name, updated, arrays)).await
 }
 
 /// Updates the records of owners whose names changed or who were removed.

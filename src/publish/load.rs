@@ -37,7 +37,7 @@ pub(super) async fn load(
     state: &mut TargetState,
     whole: bool,
 ) -> Result<Loaded, PublishError> {
-    let mut method = LoadMethod::Copy;
+    let mut by_copy = true;
     loop {
         for (name, _) in &outcome.refused {
             publication.blocked.insert(name);
@@ -49,10 +49,10 @@ pub(super) async fn load(
             state.details.digests.remove(*name);
         }
         let mut at = None;
-        match load_by(database, mirror, publication, outcome, state, (method, whole), &mut at).await {
-            Err(error) if error.is_of_rows() && method == LoadMethod::Copy => {
+        match load_by(database, mirror, publication, outcome, state, (by_copy, whole), &mut at).await {
+            Err(error) if error.is_of_rows() && by_copy => {
                 database.retry_checking_at_once().await?;
-                method = LoadMethod::Statements;
+                by_copy = false;
             }
             Err(error) if error.is_refusal() && at.is_some() => {
                 database.roll_back().await?;
@@ -63,22 +63,14 @@ pub(super) async fn load(
     }
 }
 
-/// How rows are written.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum LoadMethod {
-    Copy,
-    /// By statements that can leave out a row.
-    Statements,
-}
-
-/// One attempt. `at` is the table that it was at.
+/// One attempt, by COPY or by statements that can leave out a row. `at` is the table that it was at.
 async fn load_by(
     database: &Database,
     mirror: &PublishedMirror,
     publication: &Publication,
     outcome: &SchemaOutcome,
     state: &mut TargetState,
-    (method, whole): (LoadMethod, bool),
+    (by_copy, whole): (bool, bool),
     at: &mut Option<&'static str>,
 ) -> Result<Loaded, PublishError> {
     database.begin(state).await?;
@@ -93,7 +85,7 @@ async fn load_by(
         let shadow = database.create_shadow(table).await?;
         database.forget_refused(table.name).await?;
         let rows = match state.is_loaded(table) {
-            true => copy(database, mirror, publication, table, (&shadow, method), state).await?,
+            true => copy(database, mirror, publication, table, (&shadow, by_copy), state).await?,
             false => 0,
         };
         loaded.rows.insert(table.name, rows);
@@ -138,13 +130,13 @@ async fn copy(
     mirror: &PublishedMirror,
     publication: &Publication,
     table: &PublishedTable,
-    (name, method): (&str, LoadMethod),
+    (name, by_copy): (&str, bool),
     state: &TargetState,
 ) -> Result<u64, PublishError> {
     let (query, layout) = (table.query(), publication.layout);
     let converter = Converter::of(publication, table);
     let chosen = RowFilter::new(table, publication, state);
-    let mut sink = if method == LoadMethod::Copy { Some(database.copy_into(table, name).await?) } else { None };
+    let mut sink = if by_copy { Some(database.copy_into(table, name).await?) } else { None };
     let mut written = 0;
     let mut after: Option<Vec<SqlValue>> = None;
     loop {

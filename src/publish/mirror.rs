@@ -65,21 +65,13 @@ impl PublishedMirror {
     }
 
     /// Enters records of an object into `changed_records`, in transactions of bounded size.
-    pub(super) async fn requeue(&self, object: Object, column: Option<String>) -> Result<(), PublishError> {
-        let mut after = String::new();
-        loop {
-            let (column, from) = (column.clone(), after.clone());
-            let last = self
-                .note(move |tx| {
-                    let which = column.as_deref().map_or(Requeue::All, Requeue::WithValue);
-                    tx.feed().requeue(object, which, &from, REQUEUED)
-                })
-                .await?;
-            match last {
-                Some(last) => after = last,
-                None => return Ok(()),
-            }
+    pub(super) async fn requeue(&self, object: Object, which: &Requeue) -> Result<(), PublishError> {
+        let mut after = Some(String::new());
+        while let Some(from) = after.take() {
+            let which = which.clone();
+            after = self.note(move |tx| tx.feed().requeue(object, &which, &from, REQUEUED)).await?;
         }
+        Ok(())
     }
 }
 

@@ -216,7 +216,6 @@ mod tests {
     fn contacts() -> PublishedTable {
         PublishedTable {
             name: "contacts",
-            source: "contacts_full",
             key: &["id"],
             columns: vec![
                 column("id", PgType::Text, None),

@@ -35,6 +35,18 @@ pub(super) struct RowStatement<'a> {
     pub(super) fixed: Vec<Param<'a>>,
 }
 
+impl<'a> RowStatement<'a> {
+    pub(super) fn new(
+        doing: &'static str,
+        statement: String,
+        table: &'a str,
+        names: Vec<String>,
+        arrays: Vec<Vec<Option<&'a str>>>,
+    ) -> RowStatement<'a> {
+        RowStatement { doing, statement, table, names, arrays, fixed: Vec::new() }
+    }
+}
+
 impl Database {
     /// Inserts rows, or replaces those with the same key, in the table itself or its shadow `name`.
     pub(super) async fn upsert_into(
@@ -44,15 +56,9 @@ impl Database {
         rows: &[PgRow],
     ) -> Result<(), PublishError> {
         let arrays = (0..table.columns.len()).map(|place| rows.iter().map(|row| row[place].as_deref()).collect());
-        let rows = RowStatement {
-            doing: WRITING,
-            statement: sql::upsert(&self.schema, table, name),
-            table: table.name,
-            names: rows.iter().map(|row| row_name(table, row)).collect(),
-            arrays: arrays.collect(),
-            fixed: Vec::new(),
-        };
-        self.write(&rows).await
+        let names = rows.iter().map(|row| row_name(table, row)).collect();
+        let statement = sql::upsert(&self.schema, table, name);
+        self.write(&RowStatement::new(WRITING, statement, table.name, names, arrays.collect())).await
     }
 
     /// As [`Database::upsert_into`], into the table itself.

@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::error::SqlState;
 
 use super::database::Database;
-use super::ddl::{self, ExistingTable, LEFT_BEHIND, Refill, SchemaPlan, SchemaStep};
+use super::ddl::{self, ExistingTable, LEFT_BEHIND, SchemaPlan, SchemaStep};
 use super::error::PublishError;
 use super::mirror::PublishedMirror;
 use super::sql;
 use super::state::{self, APPEARANCE, TargetState};
 use super::tables::{Publication, PublishedTable};
+use crate::store::publishing::queue::Requeue;
 
 const DOING: &str = "change the columns";
 
@@ -59,7 +60,7 @@ pub(super) async fn reconcile(
         } else if why.is_none() {
             let is_refilled = |column: &str| refilled.contains(&(table.name.to_string(), column.to_string()));
             if table.columns.iter().any(|column| is_refilled(&column.source)) {
-                plan.refills.push(Refill::All);
+                plan.refills.push(Requeue::All);
             }
             requeue(mirror, table, &plan).await?;
         }
@@ -76,13 +77,9 @@ pub(super) async fn reconcile(
 
 async fn requeue(mirror: &PublishedMirror, table: &PublishedTable, plan: &SchemaPlan) -> Result<(), PublishError> {
     let Some(object) = table.object() else { return Ok(()) };
-    if plan.refills.contains(&Refill::All) {
-        return mirror.requeue(object, None).await;
-    }
-    for refill in &plan.refills {
-        if let Refill::WithValue(column) = refill {
-            mirror.requeue(object, Some(column.clone())).await?;
-        }
+    let all = plan.refills.iter().find(|which| **which == Requeue::All);
+    for which in all.map_or(plan.refills.as_slice(), std::slice::from_ref) {
+        mirror.requeue(object, which).await?;
     }
     Ok(())
 }

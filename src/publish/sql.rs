@@ -1,6 +1,6 @@
 //! The statements.
 
-use super::ddl::{CarriedColumn, LEFT_BEHIND};
+use super::ddl::{ExistingColumn, LEFT_BEHIND};
 use super::tables::{PgType, PublishedColumn, PublishedTable, pg_name};
 
 /// The private table with the cursor.
@@ -33,8 +33,17 @@ pub(super) fn old_name(table: &str) -> String {
     format!("{table}__replaced")
 }
 
-fn names<'a>(columns: impl IntoIterator<Item = &'a PublishedColumn>) -> String {
-    columns.into_iter().map(|column| ident(&column.name)).collect::<Vec<_>>().join(", ")
+fn joined(parts: impl IntoIterator<Item = String>, separator: &str) -> String {
+    parts.into_iter().collect::<Vec<_>>().join(separator)
+}
+
+fn names(columns: &[PublishedColumn]) -> String {
+    joined(columns.iter().map(|column| ident(&column.name)), ", ")
+}
+
+/// The parameters `$1, …`, each an array of texts.
+fn arrays(count: usize) -> String {
+    joined((1..=count).map(|n| format!("${n}::text[]")), ", ")
 }
 
 fn definition(column: &PublishedColumn) -> String {
@@ -43,15 +52,20 @@ fn definition(column: &PublishedColumn) -> String {
 }
 
 fn key(table: &PublishedTable) -> String {
-    table.key.iter().map(|column| ident(column)).collect::<Vec<_>>().join(", ")
+    joined(table.key.iter().map(|column| ident(column)), ", ")
+}
+
+/// The columns of the key, and the type of each as a statement names it.
+fn typed_key(table: &PublishedTable) -> impl Iterator<Item = (String, &'static str)> {
+    let typed = |column: &&str| Some((ident(column), table.columns[table.place(column)?].pg_type.as_sql()));
+    table.key.iter().filter_map(typed)
 }
 
 /// Creates a table, under its own name or a shadow's.
 pub(super) fn create_table(schema: &str, table: &PublishedTable, name: &str) -> String {
-    let columns: Vec<String> = table.columns.iter().map(definition).collect();
-    let constraint = ident(&key_name(name));
+    let (columns, constraint) = (joined(table.columns.iter().map(definition), ", "), ident(&key_name(name)));
     let (name, key) = (qualified(schema, name), key(table));
-    format!("CREATE TABLE {name} ({}, CONSTRAINT {constraint} PRIMARY KEY ({key}))", columns.join(", "))
+    format!("CREATE TABLE {name} ({columns}, CONSTRAINT {constraint} PRIMARY KEY ({key}))")
 }
 
 pub(super) fn create_state(schema: &str) -> String {
@@ -130,7 +144,7 @@ pub(super) fn create_indexes(schema: &str, table: &PublishedTable, on: &str) -> 
         .zip(&table.indexes)
         .map(|(name, index)| {
             let name = ident(&if on == table.name { name.clone() } else { shadow_index(name) });
-            let columns = index.iter().map(|column| ident(column)).collect::<Vec<_>>().join(", ");
+            let columns = joined(index.iter().map(|column| ident(column)), ", ");
             format!("CREATE INDEX IF NOT EXISTS {name} ON {} ({columns})", qualified(schema, on))
         })
         .collect()
@@ -170,27 +184,26 @@ pub(super) fn comment_on(schema: &str, table: &str, column: &str, comment: &str)
     format!("COMMENT ON COLUMN {}.{} IS {comment};\n", qualified(schema, table), ident(column))
 }
 
-/// Adds columns that a new table carries over from the old one, and copies their values by key.
-pub(super) fn carry(schema: &str, table: &PublishedTable, shadow: &str, carried: &[CarriedColumn]) -> String {
+/// Adds columns that a new table carries over from the old one under these names, and copies their values by key.
+pub(super) fn carry(
+    schema: &str,
+    table: &PublishedTable,
+    shadow: &str,
+    carried: &[(&ExistingColumn, String)],
+) -> String {
     let (new, old) = (qualified(schema, shadow), qualified(schema, table.name));
     let mut out = String::new();
-    for column in carried {
-        out.push_str(&format!("ALTER TABLE {new} ADD COLUMN {} {};\n", ident(&column.name), column.data_type));
+    for (column, name) in carried {
+        out.push_str(&format!("ALTER TABLE {new} ADD COLUMN {} {};\n", ident(name), column.data_type));
         if column.is_left_behind {
             let about = literal(&format!("{LEFT_BEHIND}no longer published"));
-            out.push_str(&comment_on(schema, shadow, &column.name, &about));
+            out.push_str(&comment_on(schema, shadow, name, &about));
         }
     }
-    let sets: Vec<String> = carried.iter().map(|c| format!("{} = o.{}", ident(&c.name), ident(&c.from))).collect();
-    let filled: Vec<String> = carried.iter().map(|c| format!("o.{} IS NOT NULL", ident(&c.from))).collect();
-    let same: Vec<String> = table.key.iter().map(|key| format!("n.{0}::text = o.{0}::text", ident(key))).collect();
-    out.push_str(&format!(
-        "UPDATE {new} AS n SET {} FROM {old} AS o WHERE {} AND ({});\n",
-        sets.join(", "),
-        same.join(" AND "),
-        filled.join(" OR ")
-    ));
-    out
+    let sets = joined(carried.iter().map(|(from, name)| format!("{} = o.{}", ident(name), ident(&from.name))), ", ");
+    let filled = joined(carried.iter().map(|(from, _)| format!("o.{} IS NOT NULL", ident(&from.name))), " OR ");
+    let same = joined(table.key.iter().map(|key| format!("n.{0}::text = o.{0}::text", ident(key))), " AND ");
+    out + &format!("UPDATE {new} AS n SET {sets} FROM {old} AS o WHERE {same} AND ({filled});\n")
 }
 
 /// Accepts rows in the text form of COPY.
@@ -200,20 +213,19 @@ pub(super) fn copy_in(schema: &str, table: &PublishedTable, name: &str) -> Strin
 
 /// Writes rows whose columns are passed as one array of texts each.
 pub(super) fn upsert(schema: &str, table: &PublishedTable, name: &str) -> String {
-    let arrays: Vec<String> = (1..=table.columns.len()).map(|n| format!("${n}::text[]")).collect();
-    let places: Vec<String> = (1..=table.columns.len()).map(|n| format!("c{n}")).collect();
-    let values: Vec<String> = table
-        .columns
-        .iter()
-        .zip(&places)
-        .map(|(column, place)| format!("u.{place}::{}", column.pg_type.as_sql()))
-        .collect();
-    let source = format!("SELECT {} FROM unnest({}) AS u({})", values.join(", "), arrays.join(", "), places.join(", "));
-    let others: Vec<&PublishedColumn> = table.columns.iter().filter(|column| !column.is_key).collect();
-    let sets: Vec<String> = others.iter().map(|c| format!("{0} = excluded.{0}", ident(&c.name))).collect();
-    let conflict = if sets.is_empty() { "NOTHING".into() } else { format!("UPDATE SET {}", sets.join(", ")) };
-    let (name, columns) = (qualified(schema, name), names(&table.columns));
-    format!("INSERT INTO {name} AS t ({columns}) {source} ON CONFLICT ({}) DO {conflict}", key(table))
+    let count = table.columns.len();
+    let values = table.columns.iter().enumerate().map(|(n, column)| format!("u.c{n}::{}", column.pg_type.as_sql()));
+    let (values, places) = (joined(values, ", "), joined((0..count).map(|n| format!("c{n}")), ", "));
+    let others = table.columns.iter().filter(|column| !column.is_key);
+    let sets = joined(others.map(|column| format!("{0} = excluded.{0}", ident(&column.name))), ", ");
+    let conflict = if sets.is_empty() { "NOTHING".into() } else { format!("UPDATE SET {sets}") };
+    format!(
+        "INSERT INTO {} AS t ({}) SELECT {values} FROM unnest({}) AS u({places}) ON CONFLICT ({}) DO {conflict}",
+        qualified(schema, name),
+        names(&table.columns),
+        arrays(count),
+        key(table)
+    )
 }
 
 /// Compares rows, which are passed as one array of texts for each column, with those of the table. Returns the place of
@@ -222,28 +234,22 @@ pub(super) fn upsert(schema: &str, table: &PublishedTable, name: &str) -> String
 /// The database compares, so that both values are of its types. They are equal if their text is, also that of numbers
 /// (`1.10` is not `1.1`), and whatever the collation is.
 pub(super) fn compare(schema: &str, table: &PublishedTable, columns: &[usize]) -> String {
-    let places = |suffix: &str| -> Vec<String> { columns.iter().map(|n| format!("c{n}{suffix}")).collect() };
-    let arrays: Vec<String> = (1..=columns.len()).map(|n| format!("${n}::text[]")).collect();
     let of_key = table.key.iter().filter_map(|column| {
         let (place, name) = (table.place(column)?, ident(column));
         Some(format!("t.{name} = u.c{place}::{}", table.columns[place].pg_type.as_sql()))
     });
-    let of_key: Vec<String> = of_key.collect();
-    let differs: Vec<(usize, String)> =
-        columns.iter().map(|n| (*n, differs(&table.columns[*n], &format!("u.c{n}")))).collect();
-    let named: Vec<String> = differs.iter().map(|(n, differs)| format!("CASE WHEN {differs} THEN '{n}' END")).collect();
-    let any: Vec<&str> = differs.iter().map(|(_, differs)| differs.as_str()).collect();
+    let differs = |n: &usize| differs(&table.columns[*n], &format!("u.c{n}"));
     let first = ident(table.key[0]);
     format!(
         "SELECT (u.place - 1)::text, CASE WHEN t.{first} IS NOT NULL THEN array_to_string(ARRAY[{}]::text[], ',') END \
          FROM unnest({}) WITH ORDINALITY AS u({}, place) LEFT JOIN {} AS t ON {} \
          WHERE t.{first} IS NULL OR {} ORDER BY u.place",
-        named.join(", "),
-        arrays.join(", "),
-        places("").join(", "),
+        joined(columns.iter().map(|n| format!("CASE WHEN {} THEN '{n}' END", differs(n))), ", "),
+        arrays(columns.len()),
+        joined(columns.iter().map(|n| format!("c{n}")), ", "),
         qualified(schema, table.name),
-        of_key.join(" AND "),
-        any.join(" OR ")
+        joined(of_key, " AND "),
+        joined(columns.iter().map(differs), " OR ")
     )
 }
 
@@ -265,52 +271,32 @@ fn differs(column: &PublishedColumn, text: &str) -> String {
 
 /// Reads up to `most` keys of a table in their order; with `after`, those after `$1, …`.
 pub(super) fn page_of_keys(schema: &str, table: &PublishedTable, after: bool, most: usize) -> String {
-    let columns: Vec<String> = table.key.iter().map(|column| format!("{}::text", ident(column))).collect();
-    let (name, condition) = (qualified(schema, table.name), if after { beyond(table) } else { "true".into() });
-    format!("SELECT {} FROM {name} WHERE {condition} ORDER BY {} LIMIT {most}", columns.join(", "), key(table))
+    let columns = joined(table.key.iter().map(|column| format!("{}::text", ident(column))), ", ");
+    let (name, key) = (qualified(schema, table.name), key(table));
+    let values = typed_key(table).enumerate().map(|(n, (_, of_type))| format!("${}::text::{of_type}", n + 1));
+    let condition = if after { format!("({key}) > ({})", joined(values, ", ")) } else { "true".into() };
+    format!("SELECT {columns} FROM {name} WHERE {condition} ORDER BY {key} LIMIT {most}")
 }
 
 /// Reads which of these keys, which are passed as one array of texts for each column of the key, a table has.
 pub(super) fn present_keys(schema: &str, table: &PublishedTable) -> String {
-    let (arrays, places, same) = keys_as_arrays(table);
-    let columns: Vec<String> = table.key.iter().map(|column| format!("t.{}::text", ident(column))).collect();
-    let (columns, name) = (columns.join(", "), qualified(schema, table.name));
-    format!("SELECT {columns} FROM {name} AS t JOIN unnest({arrays}) AS u({places}) ON {same}")
-}
-
-/// Whether the key of a row is greater than `$1, …`.
-fn beyond(table: &PublishedTable) -> String {
-    let columns: Vec<String> = table.key.iter().map(|column| ident(column)).collect();
-    format!("({}) > ({})", columns.join(", "), key_values(table).join(", "))
-}
-
-/// The parameters `$1, …` in the types of the key.
-fn key_values(table: &PublishedTable) -> Vec<String> {
-    let types = table.key.iter().filter_map(|column| Some(table.columns[table.place(column)?].pg_type.as_sql()));
-    types.enumerate().map(|(n, of_type)| format!("${}::text::{of_type}", n + 1)).collect()
+    let columns = joined(table.key.iter().map(|column| format!("t.{}::text", ident(column))), ", ");
+    let (keys, same) = keys_as_arrays(table);
+    format!("SELECT {columns} FROM {} AS t JOIN {keys} ON {same}", qualified(schema, table.name))
 }
 
 /// Deletes the rows with these keys, which are passed as one array of texts for each column of the key.
 pub(super) fn delete_keys(schema: &str, table: &PublishedTable) -> String {
-    let (arrays, places, same) = keys_as_arrays(table);
-    format!("DELETE FROM {} AS t USING unnest({arrays}) AS u({places}) WHERE {same}", qualified(schema, table.name))
+    let (keys, same) = keys_as_arrays(table);
+    format!("DELETE FROM {} AS t USING {keys} WHERE {same}", qualified(schema, table.name))
 }
 
-/// Keys as one array of texts for each column: the parameters, the names of `u`, and the condition that a row of `t` has
-/// the key.
-fn keys_as_arrays(table: &PublishedTable) -> (String, String, String) {
-    let arrays: Vec<String> = (1..=table.key.len()).map(|n| format!("${n}::text[]")).collect();
-    let places: Vec<String> = (1..=table.key.len()).map(|n| format!("c{n}")).collect();
-    let same: Vec<String> = table
-        .key
-        .iter()
-        .zip(&places)
-        .filter_map(|(column, place)| {
-            let of_type = table.columns[table.place(column)?].pg_type.as_sql();
-            Some(format!("t.{} = u.{place}::{of_type}", ident(column)))
-        })
-        .collect();
-    (arrays.join(", "), places.join(", "), same.join(" AND "))
+/// Keys as one array of texts for each column, as a table `u`, and the condition that a row of `t` has the key.
+fn keys_as_arrays(table: &PublishedTable) -> (String, String) {
+    let count = table.key.len();
+    let places = joined((0..count).map(|n| format!("c{n}")), ", ");
+    let same = typed_key(table).enumerate().map(|(n, (name, of_type))| format!("t.{name} = u.c{n}::{of_type}"));
+    (format!("unnest({}) AS u({places})", arrays(count)), joined(same, " AND "))
 }
 
 pub(super) fn delete_records(schema: &str, table: &str, key: &str, of_object: bool) -> String {

@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::PublishError;
 use super::exclude::Exclusions;
+use crate::model::exclusions::object_of;
 use crate::model::{Object, Resource};
 use crate::store::StoreError;
 use crate::store::guide::ColumnLine;
@@ -91,8 +92,6 @@ impl PublishedColumn {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PublishedTable {
     pub(super) name: &'static str,
-    /// The table or view of the mirror.
-    pub(super) source: &'static str,
     pub(super) key: &'static [&'static str],
     pub(super) columns: Vec<PublishedColumn>,
     /// The columns of each index, other than the key.
@@ -103,7 +102,7 @@ pub(super) struct PublishedTable {
 impl PublishedTable {
     pub(super) fn query(&self) -> PageQuery {
         PageQuery {
-            table: self.source.into(),
+            table: source(self.name).into(),
             columns: self.columns.iter().map(|column| column.source.clone()).collect(),
             key: self.key.iter().map(ToString::to_string).collect(),
         }
@@ -111,19 +110,10 @@ impl PublishedTable {
 
     /// Omits the last custom columns if there are more than a table can have. Returns a sentence that names them.
     fn leave_out(&mut self) -> Option<String> {
-        let mut room = MAX_COLUMNS.saturating_sub(self.columns.iter().filter(|c| !c.is_custom()).count());
-        let mut left_out = Vec::new();
-        self.columns.retain(|column| {
-            if !column.is_custom() {
-                return true;
-            }
-            let fits = room > 0;
-            room = room.saturating_sub(1);
-            if !fits {
-                left_out.push(column.source.clone());
-            }
-            fits
-        });
+        let room = MAX_COLUMNS.saturating_sub(self.columns.iter().filter(|c| !c.is_custom()).count());
+        let custom = self.columns.iter().filter(|column| column.is_custom());
+        let left_out: Vec<String> = custom.skip(room).map(|column| column.source.clone()).collect();
+        self.columns.retain(|column| !left_out.contains(&column.source));
         let (first, last) = (left_out.first()?, left_out.last()?);
         Some(format!(
             "{}: {} custom columns, from {first} to {last}; a table of PostgreSQL has no room for more than {MAX_COLUMNS}: \
@@ -192,7 +182,6 @@ impl Publication {
 
 struct Spec {
     name: &'static str,
-    source: &'static str,
     key: &'static [&'static str],
     indexes: &'static [&'static [&'static str]],
     /// Published with this resource; `None`: published with every object of records.
@@ -203,7 +192,6 @@ struct Spec {
 const SPECS: [Spec; 8] = [
     Spec {
         name: "contacts",
-        source: "contacts_full",
         key: &["id"],
         indexes: &[&["owner_id"], &["company_id"], &["email"], &["updated_at"]],
         resource: Some(Resource::Contacts),
@@ -211,7 +199,6 @@ const SPECS: [Spec; 8] = [
     },
     Spec {
         name: "companies",
-        source: "companies_full",
         key: &["id"],
         indexes: &[&["owner_id"], &["updated_at"]],
         resource: Some(Resource::Companies),
@@ -219,7 +206,6 @@ const SPECS: [Spec; 8] = [
     },
     Spec {
         name: "team_members",
-        source: "team_members",
         key: &["id"],
         indexes: &[],
         resource: Some(Resource::TeamMembers),
@@ -227,7 +213,6 @@ const SPECS: [Spec; 8] = [
     },
     Spec {
         name: "custom_field_definitions",
-        source: "custom_field_definitions",
         key: &["id"],
         indexes: &[],
         resource: Some(Resource::CustomFields),
@@ -235,7 +220,6 @@ const SPECS: [Spec; 8] = [
     },
     Spec {
         name: "custom_field_options",
-        source: "custom_field_options",
         key: &["definition_id", "position"],
         indexes: &[],
         resource: Some(Resource::CustomFields),
@@ -243,7 +227,6 @@ const SPECS: [Spec; 8] = [
     },
     Spec {
         name: "custom_multi_values",
-        source: "custom_multi_values",
         key: &["object_type", "record_id", "field_key", "position"],
         indexes: &[],
         resource: None,
@@ -251,7 +234,6 @@ const SPECS: [Spec; 8] = [
     },
     Spec {
         name: "removed_records",
-        source: "removed_records",
         key: &["object_type", "id"],
         indexes: &[],
         resource: None,
@@ -259,13 +241,17 @@ const SPECS: [Spec; 8] = [
     },
     Spec {
         name: "changes",
-        source: "changes",
         key: &["seq"],
         indexes: &[&["object_type", "record_id"]],
         resource: None,
         about: "changes since the first copy, field by field",
     },
 ];
+
+/// The table or view of the mirror that a table is published from.
+fn source(name: &'static str) -> &'static str {
+    object_of(name).map_or(name, Object::full_view)
+}
 
 pub(super) fn names() -> BTreeSet<&'static str> {
     SPECS.iter().map(|spec| spec.name).collect()
@@ -296,7 +282,7 @@ pub(super) fn publication(
     let mut known: BTreeSet<(String, String)> = of_catalogue.collect();
     let (mut tables, mut hidden, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for spec in SPECS {
-        let columns = moment.columns(spec.source)?;
+        let columns = moment.columns(source(spec.name))?;
         known.extend(columns.iter().map(|column| (spec.name.to_string(), column.name.clone())));
         hidden.extend(
             columns
@@ -354,7 +340,7 @@ fn table(spec: &Spec, columns: Vec<ColumnLine>, exclusions: &Exclusions) -> Publ
             source: column.name,
         })
         .collect();
-    PublishedTable { name: spec.name, source: spec.source, key: spec.key, columns, indexes, about: spec.about }
+    PublishedTable { name: spec.name, key: spec.key, columns, indexes, about: spec.about }
 }
 
 /// The comment of a column: its label, its meaning, and its name at the service.

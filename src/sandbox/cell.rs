@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::model::{Instant, decimal};
+use crate::model::{FieldKind, Instant, decimal};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Cell {
@@ -105,45 +105,29 @@ pub(crate) fn write_text(text: &str, out: &mut String) {
     }
 }
 
-/// The sort key of one row for one field.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum SortKey {
-    #[serde(rename = "-")]
-    Null,
-    #[serde(rename = "t")]
-    Time(Instant),
-    #[serde(rename = "n")]
-    Number(String),
-    #[serde(rename = "s")]
-    Text(String),
+/// The value by which a row is sorted by a field of this kind; `None`, which comes last in both directions, if it has none
+/// of that kind.
+pub(crate) fn sort_key(cell: Option<&Cell>, kind: FieldKind) -> Option<Cell> {
+    let is_sorted = |cell: &&Cell| match kind {
+        FieldKind::Instant => cell.time().is_some(),
+        FieldKind::Integer | FieldKind::Number => cell.number().is_some(),
+        _ => cell.text().is_some(),
+    };
+    cell.filter(is_sorted).cloned()
 }
 
-impl SortKey {
-    pub(crate) fn of(cell: Option<&Cell>, time: bool, number: bool) -> SortKey {
-        let Some(cell) = cell else { return SortKey::Null };
-        if time {
-            cell.time().map_or(SortKey::Null, SortKey::Time)
-        } else if number {
-            cell.number().map_or(SortKey::Null, |n| SortKey::Number(n.into_owned()))
-        } else {
-            cell.text().map_or(SortKey::Null, |t| SortKey::Text(t.into_owned()))
+/// Orders the keys of two rows.
+pub(crate) fn compare(a: Option<&Cell>, b: Option<&Cell>, kind: FieldKind, descending: bool) -> Ordering {
+    let (Some(a), Some(b)) = (a, b) else { return a.is_none().cmp(&b.is_none()) };
+    let order = match kind {
+        FieldKind::Instant => a.time().cmp(&b.time()),
+        FieldKind::Integer | FieldKind::Number => {
+            let order = a.number().zip(b.number()).and_then(|(a, b)| decimal::compare(&a, &b));
+            order.unwrap_or(Ordering::Equal)
         }
-    }
-
-    /// Orders two keys. Nulls come last in both directions.
-    pub(crate) fn compare(&self, other: &SortKey, descending: bool) -> Ordering {
-        let order = match (self, other) {
-            (SortKey::Null, SortKey::Null) => return Ordering::Equal,
-            (SortKey::Null, _) => return Ordering::Greater,
-            (_, SortKey::Null) => return Ordering::Less,
-            (SortKey::Time(a), SortKey::Time(b)) => a.cmp(b),
-            (SortKey::Text(a), SortKey::Text(b)) => a.cmp(b),
-            (SortKey::Number(a), SortKey::Number(b)) => decimal::compare(a, b).unwrap_or(Ordering::Equal),
-            // A field has one type; a cursor with another type did not come from the sandbox.
-            _ => Ordering::Equal,
-        };
-        if descending { order.reverse() } else { order }
-    }
+        _ => a.text().cmp(&b.text()),
+    };
+    if descending { order.reverse() } else { order }
 }
 
 #[cfg(test)]
@@ -153,10 +137,11 @@ mod tests {
     #[test]
     fn decimals_of_thirty_digits_are_numbers_whatever_holds_them() {
         let text = "99999999999999999999.9999999999";
-        let below = SortKey::Number("99999999999999999999.9999999998".into());
+        let below = Cell::Text("99999999999999999999.9999999998".into());
         for cell in [Cell::Source(text.into()), Cell::Text(text.into())] {
             assert_eq!(cell.number().as_deref(), Some(text));
-            assert_eq!(SortKey::of(Some(&cell), false, true).compare(&below, false), Ordering::Greater);
+            let key = sort_key(Some(&cell), FieldKind::Number);
+            assert_eq!(compare(key.as_ref(), Some(&below), FieldKind::Number, false), Ordering::Greater);
         }
         assert_eq!(Cell::Text("no number".into()).number(), None);
     }

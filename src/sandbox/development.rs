@@ -31,7 +31,7 @@ impl Sandbox {
         let clock = origin.clock.clone();
         let mut stored = None;
         if let Some(path) = &origin.development.state {
-            let (file, found) = StateFile::open(path, seed, World::new(origin.base()))?;
+            let (file, found) = StateFile::open(path, seed, World::new(origin.base))?;
             (origin.file, stored) = (Some(file), found);
         }
         let (world, replays) = match stored {

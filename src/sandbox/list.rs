@@ -5,7 +5,7 @@
 
 use crate::model::{FieldKind, Instant, Op, Resource};
 
-use super::cell::{Cell, SortKey};
+use super::cell::{Cell, compare, sort_key};
 use super::cursor::PagePosition;
 use super::domain;
 use super::predicate::{Condition, ConditionTarget, Test};
@@ -32,10 +32,7 @@ pub(crate) fn page<'a>(world: &'a World, query: &ListRequest, place: &PagePositi
     let mut rows: Vec<&WorldRecord> = match indexed(table, query) {
         Some((order, slot, descending)) => {
             let after = match place {
-                PagePosition::After(keys, id) => match keys.first() {
-                    Some(SortKey::Time(time)) => Some((Some(*time), id.as_str())),
-                    _ => Some((None, id.as_str())),
-                },
+                PagePosition::After(keys, id) => Some((keys.first().and_then(|key| key.as_ref()?.time()), id.as_str())),
                 _ => None,
             };
             let (low, high) = bounds(query, slot);
@@ -48,14 +45,16 @@ pub(crate) fn page<'a>(world: &'a World, query: &ListRequest, place: &PagePositi
                 .collect()
         }
         None => {
-            let mut all: Vec<(Vec<SortKey>, &WorldRecord)> = candidates(table, query)
+            let mut all: Vec<(Vec<Option<Cell>>, &WorldRecord)> = candidates(table, query)
                 .filter(|record| matches(table, query, record))
                 .map(|record| (keys(table, query, record), record))
                 .collect();
-            let compare = |a: &[SortKey], a_id: &str, b: &[SortKey], b_id: &str| {
+            let compare = |a: &[Option<Cell>], a_id: &str, b: &[Option<Cell>], b_id: &str| {
                 let by_keys = query.sort.iter().zip(a.iter().zip(b));
                 by_keys
-                    .map(|((_, descending), (a, b))| a.compare(b, *descending))
+                    .map(|((slot, descending), (a, b))| {
+                        compare(a.as_ref(), b.as_ref(), table.fields[*slot].kind, *descending)
+                    })
                     .find(|order| order.is_ne())
                     .unwrap_or_else(|| a_id.cmp(b_id))
             };
@@ -164,13 +163,8 @@ fn bounds(query: &ListRequest, slot: usize) -> (Option<Instant>, Option<Instant>
     (low, high)
 }
 
-fn keys(table: &WorldTable, query: &ListRequest, record: &WorldRecord) -> Vec<SortKey> {
-    let key = |(slot, _): &(usize, bool)| {
-        let kind = table.fields[*slot].kind;
-        let number = matches!(kind, FieldKind::Integer | FieldKind::Number);
-        SortKey::of(record.cell(*slot), kind == FieldKind::Instant, number)
-    };
-    query.sort.iter().map(key).collect()
+fn keys(table: &WorldTable, query: &ListRequest, record: &WorldRecord) -> Vec<Option<Cell>> {
+    query.sort.iter().map(|(slot, _)| sort_key(record.cell(*slot), table.fields[*slot].kind)).collect()
 }
 
 fn matches(table: &WorldTable, query: &ListRequest, record: &WorldRecord) -> bool {

@@ -41,7 +41,6 @@ mod keys;
 mod list;
 mod log;
 mod origin;
-mod params;
 mod past;
 mod patch;
 mod patch_values;

@@ -41,7 +41,7 @@ pub struct Development {
 pub(crate) struct Origin {
     pub(crate) development: Development,
     /// Generated data is dated before this.
-    base: Instant,
+    pub(crate) base: Instant,
     pub(crate) clock: SandboxClock,
     pub(crate) file: Option<StateFile>,
 }
@@ -54,17 +54,11 @@ impl Origin {
         Origin { development, base, clock, file: None }
     }
 
-    pub(crate) fn base(&self) -> Instant {
-        self.base
-    }
-
     pub(crate) fn world(&self) -> Result<World, FixtureError> {
         match &self.development.origin {
-            WorldOrigin::Generated { contacts, companies, nasty: true } => {
+            WorldOrigin::Generated { contacts, companies, nasty } => {
+                let generate = if *nasty { generate } else { generate_plain::generate };
                 Ok(generate(self.development.seed, *contacts, *companies, self.base))
-            }
-            WorldOrigin::Generated { contacts, companies, nasty: false } => {
-                Ok(generate_plain::generate(self.development.seed, *contacts, *companies, self.base))
             }
             WorldOrigin::Fixture(text) => World::from_fixture(text, self.base),
         }

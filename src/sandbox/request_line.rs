@@ -1,8 +1,10 @@
 //! The method, path and parameters of a request, before validation.
 
+use percent_encoding::percent_decode_str;
+
 use crate::model::{Object, Resource};
 
-use super::params::Params;
+use super::error_answer::{Complaints, ErrorAnswer};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
@@ -31,8 +33,19 @@ impl RequestLine {
             method: method.to_string(),
             path: below.unwrap_or(path).to_string(),
             route: below.map_or(Route::Unknown, route),
-            query: Params::pairs(query),
+            query: query.split('&').filter(|part| !part.is_empty()).map(pair).collect(),
         }
+    }
+
+    /// Refuses a request with a repeated parameter (*List query conventions*, rule 1).
+    pub(crate) fn check(&self) -> Result<(), ErrorAnswer> {
+        let mut wrong = Complaints::default();
+        for (n, (name, _)) in self.query.iter().enumerate() {
+            if self.query[..n].iter().any(|(other, _)| other == name) {
+                wrong.add(name, "is given more than once");
+            }
+        }
+        wrong.or(())
     }
 
     /// A parameter's value, the first one if it is repeated.
@@ -66,6 +79,13 @@ impl RequestLine {
     }
 }
 
+/// A parameter of a query string: its name and its value.
+fn pair(part: &str) -> (String, String) {
+    let decoded = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
+    let (name, value) = part.split_once('=').unwrap_or((part, ""));
+    (decoded(name), decoded(value))
+}
+
 fn route(path: &str) -> Route {
     for resource in Resource::ALL {
         let Some(rest) = path.strip_prefix(resource.path()) else {
@@ -76,7 +96,7 @@ fn route(path: &str) -> Route {
         }
         let id = rest.strip_prefix('/').filter(|id| !id.is_empty() && !id.contains('/'));
         if let (Some(object), Some(id)) = (resource.object(), id) {
-            let id = percent_encoding::percent_decode_str(id).decode_utf8_lossy();
+            let id = percent_decode_str(id).decode_utf8_lossy();
             return Route::One(object, id.into_owned());
         }
     }

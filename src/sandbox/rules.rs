@@ -10,8 +10,8 @@ use crate::model::{Field, Object, Op, Resource};
 
 use super::error_answer::{Complaints, ErrorAnswer};
 use super::include::{self, Include};
-use super::params::Params;
 use super::predicate::{self, Condition, ConditionTarget, Test};
+use super::request_line::RequestLine;
 use super::table::slot;
 use super::world::World;
 
@@ -33,7 +33,7 @@ const MAX_PREDICATES: usize = 10;
 const MAX_CUSTOM: usize = 3;
 
 impl ListRequest {
-    pub(crate) fn read(world: &World, resource: Resource, params: &Params) -> Result<ListRequest, ErrorAnswer> {
+    pub(crate) fn read(world: &World, resource: Resource, asked: &RequestLine) -> Result<ListRequest, ErrorAnswer> {
         let mut wrong = Complaints::default();
         let mut query = ListRequest {
             resource,
@@ -47,8 +47,8 @@ impl ListRequest {
         let definitions = resource == Resource::CustomFields;
         let mut predicates = 0;
         let mut custom = 0;
-        for (name, value) in params.iter() {
-            let read = match name {
+        for (name, value) in &asked.query {
+            let read = match name.as_str() {
                 "cursor" => Ok(()),
                 "limit" => limit(value).map(|limit| query.limit = limit),
                 "count" if value == "exact" => {
@@ -68,7 +68,7 @@ impl ListRequest {
                     }
                     None => Err("must be contact or company".to_string()),
                 },
-                "status" if definitions => match value {
+                "status" if definitions => match value.as_str() {
                     "ACTIVE" | "ARCHIVED" => {
                         query.predicates.push(equals(resource, "status", value));
                         Ok(())
@@ -93,10 +93,10 @@ impl ListRequest {
             wrong.add("filter", format!("has more than {MAX_CUSTOM} custom-field predicates"));
         }
         if definitions {
-            if params.get("objectType").is_none() {
+            if asked.param("objectType").is_none() {
                 wrong.add("objectType", "is required");
             }
-            if params.get("status").is_none() {
+            if asked.param("status").is_none() {
                 query.predicates.push(equals(resource, "status", "ACTIVE"));
             }
         }

@@ -19,7 +19,6 @@ use super::keys::{TenantKey, TenantKeys};
 use super::list::{self, ServedPage};
 use super::log::Log;
 use super::origin::Origin;
-use super::params::Params;
 use super::patch;
 use super::predicate::MAX_TEXT;
 use super::render::{self, RecordProjection};
@@ -178,15 +177,15 @@ fn serve_list(
     asked: &RequestLine,
     fault: Option<&Fault>,
 ) -> Result<Success, ErrorAnswer> {
-    let params = Params::new(&asked.query)?;
-    let mut query = ListRequest::read(world, resource, &params)?;
+    asked.check()?;
+    let mut query = ListRequest::read(world, resource, asked)?;
     let is_long = |(name, value): &(String, String)| name.ends_with("[in]") && value.chars().count() > MAX_TEXT;
     if memory.settings.limits_whole_lists && asked.query.iter().any(is_long) {
         return Err(ErrorAnswer::new(400, "A list of values must be 1 to 320 characters"));
     }
     include::require(key, &query.include)?;
-    let binding = Binding::new(&memory.settings.tenant, resource.path(), key.scopes(), &params);
-    let (place, nonce) = match params.get("cursor") {
+    let binding = Binding::new(&memory.settings.tenant, resource.path(), key.scopes(), &asked.query);
+    let (place, nonce) = match asked.param("cursor") {
         Some(_) if fault == Some(&Fault::RefusedCursor) => {
             let mut complaints = Complaints::default();
             complaints.add("cursor", "has expired");
@@ -218,7 +217,7 @@ fn serve_list(
             next = None;
         }
         Some(Fault::SameCursor) => {
-            next = params.get("cursor").map(str::to_string).or(next);
+            next = asked.param("cursor").map(str::to_string).or(next);
         }
         Some(Fault::Unordered) => rows.reverse(),
         Some(Fault::RowOutsideFilter) => rows.extend(
@@ -248,11 +247,11 @@ fn detail(
     id: &str,
     asked: &RequestLine,
 ) -> Result<Success, ErrorAnswer> {
-    let params = Params::new(&asked.query)?;
+    asked.check()?;
     let mut wrong = Complaints::default();
     let mut includes = Default::default();
-    for (name, value) in params.iter() {
-        match name {
+    for (name, value) in &asked.query {
+        match name.as_str() {
             "include" => match include::read(include::accepted(object), value) {
                 Ok(read) => includes = read,
                 Err(message) => wrong.add(name, message),

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, params};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::model::Resource;
 
@@ -47,12 +46,6 @@ impl From<StateError> for ErrorAnswer {
     fn from(error: StateError) -> ErrorAnswer {
         ErrorAnswer::new(500, error.to_string())
     }
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredDefinition {
-    definition: Value,
-    listed: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -176,10 +169,10 @@ fn put(conn: &Connection, table: &WorldTable, id: &str) -> rusqlite::Result<()> 
     .map(drop)
 }
 
-fn definitions(world: &World) -> Vec<StoredDefinition> {
-    let listed = |definition: &CustomDefinition| world.table(Resource::CustomFields).get(&definition.id).is_some();
-    let stored = |d: &CustomDefinition| StoredDefinition { definition: d.to_json(), listed: listed(d) };
-    world.definitions().iter().map(stored).collect()
+/// The definitions, and whether lists of definitions contain each.
+fn definitions(world: &World) -> Vec<(&CustomDefinition, bool)> {
+    let is_listed = |definition: &CustomDefinition| world.table(Resource::CustomFields).get(&definition.id).is_some();
+    world.definitions().iter().map(|definition| (definition, is_listed(definition))).collect()
 }
 
 fn stored_record(table: &WorldTable, record: &WorldRecord) -> StoredRecord {
@@ -204,11 +197,7 @@ fn read(conn: &Connection, mut world: World) -> rusqlite::Result<Option<Result<S
     let answers = stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let answers: Vec<(String, String)> = answers.collect::<rusqlite::Result<_>>()?;
     let parse = || -> Result<StoredState, String> {
-        let mut read = Vec::new();
-        for stored in parsed::<Vec<StoredDefinition>>(&definitions)? {
-            read.push((CustomDefinition::from_json(&stored.definition)?, stored.listed));
-        }
-        world.fields().restore(read);
+        world.fields().restore(parsed(&definitions)?);
         for [list, id, record] in &records {
             restore(&mut world, list, id, parsed(record)?)?;
         }

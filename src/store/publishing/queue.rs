@@ -108,10 +108,10 @@ pub struct RefusedRow {
 }
 
 /// Which records of an object to enter again because a column's values have to be published again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Requeue<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requeue {
     /// Those with a value in this column of the `_full` view: the published column is NULL.
-    WithValue(&'a str),
+    WithValue(String),
     /// All: the published column may have any value.
     All,
 }
@@ -198,7 +198,7 @@ impl FeedTx<'_> {
     pub fn requeue(
         &self,
         object: Object,
-        which: Requeue<'_>,
+        which: &Requeue,
         after: &str,
         most: usize,
     ) -> Result<Option<String>, StoreError> {
@@ -208,7 +208,7 @@ impl FeedTx<'_> {
         };
         let sql = format!(
             "SELECT id FROM {} WHERE id > ?1 AND {condition} ORDER BY id LIMIT ?2",
-            if which == Requeue::All { object.table() } else { object.full_view() }
+            if *which == Requeue::All { object.table() } else { object.full_view() }
         );
         let ids: Vec<String> = self.tx.conn.rows(&sql, params![after, most as i64], DOING, |row| row.get(0))?;
         let mut enter = self.tx.conn.prepare_cached(ENTER).doing(DOING)?;
