@@ -82,6 +82,8 @@ pub enum Fault {
     PageWindow(usize),
     /// `createdAt` and `updatedAt` in whole seconds.
     WholeSeconds,
+    /// Conditions on times and orders by them compare whole seconds, though more digits are shown.
+    CoarseTimes,
     /// The record with this id has a number that JSON does not have, so that no answer with it is JSON.
     BadNumber(String),
     /// `location` and `customFields` of every record are this source text.

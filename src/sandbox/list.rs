@@ -109,7 +109,7 @@ fn count(table: &WorldTable, query: &ListRequest) -> usize {
 /// The order that serves the query without sorting, unless it filters by ids: those are looked up.
 fn indexed<'a>(table: &'a WorldTable, query: &ListRequest) -> Option<(&'a Order, usize, bool)> {
     match query.sort.as_slice() {
-        _ if ids(query).is_some() => None,
+        _ if query.is_coarse || ids(query).is_some() => None,
         [(slot, descending)] if *slot == table.created_slot => Some((&table.created, *slot, *descending)),
         [(slot, descending)] if *slot == table.updated_slot => Some((&table.updated, *slot, *descending)),
         _ => None,
@@ -164,7 +164,11 @@ fn bounds(query: &ListRequest, slot: usize) -> (Option<Instant>, Option<Instant>
 }
 
 fn keys(table: &WorldTable, query: &ListRequest, record: &WorldRecord) -> Vec<Option<Cell>> {
-    query.sort.iter().map(|(slot, _)| sort_key(record.cell(*slot), table.fields[*slot].kind)).collect()
+    let key = |(slot, _): &(usize, bool)| match sort_key(record.cell(*slot), table.fields[*slot].kind) {
+        Some(Cell::Time(time)) if query.is_coarse => Some(Cell::Time(time.whole_second())),
+        key => key,
+    };
+    query.sort.iter().map(key).collect()
 }
 
 fn matches(table: &WorldTable, query: &ListRequest, record: &WorldRecord) -> bool {

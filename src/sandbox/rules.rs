@@ -4,6 +4,7 @@
 //! together.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::model::catalogue::FieldKind;
 use crate::model::{Field, Object, Op, Resource};
@@ -27,12 +28,30 @@ pub(crate) struct ListRequest {
     pub(crate) sort: Vec<(usize, bool)>,
     pub(crate) predicates: Vec<Condition>,
     pub(crate) include: BTreeSet<Include>,
+    /// Whether times are compared in whole seconds.
+    pub(crate) is_coarse: bool,
 }
 
 const MAX_PREDICATES: usize = 10;
 const MAX_CUSTOM: usize = 3;
 
 impl ListRequest {
+    /// This request at a service that compares times in whole seconds.
+    pub(crate) fn in_whole_seconds(mut self) -> ListRequest {
+        self.is_coarse = true;
+        for condition in &mut self.predicates {
+            if let Test::Time(op, time) = &condition.test {
+                let (second, next) = (time.whole_second(), time.whole_second().plus(Duration::from_secs(1)));
+                condition.test = match op {
+                    Op::Gt => Test::Time(Op::Gte, next),
+                    Op::Lte => Test::Time(Op::Lt, next),
+                    other => Test::Time(*other, second),
+                };
+            }
+        }
+        self
+    }
+
     pub(crate) fn read(world: &World, resource: Resource, asked: &RequestLine) -> Result<ListRequest, ErrorAnswer> {
         let mut wrong = Complaints::default();
         let mut query = ListRequest {
@@ -43,6 +62,7 @@ impl ListRequest {
             sort: sort(resource, "-createdAt").unwrap_or_default(),
             predicates: Vec::new(),
             include: BTreeSet::new(),
+            is_coarse: false,
         };
         let definitions = resource == Resource::CustomFields;
         let mut predicates = 0;

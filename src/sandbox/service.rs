@@ -178,7 +178,8 @@ fn serve_list(
     fault: Option<&Fault>,
 ) -> Result<Success, ErrorAnswer> {
     asked.check()?;
-    let mut query = ListRequest::read(world, resource, asked)?;
+    let query = ListRequest::read(world, resource, asked)?;
+    let mut query = if fault == Some(&Fault::CoarseTimes) { query.in_whole_seconds() } else { query };
     let is_long = |(name, value): &(String, String)| name.ends_with("[in]") && value.chars().count() > MAX_TEXT;
     if memory.settings.limits_whole_lists && asked.query.iter().any(is_long) {
         return Err(ErrorAnswer::new(400, "A list of values must be 1 to 320 characters"));

@@ -186,6 +186,12 @@ impl World {
         }
     }
 
+    /// When a record was last changed, without writing the whole of it.
+    pub fn updated_at(&self, object: Object, id: &str) -> Option<Instant> {
+        let table = self.table(object.resource());
+        table.get(id)?.cell(table.updated_slot)?.time()
+    }
+
     pub(crate) fn table(&self, resource: Resource) -> &WorldTable {
         &self.tables[&resource]
     }
