@@ -40,11 +40,6 @@ fn created_at(conn: &Connection, object: Object, id: &str) -> Option<Instant> {
     stmt.query_row([id], |row| row.get::<_, Option<String>>(0)).ok()??.parse().ok()
 }
 
-/// When a record was last changed, as the service says.
-fn updated_at(world: &World, object: Object, id: &str) -> Option<Instant> {
-    world.list_json(object.resource(), id)?["updatedAt"].as_str()?.parse().ok()
-}
-
 /// What was looked into of the claims.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
@@ -121,15 +116,20 @@ impl Claims {
             let row = there.get(&id);
             let here = row.and_then(|at| at.as_ref()?.parse::<Instant>().ok());
             // At the very instant of the claim, a change may follow the answer: time stands still meanwhile.
-            let changed = updated_at(&then, object, &id);
+            let changed = then.updated_at(object, &id);
             if changed == Some(as_of) {
                 continue;
             }
             // One that was dated in the future may have been dated back since, and changed again.
-            let is_newest = || here == updated_at(world, object, &id);
+            let is_newest = || here == world.updated_at(object, &id);
             let was_dated_back = changed.is_some_and(|changed| changed > world.now()) && here > Some(as_of);
             // In whole seconds, a version looks older than it is.
             let is_coarse = here.is_some() && here == changed.map(|changed| changed.whole_second());
+            // One that returned with its old date is in no list of changes.
+            let was_away = |back: &Instant| !world.as_of(back.minus(MOMENT)).ids(object.resource()).contains(&id);
+            if row.is_none() && self.returns.iter().any(|back| changed < Some(*back) && was_away(back)) {
+                continue;
+            }
             if row.is_none() || changed.is_some() && here < changed && !is_coarse && !is_newest() && !was_dated_back {
                 return Err(format!(
                     "status says that changes of {object} are here as of {as_of}, and {id} is of {here:?}, not {changed:?}"

@@ -23,7 +23,7 @@ struct Informed {
 }
 
 /// The last reason of an edit whose request is forgotten, on a record that changed meanwhile.
-const MAY_BE_UNDONE: &str = "SELECT why LIKE 'the answer was lost, and the record changed since%' FROM outbox_events
+const MAY_BE_UNDONE: &str = "SELECT why LIKE 'no answer confirmed it, and the record changed since%' FROM outbox_events
     WHERE outbox_id = ?1 ORDER BY id DESC LIMIT 1";
 
 /// The edits that may not end in a conflict.

@@ -33,9 +33,10 @@ pub enum Maintenance {
     ClearHold,
 }
 
-/// The timetable of a script: changes on its schedule, an audit and a sweep every night.
+/// The timetable of a script: changes on its schedule, an audit and a sweep every night, or four audits a day.
 fn timetable(script: &Script) -> Timetable {
-    with_schedules(script, [script.schedule, "0 15 1 * * *", "0 30 2 * * *"])
+    let checks = if script.is_calm { ["0 15 1,7,13,19 * * *", "off"] } else { ["0 15 1 * * *", "0 30 2 * * *"] };
+    with_schedules(script, [script.schedule, checks[0], checks[1]])
 }
 
 fn with_schedules(script: &Script, [changes, audit, sweep]: [&str; 3]) -> Timetable {

@@ -3,6 +3,7 @@
 //! carried out at most once and unaltered.
 
 mod edits;
+mod short_lists;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,6 +18,8 @@ use crm_mirror::store::Reader;
 use crm_mirror::store::outbox_report::EditCounts;
 use rusqlite::{Connection, OptionalExtension};
 
+use short_lists::ShortList;
+
 use crate::claims::{Claims, Rows, former_rows, rows};
 use crate::people::Edits;
 use crate::script::Script;
@@ -26,7 +29,6 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// The share of a table that may be removed within a day without confirmation; small tables are not guarded.
 const GUARD: f64 = 0.2;
 const SMALL: usize = 10;
-const TEAM: Resource = Resource::TeamMembers;
 
 /// Until when what the service shows may be wrong, and until when rows may go, or go back, because of it.
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +58,6 @@ pub struct Watch {
     first_sent: BTreeMap<(u32, String), Instant>,
     /// Whether the clock may have been wrong when the file was saved.
     is_saved_in_doubt: bool,
-    /// How many doubtful lists of team members the saved file remembers.
-    saved_doubtful_lists: u32,
     /// Whether nothing in the run that ended may have made a row older, even if the service shows an old picture.
     is_strict: bool,
     /// The records that were changed with a date before the one that they had, and that date.
@@ -66,11 +66,8 @@ pub struct Watch {
     was_replaced: bool,
     /// Until when a clock may be wrong, or a day after.
     pub clocks_until: Instant,
-    /// The team members, and how many runs in a row have read a list of them that may have been wrong.
-    team: BTreeSet<String>,
-    doubtful_lists: u32,
-    /// What the mirror says of the last complete list of team members.
-    team_read: Option<String>,
+    /// The lists that are always read whole.
+    short_lists: [ShortList; 2],
     /// The oldest entry of the history, once there is one.
     oldest_change: Option<i64>,
     /// Up to where it was read.
@@ -118,14 +115,11 @@ impl Watch {
             carried_out: BTreeMap::new(),
             first_sent: BTreeMap::new(),
             is_saved_in_doubt: false,
-            saved_doubtful_lists: 0,
             is_strict: false,
             dated_back: BTreeMap::new(),
             was_replaced: false,
             clocks_until: Instant::EPOCH,
-            team: BTreeSet::new(),
-            doubtful_lists: 0,
-            team_read: None,
+            short_lists: [Resource::TeamMembers, Resource::CustomFields].map(ShortList::of),
             oldest_change: None,
             newest_change: None,
             spent: Vec::new(),
@@ -150,6 +144,11 @@ impl Watch {
     /// A record was changed, with a date before the one that it had.
     pub fn dated_back(&mut self, id: String, at: Instant) {
         self.dated_back.entry(id).or_default().insert(at.to_string());
+    }
+
+    /// Whether a record was ever changed with a date before the one that it had.
+    pub fn is_dated_back(&self, id: &str) -> bool {
+        self.dated_back.contains_key(id)
     }
 
     /// Looks at the mirror and the log after a run. After a kill, or a full disk, the ledger lies beside the file until
@@ -184,18 +183,10 @@ impl Watch {
         let is_replaced = Object::ALL.into_iter().any(|object| has_former_rows(&conn, object));
         let is_or_was = is_replaced || self.was_replaced;
         self.is_strict = now >= self.clocks_until && !log.entries().iter().any(is_lookup) && !is_or_was;
-        // A list that the budget has cut short says nothing. Two lists of the same instant leave the same entry.
-        let sql = "SELECT since || ' ' || finished FROM goals WHERE object = 'team-members' AND kind = 'list'";
-        let team_read: Option<String> = conn.query_row(sql, [], |row| row.get(0)).ok();
-        let is_team = |entry: &LoggedRequest| entry.asked.lists(TEAM);
-        let this_second = &now.to_string()[..19];
-        let is_of_now = team_read.as_ref().is_some_and(|read| read.contains(this_second));
-        let read_team = team_read != self.team_read || is_of_now && log.entries().iter().any(is_team);
-        self.team_read = team_read;
-        let checked = self
-            .mirror(crm, &conn, doubts)
-            .and_then(|()| self.history(&conn, now))
-            .and_then(|()| self.team(crm, &conn, read_team, now >= doubts.until));
+        let checked = self.mirror(crm, &conn, doubts).and_then(|()| self.history(&conn, now)).and_then(|()| {
+            let (world, is_sure) = (crm.sandbox.world(), now >= doubts.until);
+            self.short_lists.iter_mut().try_for_each(|list| list.after_run((&world, &conn), log.entries(), is_sure))
+        });
         self.was_replaced = is_replaced;
         if is_replaced {
             // Any of them may be removed, and become older.
@@ -228,7 +219,7 @@ impl Watch {
     /// The file is saved.
     pub fn saved(&mut self, now: Instant) {
         self.is_saved_in_doubt = now < self.clocks_until;
-        self.saved_doubtful_lists = self.doubtful_lists;
+        self.short_lists.iter_mut().for_each(ShortList::saved);
     }
 
     /// The file was replaced by an older one: what was seen of it no longer holds.
@@ -239,8 +230,7 @@ impl Watch {
         (self.conn, self.reader) = (None, None);
         self.rows.clear();
         self.gone.clear();
-        self.team.clear();
-        self.doubtful_lists = self.saved_doubtful_lists;
+        self.short_lists.iter_mut().for_each(ShortList::restored);
         (self.oldest_change, self.newest_change) = (None, None);
     }
 
@@ -253,7 +243,7 @@ impl Watch {
     pub fn workspace_is_another(&mut self, now: Instant) {
         self.claims.restored(Some(now));
         self.carried_out.values_mut().for_each(|times| *times = 0);
-        self.team.clear();
+        self.short_lists.iter_mut().for_each(ShortList::replaced);
     }
 
     /// A person accepts the other workspace.
@@ -368,22 +358,6 @@ impl Watch {
         let most = 2 * script.max_edits + edits.wanted;
         if new > most {
             return Err(format!("{new} edits were first sent within an hour; {most} are the bound"));
-        }
-        Ok(())
-    }
-
-    /// A team member that the service has is removed only if the lists of two runs lacked it.
-    fn team(&mut self, crm: &Crm, conn: &Connection, read: bool, sure: bool) -> Result<(), String> {
-        self.doubtful_lists += u32::from(read);
-        let mut stmt = conn.prepare_cached("SELECT id FROM team_members").unwrap();
-        let now: BTreeSet<String> = stmt.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-        let before = std::mem::replace(&mut self.team, now);
-        let gone = before.difference(&self.team).next();
-        if let Some(id) = gone.filter(|id| self.doubtful_lists < 2 && crm.sandbox.world().ids(TEAM).contains(id)) {
-            return Err(format!("the team member {id} was removed after one list, and the service has it"));
-        }
-        if read && sure {
-            self.doubtful_lists = 0;
         }
         Ok(())
     }

@@ -6,8 +6,11 @@ use crm_mirror::sandbox::{Fault, Hidden, LoggedRequest, Route, Rule, World};
 use fastrand::Rng;
 
 use crate::people::{TURNS, object, pick};
-use crate::script::one;
+use crate::script::{Script, one};
 use crate::trouble::HEAVY;
+
+/// Pages of so few rows are not followed by value.
+const FEW_ROWS: usize = 5;
 
 /// What fails for ever.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +23,14 @@ pub enum Lasting {
     List(Resource, u16),
     /// Rows with so much text that a full page is larger than what is read.
     HeavyRows,
-    /// Every cursor is refused: lists have one page.
-    RefusedCursors,
+    /// Every cursor is refused with this status: lists have one page.
+    RefusedCursors(u16),
+    /// Cursors behind so many pages are refused.
+    PageWindow(u32),
+    /// No answer with this record is JSON.
+    BadNumber(u32),
+    /// Lists compare times in whole seconds, and show more digits.
+    CoarseTimes,
     /// The definition of a field that contacts have is not listed.
     Unlisted,
     /// Every count is refused with this status.
@@ -30,26 +39,25 @@ pub enum Lasting {
 
 impl Lasting {
     pub fn drawn(rng: &mut Rng) -> Lasting {
-        match rng.u32(..9) {
-            5 => Lasting::Three(one(rng, &[400, 500])),
-            6 => Lasting::RefusedCursors,
+        match rng.u32(..10) {
+            0 => Lasting::Record(rng.u32(..1000), one(rng, &[400, 403, 404, 410, 500, 503, 520])),
+            1 => Lasting::Three(one(rng, &[400, 500])),
+            2 => Lasting::List(one(rng, &Resource::ALL), one(rng, &[404, 410, 500, 503, 520])),
+            3 => Lasting::RefusedCursors(one(rng, &[400, 404, 410, 422])),
+            4 => Lasting::PageWindow(rng.u32(1..4)),
+            5 => Lasting::BadNumber(rng.u32(..1000)),
+            6 => Lasting::CoarseTimes,
             7 => Lasting::Unlisted,
             8 => Lasting::NoCounts(one(rng, &[400, 503])),
-            0 | 1 => Lasting::Record(rng.u32(..1000), one(rng, &[400, 403, 404, 410, 500, 503, 520])),
-            2 | 3 => Lasting::List(one(rng, &Resource::ALL), one(rng, &[404, 410, 500, 503, 520])),
             _ => Lasting::HeavyRows,
         }
     }
 
-    pub fn name(&self) -> &'static str {
-        if matches!(self, Lasting::NoCounts(_)) { "NoCounts" } else { "" }
-    }
-
     /// What fails in this world; `None` where there is no record that could.
-    pub fn begin(self, world: &World, page_cap: usize) -> Option<LastingTrouble> {
+    pub fn begin(self, world: &World, script: &Script) -> Option<LastingTrouble> {
         let picked = |object, which| Some((object, pick(world, object, which)?));
         let records = match self {
-            Lasting::Record(which, _) => vec![picked(object(which), which)?],
+            Lasting::Record(which, _) | Lasting::BadNumber(which) => vec![picked(object(which), which)?],
             // Those are edited together.
             Lasting::Three(_) if world.count(Resource::Contacts) < TURNS as usize * 3 => return None,
             Lasting::Three(_) => (0..3).filter_map(|which| picked(Object::Contact, which * TURNS)).collect(),
@@ -57,7 +65,9 @@ impl Lasting {
         };
         let unlisted = world.definitions().iter().find(|known| known.key == "motto")?.id.to_string();
         let definitions = world.definitions().len();
-        Some(LastingTrouble { what: self, records, unlisted, definitions, page_cap })
+        let page_cap = script.page_cap;
+        let pages_by_value = page_cap > FEW_ROWS && !script.tied;
+        Some(LastingTrouble { what: self, records, unlisted, definitions, page_cap, pages_by_value })
     }
 }
 
@@ -70,6 +80,8 @@ pub struct LastingTrouble {
     /// How many definitions there are, and how many rows a page has.
     definitions: usize,
     page_cap: usize,
+    /// Whether records can be read without cursors.
+    pages_by_value: bool,
 }
 
 impl LastingTrouble {
@@ -81,7 +93,15 @@ impl LastingTrouble {
             }
             Lasting::List(resource, status) => vec![Rule::new(Fault::Status(status)).on(resource).lists().forever()],
             Lasting::HeavyRows => vec![Rule::new(Fault::HeavyRows(HEAVY)).forever()],
-            Lasting::RefusedCursors => vec![Rule::new(Fault::RefusedCursor).with_cursor().forever()],
+            Lasting::PageWindow(pages) => {
+                vec![Rule::new(Fault::PageWindow(pages as usize * self.page_cap)).with_cursor().forever()]
+            }
+            Lasting::CoarseTimes => vec![Rule::new(Fault::CoarseTimes).lists().forever()],
+            Lasting::BadNumber(_) => {
+                let bad = |(_, id): &(Object, String)| Rule::new(Fault::BadNumber(id.clone())).forever();
+                self.records.iter().map(bad).collect()
+            }
+            Lasting::RefusedCursors(status) => vec![Rule::new(Fault::Status(status)).with_cursor().forever()],
             Lasting::NoCounts(status) => vec![Rule::new(Fault::Status(status)).with_param("count").forever()],
             Lasting::Unlisted => {
                 let hidden = Fault::Hide(Hidden::ids([self.unlisted.as_str()]));
@@ -93,14 +113,17 @@ impl LastingTrouble {
     /// Whether a difference is one that cannot be helped meanwhile.
     pub fn excuses(&self, difference: &str) -> bool {
         match self.what {
-            Lasting::Record(..) | Lasting::Three(_) => self
+            Lasting::Record(..) | Lasting::Three(_) | Lasting::BadNumber(_) => self
                 .records
                 .iter()
                 .any(|(object, id)| difference.contains(id.as_str()) || difference.starts_with(&format!("{object}: "))),
             Lasting::List(Resource::Contacts, _) => difference.contains("contact") || difference.contains("ct_"),
             Lasting::List(Resource::Companies, _) => difference.contains("compan") || difference.contains("co_"),
-            // Records that were changed at the same moment cannot be read in parts.
-            Lasting::RefusedCursors => true,
+            // Definitions and members have no values to go on by.
+            Lasting::RefusedCursors(_) | Lasting::PageWindow(_) => {
+                let without_values = ["custom_field_definitions", "options of", "team_members"];
+                !self.pages_by_value || without_values.iter().any(|list| difference.starts_with(list))
+            }
             Lasting::Unlisted => difference.contains("motto") || difference.contains(&self.unlisted),
             _ => false,
         }
@@ -108,7 +131,17 @@ impl LastingTrouble {
 
     /// Whether the cursors of that time are worth nothing afterwards.
     pub fn ends_cursors(&self) -> bool {
-        matches!(self.what, Lasting::RefusedCursors)
+        self.counts_rows() || matches!(self.what, Lasting::RefusedCursors(_))
+    }
+
+    /// Whether the cursors of that time count rows.
+    pub fn counts_rows(&self) -> bool {
+        matches!(self.what, Lasting::PageWindow(_))
+    }
+
+    /// Whether many records are changed at one moment meanwhile; with a bad one, they could not be told from it.
+    pub fn has_ties(&self) -> bool {
+        !matches!(self.what, Lasting::BadNumber(_))
     }
 
     /// How many requests a day to what fails are too many.
@@ -118,7 +151,11 @@ impl LastingTrouble {
             Lasting::Record(..) | Lasting::Three(_) => 60 * self.records.len(),
             // After the first hours 24 a day, each with the attempts of several steps.
             Lasting::List(..) | Lasting::NoCounts(_) => 500,
-            Lasting::HeavyRows | Lasting::RefusedCursors => usize::MAX,
+            Lasting::HeavyRows
+            | Lasting::RefusedCursors(_)
+            | Lasting::PageWindow(_)
+            | Lasting::CoarseTimes
+            | Lasting::BadNumber(_) => usize::MAX,
             // Ten readings, each of the pages of both objects.
             Lasting::Unlisted => 10 * (self.definitions / self.page_cap + 2),
         }
@@ -131,9 +168,9 @@ impl LastingTrouble {
                 self.records.iter().any(|(object, id)| entry.asked.route == Route::One(*object, id.clone()))
             }
             Lasting::List(resource, _) => entry.asked.lists(resource),
-            Lasting::HeavyRows | Lasting::RefusedCursors => false,
             Lasting::NoCounts(_) => entry.asked.param("count").is_some(),
             Lasting::Unlisted => entry.asked.lists(Resource::CustomFields),
+            _ => false,
         }
     }
 }

@@ -3,6 +3,7 @@
 mod acceptance;
 mod acts;
 mod between;
+mod calm;
 mod disturbances;
 mod ending;
 
@@ -34,8 +35,6 @@ use crate::tally::Tally;
 use crate::unseen::Unseen;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// How long an edit that was due, and was not sent, waits before it is due again.
-const EDITS_AGAIN: Duration = MINUTE;
 /// The largest body that is read: a page of heavy rows is larger.
 const MAX_BODY: usize = 200_000;
 
@@ -73,6 +72,8 @@ struct Life<'a> {
     repeats: Repeats,
     /// The edits when the file was last backed up.
     saved_edits: Edits,
+    /// Whether the mirror is what it was when its file was last copied: nobody has opened it since.
+    is_copied_file: bool,
     /// What befalls the next run: its death before a commit, a full disk, a locked file.
     kill: Option<u64>,
     full_disk: Option<u32>,
@@ -154,7 +155,7 @@ impl<'a> Life<'a> {
             during_run: Arc::new(Mutex::new(DuringRun::new(watch.config.clone()))),
             watch,
             private_edits: PrivateEdits::default(),
-            unseen: Unseen::new(crate::script::holds("Unseen", &script.with)),
+            unseen: Unseen::default(),
             is_unaccepted: false,
             manners: Manners::new(script),
             edit_watch: EditWatch::new(&mirror.path),
@@ -167,6 +168,7 @@ impl<'a> Life<'a> {
             conflicts: Conflicts::default(),
             repeats: Repeats::default(),
             saved_edits: Edits::default(),
+            is_copied_file: false,
             kill: None,
             full_disk: None,
             locked: false,
@@ -225,24 +227,6 @@ impl<'a> Life<'a> {
             return Err(self.failed(&format!("the next run for changes is due at {due}, and it is {now}")));
         }
         Ok(())
-    }
-
-    /// When the watch of the outbox looks next, as far as that is worth it.
-    fn edits_due_at(&mut self, now: Instant) -> Option<Instant> {
-        let wall = self.clock.now();
-        if self.daemon.is_quiet(wall) || !self.mirror.path.exists() {
-            return None;
-        }
-        let due = self.edit_watch.next_due(wall).ok()??;
-        Some(if due > wall { self.clock.true_time(due) } else { now.plus(EDITS_AGAIN) })
-    }
-
-    /// The watch of the outbox looks, as it does every second.
-    fn look_for_edits(&mut self) {
-        let wall = self.clock.now();
-        if self.mirror.path.exists() && self.edit_watch.is_due(wall).unwrap_or(false) {
-            self.daemon.edited(wall);
-        }
     }
 
     /// Something ends so many minutes from now; what would have ended the same thing before does not.
@@ -415,6 +399,7 @@ impl<'a> Life<'a> {
     /// The open mirror; a process that is to be killed has one of its own.
     async fn opened(&mut self, kill: Option<u64>) -> Result<&Process, SyncError> {
         if self.open.is_none() {
+            self.is_copied_file = false;
             self.open = Some(Process::open(&self.mirror, &self.crm, kill).await?);
         }
         match &self.open {
@@ -457,6 +442,9 @@ impl<'a> Life<'a> {
             What::Backup => self.back_up(),
             What::Copy => self.copy_file().await,
             What::Restore => self.restore().await,
+            What::Rewind(hours) => self.rewind(*hours),
+            What::LateBeside(v) => self.late_beside(*v).await?,
+            What::Swap(v) => self.swap(*v).await?,
             What::EditBack(which, seconds) => self.edit_back(*which, *seconds),
             What::View(n) => self.make_view(*n),
             What::Pause(minutes) => {

@@ -7,7 +7,7 @@ pub use file::{decide, edit_in_sql, empty_in_sql, spoil_edit, take_back, undo, w
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crm_mirror::model::{DataType, Instant, Object, Resource};
+use crm_mirror::model::{DataType, Instant, Object, RecordId, Resource};
 use crm_mirror::sandbox::{NewField, World, generate};
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -188,6 +188,9 @@ fn made_a_day_before(script: &Script, start: Instant, first: u32) -> World {
     for (object, count) in [(Object::Contact, script.contacts), (Object::Company, script.companies)] {
         for n in 0..count {
             let mut fields = values(first + n);
+            if object == Object::Contact {
+                fields["location"] = json!({ "city": format!("City {n}") });
+            }
             if !script.tied {
                 let at = json!(world.tick().plus(Duration::from_secs(n.into())));
                 (fields["createdAt"], fields["updatedAt"]) = (at.clone(), at);
@@ -195,7 +198,7 @@ fn made_a_day_before(script: &Script, start: Instant, first: u32) -> World {
             world.create(object, &fields);
         }
     }
-    for n in 0..3 {
+    for n in 0..script.members {
         world.create(Resource::TeamMembers, &json!({ "firstName": format!("Member {n}"), "status": "ACTIVE" }));
     }
     world
@@ -238,9 +241,7 @@ pub fn pick(world: &World, object: Object, which: u32) -> Option<String> {
 /// What other people do in the CRM.
 pub fn in_the_crm(world: &mut World, what: &What) {
     match what {
-        What::Create(v) => {
-            world.create(object(*v), &values(*v));
-        }
+        What::Create(v) => drop(create(world, *v)),
         What::Edit(r, v) => edit(world, *r, &values(*v)),
         What::EditNotes(r, v) => edit(world, *r, &json!({ "notes": format!("Note {v}") })),
         What::EditStory(r, v) => {
@@ -258,6 +259,7 @@ pub fn in_the_crm(world: &mut World, what: &What) {
                 world.edit_at(object(*r), &id, &values(*v), "2099-01-01T00:00:00Z".parse().ok());
             }
         }
+        What::OddLocation(r, n) => odd_location(world, *r, *n),
         What::Return(r) => bring_back(world, *r),
         What::TiedEdit(share, v) => {
             let (ids, at) = (world.ids(Resource::Contacts), world.tick());
@@ -303,6 +305,10 @@ pub fn in_the_crm(world: &mut World, what: &What) {
     }
 }
 
+pub fn create(world: &mut World, v: u32) -> RecordId {
+    world.create(object(v), &values(v))
+}
+
 /// One of the fields of contacts that are archived, or of those that are not.
 fn pick_field(world: &World, which: u32, archived: bool) -> Option<&'static str> {
     let is_so = |key: &str| {
@@ -326,7 +332,9 @@ pub const TURNS: u32 = 3;
 pub fn edit_a_few(world: &mut World, object: Object, turn: u32) {
     let in_turn = |(n, _): &(usize, &String)| *n as u32 % TURNS == turn % TURNS;
     for (n, id) in world.ids(object.resource()).iter().enumerate().filter(in_turn) {
-        world.edit(object, id, &values(n as u32 + turn));
+        // By its second, a record that cannot be read is told from the others.
+        let at = world.tick().minus(Duration::from_secs(n as u64 % 50));
+        world.edit_at(object, id, &values(n as u32 + turn), Some(at));
     }
 }
 
@@ -340,6 +348,66 @@ fn commit_late(world: &mut World, which: u32, seconds: u32) {
             world.edit_at(object(which), &id, &values(seconds), Some(at));
         }
     }
+}
+
+/// A change after which a contact has null, or something else than an object, in the place of its location; or its location
+/// again.
+fn odd_location(world: &mut World, which: u32, n: u32) {
+    let Some(id) = pick(world, Object::Contact, which) else { return };
+    world.edit(Object::Contact, &id, &json!({ "name": format!("Moved {n}") }));
+    match ["[]", "null", "\"\"", "{}"][n as usize % 4] {
+        "{}" => world.clear_raw(Object::Contact, &id),
+        source => world.set_raw(Object::Contact, &id, "location", source),
+    };
+}
+
+/// The service is restored to its records of so many hours ago. Returns those that changed back, with their dates.
+pub fn rewind(world: &mut World, hours: u32) -> Vec<(String, Instant)> {
+    let past = world.as_of(world.now().minus(Duration::from_secs(3_600 * u64::from(hours))));
+    let mut dated_back = Vec::new();
+    for object in Object::ALL {
+        let ids: BTreeSet<String> = [world, &past].iter().flat_map(|of| of.ids(object.resource())).collect();
+        for id in &ids {
+            if world.etag(object, id) == past.etag(object, id) {
+                continue;
+            }
+            let Some(before) = past.detail_json(object, id) else {
+                world.remove(object, id);
+                continue;
+            };
+            let at: Option<Instant> = before["updatedAt"].as_str().and_then(|text| text.parse().ok());
+            if !world.edit_at(object, id, &before, at) {
+                world.create(object, &before);
+            }
+            dated_back.extend(at.map(|at| (id.clone(), at)));
+        }
+    }
+    dated_back
+}
+
+/// Most contacts change within the seconds before now.
+pub fn bulk_edit_over_seconds(world: &mut World, v: u32) {
+    let (ids, began) = (world.ids(Resource::Contacts), world.tick().minus(Duration::from_secs(20)));
+    for (n, id) in ids.iter().enumerate().skip(1).take(ids.len() / 2) {
+        world.edit_at(Object::Contact, id, &values(v), Some(began.plus(Duration::from_millis(20 * n as u64))));
+    }
+}
+
+/// One of them changes again, and another contact with a date in their middle.
+pub fn change_beside_bulk(world: &mut World, v: u32) {
+    let ids = world.ids(Resource::Contacts);
+    let middle = world.list_json(Resource::Contacts, &ids[ids.len() / 4]).unwrap()["updatedAt"].clone();
+    world.edit(Object::Contact, &ids[1], &values(v + 1));
+    world.edit_at(Object::Contact, &ids[0], &values(v + 1), middle.as_str().and_then(|text| text.parse().ok()));
+}
+
+/// A contact is removed, and one appears that is dated before it.
+pub fn swap(world: &mut World, id: &str, v: u32) {
+    let at = world.tick().minus(Duration::from_secs(600));
+    let mut fields = values(v);
+    (fields["createdAt"], fields["updatedAt"]) = (json!(at), json!(at));
+    world.remove(Object::Contact, id);
+    world.create(Object::Contact, &fields);
 }
 
 /// A change of a record that is dated before the one before it. Returns the record and the date.

@@ -65,13 +65,20 @@ impl PrivateEdits {
 
     /// Looks at the edits after a run. What a person released is no longer kept, also if it is held once more later.
     pub fn after_run(&mut self, conn: &Connection) -> Result<(), String> {
-        let Ok(mut stmt) = conn.prepare_cached("SELECT tried_at, released_at FROM outbox WHERE id = ?1") else {
-            return Ok(());
-        };
+        // What was in conflict before it was sent was resolved by a person.
+        let sql = "SELECT tried_at, released_at, EXISTS (
+                       SELECT 1 FROM outbox_events AS c WHERE c.outbox_id = o.id AND c.to_state = 'conflict' AND c.id < (
+                           SELECT max(id) FROM outbox_events WHERE outbox_id = o.id AND to_state = 'sending'))
+                   FROM outbox AS o WHERE id = ?1";
+        let Ok(mut stmt) = conn.prepare_cached(sql) else { return Ok(()) };
         let mut sent = None;
         self.kept.retain(|id, (tried, released)| {
             // History that is not kept for long.
-            let Ok(now) = stmt.query_row([*id], |row| Ok::<Times, _>((row.get(0)?, row.get(1)?))) else { return true };
+            let row = stmt.query_row([*id], |row| Ok::<(Times, bool), _>(((row.get(0)?, row.get(1)?), row.get(2)?)));
+            let Ok((now, is_resolved)) = row else { return true };
+            if is_resolved {
+                return false;
+            }
             if now.0 != *tried && now.1 == *released {
                 sent.get_or_insert(*id);
             }

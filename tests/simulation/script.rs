@@ -1,5 +1,7 @@
 //! The events of one simulated life: drawn from a seed, printed as a short script, and reduced event by event.
 
+mod calm;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -21,6 +23,7 @@ pub struct Script {
     pub longest_wait: u32,
     pub contacts: u32,
     pub companies: u32,
+    pub members: u32,
     pub page_cap: usize,
     pub offsets: bool,
     /// Whether one import created all records, in the same moment.
@@ -43,10 +46,10 @@ pub struct Script {
     pub max_edits: u64,
     /// Whether the life begins with a file, which is a copy of another workspace.
     pub frozen: bool,
+    /// Whether it is large, and nothing misbehaves: audits count, and no sweep reads everything again.
+    pub is_calm: bool,
     /// What fails for ever in the end.
     pub lasting: Option<Lasting>,
-    /// The names of `NOT_YET` that hold nevertheless.
-    pub with: String,
     pub events: Vec<Event>,
 }
 
@@ -71,6 +74,14 @@ pub enum What {
     CommitLate(u32, u32),
     /// A change that is dated so many seconds before the one before it, as by two servers whose clocks differ.
     EditBack(u32, u32),
+    /// A change after which a contact has something else than an object in the place of its location, or has it again.
+    OddLocation(u32, u32),
+    /// The service is restored to its records of so many hours ago.
+    Rewind(u32),
+    /// After a bulk change was read, one record changes with a date in its middle, and one of it changes again.
+    LateBeside(u32),
+    /// The newest record is removed, and one appears that is dated just before it; then an audit runs.
+    Swap(u32),
     /// A change that is dated in the year 2099.
     DateAhead(u32, u32),
     Remove(u32),
@@ -158,69 +169,17 @@ const SCHEDULES: [(&str, u32); 6] = [
     ("0 30 2,14 * * *", 720),
 ];
 
-/// What no life has unless `--with` names it, since the engine does not hold against it yet: events, troubles, lasting
-/// troubles, and two invariants. `ShortLag`: a replica that lags by less than two looks are apart neither removes a row nor
-/// sets one back. `Unseen`: no edit overwrites a value that the mirror had not read.
-const NOT_YET: [&str; 12] = [
-    "EditBack",
-    "Copy",
-    "NoCounts",
-    "CursorStatus",
-    "CutLists",
-    "WholeSeconds",
-    "Groups",
-    "BadNumber",
-    "PageWindow",
-    "OddUpdates",
-    "ShortLag",
-    "Unseen",
-];
-
-/// Whether a name is not one of [`NOT_YET`], or one of these.
-pub fn holds(name: &str, with: &str) -> bool {
-    !NOT_YET.contains(&name) || with.split(',').any(|named| named == name)
-}
-
 const BUDGETS: [u64; 6] = [3, 12, 40, 150, 1_000, 1_000_000];
 
 impl Script {
     /// The life of a seed, with the events that are wanted. Without a number of days the seed draws one.
-    pub fn of(seed: u64, days: Option<u32>, with: &str, wanted: impl Fn(&What) -> bool) -> Script {
-        let wanted = |what: &What| holds(&what.name(), with) && wanted(what);
+    pub fn of(seed: u64, days: Option<u32>, wanted: impl Fn(&What) -> bool) -> Script {
         let rng = &mut Rng::with_seed(seed);
         let days = days.unwrap_or_else(|| one(rng, &[1, 3, 7, 30, 90]));
-        // Long lives have fewer runs a day, for the sake of their number.
-        let (schedule, longest_wait) = one(rng, if days < 30 { &SCHEDULES[..5] } else { &SCHEDULES[4..] });
-        let mut script = Script {
-            seed,
-            days,
-            // The last ones reach the hours of daylight saving changes.
-            start: one(rng, &["2026-06-03T09:17:00Z", "2026-03-27T20:40:00Z", "2026-10-23T22:05:00Z"]),
-            zone: one(rng, &["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"]),
-            schedule,
-            longest_wait,
-            contacts: rng.u32(0..60),
-            companies: rng.u32(0..14),
-            page_cap: rng.usize(2..12),
-            offsets: rng.u32(..4) == 0,
-            tied: rng.u32(..3) == 0,
-            gzip: rng.u32(..4) == 0,
-            dates: rng.u32(..6) > 0,
-            short_id_lists: rng.u32(..4) == 0,
-            omits_nulls: rng.u32(..4) == 0,
-            details: rng.u32(..5) > 0,
-            budget: one(rng, &BUDGETS),
-            window: Duration::from_secs(one(rng, &[3_600, 21_600, 86_400, 86_400, 86_400])),
-            concurrency: 1,
-            max_edits: one(rng, &[5, 100]),
-            frozen: rng.u32(..12) == 0,
-            lasting: (rng.u32(..3) == 0).then(|| Lasting::drawn(rng)).filter(|lasting| holds(lasting.name(), with)),
-            with: with.into(),
-            events: Vec::new(),
-        };
-        if script.frozen {
-            // A day after the file was written.
-            script.start = "2026-03-05T12:00:00Z";
+        let mut script = Script::without_events(seed, days, rng);
+        if script.is_calm {
+            script.become_calm(rng, wanted);
+            return script;
         }
         // In every second life a few kinds of events happen again and again: what needs several rare ones is met too.
         let usual: Vec<What> = match rng.bool() {
@@ -251,23 +210,60 @@ impl Script {
             script.events.push(Event { number: 0, minute, what });
         }
         script.events.retain(|event| event.minute < days * 1440);
+        let mut first = Vec::new();
         if rng.u32(..10) == 0 {
-            let what = What::ScopeLost("custom-fields:read", rng.u32(1..1_500));
-            script.events.extend(Some(Event { number: 0, minute: 0, what }).filter(|event| wanted(&event.what)));
+            first.push(What::ScopeLost("custom-fields:read", rng.u32(1..1_500)));
         }
         // The first copy is the longest run, and the world does not wait for it.
         if rng.u32(..3) == 0 {
-            let what = What::Burst(rng.u32(..12), rng.u32(..));
-            script.events.extend(Some(Event { number: 0, minute: 0, what }).filter(|event| wanted(&event.what)));
+            first.push(What::Burst(rng.u32(..12), rng.u32(..)));
         }
+        script.events.extend(first.into_iter().filter(&wanted).map(|what| Event { number: 0, minute: 0, what }));
         script.events.extend(script.other_workspace(rng).filter(|event| wanted(&event.what)));
         script.events.sort_by_key(|event| event.minute);
         script.events.iter_mut().enumerate().for_each(|(number, event)| event.number = number);
         script
     }
-}
 
-impl Script {
+    /// A life in circumstances that are drawn.
+    fn without_events(seed: u64, days: u32, rng: &mut Rng) -> Script {
+        // Long lives have fewer runs a day, for the sake of their number.
+        let (schedule, longest_wait) = one(rng, if days < 30 { &SCHEDULES[..5] } else { &SCHEDULES[4..] });
+        let mut script = Script {
+            seed,
+            days,
+            // The last ones reach the hours of daylight saving changes.
+            start: one(rng, &["2026-06-03T09:17:00Z", "2026-03-27T20:40:00Z", "2026-10-23T22:05:00Z"]),
+            zone: one(rng, &["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"]),
+            schedule,
+            longest_wait,
+            contacts: rng.u32(0..60),
+            companies: rng.u32(0..14),
+            members: one(rng, &[3, 3, 24]),
+            page_cap: rng.usize(2..12),
+            offsets: rng.u32(..4) == 0,
+            tied: rng.u32(..3) == 0,
+            gzip: rng.u32(..4) == 0,
+            dates: rng.u32(..6) > 0,
+            short_id_lists: rng.u32(..4) == 0,
+            omits_nulls: rng.u32(..4) == 0,
+            details: rng.u32(..5) > 0,
+            budget: one(rng, &BUDGETS),
+            window: Duration::from_secs(one(rng, &[3_600, 21_600, 86_400, 86_400, 86_400])),
+            concurrency: 1,
+            max_edits: one(rng, &[5, 100]),
+            frozen: rng.u32(..12) == 0,
+            is_calm: rng.u32(..8) == 0,
+            lasting: rng.bool().then(|| Lasting::drawn(rng)),
+            events: Vec::new(),
+        };
+        if script.frozen {
+            // A day after the file was written.
+            (script.start, script.is_calm) = ("2026-03-05T12:00:00Z", false);
+        }
+        script
+    }
+
     /// In few lives, the key becomes one of another workspace.
     fn other_workspace(&self, rng: &mut Rng) -> Option<Event> {
         let minute = rng.u32(..self.days * 1440);
@@ -432,6 +428,7 @@ impl What {
             129..130 => What::SpoilEdit(a, b),
             130..132 => What::KeyRotated(minutes),
             132..134 => What::Return(a),
+            134..136 => What::OddLocation(a, b),
             136..143 => What::Burst(a % 16, b),
             143..144 => What::CursorsDie,
             144..146 => What::SqlEmpty(a),
@@ -447,7 +444,7 @@ impl fmt::Display for Script {
         writeln!(
             f,
             "seed {}, {} days from {} in {}, schedule \"{}\", {} contacts, {} companies, pages of {}{}{}{}{}{}{}, {} RU in \
-             {:?}, {} edits an hour{}{}{}",
+             {:?}, {} edits an hour{}{}{}{}",
             self.seed,
             self.days,
             self.start,
@@ -466,6 +463,7 @@ impl fmt::Display for Script {
             self.window,
             self.max_edits,
             if self.tied { ", one import" } else { "" },
+            if self.is_calm { ", calm" } else { "" },
             if self.frozen { ", a file of another workspace" } else { "" },
             self.lasting.map(|lasting| format!(", in the end {lasting:?}")).unwrap_or_default(),
         )?;

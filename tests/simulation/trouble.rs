@@ -75,6 +75,8 @@ pub enum Trouble {
     CutLists(u8, u32),
     /// Lists, or else details, show their times in whole seconds.
     WholeSeconds(bool),
+    /// Lists compare times in whole seconds, and show more digits.
+    CoarseTimes(u32),
     /// Lists have something else than an object in the place of `location` and `customFields`.
     Groups(usize, u32),
     /// No answer with this record is JSON.
@@ -105,7 +107,7 @@ impl Trouble {
     pub fn drawn(rng: &mut Rng) -> Trouble {
         let share = one(rng, &[5, 20, 50, 100]);
         let errors = &[400, 401, 403, 404, 408, 410, 413, 414, 425, 431, 500, 501, 502, 503, 503, 504, 505, 520];
-        match rng.u32(..38) {
+        match rng.u32(..39) {
             0 => Trouble::FalseNotFound(share),
             1 => Trouble::Html(one(rng, &[401, 403, 404, 410, 502, 503]), share),
             2 => Trouble::Status(one(rng, errors), share),
@@ -147,6 +149,7 @@ impl Trouble {
             33 => Trouble::Groups(rng.usize(..GROUPS.len()), share),
             34 => Trouble::BadNumber(rng.u32(..1000)),
             35 => Trouble::PageWindow(rng.usize(3..30)),
+            37 => Trouble::CoarseTimes(share),
             36 => Trouble::OddUpdates(rng.u32(..4), share),
             _ => Trouble::BadRecord(rng.u32(..1000), one(rng, &[400, 403, 410, 503, 500, 520])),
         }
@@ -222,6 +225,7 @@ impl Trouble {
             Trouble::NoCounts(status, share) | Trouble::CursorStatus(status, share) => (Fault::Status(*status), *share),
             Trouble::CutLists(hidden, share) => (Fault::Hide(Hidden::Percent(*hidden)), *share),
             Trouble::WholeSeconds(_) => (Fault::WholeSeconds, 100),
+            Trouble::CoarseTimes(share) => (Fault::CoarseTimes, *share),
             Trouble::Groups(which, share) => (Fault::Groups(GROUPS[*which]), *share),
             Trouble::BadNumber(which) => (Fault::BadNumber(pick(world, object(*which), *which)?), 100),
             Trouble::PageWindow(rows) => (Fault::PageWindow(*rows), 100),

@@ -14,18 +14,14 @@ use crate::people::EDITED;
 const OF_DETAILS: [&str; 2] = ["language", "cf_story"];
 
 /// The edits of values that the mirror had not read.
+#[derive(Default)]
 pub struct Unseen {
-    is_judged: bool,
     /// Those of which the service had a value, with the value.
     edits: BTreeMap<i64, String>,
     last: i64,
 }
 
 impl Unseen {
-    pub fn new(is_judged: bool) -> Unseen {
-        Unseen { is_judged, edits: BTreeMap::new(), last: 0 }
-    }
-
     /// A person edited in SQL.
     pub fn queued(&mut self, conn: &Connection, world: &World) {
         let sql = "SELECT o.id, o.record_id, f.key FROM outbox AS o
@@ -59,7 +55,7 @@ impl Unseen {
                    FROM outbox AS o WHERE id = ?1";
         let Ok(mut stmt) = conn.prepare_cached(sql) else { return Ok(()) };
         for (id, value) in &self.edits {
-            if self.is_judged && stmt.query_row([id], |row| row.get(0)).unwrap_or(false) {
+            if stmt.query_row([id], |row| row.get(0)).unwrap_or(false) {
                 return Err(format!("edit {id} overwrote {value}, which the mirror had not read"));
             }
         }

@@ -29,6 +29,12 @@ fn object(text: &str) -> Raw {
     serde_json::from_str(text).unwrap()
 }
 
+/// A group of fields; none, if something else than an object is in its place.
+fn group_of(record: &Raw, group: &str) -> Raw {
+    let group = record.get(group).filter(|raw| raw.get().starts_with('{'));
+    group.map(|raw| object(raw.get())).unwrap_or_default()
+}
+
 fn text(source: &str) -> String {
     format!("'{}'", serde_json::from_str::<String>(source).unwrap())
 }
@@ -88,10 +94,7 @@ fn standard_columns(row: &mut Row, fields: impl Iterator<Item = &'static Field>,
     for field in fields {
         let source = match field.wire.split_once('.') {
             None => record.get(field.wire),
-            Some((group, name)) => {
-                let read = || record.get(group).filter(|raw| raw.get() != "null").map(|raw| object(raw.get()));
-                groups.entry(group).or_insert_with(|| read().unwrap_or_default()).get(name)
-            }
+            Some((group, name)) => groups.entry(group).or_insert_with(|| group_of(record, group)).get(name),
         };
         let value = standard(field.kind, source.map(|raw| raw.get()));
         if field.kind.has_num() {
@@ -177,7 +180,7 @@ pub fn differences(conn: &Connection, sandbox: &Sandbox, details: bool) -> Vec<S
         let mut multi = Rows::new();
         for id in world.ids(kind.resource()) {
             let record = object(&world.detail_text(kind, &id).unwrap());
-            let values = record.get("customFields").map(|raw| object(raw.get())).unwrap_or_default();
+            let values = group_of(&record, "customFields");
             let mut list = Row::new();
             let mut detail = Row::new();
             standard_columns(&mut list, kind.list_fields(), &record);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crm_mirror::model::Clock;
+use crm_mirror::model::{Clock, Instant};
 use crm_mirror::store::{Store, StoreError, backup};
 use crm_mirror::sync::Job;
 use rusqlite::Connection;
@@ -29,6 +29,25 @@ impl Life<'_> {
         Err(self.failed("edits still wait for a person who decided on each again and again"))
     }
 
+    /// When the watch of the outbox looks next, as far as that is worth it. An edit that was due, and was not sent, is due
+    /// again a minute later.
+    pub(super) fn edits_due_at(&mut self, now: Instant) -> Option<Instant> {
+        let wall = self.clock.now();
+        if self.daemon.is_quiet(wall) || !self.mirror.path.exists() {
+            return None;
+        }
+        let due = self.edit_watch.next_due(wall).ok()??;
+        Some(if due > wall { self.clock.true_time(due) } else { now.plus(MINUTE) })
+    }
+
+    /// The watch of the outbox looks, as it does every second.
+    pub(super) fn look_for_edits(&mut self) {
+        let wall = self.clock.now();
+        if self.mirror.path.exists() && self.edit_watch.is_due(wall).unwrap_or(false) {
+            self.daemon.edited(wall);
+        }
+    }
+
     pub(super) fn decide(&mut self, which: u32) {
         // Where there is no mirror yet, or it is locked, the verb fails.
         let _ = people::decide(&self.mirror.path, Some(which), &self.clock, &mut self.edits);
@@ -46,6 +65,7 @@ impl Life<'_> {
         // Where there is no mirror yet, there is nothing to copy.
         if backup::backup(&self.mirror.path, &self.backup_path(), true, self.clock.now()).is_ok() {
             self.saved_edits = self.edits.clone();
+            self.is_copied_file = false;
             self.watch.saved(self.crm.clock.now());
         }
     }
@@ -59,6 +79,7 @@ impl Life<'_> {
             if matches!(emptied, Some(Ok(()))) {
                 std::fs::copy(&self.mirror.path, self.backup_path()).unwrap();
                 self.saved_edits = self.edits.clone();
+                self.is_copied_file = true;
                 self.watch.saved(self.crm.clock.now());
             }
             self.daemon.restart(self.clock.now());
@@ -140,7 +161,7 @@ impl Life<'_> {
         self.conflicts.restored();
         self.private_edits.restored();
         self.unseen.restored();
-        if let Some(conn) = self.connection() {
+        if let Some(conn) = self.connection().filter(|_| !self.is_copied_file) {
             // Those that wait in a copy may have been sent by the original.
             self.private_edits.workspace_is_another(&conn);
         }

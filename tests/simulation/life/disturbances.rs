@@ -6,7 +6,7 @@ use crm_mirror::sandbox::SCOPES;
 use super::{Life, MINUTE, Repair};
 use crate::invariants::Doubts;
 use crate::process;
-use crate::script::{What, holds};
+use crate::script::What;
 use crate::trouble::Trouble;
 
 impl Life<'_> {
@@ -76,7 +76,7 @@ impl Life<'_> {
             self.conflicts.doubt();
             self.doubt_until = self.doubt_until.max(until);
         }
-        if trouble.deceives_about_rows(minutes) || trouble.deceives() && !holds("ShortLag", &self.script.with) {
+        if trouble.deceives_about_rows(minutes) {
             self.doubt(until);
         }
         if matches!(trouble, Trouble::WrongDate(_) | Trouble::NoDate | Trouble::JunkDate) {
