@@ -8,7 +8,7 @@ use super::push_progress::lock;
 use super::trail;
 use crate::api::client::DetailAnswer;
 use crate::api::{ApiError, ErrorClass, decode};
-use crate::model::{Layout, Object, Purpose, Record, RecordId};
+use crate::model::{AnswerTime, Layout, Object, Purpose, Record, RecordId};
 use crate::store::Applied;
 
 impl RecordPush<'_> {
@@ -52,6 +52,7 @@ impl RecordPush<'_> {
             let decode = |layout: &Layout| decoded(object, &its_id, &answer, layout);
             let record = edits.tx.with_current_layout(record, version, decode)?;
             let phase = edits.tx.phase(object)?;
+            edits.tx.knowledge().answered(AnswerTime { shows: None, steady: edits.rules.steady });
             let (applied, _) = edits.tx.records().apply_detail(object, &record, &answer.asked, phase)?;
             let after = match carrier {
                 Some(carrier) => edits.was_read_back(carrier)?,

@@ -1,8 +1,11 @@
 //! Edits with other activity: records that change meanwhile, consecutive edits, budgets and kills.
 
+use std::time::Duration;
+
 use crate::outbox_bench::{
     CONTACT, by_hand, carried_out, mirrored, patches, push, said, set_position, sql, states, there,
 };
+use crate::support::noon;
 use crm_mirror::model::{Object, Ru};
 use crm_mirror::sandbox::{Fault, RequestLine, Rule, World};
 use crm_mirror::store::RunOutcome;
@@ -263,4 +266,24 @@ async fn edit_without_an_answer_whose_field_was_archived_says_that_it_may_have_b
         assert!(why.contains("may have been applied"), "{why}");
         assert_eq!(why.contains("does not show"), knows, "{why}");
     }
+}
+
+/// The service has dated the record back behind what is known: no list of changes shows it, only its detail does.
+#[tokio::test]
+async fn edit_of_a_record_that_was_dated_back_is_carried_out() {
+    let (crm, mut mirror) = mirrored().await;
+    mirror.settings.details = false;
+    crm.sandbox.with_world(|world| {
+        world.edit(CONTACT, "a", &json!({"name": "Theirs"}));
+        world.set_updated_at(CONTACT, "a", Some(noon().minus(Duration::from_secs(10 * 3_600))));
+    });
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'a'"), "'Ann'", "nothing has shown it");
+    set_position(&mirror, "a", "ours");
+    for _ in 0..4 {
+        let _ = mirror.run(&crm, &Job::sync()).await;
+        crm.wait(3_600);
+    }
+    assert_eq!(states(&mirror), "applied");
+    mirror.assert_exact_lists(&crm);
 }

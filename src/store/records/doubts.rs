@@ -18,6 +18,7 @@ use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::{ReadTx, stored_time};
 use crate::store::records::former_rows::former_condition;
+use crate::store::records::versions::Version;
 use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
@@ -290,6 +291,15 @@ impl KnowledgeTx<'_> {
             return Ok(true);
         }
         Ok(false)
+    }
+
+    /// Notes that a detail showed an earlier version of a record: if the service has dated it back behind what is known, no
+    /// list of changes shows that.
+    pub(in crate::store) fn doubt_older(&self, object: Object, id: &str, seen: Version<'_>) -> Result<(), StoreError> {
+        if let (Some(answer), Some(version)) = (self.tx.answer.get(), seen.updated_at) {
+            self.is_older_again(object, id, (seen.etag, version), answer)?;
+        }
+        Ok(())
     }
 
     /// Notes that an answer showed an earlier version of a record. Returns whether it was seen at two moments.

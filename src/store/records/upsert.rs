@@ -143,7 +143,12 @@ impl RecordsTx<'_> {
         let (mut record, mut etag) = (Cow::Borrowed(record), None);
         match fit {
             VersionFit::Other => {}
-            VersionFit::Earlier => return Ok(None),
+            VersionFit::Earlier => {
+                let shown: Vec<_> = list.columns.iter().map(|column| value_of(column.source, &record, None)).collect();
+                let version = Version::of_answer(&list, &shown);
+                self.tx.knowledge().doubt_older(object, record.id.as_str(), version)?;
+                return Ok(None);
+            }
             VersionFit::SameEtag { is_earlier: false } => {}
             VersionFit::SameEtag { is_earlier: true } => {
                 record = Cow::Owned(record.with_field(object, "updatedAt", FieldValue::Absent));

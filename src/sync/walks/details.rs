@@ -14,7 +14,7 @@ use super::detail_failures::FailedDetails;
 use super::omitted_values::DetailPart;
 use crate::api::error::ApiError;
 use crate::api::{DetailAnswer, ErrorClass, decode};
-use crate::model::{Layout, Object, Purpose, Record, RecordId};
+use crate::model::{AnswerTime, Layout, Object, Purpose, Record, RecordId};
 use crate::store::{Applied, DueDetail, MirrorTx, unread};
 use crate::sync::apply::ApplyReport;
 use crate::sync::checks::removal_gate::MANY_NOT_FOUND;
@@ -328,10 +328,12 @@ impl Details<'_> {
         let record = decoded(object, id, answer, &layout).asking("understand a detail of", object.resource())?;
         let (its_id, answer, version) = (id.clone(), answer.clone(), layout.version);
         let (meter, part) = (self.run.engine.meter.clone(), queue.part);
+        let answered = AnswerTime { shows: None, steady: self.run.gate().steady_time() };
         let stored = self.run.store().write(move |tx| {
             let decode = |layout: &Layout| decoded(object, &its_id, &answer, layout).ok();
             let record = tx.with_current_layout(record, version, decode)?;
             let phase = tx.phase(object)?;
+            tx.knowledge().answered(answered);
             let (list, kept) = match part {
                 DetailPart::Whole => tx.records().apply_detail(object, &record, &answer.asked, phase)?,
                 DetailPart::List => tx.records().apply_detail_as_list(object, &record, &answer.asked, phase)?,
