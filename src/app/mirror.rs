@@ -8,8 +8,8 @@ use super::error::MirrorError;
 use super::schedule_reserve;
 use super::settings::MirrorSettings;
 use crate::app::summary::Summary;
-use crate::budget::{Ledger, Limits};
-use crate::model::{Clock, Instant, Object, Ru};
+use crate::budget::Ledger;
+use crate::model::{Clock, Instant, Object};
 use crate::store::{FileId, MirrorTx, Store, StoreError, StoreOptions};
 use crate::sync::events::RunObserver;
 use crate::sync::step_failures::StepFailures;
@@ -38,7 +38,6 @@ struct Parts {
 #[derive(Debug)]
 pub struct RunResult {
     pub summary: Summary,
-    /// The findings of a verification, object by object.
     pub findings: Vec<(Object, Findings)>,
     pub suspension: Option<Suspension>,
     pub empty_until: Option<Instant>,
@@ -76,26 +75,9 @@ impl Mirror {
         &*self.clock
     }
 
-    pub fn limits(&self) -> Limits {
-        *self.parts().meter.limits()
-    }
-
-    pub fn ledger(&self) -> Ledger {
-        self.parts().meter.ledger()
-    }
-
-    /// Lets this process spend so much from now on, whatever the budget has.
-    pub fn limit_run(&self, units: Ru) {
-        self.parts().meter.limit_run(units);
-    }
-
-    /// Stops sending requests: answers that are on their way are stored, then the run ends.
-    pub fn stop(&self) {
-        self.parts().meter.stop();
-    }
-
-    pub fn allow(&self) {
-        self.parts().meter.resume();
+    /// What a run spends from, and what stops it: after `stop`, answers that are on their way are stored, then the run ends.
+    pub fn meter(&self) -> Arc<BudgetMeter> {
+        self.parts().meter.clone()
     }
 
     /// Replaces the settings; the file stays open.
@@ -152,7 +134,7 @@ impl Mirror {
         let (ledger, limits) = (known.meter.ledger(), known.meter.limits());
         let summary = Summary::new(job.kind(), &report, began.elapsed(), &ledger, limits);
         let (findings, suspension) = (report.findings, report.suspension);
-        Ok(RunResult { summary, findings, suspension, empty_until: self.empty_until() })
+        Ok(RunResult { summary, findings, suspension, empty_until: known.meter.empty_until() })
     }
 
     /// When the schedule next attempts the steps at which the last run failed while others were answered; `None` if there
@@ -162,11 +144,6 @@ impl Mirror {
         let failures = known.store.read(StepFailures::load).await.ok()?;
         let wait = failures.shortest_wait(known.meter.ledger().steady_time())?;
         Some(self.clock.now().plus(wait))
-    }
-
-    /// When the budget refills, if nothing of it is left.
-    pub fn empty_until(&self) -> Option<Instant> {
-        self.parts().meter.empty_until()
     }
 
     /// Estimates the cost of a job, and returns it with what was spent.
@@ -182,11 +159,6 @@ impl Mirror {
     /// Discards the sweeps in progress and returns their objects. Nothing was removed by them.
     pub async fn forget_sweeps(&self) -> Result<Vec<Object>, SyncError> {
         self.parts().engine.forget_sweeps().await
-    }
-
-    /// Ends the hold, for a person who knows that the service answers again.
-    pub async fn clear_hold(&self) {
-        self.parts().meter.clear_hold().await;
     }
 
     /// Closes the mirror, so that users with read-only access can still read it.

@@ -39,13 +39,11 @@ pub struct MirrorStatus {
     pub base_url: Option<String>,
     pub objects: Vec<ObjectStatus>,
     pub ru: RuStatus,
-    /// The end of the hold, UTC.
     #[serde(serialize_with = "instant::utc")]
     pub hold_until: Option<Instant>,
     /// When the schedule was paused, UTC. It stays paused until `crm-mirror resume`.
     #[serde(serialize_with = "instant::utc")]
     pub paused_since: Option<Instant>,
-    /// The current run, of any process.
     pub running: Option<RunningRun>,
     /// The time since which `changes` is complete, UTC: since the first run, or since the oldest entry kept by
     /// `history.retention`.

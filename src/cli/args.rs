@@ -9,7 +9,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::ui::output;
 use super::{Failure, identity};
-use crate::config::{Config, ConfigError, Environment, LOCAL_FILE, LogConfig, Sources};
+use crate::config::{Config, ConfigError, LOCAL_FILE, LogConfig, Sources};
 use crate::model::Object;
 
 /// Says once that the configuration is invalid, to who goes on without it.
@@ -34,6 +34,17 @@ pub(super) fn objects() -> impl TypedValueParser<Value = Object> {
     one_of(Object::ALL.map(Object::as_str))
 }
 
+/// Options of most verbs that read or change the mirror.
+#[derive(Args, Clone, Debug)]
+pub struct MirrorArgs {
+    /// The mirror [default: `database.path` of the configuration].
+    #[arg(long, value_name = "FILE")]
+    pub database: Option<PathBuf>,
+    /// Print the result as one JSON document.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Options that may precede or follow the verb.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Global {
@@ -49,19 +60,15 @@ pub struct Global {
 }
 
 impl Global {
-    /// Reads the configuration, overridden by these options, and takes the identity of the mirror's owner.
-    pub fn load(&self) -> Result<Config, Failure> {
-        self.load_with(None)
-    }
-
-    /// Like [`Global::load`], with a different mirror than the configured one.
-    pub fn load_with(&self, database: Option<&Path>) -> Result<Config, Failure> {
-        self.as_owner(Config::load(&self.sources_of(database))?)
+    /// Reads the configuration, overridden by these options, perhaps with another mirror, and takes the identity of the
+    /// mirror's owner.
+    pub fn load(&self, database: Option<&Path>) -> Result<Config, Failure> {
+        self.as_owner(Config::load(&self.sources(database))?)
     }
 
     /// Like [`Global::load`]; while the configuration is invalid, only where the mirror and its daemon are.
     pub fn load_or_place(&self, database: Option<&Path>) -> Result<Config, Failure> {
-        self.as_owner(Config::load_or_place(&self.sources_of(database))?)
+        self.as_owner(Config::load_or_place(&self.sources(database))?)
     }
 
     /// Like [`Global::load_or_place`], to read the mirror: one that does not exist may be elsewhere.
@@ -94,11 +101,7 @@ impl Global {
     }
 
     /// The sources of the configuration, for callers that read it more than once.
-    pub fn sources(&self) -> Sources {
-        self.sources_of(None)
-    }
-
-    fn sources_of(&self, database: Option<&Path>) -> Sources {
+    pub fn sources(&self, database: Option<&Path>) -> Sources {
         let mut flags = self.flags();
         flags.extend(database.map(|path| ("database.path", path.to_string_lossy().into_owned())));
         static REPORTED: Once = Once::new();
@@ -111,12 +114,7 @@ impl Global {
 
     /// The log settings for verbs that need no configuration: only these options count.
     pub fn log_alone(&self) -> Result<LogConfig, ConfigError> {
-        let sources = Sources {
-            file: None,
-            default_file: PathBuf::new(),
-            environment: Environment::default(),
-            flags: self.flags(),
-        };
+        let sources = Sources { flags: self.flags(), ..Sources::default() };
         Ok(Config::load(&sources)?.log)
     }
 

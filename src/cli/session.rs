@@ -60,7 +60,7 @@ pub fn run(config: &Config, job: &Job, body: &Value, max_ru: Option<Ru>) -> Resu
         let mut signals = StopSignals::listen()?;
         let mirror = Mirror::open(settings, Arc::new(SystemClock), Arc::new(progress)).await?;
         if let Some(units) = max_ru {
-            mirror.limit_run(units);
+            mirror.meter().limit_run(units);
         }
         let ran = run_until_stopped(&mirror, job, "manual", &mut signals).await;
         if !matches!(&ran, Err(failure) if failure.exit() == Exit::Paused) {
@@ -90,7 +90,7 @@ pub async fn run_until_stopped(
         done = &mut running => return Ok(done?),
         () = signals.next() => {}
     }
-    mirror.stop();
+    mirror.meter().stop();
     output::note("stopping after the page in progress; press Ctrl-C again to end at once");
     tokio::select! {
         done = &mut running => Ok(done?),

@@ -23,7 +23,6 @@ pub enum ConfigError {
     #[error("unknown key `{key}` {place}{}", .meant.as_ref().map(|m| format!("; did you mean `{m}`?")).unwrap_or_default())]
     Unknown {
         key: String,
-        /// The file or the variable.
         place: String,
         /// The most similar key.
         meant: Option<String>,

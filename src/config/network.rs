@@ -14,17 +14,12 @@ pub struct Network {
 impl Network {
     /// Whether an address belongs to the network. An IPv4 address in IPv6 form must be converted before.
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => {
-                let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix)).unwrap_or(0);
-                own.to_bits() & mask == other.to_bits() & mask
-            }
-            (IpAddr::V6(own), IpAddr::V6(other)) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(self.prefix)).unwrap_or(0);
-                own.to_bits() & mask == other.to_bits() & mask
-            }
-            _ => false,
-        }
+        let equal_bits = match (self.address, address) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => (own.to_bits() ^ other.to_bits()).leading_zeros(),
+            (IpAddr::V6(own), IpAddr::V6(other)) => (own.to_bits() ^ other.to_bits()).leading_zeros(),
+            _ => return false,
+        };
+        equal_bits >= u32::from(self.prefix)
     }
 }
 

@@ -70,7 +70,6 @@ pub(super) struct DatabaseSection {
     pub search: SearchForm,
 }
 
-/// `[budget]`: the limits.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetConfig {
@@ -81,7 +80,6 @@ pub struct BudgetConfig {
     pub window: Duration,
 }
 
-/// `[sync]`: what is mirrored, and when.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SyncConfig {
@@ -185,7 +183,6 @@ pub struct McpConfig {
     pub log: Option<PathBuf>,
 }
 
-/// `[log]`: what is logged, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogConfig {

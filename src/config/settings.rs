@@ -25,7 +25,6 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// The systemd unit that is installed for the configuration file.
     pub unit: Option<String>,
-    /// `[database] path`: the mirror.
     pub database: PathBuf,
     /// `[database]`: the views, indexes and search.
     pub views: ViewOptions,
@@ -33,14 +32,12 @@ pub struct Config {
     pub sync: SyncConfig,
     /// `[history] retention`: how long changes are kept; `None` for forever.
     pub history: Option<Duration>,
-    /// `[daemon] socket`: the control socket.
     pub socket: PathBuf,
     /// `[daemon] http`: where the status page is served; `None` if it is not. A loopback address, unless `http_allow`
     /// names networks.
     pub http: Option<SocketAddr>,
     /// `[daemon] http_allow`: the networks that may connect, in addition to this machine.
     pub http_allow: Vec<Network>,
-    /// `[write_back] enabled`.
     pub write_back: bool,
     /// `[write_back] max_edits`: the maximum number of new edits within an hour that are sent without confirmation.
     pub max_edits: u64,

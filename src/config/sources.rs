@@ -68,7 +68,7 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
     }
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Sources {
     /// The named file, which must exist.
     pub file: Option<PathBuf>,
@@ -92,7 +92,6 @@ impl Sources {
         self.file.is_none() && self.default_file == Path::new(LOCAL_FILE)
     }
 
-    /// The main configuration file, whether it exists or not.
     pub fn main_file(&self) -> &Path {
         self.file.as_ref().unwrap_or(&self.default_file)
     }

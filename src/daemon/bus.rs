@@ -1,19 +1,18 @@
 //! The event bus: publishes events to every listener, and keeps what monitoring needs: the current work, and the
 //! results of jobs.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde::Serialize;
-use tokio::sync::broadcast;
+use futures_util::stream::{self, Stream};
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, watch};
 
 use super::events::Event;
-use super::progress_log::{self, ProgressLog};
+use super::progress_log::{self, CurrentWork, ProgressLog};
 use super::run_durations::RunDurations;
-use crate::model::{Clock, Instant, Resource};
+use crate::model::Clock;
 use crate::sync::events::{RunEvent, RunObserver};
 
 /// The number of events that a slow listener may lag behind before it misses some.
@@ -29,21 +28,10 @@ pub(super) struct EventBus {
 
 #[derive(Debug, Default)]
 struct BusState {
-    work: Option<CurrentWork>,
     ended: BTreeMap<(&'static str, u8), u64>,
     durations: BTreeMap<&'static str, RunDurations>,
     reload_failed: Option<String>,
     log: ProgressLog,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct CurrentWork {
-    pub resource: Resource,
-    /// "changes", "full copy", "sweep", "details".
-    pub work: Cow<'static, str>,
-    pub rows: u64,
-    /// The expected number of rows, if it is known.
-    pub total: Option<u64>,
 }
 
 impl EventBus {
@@ -55,14 +43,26 @@ impl EventBus {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every event from now on, each as one JSON document.
-    pub(super) fn subscribe(&self) -> Subscription {
-        Subscription(self.lines.subscribe())
+    /// Every event from now on as one JSON document each, until the daemon stops; one says so if others were missed.
+    pub(super) fn events(&self, ends: watch::Receiver<bool>) -> impl Stream<Item = Arc<str>> + Send + use<> {
+        stream::unfold((self.lines.subscribe(), ends), |(mut lines, mut ends)| async move {
+            let line = tokio::select! {
+                // Events that were published before the stop are still delivered, including the results of jobs.
+                biased;
+                line = lines.recv() => match line {
+                    Ok(line) => line,
+                    Err(RecvError::Lagged(lines)) => serde_json::to_string(&Event::Missed { lines }).ok()?.into(),
+                    Err(RecvError::Closed) => return None,
+                },
+                _ = ends.wait_for(|ends| *ends) => return None,
+            };
+            Some((line, (lines, ends)))
+        })
     }
 
     pub(super) fn publish(&self, event: &Event) {
         match event {
-            Event::Finished { .. } | Event::Preempted { .. } => self.known().work = None,
+            Event::Finished { .. } | Event::Preempted { .. } => self.known().log.stopped(),
             Event::Reloaded => self.known().reload_failed = None,
             _ => {}
         }
@@ -103,47 +103,14 @@ impl EventBus {
     }
 
     pub(super) fn current_work(&self) -> Option<CurrentWork> {
-        self.known().work.clone()
-    }
-
-    fn now(&self) -> Instant {
-        self.clock.now()
+        self.known().log.current_work().cloned()
     }
 }
 
 impl RunObserver for EventBus {
     fn on(&self, event: RunEvent) {
-        let now = self.now();
-        let line = {
-            let mut known = self.known();
-            match &event {
-                RunEvent::Begins { resource, work, total } => {
-                    known.work = Some(CurrentWork { resource: *resource, work: work.clone(), rows: 0, total: *total });
-                }
-                RunEvent::Total { total, .. } => known.work.iter_mut().for_each(|work| work.total = Some(*total)),
-                RunEvent::Stored { rows, .. } => known.work.iter_mut().for_each(|work| work.rows = *rows),
-                RunEvent::Ends { .. } => known.work = None,
-                RunEvent::Warning { .. } | RunEvent::Holding { .. } => {}
-            }
-            known.log.line(&event, now)
-        };
+        let line = self.known().log.line(&event, self.clock.now());
         progress_log::log(&event, line);
         self.publish(&Event::Run(event));
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Subscription(broadcast::Receiver<Arc<str>>);
-
-impl Subscription {
-    /// The next event as JSON; if events were missed, an event that says so. `None` once the bus is dropped.
-    pub(super) async fn next(&mut self) -> Option<Arc<str>> {
-        match self.0.recv().await {
-            Ok(line) => Some(line),
-            Err(RecvError::Lagged(events)) => {
-                serde_json::to_string(&Event::Missed { lines: events }).ok().map(Arc::from)
-            }
-            Err(RecvError::Closed) => None,
-        }
     }
 }

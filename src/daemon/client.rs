@@ -4,6 +4,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use axum::body::Bytes;
+use reqwest::StatusCode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde::Deserialize;
@@ -116,36 +118,36 @@ impl DaemonClient {
     }
 }
 
-/// An answer with a daemon status is valid whatever its HTTP status: the daemon may be waiting for its mirror.
-async fn read_status(answer: reqwest::Result<reqwest::Response>) -> Result<StatusOfDaemon, ClientError> {
-    let answer = answer.map_err(ClientError::Silent)?;
-    let body = answer.bytes().await.map_err(ClientError::Silent)?;
-    match serde_json::from_slice(&body) {
-        Ok(status) => Ok(status),
-        Err(error) => match serde_json::from_slice::<ProblemReply>(&body) {
-            Ok(problem) => Err(ClientError::Refused { error: problem.error, hint: problem.hint }),
-            Err(_) => Err(ClientError::NotUnderstood(error.to_string())),
-        },
-    }
-}
-
 fn url(path: &str) -> String {
     format!("http://localhost{path}")
 }
 
+/// An answer with a daemon status is valid whatever its HTTP status: the daemon may be waiting for its mirror.
+async fn read_status(answer: reqwest::Result<reqwest::Response>) -> Result<StatusOfDaemon, ClientError> {
+    let (_, body) = received(answer).await?;
+    serde_json::from_slice(&body).map_err(|_| refused(StatusCode::OK, &body))
+}
+
 async fn read<T: DeserializeOwned>(answer: reqwest::Result<reqwest::Response>) -> Result<T, ClientError> {
-    let answer = answer.map_err(ClientError::Silent)?;
-    let (good, is_ready) = (answer.status().is_success(), answer.status() != reqwest::StatusCode::SERVICE_UNAVAILABLE);
-    let body = answer.bytes().await.map_err(ClientError::Silent)?;
-    let not_understood = |error: serde_json::Error| ClientError::NotUnderstood(error.to_string());
-    if good {
-        return serde_json::from_slice(&body).map_err(not_understood);
+    let (status, body) = received(answer).await?;
+    if !status.is_success() {
+        return Err(refused(status, &body));
     }
-    let problem: ProblemReply = serde_json::from_slice(&body).map_err(not_understood)?;
-    Err(match is_ready {
-        true => ClientError::Refused { error: problem.error, hint: problem.hint },
-        false => ClientError::NotReady(problem.error),
-    })
+    serde_json::from_slice(&body).map_err(|error| ClientError::NotUnderstood(error.to_string()))
+}
+
+async fn received(answer: reqwest::Result<reqwest::Response>) -> Result<(StatusCode, Bytes), ClientError> {
+    let answer = answer.map_err(ClientError::Silent)?;
+    let status = answer.status();
+    Ok((status, answer.bytes().await.map_err(ClientError::Silent)?))
+}
+
+fn refused(status: StatusCode, body: &[u8]) -> ClientError {
+    match serde_json::from_slice::<ProblemReply>(body) {
+        Err(error) => ClientError::NotUnderstood(error.to_string()),
+        Ok(problem) if status == StatusCode::SERVICE_UNAVAILABLE => ClientError::NotReady(problem.error),
+        Ok(problem) => ClientError::Refused { error: problem.error, hint: problem.hint },
+    }
 }
 
 #[derive(Debug)]
@@ -164,8 +166,7 @@ impl EventStream {
             }
             match self.response.chunk().await {
                 Ok(Some(bytes)) => self.read.extend_from_slice(&bytes),
-                Ok(None) => return Err(ClientError::Ended),
-                Err(_) => return Err(ClientError::Ended),
+                Ok(None) | Err(_) => return Err(ClientError::Ended),
             }
         }
     }

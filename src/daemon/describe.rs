@@ -1,7 +1,9 @@
 //! The daemon's status, as data and as one line for systemd.
 
-use super::bus::CurrentWork;
+use std::borrow::Cow;
+
 use super::job::QueuedJob;
+use super::progress_log::CurrentWork;
 use super::state_machine::{HoldReason, StateMachine};
 use super::status_reply::{DaemonStatus, JobStatus, NextStatus, TroubleStatus};
 use super::timetable::ScheduleKind;
@@ -9,12 +11,8 @@ use crate::format;
 use crate::model::Instant;
 
 pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> DaemonStatus {
-    let job = |job: &QueuedJob, since| JobStatus {
-        job: job.id,
-        work: job.job.kind().into(),
-        trigger: job.trigger.as_str().into(),
-        since,
-    };
+    let job =
+        |job: &QueuedJob, since| JobStatus { job: job.id, work: job.job.kind().into(), trigger: job.trigger, since };
     DaemonStatus {
         running: state.running().map(|(running, since)| job(running, Some(since))),
         waiting: state.waiting().iter().map(|waiting| job(waiting, None)).collect(),
@@ -33,7 +31,7 @@ pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> Daem
             .map(|kind| {
                 let poll = state.timetable().poll().filter(|_| kind == ScheduleKind::Changes);
                 NextStatus {
-                    kind: kind.as_str().into(),
+                    kind: Cow::Borrowed(kind.into()),
                     at: state.next_due(kind, now),
                     interval: poll.map(|poll| poll.interval.as_secs()),
                     reason: poll.map(|poll| poll.reason.sentence().into()),

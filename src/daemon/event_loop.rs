@@ -13,7 +13,6 @@ use std::time::{Duration, Instant as Monotonic};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::bus::EventBus;
 use super::error::DaemonError;
 use super::events::Event;
 use super::handler_state::Control;
@@ -34,7 +33,7 @@ use super::{describe, notify};
 use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::format;
-use crate::model::{Clock, Instant};
+use crate::model::Instant;
 use crate::store::{Reader, cursor};
 
 /// The maximum time between two readings of the clock.
@@ -55,11 +54,9 @@ const GRACE: Duration = Duration::from_millis(3300);
 
 pub(super) struct EventLoop {
     state: StateMachine,
-    clock: Arc<dyn Clock>,
     since: Instant,
     /// This mirror's part of the longest delay of a scheduled run.
     part: f64,
-    bus: EventBus,
     scheduler: Scheduler,
     sender: mpsc::Sender<LoopMessage>,
     control: Control,
@@ -83,12 +80,10 @@ impl EventLoop {
         runner: Runner,
         past: PastRuns,
         page: Option<PageStatus>,
-        clock: Arc<dyn Clock>,
-        bus: EventBus,
         control: Control,
         sender: mpsc::Sender<LoopMessage>,
     ) -> Result<EventLoop, (DaemonError, Runner)> {
-        let (config, now) = (runner.config(), clock.now());
+        let (config, now) = (control.config(), control.now());
         let part = part_of_mirror(&config.database);
         let timetable = Timetable::new(&config.sync, part);
         let scheduler = async {
@@ -104,9 +99,7 @@ impl EventLoop {
             state: StateMachine::new(timetable, past, now),
             since: now,
             part,
-            clock,
-            results: JobResults::new(bus.clone()),
-            bus,
+            results: JobResults::new(control.bus.clone()),
             scheduler,
             sender,
             control,
@@ -133,7 +126,7 @@ impl EventLoop {
         signals: &mut DaemonSignals,
         page: &mut PageKeeper,
     ) -> (Result<(), DaemonError>, Runner, Monotonic) {
-        let config = self.runner.config();
+        let config = self.control.config();
         tracing::info!(
             pid = std::process::id(),
             "The daemon is ready: mirror {}, control socket {}",
@@ -157,7 +150,7 @@ impl EventLoop {
                 notify::alive();
                 alive_at = Some(Monotonic::now());
             }
-            let now = self.clock.now();
+            let now = self.control.now();
             let look = if self.state.running().is_some() { heartbeat.min(LOOK_AT_RUN) } else { heartbeat };
             let wake = self.state.wakes_at(now).map_or(look, |at| at.since(now).min(look));
             let input = tokio::select! {
@@ -180,7 +173,7 @@ impl EventLoop {
                     stopped_at = Monotonic::now();
                     tracing::info!("Stopping");
                     notify::stopping();
-                    self.bus.publish(&Event::Stopping);
+                    self.control.bus.publish(&Event::Stopping);
                     continues &= self.on(Input::Stop).await && self.end_the_run(inbox, page).await;
                 }
                 Some(input) if continues => continues = self.on(input).await,
@@ -239,7 +232,7 @@ impl EventLoop {
             LoopMessage::Ended(ended) => {
                 self.running = None;
                 if let Some((job, since)) = self.state.running() {
-                    self.bus.took(job.job.kind(), self.clock.now().since(since));
+                    self.control.bus.took(job.job.kind(), self.control.now().since(since));
                 }
                 let input = Input::Ended(ended.ending.clone());
                 self.log_end(&ended);
@@ -270,18 +263,17 @@ impl EventLoop {
     async fn reloaded(&mut self, reloaded: Result<Arc<Config>, DaemonError>, page: &mut PageKeeper) -> Input {
         let timetable = match reloaded {
             Ok(config) => {
-                self.control.take(config.clone());
                 self.page = None;
                 page.follow(&config);
                 self.watch_edits(&config).await;
-                self.bus.publish(&Event::Reloaded);
+                self.control.bus.publish(&Event::Reloaded);
                 tracing::info!("Configuration reloaded");
                 Some(Timetable::new(&config.sync, self.part))
             }
             Err(error) => {
                 let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
                 let error = error_chain(&error);
-                self.bus.reload_failed(error.clone());
+                self.control.bus.reload_failed(error.clone());
                 tracing::error!("The new configuration is invalid and the old one stays active: {error}{hint}");
                 None
             }
@@ -292,7 +284,7 @@ impl EventLoop {
 
     /// Whether the clock, or the time zone's offset, was changed since the last check.
     fn look_at_the_clock(&mut self) -> Option<Input> {
-        let (now, passed) = (self.clock.now(), Monotonic::now());
+        let (now, passed) = (self.control.now(), Monotonic::now());
         let (then, before) = std::mem::replace(&mut self.last_look, (now, passed));
         let should = then.plus(passed.duration_since(before));
         let off = now.since(should).max(should.since(now));
@@ -306,22 +298,24 @@ impl EventLoop {
     /// Passes an input to the state machine and executes the effects. Returns whether the daemon continues.
     async fn on(&mut self, input: Input) -> bool {
         let mut continues = true;
-        let effects = self.state.on(input, self.clock.now());
+        let effects = self.state.on(input, self.control.now());
         // Before any answer, so that the status shows its effect.
-        self.control.cache().publish(self.daemon_status());
+        self.control.cache.publish(self.daemon_status());
         for effect in effects {
             match effect {
                 Effect::Start(job) => self.start(&job),
                 Effect::Preempt => self.runner.stop(),
                 Effect::ForgetSweeps => self.runner.forget_sweeps(),
                 Effect::ClearHold => self.runner.clear_hold(),
-                Effect::Queued(job) => self.bus.publish(&Event::queued(&job)),
+                Effect::Queued(job) => {
+                    self.control.bus.publish(&Event::Queued { job: job.id, work: job.job.kind().into() });
+                }
                 Effect::Preempted(job) => self.results.preempted(&job),
                 Effect::Finished(job) => self.results.finished(&job),
                 Effect::Withdrawn(job) => self.results.withdrawn(&job),
                 Effect::Answer(reply, answer) => self.answer(reply, answer),
                 Effect::StorePause(reply, since) => {
-                    self.bus.publish(if since.is_some() { &Event::Paused } else { &Event::Resumed });
+                    self.control.bus.publish(if since.is_some() { &Event::Paused } else { &Event::Resumed });
                     self.runner.store_pause(reply, since);
                 }
                 Effect::Reload => {
@@ -329,7 +323,7 @@ impl EventLoop {
                     self.runner.reload();
                 }
                 Effect::Reschedule => {
-                    let now = self.clock.now();
+                    let now = self.control.now();
                     if let Err(error) = self.scheduler.set(self.state.timetable(), now).await {
                         tracing::error!(
                             "The scheduler could not be configured: {error}; the timetable is still checked"
@@ -344,14 +338,15 @@ impl EventLoop {
     }
 
     fn start(&mut self, job: &QueuedJob) {
-        self.bus.publish(&Event::started(job));
+        self.control.bus.publish(&Event::Started { job: job.id, work: job.job.kind().into(), trigger: job.trigger });
         self.running = Some(self.runner.start(job));
     }
 
     async fn watch_edits(&mut self, config: &Config) {
         match (config.write_back, self.edits.take()) {
             (true, None) => {
-                let watch = outbox_watch::watch(config.database.clone(), self.clock.clone(), self.sender.clone());
+                let watch =
+                    outbox_watch::watch(config.database.clone(), self.control.clock.clone(), self.sender.clone());
                 self.edits = Some(Task::start(watch));
             }
             (false, Some(watch)) => watch.end().await,
@@ -395,7 +390,7 @@ impl EventLoop {
     /// Logs the beginning of a hold with its reason, and its end. A series of holds that keeps the mirror from being
     /// updated for long is a warning: somebody has to act.
     fn log_hold(&mut self) {
-        let now = self.clock.now();
+        let now = self.control.now();
         let hold = self.state.hold(now);
         let before = std::mem::replace(&mut self.hold, hold);
         match (before, hold) {
@@ -419,16 +414,16 @@ impl EventLoop {
     }
 
     fn daemon_status(&self) -> DaemonStatus {
-        let status = describe::status(&self.state, self.since, self.clock.now());
-        let reload_failed = self.bus.invalid_configuration().is_some();
+        let status = describe::status(&self.state, self.since, self.control.now());
+        let reload_failed = self.control.bus.invalid_configuration().is_some();
         DaemonStatus { page: self.page.clone(), reload_failed, ..status }
     }
 
     /// Publishes the current state: in memory, and to systemd, if it changed.
     fn publish_status(&mut self) {
-        self.control.cache().publish(self.daemon_status());
-        let line = describe::line(&self.state, self.bus.current_work(), self.clock.now());
-        let line = describe::after_invalid(self.bus.invalid_configuration(), line);
+        self.control.cache.publish(self.daemon_status());
+        let line = describe::line(&self.state, self.control.bus.current_work(), self.control.now());
+        let line = describe::after_invalid(self.control.bus.invalid_configuration(), line);
         if line != self.status {
             notify::status(&line);
             self.status = line;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::job::QueuedJob;
+use super::job::Trigger;
 use crate::app::Summary;
 use crate::model::Object;
 use crate::sync::Findings;
@@ -23,8 +23,7 @@ pub enum Event {
         job: u64,
         /// `sync`, `resync`, `verify` or `push`.
         work: Cow<'static, str>,
-        /// `schedule` or `manual`.
-        trigger: Cow<'static, str>,
+        trigger: Trigger,
     },
     /// A run stopped at a page boundary so that an urgent job can run first; the job continues afterwards.
     Preempted {
@@ -34,9 +33,7 @@ pub enum Event {
         job: u64,
         /// The exit code that the verb has for this result.
         exit: u8,
-        /// The summary; `None` if it failed.
         summary: Option<Box<Summary>>,
-        /// The findings of a verification, object by object.
         found: Vec<(Object, Findings)>,
         error: Option<String>,
         /// The command or setting that fixes it.
@@ -52,14 +49,4 @@ pub enum Event {
     },
     #[serde(untagged)]
     Run(RunEvent),
-}
-
-impl Event {
-    pub fn queued(job: &QueuedJob) -> Event {
-        Event::Queued { job: job.id, work: job.job.kind().into() }
-    }
-
-    pub fn started(job: &QueuedJob) -> Event {
-        Event::Started { job: job.id, work: job.job.kind().into(), trigger: job.trigger.as_str().into() }
-    }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use futures_util::stream::{self, Stream};
+use futures_util::stream::Stream;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::bus::EventBus;
@@ -17,27 +17,23 @@ use crate::config::Config;
 use crate::model::{Clock, ClockReading, Instant};
 
 /// How long the loop may take to answer before it counts as stuck: the probe answers within two seconds either way.
-const ALIVE_WITHIN: Duration = Duration::from_secs(1);
+pub(super) const ALIVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The shared state of the request handlers. Clones share it.
 #[derive(Clone)]
 pub(super) struct Control {
     inbox: mpsc::Sender<LoopMessage>,
-    bus: EventBus,
+    pub(super) bus: EventBus,
     config: Arc<RwLock<Arc<Config>>>,
-    clock: Arc<dyn Clock>,
-    cache: StatusCache,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) cache: StatusCache,
     ends: watch::Receiver<bool>,
     end: Arc<watch::Sender<bool>>,
 }
 
 impl Control {
-    pub(super) fn new(
-        inbox: mpsc::Sender<LoopMessage>,
-        bus: EventBus,
-        config: Arc<Config>,
-        clock: Arc<dyn Clock>,
-    ) -> Control {
+    pub(super) fn new(inbox: mpsc::Sender<LoopMessage>, config: Arc<Config>, clock: Arc<dyn Clock>) -> Control {
+        let bus = EventBus::new(clock.clone());
         let (end, ends) = watch::channel(false);
         let (config, cache) = (Arc::new(RwLock::new(config)), StatusCache::new());
         Control { inbox, bus, config, clock, cache, ends, end: Arc::new(end) }
@@ -71,16 +67,8 @@ impl Control {
         let _ = self.inbox.send(LoopMessage::EditsDue).await;
     }
 
-    pub(super) fn cache(&self) -> &StatusCache {
-        &self.cache
-    }
-
     /// The daemon's status from its loop; `None` while it is stopping, or if its loop is stuck.
-    pub(super) async fn daemon(&self) -> Option<DaemonStatus> {
-        self.daemon_within(ALIVE_WITHIN).await
-    }
-
-    async fn daemon_within(&self, within: Duration) -> Option<DaemonStatus> {
+    pub(super) async fn daemon(&self, within: Duration) -> Option<DaemonStatus> {
         let request = async {
             let (answer, answered) = oneshot::channel();
             self.inbox.send(LoopMessage::Status(answer)).await.ok()?;
@@ -93,7 +81,7 @@ impl Control {
     /// status.
     pub(super) async fn status(&self) -> Result<StatusReply, (String, Option<DaemonStatus>)> {
         let read = self.cache.mirror(self.config(), self.reading(), PROMPT);
-        let (read, daemon) = tokio::join!(read, self.daemon_within(PROMPT));
+        let (read, daemon) = tokio::join!(read, self.daemon(PROMPT));
         let daemon = daemon.or_else(|| self.cache.daemon());
         let mut status = match read {
             Ok(status) => status,
@@ -113,10 +101,6 @@ impl Control {
         read.await.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
     }
 
-    pub(super) fn bus(&self) -> &EventBus {
-        &self.bus
-    }
-
     pub(super) fn ends(&self) -> watch::Receiver<bool> {
         self.ends.clone()
     }
@@ -126,17 +110,7 @@ impl Control {
         self.end.send_replace(true);
     }
 
-    /// Every event from now on as JSON, until the daemon stops.
     pub(super) fn events(&self) -> impl Stream<Item = Arc<str>> + Send + use<> {
-        let state = (self.bus.subscribe(), self.ends());
-        stream::unfold(state, |(mut subscription, mut ends)| async move {
-            let line = tokio::select! {
-                // Events that were published before the stop are still delivered, including the results of jobs.
-                biased;
-                line = subscription.next() => line?,
-                _ = ends.wait_for(|ends| *ends) => return None,
-            };
-            Some((line, (subscription, ends)))
-        })
+        self.bus.events(self.ends())
     }
 }

@@ -62,13 +62,15 @@ pub enum Effect {
 pub enum DaemonAnswer {
     Accepted {
         job: u64,
-        /// When its wait ends, if it has to wait.
         waits_until: Option<Instant>,
     },
-    /// Done, and stored if necessary.
     Done,
     /// In effect in this process, but not stored: a restart may lose it.
-    NotStored { reason: String },
+    NotStored {
+        reason: String,
+    },
     /// The daemon cannot do this now.
-    Unavailable { reason: String },
+    Unavailable {
+        reason: String,
+    },
 }

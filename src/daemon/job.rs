@@ -4,23 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use super::timetable::ScheduleKind;
 use crate::model::{Instant, Ru};
-use crate::sync::{Acceptance, Job, Suspension};
+use crate::sync::{Job, Suspension};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The text is that in `sync_runs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Trigger {
     Schedule,
     Manual,
-}
-
-impl Trigger {
-    /// The text in `sync_runs`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Trigger::Schedule => "schedule",
-            Trigger::Manual => "manual",
-        }
-    }
 }
 
 /// A job that is queued or running, in one run or in several.
@@ -60,11 +52,7 @@ pub(super) const fn can_be_preempted(job: &Job) -> bool {
 /// What is left of a job after a run of it was preempted. A sweep that has started, or was requested, is stored in the
 /// mirror and is resumed by the next sync, so that one run does both.
 pub(super) fn remainder(job: &Job) -> Job {
-    sync_accepting(job.accept())
-}
-
-pub(super) fn sync_accepting(accept: Acceptance) -> Job {
-    Job::sync().accepting(accept)
+    Job::sync().accepting(job.accept())
 }
 
 /// The result of a run, as far as the state machine needs it.
@@ -115,7 +103,6 @@ pub enum FailureKind {
     /// A part of the mirror: the rest was updated, and the schedule continues. The run itself delays the attempts of
     /// that part.
     Partial {
-        /// When the next attempt is due.
         next_try: Instant,
         /// Whether this run made one.
         attempted: bool,

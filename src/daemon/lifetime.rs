@@ -6,12 +6,11 @@ use std::time::{Duration, Instant as Monotonic};
 
 use tokio::sync::mpsc;
 
-use super::bus::EventBus;
-use super::control::ControlServer;
+use super::control;
 use super::error::DaemonError;
 use super::event_loop::EventLoop;
 use super::handler_state::Control;
-use super::loop_message::LoopMessage;
+use super::http_server;
 use super::notification;
 use super::notify;
 use super::opening::{Opened, Opening};
@@ -19,7 +18,6 @@ use super::page::PageKeeper;
 use super::read_only_watch;
 use super::runner::Runner;
 use super::signals::DaemonSignals;
-use super::socket::ControlSocket;
 use super::socket_wait::{self, SocketOpened};
 use super::status_cache::PATIENT;
 use super::task::Task;
@@ -50,70 +48,40 @@ pub(super) async fn run(
             },
         }
     };
-    let bus = EventBus::new(clock.clone());
-    let (sender, inbox) = mpsc::channel(INBOX);
+    let (sender, mut inbox) = mpsc::channel(INBOX);
     let _watch = read_only_watch::start(&config.database, sender.clone());
-    let control = Control::new(sender.clone(), bus.clone(), Arc::new(config.clone()), clock.clone());
-    let server = ControlServer::start(control.clone(), listener);
-    let page = PageKeeper::start(&config, control.clone(), sender.clone()).await;
-    let surface = Surface { socket, server, page };
-    let opening = Opening::new(sources.clone(), config, settings, clock.clone(), bus.clone());
-    let ended = run_until_stopped(opening, sources, clock, bus, (sender, inbox), signals, control, surface).await;
-    notify::stopping();
-    ended
-}
-
-pub(super) struct Surface {
-    socket: ControlSocket,
-    server: ControlServer,
-    pub(super) page: PageKeeper,
-}
-
-impl Surface {
-    /// Stops them: streams end, and requests in flight get a short time to finish.
-    async fn end(self) {
-        drop(self.socket);
-        tokio::join!(self.page.end(), self.server.end());
+    let control = Control::new(sender.clone(), Arc::new(config.clone()), clock);
+    let (router, limits) = (control::router(control.clone()), (http_server::IDLE, Duration::MAX));
+    let serving = http_server::spawn(listener, router, control.ends(), limits, |_, _| {});
+    let mut page = PageKeeper::start(&config, control.clone(), sender.clone()).await;
+    let mut opening = Opening::new(sources.clone(), config, settings, control.clone());
+    control.cache.publish(opening.status());
+    let (ended, open) = match opening.wait(&mut inbox, &mut signals, &mut page).await {
+        Err(error) => (Err(error), None),
+        Ok(Opened::Stop) => (Ok(()), None),
+        Ok(Opened::Mirror(mirror, past)) => {
+            let (config, page_status) = opening.into_parts();
+            control.take(Arc::new(config));
+            // From now on a status is known, however slow the file is.
+            let _ = control.cache.mirror(control.config(), control.reading(), PATIENT).await;
+            let runner = Runner::new(mirror, sources, control.clone(), sender.clone());
+            let notifier = Task::start(notification::tell(control.clone(), Arc::downgrade(runner.mirror())));
+            let begun = EventLoop::begin(runner, past, page_status, control.clone(), sender).await;
+            let (ended, runner, stopped_at) = match begun {
+                Ok(event_loop) => event_loop.run_until_stopped(&mut inbox, &mut signals, &mut page).await,
+                Err((error, runner)) => (Err(error), runner, Monotonic::now()),
+            };
+            notifier.end().await;
+            (ended, Some((runner, stopped_at)))
+        }
+    };
+    // Streams end, and requests in flight get a short time to finish.
+    drop(socket);
+    control.end();
+    tokio::join!(page.end(), http_server::finish(serving));
+    if let Some((runner, stopped_at)) = open {
+        runner.close(END_WITHIN.saturating_sub(stopped_at.elapsed()).max(Duration::from_millis(300))).await;
     }
-}
-
-#[expect(clippy::too_many_arguments, reason = "the parts of a daemon are assembled here")]
-async fn run_until_stopped(
-    mut opening: Opening,
-    sources: Sources,
-    clock: Arc<dyn Clock>,
-    bus: EventBus,
-    (sender, mut inbox): (mpsc::Sender<LoopMessage>, mpsc::Receiver<LoopMessage>),
-    mut signals: DaemonSignals,
-    control: Control,
-    mut surface: Surface,
-) -> Result<(), DaemonError> {
-    control.cache().publish(opening.status());
-    let opened = opening.wait(&mut inbox, &mut signals, &mut surface.page).await;
-    let (mirror, past) = match opened {
-        Ok(Opened::Mirror(mirror, past)) => (mirror, past),
-        Ok(Opened::Stop) => {
-            surface.end().await;
-            return Ok(());
-        }
-        Err(error) => {
-            surface.end().await;
-            return Err(error);
-        }
-    };
-    let (config, page) = opening.into_parts();
-    control.take(Arc::new(config.clone()));
-    // From now on a status is known, however slow the file is.
-    let _ = control.cache().mirror(control.config(), control.reading(), PATIENT).await;
-    let runner = Runner::new(mirror, sources, config, sender.clone(), control.cache().clone());
-    let notifier = Task::start(notification::tell(control.clone(), Arc::downgrade(runner.mirror())));
-    let begun = EventLoop::begin(runner, past, page, clock, bus, control, sender).await;
-    let (ended, runner, stopped_at) = match begun {
-        Ok(event_loop) => event_loop.run_until_stopped(&mut inbox, &mut signals, &mut surface.page).await,
-        Err((error, runner)) => (Err(error), runner, Monotonic::now()),
-    };
-    notifier.end().await;
-    surface.end().await;
-    runner.close(END_WITHIN.saturating_sub(stopped_at.elapsed()).max(Duration::from_millis(300))).await;
+    notify::stopping();
     ended
 }

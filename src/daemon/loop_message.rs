@@ -31,7 +31,6 @@ pub(super) enum LoopMessage {
     KeyChanged,
     /// Where the status page is, or why it is not served.
     Page(PageStatus),
-    /// The daemon cannot go on.
     Failed(DaemonError),
 }
 
@@ -39,7 +38,6 @@ pub(super) enum LoopMessage {
 pub(super) struct JobRunEnd {
     /// The part that the state machine needs.
     pub ending: RunEnding,
-    /// The summary; `None` if it failed.
     pub summary: Option<Summary>,
     pub found: Vec<(Object, Findings)>,
     pub exit: u8,

@@ -1,11 +1,10 @@
 //! The metrics in Prometheus' text format. Their names are part of the interface.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::bus::CurrentWork;
-use super::run_durations::RunDurations;
+use super::bus::EventBus;
+use super::progress_log::CurrentWork;
 use super::status_reply::{DaemonStatus, StatusReply};
 use crate::app::due;
 use crate::app::status::{MirrorStatus, ObjectStatus};
@@ -16,20 +15,11 @@ use crate::store::publishing::queue::PublishLag;
 
 const JOBS: [&str; 4] = ["sync", "resync", "verify", "push"];
 
-/// What the daemon counts since it started.
-#[derive(Debug, Default)]
-pub(super) struct JobMetrics {
-    /// The results of jobs, by kind and exit code.
-    pub ended: Vec<((&'static str, u8), u64)>,
-    pub durations: BTreeMap<&'static str, RunDurations>,
-    pub work: Option<CurrentWork>,
-}
-
-pub(super) fn text(reply: &StatusReply, config: &Config, jobs: &JobMetrics, now: Instant) -> String {
+pub(super) fn text(reply: &StatusReply, config: &Config, bus: &EventBus, now: Instant) -> String {
     let mut page = MetricsText::of(config);
     objects(&mut page, &reply.status);
     ages(&mut page, reply, config, now);
-    first_copy(&mut page, &reply.status, jobs.work.as_ref());
+    first_copy(&mut page, &reply.status, bus.current_work().as_ref());
     mirror(&mut page, &reply.status);
     if let Some(lag) = &reply.status.publish {
         published(&mut page, lag);
@@ -39,7 +29,7 @@ pub(super) fn text(reply: &StatusReply, config: &Config, jobs: &JobMetrics, now:
     if let Some(daemon) = &reply.daemon {
         of_daemon(&mut page, daemon);
     }
-    of_jobs(&mut page, jobs);
+    of_jobs(&mut page, bus);
     page.family("info", "gauge", "The mirror.");
     page.line("info", &[("mirror", &reply.status.database)], 1.0);
     page.family("build_info", "gauge", "The version that runs.");
@@ -157,18 +147,19 @@ fn of_daemon(page: &mut MetricsText, daemon: &DaemonStatus) {
 }
 
 /// Every kind and exit code from the beginning: a counter that appears with its first event hides it from `increase`.
-fn of_jobs(page: &mut MetricsText, jobs: &JobMetrics) {
+fn of_jobs(page: &mut MetricsText, bus: &EventBus) {
+    let (ended, durations) = (bus.counted(), bus.durations());
     page.family("jobs_total", "counter", "Jobs that ended, by work and exit code.");
     for work in JOBS {
         for (exit, _) in Exit::TABLE {
             let is_it = |((kind, code), _): &&((&str, u8), u64)| *kind == work && *code == exit.code();
-            let count = jobs.ended.iter().find(is_it).map_or(0, |(_, count)| *count);
+            let count = ended.iter().find(is_it).map_or(0, |(_, count)| *count);
             page.line("jobs_total", &[("work", work), ("exit", &exit.code().to_string())], count as f64);
         }
     }
     page.family("run_duration_seconds", "histogram", "How long runs took, by work.");
     for work in JOBS {
-        let durations = jobs.durations.get(work).cloned().unwrap_or_default();
+        let durations = durations.get(work).cloned().unwrap_or_default();
         let of_work = ("work", work);
         for (bound, runs) in durations.buckets() {
             page.line("run_duration_seconds_bucket", &[of_work, ("le", &bound.to_string())], runs as f64);

@@ -5,18 +5,15 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
-use super::handler_state::Control;
-use super::metrics::{self, JobMetrics};
+use super::handler_state::{ALIVE_WITHIN, Control};
+use super::metrics;
 use super::reply::{answer, problem, with_type};
 use crate::app::status::Readiness;
 
-/// `GET /metrics`.
 pub(super) async fn metrics(control: &Control) -> Response {
     match control.status().await {
         Ok(status) => {
-            let bus = control.bus();
-            let jobs = JobMetrics { ended: bus.counted(), durations: bus.durations(), work: bus.current_work() };
-            let text = metrics::text(&status, &control.config(), &jobs, control.now());
+            let text = metrics::text(&status, &control.config(), &control.bus, control.now());
             with_type("text/plain; version=0.0.4; charset=utf-8", Body::from(text))
         }
         // The daemon may be waiting for its mirror: an alert on missing metrics is then correct.
@@ -26,7 +23,7 @@ pub(super) async fn metrics(control: &Control) -> Response {
 
 /// `GET /healthz`: 200 while the daemon's loop answers.
 pub(super) async fn health(control: &Control) -> Response {
-    match control.daemon().await {
+    match control.daemon(ALIVE_WITHIN).await {
         Some(_) => answer(StatusCode::OK, &json!({"alive": true})),
         None => problem(StatusCode::SERVICE_UNAVAILABLE, "the daemon's loop does not answer", None),
     }

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::bus::EventBus;
 use super::describe;
 use super::error::DaemonError;
 use super::events::Event;
+use super::handler_state::Control;
 use super::inputs_and_effects::DaemonAnswer;
 use super::loop_message::LoopMessage;
 use super::notify;
@@ -26,7 +26,7 @@ use super::task::GrowingDelay;
 use crate::app::{Mirror, MirrorError, MirrorSettings};
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
-use crate::model::{Clock, Instant};
+use crate::model::Instant;
 use crate::store::StoreError;
 
 /// The retry interval for a locked file.
@@ -40,15 +40,13 @@ pub(super) struct Opening {
     sources: Sources,
     config: Config,
     settings: MirrorSettings,
-    clock: Arc<dyn Clock>,
-    bus: EventBus,
+    control: Control,
     since: Instant,
     waiting_for: Option<String>,
     page: Option<PageStatus>,
 }
 
 pub(super) enum Opened {
-    /// The mirror, and the runs of earlier processes.
     Mirror(Mirror, PastRuns),
     Stop,
 }
@@ -61,15 +59,9 @@ enum Woken {
 }
 
 impl Opening {
-    pub(super) fn new(
-        sources: Sources,
-        config: Config,
-        settings: MirrorSettings,
-        clock: Arc<dyn Clock>,
-        bus: EventBus,
-    ) -> Opening {
-        let since = clock.now();
-        Opening { sources, config, settings, clock, bus, since, waiting_for: None, page: None }
+    pub(super) fn new(sources: Sources, config: Config, settings: MirrorSettings, control: Control) -> Opening {
+        let since = control.now();
+        Opening { sources, config, settings, control, since, waiting_for: None, page: None }
     }
 
     /// The configuration that the mirror was opened with, and the current state of the status page.
@@ -87,8 +79,8 @@ impl Opening {
         let mut delays = GrowingDelay::new(DELAYS.0, DELAYS.1);
         let mut is_ready = false;
         loop {
-            let observer = Arc::new(self.bus.clone());
-            let (settings, clock) = (self.settings.clone(), self.clock.clone());
+            let observer = Arc::new(self.control.bus.clone());
+            let (settings, clock) = (self.settings.clone(), self.control.clock.clone());
             let mut attempt = tokio::spawn(async move {
                 let mirror = Mirror::open(settings, clock.clone(), observer).await?;
                 let path = mirror.settings().database;
@@ -182,7 +174,7 @@ impl Opening {
         DaemonStatus {
             waiting_for: Some(waiting_for),
             page: self.page.clone(),
-            reload_failed: self.bus.invalid_configuration().is_some(),
+            reload_failed: self.control.bus.invalid_configuration().is_some(),
             ..DaemonStatus::new(self.since, &self.config.sync.time_zone)
         }
     }
@@ -209,7 +201,10 @@ impl Opening {
     /// Shows systemd what is waited for.
     fn show(&self) {
         let reason = self.waiting_for.as_deref().unwrap_or("the mirror is being opened");
-        notify::status(&describe::after_invalid(self.bus.invalid_configuration(), format!("Waiting: {reason}")));
+        notify::status(&describe::after_invalid(
+            self.control.bus.invalid_configuration(),
+            format!("Waiting: {reason}"),
+        ));
     }
 
     /// Reloads the configuration for the next attempt. An invalid one changes nothing.
@@ -218,11 +213,11 @@ impl Opening {
             Ok((settings, config)) => {
                 (self.settings, self.config) = (settings, config);
                 page.follow(&self.config);
-                self.bus.publish(&Event::Reloaded);
+                self.control.bus.publish(&Event::Reloaded);
                 tracing::info!("Configuration reloaded");
             }
             Err(error) => {
-                self.bus.reload_failed(error_chain(&error));
+                self.control.bus.reload_failed(error_chain(&error));
                 tracing::error!("The new configuration is invalid and the old one stays active: {error}");
             }
         }

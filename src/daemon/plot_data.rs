@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::app::{RUNS_OF_FORECAST, limits};
 use crate::budget::{self, Ledger};
 use crate::config::Config;
-use crate::daemon::bus::CurrentWork;
+use crate::daemon::progress_log::CurrentWork;
 use crate::model::Instant;
 use crate::model::instant;
 use crate::store::report::{self, RecordedRun};

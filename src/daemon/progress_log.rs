@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::format;
 use crate::model::{Instant, Resource};
 use crate::sync::events::RunEvent;
@@ -16,17 +18,22 @@ const EVERY: Duration = Duration::from_secs(60);
 /// Decides which events are logged.
 #[derive(Debug, Default)]
 pub struct ProgressLog {
-    work: Option<LoggedWork>,
+    work: Option<CurrentWork>,
     holding: Option<Instant>,
 }
 
-#[derive(Debug)]
-struct LoggedWork {
-    resource: Resource,
-    work: Cow<'static, str>,
-    total: Option<u64>,
-    rows: u64,
+#[derive(Clone, Debug, Serialize)]
+pub struct CurrentWork {
+    pub resource: Resource,
+    /// "changes", "full copy", "sweep", "details".
+    pub work: Cow<'static, str>,
+    pub rows: u64,
+    /// The expected number of rows, if it is known.
+    pub total: Option<u64>,
+    #[serde(skip)]
     began: Instant,
+    /// When it gets its next line.
+    #[serde(skip)]
     next: Instant,
 }
 
@@ -41,12 +48,21 @@ pub fn log(event: &RunEvent, line: Option<String>) {
 }
 
 impl ProgressLog {
+    pub fn current_work(&self) -> Option<&CurrentWork> {
+        self.work.as_ref()
+    }
+
+    /// Whatever was going on has stopped.
+    pub(super) fn stopped(&mut self) {
+        self.work = None;
+    }
+
     /// The log line for an event at `now`, if it has one.
     pub fn line(&mut self, event: &RunEvent, now: Instant) -> Option<String> {
         match event {
             RunEvent::Begins { resource, work, total } => {
                 let (work, next) = (work.clone(), now.plus(FIRST));
-                self.work = Some(LoggedWork { resource: *resource, work, total: *total, rows: 0, began: now, next });
+                self.work = Some(CurrentWork { resource: *resource, work, total: *total, rows: 0, began: now, next });
                 None
             }
             RunEvent::Total { total, .. } => {
@@ -54,6 +70,7 @@ impl ProgressLog {
                 None
             }
             RunEvent::Stored { rows, ru, .. } => {
+                self.work.iter_mut().for_each(|work| work.rows = *rows);
                 if let Some(until) = self.holding.take_if(|until| *until <= now) {
                     return Some(format!(
                         "The rate limit until {} is over; requests are sent again",
@@ -61,7 +78,6 @@ impl ProgressLog {
                     ));
                 }
                 let work = self.work.as_mut()?;
-                work.rows = *rows;
                 if work.next > now {
                     return None;
                 }

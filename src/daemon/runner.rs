@@ -4,21 +4,21 @@
 //! and a discarded sweep do not overlap.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 use super::error::DaemonError;
+use super::handler_state::Control;
 use super::inputs_and_effects::DaemonAnswer;
 use super::job::{FailureKind, PollFacts, QueuedJob, RunEnd, RunEnding};
 use super::loop_message::{JobRunEnd, LoopMessage};
-use super::status_cache::{PATIENT, StatusCache};
+use super::status_cache::PATIENT;
 use crate::api::ErrorClass;
-use crate::app::Summary;
-use crate::app::{Mirror, MirrorError, MirrorSettings};
+use crate::app::{Mirror, MirrorError, MirrorSettings, Summary};
 use crate::config::{Config, Cron, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
@@ -47,28 +47,17 @@ const RELOAD_TRIES: u32 = 60;
 pub(super) struct Runner {
     mirror: Arc<Mirror>,
     sources: Sources,
-    config: Arc<RwLock<Arc<Config>>>,
+    control: Control,
     inbox: mpsc::Sender<LoopMessage>,
     pauses: mpsc::UnboundedSender<(u64, Option<Instant>)>,
-    cache: StatusCache,
 }
 
 impl Runner {
-    pub(super) fn new(
-        mirror: Mirror,
-        sources: Sources,
-        config: Config,
-        inbox: mpsc::Sender<LoopMessage>,
-        cache: StatusCache,
-    ) -> Runner {
+    pub(super) fn new(mirror: Mirror, sources: Sources, control: Control, inbox: mpsc::Sender<LoopMessage>) -> Runner {
         let mirror = Arc::new(mirror);
         let (pauses, waiting) = mpsc::unbounded_channel();
         tokio::spawn(store_pauses(Arc::downgrade(&mirror), waiting, inbox.clone()));
-        Runner { mirror, sources, config: Arc::new(RwLock::new(Arc::new(config))), inbox, pauses, cache }
-    }
-
-    pub(super) fn config(&self) -> Arc<Config> {
-        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+        Runner { mirror, sources, control, inbox, pauses }
     }
 
     pub(super) fn mirror(&self) -> &Arc<Mirror> {
@@ -76,21 +65,21 @@ impl Runner {
     }
 
     pub(super) fn stop(&self) {
-        self.mirror.stop();
+        self.mirror.meter().stop();
     }
 
     pub(super) fn start(&self, job: &QueuedJob) -> JoinHandle<()> {
         // Here and not in the task: it must not undo a stop that comes next.
-        self.mirror.allow();
-        let (mirror, config, inbox, job) = (self.mirror.clone(), self.config(), self.inbox.clone(), job.clone());
-        let cache = self.cache.clone();
+        self.mirror.meter().resume();
+        let (mirror, inbox, job) = (self.mirror.clone(), self.inbox.clone(), job.clone());
+        let (config, control) = (self.control.config(), self.control.clone());
         tokio::spawn(async move {
             let run = run(&mirror, &config, &inbox, &job);
             // A panic ends the run, but not the daemon.
             let ended = AssertUnwindSafe(run).catch_unwind().await.unwrap_or_else(|_| JobRunEnd::panicked());
             // Who learns of the end finds the run in the status, also if the file is slow. Only a file that cannot be read
             // is not kept.
-            let _ = cache.mirror(config, mirror.clock().reading(), PATIENT).await;
+            let _ = control.cache.mirror(config, mirror.clock().reading(), PATIENT).await;
             drop(mirror);
             send(&inbox, LoopMessage::Ended(Box::new(ended))).await;
         })
@@ -116,7 +105,7 @@ impl Runner {
     pub(super) fn clear_hold(&self) {
         let (mirror, inbox) = (self.mirror.clone(), self.inbox.clone());
         tokio::spawn(async move {
-            mirror.clear_hold().await;
+            mirror.meter().clear_hold().await;
             drop(mirror);
             send(&inbox, LoopMessage::Maintained).await;
         });
@@ -131,13 +120,12 @@ impl Runner {
     /// Reloads the configuration for the next run. An invalid one changes nothing; a different mirror or socket needs a
     /// restart.
     pub(super) fn reload(&self) {
-        let (mirror, known, inbox) = (self.mirror.clone(), self.config.clone(), self.inbox.clone());
+        let (mirror, control, inbox) = (self.mirror.clone(), self.control.clone(), self.inbox.clone());
         let sources = self.sources.clone();
         tokio::spawn(async move {
-            let before = known.read().unwrap_or_else(PoisonError::into_inner).clone();
-            let reloaded = reload(&mirror, &sources, &before).await;
+            let reloaded = reload(&mirror, &sources, &control.config()).await;
             if let Ok(config) = &reloaded {
-                *known.write().unwrap_or_else(PoisonError::into_inner) = config.clone();
+                control.take(config.clone());
             }
             drop(mirror);
             send(&inbox, LoopMessage::Reloaded(Box::new(reloaded))).await;
@@ -146,7 +134,7 @@ impl Runner {
 
     /// Whether the key changed. An unreadable key leaves the known one active.
     pub(super) fn key_changed(&self) -> bool {
-        changed_key(&self.mirror, &self.config()).is_some()
+        changed_key(&self.mirror, &self.control.config()).is_some()
     }
 
     /// Closes the mirror within a time limit; unfinished work is abandoned, as by a kill.
@@ -191,7 +179,7 @@ async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>
         return JobRunEnd::failed(FailureKind::Passing, error_chain(&error), error.exit(), error.hint());
     }
     let configured = within(job.job.clone(), config.sync.objects.as_deref());
-    match mirror.run(&configured, job.trigger.as_str()).await {
+    match mirror.run(&configured, job.trigger.into()).await {
         Ok(done) => JobRunEnd {
             ending: RunEnding {
                 end: done.suspension.map_or(RunEnd::Done, RunEnd::Suspended),
@@ -210,7 +198,7 @@ async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>
         Err(error) => {
             let kind = kind(mirror, &job.job, &error).await;
             let mut ended = JobRunEnd::failed(kind, error_chain(&error), Exit::of_sync(&error), error.hint());
-            ended.ending.empty_until = mirror.empty_until();
+            ended.ending.empty_until = mirror.meter().empty_until();
             // A run that cannot be stored may not have begun.
             ended.is_logged = !matches!(error, SyncError::Store(_));
             ended
@@ -223,7 +211,7 @@ async fn poll_facts(mirror: &Mirror, config: &Config, job: &QueuedJob, summary: 
     if !matches!(job.job, Job::Sync { .. }) {
         return None;
     }
-    let (ledger, limits) = (mirror.ledger(), mirror.limits());
+    let (ledger, limits) = (mirror.meter().ledger(), *mirror.meter().limits());
     let (now, refills_at) = (mirror.clock().now(), ledger.refills_at(&limits));
     let due = |cron: Option<&Cron>| {
         cron.map_or(0, |cron| {
@@ -252,7 +240,6 @@ async fn poll_facts(mirror: &Mirror, config: &Config, job: &QueuedJob, summary: 
     })
 }
 
-/// The job, limited to the configured objects.
 fn within(job: Job, configured: Option<&[Resource]>) -> Job {
     let all = || Selection::Configured(configured.unwrap_or_default().to_vec());
     job.clone().within(configured).unwrap_or_else(|_| job.about(all()))
@@ -309,27 +296,23 @@ async fn store_pauses(
             });
             write.await
         });
+        let outcome = |written: Result<Result<(), StoreError>, JoinError>| match written {
+            Ok(Ok(())) => DaemonAnswer::Done,
+            Ok(Err(error)) => DaemonAnswer::NotStored { reason: error_chain(&error) },
+            Err(_) => DaemonAnswer::NotStored { reason: "internal error".into() },
+        };
         let first = tokio::time::timeout(ANSWER_WITHIN, &mut written).await;
         let is_late = first.is_err();
-        let answer = match first {
-            Ok(Ok(Ok(()))) => DaemonAnswer::Done,
-            Ok(Ok(Err(error))) => DaemonAnswer::NotStored { reason: error_chain(&error) },
-            Ok(Err(_)) => DaemonAnswer::NotStored { reason: "internal error".into() },
-            Err(_) => DaemonAnswer::NotStored { reason: "another process is using the database".into() },
-        };
-        let failed = answer != DaemonAnswer::Done;
-        send(&inbox, LoopMessage::PauseStored(reply, answer)).await;
-        if is_late {
-            // Stored as soon as the database is free, and before the next request.
-            match written.await {
-                Ok(Ok(())) => tracing::info!("Whether the schedule is paused is stored now"),
-                Ok(Err(error)) => {
-                    tracing::error!("Whether the schedule is paused could not be stored: {}", error_chain(&error));
-                }
-                Err(_) => {}
+        let late = || DaemonAnswer::NotStored { reason: "another process is using the database".into() };
+        let answer = first.map_or_else(|_| late(), outcome);
+        send(&inbox, LoopMessage::PauseStored(reply, answer.clone())).await;
+        // Stored as soon as the database is free, and before the next request.
+        match if is_late { outcome(written.await) } else { answer } {
+            DaemonAnswer::NotStored { reason } => {
+                tracing::error!("Whether the schedule is paused could not be stored; a restart will lose it: {reason}");
             }
-        } else if failed {
-            tracing::error!("Whether the schedule is paused could not be stored; a restart will lose it");
+            _ if is_late => tracing::info!("Whether the schedule is paused is stored now"),
+            _ => {}
         }
     }
 }

@@ -35,7 +35,6 @@ impl SocketError {
 /// Only the daemon's user, and root, can connect.
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// The mode of the directory in which it is created.
 const PRIVATE: Mode = Mode::RWXU;
 
 /// Its name in that directory.

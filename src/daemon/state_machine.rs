@@ -46,7 +46,6 @@ const KEY: (Duration, Duration) = (Duration::from_secs(900), Duration::from_secs
 enum Preemption {
     Changes,
     Edits,
-    /// The sweep is to be discarded.
     Forget,
     Pause,
     Reload,
@@ -75,7 +74,6 @@ pub struct DaemonHold {
     pub until: Instant,
 }
 
-/// Consecutive failures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     pub since: Instant,

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
+use super::job::Trigger;
 use super::state_machine::DaemonHold;
 use crate::app::status::MirrorStatus;
 use crate::exit::Exit;
@@ -15,7 +16,6 @@ use crate::model::instant::{self, Instant};
 pub struct StatusReply {
     #[serde(flatten)]
     pub status: MirrorStatus,
-    /// The daemon; `None` if none runs.
     pub daemon: Option<DaemonStatus>,
 }
 
@@ -64,7 +64,6 @@ pub struct DaemonStatus {
     pub waiting_for: Option<String>,
     pub running: Option<JobStatus>,
     pub waiting: Vec<JobStatus>,
-    /// Since when the schedule is paused, UTC; `None` if it is not.
     #[serde(serialize_with = "instant::utc")]
     pub paused_since: Option<Instant>,
     pub hold: Option<DaemonHold>,
@@ -108,8 +107,7 @@ pub struct JobStatus {
     pub job: u64,
     /// `sync`, `resync`, `verify` or `push`.
     pub work: Cow<'static, str>,
-    /// `schedule` or `manual`.
-    pub trigger: Cow<'static, str>,
+    pub trigger: Trigger,
     #[serde(serialize_with = "instant::utc")]
     pub since: Option<Instant>,
 }

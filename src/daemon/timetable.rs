@@ -14,7 +14,8 @@ use crate::model::Instant;
 /// The longest delay of a run after its scheduled time.
 const MAX_DELAY: Duration = Duration::from_secs(10);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum ScheduleKind {
     /// `sync.schedule`: changes and details.
     Changes,
@@ -26,14 +27,6 @@ pub enum ScheduleKind {
 
 impl ScheduleKind {
     pub const ALL: [ScheduleKind; 3] = [ScheduleKind::Changes, ScheduleKind::Audit, ScheduleKind::Sweep];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ScheduleKind::Changes => "changes",
-            ScheduleKind::Audit => "audit",
-            ScheduleKind::Sweep => "sweep",
-        }
-    }
 }
 
 /// The cron lines, their time zone, and this mirror's delay.

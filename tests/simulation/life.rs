@@ -312,7 +312,7 @@ impl<'a> Life<'a> {
         let lock = locked.then(|| process::lock_for_a_moment(&self.mirror.path)).flatten();
         let hides_records = self.before_requests();
         let result = match self.opened(kill).await {
-            Ok(process) => process.engine.run(&job.job, job.trigger.as_str()).await,
+            Ok(process) => process.engine.run(&job.job, job.trigger.into()).await,
             Err(error) => Err(error),
         };
         self.crm.sandbox.clear_hook();

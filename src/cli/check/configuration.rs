@@ -12,8 +12,15 @@ pub(super) fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Ve
             return vec![Finding::fail("config.settings", Exit::Config, crate::error_chain::error_chain(error), fix)];
         }
     };
+    let files = sources.files().unwrap_or_default();
+    let files: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
+    let mut from =
+        if files.is_empty() { "from the built-in defaults".into() } else { format!("from {}", files.join(", ")) };
     let variables: Vec<&str> = sources.environment.settings().collect();
-    let mut lines = vec![Finding::ok("config.settings", from(&files(sources), &variables))];
+    if !variables.is_empty() {
+        from.push_str(&format!(", overridden by {}", variables.join(", ")));
+    }
+    let mut lines = vec![Finding::ok("config.settings", from)];
     lines.push(match config.base_url() {
         Some(url) => Finding::ok("config.base_url", url.as_str()),
         None => {
@@ -22,34 +29,4 @@ pub(super) fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Ve
         }
     });
     lines
-}
-
-/// The files that were read, the main one first.
-fn files(sources: &Sources) -> Vec<String> {
-    let files = sources.files().unwrap_or_default();
-    files.iter().map(|(path, _)| path.display().to_string()).collect()
-}
-
-fn from(files: &[String], variables: &[&str]) -> String {
-    let base = match files {
-        [] => "the built-in defaults".into(),
-        files => files.join(", "),
-    };
-    match variables {
-        [] => format!("from {base}"),
-        variables => format!("from {base}, overridden by {}", variables.join(", ")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_source_is_named() {
-        let files = ["/c.toml".to_string(), "/c.d/a.toml".to_string()];
-        assert_eq!(from(&files[..1], &[]), "from /c.toml");
-        assert_eq!(from(&files, &["A", "B"]), "from /c.toml, /c.d/a.toml, overridden by A, B");
-        assert_eq!(from(&[], &["A"]), "from the built-in defaults, overridden by A");
-    }
 }

@@ -95,10 +95,13 @@ fn http(at: SocketAddr, daemon_runs: bool, by_unit: bool) -> Finding {
 /// nothing is run.
 fn notify(notify: &NotifyConfig) -> Option<Finding> {
     let name = "daemon.notify";
-    if notify.webhook().is_some() {
-        return Some(Finding::ok(name, "messages are posted to the webhook; nothing was sent"));
-    }
-    let program = notify.command()?.first()?;
+    let program = match notify {
+        NotifyConfig::Off => return None,
+        NotifyConfig::Webhook(_) => {
+            return Some(Finding::ok(name, "messages are posted to the webhook; nothing was sent"));
+        }
+        NotifyConfig::Command(command) => command.first()?,
+    };
     // A name without a slash is looked up in PATH, as the daemon does.
     let path = std::env::var_os("PATH").filter(|_| !program.contains('/')).unwrap_or_default();
     let mut places = std::env::split_paths(&path).map(|folder| folder.join(program)).chain([program.into()]);

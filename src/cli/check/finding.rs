@@ -142,18 +142,4 @@ mod tests {
             assert_eq!(CheckReport::new(lines.clone()).exit(), exit, "{lines:?}");
         }
     }
-
-    #[test]
-    fn text_is_grouped_and_shows_fixes() {
-        let findings = CheckReport::new(vec![
-            Finding::ok("key.source", "from a file"),
-            Finding::warn("key.permissions", "open to all", "chmod 600 key"),
-            Finding::skip("service.clock", "--offline"),
-        ]);
-        assert_eq!(
-            findings.text(),
-            "key\n  ok    source       from a file\n  warn  permissions  open to all\n                     fix: chmod 600 key\n\
-             service\n  skip  clock        --offline\n\nverdict: ok, with 1 warning, 1 skipped\n"
-        );
-    }
 }

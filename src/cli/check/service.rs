@@ -20,7 +20,6 @@ use crate::{exit::Exit, format};
 /// A difference of the clocks that is not reported.
 const TOLERABLE: Duration = Duration::from_secs(30);
 
-/// The requests to the service, and its answers.
 #[derive(Debug, Default)]
 pub(super) struct ServiceReport {
     /// The answers by resource; resources after a fatal error are missing.
@@ -200,16 +199,6 @@ fn clocks(answer: &ServiceAnswer) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn definitions_are_wanted_with_their_objects() {
-        use Resource::{Companies, Contacts, CustomFields, TeamMembers};
-        assert_eq!(wanted(None), Resource::ALL);
-        assert_eq!(wanted(Some(&[TeamMembers])), [TeamMembers]);
-        let one = wanted(Some(&[Companies]));
-        assert!(one.len() == 2 && one.contains(&Companies) && one.contains(&CustomFields), "{one:?}");
-        assert!(!one.contains(&Contacts));
-    }
 
     #[test]
     fn clocks_may_differ_a_little() {

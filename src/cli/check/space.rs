@@ -169,18 +169,4 @@ mod tests {
         assert_eq!(line.state, FindingState::Fail);
         assert_eq!(line.fix.as_deref(), Some("set `database.path` to a file in /var/lib/crm-mirror/acme"));
     }
-
-    #[test]
-    fn missing_directory_is_reported_and_not_created() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("gone");
-        let line = folder_line(&folder, &folder.join("m.db"), None);
-        assert_eq!((line.state, line.exit), (FindingState::Fail, Exit::Storage));
-        assert!(!folder.exists());
-        let file = dir.path().join("file");
-        std::fs::write(&file, "").unwrap();
-        assert_eq!(folder_line(&file, &file.join("m.db"), None).state, FindingState::Fail);
-        assert_eq!(folder_line(dir.path(), &dir.path().join("m.db"), None).state, FindingState::Ok);
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
-    }
 }

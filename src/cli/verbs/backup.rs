@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::cli::args::MirrorArgs;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
 use crate::cli::{Failure, Global, logging};
@@ -32,12 +33,8 @@ pub struct BackupArgs {
     /// Write to a folder, and remove all but the newest N copies there.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "force")]
     keep: Option<u32>,
-    /// The mirror [default: `database.path` of the configuration].
-    #[arg(long, value_name = "FILE")]
-    database: Option<PathBuf>,
-    /// Print the result as one JSON document.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    common: MirrorArgs,
 }
 
 #[derive(Serialize)]
@@ -56,7 +53,6 @@ struct Rotation<'a> {
 }
 
 impl Rotation<'_> {
-    /// The file of a copy that is made now.
     fn file(&self, now: Instant) -> PathBuf {
         // `2026-11-26T02:15:00.000000Z` without what a file name should not have, and without the fraction.
         let time: String = now.to_string().chars().filter(char::is_ascii_alphanumeric).take(15).collect();
@@ -87,7 +83,7 @@ impl Rotation<'_> {
 }
 
 pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
-    let config = global.load_to_read(args.database.as_deref())?;
+    let config = global.load_to_read(args.common.database.as_deref())?;
     logging::start(&config.log, &ProgressView::nothing());
     let now = Instant::system_now();
     let stem = config.database.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -112,7 +108,7 @@ pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
     if !removed.is_empty() {
         text.push_str(&format!("\nremoved {}", removed.join(", ")));
     }
-    Ok(output::report(args.json, &BackupSummary { file, report, removed }, || text)?)
+    Ok(output::report(args.common.json, &BackupSummary { file, report, removed }, || text)?)
 }
 
 impl From<BackupError> for Failure {

@@ -20,7 +20,7 @@ pub struct CheckArgs {
 }
 
 pub fn run(global: &Global, args: &CheckArgs) -> Result<Exit, Failure> {
-    let sources = global.sources();
+    let sources = global.sources(None);
     let read = Config::load(&sources);
     if let Ok(config) = &read {
         logging::start(&config.log, &ProgressView::nothing());

@@ -23,7 +23,7 @@ pub fn run(global: &Global, _: &DaemonArgs) -> Result<Exit, Failure> {
     // Before anything else, and in a runtime without threads: another identity can be taken only while there are none.
     let first = Builder::new_current_thread().enable_all().build()?;
     let signals = first.block_on(async { DaemonSignals::listen() })?;
-    let sources = global.sources();
+    let sources = global.sources(None);
     let config = crate::config::Config::load(&sources)?;
     // It reads its configuration again as that user, whenever it is told to.
     identity::take(&config.database)?;

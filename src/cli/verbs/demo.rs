@@ -17,7 +17,7 @@ use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
 use crate::cli::verbs::demo_questions as questions;
-use crate::cli::verbs::{edit, sql, verify};
+use crate::cli::verbs::{edit, verify};
 use crate::cli::{Global, identity, logging};
 use crate::config::Sources;
 use crate::daemon::{self, DaemonSignals};
@@ -64,11 +64,8 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     let development = Development { origin, seed: SEED, now: None, state: None, faults: FaultLine::default() };
     let (sandbox, _) = Sandbox::develop(development).map_err(|error| Failure::new(Exit::Internal, error))?;
     let running = runtime.block_on(sandbox.start(0))?;
-    let ended = runtime.block_on(steps(&args.path, &running, progress))?;
-    if ended != Exit::Done {
-        return Ok(ended);
-    }
-    questions::run(&sql::connect(&args.path)?)?;
+    runtime.block_on(steps(&args.path, &running, progress))?;
+    questions::run(&Reader::open_for_queries(&args.path)?)?;
     let path = args.path.display();
     output::text(&format!(
         "\nThe mirror is {path}, {}. To query it yourself:\n  \
@@ -96,7 +93,7 @@ fn sources(path: &Path, running: &SandboxServer) -> Sources {
         ("write_back.enabled", "true".into()),
     ];
     let environment = [("CRM_MIRROR_API__KEY", running.sandbox().full_key())].into_iter().collect();
-    Sources { file: None, default_file: PathBuf::new(), environment, flags }
+    Sources { environment, flags, ..Sources::default() }
 }
 
 /// Runs the daemon on the demo's mirror, with a CRM that changes, until it is told to stop.
@@ -153,7 +150,7 @@ fn is_of_a_demo(mirror: &ReadTx<'_>) -> Result<bool, StoreError> {
     Ok(loopback && report::all_runs_by(mirror, "demo")?)
 }
 
-async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> Result<Exit, Failure> {
+async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> Result<(), Failure> {
     let mut signals = StopSignals::listen()?;
     let sandbox = running.sandbox();
     output::text(&format!(
@@ -163,18 +160,21 @@ async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> 
     ))?;
     let (settings, _) = MirrorSettings::load(&sources(path, running))?;
     let mirror = Mirror::open(settings, Arc::new(SystemClock), Arc::new(progress)).await?;
-    let mut run = async |title: &str, job: &Job| -> Result<Option<RunResult>, Failure> {
+    let mut run = async |title: &str, job: &Job| -> Result<RunResult, Failure> {
         let ran = session::run_until_stopped(&mirror, job, "demo", &mut signals).await?;
         output::text(&format!("\n{title}\n"))?;
-        Ok((ran.summary.outcome == RunOutcome::Done).then_some(ran))
+        match ran.summary.outcome {
+            RunOutcome::Done => Ok(ran),
+            _ => Err(Failure::new(Exit::Paused, "the demo was stopped")),
+        }
     };
     let steps = async {
-        let Some(ran) = run("First copy.", &Job::sync()).await? else { return Ok(Exit::Paused) };
+        let ran = run("First copy.", &Job::sync()).await?;
         output::text(&step(&ran.summary))?;
 
         let edited = sandbox.with_world(change);
         let title = "The CRM changes; sync fetches only the changes.";
-        let Some(ran) = run(title, &Job::sync()).await? else { return Ok(Exit::Paused) };
+        let ran = run(title, &Job::sync()).await?;
         output::text(&step(&ran.summary))?;
 
         let before = Instant::system_now();
@@ -190,7 +190,7 @@ async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> 
              `UPDATE contacts_full SET …` does the same.\n  \
              crm-mirror edit contact {edited} position='Chief Data Officer'"
         );
-        let Some(ran) = run(&title, &Job::Push).await? else { return Ok(Exit::Paused) };
+        let ran = run(&title, &Job::Push).await?;
         let applied = format::counted(ran.summary.push.applied, "edit", "edits");
         output::text(&format!("  {applied} applied; {}\n", format::ru(Ru::new(ran.summary.ru.spent))))?;
         let was = position(path, &edited, Some(before))?;
@@ -200,11 +200,10 @@ async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> 
         let verify =
             |repair| Job::Verify { objects: Selection::named(&[]), full: false, repair, accept: Acceptance::default() };
         let title = "A contact is deleted, which no list of changes shows.\n`verify --repair` finds and removes it.";
-        let Some(ran) = run(title, &verify(true)).await? else { return Ok(Exit::Paused) };
+        let ran = run(title, &verify(true)).await?;
         verify::print(&ran.summary, &ran.findings, true)?;
-        let Some(ran) = run("`verify` again:", &verify(false)).await? else { return Ok(Exit::Paused) };
-        verify::print(&ran.summary, &ran.findings, false)?;
-        Ok(Exit::Done)
+        let ran = run("`verify` again:", &verify(false)).await?;
+        verify::print(&ran.summary, &ran.findings, false)
     };
     let ended = steps.await;
     mirror.close().await;

@@ -1,18 +1,17 @@
 //! `crm-mirror describe`: the data dictionary: the tables, and the meaning of their columns.
 
-use std::path::PathBuf;
-
 use serde::Serialize;
 
 use crate::cli::Failure;
 use crate::cli::Global;
+use crate::cli::args::MirrorArgs;
 use crate::cli::ui::output;
 use crate::cli::ui::output::TableColumn;
-use crate::cli::verbs::{datasette, sql};
+use crate::cli::verbs::datasette;
 use crate::exit::Exit;
 use crate::format;
-use crate::store::StoreError;
 use crate::store::guide::{self, ColumnLine, TableLine};
+use crate::store::{Reader, StoreError};
 
 /// Show what the tables and columns of the mirror mean.
 ///
@@ -27,12 +26,8 @@ pub struct DescribeArgs {
     /// The table or view.
     #[arg(value_name = "TABLE")]
     table: Option<String>,
-    /// The mirror [default: `database.path` of the configuration].
-    #[arg(long, value_name = "FILE")]
-    database: Option<PathBuf>,
-    /// Print the result as one JSON document.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    common: MirrorArgs,
     /// How the dictionary is printed.
     #[arg(long, value_enum, default_value_t, conflicts_with_all = ["json", "table"])]
     format: DictionaryFormat,
@@ -48,7 +43,6 @@ enum DictionaryFormat {
     Datasette,
 }
 
-/// The JSON document without TABLE.
 #[derive(Serialize)]
 struct TablesDocument {
     tables: Vec<TableDocument>,
@@ -64,8 +58,8 @@ struct TableDocument {
 }
 
 pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
-    let database = global.database(args.database.as_deref())?;
-    let reader = sql::connect(&database)?;
+    let database = global.database(args.common.database.as_deref())?;
+    let reader = Reader::open_for_queries(&database)?;
     let moment = reader.begin()?;
     let lines = guide::tables(&moment)?;
     if lines.is_empty() {
@@ -81,7 +75,7 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
             .into_iter()
             .map(|line| Ok(TableDocument { rows: guide::rows(&moment, &line.name)?, line, columns: None }))
             .collect();
-        return all(tables?, args.json);
+        return all(tables?, args.common.json);
     };
     let Some(line) = lines.iter().find(|line| line.name.eq_ignore_ascii_case(name)) else {
         let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
@@ -95,7 +89,7 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
         line: line.clone(),
     };
     reader.unchanged()?;
-    one(&table, args.json)
+    one(&table, args.common.json)
 }
 
 fn all(tables: Vec<TableDocument>, json: bool) -> Result<Exit, Failure> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::app::person;
-use crate::cli::args::objects;
+use crate::cli::args::{MirrorArgs, objects};
 use crate::cli::ui::output;
 use crate::cli::verbs::describe;
 use crate::cli::verbs::edit_rows::{self, EditReply};
@@ -53,12 +53,8 @@ pub struct EditArgs {
     /// Queue the edits of a file without asking for confirmation.
     #[arg(long, requires = "from")]
     yes: bool,
-    /// The mirror [default: `database.path` of the configuration].
-    #[arg(long, value_name = "FILE")]
-    database: Option<PathBuf>,
-    /// Print the result as one JSON document.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    common: MirrorArgs,
 }
 
 /// The JSON document of `--dry-run`.
@@ -72,12 +68,12 @@ struct PlannedRequest<'a> {
 }
 
 pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
-    let config = global.load_with(args.database.as_deref())?;
+    let config = global.load(args.common.database.as_deref())?;
     if let Some(file) = &args.from {
         if !config.write_back && !args.dry_run {
             return Err(off());
         }
-        return edit_rows::run(&config, (args.object, file), (args.dry_run, args.yes), args.json);
+        return edit_rows::run(&config, (args.object, file), (args.dry_run, args.yes), args.common.json);
     }
     let id = args.id.as_deref().unwrap_or_default();
     let request = EditRequest {
@@ -88,7 +84,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     };
     if args.dry_run {
         let reader = Reader::open(&config.database)?;
-        return planned(&request, &queue::prepare(&reader.begin()?, &request)?, args.json);
+        return planned(&request, &queue::prepare(&reader.begin()?, &request)?, args.common.json);
     }
     if !config.write_back {
         return Err(off());
@@ -97,7 +93,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         tx.by(person());
         queue::queue(tx, &request, EditSource::Edit, Instant::system_now())
     })?;
-    if args.json {
+    if args.common.json {
         output::json(&EditReply { edit, object: request.object, id: &request.record, fields: &prepared.fields })?;
         return Ok(Exit::Done);
     }

@@ -1,10 +1,10 @@
 //! `crm-mirror forget`: erases a removed record from the mirror.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 
-use crate::cli::args::objects;
+use crate::cli::args::{MirrorArgs, objects};
 use crate::cli::ui::confirm::confirm;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
@@ -31,12 +31,8 @@ pub struct ForgetArgs {
     /// Do not ask for confirmation.
     #[arg(long)]
     yes: bool,
-    /// The mirror [default: `database.path` of the configuration].
-    #[arg(long, value_name = "FILE")]
-    database: Option<PathBuf>,
-    /// Print the result as one JSON document.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    common: MirrorArgs,
 }
 
 #[derive(Serialize)]
@@ -48,7 +44,7 @@ struct ForgetDocument<'a> {
 }
 
 pub fn run(global: &Global, args: &ForgetArgs) -> Result<Exit, Failure> {
-    let config = global.load_with(args.database.as_deref())?;
+    let config = global.load(args.common.database.as_deref())?;
     logging::start(&config.log, &ProgressView::nothing());
     let object = args.object;
     let shown = output::plain(&args.id);
@@ -61,7 +57,7 @@ pub fn run(global: &Global, args: &ForgetArgs) -> Result<Exit, Failure> {
     let erased = erase(&config.database, object, &args.id)?;
     let changes = format::counted(erased.changes, "history entry", "history entries");
     let text = format!("erased {object} {shown}: {changes}, {}", format::counted(erased.edits, "edit", "edits"));
-    Ok(output::report(args.json, &ForgetDocument { object, id: &args.id, erased }, || text)?)
+    Ok(output::report(args.common.json, &ForgetDocument { object, id: &args.id, erased }, || text)?)
 }
 
 /// Fails if the record still exists, or nothing of it is known.

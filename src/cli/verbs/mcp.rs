@@ -28,7 +28,7 @@ pub struct McpArgs {
 }
 
 pub fn run(global: &Global, args: &McpArgs) -> Result<Exit, Failure> {
-    let config = global.load_with(args.database.as_deref())?;
+    let config = global.load(args.database.as_deref())?;
     // An unreadable mirror is reported at once, not at the first call. So is a column that does not exist: a spelling
     // mistake would show a column that was meant to be withheld.
     let unknown = guide::unknown_column(&Reader::open(&config.database)?.begin()?, &config.mcp.exclude)?;

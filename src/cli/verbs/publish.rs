@@ -33,7 +33,7 @@ pub struct PublishArgs {
 }
 
 pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
-    let config = global.load()?;
+    let config = global.load(None)?;
     let url = PublishUrl::new(&config.publish.url()?)?;
     let runtime = session::runtime()?;
     let report = runtime.block_on(async {

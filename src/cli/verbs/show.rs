@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::cli::args::objects;
+use crate::cli::args::{MirrorArgs, objects};
 use crate::cli::ui::output::{self, TableColumn, plain};
 use crate::cli::{Failure, Global};
 use crate::exit::Exit;
@@ -32,12 +31,8 @@ pub struct ShowArgs {
     /// UTC.
     #[arg(long, value_name = "TIME", value_parser = time)]
     at: Option<Instant>,
-    /// The mirror [default: `database.path` of the configuration].
-    #[arg(long, value_name = "FILE")]
-    database: Option<PathBuf>,
-    /// Print the result as one JSON document.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    common: MirrorArgs,
 }
 
 fn time(text: &str) -> Result<Instant, &'static str> {
@@ -68,7 +63,7 @@ struct ColumnLabels {
 }
 
 pub fn run(global: &Global, args: &ShowArgs) -> Result<Exit, Failure> {
-    let database = global.database(args.database.as_deref())?;
+    let database = global.database(args.common.database.as_deref())?;
     let reader = Reader::open(&database)?;
     let moment = reader.begin()?;
     let object = args.object;
@@ -86,7 +81,7 @@ pub fn run(global: &Global, args: &ShowArgs) -> Result<Exit, Failure> {
         pending_edits: &view.pending_edits,
         changes: &view.changes,
     };
-    Ok(output::report(args.json, &document, || text(&view, &labels))?)
+    Ok(output::report(args.common.json, &document, || text(&view, &labels))?)
 }
 
 fn labels<'a>(view: &RecordView, columns: &'a [ColumnLine]) -> BTreeMap<&'a str, ColumnLabels> {

@@ -24,7 +24,7 @@ pub fn run(
     since: Option<StreamCursor>,
     follow: bool,
 ) -> Result<Exit, Failure> {
-    let config = global.load_with(database)?;
+    let config = global.load(database)?;
     if follow {
         let runtime = session::runtime()?;
         let ended = runtime.block_on(until_interrupted(config, since));

@@ -1,12 +1,13 @@
 //! `crm-mirror status`: contents, freshness, cost and pending work of the mirror.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::status_all;
 use crate::app::status::{self, MirrorStatus, ObjectStatus};
+use crate::cli::args::MirrorArgs;
 use crate::cli::remote::{self, DaemonState};
 use crate::cli::ui::status_text::{self, StatusContext};
 use crate::cli::ui::{commands, output};
@@ -29,16 +30,12 @@ pub struct StatusArgs {
     /// rate limit or the budget is the reason: 90s, 15m, 2h.
     #[arg(long, value_name = "DURATION", value_parser = crate::config::duration)]
     max_age: Option<Duration>,
-    /// The mirror [default: `database.path` of the configuration].
-    #[arg(long, value_name = "FILE")]
-    database: Option<PathBuf>,
+    #[command(flatten)]
+    common: MirrorArgs,
     /// Show one line for every workspace of this machine: the configurations of /etc/crm-mirror, or of the folder of
     /// `--config`.
     #[arg(long, conflicts_with_all = ["max_age", "database"])]
     all: bool,
-    /// Print the result as one JSON document.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Serialize)]
@@ -55,15 +52,15 @@ struct StatusDocument<'a> {
 pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
     if args.all {
         let folder = global.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(FOLDER));
-        return status_all::run(folder, args.json);
+        return status_all::run(folder, args.common.json);
     }
-    let config = global.load_to_read(args.database.as_deref())?;
+    let config = global.load_to_read(args.common.database.as_deref())?;
     let reading = SystemClock.reading();
     let now = reading.wall;
     let status = match status::read(&config, reading) {
         // For a probe, a missing mirror is one that was never copied.
         Err(error @ StoreError::Missing { .. }) if args.max_age.is_some() => {
-            if !args.json {
+            if !args.common.json {
                 output::text(&format!("stale: {error}"))?;
                 return Ok(Exit::Differences);
             }
@@ -72,16 +69,16 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
         }
         read => read?,
     };
-    let freshness = args.max_age.map(|max_age| (max_age, Freshness::of(&status, &config, max_age, now)));
-    if let (Some((max_age, freshness)), false) = (freshness, args.json) {
-        output::text(&freshness.line(&status, &config, max_age, now))?;
-        return Ok(freshness.exit());
+    let freshness = args.max_age.map(|max_age| freshness(&status, &config, max_age, now));
+    if let (Some((exit, line)), false) = (&freshness, args.common.json) {
+        output::text(line)?;
+        return Ok(*exit);
     }
     let (daemon, daemon_state) = session::runtime()?.block_on(remote::daemon_state(&config));
     let reply = StatusReply { status, daemon };
     let writer = lock::current_writer(&config.database).flatten();
-    if args.json {
-        let fresh = freshness.map(|(_, freshness)| freshness == Freshness::Fresh);
+    if args.common.json {
+        let fresh = freshness.as_ref().map(|(exit, _)| *exit == Exit::Done);
         output::json(&StatusDocument { reply: &reply, daemon_state, writer, fresh })?;
     } else {
         let unit = config.unit.as_deref();
@@ -93,65 +90,27 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
         let context = StatusContext { daemon: daemon_state, unit, writer, unknown_budget, now };
         output::prose(&commands::complete(&status_text::text(&reply, context)))?;
     }
-    Ok(freshness.map_or(Exit::Done, |(_, freshness)| freshness.exit()))
+    Ok(freshness.map_or(Exit::Done, |(exit, _)| exit))
 }
 
-/// The lists that must be fresh: those of records, which every run for changes reads.
-fn records<'a>(status: &'a MirrorStatus, config: &'a Config) -> impl Iterator<Item = &'a ObjectStatus> {
-    status.mirrored(config).filter(|object| object.removed.is_some())
-}
-
-/// The result of `--max-age`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Freshness {
-    /// Every list of records is fresh enough.
-    Fresh,
-    /// One is too old, or was never copied.
-    Stale,
-    /// One is too old, and no request may be sent now.
-    Waiting,
-}
-
-impl Freshness {
-    fn of(status: &MirrorStatus, config: &Config, max_age: Duration, now: Instant) -> Freshness {
-        let mut ages = records(status, config).map(|object| object.changes_as_of.map(|at| now.since(at)));
-        let mut any = false;
-        let fresh = ages.all(|age| {
-            any = true;
-            age.is_some_and(|age| age <= max_age)
-        });
-        let last = status.runs.first().and_then(|run| run.outcome.as_deref());
-        let waiting =
-            status.hold_until.is_some() || status.ru.left == 0 || last == Some(RunOutcome::Suspended.as_str());
-        match (fresh && any, waiting) {
-            (true, _) => Freshness::Fresh,
-            (false, true) => Freshness::Waiting,
-            (false, false) => Freshness::Stale,
-        }
-    }
-
-    const fn exit(self) -> Exit {
-        match self {
-            Freshness::Fresh => Exit::Done,
-            Freshness::Stale => Exit::Differences,
-            Freshness::Waiting => Exit::Paused,
-        }
-    }
-
-    fn line(self, status: &MirrorStatus, config: &Config, max_age: Duration, now: Instant) -> String {
-        let age = |object: &ObjectStatus| match object.changes_as_of {
-            Some(at) => format!("{} {}", object.object, format::when(at, now)),
-            None => format!("{} never copied", object.object),
-        };
-        let ages: Vec<String> = records(status, config).map(age).collect();
-        let ages = if ages.is_empty() { "no list of records is mirrored".into() } else { ages.join(", ") };
-        match self {
-            Freshness::Fresh => format!("fresh: {ages}"),
-            Freshness::Stale => format!("stale: older than {}: {ages}", format::duration(max_age)),
-            Freshness::Waiting => format!(
-                "stale: older than {}, waiting for a rate limit or the budget: {ages}",
-                format::duration(max_age)
-            ),
-        }
+/// Whether every list of records is at most so old, as an exit code and a line: with 75 one is older, and no request may be
+/// sent now.
+fn freshness(status: &MirrorStatus, config: &Config, max_age: Duration, now: Instant) -> (Exit, String) {
+    // Those that every run for changes reads.
+    let records: Vec<&ObjectStatus> = status.mirrored(config).filter(|object| object.removed.is_some()).collect();
+    let is_fresh = |object: &&ObjectStatus| object.changes_as_of.is_some_and(|at| now.since(at) <= max_age);
+    let last = status.runs.first().and_then(|run| run.outcome.as_deref());
+    let waiting = status.hold_until.is_some() || status.ru.left == 0 || last == Some(RunOutcome::Suspended.as_str());
+    let age = |object: &&ObjectStatus| match object.changes_as_of {
+        Some(at) => format!("{} {}", object.object, format::when(at, now)),
+        None => format!("{} never copied", object.object),
+    };
+    let ages: Vec<String> = records.iter().map(age).collect();
+    let ages = if ages.is_empty() { "no list of records is mirrored".into() } else { ages.join(", ") };
+    let stale = format!("stale: older than {}", format::duration(max_age));
+    match (!records.is_empty() && records.iter().all(is_fresh), waiting) {
+        (true, _) => (Exit::Done, format!("fresh: {ages}")),
+        (false, true) => (Exit::Paused, format!("{stale}, waiting for a rate limit or the budget: {ages}")),
+        (false, false) => (Exit::Differences, format!("{stale}: {ages}")),
     }
 }

@@ -12,7 +12,7 @@ use crate::app::status::{self, MirrorStatus, Readiness};
 use crate::cli::remote::{self, DaemonState};
 use crate::cli::ui::output::{self, TableColumn};
 use crate::cli::{Failure, identity, session};
-use crate::config::{Config, Environment, Sources};
+use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::format;
@@ -59,7 +59,6 @@ pub(super) fn run(folder: &Path, json: bool) -> Result<Exit, Failure> {
     Ok(output::report(json, &lines, || text(&lines, reading.wall))?)
 }
 
-/// The configuration files of a folder, by name.
 fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
     let mut files: Vec<PathBuf> = entries.collect::<std::io::Result<_>>()?;
@@ -71,8 +70,7 @@ fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 /// The configuration and the mirror of a workspace; an error says why they cannot be read.
 fn read(file: &Path, reading: ClockReading) -> Result<(Config, MirrorStatus), String> {
     // The variables of this shell are about one workspace.
-    let (environment, flags) = (Environment::default(), Vec::new());
-    let sources = Sources { file: Some(file.into()), default_file: PathBuf::new(), environment, flags };
+    let sources = Sources { file: Some(file.into()), ..Sources::default() };
     let config = Config::load(&sources).map_err(|error| error_chain(&error))?;
     // Each workspace may belong to another user.
     let status = identity::acting_as_owner(&config.database, || Ok(status::read(&config, reading)));
@@ -115,19 +113,15 @@ fn word(state: &impl Serialize) -> String {
 /// What needs a person first.
 fn needs(status: &MirrorStatus) -> Option<String> {
     let edits = status.edits.held + status.edits.conflict;
-    if status.objects.iter().any(|object| object.outage.is_some()) {
-        Some("removals refused".into())
-    } else if let Some(trouble) = &status.trouble {
-        Some(format!("{} failed", format::counted(trouble.runs.into(), "run", "runs")))
-    } else if status.hold_until.is_some() {
-        Some("rate limit".into())
-    } else if status.ru.left == 0 {
-        Some("budget spent".into())
-    } else if status.paused_since.is_some() {
-        Some("paused".into())
-    } else if edits > 0 {
-        Some(format!("{edits} edits wait"))
-    } else {
-        None
-    }
+    let refused = status.objects.iter().any(|object| object.outage.is_some());
+    let failed = status.trouble.as_ref().map(|trouble| format::counted(trouble.runs.into(), "run", "runs"));
+    let needs = [
+        refused.then(|| "removals refused".into()),
+        failed.map(|runs| format!("{runs} failed")),
+        status.hold_until.map(|_| "rate limit".into()),
+        (status.ru.left == 0).then(|| "budget spent".into()),
+        status.paused_since.map(|_| "paused".into()),
+        (edits > 0).then(|| format!("{edits} edits wait")),
+    ];
+    needs.into_iter().flatten().next()
 }

@@ -99,7 +99,7 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
     }
     let (forecast, ledger, limits) = runtime.block_on(async {
         let mirror = Mirror::open(setup, Arc::new(SystemClock), Arc::new(progress)).await?;
-        let limits = mirror.limits();
+        let limits = *mirror.meter().limits();
         let forecast = mirror.forecast(job).await;
         mirror.close().await;
         Ok::<_, Failure>(forecast.map(|(forecast, ledger)| (forecast, ledger, limits))?)
@@ -168,6 +168,19 @@ fn within(job: Job, configured: Option<&[Resource]>) -> Result<Job, Failure> {
     })
 }
 
+/// Prints on stderr which removals were refused; a command that accepts them begins with the words of `verb`.
+pub(super) fn note_outages(summary: &Summary, verb: impl Fn(&str) -> String) {
+    for outage in &summary.outages {
+        let (object, verb) = (&outage.object, verb(&outage.object));
+        output::note(&format!(
+            "error: {} of {} {object} would be removed at once, which looks like an outage: none was removed\n\
+             hint: if they are really gone, `crm-mirror {verb} --accept-removals` removes them",
+            crate::format::count(outage.going),
+            crate::format::count(outage.of),
+        ));
+    }
+}
+
 /// Prints on stderr what is still to be done.
 fn ending(summary: &Summary) -> Exit {
     for missing in &summary.missing_scopes {
@@ -190,15 +203,7 @@ fn ending(summary: &Summary) -> Exit {
              hint: give the key this scope{or_else}"
         ));
     }
-    for outage in &summary.outages {
-        let object = &outage.object;
-        output::note(&format!(
-            "error: {} of {} {object} would be removed at once, which looks like an outage: none was removed\n\
-             hint: if they are really gone, `crm-mirror resync {object} --accept-removals` removes them",
-            crate::format::count(outage.going),
-            crate::format::count(outage.of),
-        ));
-    }
+    note_outages(summary, |object| format!("resync {object}"));
     if summary.outcome == RunOutcome::Suspended {
         output::note(&summary.pause_sentence());
     }

@@ -9,6 +9,7 @@ use crate::cli::args::one_of;
 use crate::cli::remote::Finished;
 use crate::cli::ui::output;
 use crate::cli::ui::output::TableColumn;
+use crate::cli::verbs::sync;
 use crate::cli::{Global, session};
 use crate::exit::Exit;
 use crate::format;
@@ -172,15 +173,7 @@ fn ending(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Ex
         output::note("suspended by the budget or a hold\nhint: run it again later");
         return Exit::Paused;
     }
-    for outage in &summary.outages {
-        let object = &outage.object;
-        output::note(&format!(
-            "error: {} of {} {object} would be removed, which looks like an outage: none was removed\n\
-             hint: if they are really gone, `crm-mirror verify {object} --repair --accept-removals` removes them",
-            format::count(outage.going),
-            format::count(outage.of),
-        ));
-    }
+    sync::note_outages(summary, |object| format!("verify {object} --repair"));
     if summary.outcome == RunOutcome::Refused {
         return Exit::of_outcome(summary.outcome);
     }

@@ -26,7 +26,6 @@ impl SyncBody {
     }
 }
 
-/// The body of `POST /verify`.
 #[derive(Clone, Debug, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub struct VerifyBody {

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::bodies::{self, SentBody, SyncBody, VerifyBody};
 use super::edits;
-use crate::daemon::handler_state::Control;
+use crate::daemon::handler_state::{ALIVE_WITHIN, Control};
 use crate::daemon::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use crate::daemon::monitoring;
 use crate::daemon::reply::{answer, problem, with_type};
@@ -26,7 +26,7 @@ use crate::sync::Job;
 
 const PATHS: &str = "GET /status, /metrics, /events; POST /sync, /resync, /resync/stop, /verify, /push, /edits, /pause, /resume, /hold/clear";
 
-pub(super) fn router(control: Control) -> Router {
+pub(in crate::daemon) fn router(control: Control) -> Router {
     Router::new()
         .route("/status", get(status))
         .route("/metrics", get(async |State(control): State<Control>| monitoring::metrics(&control).await))
@@ -113,8 +113,8 @@ fn write_back_is_off() -> Response {
 
 async fn stop_resync(State(control): State<Control>) -> Response {
     // The state of the loop is current; an older one of the file may lack a sweep that has begun since.
-    let daemon = control.daemon().await;
-    let read = control.cache().mirror(control.config(), control.reading(), PATIENT).await;
+    let daemon = control.daemon(ALIVE_WITHIN).await;
+    let read = control.cache.mirror(control.config(), control.reading(), PATIENT).await;
     match read.map(|status| StatusReply { status, daemon }) {
         Ok(status) if !has_resync(&status) => {
             return answer(StatusCode::OK, &json!({"stopped": false}));

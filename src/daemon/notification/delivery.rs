@@ -20,10 +20,10 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Delivers a message as one JSON document. An error names neither the address nor the arguments, which may be secrets.
 pub(super) async fn deliver(config: &NotifyConfig, notice: &Notice) -> Result<(), String> {
     let body = serde_json::to_string(notice).map_err(|error| error.to_string())?;
-    match (config.command(), config.webhook()) {
-        (Some(command), _) => run(command, body, WITHIN).await,
-        (None, Some(address)) => post(address, body).await,
-        (None, None) => Ok(()),
+    match config {
+        NotifyConfig::Command(command) => run(command, body, WITHIN).await,
+        NotifyConfig::Webhook(address) => post(address, body).await,
+        NotifyConfig::Off => Ok(()),
     }
 }
 

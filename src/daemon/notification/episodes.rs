@@ -88,11 +88,9 @@ impl Subject {
     }
 }
 
-/// What is the matter, and what helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Episode {
     pub text: String,
-    /// The command or setting that fixes it.
     pub fix: String,
     /// How long it lasts before anybody is told.
     pub after: Duration,
@@ -126,59 +124,52 @@ fn key_refused(config: &Config) -> Episode {
 
 fn conditions(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> BTreeMap<Subject, Episode> {
     let (status, daemon) = (&reply.status, reply.daemon.as_ref());
-    let is_refused =
-        daemon.and_then(|daemon| daemon.trouble.as_ref()).is_some_and(|t| t.exit == Exit::KeyRefused.code());
-    let mut found = BTreeMap::new();
-    if is_refused {
-        found.insert(Subject::KeyRefused, key_refused(config));
-    }
-    if status.ru.left == 0 {
+    let trouble = daemon.and_then(|daemon| daemon.trouble.as_ref());
+    let refused_key = trouble.filter(|trouble| trouble.exit == Exit::KeyRefused.code());
+    let spent = (status.ru.left == 0).then(|| {
         let text = format!("the budget is spent; the window ends at {}", format::moment(status.ru.refills_at));
-        found.insert(Subject::BudgetSpent, Episode::new(text, "raise `budget.limit`, or poll less often"));
-    }
-    if let Some(episode) = stale(reply, config, told, now) {
-        found.insert(Subject::Stale, episode);
-    }
-    if let Some(episode) = incomplete(reply, config, told, now) {
-        found.insert(Subject::Incomplete, episode);
-    }
-    if let Some(object) = status.objects.iter().find(|object| object.outage.is_some()) {
-        let (going, of) = object.outage.map_or((0, 0), |outage| (outage.going, outage.of));
-        let name = object.object;
-        let text = format!(
-            "{} of {} {name} vanished from the service at once; nothing was removed",
-            format::count(going),
-            format::count(of)
-        );
-        let fix = format!("if they are really gone, {}", config.command(&format!("resync {name} --accept-removals")));
-        found.insert(Subject::RefusedRemovals, Episode::new(text, fix));
-    }
+        Episode::new(text, "raise `budget.limit`, or poll less often")
+    });
+    let refused_removals = status.objects.iter().find_map(|object| {
+        let (outage, name) = (object.outage?, object.object);
+        let (going, of) = (format::count(outage.going), format::count(outage.of));
+        let text = format!("{going} of {of} {name} vanished from the service at once; nothing was removed");
+        let command = config.command(&format!("resync {name} --accept-removals"));
+        Some(Episode::new(text, format!("if they are really gone, {command}")))
+    });
     let is_known = |object: &ObjectStatus| object.outage.is_some() && !told.is_open(Subject::Differences);
-    if let Some(object) = status.objects.iter().find(|object| !is_known(object) && open(object) > 0) {
+    let differing = status.objects.iter().find(|object| !is_known(object) && open(object) > 0).map(|object| {
         let (count, name) = (format::count(open(object)), object.object);
         let text = format!("{count} {name} differ from the service, or may be removed, for half a day");
-        let episode = Episode::new(text, config.command(&format!("resync {name}")));
-        found.insert(Subject::Differences, Episode { after: UNREPAIRED, ..episode });
-    }
-    let edits = &status.edits;
-    if edits.held + edits.conflict + edits.rejected > 0 {
-        let (held, conflict, rejected) = (edits.held, edits.conflict, edits.rejected);
+        Episode { after: UNREPAIRED, ..Episode::new(text, config.command(&format!("resync {name}"))) }
+    });
+    let (held, conflict, rejected) = (status.edits.held, status.edits.conflict, status.edits.rejected);
+    let edits = (held + conflict + rejected > 0).then(|| {
         let text = format!("{held} edits are held, {conflict} in conflict, {rejected} rejected");
-        found.insert(Subject::Edits, Episode::new(text, config.command("outbox")));
-    }
-    if !status.missing_scopes.is_empty() {
-        let scopes: BTreeSet<&str> = status.missing_scopes.iter().map(|missing| &*missing.scope).collect();
+        Episode::new(text, config.command("outbox"))
+    });
+    let scopes: BTreeSet<&str> = status.missing_scopes.iter().map(|missing| &*missing.scope).collect();
+    let scopes = (!scopes.is_empty()).then(|| {
         let text = format!("the API key lacks {}", Vec::from_iter(scopes).join(", "));
-        found.insert(Subject::MissingScope, Episode::new(text, config.command("check")));
-    }
-    if daemon.is_some_and(|daemon| daemon.reload_failed) {
+        Episode::new(text, config.command("check"))
+    });
+    let invalid = daemon.filter(|daemon| daemon.reload_failed).map(|_| {
         let text = "the configuration on disk is invalid; the old one is active";
-        found.insert(Subject::ReloadFailed, Episode::new(text, config.command("check --offline")));
-    }
-    if let Some(episode) = status.publish.as_ref().and_then(|copy| publishing(copy, config, now)) {
-        found.insert(Subject::Publishing, episode);
-    }
-    found
+        Episode::new(text, config.command("check --offline"))
+    });
+    let found = [
+        (Subject::KeyRefused, refused_key.map(|_| key_refused(config))),
+        (Subject::BudgetSpent, spent),
+        (Subject::Stale, stale(reply, config, told, now)),
+        (Subject::Incomplete, incomplete(reply, config, told, now)),
+        (Subject::RefusedRemovals, refused_removals),
+        (Subject::Differences, differing),
+        (Subject::Edits, edits),
+        (Subject::MissingScope, scopes),
+        (Subject::ReloadFailed, invalid),
+        (Subject::Publishing, status.publish.as_ref().and_then(|copy| publishing(copy, config, now))),
+    ];
+    found.into_iter().filter_map(|(subject, episode)| Some((subject, episode?))).collect()
 }
 
 fn publishing(copy: &PublishLag, config: &Config, now: Instant) -> Option<Episode> {

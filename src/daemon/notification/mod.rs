@@ -14,8 +14,6 @@ mod episodes;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use tokio::time::MissedTickBehavior;
 
 use self::episodes::{Episode, Notice, Subject, Told};
@@ -23,9 +21,9 @@ use super::handler_state::Control;
 use super::status_cache::PROMPT;
 use super::status_reply::StatusReply;
 use crate::app::Mirror;
-use crate::config::Config;
+use crate::config::{Config, NotifyConfig};
 use crate::model::{Instant, Resource};
-use crate::store::{StateKey, Store, StoreError, report};
+use crate::store::{StateKey, Store, report};
 
 /// How often it is asked whether anything changed.
 const EVERY: Duration = Duration::from_secs(1);
@@ -45,17 +43,17 @@ pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
     loop {
         every.tick().await;
         let (config, now) = (control.config(), control.now());
-        if !config.notify.is_on() || !pace.is_due(now) {
+        if matches!(config.notify, NotifyConfig::Off) || !pace.is_due(now) {
             continue;
         }
-        let Ok(version) = control.cache().version(config.clone()).await else { continue };
-        let state = (version, control.cache().daemon());
+        let Ok(version) = control.cache.version(config.clone()).await else { continue };
+        let state = (version, control.cache.daemon());
         let is_recent = |at: Instant| now.since(at).max(at.since(now)) < UNCHANGED;
         if seen.as_ref().is_some_and(|(before, at)| *before == state && is_recent(*at)) {
             continue;
         }
         // Asked before the status, which then shows how that run ended.
-        let has_run = !control.bus().counted().is_empty();
+        let has_run = !control.bus.counted().is_empty();
         let Ok(reply) = control.status().await else { continue };
         let Some(store) = store_of(&mirror) else { return };
         match book.tell(&control, &store, &config, &reply, (has_run, control.now())).await {
@@ -80,8 +78,6 @@ struct Book {
     stored: Told,
     /// The entry of the feed up to which no other field changed.
     scanned: Option<u64>,
-    /// The write under way, and what it stores.
-    storing: Option<(Told, BoxFuture<'static, Result<(), StoreError>>)>,
 }
 
 impl Book {
@@ -96,7 +92,7 @@ impl Book {
     ) -> Result<(), String> {
         let after = self.scanned;
         let is_read = self.told.is_some();
-        let read = control.cache().with_reader(config.clone(), move |reader, _| {
+        let read = control.cache.with_reader(config.clone(), move |reader, _| {
             let tx = reader.begin()?;
             let told = tx.state::<Told>(&StateKey::Told)?.unwrap_or_default();
             let after = if is_read { after } else { told.fields_after };
@@ -133,15 +129,10 @@ impl Book {
 
     /// Stores what was told. While another program locks the file, the write goes on, and so does telling.
     async fn store(&mut self, store: &Store) {
-        let told = self.told.clone().filter(|told| *told != self.stored);
-        if let (None, Some(told)) = (&self.storing, told) {
-            let (store, state) = (store.clone(), told.clone());
-            let writing = async move { store.write(move |tx| tx.set_state(&StateKey::Told, &state)).await };
-            self.storing = Some((told, writing.boxed()));
-        }
-        let Some((_, writing)) = &mut self.storing else { return };
-        let Ok(ended) = tokio::time::timeout(PROMPT, writing).await else { return };
-        if let (Some((told, _)), Ok(())) = (self.storing.take(), ended) {
+        let Some(told) = self.told.clone().filter(|told| *told != self.stored) else { return };
+        let state = told.clone();
+        let writing = store.write(move |tx| tx.set_state(&StateKey::Told, &state));
+        if let Ok(Ok(())) = tokio::time::timeout(PROMPT, writing).await {
             self.stored = told;
         }
     }

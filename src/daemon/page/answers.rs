@@ -80,25 +80,17 @@ impl PageState {
             "/healthz" => monitoring::health(&self.control).await,
             "/events" if head.method == Method::GET => self.events(),
             "/events" => with_type("text/event-stream", Body::empty()),
-            // Their reads of the file are limited already.
-            "/status" | "/metrics" | "/readyz" => self.read(path).await,
-            "/history" => {
-                let _turn = self.asking.acquire().await;
-                self.read(path).await
-            }
-            _ => problem(StatusCode::NOT_FOUND, "unknown path", Some(PATHS)),
-        }
-    }
-
-    async fn read(&self, path: &str) -> Response {
-        match path {
             "/metrics" => monitoring::metrics(&self.control).await,
             "/readyz" => monitoring::readiness(&self.control).await,
-            "/history" => document(self.control.history().await.map(public::history)),
-            _ => {
+            "/status" => {
                 let status = self.control.status().await;
                 document(status.map(|status| status.without_service_messages()).map_err(|(error, _)| error))
             }
+            "/history" => {
+                let _turn = self.asking.acquire().await;
+                document(self.control.history().await.map(public::history))
+            }
+            _ => problem(StatusCode::NOT_FOUND, "unknown path", Some(PATHS)),
         }
     }
 

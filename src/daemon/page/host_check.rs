@@ -15,7 +15,6 @@ const MONITORING: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// Where the page is served, and to which clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ServedAt {
     pub at: SocketAddr,
@@ -25,7 +24,6 @@ pub(super) struct ServedAt {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HostRefusal {
-    /// The host name is not one of this machine.
     Host,
     /// The request comes from another site.
     Site,

@@ -40,7 +40,7 @@ impl PageKeeper {
     pub(crate) async fn start(config: &Config, control: Control, inbox: mpsc::Sender<LoopMessage>) -> PageKeeper {
         let mut keeper = PageKeeper { control, inbox, served: None };
         if let Some(wanted) = wanted(config) {
-            let bound = bind(wanted.at).await;
+            let bound = bind(wanted.at, true).await;
             keeper.serve(wanted, Some(bound), None);
         }
         keeper
@@ -90,22 +90,23 @@ fn wanted(config: &Config) -> Option<Wanted> {
 /// A listener and its address, or why there is none.
 type PageBinding = Result<(TcpListener, SocketAddr), String>;
 
-async fn bind(at: SocketAddr) -> PageBinding {
-    let bound = async {
+/// Listens; a failure is logged if it is the first.
+async fn bind(at: SocketAddr, is_first: bool) -> PageBinding {
+    let bound: std::io::Result<_> = async {
         let listener = TcpListener::bind(at).await?;
         let at = listener.local_addr()?;
         Ok((listener, at))
-    };
-    let bound: std::io::Result<_> = bound.await;
-    let bound = bound.map_err(|error| error.to_string());
+    }
+    .await;
     match &bound {
         Ok((_, at)) => tracing::info!("The status page is at http://{at}/"),
-        Err(error) => tracing::error!(
+        Err(error) if is_first => tracing::error!(
             "The status page is not served: could not listen on {at}: {error}; retrying. Set another port in \
              `daemon.http`, or `off`"
         ),
+        Err(_) => {}
     }
-    bound
+    bound.map_err(|error| error.to_string())
 }
 
 async fn keep(
@@ -117,7 +118,7 @@ async fn keep(
 ) {
     let mut bound = match first {
         Some(bound) => bound,
-        None => bind(wanted.at).await,
+        None => bind(wanted.at, true).await,
     };
     loop {
         let at = bound.as_ref().map_or(wanted.at, |(_, at)| *at);
@@ -139,12 +140,8 @@ async fn keep(
                 _ = ends.wait_for(|ends| *ends) => return,
                 () = tokio::time::sleep(RETRY_AFTER) => {}
             }
-            // Logged once, not with every attempt.
-            if let Ok(listener) = TcpListener::bind(wanted.at).await
-                && let Ok(at) = listener.local_addr()
-            {
-                tracing::info!("The status page is at http://{at}/");
-                break Ok((listener, at));
+            if let Ok(listener) = bind(wanted.at, false).await {
+                break Ok(listener);
             }
         };
     }
