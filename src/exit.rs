@@ -11,21 +11,15 @@ use crate::sync::SyncError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done. A missing scope of one object is a warning, not a failure.
     Done = 0,
-    /// `verify` found differences, or `push` leaves edits that are held, in conflict or rejected.
     Differences = 1,
     Usage = 2,
-    /// Refused to mirror what looks like an outage.
     Outage = 65,
-    /// The service cannot be reached, or does not answer as documented.
     Unavailable = 69,
     Internal = 70,
     Storage = 74,
-    /// Suspended by the budget, a hold or a signal; the next run continues.
     Paused = 75,
     KeyRefused = 77,
-    /// The configuration is invalid; also for a missing key and a key of a different workspace.
     Config = 78,
 }
 

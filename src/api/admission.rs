@@ -15,7 +15,6 @@ pub type MeterFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// Its cost if it succeeds.
     pub cost: Ru,
     pub purpose: Purpose,
 }

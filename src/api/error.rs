@@ -60,7 +60,6 @@ pub enum ApiError {
     Setup { why: String },
 }
 
-/// How a proxy is given what it wants.
 const PROXY_LOGIN: &str = "the proxy refuses: set its user and password, `HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT`";
 
 /// A failure to connect that an immediate retry would not change.
@@ -184,7 +183,6 @@ pub struct Rejection {
     pub error: String,
     /// The message; empty if the body had none.
     pub message: String,
-    /// The details, as a list or as one text.
     pub details: Vec<Detail>,
     /// The identifier to quote to the service's support.
     pub request_id: Option<String>,

@@ -32,7 +32,6 @@ pub struct PageSize(u8);
 impl PageSize {
     /// 100: the maximum number of items for one RU.
     pub const MAX: PageSize = PageSize(100);
-    /// 1: for a count.
     pub const ONE: PageSize = PageSize(1);
 
     /// So many items; `None` unless it is 1 to 100.
@@ -118,7 +117,7 @@ struct QueryPredicate {
 pub struct ListQuery {
     resource: Resource,
     limit: PageSize,
-    sort: Vec<SortBy>,
+    sort: Option<SortBy>,
     count: bool,
     definitions: (Object, bool),
     predicates: Vec<QueryPredicate>,
@@ -133,7 +132,7 @@ impl ListQuery {
         ListQuery {
             resource,
             limit: PageSize::MAX,
-            sort: Vec::new(),
+            sort: None,
             count: false,
             definitions: (Object::Contact, true),
             predicates: Vec::new(),
@@ -151,7 +150,6 @@ impl ListQuery {
         self.resource
     }
 
-    /// Whether `count=exact` is set.
     pub fn counts(&self) -> bool {
         self.count
     }
@@ -198,17 +196,14 @@ impl ListQuery {
         self
     }
 
-    /// Sorts by a field; a second call adds a second key.
     pub fn sort(mut self, by: SortBy) -> Result<ListQuery, QueryError> {
         let field = by.wire().1;
         if !self.resource.fields().iter().any(|f| f.wire == field && f.sortable) {
             return Err(QueryError::NotSortable { resource: self.resource, field });
         }
-        // At most two fields: there are only two, so it is enough that they differ.
-        if self.sort.iter().any(|known| known.wire().1 == field) {
+        if self.sort.replace(by).is_some() {
             return Err(QueryError::Twice(format!("sort by {field}")));
         }
-        self.sort.push(by);
         Ok(self)
     }
 
@@ -311,9 +306,8 @@ impl ListQuery {
             put("objectType", object.as_str().to_string());
             put("status", if active { "ACTIVE" } else { "ARCHIVED" }.to_string());
         }
-        if !self.sort.is_empty() {
-            let keys: Vec<String> = self.sort.iter().map(|by| format!("{}{}", by.wire().0, by.wire().1)).collect();
-            put("sort", keys.join(","));
+        if let Some((order, field)) = self.sort.map(SortBy::wire) {
+            put("sort", format!("{order}{field}"));
         }
         if self.count {
             put("count", "exact".to_string());

@@ -19,7 +19,6 @@ pub struct ClientSettings {
     /// The random part of the delays between attempts.
     pub jitter: Jitter,
     pub concurrency: u32,
-    pub user_agent: String,
 }
 
 impl ClientSettings {
@@ -32,7 +31,6 @@ impl ClientSettings {
             patience: Duration::from_secs(120),
             jitter: Jitter::system(),
             concurrency: 4,
-            user_agent: concat!("crm-mirror/", env!("CARGO_PKG_VERSION")).to_string(),
         }
     }
 }

@@ -71,7 +71,7 @@ impl HttpTransport {
     pub(crate) fn new(settings: &ClientSettings, key: ApiKey) -> Result<HttpTransport, ApiError> {
         install_tls();
         let mut builder = reqwest::Client::builder()
-            .user_agent(&settings.user_agent)
+            .user_agent(concat!("crm-mirror/", env!("CARGO_PKG_VERSION")))
             .timeout(settings.timeout)
             .connect_timeout(CONNECT_WITHIN.min(settings.timeout))
             .redirect(reqwest::redirect::Policy::none())

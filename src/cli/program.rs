@@ -13,17 +13,13 @@ use crate::exit::Exit;
 
 /// Runs the program with these arguments, the program's name first.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
-    let args: Vec<OsString> = args.into_iter().collect();
     // Before a verb takes the identity of the mirror's owner.
     person();
-    let cli = match Cli::try_parse_from(&args) {
+    let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(e) => {
             // Help and version go to stdout and are not errors. A closed stdout is ignored.
             let _ = e.print();
-            if let Some(tip) = tip(&args) {
-                output::note(&format!("\n  tip: {tip}"));
-            }
             return match e.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
                 _ => Exit::Usage,
@@ -42,29 +38,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// What was probably meant by a word that other programs know.
-fn tip(args: &[OsString]) -> Option<&'static str> {
-    let has = |word: &str| args.iter().any(|arg| arg == word);
-    match () {
-        () if has("sync") && has("--full") => Some("`crm-mirror resync` reads every record again"),
-        () if has("-v") || has("--verbose") => Some("`--log-level debug` shows more"),
-        () if args.get(1).is_some_and(|arg| arg == "version") => Some("`crm-mirror --version` prints the version"),
-        () => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_of_other_programs_get_a_tip() {
-        let tip = |line: &str| tip(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
-        assert!(tip("crm-mirror sync --full").unwrap().contains("resync"));
-        assert!(tip("crm-mirror version").unwrap().contains("--version"));
-        assert!(tip("crm-mirror -v sync").unwrap().contains("--log-level debug"));
-        assert_eq!(tip("crm-mirror sync --ful"), None);
-    }
 
     #[test]
     fn invalid_command_line_is_a_usage_error() {

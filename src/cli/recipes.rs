@@ -9,14 +9,11 @@ pub const TEXT: &str = include_str!("../../docs/sql.md");
 /// A question and the query that answers it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recipe {
-    /// Its section (`##`).
     pub section: String,
-    /// Its heading (`###`).
     pub title: String,
     /// The text between the heading and the query.
     pub about: String,
     pub sql: String,
-    /// A required table.
     pub needs: Option<String>,
 }
 

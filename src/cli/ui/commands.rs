@@ -5,10 +5,8 @@ use std::sync::OnceLock;
 
 use crate::format::shell_word;
 
-/// The `--config` of this process.
 static IN_FORCE: OnceLock<Option<PathBuf>> = OnceLock::new();
 
-/// How a command in a message begins.
 const BEGINS: &str = "`crm-mirror ";
 
 /// Verbs that read no configuration.

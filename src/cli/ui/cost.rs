@@ -12,7 +12,6 @@ use crate::sync::forecast::ObjectForecast;
 pub struct Cost {
     /// For definitions and team members.
     short_lists: u64,
-    /// For contacts and companies.
     objects: Vec<ObjectForecast>,
     total: u64,
     left: u64,

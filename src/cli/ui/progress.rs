@@ -36,17 +36,17 @@ enum ProgressOutput {
 impl ProgressView {
     /// Bars if stderr is a terminal, log lines if not.
     pub fn of_process() -> ProgressView {
-        let lines = || ProgressView(Arc::new(ProgressOutput::Lines(Mutex::default(), true)));
-        if io::stderr().is_terminal() { ProgressView::bars() } else { lines() }
+        ProgressView::bars_or(ProgressOutput::Lines(Mutex::default(), true))
     }
 
     /// Bars if stderr is a terminal, nothing if not.
     pub fn bars_or_nothing() -> ProgressView {
-        if io::stderr().is_terminal() { ProgressView::bars() } else { ProgressView::nothing() }
+        ProgressView::bars_or(ProgressOutput::Nothing)
     }
 
-    pub fn bars() -> ProgressView {
-        ProgressView(Arc::new(ProgressOutput::Bars { screen: MultiProgress::new(), bars: Mutex::default() }))
+    fn bars_or(other: ProgressOutput) -> ProgressView {
+        let bars = || ProgressOutput::Bars { screen: MultiProgress::new(), bars: Mutex::default() };
+        ProgressView(Arc::new(if io::stderr().is_terminal() { bars() } else { other }))
     }
 
     /// Log lines, also about the results.
@@ -228,7 +228,8 @@ mod tests {
 
     #[test]
     fn bars_handle_every_event() {
-        let progress = ProgressView::bars();
+        let output = ProgressOutput::Bars { screen: MultiProgress::new(), bars: Mutex::default() };
+        let progress = ProgressView(Arc::new(output));
         let until = Instant::EPOCH;
         let total = RunEvent::Total { resource: RESOURCE, total: 150 };
         let hold = RunEvent::Holding { until };

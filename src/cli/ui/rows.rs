@@ -22,23 +22,12 @@ pub enum RowFormat {
 }
 
 /// Why rows could not be printed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub enum Stopped {
-    Sql(rusqlite::Error),
+    Sql(#[from] rusqlite::Error),
     /// The reader closed stdout, or the disk is full.
-    Out(io::Error),
-}
-
-impl From<rusqlite::Error> for Stopped {
-    fn from(error: rusqlite::Error) -> Stopped {
-        Stopped::Sql(error)
-    }
-}
-
-impl From<io::Error> for Stopped {
-    fn from(error: io::Error) -> Stopped {
-        Stopped::Out(error)
-    }
+    Out(#[from] io::Error),
 }
 
 /// Runs a query and writes its rows. JSON and CSV are streamed.

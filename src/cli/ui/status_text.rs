@@ -20,7 +20,6 @@ use crate::store::wal;
 #[derive(Clone, Copy, Debug)]
 pub struct StatusContext<'a> {
     pub daemon: DaemonState,
-    /// The systemd unit of the mirror.
     pub unit: Option<&'a str>,
     /// The process that writes it now.
     pub writer: Option<u32>,

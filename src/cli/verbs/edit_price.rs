@@ -2,7 +2,6 @@
 
 use crate::app::{self, EditBudget};
 use crate::cli::Failure;
-use crate::cli::ui::confirm::confirm;
 use crate::config::Config;
 use crate::format;
 use crate::model::{Instant, Ru};
@@ -34,10 +33,4 @@ impl EditPrice {
             budget.refills_at
         )
     }
-}
-
-/// Asks for confirmation before anything is sent or discarded, after a text that says what.
-pub(super) fn confirmed(text: &str, question: &str, discards: bool) -> Result<bool, Failure> {
-    let what = if discards { "this discards values" } else { "this sends edits to the service" };
-    confirm(what, &format!("{text}{question}"))
 }

@@ -15,8 +15,9 @@ use serde_json::Value;
 
 use crate::app::person;
 use crate::cli::Failure;
+use crate::cli::ui::confirm::confirm;
 use crate::cli::ui::output;
-use crate::cli::verbs::edit_price::{EditPrice, confirmed};
+use crate::cli::verbs::edit_price::EditPrice;
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;
@@ -134,7 +135,8 @@ pub(super) fn run(
     }
     if !yes && !dry_run {
         let question = format!("Queue {}?", format::counted(edits.edits(), "edit", "edits"));
-        if edits.edits() > 0 && !confirmed(&edits.text("to be queued"), &question, false)? {
+        let what = "this sends edits to the service";
+        if edits.edits() > 0 && !confirm(what, &format!("{}{question}", edits.text("to be queued")))? {
             output::note("nothing was changed");
             return Ok(Exit::Done);
         }

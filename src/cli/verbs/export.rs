@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::cli::args::objects;
 use crate::cli::ui::output;
-use crate::cli::verbs::{snapshot, sql};
+use crate::cli::verbs::snapshot;
 use crate::cli::{Failure, Global};
 use crate::exit::Exit;
 use crate::model::Object;
@@ -104,78 +104,47 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
         (Some(Since::Change(cursor)), false) => Some(cursor),
         (None, false) => None,
     };
-    let reader = sql::connect(&global.database(args.database.as_deref())?)?;
+    let reader = Reader::open_for_queries(&global.database(args.database.as_deref())?)?;
     let Some(since) = since.filter(|_| !args.print_cursor) else {
         let moment = reader.begin()?;
         output::text(&cursor::behind(&moment, feed::span(&moment)?.newest)?.to_string())?;
         return Ok(Exit::Done);
     };
     let mut out = BufWriter::new(output::data());
-    let ended = stream(&reader, args, since, &mut out);
-    match ended {
-        Ok(cursor) => {
-            out.flush()?;
-            output::note(&format!("cursor: {}", cursor::behind(&reader.begin()?, cursor)?));
-            Ok(Exit::Done)
-        }
-        Err(ExportEnd::Torn { cursor, failure }) => {
-            // Everything before the gap is complete, and can be kept.
-            out.flush()?;
-            if cursor > since.seq() {
-                output::note(&format!("cursor: {}", cursor::behind(&reader.begin()?, cursor)?));
-            }
-            Err(failure)
-        }
-        Err(ExportEnd::Out(error)) => {
-            let _ = out.into_parts();
-            Err(error.into())
-        }
+    let mut at = since.clone();
+    let ended = stream(&reader, args, &mut at, &mut out);
+    // Everything before a gap is complete, and can be kept.
+    out.flush()?;
+    if ended.is_ok() || at.seq() > since.seq() {
+        output::note(&format!("cursor: {}", cursor::behind(&reader.begin()?, at.seq())?));
     }
+    ended.map(|()| Exit::Done)
 }
 
-enum ExportEnd {
-    /// The rest of the mirror could not be read.
-    Torn { cursor: i64, failure: Failure },
-    /// The reader closed stdout, or the disk is full.
-    Out(io::Error),
-}
-
-impl From<io::Error> for ExportEnd {
-    fn from(error: io::Error) -> ExportEnd {
-        ExportEnd::Out(error)
-    }
-}
-
-/// Writes everything after `since` that existed at the beginning. Returns the cursor to continue from.
-fn stream(reader: &Reader, args: &ExportArgs, since: &FeedCursor, out: &mut impl Write) -> Result<i64, ExportEnd> {
-    let (mut at, mut left) = (since.clone(), args.limit.unwrap_or(u64::MAX));
-    let mirror = reader.begin().and_then(|moment| cursor::mirror_id(&moment));
-    let mirror = mirror.map_err(|error| ExportEnd::Torn { cursor: since.seq(), failure: error.into() })?;
+/// Writes everything after `at` that existed at the beginning, and moves `at` to the cursor to continue from.
+fn stream(reader: &Reader, args: &ExportArgs, at: &mut FeedCursor, out: &mut impl Write) -> Result<(), Failure> {
+    let mut left = args.limit.unwrap_or(u64::MAX);
+    let mirror = cursor::mirror_id(&reader.begin()?)?;
     let mut until = None;
     loop {
         let most = u32::try_from(left).map_or(SLICE, |left| left.min(SLICE));
-        let FeedSlice { checked, span, changes: slice } = slice(reader, &at, until, args.object, most)
-            .map_err(|error| ExportEnd::Torn { cursor: at.seq(), failure: error.into() })?;
-        if let Err(refused) = checked {
-            let failure = Failure::new(Exit::Storage, refused).hint(BEGIN_AGAIN);
-            return Err(ExportEnd::Torn { cursor: at.seq(), failure });
-        }
+        let FeedSlice { checked, span, changes: slice } = slice(reader, at, until, args.object, most)?;
+        checked.map_err(|refused| Failure::new(Exit::Storage, refused).hint(BEGIN_AGAIN))?;
         // Bounded, because constant changes would otherwise keep an export running forever.
         let end = *until.get_or_insert(span.newest);
         for change in &slice {
             line(out, change)?;
         }
-        let cursor = slice.last().map_or(at.seq(), |change| change.seq);
-        if cursor > at.seq() {
-            at = FeedCursor::Behind { mirror: mirror.clone(), seq: cursor, check: None };
-        }
         left -= slice.len() as u64;
-        if left == 0 {
-            return Ok(cursor);
+        let is_all = slice.len() < most as usize;
+        let last = slice.last().map_or(at.seq(), |change| change.seq);
+        // Trailing changes of the other object are skipped too.
+        let seq = if is_all { last.max(end) } else { last };
+        if seq > at.seq() {
+            *at = FeedCursor::Behind { mirror: mirror.clone(), seq, check: None };
         }
-        if slice.len() < most as usize {
-            // Trailing changes of the other object are skipped too.
-            return Ok(end.max(cursor));
+        if is_all || left == 0 {
+            return Ok(());
         }
     }
 }

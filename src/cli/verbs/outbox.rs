@@ -7,8 +7,9 @@ use serde::Serialize;
 use crate::app::person;
 use crate::cli::Failure;
 use crate::cli::Global;
+use crate::cli::ui::confirm::confirm;
 use crate::cli::ui::output;
-use crate::cli::verbs::edit_price::{EditPrice, confirmed};
+use crate::cli::verbs::edit_price::EditPrice;
 use crate::cli::verbs::{edit, outbox_show};
 use crate::config::Config;
 use crate::exit::Exit;
@@ -155,13 +156,18 @@ struct DecisionReply<'a> {
     fields: &'a EditedFields,
 }
 
+impl<'a> From<&'a Decided> for DecisionReply<'a> {
+    fn from(of: &'a Decided) -> DecisionReply<'a> {
+        DecisionReply { edit: of.edit, state: of.state.as_str(), replacement: of.replacement, fields: &of.fields }
+    }
+}
+
 /// The JSON document of several decisions.
 #[derive(Serialize)]
 struct DecisionReplies<'a> {
     edits: Vec<DecisionReply<'a>>,
 }
 
-/// The JSON document of `undo`.
 #[derive(Serialize)]
 struct UndoReply<'a> {
     edits: Vec<UndoneRecord<'a>>,
@@ -179,7 +185,7 @@ struct UndoneRecord<'a> {
 }
 
 pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
-    let config = global.load_with(args.common.database.as_deref())?;
+    let config = global.load(args.common.database.as_deref())?;
     let (database, json) = (config.database.as_path(), args.common.json);
     let one = |id: &i64| WhichEdits { ids: vec![*id], all: false };
     let (which, decision, yes) = match &args.what {
@@ -263,7 +269,9 @@ fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> R
     if matches!(decision, Decision::Release | Decision::Mine | Decision::Retry) {
         text.push_str(&format!("{}\n", EditPrice::of(config, edits.len() as u64, reads)?.text()));
     }
-    confirmed(&text, &question, decision != Decision::Release)
+    let sends = decision == Decision::Release;
+    let what = if sends { "this sends edits to the service" } else { "this discards values" };
+    confirm(what, &format!("{text}{question}"))
 }
 
 /// What the mirror shows now in the columns of an edit.
@@ -300,7 +308,7 @@ fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: b
         }
         lines.push_str(&format!("{}\n", EditPrice::of(config, planned.len() as u64, 0)?.text()));
         let question = format!("Revert {}?", format::counted(ids.len() as u64, "edit", "edits"));
-        if !confirmed(&lines, &question, true)? {
+        if !confirm("this discards values", &format!("{lines}{question}"))? {
             output::note("nothing was changed");
             return Ok(Exit::Done);
         }
@@ -358,23 +366,14 @@ fn report(decision: Decision, decided: &Decided, json: bool) -> Result<Exit, Fai
         (Decision::Retry | Decision::Mine | Decision::Release, _) => format!("edit {edit} is queued"),
         (Decision::Drop | Decision::Theirs, _) => format!("edit {edit} is dropped"),
     };
-    Ok(output::report(json, &reply(decided), || format!("{text}\n{}", edit::lines(&decided.fields)))?)
+    Ok(output::report(json, &DecisionReply::from(decided), || format!("{text}\n{}", edit::lines(&decided.fields)))?)
 }
 
 fn report_all(decision: Decision, decided: &[Decided], json: bool) -> Result<Exit, Failure> {
     let what = format::counted(decided.len() as u64, "edit is", "edits are");
     let done = if decision == Decision::Drop { "dropped" } else { "queued" };
-    let replies = DecisionReplies { edits: decided.iter().map(reply).collect() };
+    let replies = DecisionReplies { edits: decided.iter().map(DecisionReply::from).collect() };
     Ok(output::report(json, &replies, || format!("{what} {done}"))?)
-}
-
-fn reply(decided: &Decided) -> DecisionReply<'_> {
-    DecisionReply {
-        edit: decided.edit,
-        state: decided.state.as_str(),
-        replacement: decided.replacement,
-        fields: &decided.fields,
-    }
 }
 
 impl From<DecideError> for Failure {

@@ -1,7 +1,7 @@
 //! `crm-mirror sql`: one read-only statement on the mirror with the built-in SQLite.
 
 use std::io::{self, BufWriter, IsTerminal, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rusqlite::ErrorCode;
@@ -12,7 +12,7 @@ use crate::cli::{Failure, Global, logging};
 use crate::exit::Exit;
 use crate::format;
 use crate::store::watchdog::Watchdog;
-use crate::store::{Reader, StoreError, WithheldColumns};
+use crate::store::{Reader, WithheldColumns};
 
 /// Run read-only SQL on the mirror with the built-in SQLite.
 ///
@@ -47,7 +47,7 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
         args.statement.clone()
     };
     let conn = match args.timeout {
-        None => connect(&database)?,
+        None => Reader::open_for_queries(&database)?,
         Some(_) => Reader::open_for_strangers(&database, &WithheldColumns::default())?,
     };
     let _watchdog = args.timeout.map(|limit| {
@@ -94,11 +94,6 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
         Err(Stopped::Sql(error)) => Err(refused(error)),
         Err(Stopped::Out(error)) => Err(error.into()),
     }
-}
-
-/// A read-only connection with the exact functions.
-pub fn connect(database: &Path) -> Result<Reader, StoreError> {
-    Reader::open_for_queries(database)
 }
 
 /// How to search for a text with punctuation.
