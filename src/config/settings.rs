@@ -119,7 +119,6 @@ impl Config {
                 folder: sections.database.views.map(|folder| folder.to_string_lossy().into_owned()),
                 search: sections.database.search,
                 exclude: sections.sync.exclude.clone(),
-                ..ViewOptions::default()
             },
             publish: PublishConfig::new(sections.publish, &sections.sync.exclude, env),
             budget: sections.budget,
