@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use sha2::{Digest, Sha256};
+use strum::IntoStaticStr;
 
 use super::error::PublishError;
 use super::exclude::Exclusions;
@@ -12,12 +13,14 @@ use crate::store::StoreError;
 use crate::store::guide::ColumnLine;
 use crate::store::publishing::source::{Moment, PageQuery};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum PgType {
     Text,
     Bigint,
     Boolean,
     Numeric,
+    #[strum(serialize = "double precision")]
     DoublePrecision,
     Timestamptz,
     Date,
@@ -25,17 +28,8 @@ pub(super) enum PgType {
 }
 
 impl PgType {
-    pub(super) const fn as_sql(self) -> &'static str {
-        match self {
-            PgType::Text => "text",
-            PgType::Bigint => "bigint",
-            PgType::Boolean => "boolean",
-            PgType::Numeric => "numeric",
-            PgType::DoublePrecision => "double precision",
-            PgType::Timestamptz => "timestamptz",
-            PgType::Date => "date",
-            PgType::Jsonb => "jsonb",
-        }
+    pub(super) fn as_sql(self) -> &'static str {
+        self.into()
     }
 
     /// The type with that name and modifier in the database's catalogue. One that rounds or cuts values is another type.

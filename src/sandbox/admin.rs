@@ -18,7 +18,6 @@ use super::fault_line::FaultLine;
 use super::handle::Sandbox;
 use super::world::World;
 
-/// The prefix of the interface's paths.
 pub(crate) const PREFIX: &str = "/_sandbox";
 /// The maximum advance of the clock in one request.
 const FARTHEST: Duration = Duration::from_secs(100 * 366 * 86_400);
@@ -48,7 +47,6 @@ pub(crate) fn answer(sandbox: &Sandbox, method: &str, path: &str, body: &[u8]) -
     Ok(json!({ "data": data }))
 }
 
-/// A body that creates, changes or deletes something.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RecordRequest {

@@ -5,7 +5,6 @@ use std::io::Write;
 use axum::body::{Body, Bytes};
 use futures_util::{StreamExt, stream};
 
-/// The bytes as a gzip file.
 pub(crate) fn compressed(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(bytes)?;

@@ -24,7 +24,6 @@ pub(crate) enum PagePosition {
     Offset(usize),
 }
 
-/// The beginning of every token.
 const MARK: &str = "+/=";
 
 /// The conditions that a token is bound to.

@@ -156,7 +156,6 @@ impl NewField {
         self
     }
 
-    /// Sets a type that is not in the reference.
     pub fn of_type(mut self, name: &str) -> NewField {
         self.0.data_type = name.to_string();
         self

@@ -14,7 +14,6 @@ use super::world::World;
 /// The maximum number of requests in the log of a service.
 const LOGGED: usize = 100_000;
 
-/// Why a service cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum DevelopmentError {
     #[error("the fixture is not valid")]

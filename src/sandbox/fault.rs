@@ -54,7 +54,6 @@ pub enum Fault {
     TruncatedGzip,
     /// 200 with a page of HTML.
     NotJson,
-    /// 200 with this body.
     Body(String),
     /// The answer takes this long in real time.
     Slow(Duration),

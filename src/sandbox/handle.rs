@@ -1,5 +1,6 @@
 //! A handle to a sandbox, shared by the server that answers and the test or demo that inspects and changes it.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::model::Clock;
@@ -16,7 +17,7 @@ use super::request_line::RequestLine;
 use super::service::{self, Memory};
 use super::settings::SandboxSettings;
 use super::state::StateError;
-use super::world::{Touched, World};
+use super::world::World;
 
 type Hook = Box<dyn FnMut(&mut World, &RequestLine) + Send>;
 
@@ -107,7 +108,6 @@ impl Sandbox {
         change(&mut locked(&self.0.memory).settings);
     }
 
-    /// The clock for timestamps of changes and answers.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.0.clock
     }
@@ -129,13 +129,12 @@ impl Sandbox {
         let mut world = self.world();
         let mut memory = locked(&self.0.memory);
         if origin.file.is_some() {
-            world.touched = Touched::record();
+            world.touched = Some(BTreeSet::new());
         }
         (memory.replays, memory.origin) = (replays, Some(origin));
         memory.write(&mut world, true)
     }
 
-    /// Changes the world and writes the state file.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut World) -> T) -> Result<T, StateError> {
         let mut world = self.world();
         let changed = change(&mut world);
@@ -153,7 +152,7 @@ impl Sandbox {
             *world = begun;
         }
         if origin.file.is_some() {
-            world.touched = Touched::record();
+            world.touched = Some(BTreeSet::new());
         }
         origin.clock.set_advanced(std::time::Duration::ZERO);
         self.faults().seed(origin.development.seed);
@@ -162,7 +161,6 @@ impl Sandbox {
         memory.write(&mut world, true)
     }
 
-    /// Advances the clock of a standalone service.
     pub(crate) fn advance(&self, by: std::time::Duration) -> Result<(), StateError> {
         let mut world = self.world();
         let mut memory = locked(&self.0.memory);

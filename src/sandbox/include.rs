@@ -48,7 +48,6 @@ pub(crate) const fn accepted(object: Object) -> IncludeTable {
     }
 }
 
-/// Parses a comma-separated `include`.
 pub(crate) fn read(accepted: IncludeTable, value: &str) -> Result<BTreeSet<Include>, String> {
     let mut includes = BTreeSet::new();
     for name in value.split(',') {

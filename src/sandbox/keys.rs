@@ -4,7 +4,6 @@ use sha2::{Digest, Sha256};
 
 use super::error_answer::ErrorAnswer;
 
-/// Every scope of the reference.
 pub const SCOPES: [&str; 6] =
     ["contacts:read", "contacts:write", "companies:read", "companies:write", "custom-fields:read", "team-members:read"];
 

@@ -93,12 +93,12 @@ fn count(table: &WorldTable, query: &ListRequest) -> usize {
     if query.predicates.is_empty() && query.search.is_none() {
         return table.len();
     }
-    for (order, slot) in [(&table.updated, table.updated_slot), (&table.created, table.created_slot)] {
+    for (slot, order) in &table.orders {
         // A range of one timestamp, as audits count it: the order alone gives the result.
-        let target = ConditionTarget::Standard(slot);
+        let target = ConditionTarget::Standard(*slot);
         let timed = |p: &Condition| p.target == target && matches!(p.test, Test::Time(..));
         if query.search.is_none() && query.predicates.iter().all(timed) {
-            let (low, high) = bounds(query, slot);
+            let (low, high) = bounds(query, *slot);
             let tests = |time: &Instant| query.predicates.iter().all(|p| p.test.holds_at(*time));
             return order.times(low, high).filter(tests).count();
         }
@@ -110,8 +110,10 @@ fn count(table: &WorldTable, query: &ListRequest) -> usize {
 fn indexed<'a>(table: &'a WorldTable, query: &ListRequest) -> Option<(&'a Order, usize, bool)> {
     match query.sort.as_slice() {
         _ if query.is_coarse || ids(query).is_some() => None,
-        [(slot, descending)] if *slot == table.created_slot => Some((&table.created, *slot, *descending)),
-        [(slot, descending)] if *slot == table.updated_slot => Some((&table.updated, *slot, *descending)),
+        [(slot, descending)] => {
+            let found = table.orders.iter().find(|(of, _)| of == slot);
+            found.map(|(slot, order)| (order, *slot, *descending))
+        }
         _ => None,
     }
 }
@@ -127,8 +129,8 @@ fn candidates<'a: 'q, 'q>(
         ids.dedup();
         return Box::new(ids.into_iter().filter_map(|id| table.get(id)));
     }
-    for (order, slot) in [(&table.updated, table.updated_slot), (&table.created, table.created_slot)] {
-        let (low, high) = bounds(query, slot);
+    for (slot, order) in &table.orders {
+        let (low, high) = bounds(query, *slot);
         if low.is_some() || high.is_some() {
             return Box::new(order.walk(false, None, low, high).filter_map(|id| table.get(id)));
         }

@@ -6,7 +6,6 @@ use super::request_line::{RequestLine, Route};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedRequest {
-    /// When it arrived, by the sandbox's clock.
     pub at: Instant,
     pub asked: RequestLine,
     pub if_match: Option<String>,

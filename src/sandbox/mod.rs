@@ -41,7 +41,6 @@ mod keys;
 mod list;
 mod log;
 mod origin;
-mod past;
 mod patch;
 mod patch_values;
 mod predicate;

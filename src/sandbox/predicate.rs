@@ -17,7 +17,6 @@ pub(crate) enum ConditionTarget {
     Standard(usize),
     /// A custom field, by the definition's index.
     Custom(u32),
-    /// The company's host name.
     Domain,
 }
 

@@ -7,7 +7,7 @@
 //! - Two processes cannot use the same file: SQLite's exclusive lock is held until the process ends.
 //! - Every value is restored byte for byte, including source text that no JSON value in memory can represent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -102,7 +102,8 @@ impl StateFile {
         advanced: Duration,
         whole: bool,
     ) -> Result<(), StateError> {
-        let is_new = world.touched.is_any() || !replays.new.is_empty() || self.advanced != Some(advanced);
+        let is_touched = world.touched.as_ref().is_some_and(|touched| !touched.is_empty());
+        let is_new = is_touched || !replays.new.is_empty() || self.advanced != Some(advanced);
         if !is_new && !whole {
             return Ok(());
         }
@@ -110,10 +111,12 @@ impl StateFile {
         let stored = self.conn.transaction().and_then(|tx| {
             if whole {
                 tx.execute_batch("DELETE FROM records; DELETE FROM replays")?;
-                let all = world.tables.values().flat_map(|table| table.iter().map(move |record| (table, record)));
-                all.into_iter().try_for_each(|(table, record)| put(&tx, table, &record.id))?;
-            } else {
-                world.touched.iter().try_for_each(|(resource, id)| put(&tx, world.table(resource), id))?;
+                for table in world.tables.values() {
+                    table.iter().try_for_each(|record| put(&tx, table, &record.id))?;
+                }
+            }
+            for (resource, id) in world.touched.iter().flatten() {
+                put(&tx, world.table(*resource), id)?;
             }
             let mut stmt = tx.prepare_cached("INSERT OR REPLACE INTO replays VALUES (?1, ?2)")?;
             for (key, answer) in replays.stored.iter().filter(|(key, _)| whole || replays.new.contains(*key)) {
@@ -126,7 +129,7 @@ impl StateFile {
             tx.commit()
         });
         stored.map_err(|source| StateError::Sqlite { what: "write", path: self.path.clone(), source })?;
-        world.touched.clear();
+        world.touched.iter_mut().for_each(BTreeSet::clear);
         replays.new.clear();
         self.advanced = Some(advanced);
         Ok(())
@@ -202,7 +205,6 @@ fn read(conn: &Connection, mut world: World) -> rusqlite::Result<Option<Result<S
             restore(&mut world, list, id, parsed(record)?)?;
         }
         world.born = parsed(&born)?;
-        world.touched.clear();
         let mut replays = Replays::default();
         for (key, text) in &answers {
             replays.stored.insert(key.clone(), parsed(text)?);

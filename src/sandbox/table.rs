@@ -1,7 +1,7 @@
 //! The records of one resource, with sorted orders for long lists.
 //!
 //! # Invariants
-//! - `created` and `updated` contain every record exactly once: a list over a hundred thousand records by either of
+//! - Both orders contain every record exactly once: a list over a hundred thousand records by either of
 //!   them starts at its cursor and reads one page, whatever the length of the table.
 //! - Cells are sorted by slot; a slot is a field's index in the catalogue's table.
 
@@ -137,10 +137,8 @@ pub(crate) struct WorldTable {
     pub(crate) resource: Resource,
     pub(crate) fields: &'static [Field],
     records: BTreeMap<Id, WorldRecord>,
-    pub(crate) created_slot: usize,
-    pub(crate) updated_slot: usize,
-    pub(crate) created: Order,
-    pub(crate) updated: Order,
+    /// The orders by `updatedAt` and `createdAt`, each with the slot of its timestamp.
+    pub(crate) orders: [(usize, Order); 2],
 }
 
 impl WorldTable {
@@ -152,10 +150,7 @@ impl WorldTable {
             resource,
             fields,
             records: BTreeMap::new(),
-            created_slot: place("createdAt"),
-            updated_slot: place("updatedAt"),
-            created: Order::default(),
-            updated: Order::default(),
+            orders: ["updatedAt", "createdAt"].map(|wire| (place(wire), Order::default())),
         }
     }
 
@@ -179,23 +174,18 @@ impl WorldTable {
     pub(crate) fn put(&mut self, mut record: WorldRecord) {
         record.cells.shrink_to_fit();
         self.remove(&record.id.clone());
-        let (created, updated) = self.times(&record);
-        self.created.insert(created, &record.id);
-        self.updated.insert(updated, &record.id);
+        for (slot, order) in &mut self.orders {
+            order.insert(record.cell(*slot).and_then(Cell::time), &record.id);
+        }
         self.records.insert(record.id.clone(), record);
     }
 
     pub(crate) fn remove(&mut self, id: &str) -> Option<WorldRecord> {
         let record = self.records.remove(id)?;
-        let (created, updated) = self.times(&record);
-        self.created.remove(created, &record.id);
-        self.updated.remove(updated, &record.id);
+        for (slot, order) in &mut self.orders {
+            order.remove(record.cell(*slot).and_then(Cell::time), &record.id);
+        }
         Some(record)
-    }
-
-    fn times(&self, record: &WorldRecord) -> (Option<Instant>, Option<Instant>) {
-        let time = |slot| record.cell(slot).and_then(Cell::time);
-        (time(self.created_slot), time(self.updated_slot))
     }
 }
 

@@ -8,7 +8,7 @@
 //!   [`World::set_raw`] does the same for source text that no JSON value can represent. Filters and orders ignore raw
 //!   values.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -19,8 +19,19 @@ use crate::model::{DataType, Instant, Object, RecordId, Resource};
 use super::cell::Cell;
 use super::definition::CustomDefinition;
 use super::fault::Hidden;
-use super::past::{PastRecord, UndoLog};
 use super::table::{Id, WorldRecord, WorldTable};
+
+/// The maximum number of changes that can be undone.
+const MAX_UNDO: usize = 10_000;
+
+/// One record as it was before a change, or that it did not exist.
+#[derive(Clone, Debug)]
+struct PastRecord {
+    changed_at: Instant,
+    resource: Resource,
+    id: Id,
+    before: Option<WorldRecord>,
+}
 
 /// The simulated CRM of one tenant.
 #[derive(Clone, Debug)]
@@ -30,34 +41,12 @@ pub struct World {
     pub(super) definitions: Vec<CustomDefinition>,
     /// The number of identifiers created.
     pub(super) born: u64,
-    undo: UndoLog,
-    pub(super) touched: Touched,
+    /// Earlier states of the records that changed last, oldest first: a lagging replica answers from them.
+    undo: VecDeque<PastRecord>,
+    /// The records that changed since a state file was last written; `None` without a state file.
+    pub(super) touched: Option<BTreeSet<(Resource, Id)>>,
     /// Whether lists omit custom keys without a value.
     pub(crate) lists_omit_nulls: bool,
-}
-
-/// The records that changed since a state file was last written; `None` without a state file.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Touched(Option<BTreeSet<(Resource, Id)>>);
-
-impl Touched {
-    /// Starts recording which records change.
-    pub(crate) fn record() -> Touched {
-        Touched(Some(BTreeSet::new()))
-    }
-
-    /// Forgets what was recorded, and goes on.
-    pub(crate) fn clear(&mut self) {
-        self.0.iter_mut().for_each(BTreeSet::clear);
-    }
-
-    pub(crate) fn is_any(&self) -> bool {
-        self.0.as_ref().is_some_and(|touched| !touched.is_empty())
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Resource, &Id)> {
-        self.0.iter().flatten().map(|(resource, id)| (*resource, id))
-    }
 }
 
 impl World {
@@ -67,8 +56,8 @@ impl World {
             tables: Resource::ALL.map(|r| (r, WorldTable::new(r))).into(),
             definitions: Vec::new(),
             born: 0,
-            undo: UndoLog::default(),
-            touched: Touched::default(),
+            undo: VecDeque::new(),
+            touched: None,
             lists_omit_nulls: false,
         }
     }
@@ -189,7 +178,7 @@ impl World {
     /// When a record was last changed, without writing the whole of it.
     pub fn updated_at(&self, object: Object, id: &str) -> Option<Instant> {
         let table = self.table(object.resource());
-        table.get(id)?.cell(table.updated_slot)?.time()
+        table.get(id)?.cell(table.slot("updatedAt")?)?.time()
     }
 
     pub(crate) fn table(&self, resource: Resource) -> &WorldTable {
@@ -234,18 +223,23 @@ impl World {
     }
 
     fn remember(&mut self, resource: Resource, id: &Id) {
-        if let Some(touched) = &mut self.touched.0 {
+        if let Some(touched) = &mut self.touched {
             touched.insert((resource, id.clone()));
         }
+        if self.undo.len() == MAX_UNDO {
+            self.undo.pop_front();
+        }
         let before = self.table(resource).get(id).cloned();
-        self.undo.push(PastRecord { changed_at: self.now, resource, id: id.clone(), before });
+        self.undo.push_back(PastRecord { changed_at: self.now, resource, id: id.clone(), before });
     }
 
-    /// The records as they were at another time, for a lagging replica. Custom field definitions keep their current
+    /// The records as they were at another time, or at the earliest that is known, for a lagging replica. Custom field definitions keep their current
     /// type and status inside records; only their own list is the earlier one.
     pub fn as_of(&self, at: Instant) -> World {
         let mut world = self.without_undo();
-        for past in self.undo.since(at) {
+        // The clock may have been set back in between, so the first change after `at` decides, not the time of each change.
+        let first = self.undo.iter().position(|past| past.changed_at > at).unwrap_or(self.undo.len());
+        for past in self.undo.range(first..).rev() {
             let table = world.table_mut(past.resource);
             match &past.before {
                 Some(record) => table.put(record.clone()),
@@ -273,8 +267,8 @@ impl World {
             tables: self.tables.clone(),
             definitions: self.definitions.clone(),
             born: self.born,
-            undo: UndoLog::default(),
-            touched: Touched::default(),
+            undo: VecDeque::new(),
+            touched: None,
             lists_omit_nulls: self.lists_omit_nulls,
         }
     }

@@ -1,9 +1,12 @@
 //! The properties of one standard field: where it appears, what it holds, and how it can be used.
 
+use strum::IntoStaticStr;
+
 use super::operators::Ops;
 
 /// What a standard field holds, which determines the type of its column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum FieldKind {
     Id,
     Text,
@@ -16,6 +19,7 @@ pub enum FieldKind {
     /// A boolean: 0 or 1.
     Boolean,
     /// A timestamp: canonical UTC text with microseconds.
+    #[strum(serialize = "timestamp")]
     Instant,
     /// What the reference calls just "value", or does not type at all: a string as it is, the digits of a number
     /// unchanged, anything else as JSON. With `num`, a REAL companion column named `<column>_num` serves sorting and
@@ -43,18 +47,8 @@ impl FieldKind {
     }
 
     /// The name of this kind in the data dictionary.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            FieldKind::Id => "id",
-            FieldKind::Text => "text",
-            FieldKind::Etag => "etag",
-            FieldKind::Integer => "integer",
-            FieldKind::Number => "number",
-            FieldKind::Boolean => "boolean",
-            FieldKind::Instant => "timestamp",
-            FieldKind::Value { .. } => "value",
-            FieldKind::Json => "json",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// Whether the column has a REAL companion `<column>_num`.
