@@ -117,7 +117,6 @@ pub struct Definition {
     pub options: Vec<Choice>,
 }
 
-/// An active custom field with a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomField {
     pub definition: RecordId,

@@ -57,7 +57,6 @@ impl DecimalSum {
     }
 }
 
-/// The sum if it is exact.
 fn exact_sum(sum: Decimal, text: &str) -> Option<Decimal> {
     let term = Decimal::from_str_exact(text).ok()?;
     // `checked_add` rounds low digits away if the sum does not fit; the smaller scale shows that.

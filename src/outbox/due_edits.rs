@@ -40,7 +40,6 @@ impl EditWatch {
         self.reader.read(&self.path, OutboxReader::open, read)
     }
 
-    /// Whether edits are to be pushed now.
     pub fn is_due(&mut self, now: Instant) -> Result<bool, StoreError> {
         if self.next_due(now)?.is_none_or(|due| due > now) {
             return Ok(false);

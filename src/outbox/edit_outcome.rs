@@ -32,7 +32,6 @@ pub(super) struct RefusedAnswer<'a> {
 }
 
 impl EditTx<'_, '_> {
-    /// Takes the same step for all edits of a request.
     fn all(&mut self, edits: &[Edit], to: EditState, step: &EditStep<'_>) -> Result<(), StoreError> {
         for edit in edits {
             self.end(edit.id, &EditStep { to, ..*step })?;

@@ -231,7 +231,6 @@ impl<'a, 'b> EditTx<'a, 'b> {
         })
     }
 
-    /// Claims the same request again.
     pub(super) fn repeat(&self, request: StoredRequest) -> Result<StoredRequest, StoreError> {
         self.claim_update(request.custom)?;
         self.tx.edits().send_again(request.carrier, self.now)?;
@@ -263,7 +262,6 @@ impl<'a, 'b> EditTx<'a, 'b> {
         Ok(())
     }
 
-    /// Counts one more failed request.
     pub(super) fn lengthen(&self, scope: DelayScope) -> Result<(), StoreError> {
         let known = self.tx.edits().delay(self.object, scope, self.record)?;
         let delay = delay::after_request(known, scope, self.now);

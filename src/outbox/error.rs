@@ -4,7 +4,6 @@ use crate::api::{ApiError, ErrorClass};
 use crate::model::Object;
 use crate::store::StoreError;
 
-/// Why sending edits ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum OutboxError {
     #[error("could not {doing} a {object}")]

@@ -42,7 +42,6 @@ pub enum AfterAnswer {
     Read,
     /// The request is kept: the record is read back at once.
     ReadBack,
-    /// The service refuses the edit.
     Rejected,
     /// The service answered that the record does not exist. One answer proves nothing: the edits wait until the removal is
     /// confirmed or refuted.

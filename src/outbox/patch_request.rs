@@ -27,11 +27,9 @@ pub enum RecordStep {
     Resume(i64),
     /// The record already has the values of this edit.
     Settled(i64),
-    /// The service would refuse this edit.
     Refuse(i64, String),
     /// Somebody else changed a field of this edit.
     Conflict(i64),
-    /// The record is not in the mirror.
     Gone(i64),
     Send(PatchRequest),
 }

@@ -11,7 +11,6 @@ use crate::api::{ApiError, Client, ErrorClass};
 use crate::model::{Clock, DelayScope, Instant, Object, RecordId};
 use crate::store::{MirrorTx, Store, StoreError};
 
-/// Writes the ledger in a transaction.
 pub type EnterLedger = Arc<dyn Fn(&MirrorTx<'_>) -> Result<(), StoreError> + Send + Sync>;
 
 pub struct Pusher {

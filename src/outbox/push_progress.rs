@@ -10,7 +10,6 @@ use crate::store::Tally;
 /// Consecutive records of one object that the service fails to answer for, after which the whole object waits.
 const MAX_FAILURES: usize = 3;
 
-/// The results of sending edits in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PushTally {
     /// Updates sent; one may contain several edits of a record, and one edit may need several.
@@ -68,7 +67,6 @@ pub struct Pushed {
     pub warnings: BTreeSet<String>,
 }
 
-/// The shared state of the workers of one push.
 #[derive(Default)]
 pub(super) struct PushPass {
     pub records: Mutex<VecDeque<(Object, RecordId)>>,
@@ -87,7 +85,6 @@ impl PushPass {
         lock(&self.records).pop_front()
     }
 
-    /// Leaves the remaining records to another run.
     pub(super) fn close(&self) {
         lock(&self.records).clear();
     }

@@ -81,7 +81,6 @@ pub enum QueueError {
     Store(#[from] StoreError),
 }
 
-/// Validates an edit without queueing it.
 pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, QueueError> {
     let object = request.object;
     let fields = fields(tx, request)?;

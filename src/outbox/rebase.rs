@@ -55,7 +55,6 @@ pub enum Verdict {
     Applied,
     /// It is sent, or sent again, on the record's current version.
     Send,
-    /// It needs a decision.
     Conflict,
 }
 

@@ -212,7 +212,6 @@ fn again(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, De
     Ok(Decided { edit: line.id, state: line.state, replacement, fields: prepared.fields })
 }
 
-/// An edit that reverts others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UndoEdit {
     /// Its id; `None` if nothing is left to send.

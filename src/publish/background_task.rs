@@ -117,10 +117,8 @@ fn report(ended: &Result<PublishReport, PublishError>, failures: u32) {
 /// What was published: the contents, to where, and how.
 type Published = (String, PublishUrl, PublishSettings);
 
-/// Decides when to publish.
 #[derive(Debug, Default)]
 struct PublishPace {
-    /// What was published last.
     published: Option<Published>,
     /// The failures since then, and when the last attempt began.
     failed: Option<(u32, ClockReading)>,
@@ -129,7 +127,6 @@ struct PublishPace {
 }
 
 impl PublishPace {
-    /// Whether an attempt may be made now.
     fn is_due(&self, now: &ClockReading) -> bool {
         self.failed.is_none_or(|(failures, at)| now.since(&at) >= delay_after(failures))
     }
@@ -172,7 +169,6 @@ fn is_comparison_due(compared_at: Option<Instant>, now: Instant) -> bool {
     compared_at.is_none_or(|at| at > now || now >= at.plus(COMPARED_EVERY))
 }
 
-/// How long to wait after so many failures.
 fn delay_after(failures: u32) -> Duration {
     let (first, longest) = DELAYS;
     first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(longest)

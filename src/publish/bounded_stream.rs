@@ -65,7 +65,6 @@ struct Exchange {
     received: u64,
 }
 
-/// A connection within limits.
 pub(super) struct BoundedStream<S> {
     inner: S,
     limits: StreamLimits,

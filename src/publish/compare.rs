@@ -82,7 +82,6 @@ pub(super) async fn compare(
     Ok(found)
 }
 
-/// Rows that look different.
 #[derive(Default)]
 struct Doubts {
     /// The keys of rows of the mirror.
@@ -132,7 +131,6 @@ impl Sides<'_> {
         }
     }
 
-    /// Looks up every key of the database.
     async fn doubt_database(&mut self) -> Result<(), PublishError> {
         let mut after: Option<Vec<String>> = None;
         loop {

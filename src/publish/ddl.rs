@@ -31,7 +31,6 @@ pub(super) struct ExistingTable {
     /// The column numbers in use, those of dropped columns included.
     pub(super) used: usize,
     pub(super) columns: Vec<ExistingColumn>,
-    /// The columns of the primary key.
     pub(super) key: Vec<String>,
 }
 

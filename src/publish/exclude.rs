@@ -8,7 +8,6 @@ use crate::model::catalogue::Object;
 use crate::model::column_name::ColumnName;
 use crate::model::exclusions::{belongs_to, table_of};
 
-/// The columns that are not published.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Exclusions {
     /// Table, if one is named, and column.

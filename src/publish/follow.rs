@@ -151,7 +151,6 @@ fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> 
     }))
 }
 
-/// Whether a small table differs from the published one.
 fn differs(state: &TargetState, name: &str, (_, digest): &(Vec<SourceRow>, String)) -> bool {
     state.details.digests.get(name) != Some(digest)
 }

@@ -167,7 +167,6 @@ async fn copy(
     }
 }
 
-/// Converts rows to the form of the database.
 pub(super) fn converted(publication: &Publication, table: &PublishedTable, rows: &[SourceRow]) -> Vec<PgRow> {
     let converter = Converter::of(publication, table);
     rows.iter().map(|row| converter.convert(row)).collect()

@@ -75,7 +75,6 @@ impl PublishedMirror {
     }
 }
 
-/// Runs a blocking function on a blocking thread.
 pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, StoreError> {
     tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)
 }

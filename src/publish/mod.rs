@@ -14,7 +14,7 @@
 //! | `catalogue` | what the database has |
 //! | `mirror`, `schema`, `swap` | access to the mirror on blocking threads; execution of the planned steps; new tables in the place of old ones |
 //! | `stream`, `stream_lines` | the same as JSON lines, for any kind of follower |
-//! | `keeper` | the daemon's task that publishes changes |
+//! | `background_task` | the daemon's task that publishes changes |
 //! | `rows` | writing rows, and the list of those that the database refuses |
 //! | `compare` | proof that both sides are equal, and repair |
 //! | `reading` | what is read to be sent: pages, and what changed after a position |

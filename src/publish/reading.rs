@@ -22,7 +22,6 @@ pub(super) struct Unsent {
     pub(super) records: Vec<ChangedRecord>,
     /// The rows of those records that are published, by table.
     pub(super) rows: BTreeMap<&'static str, Vec<SourceRow>>,
-    /// New entries of the feed.
     pub(super) entries: Vec<SourceRow>,
     /// The number of the last entry that was read; `None` if there was none, or the feed is not published.
     pub(super) last: Option<i64>,

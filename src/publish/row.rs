@@ -96,7 +96,6 @@ impl<'a> Converter<'a> {
         columns.map(|(column, value)| self.without_hidden(&column.source, value, row)).collect()
     }
 
-    /// The value without excluded parts.
     fn without_hidden<'v>(&self, column: &str, value: &'v SqlValue, row: &[SqlValue]) -> Cow<'v, SqlValue> {
         let SqlValue::Text(text) = value else { return Cow::Borrowed(value) };
         if self.exclusions.is_empty() {

@@ -31,9 +31,7 @@ pub struct PublishSettings {
     pub schema: String,
     /// The resources; `None` for all.
     pub objects: Option<Vec<Resource>>,
-    /// Columns that are never published.
     pub exclude: Vec<String>,
-    /// Whether everything is loaded again.
     pub full: bool,
     pub check: Check,
 }

@@ -69,7 +69,6 @@ impl FromStr for StreamCursor {
     }
 }
 
-/// Why a stream ended.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
     #[error(transparent)]

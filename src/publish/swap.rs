@@ -67,7 +67,6 @@ const HAS_ROW_SECURITY: &str = "SELECT 'x'::text FROM pg_catalog.pg_class AS c \
      JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
      WHERE n.nspname = $1 AND c.relname = $2 AND c.relrowsecurity";
 
-/// What belongs to the old table.
 struct Attachment {
     kind: String,
     name: String,

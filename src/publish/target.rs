@@ -230,7 +230,6 @@ struct Server {
 pub(super) struct Connected {
     pub client: Client,
     pub driver: JoinHandle<()>,
-    /// The server that was reached.
     pub place: String,
 }
 

@@ -10,7 +10,6 @@ pub enum Op {
     Eq,
     Gt,
     Gte,
-    /// Less than.
     Lt,
     Lte,
     In,

@@ -148,7 +148,6 @@ pub(super) fn same(field: &Editable) -> String {
     }
 }
 
-/// The new value in the column's form.
 pub(super) fn settled(field: &Editable) -> String {
     let new = format!("NEW.{}", field.column);
     let data_type = match &field.target {

@@ -13,7 +13,6 @@ use crate::store::tx::EditsTx;
 const OUTBOX: &str = "contacts_full and companies_full take edits, crm-mirror outbox decides on them";
 
 impl EditsTx<'_> {
-    /// Creates the missing triggers.
     pub(in crate::store) fn make_table_guards(&self) -> Result<(), StoreError> {
         for (table, what, and) in [
             ("outbox", "INSERT", "NEW.fields IS NOT NULL AND "),

@@ -62,7 +62,6 @@ impl EditsTx<'_> {
         Ok(ids.len() as u64)
     }
 
-    /// Records that a person released an edit.
     pub fn mark_released(&self, edit: i64, now: Instant) -> Result<(), StoreError> {
         self.tx.conn.change(
             "UPDATE outbox SET released_at = ?2 WHERE id = ?1",

@@ -22,7 +22,6 @@ use crate::model::Object;
 /// The record whose edit is made, as SQL expressions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EditedRecord<'a> {
-    /// `contact` or `company`.
     pub object: &'a str,
     pub record: &'a str,
     pub now: &'a str,
@@ -45,7 +44,6 @@ pub(super) const EFFECT: &str =
 pub(super) const NEW_FIELDS: &str =
     "(SELECT json_group_object(column_name, json(change)) FROM outbox_values WHERE effect = 1)";
 
-/// Ends the edit of a row.
 pub(super) const END: &str = "DELETE FROM outbox_values";
 
 /// Merges the values with the waiting edits of the record, in order.

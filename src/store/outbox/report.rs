@@ -31,7 +31,6 @@ pub struct EditLine {
     /// In a conflict, the service's values of the columns.
     pub theirs: Option<BTreeMap<String, Value>>,
     pub attempts: u64,
-    /// The status of the last answer.
     pub status: Option<u16>,
     /// The service's answer, or why the edit was refused here.
     pub answer: Option<Box<RawValue>>,

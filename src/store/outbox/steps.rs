@@ -49,7 +49,6 @@ pub struct EditStep<'a> {
 }
 
 impl<'a> EditStep<'a> {
-    /// A step without an answer.
     pub const fn new(from: EditState, to: EditState, why: &'a str) -> EditStep<'a> {
         EditStep { from, to, why, status: None, answer: None, theirs: None }
     }
@@ -61,7 +60,6 @@ impl<'a> EditStep<'a> {
         self
     }
 
-    /// Adds the service's values.
     #[must_use]
     pub const fn theirs(mut self, theirs: &'a str) -> EditStep<'a> {
         self.theirs = Some(theirs);
@@ -169,7 +167,6 @@ impl EditsTx<'_> {
         Ok(())
     }
 
-    /// Records that a stored request is sent again.
     pub fn send_again(&self, carrier: i64, now: Instant) -> Result<(), StoreError> {
         let again = EditStep::new(EditState::Sending, EditState::Sending, "sent again, the same request");
         self.take_step(carrier, &again, now)?;

@@ -38,7 +38,6 @@ use crate::store::tx::EditsTx;
 
 const DOING: &str = "make the triggers of the views";
 
-/// Why no edit is accepted.
 const OFF: &str = "writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync";
 
 /// The maximum number of columns in one expression.

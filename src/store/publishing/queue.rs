@@ -33,7 +33,6 @@ pub struct PublishProgress {
     pub seq: Option<i64>,
     /// The number of the newest changed record that was published.
     pub changed: i64,
-    /// When publishing last succeeded.
     pub published_at: Option<Instant>,
     /// The last error, if there was no success since.
     pub last_error: Option<String>,
@@ -64,7 +63,6 @@ pub struct CopyProof {
     pub differing: Vec<CopyDifference>,
 }
 
-/// A difference between the mirror and the published copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyDifference {
     pub table: String,
@@ -103,7 +101,6 @@ pub struct RefusedRow {
     pub table: String,
     /// Its key, or which rows of the table.
     pub name: String,
-    /// The server's message.
     pub reason: String,
 }
 

@@ -33,7 +33,6 @@ pub struct PageQuery {
     pub key: Vec<String>,
 }
 
-/// An entry of the feed about a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnEvent {
     pub column: String,
@@ -46,14 +45,12 @@ pub struct ColumnEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedRecord {
     pub seq: i64,
-    /// Contact or company.
     pub object: Object,
     pub id: String,
     /// Its feed entries up to this one were erased; 0 for none.
     pub erase: i64,
 }
 
-/// The mirror, open for reading.
 #[derive(Debug)]
 pub struct PublishSource {
     reader: Reader,
