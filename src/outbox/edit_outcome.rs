@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::delay;
 use super::edit_tx::{EditTx, StoredRequest, group};
-use super::patch_answer::{self, AfterAnswer, ShownUpdate};
+use super::patch_answer::{self, AfterAnswer};
 use super::patch_request::{self, RecordStep};
 use super::rebase::{self, DoubtEvidence, DoubtVerdict, DoubtfulRequest, FieldState, Verdict};
 use super::trail;
@@ -159,8 +159,7 @@ impl EditTx<'_, '_> {
             shown.is_some_and(|shown| rebase::same(Some(field), &shown, after))
         };
         let has_values = fields.iter().all(has_value);
-        let shown = ShownUpdate { status, etag: etag.as_ref(), if_match: &request.if_match, has_values };
-        Ok(patch_answer::is_confirmed(shown))
+        Ok(patch_answer::is_confirmed(status, etag.as_ref(), &request.if_match, has_values))
     }
 
     /// The update is applied: the mirror stores the answer, and later edits are rebased on the record as it is now.

@@ -89,21 +89,10 @@ pub const fn is_refusal_of_content(status: u16) -> bool {
     !matches!(status, 0..=399 | 401 | 403 | 404 | 408 | 409 | 412 | 425 | 429 | 500..)
 }
 
-/// What a success shows of the update that it answers.
-#[derive(Clone, Copy, Debug)]
-pub struct ShownUpdate<'a> {
-    pub status: u16,
-    /// The version of the record in the answer; `None` if it shows another record, or none.
-    pub etag: Option<&'a Etag>,
-    /// The version that the request replaces.
-    pub if_match: &'a Etag,
-    /// Whether every submitted field has the value that was sent.
-    pub has_values: bool,
-}
-
-/// Whether an answer shows that the update was carried out: 200, this record in a new version, with what was sent.
-pub fn is_confirmed(shown: ShownUpdate<'_>) -> bool {
-    shown.status == 200 && shown.etag.is_some_and(|etag| etag != shown.if_match) && shown.has_values
+/// Whether an answer shows that the update was carried out: 200, this record in a new version, with what was sent. `etag`
+/// is its version of the record; `None` if it shows another record, or none.
+pub fn is_confirmed(status: u16, etag: Option<&Etag>, if_match: &Etag, has_values: bool) -> bool {
+    status == 200 && etag.is_some_and(|etag| etag != if_match) && has_values
 }
 
 #[cfg(test)]
@@ -170,16 +159,15 @@ mod tests {
     #[test]
     fn success_confirms_only_what_it_shows() {
         let (old, new) = (Etag::new("v1"), Etag::new("v2"));
-        let shown = ShownUpdate { status: 200, etag: Some(&new), if_match: &old, has_values: true };
-        assert!(is_confirmed(shown));
-        for unconfirmed in [
-            ShownUpdate { status: 202, ..shown },
-            ShownUpdate { status: 204, ..shown },
-            ShownUpdate { etag: None, ..shown },
-            ShownUpdate { etag: Some(&old), ..shown },
-            ShownUpdate { has_values: false, ..shown },
+        assert!(is_confirmed(200, Some(&new), &old, true));
+        for (status, etag, has_values) in [
+            (202, Some(&new), true),
+            (204, Some(&new), true),
+            (200, None, true),
+            (200, Some(&old), true),
+            (200, Some(&new), false),
         ] {
-            assert!(!is_confirmed(unconfirmed), "{unconfirmed:?}");
+            assert!(!is_confirmed(status, etag, &old, has_values), "{status} {etag:?} {has_values}");
         }
     }
 }

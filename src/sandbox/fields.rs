@@ -3,7 +3,7 @@
 use super::definition::{CustomDefinition, NewField};
 use super::table::WorldTable;
 use super::world::World;
-use crate::model::{Choice, Object, RecordId, Resource};
+use crate::model::{Object, RecordId, Resource};
 
 impl World {
     /// The definitions of custom fields, to be changed.
@@ -43,14 +43,6 @@ impl Fields<'_> {
         let row = definition.row();
         self.world.put(Resource::CustomFields, row);
         true
-    }
-
-    pub fn relabel(&mut self, object: Object, key: &str, label: &str) -> bool {
-        self.redefine(object, key, |d| d.label = label.to_string())
-    }
-
-    pub fn set_options(&mut self, object: Object, key: &str, options: Vec<Choice>) -> bool {
-        self.redefine(object, key, |d| d.options = options)
     }
 
     /// Archives a field: its values are omitted from records until it is reactivated.

@@ -77,9 +77,23 @@ impl Maker {
         self.base.minus(Duration::from_secs(self.rng.u64(..most.max(1))))
     }
 
-    fn put(&self, record: &mut WorldRecord, wire: &'static str, cell: Cell) {
+    fn put(&self, record: &mut WorldRecord, wire: &'static str, cell: impl Into<Option<Cell>>) {
         if let Some(slot) = self.slots.get(wire) {
-            record.set(*slot, Some(cell));
+            record.set(*slot, cell.into());
+        }
+    }
+
+    /// Sets a field of this percentage of the records.
+    fn maybe(
+        &mut self,
+        record: &mut WorldRecord,
+        percent: u32,
+        wire: &'static str,
+        make: impl FnOnce(&mut Rng) -> Cell,
+    ) {
+        if self.chance(percent) {
+            let cell = make(&mut self.rng);
+            self.put(record, wire, cell);
         }
     }
 
@@ -168,13 +182,8 @@ impl Maker {
         let legal = self.one(&words::LEGAL);
         self.text(&mut record, "registeredName", format!("{name} {legal}"));
         self.text(&mut record, "industry", industry);
-        if self.chance(60) {
-            self.text(&mut record, "subIndustry", kind);
-        }
-        if self.chance(90) {
-            let employees = (1i64 << self.rng.u32(..18)) + self.rng.i64(0..50);
-            self.put(&mut record, "employeeCount", Cell::Int(employees));
-        }
+        self.maybe(&mut record, 60, "subIndustry", |_| Cell::Text(kind.into()));
+        self.maybe(&mut record, 90, "employeeCount", |rng| Cell::Int((1 << rng.u32(..18)) + rng.i64(0..50)));
         let revenue = match self.rng.u32(..6) {
             0 => None,
             1 => Some(Cell::Source(format!("{}.10", self.rng.u32(1000..9_000_000)).into())),
@@ -184,19 +193,12 @@ impl Maker {
             }
             _ => Some(Cell::Int(self.rng.i64(10_000..5_000_000_000))),
         };
-        if let Some(revenue) = revenue {
-            self.put(&mut record, "revenue", revenue);
-        }
+        self.put(&mut record, "revenue", revenue);
         let [country, _, _] = self.one(&words::CITIES);
         self.text(&mut record, "hqCountry", country);
-        if self.chance(85) {
-            let year = self.rng.i64(1850..2026);
-            self.put(&mut record, "yearFounded", Cell::Int(year));
-        }
+        self.maybe(&mut record, 85, "yearFounded", |rng| Cell::Int(rng.i64(1850..2026)));
         self.owner(&mut record);
-        if self.chance(50) {
-            self.text(&mut record, "logo", format!("https://cdn.example/{host}.png"));
-        }
+        self.maybe(&mut record, 50, "logo", |_| Cell::Text(format!("https://cdn.example/{host}.png").into()));
         self.enrichment(&mut record, updated);
         if self.chance(70) {
             let sent = self.ago(HISTORY / 4);
@@ -248,9 +250,8 @@ impl Maker {
             };
             self.text(&mut record, "email", email);
         }
-        if self.chance(60) {
-            self.text(&mut record, "mobile", format!("+{}", 440_000_000_000 + n as u64 * 37));
-        }
+        let mobile = format!("+{}", 440_000_000_000 + n as u64 * 37);
+        self.maybe(&mut record, 60, "mobile", |_| Cell::Text(mobile.into()));
         if self.chance(85) {
             self.word(&mut record, "position", &words::POSITIONS);
         }
@@ -260,10 +261,7 @@ impl Maker {
             self.text(&mut record, "companyId", id.to_string());
         }
         self.owner(&mut record);
-        if self.chance(75) {
-            let qualified = self.rng.bool();
-            self.put(&mut record, "qualification", Cell::Bool(qualified));
-        }
+        self.maybe(&mut record, 75, "qualification", |rng| Cell::Bool(rng.bool()));
         if self.chance(50) {
             self.word(&mut record, "intentType", &words::INTENTS);
             self.word(&mut record, "intentLevel", &words::LEVELS);

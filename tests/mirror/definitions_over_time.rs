@@ -127,9 +127,11 @@ async fn long_text_without_a_filter_reads_every_detail_once() {
 async fn new_label_and_options_are_mirrored() {
     let (crm, mirror) = settled(3, &[field("tier", DataType::SingleSelect)]).await;
     crm.sandbox.with_world(|world| {
-        world.fields().relabel(Object::Contact, "tier", "Stufe");
+        world.fields().redefine(Object::Contact, "tier", |d| d.label = "Stufe".into());
         let choice = |value: &str, label: &str| Choice { value: value.into(), label: Some(label.into()) };
-        world.fields().set_options(Object::Contact, "tier", vec![choice("gold", "Gold!"), choice("tin", "Tin")]);
+        world
+            .fields()
+            .redefine(Object::Contact, "tier", |d| d.options = vec![choice("gold", "Gold!"), choice("tin", "Tin")]);
     });
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);

@@ -25,7 +25,7 @@ async fn value_that_changed_before_its_field_was_archived_for_a_while_is_read() 
         assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), 0, "the mirror does not know why");
         crm.sandbox.with_world(|world| {
             world.fields().reactivate(Object::Contact, key);
-            world.fields().relabel(Object::Contact, key, "Another label");
+            world.fields().redefine(Object::Contact, key, |d| d.label = "Another label".into());
         });
         crm.sandbox.clear_log();
         for seconds in [600, INTERVAL, 600] {

@@ -191,8 +191,8 @@ async fn details_without_an_answer_delay_no_changes() {
 async fn relabelled_field_is_not_filled_again() {
     let (crm, mirror) = mirrored().await;
     crm.sandbox.with_world(|world| {
-        world.fields().relabel(Object::Contact, "tier", "Level");
-        world.fields().set_options(Object::Contact, "tags", vec![]);
+        world.fields().redefine(Object::Contact, "tier", |d| d.label = "Level".into());
+        world.fields().redefine(Object::Contact, "tags", |d| d.options = vec![]);
     });
     crm.wait(INTERVAL);
     crm.sandbox.clear_log();

@@ -168,9 +168,9 @@ async fn changes_of_definitions_and_options_are_counted() {
     crm.sandbox.with_world(|world| {
         world.fields().define(NewField::new(Object::Company, "size", DataType::Integer));
         world.fields().archive(Object::Contact, "rank");
-        world.fields().relabel(Object::Contact, "tier", "The tier");
+        world.fields().redefine(Object::Contact, "tier", |d| d.label = "The tier".into());
         let choice = |value: &str, label: &str| Choice { value: value.into(), label: Some(label.into()) };
-        world.fields().set_options(Object::Contact, "tier", vec![choice("a", "Best"), choice("c", "New")]);
+        world.fields().redefine(Object::Contact, "tier", |d| d.options = vec![choice("a", "Best"), choice("c", "New")]);
     });
     crm.wait(600);
     let report = mirror.run(&crm, &fields).await.unwrap();

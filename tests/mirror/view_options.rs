@@ -33,8 +33,8 @@ async fn workspace(options: ViewOptions) -> (Crm, Mirror) {
     }
     let choice = |value: &str, label: Option<&str>| Choice { value: value.into(), label: label.map(Into::into) };
     let options_of_tier = vec![choice("gold", Some("It's \"Gold\"")), choice("tin", None)];
-    world.fields().set_options(Object::Contact, "tier", options_of_tier.clone());
-    world.fields().set_options(Object::Contact, "topics", options_of_tier);
+    world.fields().redefine(Object::Contact, "tier", |d| d.options = options_of_tier.clone());
+    world.fields().redefine(Object::Contact, "topics", |d| d.options = options_of_tier);
     world.create(Object::Company, &json!({"id": "co1", "name": "Acme"}));
     for n in 0..3 {
         let tier = if n == 0 { "gold" } else { "tin" };
@@ -173,7 +173,7 @@ async fn columns_of_labels_say_what_values_are_called() {
     assert!(refused.to_string().contains("derived from cf_tier"), "{refused}");
     crm.sandbox.with_world(|world| {
         let choice = Choice { value: "gold".into(), label: Some("Best".into()) };
-        world.fields().set_options(Object::Contact, "tier", vec![choice]);
+        world.fields().redefine(Object::Contact, "tier", |d| d.options = vec![choice]);
         // The name of the label column is taken: the field gets another one.
         world.fields().define(NewField::new(Object::Contact, "tier_label", DataType::ShortText));
         world.edit(Object::Contact, "ct1", &json!({"customFields": {"tier": null, "tier_label": "mine"}}));

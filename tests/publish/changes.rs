@@ -163,7 +163,9 @@ async fn added_archived_and_restored_fields_are_published_and_views_keep_working
     });
     follow(&crm, &mirror, &postgres).await;
     assert_eq!(postgres.one("SELECT string_agg(cf_tier, ',' ORDER BY id) FROM crm.people").await, "a,b");
-    crm.sandbox.with_world(|world| world.fields().relabel(Object::Contact, "tier", "It's a \\ \"Tier\""));
+    crm.sandbox.with_world(|world| {
+        world.fields().redefine(Object::Contact, "tier", |d| d.label = "It's a \\ \"Tier\"".into())
+    });
     follow(&crm, &mirror, &postgres).await;
     let comment = "SELECT col_description('crm.contacts'::regclass, attnum) FROM pg_attribute
                    WHERE attrelid = 'crm.contacts'::regclass AND attname = 'cf_tier'";
@@ -258,7 +260,7 @@ async fn columns_of_labels_and_of_archived_fields_are_published_and_follow() {
     assert_equal(&mirror, &postgres).await;
     crm.sandbox.with_world(|world| {
         let choice = Choice { value: "gold".into(), label: Some("Best".into()) };
-        world.fields().set_options(Object::Contact, "tier", vec![choice]);
+        world.fields().redefine(Object::Contact, "tier", |d| d.options = vec![choice]);
         world.fields().archive(Object::Contact, "fee");
     });
     follow(&crm, &mirror, &postgres).await;

@@ -59,7 +59,7 @@ pub fn happen(rng: &mut Rng, world: &mut World) {
             world.fields().redefine(object, key, |field| field.data_type = data_type.as_str().into());
         }
         6 => {
-            world.fields().relabel(object, key, &format!("Label {}", rng.u16(..)));
+            world.fields().redefine(object, key, |d| d.label = format!("Label {}", rng.u16(..)));
         }
         7 => {
             let member = world.ids(Resource::TeamMembers);

@@ -256,7 +256,7 @@ async fn settings_of_the_database_change_nothing() {
         postgres.administer(&format!("ALTER DATABASE {} SET {setting}", postgres.name)).await;
     }
     crm.sandbox.with_world(|world| {
-        world.fields().relabel(Object::Contact, "tier", "It's a \\ \"Tier\"");
+        world.fields().redefine(Object::Contact, "tier", |d| d.label = "It's a \\ \"Tier\"".into());
         world.fields().define(NewField::new(Object::Contact, "amount", DataType::Decimal));
         let id = world.ids(Resource::Contacts)[0].clone();
         world.edit(Object::Contact, &id, &json!({"notes": "\\ back", "customFields": {"amount": "0.1"}}));

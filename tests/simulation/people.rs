@@ -298,7 +298,9 @@ pub fn in_the_crm(world: &mut World, what: &What) {
             }
         }
         What::Relabel(f) => {
-            world.fields().relabel(Object::Contact, FIELDS[*f as usize % FIELDS.len()].0, "Another label");
+            world
+                .fields()
+                .redefine(Object::Contact, FIELDS[*f as usize % FIELDS.len()].0, |d| d.label = "Another label".into());
         }
         What::Define(n) => define(world, *n),
         _ => {}

@@ -215,7 +215,7 @@ impl ChangeContext<'_> {
                 }
             }
             WorldChange::Relabel(f) => {
-                self.world.fields().relabel(Object::Contact, field(*f), "Another label");
+                self.world.fields().redefine(Object::Contact, field(*f), |d| d.label = "Another label".into());
             }
         }
     }

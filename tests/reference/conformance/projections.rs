@@ -271,7 +271,7 @@ async fn versions(crm: &Crm, report: &mut Report) {
         let pick = definition.rows().iter().find(|d| d["key"] == "pick").cloned().unwrap_or_default();
         same("options", pick["options"].clone(), json!([{"value": "v", "label": "Label"}]))?;
         same("operators", pick["allowedOperators"].clone(), json!(["eq", "in", "isNull"]))?;
-        sandbox.world().fields().relabel(Object::Contact, "pick", "Choice");
+        sandbox.world().fields().redefine(Object::Contact, "pick", |d| d.label = "Choice".into());
         let again = crm.get("/custom-field-definitions?objectType=contact").await?.must(200)?;
         let relabelled = again.rows().iter().any(|d| d["key"] == "pick" && d["label"] == "Choice");
         ensure!(relabelled, "the label did not change");
