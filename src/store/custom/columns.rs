@@ -413,7 +413,7 @@ impl CustomTx<'_> {
 
     /// Makes a new layout from the definitions, with views and dictionary.
     pub(in crate::store) fn relayout(&self) -> Result<(), StoreError> {
-        let version = self.tx.shapes().layout.version + 1;
+        let version = self.tx.shapes().layout.version.wrapping_add(1);
         self.tx.derived().now_built_from(|built| built.layout = version)?;
         self.tx.set_shapes(table_shapes_of_file::shapes(&self.tx.conn)?);
         for object in Object::ALL {
