@@ -24,7 +24,7 @@ pub use assembly::{EngineSettings, assemble_engine};
 pub use edit_budget::{EditBudget, edit_budget};
 pub use error::MirrorError;
 pub use mirror::{LOCK_WAIT, Mirror, RunResult};
-pub use person::{ids_of, name_in, person, user_name};
+pub use person::{group_of, ids_of, name_in, person, user_name};
 pub use schedule_reserve::RUNS_OF_FORECAST;
 pub use settings::{MirrorSettings, ReservedRuns, limits, publish_settings};
 pub use summary::{MissingScope, Summary};

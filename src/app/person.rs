@@ -27,8 +27,17 @@ pub fn name_in(table: &str, id: u32) -> String {
 
 /// The ids of a user and its group, by name or by id.
 pub fn ids_of(user: &str) -> Option<(u32, u32)> {
+    ids_with(0, user).or_else(|| ids_with(2, user))
+}
+
+/// The group of a user.
+pub fn group_of(user: u32) -> Option<u32> {
+    ids_with(2, &user.to_string()).map(|(_, group)| group)
+}
+
+fn ids_with(place: usize, text: &str) -> Option<(u32, u32)> {
     let table = std::fs::read_to_string("/etc/passwd").ok()?;
-    let fields = line_with(&table, 0, user).or_else(|| line_with(&table, 2, user))?;
+    let fields = line_with(&table, place, text)?;
     fields.get(2)?.parse().ok().zip(fields.get(3)?.parse().ok())
 }
 

@@ -19,7 +19,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-use crate::app::ids_of;
+use crate::app::group_of;
 use crate::cli::Failure;
 use crate::exit::Exit;
 
@@ -66,7 +66,7 @@ impl Owner {
     pub(in crate::cli) fn take(self, path: &Path) -> Result<(), Failure> {
         let (user, group) = (Uid::from_raw(self.user), Gid::from_raw(self.group));
         // The user's own group too: a folder of views, for example, may be readable for it only.
-        let own = ids_of(&self.user.to_string()).map(|(_, group)| group);
+        let own = group_of(self.user);
         let groups: Vec<Gid> = std::iter::once(group).chain(own.map(Gid::from_raw)).collect();
         let taken = set_thread_groups(&groups)
             .and_then(|()| set_thread_res_gid(group, group, group))

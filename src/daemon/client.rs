@@ -125,7 +125,10 @@ fn url(path: &str) -> String {
 /// An answer with a daemon status is valid whatever its HTTP status: the daemon may be waiting for its mirror.
 async fn read_status(answer: reqwest::Result<reqwest::Response>) -> Result<StatusOfDaemon, ClientError> {
     let (_, body) = received(answer).await?;
-    serde_json::from_slice(&body).map_err(|_| refused(StatusCode::OK, &body))
+    serde_json::from_slice(&body).map_err(|error| match refused(StatusCode::OK, &body) {
+        ClientError::NotUnderstood(_) => ClientError::NotUnderstood(error.to_string()),
+        refused => refused,
+    })
 }
 
 async fn read<T: DeserializeOwned>(answer: reqwest::Result<reqwest::Response>) -> Result<T, ClientError> {

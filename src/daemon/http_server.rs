@@ -69,13 +69,14 @@ where
         let _ = ends.wait_for(|ends| *ends).await;
     };
     // Errors of a connection are ignored.
-    tokio::select! {
+    let grace = tokio::select! {
         _ = connection.as_mut() => return,
-        () = ended => {}
-        () = tokio::time::sleep(life) => {}
-    }
+        () = ended => GRACE,
+        // What was asked by then is answered.
+        () = tokio::time::sleep(life) => IDLE,
+    };
     connection.as_mut().graceful_shutdown();
-    let _ = tokio::time::timeout(GRACE, connection).await;
+    let _ = tokio::time::timeout(grace, connection).await;
 }
 
 /// Waits for a server that was told to stop.

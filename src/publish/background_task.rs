@@ -55,12 +55,12 @@ impl PublishKeeper {
                 // A mirror that cannot be read now is checked again later.
                 let Some(found) = found else { continue };
                 let now = clock.reading();
-                if !pace.is_due(&now) {
+                if !pace.is_due(&found, &now) {
                     continue;
                 }
                 let Some((url, settings)) = pace.planned(plan()) else { continue };
                 let compares = is_comparison_due(found.compared_at, now.wall);
-                if !compares && pace.is_published(&found.contents, &url, &settings) {
+                if !compares && pace.is_published(&found, &url, &settings) {
                     continue;
                 }
                 let check = if compares { Check::Compare } else { Check::None };
@@ -69,7 +69,7 @@ impl PublishKeeper {
                 match ended {
                     // Read before the publish, so that changes during it are noticed.
                     Ok(report) if report.blocked.is_empty() => pace.succeed((found.contents, url, settings)),
-                    ended => pace.fail(ended.is_err_and(|error| error.is_busy()), now),
+                    ended => pace.fail(&found, ended.is_err_and(|error| error.is_busy()), clock.reading()),
                 }
             }
         }))
@@ -120,19 +120,23 @@ type Published = (String, PublishUrl, PublishSettings);
 #[derive(Debug, Default)]
 struct PublishPace {
     published: Option<Published>,
-    /// The failures since then, and when the last attempt began.
-    failed: Option<(u32, ClockReading)>,
+    /// The failures since then, when the last attempt ended, and the last success of any process until then.
+    failed: Option<(u32, ClockReading, Option<Instant>)>,
     /// Why there is no plan, if that was logged.
     logged_error: Option<String>,
 }
 
 impl PublishPace {
-    fn is_due(&self, now: &ClockReading) -> bool {
-        self.failed.is_none_or(|(failures, at)| now.since(&at) >= delay_after(failures))
+    /// Whether an attempt may be made now. A success of another process ends the delay.
+    fn is_due(&self, found: &PublishDue, now: &ClockReading) -> bool {
+        self.failed.is_none_or(|(failures, at, before)| {
+            let has_succeeded = !found.has_failed && found.published_at != before;
+            has_succeeded || now.since(&at) >= delay_after(failures)
+        })
     }
 
     fn failures(&self) -> u32 {
-        self.failed.map_or(0, |(failures, _)| failures)
+        self.failed.map_or(0, |(failures, ..)| failures)
     }
 
     /// The plan, if there is one. An error is logged once; the settings are read again with the next check.
@@ -148,19 +152,19 @@ impl PublishPace {
         plan
     }
 
-    /// Whether exactly this was published last, and nothing failed since.
-    fn is_published(&self, contents: &str, url: &PublishUrl, settings: &PublishSettings) -> bool {
-        let is_same = |(known, to, how): &Published| known == contents && to == url && how == settings;
-        self.failed.is_none() && self.published.as_ref().is_some_and(is_same)
+    /// Whether exactly this was published last, and nothing failed since, here or in another process.
+    fn is_published(&self, found: &PublishDue, url: &PublishUrl, settings: &PublishSettings) -> bool {
+        let is_same = |(known, to, how): &Published| *known == found.contents && to == url && how == settings;
+        !found.has_failed && self.failed.is_none() && self.published.as_ref().is_some_and(is_same)
     }
 
     fn succeed(&mut self, published: Published) {
         (self.published, self.failed) = (Some(published), None);
     }
 
-    /// Notes an attempt that began at `at`. Another publisher at work, or a locked mirror, is no failure.
-    fn fail(&mut self, is_busy: bool, at: ClockReading) {
-        self.failed = Some((self.failures().saturating_add(u32::from(!is_busy)), at));
+    /// Notes an attempt that ended at `at`. Another publisher at work, or a locked mirror, is no failure.
+    fn fail(&mut self, found: &PublishDue, is_busy: bool, at: ClockReading) {
+        self.failed = Some((self.failures().saturating_add(u32::from(!is_busy)), at, found.published_at));
     }
 }
 
@@ -176,6 +180,9 @@ fn delay_after(failures: u32) -> Duration {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PublishDue {
+    /// Whether the last attempt of any process failed, and when one last succeeded.
+    has_failed: bool,
+    published_at: Option<Instant>,
     compared_at: Option<Instant>,
     /// Changes whenever there is something new to publish.
     contents: String,
@@ -211,7 +218,12 @@ fn find(source: &PublishSource) -> Result<PublishDue, StoreError> {
         let copied = (moment.is_copied(Object::Contact)?, moment.is_copied(Object::Company)?);
         let newest = (moment.span()?.newest, moment.newest_changed()?, moment.layout()?);
         let contents = format!("{copied:?} {newest:?} {:?}", moment.page(&team(), None, u32::MAX)?);
-        Ok(PublishDue { compared_at: progress.proof.compared_at, contents })
+        Ok(PublishDue {
+            has_failed: progress.failures > 0,
+            published_at: progress.published_at,
+            compared_at: progress.proof.compared_at,
+            contents,
+        })
     })
 }
 
@@ -239,22 +251,35 @@ mod tests {
         assert_eq!([1, 2, 3, 8, 60].map(|failures| delay_after(failures).as_secs()), [5, 10, 20, 600, 600]);
     }
 
+    fn due(contents: &str) -> PublishDue {
+        PublishDue { has_failed: false, published_at: None, compared_at: None, contents: contents.into() }
+    }
+
     #[test]
-    fn failed_attempt_is_repeated_after_a_growing_delay() {
+    fn failed_attempt_is_repeated_after_a_growing_delay_or_a_success_elsewhere() {
         let clock = ManualClock::at(Instant::EPOCH.plus(Duration::from_secs(1_000_000)));
+        let failing = PublishDue { has_failed: true, ..due("a") };
         let mut pace = PublishPace::default();
         let mut delay = |is_busy| {
-            pace.fail(is_busy, clock.reading());
+            pace.fail(&failing, is_busy, clock.reading());
             // The wall clock is set back, and measures nothing.
             clock.jump(Instant::EPOCH);
             let due = |_: &u64| {
                 clock.advance(Duration::from_secs(1));
-                pace.is_due(&clock.reading())
+                pace.is_due(&failing, &clock.reading())
             };
             ((1..=601).find(due), pace.failures())
         };
         assert_eq!(delay(true), (Some(5), 0));
         assert_eq!([1, 2, 3].map(|_| delay(false)), [(Some(5), 1), (Some(10), 2), (Some(20), 3)]);
+        pace.fail(&failing, false, clock.reading());
+        let published = Some(Instant::EPOCH);
+        for (has_failed, published_at, is_due) in
+            [(true, None, false), (true, published, false), (false, published, true)]
+        {
+            let found = PublishDue { has_failed, published_at, ..due("a") };
+            assert_eq!(pace.is_due(&found, &clock.reading()), is_due, "{found:?}");
+        }
     }
 
     #[test]
@@ -264,14 +289,16 @@ mod tests {
         let settings =
             PublishSettings { mirror, schema, objects: None, exclude: Vec::new(), full: false, check: Check::None };
         let mut pace = PublishPace::default();
-        assert!(!pace.is_published("a", &url("h"), &settings));
+        assert!(!pace.is_published(&due("a"), &url("h"), &settings));
         pace.succeed(("a".into(), url("h"), settings.clone()));
-        assert!(pace.is_published("a", &url("h"), &settings));
-        assert!(!pace.is_published("b", &url("h"), &settings));
-        assert!(!pace.is_published("a", &url("other"), &settings));
+        assert!(pace.is_published(&due("a"), &url("h"), &settings));
+        assert!(!pace.is_published(&due("b"), &url("h"), &settings));
+        assert!(!pace.is_published(&due("a"), &url("other"), &settings));
         let excluding = PublishSettings { exclude: vec!["notes".into()], ..settings.clone() };
-        assert!(!pace.is_published("a", &url("h"), &excluding));
-        pace.fail(false, Instant::EPOCH.into());
-        assert!(!pace.is_published("a", &url("h"), &settings), "it failed since");
+        assert!(!pace.is_published(&due("a"), &url("h"), &excluding));
+        let failed = PublishDue { has_failed: true, ..due("a") };
+        assert!(!pace.is_published(&failed, &url("h"), &settings), "it failed elsewhere");
+        pace.fail(&due("a"), false, Instant::EPOCH.into());
+        assert!(!pace.is_published(&due("a"), &url("h"), &settings), "it failed since");
     }
 }

@@ -14,6 +14,8 @@ mod episodes;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use tokio::time::MissedTickBehavior;
 
 use self::episodes::{Episode, Notice, Subject, Told};
@@ -23,7 +25,7 @@ use super::status_reply::StatusReply;
 use crate::app::Mirror;
 use crate::config::{Config, NotifyConfig};
 use crate::model::{Instant, Resource};
-use crate::store::{StateKey, Store, report};
+use crate::store::{StateKey, Store, StoreError, report};
 
 /// How often it is asked whether anything changed.
 const EVERY: Duration = Duration::from_secs(1);
@@ -76,6 +78,8 @@ struct Book {
     /// `None` until the stored state was read.
     told: Option<Told>,
     stored: Told,
+    /// What is being stored: one write waits for the file, however long that is locked.
+    storing: Option<(Told, BoxFuture<'static, Result<(), StoreError>>)>,
     /// The entry of the feed up to which no other field changed.
     scanned: Option<u64>,
 }
@@ -129,10 +133,15 @@ impl Book {
 
     /// Stores what was told. While another program locks the file, the write goes on, and so does telling.
     async fn store(&mut self, store: &Store) {
-        let Some(told) = self.told.clone().filter(|told| *told != self.stored) else { return };
-        let state = told.clone();
-        let writing = store.write(move |tx| tx.set_state(&StateKey::Told, &state));
-        if let Ok(Ok(())) = tokio::time::timeout(PROMPT, writing).await {
+        let told = self.told.clone().filter(|told| *told != self.stored);
+        if let (None, Some(told)) = (&self.storing, told) {
+            let (store, state) = (store.clone(), told.clone());
+            let writing = async move { store.write(move |tx| tx.set_state(&StateKey::Told, &state)).await };
+            self.storing = Some((told, writing.boxed()));
+        }
+        let Some((_, writing)) = &mut self.storing else { return };
+        let Ok(ended) = tokio::time::timeout(PROMPT, writing).await else { return };
+        if let (Some((told, _)), Ok(())) = (self.storing.take(), ended) {
             self.stored = told;
         }
     }

@@ -146,7 +146,10 @@ impl RecordsTx<'_> {
             VersionFit::Earlier => {
                 let shown: Vec<_> = list.columns.iter().map(|column| value_of(column.source, &record, None)).collect();
                 let version = Version::of_answer(&list, &shown);
-                self.tx.knowledge().doubt_older(object, record.id.as_str(), version)?;
+                // A later answer explains an earlier version.
+                if !self.tx.is_overtaken(object, record.id.as_str(), asked) {
+                    self.tx.knowledge().doubt_older(object, record.id.as_str(), version)?;
+                }
                 return Ok(None);
             }
             VersionFit::SameEtag { is_earlier: false } => {}

@@ -47,8 +47,8 @@ impl<'a> Version<'a> {
 
     /// How the version of a detail fits that of its row, which a list has shown.
     ///
-    /// An earlier one may come from a lagging replica, also if the row is dated in the future; if the service has dated the
-    /// record back, a list shows it. Lists may show etags of their own: weak ones, or of what they contain. The version is
+    /// An earlier one may come from a lagging replica, also if the row is dated in the future; or the service has dated the
+    /// record back, which is a doubt. Lists may show etags of their own: weak ones, or of what they contain. The version is
     /// the same one then if the `updatedAt` is equal to a fraction of a second, in which nobody changes a record twice.
     pub(in crate::store) fn fit(&self, row: &Version<'_>) -> VersionFit {
         let is_earlier = self.order(row) == Some(Ordering::Less);

@@ -7,7 +7,7 @@
 //!   newest and others from all times, exists. One such answer may be an outage: the run fails, and the next one checks
 //!   again. A check that could not read one of the objects is no evidence, because that object may have the records that
 //!   still exist.
-//! - Another workspace that a person accepts replaces the one before: see [`accepted_workspace`].
+//! - Another workspace that a person accepts replaces the one before: see `accepted_workspace`.
 
 use std::collections::HashSet;
 use std::time::Duration;
