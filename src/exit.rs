@@ -65,7 +65,7 @@ impl Exit {
             ErrorClass::Retry | ErrorClass::Unavailable | ErrorClass::Failed => Exit::Unavailable,
             ErrorClass::Configuration => Exit::Config,
             ErrorClass::Gone
-            | ErrorClass::Rebase
+            | ErrorClass::PreconditionFailed
             | ErrorClass::SkipRecord
             | ErrorClass::BadRequest
             | ErrorClass::StopRun => match error {

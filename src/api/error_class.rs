@@ -27,7 +27,7 @@ pub enum ErrorClass {
     /// The service reports that the record does not exist. That nominates it for removal, and proves nothing.
     Gone,
     /// The record changed meanwhile: read it, decide again, send under a new idempotency key.
-    Rebase,
+    PreconditionFailed,
     /// The key may not do this to this object; the rest of the run continues.
     SkipObject,
     /// This one record cannot be requested; the rest of the run continues.
@@ -59,7 +59,7 @@ const TABLE: &[(RangeInclusive<u16>, ErrorClass, ErrorClass)] = &[
     (404..=404, ErrorClass::Gone, ErrorClass::Retry),
     (407..=407, ErrorClass::Configuration, ErrorClass::Configuration),
     (408..=408, ErrorClass::Retry, ErrorClass::Retry),
-    (412..=412, ErrorClass::Rebase, ErrorClass::Rebase),
+    (412..=412, ErrorClass::PreconditionFailed, ErrorClass::PreconditionFailed),
     // The address or the headers are too long for a server in between: a shorter request may pass.
     (414..=414, ErrorClass::BadRequest, ErrorClass::BadRequest),
     (425..=425, ErrorClass::Retry, ErrorClass::Retry),
@@ -117,7 +117,7 @@ mod tests {
                 401 => ErrorClass::StopAll,
                 403 => ErrorClass::SkipObject,
                 404 => ErrorClass::Gone,
-                412 => ErrorClass::Rebase,
+                412 => ErrorClass::PreconditionFailed,
                 _ => ErrorClass::Failed,
             };
             assert_eq!(classify(status, envelope), expected, "{status}, envelope: {envelope}");

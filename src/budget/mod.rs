@@ -4,12 +4,12 @@
 //! service asked to wait. Both are small values that the caller stores before it sends a request, so a killed process
 //! never under-counts and the next process keeps the hold.
 
-mod freshness;
 mod ledger;
+mod poll_interval;
 mod rate_limit_hold;
 mod reserve;
 
-pub use freshness::{ActiveHours, MAX_POLL, POLLING_SHARE, PollDecision, PollReason, PollingBudget, decide_poll};
 pub use ledger::{Ledger, Limits};
+pub use poll_interval::{ActiveHours, MAX_POLL, POLLING_SHARE, PollDecision, PollReason, PollingBudget, decide_poll};
 pub use rate_limit_hold::Hold;
 pub use reserve::{forecast, most_reserved, reserve};

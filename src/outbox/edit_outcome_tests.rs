@@ -87,7 +87,7 @@ async fn after(sent: Sent, take: impl FnOnce(&mut EditTx<'_, '_>, &StoredRequest
 /// What becomes of a request that was answered with this status.
 async fn refused(sent: Sent, status: u16) -> Became {
     let known = SentRequest { doubt: sent.doubt, edits: sent.edits, last_status: None };
-    let next = patch_answer::after(PatchOutcome::Refused(status), known);
+    let next = patch_answer::classify(PatchOutcome::Refused(status), known);
     let answer = RefusedAnswer { status: Some(status), answer_json: "{}", sent: true, admitted: true };
     after(sent, move |edits, request| edits.refused(request, next, answer).unwrap()).await
 }
@@ -219,7 +219,7 @@ async fn read_back(edits: usize, known: Known, shown: Shown) -> (AfterReadBack, 
                         status => PatchOutcome::Refused(status),
                     };
                     let answer = RefusedAnswer { status: Some(status), answer_json: "{}", sent: true, admitted: true };
-                    open.refused(&request, patch_answer::after(outcome, sent), answer)?;
+                    open.refused(&request, patch_answer::classify(outcome, sent), answer)?;
                 }
             }
             shown.store(tx);

@@ -54,7 +54,7 @@ pub enum AfterAnswer {
     Back,
 }
 
-pub fn after(answered: PatchOutcome, sent: SentRequest) -> AfterAnswer {
+pub fn classify(answered: PatchOutcome, sent: SentRequest) -> AfterAnswer {
     let again_or_back = if sent.doubt { AfterAnswer::Again } else { AfterAnswer::Back };
     match answered {
         PatchOutcome::Unconfirmed => AfterAnswer::ReadBack,
@@ -127,8 +127,8 @@ mod tests {
             (PatchOutcome::Refused(501), AfterAnswer::Rejected, AfterAnswer::Read),
             (PatchOutcome::Refused(503), AfterAnswer::Again, AfterAnswer::Again),
         ] {
-            assert_eq!(after(answered, sure), when_sure, "{answered:?}");
-            assert_eq!(after(answered, doubtful), in_doubt, "{answered:?} in doubt");
+            assert_eq!(classify(answered, sure), when_sure, "{answered:?}");
+            assert_eq!(classify(answered, doubtful), in_doubt, "{answered:?} in doubt");
         }
     }
 
@@ -142,7 +142,7 @@ mod tests {
             (403, AfterAnswer::Back),
         ] {
             for edits in [2, 3] {
-                assert_eq!(after(PatchOutcome::Refused(status), sent(false, edits, None)), next, "{status}");
+                assert_eq!(classify(PatchOutcome::Refused(status), sent(false, edits, None)), next, "{status}");
             }
             assert_eq!(is_refusal_of_content(status), next == AfterAnswer::Alone, "{status}");
         }
@@ -150,9 +150,9 @@ mod tests {
 
     #[test]
     fn second_key_conflict_in_a_row_rejects_the_edit() {
-        assert_eq!(after(PatchOutcome::Refused(409), sent(false, 1, Some(409))), AfterAnswer::Rejected);
+        assert_eq!(classify(PatchOutcome::Refused(409), sent(false, 1, Some(409))), AfterAnswer::Rejected);
         for last_status in [409, 412] {
-            assert_eq!(after(PatchOutcome::Refused(409), sent(true, 1, Some(last_status))), AfterAnswer::Read);
+            assert_eq!(classify(PatchOutcome::Refused(409), sent(true, 1, Some(last_status))), AfterAnswer::Read);
         }
     }
 

@@ -41,7 +41,7 @@ impl RecordPush<'_> {
         lock(&pass.pushed).push.sent += u64::from(sent);
         request.doubt |= unanswered;
         let facts = SentRequest { doubt: request.doubt, edits: request.edits, last_status: request.last_status };
-        let next = patch_answer::after(outcome, facts);
+        let next = patch_answer::classify(outcome, facts);
         let (custom, answer_json) = (request.custom, trail::of_error(&why));
         let admitted = !matches!(why, ApiError::NotAdmitted(_));
         let follows = self
@@ -80,7 +80,7 @@ impl RecordPush<'_> {
             let record = edits.tx.with_current_layout(record, version, decode)?;
             if !edits.shows(&request, record.as_ref(), status)? {
                 let facts = SentRequest { doubt: true, edits: request.edits, last_status: None };
-                let next = patch_answer::after(PatchOutcome::Unconfirmed, facts);
+                let next = patch_answer::classify(PatchOutcome::Unconfirmed, facts);
                 let answer_json = trail::of_text(&format!("status {status}, without the updated record"));
                 let answer =
                     RefusedAnswer { status: Some(status), answer_json: &answer_json, sent: true, admitted: true };

@@ -100,7 +100,7 @@ impl SyncError {
                 source.class(),
                 ErrorClass::Retry
                     | ErrorClass::Gone
-                    | ErrorClass::Rebase
+                    | ErrorClass::PreconditionFailed
                     | ErrorClass::SkipRecord
                     | ErrorClass::BadRequest
                     | ErrorClass::Failed
@@ -123,7 +123,7 @@ impl SyncError {
     /// more.
     pub fn is_refused(&self) -> bool {
         let SyncError::Api { source, .. } = self else { return false };
-        let refuses = [ErrorClass::BadRequest, ErrorClass::Gone, ErrorClass::Rebase, ErrorClass::Failed]
+        let refuses = [ErrorClass::BadRequest, ErrorClass::Gone, ErrorClass::PreconditionFailed, ErrorClass::Failed]
             .contains(&source.class());
         refuses && source.status().is_some_and(|status| (400..500).contains(&status))
     }

@@ -146,11 +146,6 @@ impl Watch {
         self.dated_back.entry(id).or_default().insert(at.to_string());
     }
 
-    /// Whether a record was ever changed with a date before the one that it had.
-    pub fn is_dated_back(&self, id: &str) -> bool {
-        self.dated_back.contains_key(id)
-    }
-
     /// Looks at the mirror and the log after a run. After a kill, or a full disk, the ledger lies beside the file until
     /// the next run: it is not `settled`.
     pub fn after_run(

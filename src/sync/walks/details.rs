@@ -260,7 +260,7 @@ impl Details<'_> {
                 ErrorClass::SkipObject | ErrorClass::SkipRecord | ErrorClass::BadRequest | ErrorClass::Failed => {
                     self.detail_failed(object, id, queue, 1).await
                 }
-                ErrorClass::Rebase => self.detail_failed(object, id, queue, 1).await,
+                ErrorClass::PreconditionFailed => self.detail_failed(object, id, queue, 1).await,
                 ErrorClass::Retry => {
                     let unanswered = matches!(
                         error,

@@ -186,5 +186,5 @@ pub fn decide_poll(budget: &PollingBudget, hours: &ActiveHours, min_interval: Du
 }
 
 #[cfg(test)]
-#[path = "freshness_tests.rs"]
+#[path = "poll_interval_tests.rs"]
 mod tests;
