@@ -69,7 +69,7 @@ impl PublishKeeper {
                 match ended {
                     // Read before the publish, so that changes during it are noticed.
                     Ok(report) if report.blocked.is_empty() => pace.succeed((found.contents, url, settings)),
-                    ended => pace.fail(&found, ended.is_err_and(|error| error.is_busy()), clock.reading()),
+                    ended => pace.fail(&found, ended.is_err_and(|error| error.is_busy()), now),
                 }
             }
         }))
@@ -120,7 +120,7 @@ type Published = (String, PublishUrl, PublishSettings);
 #[derive(Debug, Default)]
 struct PublishPace {
     published: Option<Published>,
-    /// The failures since then, when the last attempt ended, and the last success of any process until then.
+    /// The failures since then, when the last attempt began, and the last success of any process until then.
     failed: Option<(u32, ClockReading, Option<Instant>)>,
     /// Why there is no plan, if that was logged.
     logged_error: Option<String>,
@@ -162,7 +162,7 @@ impl PublishPace {
         (self.published, self.failed) = (Some(published), None);
     }
 
-    /// Notes an attempt that ended at `at`. Another publisher at work, or a locked mirror, is no failure.
+    /// Notes an attempt that began at `at`. Another publisher at work, or a locked mirror, is no failure.
     fn fail(&mut self, found: &PublishDue, is_busy: bool, at: ClockReading) {
         self.failed = Some((self.failures().saturating_add(u32::from(!is_busy)), at, found.published_at));
     }
