@@ -128,6 +128,26 @@ fn excluded_values_never_land() {
     assert_not_mirrored(&place, &service);
 }
 
+/// Nothing but the configuration says then what is excluded.
+#[test]
+fn values_stay_excluded_although_the_file_does_not_know_what_it_was_built_from() {
+    let service = Service::of(world());
+    let place =
+        TestDir::of(&service).set("CRM_MIRROR_SYNC__EXCLUDE", EXCLUDED).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    place.run("sync").done();
+    for damaged in ["DELETE FROM state", "UPDATE state SET value = '{\"layout\":18446744073709551615}'"] {
+        let conn = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+        conn.execute(&format!("{damaged} WHERE name = 'built_from'"), []).unwrap();
+        drop(conn);
+        service.sandbox.with_world(|world| {
+            let ids = world.ids(Resource::Contacts);
+            ids.iter().enumerate().for_each(|(n, id)| _ = world.edit(Object::Contact, id, &secrets(n + 50)));
+        });
+        place.run("resync").done();
+        assert_not_mirrored(&place, &service);
+    }
+}
+
 #[test]
 fn column_that_is_excluded_later_is_erased() {
     let service = Service::of(world());

@@ -253,6 +253,29 @@ async fn answers_that_contradict_each_other_cost_a_bounded_number_of_lookups() {
     assert_eq!(name(&mirror, "c00003"), "'Again'");
 }
 
+/// Lists are right, and details are those of a replica that stands still: each is a doubt, and none sets a record back.
+#[tokio::test]
+async fn details_that_lag_for_hours_cost_a_bounded_number_of_lookups() {
+    let (crm, mirror) = settled(60, true).await;
+    crm.wait(600);
+    let stale = crm.clock.now();
+    crm.wait(1);
+    let ids = ["c00003", "c00004", "c00005"];
+    crm.sandbox.faults().add(Rule::new(Fault::AsOf(stale)).on(Resource::Contacts).records().forever());
+    ids.iter().for_each(|id| edit(&crm, id, "Edited", 0.0));
+    crm.sandbox.clear_log();
+    for _ in 0..360 {
+        crm.wait(30);
+        mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+        ids.iter().for_each(|id| assert_eq!(name(&mirror, id), "'Edited'"));
+    }
+    assert!((1..=6).contains(&lookups(&crm)), "{} in three hours", lookups(&crm));
+    crm.sandbox.faults().clear();
+    crm.wait(7_200);
+    mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+    mirror.assert_exact(&crm);
+}
+
 /// A clock that is set back neither brings the second moment nearer nor puts it off.
 #[tokio::test]
 async fn two_moments_are_measured_by_elapsed_time() {

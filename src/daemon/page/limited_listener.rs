@@ -5,7 +5,8 @@
 //! gives up its own oldest one.
 //!
 //! # Invariants
-//! - There are at most [`MAX_CONNECTIONS`] connections, and at most [`SHARE`] of an address. None lives longer than [`LIFE`].
+//! - There are at most [`MAX_CONNECTIONS`] connections, and at most [`SHARE`] of an address. None lives longer than
+//!   [`LIFE`] and what it then takes to answer.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
