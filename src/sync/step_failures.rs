@@ -36,13 +36,11 @@ pub struct StepFailure {
     failures: u32,
     /// When the next attempt is due, by the ledger's steady clock.
     not_before: Instant,
-    /// How long it waits after the last attempt, in seconds; 0 if an older program stored it, which waits [`MAX_DELAY`] at the most.
-    #[serde(default)]
+    /// How long it waits after the last attempt, in seconds.
     waits_secs: u64,
     pub(super) error: String,
     /// Whether the last run came to the step. A step behind another failure is not attempted before that one succeeds,
     /// and a step that is no longer needed never is.
-    #[serde(default)]
     reached: bool,
 }
 
@@ -51,8 +49,7 @@ impl StepFailure {
     /// clock that was lost.
     pub(super) fn wait(&self, steady: Instant) -> Option<Duration> {
         let wait = self.not_before.since(steady);
-        let longest = MAX_DELAY.max(Duration::from_secs(self.waits_secs));
-        (!wait.is_zero() && wait <= longest).then_some(wait)
+        (!wait.is_zero() && wait <= Duration::from_secs(self.waits_secs)).then_some(wait)
     }
 }
 
@@ -201,10 +198,6 @@ mod tests {
         let days =
             |failures: &StepFailures, now| failures.of(STEP).unwrap().wait(now).map(|wait| wait.as_secs() / 86_400);
         assert_eq!((days(&often, at(1)), days(&often, at(1 + 4 * 1_440))), (Some(4), None));
-        // A program without the field stored this.
-        let old = serde_json::to_string(&often).unwrap().replace("\"waits_secs\":345600,", "");
-        let old: StepFailures = serde_json::from_str(&old).unwrap();
-        assert_eq!(days(&old, at(1)), None, "longer than any such program waits");
     }
 
     #[test]

@@ -4,19 +4,14 @@ use crm_mirror::model::Object;
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
-/// The texts of a record, one per line, in order; for standard fields without the texts whose words are in an earlier
-/// one.
+/// The texts of a record, one per line, in order; of standard fields the first alone, where it says what the others do.
 fn joined(texts: &[Value], distinct: bool) -> Value {
-    let mut lines: Vec<&str> = Vec::new();
-    for text in texts {
-        let Value::Text(text) = text else { continue };
-        let padded = |text: &str| format!(" {} ", text.split(char::is_whitespace).collect::<Vec<_>>().join(" "));
-        let said = padded(&lines.join("\n")).contains(&padded(text));
-        if !(text.is_empty() || distinct && said) {
-            lines.push(text);
-        }
+    let text = |value: &Value| if let Value::Text(text) = value { Some(text.clone()) } else { None };
+    let lines: Vec<String> = texts.iter().filter_map(text).collect();
+    match texts.first().and_then(text) {
+        Some(first) if distinct && (texts.len() == 1 || first == lines[1..].join(" ")) => first.into(),
+        _ => Some(lines.join("\n")).filter(|text| !text.is_empty()).map_or(Value::Null, Value::Text),
     }
-    if lines.is_empty() { Value::Null } else { lines.join("\n").into() }
 }
 
 fn rows(conn: &Connection, sql: &str) -> Vec<Vec<Value>> {

@@ -1,8 +1,8 @@
 //! `contact_search` and `company_search`: full-text search over names, addresses, notes, summaries and custom texts.
 //!
-//! One function, [`crate::store::derived::search_document`], makes a document from its record's row and detail, for bulk
-//! building at the end of a first copy, for a page, and for a changed definition. So the index always equals a rebuilt
-//! one.
+//! One list of SQL expressions, in [`crate::store::derived::search_document`], makes a document from its record's row and
+//! detail, for bulk building at the end of a first copy, for a page, and for a changed definition. So the index always equals
+//! a rebuilt one.
 //!
 //! # Invariants
 //! - Once an object's first copy is finished, each of its records has one document, up to date at every commit.
@@ -13,8 +13,7 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::types::Value;
-use rusqlite::{ToSql, params, params_from_iter};
+use rusqlite::{Row, ToSql, params};
 
 use crate::error_chain::error_chain;
 use crate::model::catalogue::Object;
@@ -147,8 +146,7 @@ impl DerivedTx<'_> {
     }
 
     fn write_documents<'i>(&self, object: Object, ids: impl Iterator<Item = &'i str>) -> Result<(), StoreError> {
-        let mut known = BTreeSet::new();
-        let mut new = Vec::new();
+        let (mut known, mut new) = (BTreeSet::new(), Vec::new());
         for id in ids {
             let docid: Option<i64> = self.tx.conn.find(
                 "SELECT docid FROM search_documents WHERE is_company = ?1 AND record_id = ?2",
@@ -157,51 +155,29 @@ impl DerivedTx<'_> {
                 |row| row.get(0),
             )?;
             match docid {
-                Some(docid) => {
-                    known.insert((docid, id));
-                }
+                Some(docid) => drop(known.insert((docid, id))),
                 None => new.push(id),
             }
         }
         let document = self.tx.shapes().document(object);
+        let (table, search) = (object.table(), object.search_table());
         for (docid, id) in known {
-            match self.document(&document, id)? {
-                Some(columns) => self.update_document(&document, docid, columns)?,
-                None => {
-                    self.run(&document.delete, &[&docid])?;
-                    self.run("DELETE FROM search_documents WHERE docid = ?1", &[&docid])?;
-                }
+            let is_here = format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE id = ?1)");
+            if self.tx.conn.value(&is_here, [id], DOING)? {
+                self.run(&document.update, &[&docid, &id])?;
+            } else {
+                self.run(&format!("DELETE FROM {search} WHERE rowid = ?1"), &[&docid])?;
+                self.run("DELETE FROM search_documents WHERE docid = ?1", &[&docid])?;
             }
         }
         for id in new {
-            if let Some(columns) = self.document(&document, id)? {
-                self.insert_document(&document, object, id, columns)?;
+            let map = format!(
+                "INSERT INTO search_documents (is_company, record_id) SELECT ?1, id FROM {table} WHERE id = ?2"
+            );
+            if self.tx.conn.change(&map, params![is_company(object), id], DOING)? > 0 {
+                self.run(&document.insert, &[&self.tx.conn.last_insert_rowid(), &id])?;
             }
         }
-        Ok(())
-    }
-
-    fn document(&self, document: &Document, id: &str) -> Result<Option<Vec<Value>>, StoreError> {
-        self.tx.conn.find(&document.select_one, [id], DOING, |row| document.read(row))
-    }
-
-    fn update_document(&self, document: &Document, docid: i64, columns: Vec<Value>) -> Result<(), StoreError> {
-        let values = std::iter::once(docid.into()).chain(columns);
-        self.tx.conn.change(&document.update, params_from_iter(values), DOING)?;
-        Ok(())
-    }
-
-    fn insert_document(
-        &self,
-        document: &Document,
-        object: Object,
-        id: &str,
-        columns: Vec<Value>,
-    ) -> Result<(), StoreError> {
-        self.run("INSERT INTO search_documents (is_company, record_id) VALUES (?1, ?2)", &[&is_company(object), &id])?;
-        let docid = self.tx.conn.last_insert_rowid();
-        let values = [docid.into(), id.to_string().into()].into_iter().chain(columns);
-        self.tx.conn.change(&document.insert, params_from_iter(values), DOING)?;
         Ok(())
     }
 
@@ -225,62 +201,32 @@ impl DerivedTx<'_> {
         self.tx.set_state(&StateKey::Searched(object), &document.custom)
     }
 
-    /// Writes every record's document, in the table's order. Statements and buffers are reused, because this is a good
-    /// part of a first copy's time.
+    /// Writes every record's document, in the table's order.
     fn build_search(&self, object: Object, document: &Document) -> Result<(), StoreError> {
         // Documents of an index with an unknown form.
-        self.tx.conn.change(&format!("DELETE FROM {}", document.table), [], DOING)?;
-        self.tx.conn.change("DELETE FROM search_documents WHERE is_company = ?1", [is_company(object)], DOING)?;
+        self.run(&format!("DELETE FROM {}", object.search_table()), &[])?;
+        self.run("DELETE FROM search_documents WHERE is_company = ?1", &[&is_company(object)])?;
         let before: i64 = self.tx.conn.value("SELECT coalesce(max(docid), 0) FROM search_documents", [], DOING)?;
         let map = format!(
             "INSERT INTO search_documents (docid, is_company, record_id)
              SELECT ?1 + rowid, ?2, id FROM {} ORDER BY rowid",
             object.table()
         );
-        self.tx.conn.execute(&map, params![before, is_company(object)]).doing(DOING)?;
-        let mut records = self.tx.conn.prepare(&document.select_all).doing(DOING)?;
-        let mut insert = self.tx.conn.prepare(&document.insert).doing(DOING)?;
-        let mut columns = document.blank();
-        let mut rows = records.query([]).doing(DOING)?;
-        while let Some(row) = rows.next().doing(DOING)? {
-            document.fill(&mut columns, row).doing(DOING)?;
-            insert
-                .raw_bind_parameter(1, before + document.row_number(row).doing(DOING)?)
-                .and_then(|()| insert.raw_bind_parameter(2, row.get_ref(0)?.as_str()?))
-                .doing(DOING)?;
-            for (place, column) in (3..).zip(&columns) {
-                let text = Some(column).filter(|column| !column.is_empty());
-                insert.raw_bind_parameter(place, text).doing(DOING)?;
-            }
-            insert.raw_execute().doing(DOING)?;
-        }
-        Ok(())
+        self.run(&map, &[&before, &is_company(object)])?;
+        self.run(&document.insert_all, &[&before])
     }
 
     /// Compares every document, in the index's order. Reading is far cheaper than indexing.
     fn compare_documents(&self, object: Object, document: &Document) -> Result<(), StoreError> {
-        let mut last = i64::MIN;
-        loop {
-            let next: Option<(i64, String)> = self.tx.conn.find(
-                "SELECT docid, record_id FROM search_documents WHERE docid > ?1 AND +is_company = ?2
-                     ORDER BY docid LIMIT 1",
-                params![last, is_company(object)],
-                DOING,
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )?;
-            let Some((docid, id)) = next else { return Ok(()) };
+        let (mut last, sql) = (i64::MIN, &document.next_outdated);
+        let next = |last: i64| -> Result<Option<(i64, String)>, StoreError> {
+            let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            self.tx.conn.find(sql, params![last, is_company(object)], DOING, read)
+        };
+        while let Some((docid, id)) = next(last)? {
+            self.run(&document.update, &[&docid, &id])?;
             last = docid;
-            let stored = self
-                .tx
-                .conn
-                .prepare_cached(&document.stored)
-                .and_then(|mut stmt| stmt.query_row([docid], |row| document.read_stored(row)))
-                .doing(DOING)?;
-            if let Some(columns) = self.document(document, &id)?
-                && columns != stored
-            {
-                self.update_document(document, docid, columns)?;
-            }
         }
+        Ok(())
     }
 }

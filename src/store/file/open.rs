@@ -137,6 +137,9 @@ fn settings(conn: &Connection) -> rusqlite::Result<()> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
     // Triggers protect the tables from other programs; the program's own connection does not use them.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    // Else SQLite may choose plans by bound values, and prepares such a statement again for each of them: a fifth of the time
+    // of a run of changes.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.set_prepared_statement_cache_capacity(64);
     Ok(())
 }
@@ -284,6 +287,8 @@ fn after_a_kill(path: &Path) -> Result<Connection, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::StatementStatus;
+
     use super::*;
     use crate::store::file::lock::current_writer;
 
@@ -352,6 +357,18 @@ mod tests {
         resting.unchanged().unwrap();
         conn.execute_batch("INSERT INTO t VALUES (8)").unwrap();
         assert!(matches!(resting.unchanged(), Err(StoreError::Written { .. })));
+    }
+
+    #[test]
+    fn binding_a_value_does_not_prepare_a_statement_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (conn, _lock) = writer(&dir.path().join("mirror.db")).unwrap();
+        let joined = "SELECT count(*) FROM contacts AS r LEFT JOIN contact_details AS d ON d.contact_id = r.id";
+        for id in ["a", "b", "c"] {
+            let mut stmt = conn.prepare_cached(&format!("{joined} WHERE r.id = ?1")).unwrap();
+            assert_eq!(stmt.query_row([id], |row| row.get::<_, i64>(0)).unwrap(), 0);
+            assert_eq!(stmt.get_status(StatementStatus::RePrepare), 0);
+        }
     }
 
     #[test]

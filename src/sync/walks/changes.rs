@@ -33,7 +33,7 @@ pub fn lower_bound(known: &KnownChanges, now: Option<Instant>, overlap: Duration
     let settled = known.served_at.map(|served_at| served_at.minus(overlap));
     match (known.watermark, settled) {
         (Some(watermark), Some(settled)) => Some(watermark.min(settled)),
-        // A walk of an older version, of a service that does not tell the time.
+        // The service does not tell the time.
         (Some(watermark), None) => Some(now.map_or(watermark, |now| watermark.min(now)).minus(overlap)),
         (None, settled) => settled,
     }

@@ -81,7 +81,6 @@ pub(in crate::sync) struct ListsUnderWay {
     pub(super) steady: Instant,
     pub(super) applied: Vec<Object>,
     /// The pages of the lists that were applied.
-    #[serde(default)]
     applied_pages: u64,
     /// The lists that were not applied yet, in the order in which they are read.
     pub(super) lists: Vec<ListUnderWay>,
