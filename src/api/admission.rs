@@ -52,7 +52,7 @@ pub enum AttemptOutcome {
     Charged,
     /// No answer, or one of a gateway: the service may have charged the request.
     Unknown,
-    /// The connection failed, so the request never reached the service.
+    /// The service never had it: the connection failed, or HTTP/2 guarantees that it was not processed.
     NotSent,
     Failed,
 }

@@ -25,6 +25,17 @@ pub(super) fn connect_failure(error: &(dyn Error + 'static)) -> Option<ConnectFa
     (resolving && !temporary).then_some(ConnectFailure::UnknownHost)
 }
 
+/// Whether HTTP/2 guarantees that the service has not processed the request: its stream was refused, or the connection was
+/// being closed before it.
+pub(super) fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
+    let causes = std::iter::successors(Some(error), |error| cause(*error));
+    causes.filter_map(|error| error.downcast_ref::<h2::Error>()).any(|error| {
+        let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+        let closed = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
+        error.is_remote() && (refused || closed)
+    })
+}
+
 /// The next cause. An `io::Error` returns the source of the error that it wraps, and so hides the wrapped error.
 fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {

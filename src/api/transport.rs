@@ -12,7 +12,7 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, Head
 use reqwest::{Method, Url};
 
 use super::admission::{AttemptOutcome, RequestedHold};
-use super::connect::connect_failure;
+use super::connect::{connect_failure, is_unprocessed};
 use super::error::{ApiError, Rejection, shown};
 use super::error_class::requested_wait;
 use super::key::ApiKey;
@@ -77,7 +77,7 @@ impl HttpTransport {
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
             // Retries are made by the client: each one is admitted and recorded in the ledger. Only what HTTP/2 guarantees
-            // unprocessed, this library sends again, at most twice: the service charges nothing for that.
+            // unprocessed, this library sends again at once, at most twice.
             .gzip(true);
         if settings.base_url.is_loopback() {
             builder = builder.no_proxy();
@@ -106,7 +106,8 @@ impl HttpTransport {
         let mut response = match sent.send().await {
             Ok(response) => response,
             Err(e) => {
-                let outcome = if e.is_connect() { AttemptOutcome::NotSent } else { AttemptOutcome::Unknown };
+                let is_lost = e.is_connect() || is_unprocessed(&e);
+                let outcome = if is_lost { AttemptOutcome::NotSent } else { AttemptOutcome::Unknown };
                 return HttpAttempt { outcome, hold: None, result: Err(self.no_answer(&e)) };
             }
         };

@@ -65,8 +65,8 @@ pub struct Seen {
     pub connections: AtomicU32,
     /// Requests over HTTP/2.
     pub multiplexed: AtomicU32,
-    /// Every request with a number that this divides is refused before it is processed; 0 for none.
-    pub refuses_each: AtomicU32,
+    /// So many requests from the third on are refused before they are processed.
+    pub refuses: AtomicU32,
     /// The first lines that a proxy was asked.
     pub asked: Mutex<Vec<String>>,
     /// Whether the connection of the next PATCH is reset after the service carried it out.
@@ -135,8 +135,7 @@ impl Listening {
                     let (seen, service) = (seen.clone(), service.clone());
                     async move {
                         let number = seen.multiplexed.fetch_add(1, Ordering::SeqCst) + 1;
-                        let each = seen.refuses_each.load(Ordering::SeqCst);
-                        if each > 0 && number.is_multiple_of(each) {
+                        if (3..3 + seen.refuses.load(Ordering::SeqCst)).contains(&number) {
                             return Err(h2::Error::from(h2::Reason::REFUSED_STREAM));
                         }
                         forward(request, service).await.map_err(|_| h2::Error::from(h2::Reason::INTERNAL_ERROR))
