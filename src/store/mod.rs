@@ -11,11 +11,11 @@
 //! - SQLite 3.37 and newer can read the file: the schema uses no newer syntax.
 
 mod checkpoints;
+mod claims;
 mod custom;
 mod derived;
 pub mod error;
 mod file;
-mod goals;
 mod outbox;
 mod pending_writes;
 mod program_objects;
@@ -33,6 +33,7 @@ mod user_objects;
 mod writer;
 
 pub use checkpoints::{Checkpoint, KnownChanges, ReadOf, uncovered};
+pub use claims::{Completeness, Goal, Goals, LastRead};
 pub use custom::changes::{DefinitionChanges, FieldToBackFill, Redefined};
 pub use custom::columns::MAX_COLUMNS;
 pub use derived::indexes::MAX_INDEXED;
@@ -42,7 +43,6 @@ pub use error::StoreError;
 pub use file::file_id::{FileId, KeptReader};
 pub use file::original::FoundCopy;
 pub use file::{backup, lock, migrate, open, wal};
-pub use goals::{Completeness, Goal, Goals, LastRead};
 pub use outbox::concurrent::write_beside;
 pub use outbox::steps::{EditStep, RECORD_REMOVED, record_removed};
 pub use outbox::{delays, editable, queue, report as outbox_report};

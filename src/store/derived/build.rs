@@ -6,12 +6,12 @@
 
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
+use crate::store::claims::Goal;
 use crate::store::derived::indexes::has_standard_indexes;
 use crate::store::derived::options::ViewOptions;
 use crate::store::derived::revision::REVISION;
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::open;
-use crate::store::goals::Goal;
 use crate::store::reader::ReadTx;
 use crate::store::records::upsert::Phase;
 use crate::store::statements::Statements;

@@ -25,7 +25,7 @@ const SOURCES: [(&str, &str); 17] = [
     ("search_form.rs", include_str!("search_form.rs")),
     ("view_columns.rs", include_str!("view_columns.rs")),
     ("views.rs", include_str!("views.rs")),
-    ("../goals.rs", include_str!("../goals.rs")),
+    ("../claims.rs", include_str!("../claims.rs")),
     ("../outbox/accepted_values.rs", include_str!("../outbox/accepted_values.rs")),
     ("../outbox/guards.rs", include_str!("../outbox/guards.rs")),
     ("../outbox/knowledge.rs", include_str!("../outbox/knowledge.rs")),

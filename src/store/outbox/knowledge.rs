@@ -13,8 +13,8 @@ use crate::model::editable::{EditTarget, Editable};
 use crate::model::ids::{Etag, RecordId};
 use crate::model::record::Extra;
 use crate::model::{MirroredRecord, unfit_value, unknown_value};
+use crate::store::claims::{self, Goal};
 use crate::store::error::StoreError;
-use crate::store::goals::{self, Goal};
 use crate::store::records::compare::json;
 use crate::store::records::lacking_keys::unshown_columns;
 use crate::store::records::shape::{Shape, Source};
@@ -78,7 +78,8 @@ pub(in crate::store) fn mirrored(
     let details_current = of_detail.as_ref().is_some_and(|detail| detail.etag() == version);
     let mut known =
         MirroredRecord { etag: version.as_str().map(Etag::from), details_current, ..MirroredRecord::default() };
-    let (filled, has_unread) = (goals::filled_fields(conn, object)?, goals::is_set(conn, Goal::UnreadFields(object))?);
+    let (filled, has_unread) =
+        (claims::filled_fields(conn, object)?, claims::is_set(conn, Goal::UnreadFields(object))?);
     let unshown = unshown_columns(conn, object, id)?;
     for column in columns {
         let place = |shape: &Shape| shape.place(column).map(|place| shape.columns[place].source);
@@ -138,8 +139,8 @@ fn key_literals(key: &str) -> String {
 pub(super) fn unread(field: &Editable, definition: &str) -> String {
     let not_read = if field.detail_only() { "OLD.fetched_at IS NULL" } else { "0" };
     let is_incomplete = match &field.target {
-        EditTarget::Standard(_) => goals::has_unread_fields(field.object),
-        EditTarget::Custom(_) => goals::is_unfilled(field.object, definition),
+        EditTarget::Standard(_) => claims::has_unread_fields(field.object),
+        EditTarget::Custom(_) => claims::is_unfilled(field.object, definition),
     };
     let unshown = format!(
         "EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c

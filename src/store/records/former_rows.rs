@@ -12,8 +12,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{ToSql, params};
 
 use crate::model::{Instant, Object, RecordId};
+use crate::store::claims::Goal;
 use crate::store::error::StoreError;
-use crate::store::goals::Goal;
 use crate::store::outbox::OPEN;
 use crate::store::statements::Statements;
 use crate::store::tx::RecordsTx;
