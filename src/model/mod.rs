@@ -29,7 +29,7 @@ pub mod time_range;
 
 pub use answer_time::AnswerTime;
 pub use catalogue::{Field, FieldKind, FieldProjection, Object, Op, Ops, Resource};
-pub use clock::{Clock, ClockReading, ManualClock, MonotonicReading, SystemClock};
+pub use clock::{Clock, ClockReading, MonotonicReading, SystemClock};
 pub use column_name::ColumnName;
 pub use custom::{Choice, CustomField, CustomFields, DataType, Definition, Layout};
 pub use duration::duration;

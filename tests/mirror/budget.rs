@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::clock::ManualClock;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::api::{ApiKey, Client, ClientSettings, ListQuery};
 use crm_mirror::budget::Limits;
-use crm_mirror::model::{Clock, DataType, ManualClock, Object, Purpose, Resource, Ru};
+use crm_mirror::model::{Clock, DataType, Object, Purpose, Resource, Ru};
 use crm_mirror::sandbox::{Fault, LoggedRequest, NewField, RequestLine, Rule, World, generate};
 use crm_mirror::store::{RunOutcome, Store};
 use crm_mirror::sync::events::Silent;

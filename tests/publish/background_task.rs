@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crm_mirror::model::{Clock, ManualClock, Object, Resource};
+use crm_mirror::model::{Clock, Object, Resource};
 use crm_mirror::publish::{PublishKeeper, PublishPlan, PublishSettings, PublishUrl};
 use crm_mirror::sandbox::generate;
 use secrecy::SecretString;
@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::equal::assert_equal;
 use crate::server::Postgres;
+use crate::support::clock::ManualClock;
 use crate::support::{Crm, Mirror, noon};
 
 /// Waits until a query returns a text. Other texts and errors may come first.

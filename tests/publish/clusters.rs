@@ -5,7 +5,7 @@ use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crm_mirror::model::{Clock, DataType, ManualClock, Object, Resource};
+use crm_mirror::model::{Clock, DataType, Object, Resource};
 use crm_mirror::publish::{Check, PublishKeeper, PublishReport, PublishSettings, PublishUrl, publish};
 use crm_mirror::sandbox::{NewField, generate};
 use secrecy::SecretString;
@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::equal::assert_equal;
 use crate::server::{Postgres, Server, command, private_dir, quiet};
+use crate::support::clock::ManualClock;
 use crate::support::{Crm, Mirror, noon};
 
 const POOLER: &str = "/usr/sbin/pgbouncer";

@@ -1,13 +1,85 @@
-//! The mirror's clock: the true time plus an error that jumps.
+//! The true time, which moves only when it is told to, and the mirror's clock: the true time plus an error that jumps.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crm_mirror::model::clock::{ClockReading, MonotonicReading};
-use crm_mirror::model::{Clock, Instant, ManualClock};
+use crm_mirror::model::{Clock, Instant};
+
+/// A clock that moves only by its methods; waiting on it advances it to the end of the wait.
+#[derive(Clone, Debug)]
+pub struct ManualClock(Arc<Mutex<ManualTime>>);
+
+#[derive(Debug)]
+struct ManualTime {
+    wall: Instant,
+    machine: u32,
+    passed: Duration,
+}
+
+impl ManualTime {
+    /// Lets time pass until the wall clock shows `to`; setting it back takes no time.
+    fn pass_until(&mut self, to: Instant) {
+        self.passed = self.passed.saturating_add(to.since(self.wall));
+        self.wall = to;
+    }
+}
+
+impl ManualClock {
+    /// A clock that shows `now`. Each such clock is a separate machine.
+    pub fn at(now: Instant) -> ManualClock {
+        static MACHINES: AtomicU32 = AtomicU32::new(0);
+        let machine = MACHINES.fetch_add(1, Ordering::Relaxed);
+        ManualClock(Arc::new(Mutex::new(ManualTime { wall: now, machine, passed: Duration::ZERO })))
+    }
+
+    fn time(&self) -> MutexGuard<'_, ManualTime> {
+        self.0.lock().unwrap()
+    }
+
+    pub fn advance(&self, by: Duration) {
+        let mut time = self.time();
+        let to = time.wall.plus(by);
+        time.pass_until(to);
+    }
+
+    /// Lets time pass until the clock shows `to`, or sets the clock back.
+    pub fn set(&self, to: Instant) {
+        self.time().pass_until(to);
+    }
+
+    /// Sets the wall clock, forward or back, without any time passing.
+    pub fn jump(&self, to: Instant) {
+        self.time().wall = to;
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Instant {
+        self.time().wall
+    }
+
+    fn reading(&self) -> ClockReading {
+        let time = self.time();
+        let micros = u64::try_from(time.passed.as_micros()).unwrap_or(u64::MAX);
+        ClockReading { wall: time.wall, monotonic: Some(MonotonicReading { boot: time.machine, micros }) }
+    }
+
+    fn sleep_until(&self, when: Instant) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async move {
+            {
+                let mut time = self.time();
+                let to = time.wall.max(when);
+                time.pass_until(to);
+            }
+            // Other tasks see the new time, as after a real wait.
+            tokio::task::yield_now().await;
+        })
+    }
+}
 
 /// The true time plus or minus a number of seconds.
 #[derive(Clone, Debug)]

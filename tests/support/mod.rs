@@ -17,11 +17,13 @@ use crm_mirror::api::{ApiKey, ClientSettings, Jitter};
 use crm_mirror::app::{EngineSettings, MirrorError, assemble_engine};
 use crm_mirror::budget::Limits;
 use crm_mirror::model::Object;
-use crm_mirror::model::{Clock, Instant, ManualClock, Ru};
+use crm_mirror::model::{Clock, Instant, Ru};
 use crm_mirror::sandbox::{Sandbox, SandboxServer, World};
 use crm_mirror::store::{CommitHook, Store, StoreOptions, ViewOptions};
 use crm_mirror::sync::events::{RunObserver, Silent};
 use crm_mirror::sync::{Engine, Findings, Forecast, Job, RunReport, SyncError, SyncSettings};
+
+use clock::ManualClock;
 
 /// The time at which every test begins.
 pub fn noon() -> Instant {

@@ -7,9 +7,11 @@ use crm_mirror::api::admission::{
     Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold,
 };
 use crm_mirror::api::{ApiKey, Client, ClientSettings};
-use crm_mirror::model::{Clock, Instant, ManualClock, RequestRegister, Ru};
+use crm_mirror::model::{Clock, Instant, RequestRegister, Ru};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+
+use crate::support::clock::ManualClock;
 
 /// The key of every test.
 pub const KEY: &str = "svc_v1_very-secret";

@@ -4,10 +4,12 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
 
-use crm_mirror::model::{Instant, ManualClock, Object};
+use crm_mirror::model::{Instant, Object};
 use crm_mirror::sandbox::{Sandbox, SandboxServer, World, generate};
 use reqwest::header::HeaderMap;
 use serde_json::Value;
+
+use crate::support::clock::ManualClock;
 
 pub type Outcome = Result<(), String>;
 
