@@ -24,7 +24,7 @@ use super::query::{ENCODED, ListQuery};
 use super::retry::Retries;
 use super::settings::ClientSettings;
 use super::transport::{HttpAttempt, HttpReply, HttpRequest, HttpTransport};
-use crate::model::{Clock, ClockReading, Cursor, Etag, Instant, Layout, Object, RecordId, RequestStamp, Ru};
+use crate::model::{Clock, ClockReading, Etag, Instant, Layout, Object, RecordId, RequestStamp, Ru};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -34,8 +34,6 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
 pub struct ListAnswer {
     /// The list envelope, for [`decode::page`].
     pub body: Bytes,
-    /// The cursor of the next page; `None` on the last page.
-    pub next: Option<Cursor>,
     /// The service's clock when it answered (`Date` header).
     pub date: Option<Instant>,
     /// When the answered request was sent.
@@ -157,34 +155,26 @@ impl Client {
         }
     }
 
-    /// Fetches a page of a list, for 1 RU.
-    pub async fn list(&self, query: &ListQuery, purpose: Purpose) -> Result<ListAnswer, ApiError> {
-        let request = self.list_request(query)?;
-        let check = |body: &[u8]| decode::next_cursor(body).map_err(|e| e.to_string());
-        let (reply, next, asked) = self.call(&request, Ru::GET, purpose, check).await?;
-        Ok(ListAnswer { date: reply.date(), body: reply.body, next, asked })
-    }
-
-    /// Like [`Client::list`], but decodes the page while its body is read for the first time: a body has to be read
-    /// completely to validate it, and reading it twice would take a good part of a walk's time.
+    /// Fetches a page of a list, for 1 RU, and decodes it while its body is read for the first time: a body has to be
+    /// read completely to validate it, and reading it twice would take a good part of a walk's time.
     ///
     /// # Errors
-    /// As [`Client::list`]; the page has its own error if the body is a list that cannot be decoded.
+    /// [`ApiError`]; the page has its own error if the body is a list that cannot be decoded.
     pub async fn page(
         &self,
         query: &ListQuery,
         purpose: Purpose,
         layout: &Layout,
     ) -> Result<(ListAnswer, Result<ListPage, NotUnderstood>), ApiError> {
-        let request = self.list_request(query)?;
+        let request = self.request(Method::GET, &query.to_address(), HeaderMap::new(), None)?;
+        let request = HttpRequest { once: query.is_once(), ..request };
         let resource = query.resource();
         let check = |body: &[u8]| match decode::page(resource, body, layout) {
-            Ok(page) => Ok((page.next.clone(), Ok(page))),
-            Err(error) => decode::next_cursor(body).map(|next| (next, Err(error))).map_err(|e| e.to_string()),
+            Ok(page) => Ok(Ok(page)),
+            Err(error) => decode::next_cursor(body).map(|_| Err(error)).map_err(|e| e.to_string()),
         };
-        let (reply, (next, page), asked) = self.call(&request, Ru::GET, purpose, check).await?;
-        let answer = ListAnswer { date: reply.date(), body: reply.body, next, asked };
-        Ok((answer, page))
+        let (reply, page, asked) = self.call(&request, Ru::GET, purpose, check).await?;
+        Ok((ListAnswer { date: reply.date(), body: reply.body, asked }, page))
     }
 
     /// Fetches a detail, for 1 RU (*GET /contacts/{id}*, *GET /companies/{id}*).
@@ -229,11 +219,6 @@ impl Client {
             replayed: replayed.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true")),
             confirmation: DetailAnswer { etag: etag(&reply), body: reply.body, asked },
         })
-    }
-
-    fn list_request(&self, query: &ListQuery) -> Result<HttpRequest, ApiError> {
-        let request = self.request(Method::GET, &query.to_address(), HeaderMap::new(), None)?;
-        Ok(HttpRequest { once: query.is_once(), ..request })
     }
 
     fn request(

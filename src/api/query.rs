@@ -71,7 +71,6 @@ pub enum Bound {
     Gt(Instant),
     Gte(Instant),
     Lt(Instant),
-    Lte(Instant),
 }
 
 impl Bound {
@@ -82,7 +81,6 @@ impl Bound {
             Bound::Gt(at) => (Op::Gt, at.millisecond_before()),
             Bound::Gte(at) => (Op::Gte, at.millisecond_before()),
             Bound::Lt(at) => (Op::Lt, at.millisecond_after()),
-            Bound::Lte(at) => (Op::Lte, at.millisecond_after()),
         };
         (op, at.to_wire())
     }
@@ -148,10 +146,6 @@ impl ListQuery {
 
     pub fn resource(&self) -> Resource {
         self.resource
-    }
-
-    pub fn counts(&self) -> bool {
-        self.count
     }
 
     pub fn page_size(&self) -> PageSize {

@@ -7,7 +7,7 @@ use crate::support::clock::ManualClock;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::api::{ApiKey, Client, ClientSettings, ListQuery};
 use crm_mirror::budget::Limits;
-use crm_mirror::model::{Clock, DataType, Object, Purpose, Resource, Ru};
+use crm_mirror::model::{Clock, DataType, Layout, Object, Purpose, Resource, Ru};
 use crm_mirror::sandbox::{Fault, LoggedRequest, NewField, RequestLine, Rule, World, generate};
 use crm_mirror::store::{RunOutcome, Store};
 use crm_mirror::sync::events::Silent;
@@ -65,8 +65,8 @@ async fn request_that_nobody_waits_for_any_more_is_not_under_way() {
     let settings = ClientSettings::new(format!("http://{}/v1", silent.local_addr().unwrap()).parse().unwrap());
     let key = ApiKey::new("crm_live_key").unwrap();
     let client = Client::new(settings, key, Arc::new(clock.clone()), meter.clone()).unwrap();
-    let query = ListQuery::new(Resource::Contacts);
-    let mut request = Box::pin(client.list(&query, Purpose::Changes));
+    let (query, layout) = (ListQuery::new(Resource::Contacts), Layout::default());
+    let mut request = Box::pin(client.page(&query, Purpose::Changes, &layout));
     let connection = tokio::select! {
         answer = &mut request => panic!("{answer:?}"),
         connection = silent.accept() => connection.unwrap(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::finding::Finding;
 use crate::api::ClientSettings;
 use crate::api::admission::AdmissionError;
-use crate::api::{ApiError, Client, ErrorClass, ListAnswer, ListQuery, PageSize, decode};
+use crate::api::{ApiError, Client, ErrorClass, ListQuery, PageSize};
 use crate::app::MirrorSettings;
 use crate::cli::session::ScratchFolder;
 use crate::error_chain::error_chain;
@@ -105,7 +105,10 @@ async fn lists(client: &Client, wanted: &[Resource]) -> ServiceReport {
     let mut asked = ServiceReport::default();
     for resource in wanted {
         let query = ListQuery::new(*resource).limit(PageSize::ONE).count_exact();
-        let answer = client.list(&query, Purpose::Changes).await.and_then(|answer| answered(*resource, &answer));
+        let answer = client.page(&query, Purpose::Changes, &Layout::default()).await.and_then(|(answer, page)| {
+            let between = (answer.asked.at, Instant::system_now());
+            Ok(ServiceAnswer { total: page?.total, date: answer.date, between })
+        });
         let over = answer.as_ref().is_err_and(ends_it);
         asked.answers.push((*resource, answer));
         if over {
@@ -113,11 +116,6 @@ async fn lists(client: &Client, wanted: &[Resource]) -> ServiceReport {
         }
     }
     asked
-}
-
-fn answered(resource: Resource, answer: &ListAnswer) -> Result<ServiceAnswer, ApiError> {
-    let page = decode::page(resource, &answer.body, &Layout::default())?;
-    Ok(ServiceAnswer { total: page.total, date: answer.date, between: (answer.asked.at, Instant::system_now()) })
 }
 
 /// Whether another request would fail in the same way.
