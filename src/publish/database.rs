@@ -127,11 +127,9 @@ impl Database {
         }
         let columns = self.tables().await?;
         self.check_tables(&columns, tables)?;
-        for (name, statement) in
-            [(STATE_TABLE, sql::create_state(&self.schema)), (REFUSED_TABLE, sql::create_refused(&self.schema))]
-        {
+        for (name, statement) in [(STATE_TABLE, sql::CREATE_STATE), (REFUSED_TABLE, sql::CREATE_REFUSED)] {
             if !columns.contains_key(name) {
-                self.transaction(doing, &statement).await?;
+                self.transaction(doing, &sql::private(&self.schema, statement)).await?;
             }
         }
         self.has_refused.store(!self.is_empty(REFUSED_TABLE).await?, Ordering::Relaxed);
@@ -160,9 +158,9 @@ impl Database {
     /// The database's position in the feed.
     pub(super) async fn state(&self) -> Result<TargetState, PublishError> {
         let doing = "read the cursor";
-        self.run(doing, &sql::insert_state(&self.schema)).await?;
-        let row =
-            self.client.query_typed_one(&sql::select_state(&self.schema), &[]).await.map_err(self.failed(doing))?;
+        self.run(doing, &sql::private(&self.schema, sql::INSERT_STATE)).await?;
+        let select = sql::private(&self.schema, sql::SELECT_STATE);
+        let row = self.client.query_typed_one(&select, &[]).await.map_err(self.failed(doing))?;
         let text = |place: usize| row.try_get::<_, String>(place).map_err(self.failed(doing));
         let generation = row.try_get(1).map_err(self.failed(doing))?;
         Ok(TargetState::read(&text(0)?, generation, &text(2)?))
@@ -179,7 +177,7 @@ impl Database {
         let moved = self
             .execute(
                 doing,
-                &sql::advance(&self.schema),
+                &sql::private(&self.schema, sql::ADVANCE),
                 &[
                     (&state.cursor_text(), Type::TEXT),
                     (&state.details_text(), Type::TEXT),

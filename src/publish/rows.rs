@@ -130,7 +130,7 @@ impl Database {
         self.execute(NOTING, &delete, &[table.clone(), (&rows.names, Type::TEXT_ARRAY)]).await?;
         let (names, reasons): (Vec<&str>, Vec<&str>) = refused.iter().map(|(name, why)| (*name, why.as_str())).unzip();
         if !names.is_empty() {
-            let insert = sql::insert_refused(&self.schema);
+            let insert = sql::private(&self.schema, sql::INSERT_REFUSED);
             self.execute(NOTING, &insert, &[table, (&names, Type::TEXT_ARRAY), (&reasons, Type::TEXT_ARRAY)]).await?;
         }
         Ok(())

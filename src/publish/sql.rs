@@ -68,30 +68,31 @@ pub(super) fn create_table(schema: &str, table: &PublishedTable, name: &str) -> 
     format!("CREATE TABLE {name} ({columns}, CONSTRAINT {constraint} PRIMARY KEY ({key}))")
 }
 
-pub(super) fn create_state(schema: &str) -> String {
-    format!(
-        "CREATE TABLE IF NOT EXISTS {} (id bigint PRIMARY KEY, \"cursor\" text NOT NULL, generation bigint NOT NULL, \
-         details text NOT NULL, published_at timestamptz NOT NULL)",
-        qualified(schema, STATE_TABLE)
-    )
-}
+pub(super) const CREATE_STATE: &str = "CREATE TABLE IF NOT EXISTS {state} (id bigint PRIMARY KEY, \
+    \"cursor\" text NOT NULL, generation bigint NOT NULL, details text NOT NULL, published_at timestamptz NOT NULL)";
 
-pub(super) fn create_refused(schema: &str) -> String {
-    format!(
-        "CREATE TABLE IF NOT EXISTS {} (table_name text NOT NULL, row_name text NOT NULL, reason text NOT NULL, \
-         refused_at timestamptz NOT NULL, PRIMARY KEY (table_name, row_name))",
-        qualified(schema, REFUSED_TABLE)
-    )
-}
+pub(super) const CREATE_REFUSED: &str = "CREATE TABLE IF NOT EXISTS {refused} (table_name text NOT NULL, \
+    row_name text NOT NULL, reason text NOT NULL, refused_at timestamptz NOT NULL, PRIMARY KEY (table_name, row_name))";
 
 /// Lists refused rows: `$1` the table, `$2` the rows' names, `$3` the reasons.
-pub(super) fn insert_refused(schema: &str) -> String {
-    format!(
-        "INSERT INTO {} (table_name, row_name, reason, refused_at) \
-         SELECT $1, u.name, u.reason, now() FROM unnest($2::text[], $3::text[]) AS u(name, reason) \
-         ON CONFLICT (table_name, row_name) DO NOTHING",
-        qualified(schema, REFUSED_TABLE)
-    )
+pub(super) const INSERT_REFUSED: &str = "INSERT INTO {refused} (table_name, row_name, reason, refused_at) \
+    SELECT $1, u.name, u.reason, now() FROM unnest($2::text[], $3::text[]) AS u(name, reason) \
+    ON CONFLICT (table_name, row_name) DO NOTHING";
+
+/// Inserts the row of the cursor into a new schema.
+pub(super) const INSERT_STATE: &str = "INSERT INTO {state} (id, \"cursor\", generation, details, published_at) \
+    VALUES (1, '', 0, '{}', now()) ON CONFLICT (id) DO NOTHING";
+
+pub(super) const SELECT_STATE: &str = "SELECT \"cursor\", generation, details FROM {state} WHERE id = 1";
+
+/// Moves the cursor: `$1` cursor, `$2` details, `$3` the generation that this publisher has seen.
+pub(super) const ADVANCE: &str = "UPDATE {state} SET \"cursor\" = $1, details = $2, generation = generation + 1, \
+    published_at = now() WHERE id = 1 AND generation = $3";
+
+/// A statement about the private tables, with their names.
+pub(super) fn private(schema: &str, statement: &str) -> String {
+    let (state, refused) = (qualified(schema, STATE_TABLE), qualified(schema, REFUSED_TABLE));
+    statement.replace("{state}", &state).replace("{refused}", &refused)
 }
 
 /// Removes the rows of the table `$1` that fulfil a condition from the list.
@@ -322,26 +323,4 @@ pub(super) fn set_names(schema: &str, table: &str, pointer: &str, name: &str) ->
 pub(super) fn clear_names(schema: &str, table: &str, pointer: &str, name: &str) -> String {
     let (table, pointer, name) = (qualified(schema, table), ident(pointer), ident(name));
     format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL AND NOT ({pointer} = ANY($1::text[]))")
-}
-
-/// Moves the cursor: `$1` cursor, `$2` details, `$3` the generation that this publisher has seen.
-pub(super) fn advance(schema: &str) -> String {
-    format!(
-        "UPDATE {} SET \"cursor\" = $1, details = $2, generation = generation + 1, published_at = now() \
-         WHERE id = 1 AND generation = $3",
-        qualified(schema, STATE_TABLE)
-    )
-}
-
-/// Inserts the row of the cursor into a new schema.
-pub(super) fn insert_state(schema: &str) -> String {
-    format!(
-        "INSERT INTO {} (id, \"cursor\", generation, details, published_at) VALUES (1, '', 0, '{{}}', now()) \
-         ON CONFLICT (id) DO NOTHING",
-        qualified(schema, STATE_TABLE)
-    )
-}
-
-pub(super) fn select_state(schema: &str) -> String {
-    format!("SELECT \"cursor\", generation, details FROM {} WHERE id = 1", qualified(schema, STATE_TABLE))
 }
