@@ -33,10 +33,12 @@ const PREFIX: &str = "CRM";
 
 /// Starts the log of this process; lines are written between the bars of `progress`. A second call has no effect.
 pub fn start(config: &LogConfig, progress: &ProgressView) {
+    let view = progress.clone();
+    let writer = move || LogLine(view.clone());
     let layer = match config.format {
-        LogFormat::Json => json(Between(progress.clone())),
-        LogFormat::Auto if in_the_journal() => journal().unwrap_or_else(|_| text(Between(progress.clone()), false)),
-        LogFormat::Auto | LogFormat::Text => text(Between(progress.clone()), colours()),
+        LogFormat::Json => json(writer),
+        LogFormat::Auto if in_the_journal() => journal().unwrap_or_else(|_| text(writer, false)),
+        LogFormat::Auto | LogFormat::Text => text(writer, colours()),
     };
     // An error means that a log is already running, as in tests: that one is kept.
     let _ = tracing_subscriber::registry()
@@ -126,19 +128,10 @@ fn message_alone(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug)
     Ok(())
 }
 
-/// Writes lines to stderr without breaking a progress bar.
-struct Between(ProgressView);
+/// Writes a line to stderr without breaking a progress bar.
+struct LogLine(ProgressView);
 
-impl<'a> MakeWriter<'a> for Between {
-    type Writer = LogLine<'a>;
-    fn make_writer(&'a self) -> LogLine<'a> {
-        LogLine(&self.0)
-    }
-}
-
-struct LogLine<'a>(&'a ProgressView);
-
-impl io::Write for LogLine<'_> {
+impl io::Write for LogLine {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.aside(|| io::stderr().write(bytes))
     }

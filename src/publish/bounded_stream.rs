@@ -15,7 +15,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, Sleep};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
@@ -187,41 +186,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
 impl<S: TlsStream + Unpin> TlsStream for BoundedStream<S> {
     fn channel_binding(&self) -> ChannelBinding {
         self.inner.channel_binding()
-    }
-}
-
-pub(super) enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl AsyncRead for Socket {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
-            Socket::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
-        }
-    }
-}
-
-impl AsyncWrite for Socket {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
-            Socket::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
-        }
-    }
-
-    /// Neither kind has a buffer of its own.
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Socket::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Socket::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
     }
 }
 

@@ -17,6 +17,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use secrecy::{ExposeSecret, SecretString};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs};
@@ -24,7 +25,7 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::bounded_stream::{BoundedStream, BoundedTls, Expected, Socket, StreamLimits};
+use super::bounded_stream::{BoundedStream, BoundedTls, Expected, StreamLimits};
 use super::error::PublishError;
 
 /// How long connecting to a server may take, with TLS and log-in, unless the URL sets `connect_timeout`.
@@ -136,7 +137,7 @@ impl PublishUrl {
             (Some(Host::Unix(folder)), None) => {
                 let path = folder.join(format!(".s.PGSQL.{}", server.port));
                 let socket = UnixStream::connect(path).await.map_err(failed)?;
-                return self.begin(Socket::Unix(socket), server).await;
+                return self.begin(socket, server).await;
             }
             (None, None) => {}
         }
@@ -155,10 +156,13 @@ impl PublishUrl {
         let reached = tokio::time::timeout(REACH, TcpStream::connect(address)).await;
         let socket = reached.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).map_err(failed)?;
         socket.set_nodelay(true).map_err(failed)?;
-        self.begin(Socket::Tcp(socket), server).await
+        self.begin(socket, server).await
     }
 
-    async fn begin(&self, socket: Socket, server: &Server) -> Result<Connected, PublishError> {
+    async fn begin<S>(&self, socket: S, server: &Server) -> Result<Connected, PublishError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let failed = |error| PublishError::of("connect", &server.place, &error);
         let limits = StreamLimits::default();
         let mode = self.config.get_ssl_mode();
@@ -175,7 +179,7 @@ impl PublishUrl {
                 _ => "",
             };
             let mut tls = MakeRustlsConnect::new(self.tls()?);
-            let tls = MakeTlsConnect::<BoundedStream<Socket>>::make_tls_connect(&mut tls, name);
+            let tls = MakeTlsConnect::<BoundedStream<S>>::make_tls_connect(&mut tls, name);
             let tls = tls.map_err(|error| PublishError::not_connected(&server.place, &error.to_string()))?;
             let (client, connection) =
                 self.config.connect_raw(stream, BoundedTls(tls, limits)).await.map_err(failed)?;
