@@ -179,8 +179,9 @@ impl Watch {
         let is_or_was = is_replaced || self.was_replaced;
         self.is_strict = now >= self.clocks_until && !log.entries().iter().any(is_lookup) && !is_or_was;
         let checked = self.mirror(crm, &conn, doubts).and_then(|()| self.history(&conn, now)).and_then(|()| {
-            let (world, is_sure) = (crm.sandbox.world(), now >= doubts.until);
-            self.short_lists.iter_mut().try_for_each(|list| list.after_run((&world, &conn), log.entries(), is_sure))
+            let world = crm.sandbox.world();
+            let mut lists = self.short_lists.iter_mut();
+            lists.try_for_each(|list| list.after_run((&world, &conn), log.entries(), doubts.until))
         });
         self.was_replaced = is_replaced;
         if is_replaced {

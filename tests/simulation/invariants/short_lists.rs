@@ -19,25 +19,27 @@ pub struct ShortList {
     /// What the mirror says of the last complete list.
     read: Option<String>,
     here: BTreeSet<String>,
-    /// When a list was taken in that surely lacked nothing, and what that was when the file was saved.
-    whole_at: Instant,
-    saved_whole_at: Instant,
+    /// When a list was first requested after one that surely lacked nothing, and what that was when the file was saved.
+    asked_at: Option<Instant>,
+    saved_asked_at: Option<Instant>,
+    /// Whether a page of the next complete list may lack something.
+    is_cut: bool,
 }
 
 impl ShortList {
     pub fn of(resource: Resource) -> ShortList {
-        let (whole_at, saved_whole_at) = (Instant::EPOCH, Instant::EPOCH);
-        ShortList { resource, read: None, here: BTreeSet::new(), whole_at, saved_whole_at }
+        let (asked_at, saved_asked_at) = (None, None);
+        ShortList { resource, read: None, here: BTreeSet::new(), asked_at, saved_asked_at, is_cut: false }
     }
 
     pub fn saved(&mut self) {
-        self.saved_whole_at = self.whole_at;
+        self.saved_asked_at = self.asked_at;
     }
 
     /// The file was replaced by the saved one.
     pub fn restored(&mut self) {
         self.here.clear();
-        self.whole_at = self.saved_whole_at;
+        (self.asked_at, self.is_cut) = (self.saved_asked_at, true);
     }
 
     /// The service has other items from now on.
@@ -45,12 +47,12 @@ impl ShortList {
         self.here.clear();
     }
 
-    /// Looks at the items after a run; `is_sure` if the service hides none.
+    /// Looks at the items after a run; the service may hide some until `doubt_until`.
     pub fn after_run(
         &mut self,
         (world, conn): (&World, &Connection),
         log: &[LoggedRequest],
-        is_sure: bool,
+        doubt_until: Instant,
     ) -> Result<(), String> {
         let (resource, now) = (self.resource, world.now());
         let items = match resource {
@@ -64,8 +66,13 @@ impl ShortList {
         let archived: BTreeSet<String> = archived.collect();
         let there: BTreeSet<String> = world.ids(resource).into_iter().filter(|id| !archived.contains(id)).collect();
         let gone: Vec<&String> = before.difference(&self.here).filter(|id| there.contains(*id)).collect();
-        if let Some(id) = gone.first().filter(|_| now.since(self.whole_at) < LISTS_APART) {
-            return Err(format!("{id} of {resource} was removed within an hour of a list that had it"));
+        let asked: Vec<Instant> =
+            log.iter().filter(|entry| entry.asked.lists(resource)).map(|entry| entry.at).collect();
+        self.asked_at = self.asked_at.or(asked.first().copied());
+        self.is_cut |= asked.iter().any(|at| *at < doubt_until);
+        // One list may lack anything, and so may the others within the hour.
+        if let Some(id) = gone.first().filter(|_| self.asked_at.is_none_or(|at| now.since(at) < LISTS_APART)) {
+            return Err(format!("{id} of {resource} was removed within an hour of the first list that may lack it"));
         }
         // Definitions are guarded by object, and few.
         let is_guarded = resource == Resource::TeamMembers && before.len() >= SMALL;
@@ -80,10 +87,10 @@ impl ShortList {
         let sql = "SELECT since || ' ' || finished FROM goals WHERE object = ?1 AND kind = 'list'";
         let read: Option<String> = conn.query_row(sql, [resource.as_str()], |row| row.get(0)).ok();
         let is_of_now = read.as_ref().is_some_and(|read| read.contains(&now.to_string()[..19]));
-        let is_read = read != self.read || is_of_now && log.iter().any(|entry| entry.asked.lists(resource));
+        let is_read = !asked.is_empty() && (read != self.read || is_of_now);
         self.read = read;
-        if is_read && is_sure {
-            self.whole_at = now;
+        if is_read && !std::mem::take(&mut self.is_cut) {
+            self.asked_at = None;
         }
         Ok(())
     }
