@@ -12,6 +12,43 @@ use crate::trouble::HEAVY;
 /// Pages of so few rows are not followed by value.
 const FEW_ROWS: usize = 5;
 
+/// What the service never does, from its first day on.
+#[derive(Clone, Copy, Debug)]
+pub enum Never {
+    /// It counts nothing: such requests are refused with this status, or have no total where it is 200.
+    Count(u16),
+    /// It follows no cursor behind so many pages of records.
+    PageFurther(u32),
+}
+
+impl Never {
+    pub fn drawn(rng: &mut Rng) -> Never {
+        match rng.bool() {
+            true => Never::Count(one(rng, &[200, 400, 503])),
+            false => Never::PageFurther(rng.u32(1..4)),
+        }
+    }
+
+    /// Makes the circumstances of a life such that everything can be mirrored all the same.
+    pub fn suits(self, script: &mut Script) {
+        if let Never::PageFurther(_) = self {
+            (script.offsets, script.tied) = (true, false);
+            script.page_cap = script.page_cap.max(FEW_ROWS + 1);
+        }
+    }
+
+    pub fn rules(self, script: &Script) -> Vec<Rule> {
+        match self {
+            Never::Count(200) => vec![Rule::new(Fault::NoTotal).with_param("count").forever()],
+            Never::Count(status) => vec![Rule::new(Fault::Status(status)).with_param("count").forever()],
+            Never::PageFurther(pages) => {
+                let window = || Rule::new(Fault::PageWindow(pages as usize * script.page_cap)).with_cursor();
+                Object::ALL.map(|object| window().on(object.resource()).lists().forever()).into()
+            }
+        }
+    }
+}
+
 /// What fails for ever.
 #[derive(Clone, Copy, Debug)]
 pub enum Lasting {
@@ -142,6 +179,11 @@ impl LastingTrouble {
     /// Whether many records are changed at one moment meanwhile; with a bad one, they could not be told from it.
     pub fn has_ties(&self) -> bool {
         !matches!(self.what, Lasting::BadNumber(_))
+    }
+
+    /// Whether lists that are always read whole lack something.
+    pub fn cuts_lists(&self) -> bool {
+        matches!(self.what, Lasting::Unlisted)
     }
 
     /// How many requests a day to what fails are too many.

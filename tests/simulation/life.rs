@@ -122,6 +122,12 @@ fn disk() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
+/// The service does nothing wrong but what it never does right.
+fn never(script: &Script, crm: &Crm) {
+    crm.sandbox.faults().clear();
+    script.never.iter().flat_map(|never| never.rules(script)).for_each(|rule| crm.sandbox.faults().add(rule));
+}
+
 impl<'a> Life<'a> {
     async fn begin(script: &'a Script, start: Instant, verbose: bool) -> Life<'a> {
         let crm = Crm::serve(people::world(script, start)).await;
@@ -134,6 +140,7 @@ impl<'a> Life<'a> {
             settings.limits_whole_lists = script.short_id_lists;
             settings.date_header = if script.dates { DateHeader::Clock } else { DateHeader::Missing };
         });
+        never(script, &crm);
         let clock = WrongClock::new(crm.clock.clone());
         let mut mirror = Mirror::empty_in(disk());
         mirror.settings.concurrency = script.concurrency;

@@ -118,6 +118,11 @@ impl Manners {
         self.lasting = Some((trouble, Vec::new()));
     }
 
+    /// What fails for ever.
+    pub fn lasting(&self) -> Option<&LastingTrouble> {
+        self.lasting.as_ref().map(|(trouble, _)| trouble)
+    }
+
     /// What failed for ever, unless too much was asked of it.
     pub fn end_lasting(&mut self) -> Result<LastingTrouble, String> {
         let (trouble, asked) = self.lasting.take().ok_or("nothing fails for ever")?;

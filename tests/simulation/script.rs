@@ -1,5 +1,6 @@
 //! The events of one simulated life: drawn from a seed, printed as a short script, and reduced event by event.
 
+mod beside;
 mod calm;
 
 use std::fmt;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::lasting::Lasting;
+use crate::lasting::{Lasting, Never};
 use crate::trouble::Trouble;
 
 /// One life: its circumstances and its events in order.
@@ -48,6 +49,8 @@ pub struct Script {
     pub frozen: bool,
     /// Whether it is large, and nothing misbehaves: audits count, and no sweep reads everything again.
     pub is_calm: bool,
+    /// What the service never does.
+    pub never: Option<Never>,
     /// What fails for ever in the end.
     pub lasting: Option<Lasting>,
     pub events: Vec<Event>,
@@ -198,14 +201,9 @@ impl Script {
                 .chain(others)
                 .find(|what| wanted(what) && what.is_disturbance() == drawn.is_disturbance());
             let Some(what) = wanted_one else { continue };
-            if let What::Trouble(_, minutes) = what
-                && rng.bool()
-            {
-                // People do not wait for the end of it.
-                let what = What::drawn_of_people(rng);
-                script.events.extend(
-                    Some(Event { number: 0, minute: minute + rng.u32(..minutes), what }).filter(|e| wanted(&e.what)),
-                );
+            if let What::Trouble(trouble, minutes) = &what {
+                let beside = beside::of(trouble, (minute, *minutes), rng);
+                script.events.extend(beside.into_iter().filter(|event| wanted(&event.what)));
             }
             script.events.push(Event { number: 0, minute, what });
         }
@@ -254,9 +252,13 @@ impl Script {
             max_edits: one(rng, &[5, 100]),
             frozen: rng.u32(..12) == 0,
             is_calm: rng.u32(..8) == 0,
+            never: (rng.u32(..6) == 0).then(|| Never::drawn(rng)),
             lasting: rng.bool().then(|| Lasting::drawn(rng)),
             events: Vec::new(),
         };
+        if let Some(never) = script.never {
+            never.suits(&mut script);
+        }
         if script.frozen {
             // A day after the file was written.
             (script.start, script.is_calm) = ("2026-03-05T12:00:00Z", false);
@@ -444,7 +446,7 @@ impl fmt::Display for Script {
         writeln!(
             f,
             "seed {}, {} days from {} in {}, schedule \"{}\", {} contacts, {} companies, pages of {}{}{}{}{}{}{}, {} RU in \
-             {:?}, {} edits an hour{}{}{}{}",
+             {:?}, {} edits an hour{}{}{}{}{}",
             self.seed,
             self.days,
             self.start,
@@ -465,6 +467,7 @@ impl fmt::Display for Script {
             if self.tied { ", one import" } else { "" },
             if self.is_calm { ", calm" } else { "" },
             if self.frozen { ", a file of another workspace" } else { "" },
+            self.never.map(|never| format!(", never {never:?}")).unwrap_or_default(),
             self.lasting.map(|lasting| format!(", in the end {lasting:?}")).unwrap_or_default(),
         )?;
         for Event { minute, what, .. } in &self.events {

@@ -12,7 +12,8 @@ impl Script {
     pub(super) fn become_calm(&mut self, rng: &mut Rng, wanted: impl Fn(&What) -> bool) {
         self.days = self.days.min(2);
         (self.schedule, self.longest_wait) = SCHEDULES[1];
-        (self.contacts, self.page_cap, self.details, self.lasting) = (rng.u32(700..1_000), 100, false, None);
+        (self.contacts, self.page_cap, self.details) = (rng.u32(700..1_000), 100, false);
+        (self.never, self.lasting) = (None, None);
         (self.budget, self.window) = (1_000_000, Duration::from_secs(86_400));
         let days = self.days;
         let drawn = std::iter::repeat_with(|| (rng.u32(60..days * 1440), What::drawn_of_calm(rng)));
