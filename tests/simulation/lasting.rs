@@ -19,32 +19,39 @@ pub enum Never {
     Count(u16),
     /// It follows no cursor behind so many pages of records.
     PageFurther(u32),
+    /// It follows no cursor in lists of records: such requests are refused with this status.
+    FollowCursors(u16),
 }
 
 impl Never {
     pub fn drawn(rng: &mut Rng) -> Never {
-        match rng.bool() {
-            true => Never::Count(one(rng, &[200, 400, 503])),
-            false => Never::PageFurther(rng.u32(1..4)),
+        match rng.u32(..4) {
+            0 | 1 => Never::Count(one(rng, &[200, 400, 503])),
+            2 => Never::PageFurther(rng.u32(1..4)),
+            _ => Never::FollowCursors(one(rng, &[404, 410, 422])),
         }
     }
 
     /// Makes the circumstances of a life such that everything can be mirrored all the same.
     pub fn suits(self, script: &mut Script) {
-        if let Never::PageFurther(_) = self {
-            (script.offsets, script.tied) = (true, false);
+        if let Never::PageFurther(_) | Never::FollowCursors(_) = self {
+            script.offsets |= matches!(self, Never::PageFurther(_));
+            script.tied = false;
             script.page_cap = script.page_cap.max(FEW_ROWS + 1);
         }
     }
 
     pub fn rules(self, script: &Script) -> Vec<Rule> {
+        let of_records = |fault: Fault| {
+            Object::ALL
+                .map(|object| Rule::new(fault.clone()).on(object.resource()).lists().with_cursor().forever())
+                .into()
+        };
         match self {
             Never::Count(200) => vec![Rule::new(Fault::NoTotal).with_param("count").forever()],
             Never::Count(status) => vec![Rule::new(Fault::Status(status)).with_param("count").forever()],
-            Never::PageFurther(pages) => {
-                let window = || Rule::new(Fault::PageWindow(pages as usize * script.page_cap)).with_cursor();
-                Object::ALL.map(|object| window().on(object.resource()).lists().forever()).into()
-            }
+            Never::PageFurther(pages) => of_records(Fault::PageWindow(pages as usize * script.page_cap)),
+            Never::FollowCursors(status) => of_records(Fault::Status(status)),
         }
     }
 }
