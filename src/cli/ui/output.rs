@@ -12,20 +12,6 @@ use super::commands;
 use crate::exit::Exit;
 pub use crate::format::plain;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TableColumn<'a> {
-    Left(&'a str),
-    Right(&'a str),
-}
-
-impl<'a> TableColumn<'a> {
-    fn title(self) -> &'a str {
-        match self {
-            TableColumn::Left(title) | TableColumn::Right(title) => title,
-        }
-    }
-}
-
 /// Writes one JSON document, indented, and a newline.
 pub fn json(value: &impl Serialize) -> io::Result<()> {
     let mut out = data();
@@ -153,14 +139,19 @@ pub fn raw(bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Writes a table as wide as the terminal, or as wide as its contents if stdout is not a terminal.
-pub fn table(columns: &[TableColumn<'_>], rows: impl IntoIterator<Item = Vec<String>>) -> io::Result<()> {
-    text(&render(columns, rows, io::stdout().is_terminal()))
+pub fn table(titles: &[&str], right: &[usize], rows: impl IntoIterator<Item = Vec<String>>) -> io::Result<()> {
+    text(&render(titles, right, rows, io::stdout().is_terminal()))
 }
 
-/// A table as text: columns are separated by two spaces.
-pub fn render(columns: &[TableColumn<'_>], rows: impl IntoIterator<Item = Vec<String>>, terminal: bool) -> String {
+/// A table as text: columns are separated by two spaces, and those of the places `right` are aligned to the right.
+pub fn render(
+    titles: &[impl AsRef<str>],
+    right: &[usize],
+    rows: impl IntoIterator<Item = Vec<String>>,
+    terminal: bool,
+) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(columns.iter().map(|column| column.title()));
+    table.load_preset(presets::NOTHING).set_header(titles.iter().map(AsRef::as_ref));
     if terminal {
         table.set_content_arrangement(ContentArrangement::Dynamic);
     } else {
@@ -170,9 +161,9 @@ pub fn render(columns: &[TableColumn<'_>], rows: impl IntoIterator<Item = Vec<St
     for row in rows {
         table.add_row(row.iter().map(|cell| plain(cell)));
     }
-    for (column, meaning) in table.column_iter_mut().zip(columns) {
+    for (place, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
-        if let TableColumn::Right(_) = meaning {
+        if right.contains(&place) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
@@ -214,9 +205,8 @@ mod tests {
 
     #[test]
     fn piped_table_has_one_line_per_row_and_no_colours() {
-        let columns = [TableColumn::Left("object"), TableColumn::Right("rows")];
         let rows = vec![vec!["contacts".into(), "12,345".into()], vec!["x\u{1b}[31m\ny".repeat(40), "1".into()]];
-        let text = render(&columns, rows, false);
+        let text = render(&["object", "rows"], &[1], rows, false);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
         assert!(lines[0].starts_with("object") && lines[0].ends_with("rows"), "{text}");

@@ -79,15 +79,8 @@ pub fn table(titles: &[String], rows: &mut Rows<'_>, terminal: bool) -> rusqlite
         }
         cells.push(line);
     }
-    let columns: Vec<output::TableColumn<'_>> = titles
-        .iter()
-        .zip(numbers)
-        .map(|(title, number)| match number {
-            Some(true) => output::TableColumn::Right(title),
-            _ => output::TableColumn::Left(title),
-        })
-        .collect();
-    Ok(output::render(&columns, cells, terminal))
+    let right: Vec<usize> = (0..numbers.len()).filter(|place| numbers[*place] == Some(true)).collect();
+    Ok(output::render(titles, &right, cells, terminal))
 }
 
 fn json(out: &mut impl Write, titles: &[String], rows: &mut Rows<'_>) -> Result<(), Stopped> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::app::MissingScope;
 use crate::app::status::{MirrorStatus, ObjectStatus, RunProgress, RunningRun};
 use crate::cli::remote::DaemonState;
-use crate::cli::ui::output::{self, TableColumn, plain};
+use crate::cli::ui::output::{self, plain};
 use crate::daemon::state_machine::HoldReason;
 use crate::daemon::{DaemonStatus, StatusReply};
 use crate::format::{self, count};
@@ -241,14 +241,7 @@ fn moment(at: Instant, now: Instant) -> String {
 }
 
 fn objects(objects: &[ObjectStatus], now: Instant) -> String {
-    let columns = [
-        TableColumn::Left("object"),
-        TableColumn::Right("rows"),
-        TableColumn::Right("removed"),
-        TableColumn::Right("pending"),
-        TableColumn::Left("changes as of"),
-        TableColumn::Left("complete as of"),
-    ];
+    let titles = ["object", "rows", "removed", "pending", "changes as of", "complete as of"];
     let number = |number: Option<u64>| number.map(count).unwrap_or_default();
     let ago = |at: Option<Instant>| at.map_or("never".into(), |at| format::when(at, now));
     let rows = objects.iter().map(|object| {
@@ -264,7 +257,7 @@ fn objects(objects: &[ObjectStatus], now: Instant) -> String {
             },
         ]
     });
-    output::render(&columns, rows, false)
+    output::render(&titles, &[1, 2, 3], rows, false)
 }
 
 /// The unfinished and rejected edits; empty if there are none.
@@ -370,17 +363,7 @@ fn attention(status: &MirrorStatus, now: Instant) -> String {
 }
 
 fn runs(runs: &[RecordedRun], running: Option<i64>, now: Instant) -> String {
-    let columns = [
-        TableColumn::Right("run"),
-        TableColumn::Left("kind"),
-        TableColumn::Left("started"),
-        TableColumn::Left("outcome"),
-        TableColumn::Right("new"),
-        TableColumn::Right("changed"),
-        TableColumn::Right("removed"),
-        TableColumn::Right("details"),
-        TableColumn::Right("RU"),
-    ];
+    let titles = ["run", "kind", "started", "outcome", "new", "changed", "removed", "details", "RU"];
     let rows = runs.iter().map(|run| {
         let outcome = if running == Some(run.id) { "running" } else { "unfinished" };
         vec![
@@ -395,7 +378,7 @@ fn runs(runs: &[RecordedRun], running: Option<i64>, now: Instant) -> String {
             count(run.ru),
         ]
     });
-    let mut text = output::render(&columns, rows, false);
+    let mut text = output::render(&titles, &[0, 4, 5, 6, 7, 8], rows, false);
     if let Some((run, error)) = runs.iter().find_map(|run| Some((run, run.error.as_deref()?))) {
         let _ = writeln!(text, "\nrun {}: {}", run.id, plain(error));
     }

@@ -6,7 +6,6 @@ use crate::cli::Failure;
 use crate::cli::Global;
 use crate::cli::args::MirrorArgs;
 use crate::cli::ui::output;
-use crate::cli::ui::output::TableColumn;
 use crate::cli::verbs::datasette;
 use crate::exit::Exit;
 use crate::format;
@@ -97,16 +96,11 @@ fn all(tables: Vec<TableDocument>, json: bool) -> Result<Exit, Failure> {
         output::json(&TablesDocument { tables })?;
         return Ok(Exit::Done);
     }
-    let columns = [
-        TableColumn::Left("name"),
-        TableColumn::Left("kind"),
-        TableColumn::Right("rows"),
-        TableColumn::Left("purpose"),
-    ];
+    let titles = ["name", "kind", "rows", "purpose"];
     let rows = tables
         .into_iter()
         .map(|table| vec![table.line.name, table.line.kind, format::count(table.rows), table.line.about]);
-    output::table(&columns, rows)?;
+    output::table(&titles, &[2], rows)?;
     output::text("\n`crm-mirror describe TABLE` shows the columns of one")?;
     Ok(Exit::Done)
 }
@@ -123,7 +117,7 @@ fn one(table: &TableDocument, json: bool) -> Result<Exit, Failure> {
         format::counted(table.rows, "row", "rows"),
         table.line.about
     ))?;
-    let titles = ["column", "type", "label", "wire name", "source", "about"].map(TableColumn::Left);
+    let titles = ["column", "type", "label", "wire name", "source", "about"];
     let rows = table.columns.iter().flatten().map(|column| {
         vec![
             column.name.clone(),
@@ -134,7 +128,7 @@ fn one(table: &TableDocument, json: bool) -> Result<Exit, Failure> {
             about(column),
         ]
     });
-    output::table(&titles, rows)?;
+    output::table(&titles, &[], rows)?;
     Ok(Exit::Done)
 }
 

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::cli::Failure;
 use crate::cli::ui::output;
-use crate::cli::ui::output::TableColumn;
 use crate::cli::verbs::edit;
 use crate::exit::Exit;
 use crate::format;
@@ -37,15 +36,7 @@ pub(super) fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failu
         return Ok(Exit::Done);
     }
     let now = Instant::system_now();
-    let columns = [
-        TableColumn::Right("edit"),
-        TableColumn::Left("object"),
-        TableColumn::Left("record"),
-        TableColumn::Left("name"),
-        TableColumn::Left("state"),
-        TableColumn::Left("made"),
-        TableColumn::Left("changes"),
-    ];
+    let titles = ["edit", "object", "record", "name", "state", "made", "changes"];
     let rows = edits.iter().map(|edit| {
         vec![
             edit.id.to_string(),
@@ -60,7 +51,7 @@ pub(super) fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failu
     if edits.is_empty() {
         output::text(if all { "there are no edits" } else { "no edits are waiting" })?;
     } else {
-        output::table(&columns, rows)?;
+        output::table(&titles, &[0], rows)?;
     }
     let held = edits.iter().filter(|edit| edit.state == EditState::Held).count() as u64;
     if held > 0 {
@@ -91,11 +82,11 @@ pub(super) fn show(database: &Path, id: i64, json: bool) -> Result<Exit, Failure
         return Ok(Exit::Done);
     }
     output::text(&text(&edit))?;
-    let columns = ["at", "from", "to", "who", "why"].map(TableColumn::Left);
+    let titles = ["at", "from", "to", "who", "why"];
     let rows = trail
         .into_iter()
         .map(|step| vec![step.at, step.from.unwrap_or_default(), step.to, step.who.unwrap_or_default(), step.why]);
-    output::table(&columns, rows)?;
+    output::table(&titles, &[], rows)?;
     Ok(Exit::Done)
 }
 

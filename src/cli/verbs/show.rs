@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::cli::args::{MirrorArgs, objects};
-use crate::cli::ui::output::{self, TableColumn, plain};
+use crate::cli::ui::output::{self, plain};
 use crate::cli::{Failure, Global};
 use crate::exit::Exit;
 use crate::format;
@@ -120,13 +120,13 @@ fn text(view: &RecordView, labels: &BTreeMap<&str, ColumnLabels>) -> String {
         (None, None) => {}
     }
     text.push_str("\n\n");
-    let columns = [TableColumn::Left("column"), TableColumn::Left("label"), TableColumn::Left("value")];
+    let titles = ["column", "label", "value"];
     let rows = view.values.iter().map(|(name, value)| {
         let labels = labels.get(name.as_str());
         let shown = labels.and_then(|labels| labels.value.clone()).unwrap_or_else(|| value_text(value));
         vec![name.clone(), labels.and_then(|labels| labels.field.clone()).unwrap_or_default(), shown]
     });
-    text.push_str(&output::render(&columns, rows, false));
+    text.push_str(&output::render(&titles, &[], rows, false));
     if !view.pending_edits.is_empty() {
         text.push_str("\npending edits\n");
         for edit in &view.pending_edits {

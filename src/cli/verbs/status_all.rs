@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::app::status::{self, MirrorStatus, Readiness};
 use crate::cli::remote::{self, DaemonState};
-use crate::cli::ui::output::{self, TableColumn};
+use crate::cli::ui::output;
 use crate::cli::{Failure, identity, session};
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
@@ -79,13 +79,7 @@ fn read(file: &Path, reading: ClockReading) -> Result<(Config, MirrorStatus), St
 }
 
 fn text(lines: &[WorkspaceLine], now: Instant) -> String {
-    let columns = [
-        TableColumn::Left("workspace"),
-        TableColumn::Left("daemon"),
-        TableColumn::Left("contacts as of"),
-        TableColumn::Right("RU left"),
-        TableColumn::Left("state"),
-    ];
+    let titles = ["workspace", "daemon", "contacts as of", "RU left", "state"];
     let rows = lines.iter().map(|line| match &line.state {
         WorkspaceState::Unreadable { error } => {
             vec![line.workspace.clone(), String::new(), String::new(), String::new(), error.clone()]
@@ -102,7 +96,7 @@ fn text(lines: &[WorkspaceLine], now: Instant) -> String {
             ]
         }
     });
-    output::render(&columns, rows, false)
+    output::render(&titles, &[3], rows, false)
 }
 
 fn word(state: &impl Serialize) -> String {

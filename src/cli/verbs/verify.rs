@@ -8,7 +8,6 @@ use crate::cli::Failure;
 use crate::cli::args::one_of;
 use crate::cli::remote::Finished;
 use crate::cli::ui::output;
-use crate::cli::ui::output::TableColumn;
 use crate::cli::verbs::sync;
 use crate::cli::{Global, session};
 use crate::exit::Exit;
@@ -128,9 +127,9 @@ pub(super) fn print(summary: &Summary, found: &[(Object, Findings)], repaired: b
     }
     let rows: Vec<Vec<String>> = found.iter().flat_map(|(_, findings)| &findings.differences).flat_map(lines).collect();
     if !rows.is_empty() {
-        let columns = ["object", "id", "difference", "column", "here", "there"].map(TableColumn::Left);
+        let titles = ["object", "id", "difference", "column", "here", "there"];
         let more = rows.len().saturating_sub(SHOWN);
-        output::table(&columns, rows.into_iter().take(SHOWN))?;
+        output::table(&titles, &[], rows.into_iter().take(SHOWN))?;
         if more > 0 {
             output::text(&format!("… and {} more; `--json` has them", format::count(more as u64)))?;
         }
