@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use serde_json::Value;
 use strum::{EnumString, IntoStaticStr};
 
@@ -9,8 +10,9 @@ use super::catalogue::Object;
 use super::ids::{Etag, RecordId};
 use super::instant::Instant;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr, Serialize)]
 #[strum(serialize_all = "lowercase")]
+#[serde(rename_all = "lowercase")]
 pub enum EditState {
     Queued,
     /// Waiting until a person releases it; its history says why.

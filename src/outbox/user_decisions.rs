@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::check;
@@ -35,7 +36,7 @@ pub enum Decision {
     Theirs,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Decided {
     pub edit: i64,
     pub state: EditState,
@@ -212,13 +213,14 @@ fn again(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, De
     Ok(Decided { edit: line.id, state: line.state, replacement, fields: prepared.fields })
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UndoEdit {
     /// Its id; `None` if nothing is left to send.
     pub edit: Option<i64>,
     /// The edits that it reverts, the oldest first.
     pub undoes: Vec<i64>,
     pub object: Object,
+    #[serde(rename = "id")]
     pub record: RecordId,
     /// Its changes: from the values of the edits to the values before them.
     pub fields: EditedFields,

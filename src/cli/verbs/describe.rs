@@ -1,5 +1,7 @@
 //! `crm-mirror describe`: the data dictionary: the tables, and the meaning of their columns.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::cli::Failure;
@@ -40,11 +42,6 @@ enum DictionaryFormat {
     Text,
     /// A JSON document for `datasette --metadata`.
     Datasette,
-}
-
-#[derive(Serialize)]
-struct TablesDocument {
-    tables: Vec<TableDocument>,
 }
 
 #[derive(Serialize)]
@@ -93,7 +90,7 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
 
 fn all(tables: Vec<TableDocument>, json: bool) -> Result<Exit, Failure> {
     if json {
-        output::json(&TablesDocument { tables })?;
+        output::json(&BTreeMap::from([("tables", tables)]))?;
         return Ok(Exit::Done);
     }
     let titles = ["name", "kind", "rows", "purpose"];

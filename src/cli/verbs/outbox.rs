@@ -1,8 +1,7 @@
 //! `crm-mirror outbox`: lists the waiting edits, and records decisions about them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-use serde::Serialize;
 
 use crate::app::person;
 use crate::cli::Failure;
@@ -15,7 +14,7 @@ use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::editable::{Editability, Editable};
-use crate::model::{EditState, EditedFields, Instant, Object, RecordId};
+use crate::model::{EditState, Instant, RecordId};
 use crate::outbox::user_decisions::{self, DecideError, Decided, Decision, UndoEdit};
 use crate::store::outbox_report::{self, EditLine};
 use crate::store::{Reader, editable, write_beside};
@@ -145,43 +144,6 @@ enum OutboxVerb {
 
 fn instant(text: &str) -> Result<Instant, String> {
     text.parse().map_err(|_| "not a time with a zone, such as 2026-11-21T14:00:00Z".into())
-}
-
-#[derive(Serialize)]
-struct DecisionReply<'a> {
-    edit: i64,
-    state: &'static str,
-    /// The edit that replaces it, if it was already finished.
-    replacement: Option<i64>,
-    fields: &'a EditedFields,
-}
-
-impl<'a> From<&'a Decided> for DecisionReply<'a> {
-    fn from(of: &'a Decided) -> DecisionReply<'a> {
-        DecisionReply { edit: of.edit, state: of.state.as_str(), replacement: of.replacement, fields: &of.fields }
-    }
-}
-
-/// The JSON document of several decisions.
-#[derive(Serialize)]
-struct DecisionReplies<'a> {
-    edits: Vec<DecisionReply<'a>>,
-}
-
-#[derive(Serialize)]
-struct UndoReply<'a> {
-    edits: Vec<UndoneRecord<'a>>,
-}
-
-#[derive(Serialize)]
-struct UndoneRecord<'a> {
-    edit: Option<i64>,
-    undoes: &'a [i64],
-    object: Object,
-    id: &'a RecordId,
-    fields: &'a EditedFields,
-    /// The columns that were changed since: with one, the undo ends in conflict.
-    changed: &'a [String],
 }
 
 pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
@@ -317,14 +279,6 @@ fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: b
         tx.by(person());
         user_decisions::undo(tx, &ids, Instant::system_now())
     })?;
-    let edits = undone_records.iter().map(|of| UndoneRecord {
-        edit: of.edit,
-        undoes: &of.undoes,
-        object: of.object,
-        id: &of.record,
-        fields: &of.fields,
-        changed: &of.changed,
-    });
     let line = |of: &UndoEdit| match of.edit {
         Some(edit) => format!("edit {edit} is queued: {}", undone(of)),
         None => format!("nothing to do: {}", undone(of)),
@@ -333,7 +287,7 @@ fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: b
         true => "nothing to do: no edit was applied since then".into(),
         false => undone_records.iter().map(line).collect(),
     };
-    Ok(output::report(json, &UndoReply { edits: edits.collect() }, text)?)
+    Ok(output::report(json, &BTreeMap::from([("edits", &undone_records)]), text)?)
 }
 
 /// The reverted changes: a line for the record, and one for each field.
@@ -366,14 +320,13 @@ fn report(decision: Decision, decided: &Decided, json: bool) -> Result<Exit, Fai
         (Decision::Retry | Decision::Mine | Decision::Release, _) => format!("edit {edit} is queued"),
         (Decision::Drop | Decision::Theirs, _) => format!("edit {edit} is dropped"),
     };
-    Ok(output::report(json, &DecisionReply::from(decided), || format!("{text}\n{}", edit::lines(&decided.fields)))?)
+    Ok(output::report(json, decided, || format!("{text}\n{}", edit::lines(&decided.fields)))?)
 }
 
 fn report_all(decision: Decision, decided: &[Decided], json: bool) -> Result<Exit, Failure> {
     let what = format::counted(decided.len() as u64, "edit is", "edits are");
     let done = if decision == Decision::Drop { "dropped" } else { "queued" };
-    let replies = DecisionReplies { edits: decided.iter().map(DecisionReply::from).collect() };
-    Ok(output::report(json, &replies, || format!("{what} {done}"))?)
+    Ok(output::report(json, &BTreeMap::from([("edits", decided)]), || format!("{what} {done}"))?)
 }
 
 impl From<DecideError> for Failure {

@@ -1,5 +1,6 @@
 //! `crm-mirror outbox list` and `show`: edits as text and as JSON.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
@@ -16,11 +17,6 @@ use crate::store::Reader;
 use crate::store::outbox_report::{self, EditLine, TrailLine};
 
 #[derive(Serialize)]
-struct EditList<'a> {
-    edits: &'a [EditLine],
-}
-
-#[derive(Serialize)]
 struct EditWithTrail<'a> {
     #[serde(flatten)]
     edit: &'a EditLine,
@@ -32,7 +28,7 @@ pub(super) fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failu
     let tx = reader.begin()?;
     let edits = outbox_report::edits(&tx, all)?;
     if json {
-        output::json(&EditList { edits: &edits })?;
+        output::json(&BTreeMap::from([("edits", &edits)]))?;
         return Ok(Exit::Done);
     }
     let now = Instant::system_now();

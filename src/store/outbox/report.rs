@@ -22,7 +22,6 @@ pub struct EditLine {
     pub record: String,
     /// The name of the record, if it is mirrored.
     pub name: Option<String>,
-    #[serde(serialize_with = "word")]
     pub state: EditState,
     /// `sql`, `edit` or `socket`.
     pub source: String,
@@ -69,11 +68,6 @@ pub struct EditCounts {
     /// When the oldest unfinished edit was created, UTC.
     #[serde(serialize_with = "crate::model::instant::utc")]
     pub oldest: Option<Instant>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer's form")]
-fn word<S: serde::Serializer>(state: &EditState, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(state.as_str())
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
