@@ -10,10 +10,9 @@ use std::time::Duration;
 use crate::model::{Object, Resource, Ru};
 
 use super::cursor::{Binding, PagePosition};
-use super::distorted_body;
 use super::error_answer::{Complaints, ErrorAnswer};
 use super::exchange::{IncomingRequest, Served, Success};
-use super::fault::{Fault, FaultLayer, TakenFaults};
+use super::fault::{BodyRewrite, Fault, FaultLayer, TakenFaults};
 use super::include;
 use super::keys::{TenantKey, TenantKeys};
 use super::list::{self, ServedPage};
@@ -89,8 +88,12 @@ pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &IncomingRe
     if faults.answer().is_none_or(|fault| !refuse(&mut served, fault)) {
         let key = key.map(|(_, key)| key.clone());
         served.result = key.and_then(|key| answer(world, memory, &key, request, faults));
-        if let (Ok(Success { body, .. }), Some(fault)) = (&mut served.result, faults.answer()) {
-            distort(body, fault);
+        if let Ok(Success { body, .. }) = &mut served.result {
+            match faults.answer() {
+                Some(Fault::Body(other)) => body.clone_from(other),
+                Some(Fault::Rewritten(BodyRewrite(rewrite), with)) => *body = rewrite(body, with),
+                _ => {}
+            }
         }
     }
     served.ru = match (&served.fault, &served.result) {
@@ -114,18 +117,6 @@ fn refuse(served: &mut Served, fault: &Fault) -> bool {
     served.retry_after_header = header;
     served.result = Err(ErrorAnswer { retry_after: body, ..ErrorAnswer::new(status, message) });
     true
-}
-
-/// Damages the body of the answer to a request that was executed.
-fn distort(body: &mut String, fault: &Fault) {
-    match fault {
-        Fault::WholeSeconds => *body = distorted_body::in_whole_seconds(body),
-        Fault::BadNumber(id) => *body = distorted_body::with_bad_number(body, id),
-        Fault::Without(name) => *body = distorted_body::without_member(body, name),
-        Fault::Groups(source) => *body = distorted_body::with_groups(body, source),
-        Fault::Body(other) => body.clone_from(other),
-        _ => {}
-    }
 }
 
 /// The world as seen by the replica that answers this request.

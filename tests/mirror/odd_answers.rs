@@ -1,9 +1,9 @@
 //! Answers that violate the reference: valid parts are mirrored, the rest is kept verbatim in `extra`, and an answer
 //! that cannot be parsed at all changes nothing.
-use crate::support::{Crm, Mirror, noon};
+use crate::support::{Crm, Mirror, bodies, noon};
 use crm_mirror::api::ErrorClass;
 use crm_mirror::model::{DataType, Object, Resource};
-use crm_mirror::sandbox::{Fault, NewField, Rule, World};
+use crm_mirror::sandbox::{BodyRewrite, Fault, NewField, Rule, World};
 use crm_mirror::sync::{Job, SyncError};
 use serde_json::{Value, json};
 
@@ -387,4 +387,21 @@ async fn definitions_and_team_members_keep_unrepresentable_values() {
         mirror.one("SELECT group_concat(kind || ' ' || resource) FROM service_oddities"),
         "'unusable_item team-members'"
     );
+}
+
+#[test]
+fn bodies_are_changed_where_they_are_meant_to_be() {
+    let body = r#"{"data":[{"id":"a","updatedAt":"2026-01-02T03:04:05.678Z","until":"2026-01-02T03:04:05.678Z","location":{"city":"} \"x"},"customFields":{"a":{}},"etag":"\"2026.5\""}]}"#;
+    let rewritten = |fault| match fault {
+        Fault::Rewritten(BodyRewrite(rewrite), with) => rewrite(body, &with),
+        other => unreachable!("{other:?}"),
+    };
+    let whole = body.replacen("05.678Z", "05Z", 1);
+    assert_eq!(rewritten(bodies::whole_seconds()), whole, "other times, and etags, keep their fractions");
+    assert!(rewritten(bodies::bad_number("a")).contains(r#""id":"a","weight":NaN,"#));
+    assert_eq!(rewritten(bodies::bad_number("b")), body);
+    let grouped = rewritten(bodies::groups("[]"));
+    assert!(grouped.contains(r#""location":[],"customFields":[],"etag""#), "{grouped}");
+    assert!(!rewritten(bodies::without("a")).contains("\"a\":"));
+    assert!(!rewritten(bodies::without("etag")).contains("etag"));
 }

@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::cases::Cases;
 use crate::support::clock::WrongClock;
-use crate::support::{Crm, Mirror, noon};
+use crate::support::{Crm, Mirror, bodies, noon};
 use crate::unseen_cases::{Author, Case, Column, CopyKind, Knowledge, Theirs, cases, columns_of};
 use crm_mirror::model::{DataType, EditState, Instant, Object, RecordId, is_unknown};
 use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::user_decisions::{self, DecideError, Decision};
 use crm_mirror::outbox::{EditRequest, EditSource, queue};
-use crm_mirror::sandbox::{Fault, NewField, RequestLine, Route, Rule, World};
+use crm_mirror::sandbox::{NewField, RequestLine, Route, Rule, World};
 use crm_mirror::store::{ViewOptions, outbox_report, write_beside};
 use crm_mirror::sync::Job;
 use proptest::test_runner::TestCaseError;
@@ -39,7 +39,7 @@ fn set_theirs(world: &mut World, case: &Case, id: &str, columns: &[Column]) {
 
 /// From now on, no answer to a read shows the field.
 pub fn hide(crm: &Crm, column: Column) {
-    crm.sandbox.faults().add(Rule::new(Fault::Without(column.key)).method("GET").forever());
+    crm.sandbox.faults().add(Rule::new(bodies::without(column.key)).method("GET").forever());
 }
 
 /// The service before the edit, and a mirror that knows of it what the case says.

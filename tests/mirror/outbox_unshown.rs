@@ -2,13 +2,13 @@
 //! either.
 
 use crate::outbox_unseen::{contents, hide, write_contents};
-use crate::support::{Crm, Mirror, noon};
+use crate::support::{Crm, Mirror, bodies, noon};
 use crate::unseen_cases::{Column, CopyKind, columns_of};
 use crm_mirror::model::{DataType, EditState, Instant, Object, RecordId, is_unknown};
 use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::user_decisions::{self, Decision};
 use crm_mirror::outbox::{EditRequest, EditSource, queue};
-use crm_mirror::sandbox::{Fault, NewField, Rule, World};
+use crm_mirror::sandbox::{NewField, Rule, World};
 use crm_mirror::store::{MirrorTx, outbox_report, write_beside};
 use crm_mirror::sync::Job;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ async fn unshown(key: &'static str, details: bool) -> (Crm, Mirror) {
     let crm = Crm::serve(world).await;
     let mut mirror = Mirror::one_at_a_time();
     (mirror.settings.write_back, mirror.settings.details) = (true, details);
-    crm.sandbox.faults().add(Rule::new(Fault::Without(key)).method("GET").forever());
+    crm.sandbox.faults().add(Rule::new(bodies::without(key)).method("GET").forever());
     mirror.sync(&crm).await;
     (crm, mirror)
 }
@@ -127,7 +127,7 @@ async fn null_in_place_of_all_custom_values_shows_none_of_them() {
     crm.sandbox.with_world(|world| world.edit(Object::Contact, "a", &json!({"name": "Bea"})));
     crm.wait(60);
     crm.sandbox.faults().clear();
-    crm.sandbox.faults().add(Rule::new(Fault::Groups("null")).records().forever());
+    crm.sandbox.faults().add(Rule::new(bodies::groups("null")).records().forever());
     mirror.sync(&crm).await;
     let custom = columns_of(Object::Contact).iter().copied().filter(|column| column.is_custom());
     for (edit, column) in (1..).zip(custom) {

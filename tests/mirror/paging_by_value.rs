@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::clocks::claimed;
-use crate::support::{Crm, Mirror, noon};
+use crate::support::{Crm, Mirror, bodies, noon};
 use crm_mirror::model::{Clock, Object, Resource};
-use crm_mirror::sandbox::{CursorKind, Fault, RequestLine, Rule, World, generate};
+use crm_mirror::sandbox::{CursorKind, RequestLine, Rule, World, generate};
 use crm_mirror::store::{RunOutcome, StoreError};
 use crm_mirror::sync::{Job, SyncError};
 use serde_json::json;
@@ -198,7 +198,7 @@ async fn copy_that_was_killed_goes_on_by_value() {
 #[tokio::test]
 async fn rows_of_one_second_are_not_read_again_and_again() {
     let crm = by_offset(created((0..3_000).map(|n| Some(n / 20)))).await;
-    crm.sandbox.faults().add(Rule::new(Fault::WholeSeconds).forever());
+    crm.sandbox.faults().add(Rule::new(bodies::whole_seconds()).forever());
     let mirror = lists_only();
     mirror.run(&crm, &contacts()).await.unwrap();
     let lists = crm.sandbox.log().lists(Resource::Contacts);

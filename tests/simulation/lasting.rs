@@ -7,6 +7,7 @@ use fastrand::Rng;
 
 use crate::people::{TURNS, object, pick};
 use crate::script::{Script, one};
+use crate::support::bodies;
 use crate::trouble::HEAVY;
 
 /// Pages of so few rows are not followed by value.
@@ -142,7 +143,7 @@ impl LastingTrouble {
             }
             Lasting::CoarseTimes => vec![Rule::new(Fault::CoarseTimes).lists().forever()],
             Lasting::BadNumber(_) => {
-                let bad = |(_, id): &(Object, String)| Rule::new(Fault::BadNumber(id.clone())).forever();
+                let bad = |(_, id): &(Object, String)| Rule::new(bodies::bad_number(id)).forever();
                 self.records.iter().map(bad).collect()
             }
             Lasting::RefusedCursors(status) => vec![Rule::new(Fault::Status(status)).with_cursor().forever()],

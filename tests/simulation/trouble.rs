@@ -8,6 +8,7 @@ use fastrand::Rng;
 
 use crate::people::{object, pick};
 use crate::script::one;
+use crate::support::bodies;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -225,10 +226,10 @@ impl Trouble {
             Trouble::NoCounts(200, share) => (Fault::NoTotal, *share),
             Trouble::NoCounts(status, share) | Trouble::CursorStatus(status, share) => (Fault::Status(*status), *share),
             Trouble::CutLists(hidden, share) => (Fault::Hide(Hidden::Percent(*hidden)), *share),
-            Trouble::WholeSeconds(_) => (Fault::WholeSeconds, 100),
+            Trouble::WholeSeconds(_) => (bodies::whole_seconds(), 100),
             Trouble::CoarseTimes(share) => (Fault::CoarseTimes, *share),
-            Trouble::Groups(which, share) => (Fault::Groups(GROUPS[*which]), *share),
-            Trouble::BadNumber(which) => (Fault::BadNumber(pick(world, object(*which), *which)?), 100),
+            Trouble::Groups(which, share) => (bodies::groups(GROUPS[*which]), *share),
+            Trouble::BadNumber(which) => (bodies::bad_number(&pick(world, object(*which), *which)?), 100),
             Trouble::PageWindow(rows) => (Fault::PageWindow(*rows), 100),
             Trouble::OddUpdates(0, share) => (Fault::StatusAfterApply(202), *share),
             Trouble::OddUpdates(1, share) => (Fault::Html(202), *share),

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
 
+pub mod bodies;
 pub mod cases;
 pub mod clock;
 pub mod searched;

@@ -1,9 +1,29 @@
-//! Bodies that a fault changes record by record, in their source text.
+//! Answers whose bodies are not what the service would say.
 
+use crm_mirror::sandbox::{BodyRewrite, Fault};
 use serde_json::Value;
 
 /// `createdAt` and `updatedAt` in whole seconds.
-pub(crate) fn in_whole_seconds(body: &str) -> String {
+pub fn whole_seconds() -> Fault {
+    Fault::Rewritten(BodyRewrite(in_whole_seconds), String::new())
+}
+
+/// The record with this id has a number that JSON does not have, so that no answer with it is JSON.
+pub fn bad_number(id: &str) -> Fault {
+    Fault::Rewritten(BodyRewrite(with_bad_number), id.into())
+}
+
+/// `location` and `customFields` of every record are this source text.
+pub fn groups(source: &str) -> Fault {
+    Fault::Rewritten(BodyRewrite(with_groups), source.into())
+}
+
+/// Records lack the member with this name, a custom field's too.
+pub fn without(name: &str) -> Fault {
+    Fault::Rewritten(BodyRewrite(without_member), name.into())
+}
+
+fn in_whole_seconds(body: &str, _: &str) -> String {
     ["\"createdAt\":\"", "\"updatedAt\":\""].iter().fold(body.to_string(), |body, name| {
         let mut parts = body.split(name);
         let mut out = parts.next().unwrap_or_default().to_string();
@@ -21,14 +41,12 @@ pub(crate) fn in_whole_seconds(body: &str) -> String {
     })
 }
 
-/// The record with this id has a number that is none.
-pub(crate) fn with_bad_number(body: &str, id: &str) -> String {
+fn with_bad_number(body: &str, id: &str) -> String {
     let id = format!("\"id\":\"{id}\"");
     body.replace(&id, &format!("{id},\"weight\":NaN"))
 }
 
-/// `location` and `customFields` are this source text.
-pub(crate) fn with_groups(body: &str, source: &str) -> String {
+fn with_groups(body: &str, source: &str) -> String {
     ["\"location\":{", "\"customFields\":{"].iter().fold(body.to_string(), |body, name| {
         let mut parts = body.split(name);
         let mut out = parts.next().unwrap_or_default().to_string();
@@ -41,8 +59,7 @@ pub(crate) fn with_groups(body: &str, source: &str) -> String {
     })
 }
 
-/// Every record lacks the member with this name, among its custom values too.
-pub(crate) fn without_member(body: &str, name: &str) -> String {
+fn without_member(body: &str, name: &str) -> String {
     let Ok(mut answer) = serde_json::from_str::<Value>(body) else { return body.to_string() };
     let records = match &mut answer["data"] {
         Value::Array(records) => records.iter_mut().collect(),
@@ -72,25 +89,4 @@ fn end_of_object(text: &str) -> usize {
         }
     }
     text.len()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bodies_are_changed_where_they_are_meant_to_be() {
-        let body = r#"{"data":[{"id":"a","updatedAt":"2026-01-02T03:04:05.678Z","until":"2026-01-02T03:04:05.678Z","location":{"city":"} \"x"},"customFields":{"a":{}},"etag":"\"2026.5\""}]}"#;
-        assert_eq!(
-            in_whole_seconds(body),
-            body.replacen("05.678Z", "05Z", 1),
-            "other times, and etags, keep their fractions"
-        );
-        assert!(with_bad_number(body, "a").contains(r#""id":"a","weight":NaN,"#));
-        assert_eq!(with_bad_number(body, "b"), body);
-        let grouped = with_groups(body, "[]");
-        assert!(grouped.contains(r#""location":[],"customFields":[],"etag""#), "{grouped}");
-        assert!(!without_member(body, "a").contains("\"a\":"));
-        assert!(!without_member(r#"{"data":{"id":"a","notes":"x"}}"#, "notes").contains("notes"));
-    }
 }
