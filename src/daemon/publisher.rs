@@ -5,18 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::DaemonError;
 use super::signals::DaemonSignals;
+use super::task::Task;
 use crate::app::publish_settings;
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
 use crate::model::Clock;
-use crate::publish::{PublishKeeper, PublishPlan, PublishUrl};
+use crate::publish::{PublishPlan, PublishUrl, keep_published};
 
 /// Runs the daemon until it is told to stop, and publishes meanwhile if `[publish]` is configured.
 pub async fn run(sources: Sources, clock: Arc<dyn Clock>, signals: DaemonSignals) -> Result<(), DaemonError> {
     let keeper = Config::load(&sources).ok().map(|config| {
         let (again, database) = (sources.clone(), config.database.clone());
         let last = Mutex::new((Vec::new(), config));
-        PublishKeeper::start(&database, move || plan(&again, &last), clock.clone())
+        Task::start(keep_published(database, move || plan(&again, &last), clock.clone()))
     });
     let ended = super::lifetime::run(sources, clock, signals).await;
     if let Some(keeper) = keeper {

@@ -3,11 +3,10 @@
 //! It watches the mirror's file and is independent of the runs, so a database that is unavailable or slow does not
 //! delay a run. The settings are read again with each check: a new URL, or another column to exclude, needs no restart.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::error::PublishError;
@@ -31,54 +30,41 @@ const COMPARED_EVERY: Duration = Duration::from_secs(24 * 3600);
 /// What to publish, and where; `None` if nothing is published.
 pub type PublishPlan = Option<(PublishUrl, PublishSettings)>;
 
-#[derive(Debug)]
-pub struct PublishKeeper(JoinHandle<()>);
-
-impl PublishKeeper {
-    /// Starts to publish the mirror at `path`. `plan` reads the settings.
-    pub fn start<P>(path: &Path, plan: P, clock: Arc<dyn Clock>) -> PublishKeeper
-    where
-        P: Fn() -> Result<PublishPlan, String> + Send + 'static,
-    {
-        let path = path.to_path_buf();
-        PublishKeeper(tokio::spawn(async move {
-            let mut every = tokio::time::interval(EVERY);
-            every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let mut watch = KeptReader::default();
-            let mut pace = PublishPace::default();
-            loop {
-                every.tick().await;
-                let (checked, mut held) = (path.clone(), std::mem::take(&mut watch));
-                let check = move || (held.read(&checked, WatchedMirror::open, WatchedMirror::check).ok(), held);
-                let Ok((found, held)) = tokio::task::spawn_blocking(check).await else { continue };
-                watch = held;
-                // A mirror that cannot be read now is checked again later.
-                let Some(found) = found else { continue };
-                let now = clock.reading();
-                if !pace.is_due(&found, &now) {
-                    continue;
-                }
-                let Some((url, settings)) = pace.planned(plan()) else { continue };
-                let compares = is_comparison_due(found.compared_at, now.wall);
-                if !compares && pace.is_published(&found, &url, &settings) {
-                    continue;
-                }
-                let check = if compares { Check::Compare } else { Check::None };
-                let ended = publish(&url, &PublishSettings { check, ..settings.clone() }, now.wall).await;
-                report(&ended, pace.failures());
-                match ended {
-                    // Read before the publish, so that changes during it are noticed.
-                    Ok(report) if report.blocked.is_empty() => pace.succeed((found.contents, url, settings)),
-                    ended => pace.fail(&found, ended.is_err_and(|error| error.is_busy()), now),
-                }
-            }
-        }))
-    }
-
-    /// Ends the task. A batch in progress is rolled back; the next publish sends it.
-    pub async fn end(self) {
-        self.0.abort();
-        let _ = self.0.await;
+/// Publishes the mirror at `path`, for ever; `plan` reads the settings. If the task ends, a batch in progress is rolled
+/// back, and the next publish sends it.
+pub async fn keep_published<P>(path: PathBuf, plan: P, clock: Arc<dyn Clock>)
+where
+    P: Fn() -> Result<PublishPlan, String>,
+{
+    let mut every = tokio::time::interval(EVERY);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut watch = KeptReader::default();
+    let mut pace = PublishPace::default();
+    loop {
+        every.tick().await;
+        let (checked, mut held) = (path.clone(), std::mem::take(&mut watch));
+        let check = move || (held.read(&checked, WatchedMirror::open, WatchedMirror::check).ok(), held);
+        let Ok((found, held)) = tokio::task::spawn_blocking(check).await else { continue };
+        watch = held;
+        // A mirror that cannot be read now is checked again later.
+        let Some(found) = found else { continue };
+        let now = clock.reading();
+        if !pace.is_due(&found, &now) {
+            continue;
+        }
+        let Some((url, settings)) = pace.planned(plan()) else { continue };
+        let compares = is_comparison_due(found.compared_at, now.wall);
+        if !compares && pace.is_published(&found, &url, &settings) {
+            continue;
+        }
+        let check = if compares { Check::Compare } else { Check::None };
+        let ended = publish(&url, &PublishSettings { check, ..settings.clone() }, now.wall).await;
+        report(&ended, pace.failures());
+        match ended {
+            // Read before the publish, so that changes during it are noticed.
+            Ok(report) if report.blocked.is_empty() => pace.succeed((found.contents, url, settings)),
+            ended => pace.fail(&found, ended.is_err_and(|error| error.is_busy()), now),
+        }
     }
 }
 

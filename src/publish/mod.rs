@@ -57,7 +57,7 @@ mod tables;
 mod target;
 mod value;
 
-pub use background_task::{PublishKeeper, PublishPlan};
+pub use background_task::{PublishPlan, keep_published};
 pub use compare::Comparison;
 pub use error::PublishError;
 pub use run::{BlockedTable, Check, PublishReport, PublishSettings, probe, publish};

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crm_mirror::model::{Clock, Object, Resource};
-use crm_mirror::publish::{PublishKeeper, PublishPlan, PublishSettings, PublishUrl};
+use crm_mirror::model::{Object, Resource};
+use crm_mirror::publish::{PublishPlan, PublishSettings, PublishUrl, keep_published};
 use crm_mirror::sandbox::generate;
 use secrecy::SecretString;
 use serde_json::json;
@@ -46,7 +46,7 @@ async fn changes_are_published_automatically_and_an_unavailable_database_is_retr
         let url = PublishUrl::new(&SecretString::from(url)).map_err(|error| error.to_string())?;
         Ok(Some((url, settings.clone())))
     };
-    let keeper = PublishKeeper::start(&mirror.path, plan, Arc::new(clock.clone()) as Arc<dyn Clock>);
+    let keeper = tokio::spawn(keep_published(mirror.path.clone(), plan, Arc::new(clock.clone())));
     let failures = "SELECT coalesce(json_extract(value, '$.failures'), 0) FROM state WHERE name = 'publish'";
     while mirror.count("state WHERE name = 'publish'") == 0 || mirror.one(failures) == "0" {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -62,7 +62,8 @@ async fn changes_are_published_automatically_and_an_unavailable_database_is_retr
     crm.wait(600);
     mirror.sync(&crm).await;
     until(&postgres, COUNT, "26").await;
-    keeper.end().await;
+    keeper.abort();
+    let _ = keeper.await;
     postgres.publish(&mirror).await;
     assert_equal(&mirror, &postgres).await;
 }
@@ -106,7 +107,7 @@ async fn mirror_that_does_not_change_is_published_once_that_is_possible_and_when
         wanted: Mutex::new((postgres.url(), Postgres::settings(&mirror))),
     });
     let (clock, planner) = (ManualClock::at(noon()), start.clone());
-    let keeper = PublishKeeper::start(&mirror.path, move || planner.plan(), Arc::new(clock.clone()));
+    let keeper = tokio::spawn(keep_published(mirror.path.clone(), move || planner.plan(), Arc::new(clock.clone())));
     let passing = tokio::spawn(async move {
         loop {
             clock.advance(Duration::from_secs(1));
@@ -122,7 +123,8 @@ async fn mirror_that_does_not_change_is_published_once_that_is_possible_and_when
     start.wanted.lock().unwrap().0 = other.url();
     until(&other, COUNT, "25").await;
     passing.abort();
-    keeper.end().await;
+    keeper.abort();
+    let _ = keeper.await;
 }
 
 /// A problem of the database.
@@ -222,7 +224,7 @@ async fn database_in_trouble_delays_no_run_by_a_request() {
             Ok(Some((url, settings.clone())))
         };
         trouble.begin(&postgres).await;
-        let keeper = PublishKeeper::start(&mirror.path, plan, Arc::new(clock.clone()) as Arc<dyn Clock>);
+        let keeper = tokio::spawn(keep_published(mirror.path.clone(), plan, Arc::new(clock.clone())));
         if trouble == Trouble::Slow {
             let (connection, _) = silent.accept().await.unwrap();
             assert_eq!(requests(n + 2).await, undisturbed, "{trouble:?}");
@@ -240,7 +242,8 @@ async fn database_in_trouble_delays_no_run_by_a_request() {
         let id = crm.sandbox.with_world(|world| world.ids(Resource::Contacts)[n + 2].clone());
         let position = format!("SELECT position FROM crm.contacts WHERE id = '{id}'");
         until(&postgres, &position, &(n + 2).to_string()).await;
-        keeper.end().await;
+        keeper.abort();
+        let _ = keeper.await;
     }
     postgres.publish(&mirror).await;
     assert_equal(&mirror, &postgres).await;

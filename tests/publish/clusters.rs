@@ -5,8 +5,8 @@ use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crm_mirror::model::{Clock, DataType, Object, Resource};
-use crm_mirror::publish::{Check, PublishKeeper, PublishReport, PublishSettings, PublishUrl, publish};
+use crm_mirror::model::{DataType, Object, Resource};
+use crm_mirror::publish::{Check, PublishReport, PublishSettings, PublishUrl, keep_published, publish};
 use crm_mirror::sandbox::{NewField, generate};
 use secrecy::SecretString;
 use serde_json::json;
@@ -133,11 +133,11 @@ async fn standby_that_is_promoted_has_everything_and_gets_the_rest() {
     let clock = ManualClock::at(noon());
     let (planned, target) = (settings.clone(), PublishUrl::new(&SecretString::from(url)).unwrap());
     let plan_target = target.clone();
-    let keeper = PublishKeeper::start(
-        &mirror.path,
+    let keeper = tokio::spawn(keep_published(
+        mirror.path.clone(),
         move || Ok(Some((plan_target.clone(), planned.clone()))),
-        Arc::new(clock.clone()) as Arc<dyn Clock>,
-    );
+        Arc::new(clock.clone()),
+    ));
     let ids = crm.sandbox.with_world(|world| world.ids(Resource::Contacts));
     let mut primary = Some(primary);
     for round in 0..12 {
@@ -168,7 +168,8 @@ async fn standby_that_is_promoted_has_everything_and_gets_the_rest() {
     }
     let failed = mirror.one("SELECT json_extract(value, '$.last_error') FROM state WHERE name = 'publish'");
     assert!(arrived, "{failed}");
-    keeper.end().await;
+    keeper.abort();
+    let _ = keeper.await;
     let settings = PublishSettings { check: Check::Compare, ..settings };
     let mut ended = publish(&target, &settings, noon()).await;
     while let Err(crm_mirror::publish::PublishError::Busy { .. }) = ended {
