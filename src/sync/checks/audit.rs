@@ -39,7 +39,7 @@ const AGES: [u64; 8] =
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A range with at most this many records is listed instead of halved: it is one page.
-pub(super) const LEAF: u64 = 100;
+const LEAF: u64 = 100;
 
 /// How long an owed count waits for a range that is not listed again within a day.
 pub(super) const DAY: Duration = Duration::from_secs(86_400);
@@ -247,19 +247,19 @@ impl Audits<'_> {
         Ok(())
     }
 
-    /// Lists the ranges of at most so many rows, and counts the others on both sides. Those that cannot be listed, because
+    /// Counts ranges on both sides, but lists those of a page if they are to be listed. Those that cannot be listed, because
     /// the service's cursors do not work, are counted too, and those that the service does not count are listed.
     pub(in crate::sync) async fn compare_or_list(
         &self,
         audit: &mut Audit,
         ranges: Vec<TimeRange>,
-        listed_rows: u64,
+        lists_leaves: bool,
     ) -> Result<(), SyncError> {
         let object = audit.object;
         let counts = self.may_count(object);
         let mut counted = Vec::new();
         for range in ranges {
-            let lists = !counts || listed_rows > 0 && self.count_here(object, range).await? <= listed_rows;
+            let lists = !counts || lists_leaves && self.count_here(object, range).await? <= LEAF;
             if !lists {
                 counted.push(range);
                 continue;

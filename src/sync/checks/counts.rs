@@ -1,6 +1,6 @@
 //! Makes the counts that walks of more than one page owe, and repairs what they find.
 
-use super::audit::{DAY, LEAF};
+use super::audit::DAY;
 use super::compare::Audit;
 use crate::error_chain::error_chain;
 use crate::model::{Object, Ru, TimeField};
@@ -121,7 +121,7 @@ impl Audits<'_> {
             let rest = ranges.split_off(at_once.min(ranges.len()));
             let counted = std::mem::replace(&mut ranges, rest);
             let mut audit = Audit::new(object, true, None);
-            self.compare_or_list(&mut audit, counted.clone(), if is_sweep { LEAF } else { 0 }).await?;
+            self.compare_or_list(&mut audit, counted.clone(), is_sweep).await?;
             if audit.unlisted > 0 {
                 let waiting = UnprovenRanges { waits_until: Some(steady.plus(DAY)), ..owed };
                 let noting = self.run.store().write(move |tx| tx.claims().set_unproven(object, walk, &waiting));
