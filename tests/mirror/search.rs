@@ -87,6 +87,30 @@ async fn texts_are_found_with_and_without_diacritics_and_by_prefix() {
 }
 
 #[tokio::test]
+async fn odd_texts_are_searched_whole() {
+    let (crm, mirror) = mirrored().await;
+    crm.sandbox.with_world(|world| {
+        for (id, name, first, last) in [
+            ("odd1", "Nul\u{0}behind", "Nul\u{0}before", "Tail"),
+            ("odd2", "", "Only first", ""),
+            ("odd3", "Both Names", "Both", "Names"),
+            ("odd4", "Names, Both", "Both", "Names"),
+        ] {
+            world.create(Object::Contact, &json!({"id": id, "name": name, "firstName": first, "lastName": last}));
+        }
+    });
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+    assert_in_step(&mirror);
+    for (question, ids) in [("behind", "odd1"), ("tail", "odd1"), ("only", "odd2"), ("names", "odd3 odd4")] {
+        assert_eq!(found(&mirror, "contact_search", question), ids, "{question}");
+    }
+    let names = "SELECT group_concat(replace(name, char(10), '|'), ' & ') FROM contact_search
+                 WHERE record_id IN ('odd3', 'odd4') ORDER BY record_id";
+    assert_eq!(mirror.one(names), "'Both Names & Names, Both|Both|Names'");
+}
+
+#[tokio::test]
 async fn ranks_and_snippets_work_in_a_join() {
     let (_crm, mirror) = mirrored().await;
     let sql = "SELECT c.name || ': ' || snippet(contact_search, 7, '[', ']', '...', 3)
