@@ -59,7 +59,7 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Optio
     T::deserialize(d).map(Some)
 }
 
-/// The next cursor of a page, read without decoding the records: lets the next request start early.
+/// The next cursor of a page, read without decoding the records: an error if the body is no list at all.
 pub fn next_cursor(body: &[u8]) -> Result<Option<Cursor>, NotUnderstood> {
     envelope::<&RawValue>(body).map(|(_, next)| next)
 }

@@ -106,8 +106,8 @@ impl HttpTransport {
         let mut response = match sent.send().await {
             Ok(response) => response,
             Err(e) => {
-                let is_lost = e.is_connect() || is_unprocessed(&e);
-                let outcome = if is_lost { AttemptOutcome::NotSent } else { AttemptOutcome::Unknown };
+                let never_arrived = e.is_connect() || is_unprocessed(&e);
+                let outcome = if never_arrived { AttemptOutcome::NotSent } else { AttemptOutcome::Unknown };
                 return HttpAttempt { outcome, hold: None, result: Err(self.no_answer(&e)) };
             }
         };

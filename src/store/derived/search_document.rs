@@ -45,7 +45,7 @@ pub struct Document {
     pub insert: String,
     /// Makes the document `?1` that of the record `?2`.
     pub update: String,
-    /// The first document behind `?1` that is not that of its record, by number and key; `?2` tells the objects apart.
+    /// The first document behind `?1` that is not that of its record, by its number and the record's id; `?2` says whether of companies.
     pub next_outdated: String,
 }
 
@@ -60,13 +60,10 @@ impl Document {
         let sources = texts(object).iter().flat_map(|(_, texts)| texts.iter().map(ToString::to_string));
         let sources: Vec<String> = sources.chain(custom.iter().cloned()).collect();
         let of = |alias: &str| sources.iter().filter_map(|text| text.strip_prefix(alias)).map(String::from).collect();
-        let columns = texts(object).iter().map(|(name, texts)| match texts {
-            [] => (*name, lines(&custom)),
-            texts => (*name, distinct(texts)),
-        });
+        let columns = texts(object).iter().map(|(name, texts)| (*name, value(texts, &custom)));
         let (names, values): (Vec<&str>, Vec<String>) = columns.unzip();
+        let of_search = names.iter().map(|name| format!("s.{name}")).collect::<Vec<_>>().join(", ");
         let (names, values, search) = (names.join(", "), values.join(", "), object.search_table());
-        let of_search = names.split(", ").map(|name| format!("s.{name}")).collect::<Vec<_>>().join(", ");
         let records = format!(
             "{} AS r LEFT JOIN {} AS d ON d.{} = r.id",
             object.table(),
@@ -110,13 +107,14 @@ fn lines(texts: &[impl AsRef<str>]) -> String {
     if texts.is_empty() { "NULL".into() } else { some(&texts) }
 }
 
-/// Texts as one, but the first alone where it says what all others do: a full name beside first and last name.
-fn distinct(texts: &[&str]) -> String {
+/// The value of a column: its texts, but the first alone where it says what all others do, as a full name beside first and
+/// last name; or else the custom texts.
+fn value(texts: &[&str], custom: &[String]) -> String {
     match texts {
+        [] => lines(custom),
         [text] => (*text).into(),
         [first, others @ ..] => {
             format!("CASE WHEN {first} = concat_ws(' ', {}) THEN {first} ELSE {} END", others.join(", "), lines(texts))
         }
-        [] => lines(texts),
     }
 }
