@@ -119,6 +119,39 @@ async fn older_detail_overwrites_no_row_that_is_dated_in_the_future() {
     assert_eq!(name(&path), "dated back");
 }
 
+/// Of a dated and an undated version nothing says which is later: a lagging replica may show a detail of either. Lists decide.
+#[tokio::test]
+async fn detail_of_another_version_that_cannot_be_compared_overwrites_no_row() {
+    let version = |etag: &str, updated: Option<u64>| {
+        let updated = updated.map_or("null".into(), |updated| format!("\"{}\"", at(updated).to_wire()));
+        format!(r#"{{"id":"a","name":"{etag}","etag":"{etag}","updatedAt":{updated}}}"#)
+    };
+    for (row, shown, expected) in [
+        (None, Some(10), Applied::Older),
+        (Some(20), None, Applied::Older),
+        (None, None, Applied::Updated),
+        (Some(20), Some(30), Applied::Updated),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+        let asked = requests(&store, 2);
+        let (list, detail) = (version("list", row), version("detail", shown));
+        let applied = store.write(move |tx| {
+            let page = format!(r#"{{"data":[{list}],"nextCursor":null}}"#);
+            let page = decode::page(Resource::Contacts, page.as_bytes(), &Layout::default()).unwrap();
+            let detail = format!(r#"{{"data":{detail}}}"#);
+            let detail = decode::detail(Resource::Contacts, detail.as_bytes(), &Layout::default()).unwrap();
+            let records = tx.records();
+            records.apply_list(Object::Contact, &page.records[0], &asked[0], Phase::Kept)?;
+            Ok(records.apply_detail(Object::Contact, &detail, &asked[1], Phase::Kept)?.0)
+        });
+        assert_eq!(applied.await.unwrap(), expected, "a row of {row:?}, a detail of {shown:?}");
+        store.close().await;
+        let kept = if expected == Applied::Older { "list" } else { "detail" };
+        assert_eq!(name(&dir.path().join("mirror.db")), kept);
+    }
+}
+
 #[tokio::test]
 async fn answer_to_the_later_request_wins_for_equal_or_missing_versions() {
     for version in [Some(10), None] {

@@ -143,7 +143,7 @@ impl RecordsTx<'_> {
         let (mut record, mut etag) = (Cow::Borrowed(record), None);
         match fit {
             VersionFit::Other => {}
-            VersionFit::Earlier => {
+            VersionFit::Doubtful => {
                 let shown: Vec<_> = list.columns.iter().map(|column| value_of(column.source, &record, None)).collect();
                 let version = Version::of_answer(&list, &shown);
                 // A later answer explains an earlier version.
@@ -421,7 +421,7 @@ impl RecordsTx<'_> {
         let incoming: Vec<_> = list.columns.iter().map(|column| value_of(column.source, record, None)).collect();
         let here = Version { etag: etag.as_deref(), updated_at: updated_at.as_deref() };
         let fit = Version::of_answer(list, &incoming).fit(&here);
-        let Some(old) = old.filter(|_| fit != VersionFit::Earlier) else { return Ok(undivided(fit)) };
+        let Some(old) = old.filter(|_| fit != VersionFit::Doubtful) else { return Ok(undivided(fit)) };
         let old = Extra::from_json(&old);
         let (mut list, mut detail) = (record.extra.clone(), record.detail_extra.clone());
         for (name, source) in old.fields {

@@ -48,12 +48,13 @@ impl<'a> Version<'a> {
     /// How the version of a detail fits that of its row, which a list has shown.
     ///
     /// An earlier one may come from a lagging replica, also if the row is dated in the future; or the service has dated the
-    /// record back, which is a doubt. Lists may show etags of their own: weak ones, or of what they contain. The version is
-    /// the same one then if the `updatedAt` is equal to a fraction of a second, in which nobody changes a record twice.
+    /// record back, which is a doubt. So is another version if only one of the two is dated: nothing says which is later.
+    /// Lists may show etags of their own: weak ones, or of what they contain. The version is the same one then if the
+    /// `updatedAt` is equal to a fraction of a second, in which nobody changes a record twice.
     pub(in crate::store) fn fit(&self, row: &Version<'_>) -> VersionFit {
         let is_earlier = self.order(row) == Some(Ordering::Less);
         let (Some(new), Some(of_lists)) = (self.etag, row.etag) else {
-            return if is_earlier { VersionFit::Earlier } else { VersionFit::Other };
+            return if is_earlier { VersionFit::Doubtful } else { VersionFit::Other };
         };
         let times = self.updated_at.zip(row.updated_at);
         if new == of_lists {
@@ -63,7 +64,8 @@ impl<'a> Version<'a> {
         if is_weakly_equal || times.is_some_and(|(new, old)| new == old && precision(new) > PRECISIONS[0]) {
             return VersionFit::OtherEtag(of_lists.to_string());
         }
-        if is_earlier { VersionFit::Earlier } else { VersionFit::Other }
+        let is_one_dated = self.updated_at.is_some() != row.updated_at.is_some();
+        if is_earlier || is_one_dated { VersionFit::Doubtful } else { VersionFit::Other }
     }
 
     /// Whether this version is later than another one; `None` if that cannot be compared. Two answers with the same etag, or
@@ -85,9 +87,9 @@ pub(in crate::store) enum VersionFit {
     },
     /// It is the row's version, which lists show with this other etag.
     OtherEtag(String),
-    /// It is earlier.
-    Earlier,
-    /// It is another version, or it cannot be compared: the later request is right.
+    /// It is earlier, or only one of the two is dated: a list decides.
+    Doubtful,
+    /// It is a later version, or neither is dated: the later request is right.
     Other,
 }
 
