@@ -14,6 +14,7 @@ use reqwest::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
 use serde_json::value::RawValue;
 
 use super::admission::{Attempt, AttemptOutcome, Meter, Purpose, UnderWay};
+use super::attempts::Retries;
 use super::base_url::BaseUrl;
 use super::decode::{self, ListPage, NotUnderstood};
 use super::error::ApiError;
@@ -21,7 +22,6 @@ use super::error_class::ErrorClass;
 use super::key::ApiKey;
 use super::pace::Gate;
 use super::query::{ENCODED, ListQuery};
-use super::retry::Retries;
 use super::settings::ClientSettings;
 use super::transport::{HttpAttempt, HttpReply, HttpRequest, HttpTransport};
 use crate::model::{Clock, ClockReading, Etag, Instant, Layout, Object, RecordId, RequestStamp, Ru};

@@ -12,6 +12,7 @@
 //! - Waiting goes through the injected clock, and its random part comes from an injected source.
 
 pub mod admission;
+mod attempts;
 pub mod base_url;
 pub mod client;
 mod connect;
@@ -22,7 +23,7 @@ mod jitter;
 pub mod key;
 pub mod pace;
 pub mod query;
-mod retry;
+pub mod retry_after;
 mod settings;
 pub(crate) mod transport;
 

@@ -14,8 +14,8 @@ use reqwest::{Method, Url};
 use super::admission::{AttemptOutcome, RequestedHold};
 use super::connect::{connect_failure, is_unprocessed};
 use super::error::{ApiError, Rejection, shown};
-use super::error_class::requested_wait;
 use super::key::ApiKey;
+use super::retry_after::requested_wait;
 use super::settings::ClientSettings;
 use crate::model::Instant;
 

@@ -10,9 +10,9 @@
 //!   use is not created again.
 
 mod assembly;
-pub mod due;
 mod edit_budget;
 mod error;
+pub mod lateness;
 mod mirror;
 mod person;
 mod schedule_reserve;

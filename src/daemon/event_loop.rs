@@ -1,4 +1,4 @@
-//! The daemon's loop: it receives inputs, passes them to [`super::state`], and executes the resulting effects.
+//! The daemon's loop: it receives inputs, passes them to [`super::state_machine`], and executes the resulting effects.
 //!
 //! The loop itself never waits for the mirror, a request or the disk: long work runs in tasks that send a message when
 //! they are done. So status, pauses and signals are answered at once, and systemd's watchdog detects a loop that is
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant as Monotonic};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use super::cron_ticks::CronTicks;
 use super::error::DaemonError;
 use super::events::Event;
 use super::handler_state::Control;
@@ -23,13 +24,12 @@ use super::loop_message::{JobRunEnd, LoopMessage};
 use super::outbox_watch;
 use super::page::PageKeeper;
 use super::runner::Runner;
-use super::scheduler::Scheduler;
 use super::signals::DaemonSignals;
 use super::state_machine::{DaemonHold, HoldReason, PastRuns, StateMachine};
 use super::status_reply::{DaemonStatus, PageStatus};
 use super::task::Task;
 use super::timetable::Timetable;
-use super::{describe, notify};
+use super::{describe, sd_notify};
 use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::format;
@@ -57,7 +57,7 @@ pub(super) struct EventLoop {
     since: Instant,
     /// This mirror's part of the longest delay of a scheduled run.
     part: f64,
-    scheduler: Scheduler,
+    scheduler: CronTicks,
     sender: mpsc::Sender<LoopMessage>,
     control: Control,
     runner: Runner,
@@ -87,7 +87,7 @@ impl EventLoop {
         let part = part_of_mirror(&config.database);
         let timetable = Timetable::new(&config.sync, part);
         let scheduler = async {
-            let mut scheduler = Scheduler::start(sender.clone()).await?;
+            let mut scheduler = CronTicks::start(sender.clone()).await?;
             scheduler.set(&timetable, now).await?;
             Ok(scheduler)
         };
@@ -133,21 +133,21 @@ impl EventLoop {
             config.database.display(),
             config.socket.display()
         );
-        let watchdog = notify::heartbeat();
+        let watchdog = sd_notify::heartbeat();
         let heartbeat = watchdog.unwrap_or(LOOK).min(LOOK);
         let mut alive_at: Option<Monotonic> = None;
         let mut stopped_at = Monotonic::now();
         // Due jobs start before systemd is notified that the daemon is ready: the first status line shows the running
         // job.
         let mut continues = self.on(Input::Tick).await;
-        notify::ready();
+        sd_notify::ready();
         while continues {
             self.publish_status();
             // Not with every event: a notification blocks if systemd is busy and does not read.
             if let Some(every) = watchdog
                 && alive_at.is_none_or(|at| at.elapsed() >= every / 2)
             {
-                notify::alive();
+                sd_notify::alive();
                 alive_at = Some(Monotonic::now());
             }
             let now = self.control.now();
@@ -172,7 +172,7 @@ impl EventLoop {
                 Some(Input::Stop) => {
                     stopped_at = Monotonic::now();
                     tracing::info!("Stopping");
-                    notify::stopping();
+                    sd_notify::stopping();
                     self.control.bus.publish(&Event::Stopping);
                     continues &= self.on(Input::Stop).await && self.end_the_run(inbox, page).await;
                 }
@@ -278,7 +278,7 @@ impl EventLoop {
                 None
             }
         };
-        notify::ready();
+        sd_notify::ready();
         Input::Reloaded(timetable)
     }
 
@@ -319,7 +319,7 @@ impl EventLoop {
                     self.runner.store_pause(reply, since);
                 }
                 Effect::Reload => {
-                    notify::reloading();
+                    sd_notify::reloading();
                     self.runner.reload();
                 }
                 Effect::Reschedule => {
@@ -425,7 +425,7 @@ impl EventLoop {
         let line = describe::line(&self.state, self.control.bus.current_work(), self.control.now());
         let line = describe::after_invalid(self.control.bus.invalid_configuration(), line);
         if line != self.status {
-            notify::status(&line);
+            sd_notify::status(&line);
             self.status = line;
         }
     }

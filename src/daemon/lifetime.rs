@@ -12,11 +12,11 @@ use super::event_loop::EventLoop;
 use super::handler_state::Control;
 use super::http_server;
 use super::notification;
-use super::notify;
 use super::opening::{Opened, Opening};
 use super::page::PageKeeper;
 use super::read_only_watch;
 use super::runner::Runner;
+use super::sd_notify;
 use super::signals::DaemonSignals;
 use super::socket_wait::{self, SocketOpened};
 use super::status_cache::PATIENT;
@@ -82,6 +82,6 @@ pub(super) async fn run(
     if let Some((runner, stopped_at)) = open {
         runner.close(END_WITHIN.saturating_sub(stopped_at.elapsed()).max(Duration::from_millis(300))).await;
     }
-    notify::stopping();
+    sd_notify::stopping();
     ended
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::bus::EventBus;
 use super::progress_log::CurrentWork;
 use super::status_reply::{DaemonStatus, StatusReply};
-use crate::app::due;
+use crate::app::lateness;
 use crate::app::status::{MirrorStatus, ObjectStatus};
 use crate::config::Config;
 use crate::exit::Exit;
@@ -73,13 +73,13 @@ fn ages(page: &mut MetricsText, reply: &StatusReply, config: &Config, now: Insta
     let about =
         "Time from the last complete read to the next one by the object's own schedule; absent if there is none.";
     page.by_object("scheduled_interval_seconds", about, &objects, |object| {
-        passed(read(object), due::next_read(sync, object.object, read(object), poll))
+        passed(read(object), lateness::next_read(sync, object.object, read(object), poll))
     });
     let about = "Time since the object was last known to be complete; before the first time, since the daemon started.";
     page.by_object("complete_age_seconds", about, &objects, |object| passed(complete(object), Some(now)));
     let about = "Time from then to the next check by the object's own schedule; absent if there is none.";
     page.by_object("complete_interval_seconds", about, &objects, |object| {
-        passed(complete(object), due::next_check(sync, object.object, complete(object)))
+        passed(complete(object), lateness::next_check(sync, object.object, complete(object)))
     });
 }
 

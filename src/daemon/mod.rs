@@ -3,7 +3,7 @@
 //! [`state_machine`] decides and is pure; [`timetable`] determines what is due; `event_loop` receives inputs and executes
 //! effects, through `runner` in separate tasks. `opening` waits for a mirror that cannot be opened yet. `control`
 //! serves the Unix socket and `page` browsers and monitoring, both with `http_server`; `bus` publishes events;
-//! `scheduler` wraps the scheduler; `status_cache` keeps the status in memory; `notify` notifies systemd; [`client`] is
+//! `cron_ticks` wraps the scheduler; `status_cache` keeps the status in memory; `sd_notify` notifies systemd; [`client`] is
 //! the verbs' client of the socket.
 //!
 //! # Invariants
@@ -16,6 +16,7 @@
 mod bus;
 pub mod client;
 pub mod control;
+mod cron_ticks;
 mod describe;
 pub mod error;
 mod event_loop;
@@ -30,7 +31,6 @@ mod loop_message;
 mod metrics;
 mod monitoring;
 mod notification;
-mod notify;
 mod opening;
 mod outbox_watch;
 mod page;
@@ -42,7 +42,7 @@ mod read_only_watch;
 mod reply;
 mod run_durations;
 mod runner;
-mod scheduler;
+mod sd_notify;
 mod signals;
 mod socket;
 mod socket_wait;

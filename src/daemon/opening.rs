@@ -15,9 +15,9 @@ use super::events::Event;
 use super::handler_state::Control;
 use super::inputs_and_effects::DaemonAnswer;
 use super::loop_message::LoopMessage;
-use super::notify;
 use super::page::PageKeeper;
 use super::past_runs;
+use super::sd_notify;
 use super::signals::DaemonSignals;
 use super::socket_wait::DELAYS;
 use super::state_machine::PastRuns;
@@ -97,8 +97,8 @@ impl Opening {
                         Woken::Stop => return Ok(Opened::Stop),
                         Woken::Failed(error) => return Err(error),
                         Woken::Reload => self.reload(page),
-                        Woken::Passed if is_ready => notify::alive(),
-                        Woken::Passed => notify::extend_start(EXTEND_BY),
+                        Woken::Passed if is_ready => sd_notify::alive(),
+                        Woken::Passed => sd_notify::extend_start(EXTEND_BY),
                     },
                 }
             };
@@ -123,9 +123,9 @@ impl Opening {
             };
             if !is_ready {
                 is_ready = true;
-                notify::ready();
+                sd_notify::ready();
             }
-            match self.attend(inbox, signals, notify::wait_alive(next)).await {
+            match self.attend(inbox, signals, sd_notify::wait_alive(next)).await {
                 Woken::Stop => return Ok(Opened::Stop),
                 Woken::Failed(error) => return Err(error),
                 Woken::Reload => self.reload(page),
@@ -201,7 +201,7 @@ impl Opening {
     /// Shows systemd what is waited for.
     fn show(&self) {
         let reason = self.waiting_for.as_deref().unwrap_or("the mirror is being opened");
-        notify::status(&describe::after_invalid(
+        sd_notify::status(&describe::after_invalid(
             self.control.bus.invalid_configuration(),
             format!("Waiting: {reason}"),
         ));

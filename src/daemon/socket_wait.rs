@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::net::UnixListener;
 
-use super::notify;
+use super::sd_notify;
 use super::signals::DaemonSignals;
 use super::socket::{ControlSocket, SocketError};
 use super::task::GrowingDelay;
@@ -45,9 +45,9 @@ pub(super) async fn open(config: &Config, signals: &mut DaemonSignals) -> Socket
         let reason = reason(&error, config);
         if reported.as_ref() != Some(&reason) {
             tracing::warn!("Waiting for the control socket: {reason} ({})", error.hint());
-            notify::status(&format!("Waiting: {reason}"));
+            sd_notify::status(&format!("Waiting: {reason}"));
             if reported.is_none() {
-                notify::ready();
+                sd_notify::ready();
             }
             reported = Some(reason);
         }
@@ -57,7 +57,7 @@ pub(super) async fn open(config: &Config, signals: &mut DaemonSignals) -> Socket
         };
         tokio::select! {
             ends = signals.ends() => return if ends { SocketOpened::Stop } else { SocketOpened::Reload },
-            () = notify::wait_alive(wait) => {}
+            () = sd_notify::wait_alive(wait) => {}
         }
     }
 }

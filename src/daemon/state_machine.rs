@@ -256,7 +256,7 @@ impl StateMachine {
     pub fn next_due(&self, kind: ScheduleKind, now: Instant) -> Option<Instant> {
         match self.timetable.poll() {
             Some(_) if kind == ScheduleKind::Changes => self.due_at[0].map(|due| due.max(now)),
-            _ => self.timetable.next(kind, now),
+            _ => self.timetable.next_run(kind, now),
         }
     }
 
@@ -280,7 +280,7 @@ impl StateMachine {
                 continue;
             }
             self.covered[place] = now;
-            self.due_at[place] = self.timetable.next(kind, now).map(|due| due.max(now.plus(FLOOR)));
+            self.due_at[place] = self.timetable.next_run(kind, now).map(|due| due.max(now.plus(FLOOR)));
             if self.paused_since.is_none() {
                 self.due(kind, now, effects);
             }
@@ -426,5 +426,5 @@ impl StateMachine {
 }
 
 fn due_at(timetable: &Timetable, covered: [Instant; 3]) -> [Option<Instant>; 3] {
-    [0, 1, 2].map(|place| timetable.next(ScheduleKind::ALL[place], covered[place]))
+    [0, 1, 2].map(|place| timetable.next_run(ScheduleKind::ALL[place], covered[place]))
 }

@@ -14,7 +14,6 @@
 mod apply;
 pub mod budget_meter;
 pub mod checks;
-mod doors;
 mod edits_in_run;
 pub mod engine;
 pub mod error;
@@ -27,6 +26,7 @@ pub mod range_queries;
 pub mod report;
 mod run;
 mod run_line;
+mod run_parts;
 mod run_steps;
 pub mod step_failures;
 pub mod walks;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::app::due;
+use crate::app::lateness;
 use crate::app::status::ObjectStatus;
 use crate::config::Config;
 use crate::daemon::status_reply::{DaemonStatus, StatusReply, public_reason};
@@ -197,7 +197,7 @@ fn incomplete(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -
     let (status, daemon) = (&reply.status, reply.daemon.as_ref());
     let begun = daemon.map_or(now, |daemon| daemon.since);
     let late = |object: &&ObjectStatus| {
-        let due = due::next_check(&config.sync, object.object, object.complete_as_of.unwrap_or(begun));
+        let due = lateness::next_check(&config.sync, object.object, object.complete_as_of.unwrap_or(begun));
         // What is not read at all is not checked either, which is told as the lists being late.
         let is_read = overdue(object, daemon, config, now).is_none_or(|overdue| overdue <= LATE[0]);
         let is_known = open(object) > 0 || object.outage.is_some();
@@ -213,7 +213,7 @@ fn incomplete(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -
 fn overdue(object: &ObjectStatus, daemon: Option<&DaemonStatus>, config: &Config, now: Instant) -> Option<Duration> {
     let poll = daemon.and_then(|daemon| daemon.next.iter().find_map(|next| next.interval)).map(Duration::from_secs);
     let begun = daemon.map_or(now, |daemon| daemon.since);
-    let due = due::next_read(&config.sync, object.object, object.changes_as_of.unwrap_or(begun), poll);
+    let due = lateness::next_read(&config.sync, object.object, object.changes_as_of.unwrap_or(begun), poll);
     due.map(|due| now.since(due))
 }
 

@@ -98,7 +98,7 @@ impl StateMachine {
         let poll = decide_poll(&budget, &self.active_hours, self.timetable.min_interval, now);
         self.timetable.set_poll(poll);
         self.covered[0] = now;
-        self.due_at[0] = self.timetable.next(ScheduleKind::Changes, now).map(|due| due.max(now.plus(FLOOR)));
+        self.due_at[0] = self.timetable.next_run(ScheduleKind::Changes, now).map(|due| due.max(now.plus(FLOOR)));
     }
 
     /// The part that failed is attempted again when its delay is over; scheduled jobs update the rest meanwhile.

@@ -14,8 +14,8 @@
 use crate::model::{Instant, Object};
 use crate::outbox::former_edits;
 use crate::store::{Goal, MirrorTx, StateKey, StoreError};
-use crate::sync::doors::RemovalGate;
 use crate::sync::error::SyncError;
+use crate::sync::run_parts::RemovalGate;
 use crate::sync::walks::sweep_state::Sweep;
 
 /// Begins to replace the rows of the workspace before. Returns how many edits are held. Write it durably.

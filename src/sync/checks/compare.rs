@@ -10,8 +10,8 @@ use crate::api::decode;
 use crate::model::{Instant, Layout, Object, RecordId, TimeRange};
 use crate::store::{Applied, Compared, StoreError};
 use crate::sync::apply::{self, ApplyReport, instant};
-use crate::sync::doors::Audits;
 use crate::sync::error::SyncError;
+use crate::sync::run_parts::Audits;
 use crate::sync::walks::lookup::FoundRecords;
 
 pub(in crate::sync) struct Audit {

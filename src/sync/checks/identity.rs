@@ -19,10 +19,10 @@ use crate::api::{ErrorClass, ListQuery};
 use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::store::StateKey;
 use crate::sync::apply::instant;
-use crate::sync::doors::RemovalGate;
 use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
+use crate::sync::run_parts::RemovalGate;
 use crate::sync::walks::short_list::ShortList;
 
 /// The number of known records that are looked up: as many as fit one list.

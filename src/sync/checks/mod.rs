@@ -3,9 +3,11 @@
 pub(super) mod accepted_workspace;
 mod audit;
 mod compare;
-mod counts;
+mod decide_doubts;
 pub mod findings;
+mod finish_sweep;
 pub mod identity;
+mod owed_counts;
 pub(super) mod removal_gate;
 pub mod undecided_removals;
 mod verify;

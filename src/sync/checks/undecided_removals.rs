@@ -11,8 +11,8 @@ use std::time::Duration;
 use crate::api::ErrorClass;
 use crate::model::{Instant, Object, Purpose, Resource};
 use crate::store::{ConfirmedRemovals, ReadTx, StoreError, WholeListKind};
-use crate::sync::doors::RemovalGate;
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::run_parts::RemovalGate;
 
 /// Removals of a resource that are neither proven nor withdrawn: their number, and how long the next lookup or list waits
 /// if that has a time of its own.

@@ -15,8 +15,8 @@ use super::walk::{Walk, WalkRange};
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId, TimeBounds};
 use crate::store::{Checkpoint, FieldToBackFill, Goal, MirrorTx, ReadOf, StoreError};
-use crate::sync::doors::BackFills;
 use crate::sync::error::SyncError;
+use crate::sync::run_parts::BackFills;
 
 /// Forgets the back-fill under way if it is of one of these fields: what it has read is of an earlier time.
 pub(super) fn forget_back_fill(

@@ -24,8 +24,8 @@ use super::walk::{Walk, WalkRange};
 use crate::api::PageSize;
 use crate::model::{Instant, Object};
 use crate::store::{KnownChanges, LastRead, ReadOf};
-use crate::sync::doors::Walks;
 use crate::sync::error::SyncError;
+use crate::sync::run_parts::Walks;
 
 /// Where the next changes walk begins; `None` where nothing is known, and everything is a change. `now` is the service's
 /// time now, at least.

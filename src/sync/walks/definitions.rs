@@ -12,9 +12,9 @@ use crate::model::{Instant, Object, Purpose, Record, RecordId, Resource, Ru};
 use crate::store::{
     Goal, ListedItems, ReadOf, Redefined, RefusedRemovals, RemovalShare, Tally, UnlistedDecision, WholeListKind,
 };
-use crate::sync::doors::WholeLists;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::plan::Step;
+use crate::sync::run_parts::WholeLists;
 
 /// The cost of reading the definitions: active and archived, of both objects, if each fits a page.
 pub(crate) const LISTS: Ru = Ru::new(4);

@@ -18,9 +18,9 @@ use crate::model::{AnswerTime, Layout, Object, Purpose, Record, RecordId};
 use crate::store::{Applied, DueDetail, MirrorTx, unread};
 use crate::sync::apply::ApplyReport;
 use crate::sync::checks::removal_gate::MANY_NOT_FOUND;
-use crate::sync::doors::Details;
 use crate::sync::error::{Asking, Suspension, SyncError};
 use crate::sync::events::RunEvent;
+use crate::sync::run_parts::Details;
 
 /// The number of due details that are fetched from the mirror at once.
 const BATCH: u64 = 500;

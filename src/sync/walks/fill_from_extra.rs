@@ -10,8 +10,8 @@ use crate::model::record::Extra;
 use crate::model::request_order::RequestStamp;
 use crate::model::{CustomField, Object, RecordId};
 use crate::store::StoreError;
-use crate::sync::doors::BackFills;
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::run_parts::BackFills;
 
 /// Rows that are looked at in one transaction.
 const BATCH: usize = 500;

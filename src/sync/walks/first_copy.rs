@@ -22,8 +22,8 @@ use crate::api::{ListQuery, PageSize, SortBy, decode};
 use crate::model::{Instant, Layout, Object, Purpose, TimeBounds};
 use crate::store::{Checkpoint, ReadOf};
 use crate::sync::apply;
-use crate::sync::doors::Walks;
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::run_parts::Walks;
 
 /// What one request showed of the newest records.
 struct NewestRecords {

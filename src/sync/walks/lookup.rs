@@ -18,9 +18,9 @@ use crate::api::{ErrorClass, ListQuery, SortBy};
 use crate::model::{AnswerTime, Object, Purpose, Record, RecordId, RequestStamp};
 use crate::store::ConfirmedRemovals;
 use crate::sync::apply::{self, ApplyReport};
-use crate::sync::doors::Lookups;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
+use crate::sync::run_parts::Lookups;
 
 /// The number of ids in one lookup; with the witness, as many as a list may contain.
 const AT_ONCE: usize = 49;

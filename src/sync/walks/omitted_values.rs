@@ -10,8 +10,8 @@ use crate::api::ErrorClass;
 use crate::error_chain::error_chain;
 use crate::model::{FieldValue, Object, Purpose, Record, RecordId};
 use crate::store::{MirrorTx, StoreError, unread};
-use crate::sync::doors::BackFills;
 use crate::sync::error::SyncError;
+use crate::sync::run_parts::BackFills;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DetailPart {

@@ -14,9 +14,9 @@ use crate::store::{Checkpoint, KnownChanges, MirrorTx, Phase, ReadOf, StateKey, 
 use super::walk::{Anomaly, Facts, Frontier, Next, Walk, WalkRange};
 use super::{closing_counts, nominate, omitted_values};
 use crate::sync::apply::{self, ApplyReport, instant};
-use crate::sync::doors::Walks;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::events::RunEvent;
+use crate::sync::run_parts::Walks;
 
 /// The purpose of a walk, which determines where its checkpoint is stored.
 #[derive(Clone, Debug)]

@@ -15,10 +15,10 @@ use crate::model::{Instant, Object, TimeBounds, TimeField, TimeRange};
 use crate::store::{
     Checkpoint, Completeness, Goal, LastRead, MirrorTx, Phase, ReadOf, StoreError, UnprovenRanges, uncovered,
 };
-use crate::sync::doors::Walks;
 use crate::sync::engine::{Engine, SyncSettings};
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
+use crate::sync::run_parts::Walks;
 use crate::sync::walks::sweep_state::Sweep;
 
 impl Engine {

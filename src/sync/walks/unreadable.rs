@@ -9,8 +9,8 @@ use super::pages::WalkPurpose;
 use super::walk::{Frontier, Walk, WalkRange};
 use crate::api::PageSize;
 use crate::model::Instant;
-use crate::sync::doors::Walks;
 use crate::sync::error::SyncError;
+use crate::sync::run_parts::Walks;
 
 /// The step with which the search begins, and the precision with which it ends: the service may compare at another
 /// precision than it shows.

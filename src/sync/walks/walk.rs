@@ -416,7 +416,7 @@ pub(in crate::sync) fn gap(keys: &[Option<Instant>]) -> Option<u64> {
 }
 
 mod by_value;
-mod restart;
+mod resume;
 
 #[cfg(test)]
 #[path = "walk_tests.rs"]

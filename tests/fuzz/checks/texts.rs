@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use crm_mirror::api::error_class::requested_wait;
+use crm_mirror::api::retry_after::requested_wait;
 use crm_mirror::api::{ApiKey, BaseUrl};
 use crm_mirror::config::{Cron, duration};
 use crm_mirror::model::clock::MonotonicReading;

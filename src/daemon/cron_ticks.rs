@@ -16,19 +16,19 @@ use super::loop_message::LoopMessage;
 use super::timetable::{ScheduleKind, Timetable};
 use crate::model::Instant;
 
-pub(super) struct Scheduler {
+pub(super) struct CronTicks {
     scheduler: JobScheduler,
     inbox: mpsc::Sender<LoopMessage>,
     jobs: Vec<Uuid>,
     offset: Option<i32>,
 }
 
-impl Scheduler {
+impl CronTicks {
     /// A running scheduler without jobs.
-    pub(super) async fn start(inbox: mpsc::Sender<LoopMessage>) -> Result<Scheduler, DaemonError> {
+    pub(super) async fn start(inbox: mpsc::Sender<LoopMessage>) -> Result<CronTicks, DaemonError> {
         let scheduler = JobScheduler::new().await.map_err(|error| failed(&error))?;
         scheduler.start().await.map_err(|error| failed(&error))?;
-        Ok(Scheduler { scheduler, inbox, jobs: Vec::new(), offset: None })
+        Ok(CronTicks { scheduler, inbox, jobs: Vec::new(), offset: None })
     }
 
     /// Replaces the jobs by those of a timetable.

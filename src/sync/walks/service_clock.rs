@@ -8,8 +8,8 @@ use crate::api::{ListAnswer, ListQuery, PageSize, SortBy};
 use crate::model::{AnswerTime, Instant, Object, Purpose, Record, ServiceTime};
 use crate::store::StateKey;
 use crate::sync::apply::instant;
-use crate::sync::doors::Walks;
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::run_parts::Walks;
 
 /// Pages of rows dated in the future that are passed over to find the newest plausible `updatedAt`.
 const MAX_FUTURE_PAGES: u32 = 5;
