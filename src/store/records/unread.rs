@@ -55,15 +55,15 @@ pub fn waiting_details(tx: &ReadTx<'_>, object: Object, steady: Instant) -> Resu
     tx.conn.rows(&sql, [object.as_str(), &now, &latest], DOING, record_id)
 }
 
-/// Until when the share for details that fail has paid for those that did.
-pub fn failed_paid_at(tx: &ReadTx<'_>, object: Object) -> Result<Option<Instant>, StoreError> {
-    let paid_at: Option<Option<String>> = tx.conn.find(
-        "SELECT not_before FROM doubts WHERE object_type = ?1 AND record_id = '' AND why = 'failed'",
+/// How many requests that failed are still to be paid for by the share for them, and since when that share pays.
+pub fn failed_owed(tx: &ReadTx<'_>, object: Object) -> Result<Option<(Instant, u32)>, StoreError> {
+    let owed: Option<(Option<String>, u32)> = tx.conn.find(
+        "SELECT not_before, tries FROM doubts WHERE object_type = ?1 AND record_id = '' AND why = 'failed'",
         [object.as_str()],
         DOING,
-        |row| row.get(0),
+        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    Ok(stored_time(paid_at.flatten()))
+    Ok(owed.and_then(|(since, requests)| Some((stored_time(since)?, requests))))
 }
 
 impl UnreadTx<'_> {
@@ -95,7 +95,7 @@ impl UnreadTx<'_> {
         object: Object,
         id: &RecordId,
         requests: u32,
-        (steady, paid_at): (Instant, Instant),
+        (steady, owed): (Instant, (Instant, u32)),
     ) -> Result<(), StoreError> {
         let Some(etag) = self.tx.versions(object, std::slice::from_ref(id))?.remove(id) else { return Ok(()) };
         let etag = etag.as_ref().map(|etag| etag.as_str());
@@ -111,7 +111,8 @@ impl UnreadTx<'_> {
                    VALUES (?1, ?2, 'failed', ?3, ?4, ?5)";
         let failures = failures.saturating_add(1);
         self.execute(row, params![object.as_str(), id.as_str(), etag, failures, not_before.to_string()])?;
-        self.execute(row, params![object.as_str(), "", None::<&str>, 0, paid_at.to_string()])
+        let (since, requests) = owed;
+        self.execute(row, params![object.as_str(), "", None::<&str>, requests, since.to_string()])
     }
 
     /// Notes custom keys without a definition. Returns whether the definitions were not read since one of them was seen.

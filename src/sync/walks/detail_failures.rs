@@ -24,25 +24,33 @@ const EARNED_IN: Duration = Duration::from_secs(4 * 60);
 /// Until when failed requests are paid for: each one moves that on by what it takes to earn it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FailedDetails {
-    pub(super) paid_at: Instant,
+    paid_at: Instant,
     per_request: Duration,
     /// The longest debt.
     most: Duration,
 }
 
 impl FailedDetails {
-    /// As stored. A time that lies further ahead than can be was stored by a clock that was lost.
-    pub(super) fn stored(paid_at: Option<Instant>, limits: &Limits, now: Instant) -> FailedDetails {
+    /// As stored: requests, which are paid for as fast as the present budget allows. What is owed since a time that is not
+    /// over was stored by a clock that was lost.
+    pub(super) fn stored(owed: Option<(Instant, u32)>, limits: &Limits, now: Instant) -> FailedDetails {
         let per_request = Share::FAILING_DETAILS.time_to_earn(Ru::GET, limits).max(EARNED_IN);
         let share = u32::try_from(Share::FAILING_DETAILS.of(limits)).unwrap_or(UNPAID);
         let most = per_request.saturating_mul(share.clamp(1, UNPAID));
-        let longest = most + per_request.saturating_mul(u32::from(u8::MAX));
-        let paid_at = paid_at.filter(|at| at.since(now) <= longest).unwrap_or(Instant::MIN);
+        let owed = owed.filter(|(since, _)| *since <= now);
+        let paid_at = owed.map_or(Instant::MIN, |(since, requests)| since.plus(per_request.saturating_mul(requests)));
         FailedDetails { paid_at, per_request, most }
     }
 
     pub(super) fn failed(&mut self, requests: u32, now: Instant) {
         self.paid_at = self.paid_at.max(now).plus(self.per_request.saturating_mul(requests));
+    }
+
+    /// How many requests are still to be paid for, and since when.
+    pub(super) fn owed(&self, now: Instant) -> (Instant, u32) {
+        let requests = self.paid_at.since(now).as_micros().div_ceil(self.per_request.as_micros().max(1));
+        let requests = u32::try_from(requests).unwrap_or(u32::MAX);
+        (self.paid_at.minus(self.per_request.saturating_mul(requests)), requests)
     }
 
     /// Whether the debt would be too long if so many requests fail. What is not in debt may make one attempt, however small
@@ -71,14 +79,14 @@ mod tests {
 
     /// How many attempts of so many requests can be made in `minutes`.
     fn attempts(limits: &Limits, requests: u32, minutes: u64) -> u32 {
-        let (mut made, mut paid_at) = (0, None);
+        let (mut made, mut owed) = (0, None);
         for now in (0..minutes).map(at) {
-            let mut failed = FailedDetails::stored(paid_at, limits, now);
+            let mut failed = FailedDetails::stored(owed, limits, now);
             while !failed.exhausted(requests, true, now) {
                 failed.failed(requests, now);
                 made += 1;
             }
-            paid_at = Some(failed.paid_at);
+            owed = Some(failed.owed(now));
         }
         made
     }
@@ -99,8 +107,19 @@ mod tests {
 
     #[test]
     fn a_clock_that_was_lost_stops_nothing() {
-        let far = FailedDetails::stored(Some(at(1_000_000)), &limits(1_000_000), at(0));
+        let far = FailedDetails::stored(Some((at(1_000_000), 1_000)), &limits(1_000_000), at(0));
         assert!(!far.exhausted(30, true, at(0)));
+    }
+
+    #[test]
+    fn what_is_owed_is_paid_by_the_budget_of_today() {
+        let mut small = FailedDetails::stored(None, &limits(13), at(0));
+        small.failed(4, at(0));
+        assert!(small.exhausted(1, true, at(60)), "a tenth of thirteen a day is one in eighteen hours");
+        let larger = FailedDetails::stored(Some(small.owed(at(0))), &limits(1_000_000), at(16));
+        assert_eq!(larger.owed(at(16)).1, 0, "four in four minutes each");
+        let same = FailedDetails::stored(Some(small.owed(at(90))), &limits(13), at(90));
+        assert_eq!(same.paid_at, small.paid_at);
     }
 
     proptest! {
@@ -112,10 +131,10 @@ mod tests {
             runs in proptest::collection::vec((0u64..90, 1u32..60), 1..200),
             requests in 1u32..=5,
         ) {
-            let (limits, mut made, mut now, mut paid_at) = (limits(1_000_000), Vec::new(), 0, None);
+            let (limits, mut made, mut now, mut owed) = (limits(1_000_000), Vec::new(), 0, None);
             for (minutes, tried) in runs {
                 now += minutes;
-                let mut failed = FailedDetails::stored(paid_at, &limits, at(now));
+                let mut failed = FailedDetails::stored(owed, &limits, at(now));
                 for _ in 0..tried {
                     if failed.exhausted(requests, true, at(now)) {
                         break;
@@ -123,7 +142,7 @@ mod tests {
                     failed.failed(requests, at(now));
                     made.extend((0..requests).map(|_| now));
                 }
-                paid_at = Some(failed.paid_at);
+                owed = Some(failed.owed(at(now)));
             }
             // The requests are in the order of time: each hour that begins with one is a slice of them.
             for (first, begin) in made.iter().enumerate() {

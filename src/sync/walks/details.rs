@@ -184,14 +184,14 @@ impl Details<'_> {
     ) -> Result<BatchResult, SyncError> {
         let workers = self.run.engine.workers().min(ids.len());
         let steady = self.run.gate().steady_time();
-        let paid_at = self.run.store().read(move |tx| unread::failed_paid_at(tx, object)).await?;
+        let owed = self.run.store().read(move |tx| unread::failed_owed(tx, object)).await?;
         let queue = DetailQueue {
             purpose,
             part,
             ids: Mutex::new(ids),
             skipped: Mutex::default(),
             streak: Mutex::default(),
-            failures: Mutex::new(FailedDetails::stored(paid_at, self.run.engine.meter.limits(), steady)),
+            failures: Mutex::new(FailedDetails::stored(owed, self.run.engine.meter.limits(), steady)),
             gone: Mutex::default(),
             under_way: AtomicU32::new(0),
         };
@@ -308,12 +308,12 @@ impl Details<'_> {
         requests: u32,
     ) -> Result<(), SyncError> {
         let (id, steady) = (id.clone(), self.run.gate().steady_time());
-        let paid_at = {
+        let owed = {
             let mut failures = lock(&queue.failures);
             failures.failed(requests, steady);
-            failures.paid_at
+            failures.owed(steady)
         };
-        let noted = move |tx: &MirrorTx<'_>| tx.unread().detail_failed(object, &id, requests, (steady, paid_at));
+        let noted = move |tx: &MirrorTx<'_>| tx.unread().detail_failed(object, &id, requests, (steady, owed));
         Ok(self.run.store().write(noted).await?)
     }
 
