@@ -17,6 +17,8 @@ pub struct BaseUrl {
 pub enum NotABaseUrl {
     #[error("it is not an absolute URL such as https://api.example.com/v1")]
     Malformed,
+    #[error("write its host name in ASCII, as `xn--…`")]
+    NotAscii,
     #[error("it must begin with https://")]
     Scheme,
     #[error("plain http is allowed on loopback only, because the key would be sent unencrypted: use https://")]
@@ -56,7 +58,8 @@ impl FromStr for BaseUrl {
     type Err = NotABaseUrl;
 
     fn from_str(text: &str) -> Result<BaseUrl, NotABaseUrl> {
-        let url = Url::parse(text.trim()).map_err(|_| NotABaseUrl::Malformed)?;
+        let url = Url::parse(text.trim())
+            .map_err(|_| if text.is_ascii() { NotABaseUrl::Malformed } else { NotABaseUrl::NotAscii })?;
         let loopback = is_loopback(&url).ok_or(NotABaseUrl::Malformed)?;
         match url.scheme() {
             "https" => {}
@@ -117,6 +120,8 @@ mod tests {
             ("https://api.example.com/v1#x", Err(NotABaseUrl::Query)),
             ("api.example.com/v1", Err(NotABaseUrl::Malformed)),
             ("", Err(NotABaseUrl::Malformed)),
+            ("https://xn--bcher-kva.example/v1", Ok("https://xn--bcher-kva.example/v1")),
+            ("https://bücher.example/v1", Err(NotABaseUrl::NotAscii)),
             ("data:/v1", Err(NotABaseUrl::Malformed)),
         ] {
             let base: Result<BaseUrl, _> = given.parse();

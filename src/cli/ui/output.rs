@@ -41,10 +41,15 @@ pub fn text(text: &str) -> io::Result<()> {
 
 /// Writes lines of prose: on a terminal, a line that is too long continues below its text, after the label.
 pub fn prose(lines: &str) -> io::Result<()> {
-    match Table::new().width().filter(|_| io::stdout().is_terminal()) {
+    match terminal_width() {
         Some(width) => text(&wrapped(lines, width.into())),
         None => text(lines),
     }
+}
+
+/// The columns of the terminal that shows stdout; `None` if there is none.
+fn terminal_width() -> Option<u16> {
+    rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
 }
 
 /// The columns in which the labels of a line are.
@@ -152,11 +157,9 @@ pub fn render(
 ) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(titles.iter().map(AsRef::as_ref));
-    if terminal {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-    } else {
-        // Piped output is processed by programs: a row is one line.
-        table.force_no_tty().set_content_arrangement(ContentArrangement::Disabled);
+    // Piped output is processed by programs: a row is one line.
+    if let Some(width) = terminal_width().filter(|_| terminal) {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
     for row in rows {
         table.add_row(row.iter().map(|cell| plain(cell)));
