@@ -142,7 +142,7 @@ impl Mirror {
     pub async fn next_attempt_of_failed_steps(&self) -> Option<Instant> {
         let known = self.parts();
         let failures = known.store.read(StepFailures::load).await.ok()?;
-        let wait = failures.shortest_wait(known.meter.ledger().steady_time())?;
+        let wait = failures.shortest_wait(known.meter.ledger().steady_time(), known.meter.limits())?;
         Some(self.clock.now().plus(wait))
     }
 

@@ -15,6 +15,7 @@ use super::run_line::EndedRun;
 use super::step_failures::{FailedAttempt, StepCost, StepFailures};
 use super::walks::lists_under_way::ListsUnderWay;
 use super::walks::sweep_state::Sweep;
+use crate::budget::Limits;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::{Goal, LastRead, Phase, ReadOf, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
@@ -314,16 +315,15 @@ impl Run<'_> {
         }
     }
 
-    /// Notes that a step failed, and how long the budget takes to pay what that cost.
+    /// Notes that a step failed, and what that cost.
     pub(super) fn record_failure(&self, step: Step, error: String, cost: Ru) {
-        let paid_after = Share::FAILING.time_to_earn(cost, self.engine.meter.limits());
-        self.results().failed_steps.insert(step, FailedAttempt { error, paid_after });
+        self.results().failed_steps.insert(step, FailedAttempt { error, cost });
     }
 
     /// The error of a step that the schedule does not attempt again yet.
     pub(super) fn not_due(&self, step: Step) -> Option<SyncError> {
         let failure = self.failures.get()?.of(step).filter(|_| !self.by_person)?;
-        let wait = failure.wait(self.gate().steady_time())?;
+        let wait = failure.wait(self.gate().steady_time(), self.engine.meter.limits())?;
         Some(SyncError::NotDue { error: failure.error.clone(), due_at: self.now().plus(wait) })
     }
 
@@ -335,11 +335,11 @@ impl Run<'_> {
         let persistence = (self.gate().retries_refusals(), self.by_person);
         let accepted = self.job.accept().removals;
         let key = self.engine.client.key_fingerprint().to_string();
-        let interval = Share::TOTAL.time_to_earn(Ru::GET, self.engine.meter.limits()).max(TOTAL_INTERVAL);
+        let limits = *self.engine.meter.limits();
         let learnt = self.store().read(move |tx| {
             let objects = [
-                of_object(tx, Object::Contact, (now, steady), persistence, interval)?,
-                of_object(tx, Object::Company, (now, steady), persistence, interval)?,
+                of_object(tx, Object::Contact, (now, steady), persistence, &limits)?,
+                of_object(tx, Object::Company, (now, steady), persistence, &limits)?,
             ];
             let paused = tx.state::<Instant>(&StateKey::PausedSince)?.is_some();
             // Items that a list did not have wait for another one.
@@ -428,7 +428,7 @@ fn of_object(
     object: Object,
     (now, steady): (Instant, Instant),
     (retries_refusals, by_person): (bool, bool),
-    total_interval: Duration,
+    limits: &Limits,
 ) -> Result<ObjectKnowledge, StoreError> {
     let refusal = tx.refused_removals(object)?;
     let sweep = Sweep::load(tx, object)?;
@@ -441,7 +441,8 @@ fn of_object(
     let (swept, changes) = (tx.goals().last_read(Goal::Sweep(object))?, tx.goals().last_read(Goal::Changes(object))?);
     let counted = tx.last_counted(object)?.max(swept.map(|swept| swept.finished));
     let failures = StepFailures::load(tx)?;
-    let may_count = failures.of(Step::Total(object)).is_none_or(|failure| failure.wait(steady).is_none());
+    let may_count = failures.of(Step::Total(object)).is_none_or(|failure| failure.wait(steady, limits).is_none());
+    let total_interval = Share::TOTAL.time_to_earn(Ru::GET, limits).max(TOTAL_INTERVAL);
     Ok(ObjectKnowledge {
         copied,
         copy_waits: !copied && can_be_copied(tx, object)?,

@@ -9,14 +9,16 @@
 //! - A step that keeps failing is attempted at most 24 times a day by the schedule, after the first hours, and takes no more
 //!   than its share of the budget: other steps have the rest.
 //! - A run that left a step out has failed: what was not read is not reported as read.
-//! - The delays are stored, and measured by the ledger's steady clock.
+//! - What a failure cost is stored in RU, and paid by the budget of today; time is that of the ledger's steady clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::engine::Share;
 use super::plan::Step;
+use crate::budget::Limits;
 use crate::model::{Instant, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
 
@@ -34,10 +36,9 @@ pub struct StepFailures(Vec<StepFailure>);
 pub struct StepFailure {
     step: Step,
     failures: u32,
-    /// When the next attempt is due, by the ledger's steady clock.
-    not_before: Instant,
-    /// How long it waits after the last attempt, in seconds.
-    waits_secs: u64,
+    /// The last one, by the ledger's steady clock.
+    failed_at: Instant,
+    cost: Ru,
     pub(super) error: String,
     /// Whether the last run came to the step. A step behind another failure is not attempted before that one succeeds,
     /// and a step that is no longer needed never is.
@@ -45,19 +46,22 @@ pub struct StepFailure {
 }
 
 impl StepFailure {
-    /// How long the next attempt still waits; `None` if it is due. A longer wait than there can be was stored by a
-    /// clock that was lost.
-    pub(super) fn wait(&self, steady: Instant) -> Option<Duration> {
-        let wait = self.not_before.since(steady);
-        (!wait.is_zero() && wait <= Duration::from_secs(self.waits_secs)).then_some(wait)
+    /// How long the next attempt still waits; `None` if it is due. A failure that is still to come was stored by a clock that
+    /// was lost.
+    pub(super) fn wait(&self, steady: Instant, limits: &Limits) -> Option<Duration> {
+        let growing = FIRST.saturating_mul(1 << self.failures.saturating_sub(1).min(16)).min(MAX_DELAY);
+        // A fault of minutes delays little, whatever the budget.
+        let paid = (self.failures > PASSING).then(|| Share::FAILING.time_to_earn(self.cost, limits));
+        let wait = self.failed_at.plus(growing.max(paid.unwrap_or_default())).since(steady);
+        (!wait.is_zero() && self.failed_at <= steady).then_some(wait)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FailedAttempt {
     pub(super) error: String,
-    /// How long the share of the budget for steps that fail takes to pay what the attempt cost.
-    pub(super) paid_after: Duration,
+    /// What it cost, which the share of the budget for steps that fail is to pay.
+    pub(super) cost: Ru,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,9 +117,9 @@ impl StepFailures {
 
     /// How long the first of the next attempts still waits, of the steps at which the last run failed; `None` if there
     /// are none. Other steps do not count: the same run would not come to them, and be repeated without end.
-    pub fn shortest_wait(&self, steady: Instant) -> Option<Duration> {
+    pub fn shortest_wait(&self, steady: Instant, limits: &Limits) -> Option<Duration> {
         let reached = self.0.iter().filter(|failure| failure.reached);
-        reached.map(|failure| failure.wait(steady).unwrap_or_default()).min()
+        reached.map(|failure| failure.wait(steady, limits).unwrap_or_default()).min()
     }
 
     /// The failures after a run in which these steps failed, those were answered, and others were not due.
@@ -130,15 +134,12 @@ impl StepFailures {
         self.0.iter_mut().for_each(|known| known.reached = not_due.contains(&known.step));
         for (step, attempt) in failed {
             let failures = self.of(*step).map_or(0, |known| known.failures);
-            let growing = FIRST.saturating_mul(1 << failures.min(16)).min(MAX_DELAY);
-            // A fault of minutes delays little, whatever the budget.
-            let delay = if failures < PASSING { growing } else { growing.max(attempt.paid_after) };
             self.0.retain(|known| known.step != *step);
             self.0.push(StepFailure {
                 step: *step,
                 failures: failures.saturating_add(1),
-                not_before: steady.plus(delay),
-                waits_secs: delay.as_secs(),
+                failed_at: steady,
+                cost: attempt.cost,
                 error: attempt.error.clone(),
                 reached: true,
             });
@@ -158,8 +159,12 @@ mod tests {
         BTreeSet::new()
     }
 
-    fn failing(step: Step, paid_after: Duration) -> BTreeMap<Step, FailedAttempt> {
-        BTreeMap::from([(step, FailedAttempt { error: "500".to_string(), paid_after })])
+    fn failing(step: Step, cost: u64) -> BTreeMap<Step, FailedAttempt> {
+        BTreeMap::from([(step, FailedAttempt { error: "500".to_string(), cost: Ru::new(cost) })])
+    }
+
+    fn a_day(limit: u64) -> Limits {
+        Limits { limit: Ru::new(limit), window: Duration::from_secs(86_400), charge_failed: true }
     }
 
     fn at(minutes: u64) -> Instant {
@@ -168,18 +173,18 @@ mod tests {
 
     #[test]
     fn failing_step_waits_longer_each_time_and_a_completed_one_is_forgotten() {
-        let failed = failing(STEP, Duration::ZERO);
+        let failed = failing(STEP, 0);
         let (mut failures, mut now, mut waits) = (StepFailures::default(), 0, Vec::new());
         for _ in 0..8 {
             failures = failures.after_run(&failed, &none(), &none(), at(now));
-            let wait = failures.of(STEP).unwrap().wait(at(now)).unwrap();
-            assert_eq!(failures.shortest_wait(at(now)), Some(wait));
+            let wait = failures.of(STEP).unwrap().wait(at(now), &a_day(100)).unwrap();
+            assert_eq!(failures.shortest_wait(at(now), &a_day(100)), Some(wait));
             waits.push(wait.as_secs() / 60);
             now += wait.as_secs() / 60;
-            assert_eq!(failures.of(STEP).unwrap().wait(at(now)), None, "it is due");
+            assert_eq!(failures.of(STEP).unwrap().wait(at(now), &a_day(100)), None, "it is due");
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
-        assert!(failures.of(STEP).unwrap().wait(Instant::EPOCH).is_none(), "of a clock that was lost");
+        assert!(failures.of(STEP).unwrap().wait(Instant::EPOCH, &a_day(100)).is_none(), "of a clock that was lost");
         assert_eq!(failures.of(Step::Changes(Object::Contact)), None);
         let text = serde_json::to_string(&failures).unwrap();
         assert_eq!(serde_json::from_str::<StepFailures>(&text).unwrap(), failures, "{text}");
@@ -189,15 +194,16 @@ mod tests {
 
     #[test]
     fn third_failure_waits_until_its_share_of_the_budget_has_paid_for_it() {
-        let failed = failing(STEP, Duration::from_secs(4 * 86_400));
+        let failed = failing(STEP, 100);
         let once = StepFailures::default().after_run(&failed, &none(), &none(), at(0));
-        assert_eq!(once.shortest_wait(at(0)), Some(FIRST));
+        assert_eq!(once.shortest_wait(at(0), &a_day(100)), Some(FIRST));
         let twice = once.after_run(&failed, &none(), &none(), at(1));
-        assert_eq!(twice.shortest_wait(at(1)), Some(2 * FIRST));
+        assert_eq!(twice.shortest_wait(at(1), &a_day(100)), Some(2 * FIRST));
         let often = twice.after_run(&failed, &none(), &none(), at(1));
         let days =
-            |failures: &StepFailures, now| failures.of(STEP).unwrap().wait(now).map(|wait| wait.as_secs() / 86_400);
-        assert_eq!((days(&often, at(1)), days(&often, at(1 + 4 * 1_440))), (Some(4), None));
+            |now, limit| often.of(STEP).unwrap().wait(at(now), &a_day(limit)).map(|wait| wait.as_secs() / 86_400);
+        assert_eq!((days(1, 100), days(1 + 4 * 1_440, 100)), (Some(4), None));
+        assert_eq!((days(1, 200), days(1 + 2 * 1_440, 200)), (Some(2), None), "a larger budget pays sooner");
     }
 
     #[test]
@@ -213,21 +219,21 @@ mod tests {
 
     #[test]
     fn only_the_steps_that_the_last_run_came_to_say_when_it_is_repeated() {
-        let failing = |step| failing(step, Duration::ZERO);
+        let failing = |step| failing(step, 0);
         let (first, second) = (Step::Sweep(Object::Company), STEP);
         let failures = StepFailures::default().after_run(&failing(first), &none(), &none(), at(0));
-        assert_eq!(failures.shortest_wait(at(0)), Some(FIRST));
+        assert_eq!(failures.shortest_wait(at(0), &a_day(100)), Some(FIRST));
         // The second stops the next run before it comes to the first, which has been due since the first minute.
         let failures = failures.after_run(&failing(second), &none(), &none(), at(5));
-        assert_eq!(failures.shortest_wait(at(5)), Some(FIRST));
-        assert_eq!(failures.of(first).unwrap().wait(at(5)), None, "it is due, and is not reached");
+        assert_eq!(failures.shortest_wait(at(5), &a_day(100)), Some(FIRST));
+        assert_eq!(failures.of(first).unwrap().wait(at(5), &a_day(100)), None, "it is due, and is not reached");
         let failures = failures.after_run(&failing(second), &none(), &none(), at(6));
-        assert_eq!(failures.shortest_wait(at(6)), Some(2 * FIRST));
+        assert_eq!(failures.shortest_wait(at(6), &a_day(100)), Some(2 * FIRST));
         // Neither fails alone: the run says which is not due.
         let failures = failures.after_run(&BTreeMap::new(), &none(), &BTreeSet::from([second]), at(7));
-        assert_eq!(failures.shortest_wait(at(7)), Some(FIRST));
+        assert_eq!(failures.shortest_wait(at(7), &a_day(100)), Some(FIRST));
         assert!(failures.of(first).is_some(), "its number of failures is kept");
         let failures = failures.after_run(&BTreeMap::new(), &none(), &none(), at(8));
-        assert_eq!(failures.shortest_wait(at(8)), None, "no step failed in the last run");
+        assert_eq!(failures.shortest_wait(at(8), &a_day(100)), None, "no step failed in the last run");
     }
 }
