@@ -61,7 +61,7 @@ impl Process {
     /// When the schedule next attempts the steps at which the last run failed; `None` if there are none.
     pub async fn next_attempt_of_failed_steps(&self, now: Instant) -> Option<Instant> {
         let failures = self.store.read(StepFailures::load).await.ok()?;
-        let wait = failures.shortest_wait(self.meter.ledger().steady_time())?;
+        let wait = failures.shortest_wait(self.meter.ledger().steady_time(), self.meter.limits())?;
         Some(now.plus(wait))
     }
 
