@@ -58,8 +58,9 @@ impl FromStr for BaseUrl {
     type Err = NotABaseUrl;
 
     fn from_str(text: &str) -> Result<BaseUrl, NotABaseUrl> {
-        let url = Url::parse(text.trim())
-            .map_err(|_| if text.is_ascii() { NotABaseUrl::Malformed } else { NotABaseUrl::NotAscii })?;
+        let text = text.trim();
+        let malformed = if text.is_ascii() { NotABaseUrl::Malformed } else { NotABaseUrl::NotAscii };
+        let url = Url::parse(text).map_err(|_| malformed)?;
         let loopback = is_loopback(&url).ok_or(NotABaseUrl::Malformed)?;
         match url.scheme() {
             "https" => {}

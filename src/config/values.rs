@@ -208,7 +208,7 @@ pub(super) fn base_url<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Bas
 
 /// The address of a webhook, which no error shows.
 pub(super) fn webhook<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Url>, D::Error> {
-    const EXPECTED: &str = "an https:// address (http:// on this machine only)";
+    const EXPECTED: &str = "an https:// address with an ASCII host name (http:// on this machine only)";
     read(value, EXPECTED, |text| webhook_url(text).map(Some).ok_or(concat_must(EXPECTED)))
 }
 

@@ -51,10 +51,17 @@ impl StepFailure {
     pub(super) fn wait(&self, steady: Instant, limits: &Limits) -> Option<Duration> {
         let growing = FIRST.saturating_mul(1 << self.failures.saturating_sub(1).min(16)).min(MAX_DELAY);
         // A fault of minutes delays little, whatever the budget.
-        let paid = (self.failures > PASSING).then(|| Share::FAILING.time_to_earn(self.cost, limits));
+        let paid =
+            (self.failures > PASSING).then(|| Share::FAILING.time_to_earn(self.cost.min(most_of_run(limits)), limits));
         let wait = self.failed_at.plus(growing.max(paid.unwrap_or_default())).since(steady);
         (!wait.is_zero() && self.failed_at <= steady).then_some(wait)
     }
+}
+
+/// What a run may spend: one window, and the next if it begins meanwhile. A smaller budget lets nothing wait for what a larger one
+/// has spent.
+fn most_of_run(limits: &Limits) -> Ru {
+    Ru::new(limits.limit.get().saturating_mul(2))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,6 +211,7 @@ mod tests {
             |now, limit| often.of(STEP).unwrap().wait(at(now), &a_day(limit)).map(|wait| wait.as_secs() / 86_400);
         assert_eq!((days(1, 100), days(1 + 4 * 1_440, 100)), (Some(4), None));
         assert_eq!((days(1, 200), days(1 + 2 * 1_440, 200)), (Some(2), None), "a larger budget pays sooner");
+        assert_eq!(days(1, 13), Some(8), "a smaller one pays for what it lets a run spend");
     }
 
     #[test]

@@ -31,14 +31,17 @@ pub(super) struct FailedDetails {
 }
 
 impl FailedDetails {
-    /// As stored: requests, which are paid for as fast as the present budget allows. What is owed since a time that is not
-    /// over was stored by a clock that was lost.
-    pub(super) fn stored(owed: Option<(Instant, u32)>, limits: &Limits, now: Instant) -> FailedDetails {
+    /// As stored: requests, which are paid for as fast as the present budget allows, and no more than it lets fail, with so
+    /// many tries for a detail. What is owed since a time that is not over was stored by a clock that was lost.
+    pub(super) fn stored(owed: Option<(Instant, u32)>, limits: &Limits, tries: u32, now: Instant) -> FailedDetails {
         let per_request = Share::FAILING_DETAILS.time_to_earn(Ru::GET, limits).max(EARNED_IN);
         let share = u32::try_from(Share::FAILING_DETAILS.of(limits)).unwrap_or(UNPAID);
-        let most = per_request.saturating_mul(share.clamp(1, UNPAID));
+        let unpaid = share.clamp(1, UNPAID);
+        let most = per_request.saturating_mul(unpaid);
         let owed = owed.filter(|(since, _)| *since <= now);
-        let paid_at = owed.map_or(Instant::MIN, |(since, requests)| since.plus(per_request.saturating_mul(requests)));
+        let paid_at = owed.map_or(Instant::MIN, |(since, requests)| {
+            since.plus(per_request.saturating_mul(requests.min(unpaid.max(tries))))
+        });
         FailedDetails { paid_at, per_request, most }
     }
 
@@ -81,7 +84,7 @@ mod tests {
     fn attempts(limits: &Limits, requests: u32, minutes: u64) -> u32 {
         let (mut made, mut owed) = (0, None);
         for now in (0..minutes).map(at) {
-            let mut failed = FailedDetails::stored(owed, limits, now);
+            let mut failed = FailedDetails::stored(owed, limits, requests, now);
             while !failed.exhausted(requests, true, now) {
                 failed.failed(requests, now);
                 made += 1;
@@ -101,25 +104,30 @@ mod tests {
 
     #[test]
     fn nothing_failed_and_eight_requests_with_five_attempts_each_may_be_under_way() {
-        let ready = FailedDetails::stored(None, &limits(10_000), at(0));
+        let ready = FailedDetails::stored(None, &limits(10_000), 5, at(0));
         assert!(!ready.exhausted(8 * 5, false, at(0)));
     }
 
     #[test]
     fn a_clock_that_was_lost_stops_nothing() {
-        let far = FailedDetails::stored(Some((at(1_000_000), 1_000)), &limits(1_000_000), at(0));
+        let far = FailedDetails::stored(Some((at(1_000_000), 1_000)), &limits(1_000_000), 5, at(0));
         assert!(!far.exhausted(30, true, at(0)));
     }
 
     #[test]
     fn what_is_owed_is_paid_by_the_budget_of_today() {
-        let mut small = FailedDetails::stored(None, &limits(13), at(0));
+        let mut small = FailedDetails::stored(None, &limits(13), 5, at(0));
         small.failed(4, at(0));
-        assert!(small.exhausted(1, true, at(60)), "a tenth of thirteen a day is one in eighteen hours");
-        let larger = FailedDetails::stored(Some(small.owed(at(0))), &limits(1_000_000), at(16));
+        assert!(small.exhausted(1, true, at(60)), "a fortieth of thirteen a day is one in three days");
+        let larger = FailedDetails::stored(Some(small.owed(at(0))), &limits(1_000_000), 5, at(16));
         assert_eq!(larger.owed(at(16)).1, 0, "four in four minutes each");
-        let same = FailedDetails::stored(Some(small.owed(at(90))), &limits(13), at(90));
+        let same = FailedDetails::stored(Some(small.owed(at(90))), &limits(13), 5, at(90));
         assert_eq!(same.paid_at, small.paid_at);
+        // A smaller budget, or a number that nobody stored.
+        for owed in [45, u32::MAX] {
+            let smaller = FailedDetails::stored(Some((at(0), owed)), &limits(13), 5, at(0));
+            assert_eq!(smaller.owed(at(0)).1, 5, "no more than one detail costs that fails");
+        }
     }
 
     proptest! {
@@ -134,7 +142,7 @@ mod tests {
             let (limits, mut made, mut now, mut owed) = (limits(1_000_000), Vec::new(), 0, None);
             for (minutes, tried) in runs {
                 now += minutes;
-                let mut failed = FailedDetails::stored(owed, &limits, at(now));
+                let mut failed = FailedDetails::stored(owed, &limits, requests, at(now));
                 for _ in 0..tried {
                     if failed.exhausted(requests, true, at(now)) {
                         break;

@@ -191,7 +191,12 @@ impl Details<'_> {
             ids: Mutex::new(ids),
             skipped: Mutex::default(),
             streak: Mutex::default(),
-            failures: Mutex::new(FailedDetails::stored(owed, self.run.engine.meter.limits(), steady)),
+            failures: Mutex::new(FailedDetails::stored(
+                owed,
+                self.run.engine.meter.limits(),
+                self.run.engine.client.tries(),
+                steady,
+            )),
             gone: Mutex::default(),
             under_way: AtomicU32::new(0),
         };
