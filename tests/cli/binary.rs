@@ -105,6 +105,21 @@ impl TestDir {
         command
     }
 
+    /// A command of another user, as only root can begin one. They need not be able to open the folder that the program is
+    /// built in.
+    pub fn command_as(&self, (user, group): (u32, u32), args: &[&str]) -> Command {
+        use std::os::unix::process::CommandExt;
+        let ours = self.command(args);
+        let program = self.path("program");
+        if !program.exists() {
+            std::fs::copy(ours.get_program(), &program).unwrap();
+        }
+        let mut theirs = Command::new(program);
+        theirs.args(args).env_clear().envs(&self.env).current_dir(self.dir.path()).stdin(Stdio::null());
+        theirs.uid(user).gid(group);
+        theirs
+    }
+
     /// Runs a command line, split at spaces.
     pub fn run(&self, line: &str) -> Ended {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -155,9 +155,7 @@ fn readers_are_not_locked_out_by_what_another_program_removed() {
     }
     let reader = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let mut command = place.command(&words);
-        command.uid(4444).gid(4343);
-        crate::binary::Ended::from(command.output().unwrap())
+        crate::binary::Ended::from(place.command_as((4444, 4343), &words).output().unwrap())
     };
     let verbs = [
         "status",

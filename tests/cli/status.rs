@@ -1,7 +1,6 @@
 //! `status`: from the file alone, also while another process writes it.
 
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{Fault, Rule};
@@ -276,19 +275,11 @@ fn daemon_that_hangs_is_reported_within_two_seconds() {
 
 /// Runs a verb as a user who owns nothing here: for root, who may open everything, another one.
 fn as_a_stranger(place: &TestDir, line: &str) -> Ended {
-    let mut command = place.command(&line.split(' ').collect::<Vec<_>>());
-    if rustix::process::geteuid().is_root() {
-        // They need not be able to open the folder that the program is built in.
-        let program = place.path("program");
-        if !program.exists() {
-            std::fs::copy(command.get_program(), &program).unwrap();
-        }
-        let mut theirs = std::process::Command::new(program);
-        theirs.args(command.get_args()).env_clear().current_dir(place.path("."));
-        theirs.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        theirs.uid(54_321).gid(54_321);
-        command = theirs;
-    }
+    let words: Vec<&str> = line.split(' ').collect();
+    let mut command = match rustix::process::geteuid().is_root() {
+        true => place.command_as((54_321, 54_321), &words),
+        false => place.command(&words),
+    };
     Ended::from(command.output().unwrap())
 }
 
