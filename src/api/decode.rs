@@ -18,6 +18,7 @@ use crate::model::catalogue::{FieldProjection, Resource};
 use crate::model::custom::{Choice, Layout};
 use crate::model::field_value::{self, FieldValue, SqlValue};
 use crate::model::ids::{Cursor, FieldKey, RecordId};
+use crate::model::instant::Instant;
 use crate::model::record::{Extra, Record};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,8 +257,10 @@ fn record<'a>(
         |index: usize| resource.object().is_some_and(|object| layout.exclusions.takes_field(object, index));
     let mut out = Record {
         id: RecordId::new(""),
-        fields: vec![FieldValue::Absent; fields.len()],
-        custom: vec![FieldValue::Absent; slots],
+        created_at: None,
+        updated_at: None,
+        fields: absent(fields.len()),
+        custom: absent(slots),
         extra: Extra::default(),
         detail_extra: Extra::default(),
         options: None,
@@ -270,8 +273,11 @@ fn record<'a>(
         match places.get(&(name.len(), name.as_ref())) {
             Some(WirePlace::Field(index)) if is_excluded(*index) => {}
             Some(WirePlace::Field(index)) => {
-                if name == "id" {
-                    id = identifier(value);
+                match name.as_ref() {
+                    "id" => id = identifier(value),
+                    "createdAt" => out.created_at = instant(value),
+                    "updatedAt" => out.updated_at = instant(value),
+                    _ => {}
                 }
                 standard(&mut out, resource, *index, projection, value, None);
             }
@@ -323,6 +329,15 @@ fn unknown(out: &mut Record, projection: AnswerProjection) -> &mut Extra {
         AnswerProjection::List => &mut out.extra,
         AnswerProjection::Detail => &mut out.detail_extra,
     }
+}
+
+/// So many values of which the answer says nothing.
+fn absent(count: usize) -> Vec<FieldValue<SqlValue>> {
+    std::iter::repeat_with(|| FieldValue::Absent).take(count).collect()
+}
+
+fn instant(raw: &RawValue) -> Option<Instant> {
+    Instant::read(&field_value::string(raw)?).ok().map(|read| read.instant)
 }
 
 /// A record's identifier: its text, or the digits of a number.

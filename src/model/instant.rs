@@ -17,9 +17,6 @@ use jiff::civil::DateTime;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// The length of the canonical form: `2026-01-02T03:04:05.000000Z`.
-const CANONICAL_LENGTH: usize = 27;
-
 /// A point in time, UTC, to the nanosecond, in the years 1 to 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(DateTime);
@@ -71,14 +68,11 @@ impl Instant {
             && parts.is_plain_utc()
             && parts.local().is_some_and(|instant| instant >= Instant::MIN)
         {
-            let mut canonical = CompactString::with_capacity(CANONICAL_LENGTH);
-            canonical.push_str(&text[..10]);
-            canonical.push('T');
-            canonical.push_str(&text[11..19]);
-            canonical.push('.');
-            canonical.push_str(parts.fraction);
-            canonical.push_str(&"000000Z"[parts.fraction.len()..]);
-            return Ok((canonical, true));
+            let mut canonical = *b"----------T--------.000000Z";
+            canonical[..10].copy_from_slice(&text.as_bytes()[..10]);
+            canonical[11..19].copy_from_slice(&text.as_bytes()[11..19]);
+            canonical[20..20 + parts.fraction.len()].copy_from_slice(parts.fraction.as_bytes());
+            return Ok((CompactString::from_utf8_lossy(&canonical), true));
         }
         let read = Instant::read(text)?;
         Ok((read.instant.to_compact_string(), read.exact))

@@ -8,11 +8,15 @@ use super::catalogue::{FieldKind, Object};
 use super::custom::Choice;
 use super::field_value::{FieldValue, SqlValue};
 use super::ids::{FieldKey, RecordId};
+use super::instant::Instant;
 
 /// A decoded item of a list, or a decoded detail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     pub id: RecordId,
+    /// When it was created and last changed, as the answer shows it: in full precision, whatever its columns can hold.
+    pub created_at: Option<Instant>,
+    pub updated_at: Option<Instant>,
     /// The standard fields, parallel to the catalogue's table of the resource.
     pub fields: Vec<FieldValue<SqlValue>>,
     /// The custom values, by slot of the layout that was used for decoding.

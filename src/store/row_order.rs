@@ -30,6 +30,11 @@ impl RowOrder {
         self.rows[object as usize].get(id).copied()
     }
 
+    /// Whether a request before this one is still open.
+    pub(in crate::store) fn may_be_overtaken(&self, number: u64) -> bool {
+        self.requests.oldest_open() < number
+    }
+
     /// Adds the entries of a committed transaction.
     pub(in crate::store) fn note(&mut self, written: WrittenRows) {
         for (rows, written) in self.rows.iter_mut().zip(written) {

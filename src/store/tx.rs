@@ -77,8 +77,11 @@ impl<'a> MirrorTx<'a> {
         here.or_else(|| self.rows.of(object, id)).is_some_and(|last| number < last)
     }
 
-    /// Notes the request that wrote, confirmed or removed a row.
+    /// Notes the request that wrote, confirmed or removed a row, if an older answer may still arrive.
     pub(in crate::store) fn remember_order(&self, object: Object, id: &str, number: u64) {
+        if !self.rows.may_be_overtaken(number) {
+            return;
+        }
         let written = &mut self.pending.written.borrow_mut()[object as usize];
         match written.get_mut(id) {
             Some(last) => *last = number.max(*last),

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use super::walks::omitted_values;
 use crate::api::decode::ListPage;
-use crate::model::field_value::{FieldValue, SqlValue};
-use crate::model::{Instant, Object, Record, RecordId, RequestStamp, Resource};
+use crate::model::{Instant, Object, Record, RecordId, RequestStamp};
 use crate::store::{Applied, KnownChanges, MirrorTx, Phase, StoreError, Tally};
 
 #[derive(Clone, Debug, Default)]
@@ -89,17 +88,4 @@ pub(super) fn after_answer(
     }
     tx.knowledge().forget_old_doubts(object)?;
     omitted_values::note(tx, object, details)
-}
-
-/// A record's timestamp in full precision: if the column holds it truncated, `extra` has it verbatim.
-pub(super) fn instant(resource: Resource, record: &Record, wire: &str) -> Option<Instant> {
-    let index = resource.fields().iter().position(|field| field.wire == wire)?;
-    match &record.fields[index] {
-        FieldValue::Truncated(_) => {
-            let source = record.extra.fields.get(wire)?;
-            Some(Instant::read(&serde_json::from_str::<String>(source).ok()?).ok()?.instant)
-        }
-        FieldValue::Exact(SqlValue::Text(text)) => text.parse().ok(),
-        _ => None,
-    }
 }

@@ -17,7 +17,6 @@ use super::findings::Findings;
 use crate::api::{ListQuery, SortBy, decode};
 use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::model::{TimeBounds, TimeField, TimeRange};
-use crate::sync::apply::instant;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
 use crate::sync::run_parts::Audits;
@@ -156,7 +155,7 @@ impl Audits<'_> {
             fetched => fetched?,
         };
         let page = &fetched.page;
-        let oldest = page.records.iter().filter_map(|record| instant(resource, record, "updatedAt")).min();
+        let oldest = page.records.iter().filter_map(|record| record.updated_at).min();
         // Older records are not all on the page.
         let from = oldest.map(|oldest| oldest.whole_second().plus(SECOND)).filter(|_| page.next.is_some());
         let shown = TimeRange::dated(TimeField::UpdatedAt, from, None);
@@ -428,7 +427,7 @@ impl Audits<'_> {
             unseen.remove(&record.id);
         }
         let found = FoundRecords {
-            answer: self.run.walks().answer_time(audit.object, &answer, &page.records),
+            answer: self.run.walks().answer_time(&answer, &page.records),
             records: page.records,
             asked: answer.asked,
             layout,

@@ -9,7 +9,7 @@ use super::findings::{Difference, DifferenceKind, Findings};
 use crate::api::decode;
 use crate::model::{Instant, Layout, Object, RecordId, TimeRange};
 use crate::store::{Applied, Compared, StoreError};
-use crate::sync::apply::{self, ApplyReport, instant};
+use crate::sync::apply::{self, ApplyReport};
 use crate::sync::error::SyncError;
 use crate::sync::run_parts::Audits;
 use crate::sync::walks::lookup::FoundRecords;
@@ -80,7 +80,7 @@ impl Audits<'_> {
                     older = applied == Applied::Older;
                     noted.record(&record, applied);
                 }
-                compared.push((instant(object.resource(), &record, "updatedAt"), record.id, how, older));
+                compared.push((record.updated_at, record.id, how, older));
             }
             // The next changes walk reads the omitted values.
             apply::after_answer(tx, object, (details, settings.overlap))?;

@@ -18,7 +18,6 @@ use serde::{Deserialize, Serialize};
 use crate::api::{ErrorClass, ListQuery};
 use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::store::StateKey;
-use crate::sync::apply::instant;
 use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
@@ -183,7 +182,7 @@ impl Engine {
                     fetched => fetched?.page,
                 };
                 for record in &page.records {
-                    let created = instant(resource, record, "createdAt");
+                    let created = record.created_at;
                     let is_of = |known: &str| {
                         created.zip(known.parse().ok()).is_some_and(|(created, known): (Instant, Instant)| {
                             created.since(known).max(known.since(created)) <= SAME_TIME

@@ -216,7 +216,7 @@ impl Walks<'_> {
             Err(error) if error.concerns_one_resource() => return Ok(None),
             page => page?,
         };
-        let mut facts = self.facts(resource, &walk.range, &page);
+        let mut facts = self.facts(&walk.range, &page);
         facts.keys.reverse();
         let (Some(Some(at)), Some(dated)) = (facts.keys.last().copied(), facts.total) else { return Ok(None) };
         let (whole_from, gap) = (whole_from(&facts.keys), gap(&facts.keys));

@@ -286,46 +286,36 @@ impl Lookups<'_> {
         let (mut found, then) = match ids {
             [id] if !id.fits_a_list() => {
                 let query = query.clone().equals("id", id.as_str()).asking(doing, resource)?;
-                (self.list_by(object, query, None).await?, witness)
+                (self.list_by(query, None).await?, witness)
             }
             ids => {
                 let listed = witness.filter(|witness| witness.fits_a_list());
                 let requested: Vec<RecordId> = ids.iter().chain(listed).cloned().collect();
                 let query = query.clone().ids(&requested).asking(doing, resource)?;
-                let found = self.list_by(object, query, listed).await?;
+                let found = self.list_by(query, listed).await?;
                 (found, witness.filter(|_| listed.is_none()))
             }
         };
         if let Some(witness) = then {
             let query = query.equals("id", witness.as_str()).asking(doing, resource)?;
-            let seen = self.list_by(object, query, None).await?;
+            let seen = self.list_by(query, None).await?;
             found.add(seen.records, seen.has_unusable, seen.answer);
         }
         Ok(found)
     }
 
     /// Every row of a short list, up to the first page that has any but the witness.
-    async fn list_by(
-        &self,
-        object: Object,
-        query: ListQuery,
-        witness: Option<&RecordId>,
-    ) -> Result<FoundRecords, SyncError> {
+    async fn list_by(&self, query: ListQuery, witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
         let mut query = self.run.with_fitting_pages(query);
         loop {
-            query = match self.list_with_pages(object, query.clone(), witness).await {
+            query = match self.list_with_pages(query.clone(), witness).await {
                 Err(error) => self.run.with_smaller_pages(&query, error)?,
                 found => return found,
             };
         }
     }
 
-    async fn list_with_pages(
-        &self,
-        object: Object,
-        query: ListQuery,
-        witness: Option<&RecordId>,
-    ) -> Result<FoundRecords, SyncError> {
+    async fn list_with_pages(&self, query: ListQuery, witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
         let mut found = FoundRecords {
             records: Vec::new(),
             asked: RequestStamp::new(self.run.engine.clock.reading(), self.run.store().requests().begin()),
@@ -338,7 +328,7 @@ impl Lookups<'_> {
         loop {
             let FetchedPage { answer, page, .. } =
                 self.run.engine.page(&list.query(), Purpose::Audit, "confirm removals of").await?;
-            let time = self.run.walks().answer_time(object, &answer, &page.records);
+            let time = self.run.walks().answer_time(&answer, &page.records);
             // A service may use smaller pages than the list.
             let follows = list.take(&page);
             found.add(page.records, page.unusable > 0, time);
@@ -377,9 +367,8 @@ impl Lookups<'_> {
         let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc).asking("list", resource)?;
         let FetchedPage { answer, mut page, .. } = self.run.engine.page(&query, Purpose::Audit, "list").await?;
         // Those that are dated in the future come first, and say nothing about how new an answer is.
-        let is_newest = |record: &Record| {
-            self.run.walks().answer_time(object, &answer, std::slice::from_ref(record)).shows.is_some()
-        };
+        let is_newest =
+            |record: &Record| self.run.walks().answer_time(&answer, std::slice::from_ref(record)).shows.is_some();
         let newest = page.records.iter().position(is_newest).unwrap_or(0);
         Ok(page.records.drain(..).nth(newest).map(|record| record.id))
     }

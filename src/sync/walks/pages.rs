@@ -13,7 +13,7 @@ use crate::store::{Checkpoint, KnownChanges, MirrorTx, Phase, ReadOf, StateKey, 
 
 use super::walk::{Anomaly, Facts, Frontier, Next, Walk, WalkRange};
 use super::{closing_counts, nominate, omitted_values};
-use crate::sync::apply::{self, ApplyReport, instant};
+use crate::sync::apply::{self, ApplyReport};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::events::RunEvent;
 use crate::sync::run_parts::Walks;
@@ -204,7 +204,7 @@ impl Walks<'_> {
                 self.run.engine.observer.on(RunEvent::Total { resource, total });
                 self.run.store_total(job.object(), total).await?;
             }
-            let facts = self.facts(resource, &walk.range, &arrived);
+            let facts = self.facts(&walk.range, &arrived);
             let before = walk.frontier;
             let (next, anomalies) = walk.take(&facts);
             let next = match next {
@@ -322,7 +322,7 @@ impl Walks<'_> {
             landing;
         let (service_time, resource) = (self.run.results().service_time, object.resource());
         let (details, overlap) = (self.run.engine.reads_details(object), self.run.engine.settings.overlap);
-        let answered = self.answer_time(object, &answer, &page.records);
+        let answered = self.answer_time(&answer, &page.records);
         let (job, walk, meter, now) = (job.clone(), walk.clone(), self.run.engine.meter.clone(), self.run.now());
         let stored = self.run.store().write(move |tx| {
             let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
@@ -357,10 +357,11 @@ impl Walks<'_> {
 
 impl Walks<'_> {
     /// What a page says, as far as the walk decides by it.
-    pub(super) fn facts(&self, resource: Resource, range: &WalkRange, arrived: &FetchedPage) -> Facts {
-        let by = if matches!(range, WalkRange::Changes { .. }) { "updatedAt" } else { "createdAt" };
-        let keys = arrived.page.records.iter().map(|record| instant(resource, record, by)).collect();
-        let updates = arrived.page.records.iter().filter_map(|record| instant(resource, record, "updatedAt"));
+    pub(super) fn facts(&self, range: &WalkRange, arrived: &FetchedPage) -> Facts {
+        let by_updated = matches!(range, WalkRange::Changes { .. });
+        let key = |record: &Record| if by_updated { record.updated_at } else { record.created_at };
+        let keys = arrived.page.records.iter().map(key).collect();
+        let updates = arrived.page.records.iter().filter_map(|record| record.updated_at);
         let ListAnswer { date, asked, .. } = &arrived.answer;
         let (served_at, time) = self.observe(&arrived.answer, updates.clone());
         let high = updates.filter(|at| time.is_plausible(*at) == Some(true)).max();

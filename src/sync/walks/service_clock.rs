@@ -7,7 +7,6 @@ use super::short_list::ShortList;
 use crate::api::{ListAnswer, ListQuery, PageSize, SortBy};
 use crate::model::{AnswerTime, Instant, Object, Purpose, Record, ServiceTime};
 use crate::store::StateKey;
-use crate::sync::apply::instant;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::run_parts::Walks;
 
@@ -43,13 +42,11 @@ impl Walks<'_> {
     }
 
     /// How new an answer with these records is, and when it came.
-    pub(in crate::sync) fn answer_time(&self, object: Object, answer: &ListAnswer, records: &[Record]) -> AnswerTime {
-        let resource = object.resource();
+    pub(in crate::sync) fn answer_time(&self, answer: &ListAnswer, records: &[Record]) -> AnswerTime {
         let mut time = self.run.results().service_time;
         time.observe(answer.asked.reading(), answer.date);
         time.observe(self.run.engine.clock.reading(), answer.date);
-        let times =
-            records.iter().flat_map(|record| ["updatedAt", "createdAt"].map(|wire| instant(resource, record, wire)));
+        let times = records.iter().flat_map(|record| [record.updated_at, record.created_at]);
         AnswerTime {
             shows: times.flatten().filter(|at| time.is_past(*at)).max(),
             steady: self.run.gate().steady_time(),
@@ -81,8 +78,7 @@ impl Walks<'_> {
         let (mut list, mut oldest) = (ShortList::new(query), None);
         for _ in 0..MAX_FUTURE_PAGES {
             let FetchedPage { answer, page, .. } = self.run.engine.page(&list.query(), Purpose::Changes, DOING).await?;
-            let updates: Vec<Instant> =
-                page.records.iter().filter_map(|record| instant(resource, record, "updatedAt")).collect();
+            let updates: Vec<Instant> = page.records.iter().filter_map(|record| record.updated_at).collect();
             let (_, time) = self.observe(&answer, updates.iter().copied());
             if time.at_least().is_some() {
                 return Ok(());
