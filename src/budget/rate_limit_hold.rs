@@ -12,8 +12,9 @@ use crate::model::Instant;
 /// The first wait after a 429 without `Retry-After`; doubled after each further one.
 const FIRST: Duration = Duration::from_secs(5);
 
-/// The longest wait that is chosen here. [`MAX_ASKED`] is the longest that is accepted from the service.
+/// The longest wait that is chosen here.
 const MAX_OWN: Duration = Duration::from_secs(300);
+/// The longest wait that is accepted from the service: a wrong value must not stop a mirror for a year.
 const MAX_ASKED: Duration = Duration::from_secs(24 * 3600);
 
 /// A hold, and how often in a row the service asked for one.
@@ -93,7 +94,7 @@ mod tests {
     #[test]
     fn hold_lasts_at_least_a_second_and_at_most_a_day() {
         let now = at("2026-01-01T00:00:00Z");
-        for (asked, lasts) in [(0, 1), (1, 1), (2, 2), (86_400, 86_400), (86_401, 86_400)] {
+        for (asked, lasts) in [(0, 1), (1, 1), (2, 2), (86_400, 86_400), (86_401, 86_400), (u64::MAX, 86_400)] {
             let hold = Hold::after(None, now, Some(Duration::from_secs(asked)));
             assert_eq!(hold.until, now.plus(Duration::from_secs(lasts)), "{asked}");
         }

@@ -10,6 +10,7 @@ use crm_mirror::api::decode;
 use crm_mirror::api::error_class::classify;
 use crm_mirror::api::retry_after::requested_wait;
 use crm_mirror::api::{ApiKey, ListQuery, Rejection};
+use crm_mirror::budget::Hold;
 use crm_mirror::model::record::Extra;
 use crm_mirror::model::{
     ColumnName, CustomField, CustomFields, DataType, FieldKey, FieldKind, FieldValue, Instant, Layout, Record,
@@ -44,7 +45,11 @@ pub fn check(data: &[u8]) {
         2 => error(which, body),
         _ => {
             let wait = requested_wait(body, None, Instant::EPOCH);
-            assert!(wait.is_none_or(|wait| wait.as_secs() <= 86_400));
+            assert!(
+                Hold::after(None, Instant::EPOCH, wait)
+                    .left(Instant::EPOCH)
+                    .is_some_and(|left| left.as_secs() <= 86_400)
+            );
         }
     }
 }
