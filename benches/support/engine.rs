@@ -44,7 +44,7 @@ pub async fn run(base_url: &str, path: &Path, kind: BenchRun, concurrency: u32) 
     let began = std::time::Instant::now();
     let store = Store::open(path)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let limits = Limits { limit: Ru::new(1_000_000), window: Duration::from_secs(86_400), charge_failed: true };
+    let limits = Limits { limit: Ru::new(10_000_000), window: Duration::from_secs(86_400), charge_failed: true };
     let patience = Duration::from_secs(60);
     let meter = Arc::new(BudgetMeter::open(store.clone(), clock.clone(), limits, patience, Arc::new(Silent)).await?);
     let settings = SyncSettings { details: kind == BenchRun::Details, concurrency, ..SyncSettings::default() };
