@@ -382,7 +382,7 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
     let swept = tx.goals().last_read(Goal::Sweep(object))?;
     let sweep = Sweep::load(tx, object)?;
     let outage = tx.refused_removals(object)?;
-    let complete = tx.goals().complete(object)?;
+    let complete = tx.goals().complete_as_of(object)?;
     Ok(ObjectStatus {
         object: object.resource(),
         rows: holds.rows,

@@ -66,7 +66,7 @@ impl EditTx<'_, '_> {
                 self.all(&edits, EditState::Sending, &step(shown))?;
                 self.follow(|delay, now| delay::after_progress(delay, 2, now))?;
             }
-            AfterAnswer::Read => {
+            AfterAnswer::Reread => {
                 // Read at once if a read and another request still fit into the hour; else the record is read first,
                 // later.
                 let ids: Vec<i64> = edits.iter().map(|edit| edit.id).collect();
@@ -80,11 +80,11 @@ impl EditTx<'_, '_> {
                 self.not_found(status, answer_json)?;
             }
             AfterAnswer::Rejected => self.refuse_for_good(&edits, &step(trail::REFUSED))?,
-            AfterAnswer::Alone => {
+            AfterAnswer::SendAlone => {
                 self.all(&edits, EditState::Queued, &step(trail::ALONE))?;
                 self.follow(|delay, now| delay::after_progress(delay, 1, now))?;
             }
-            AfterAnswer::Back => {
+            AfterAnswer::Requeue => {
                 self.all(&edits, EditState::Queued, &step(trail::NOT_SENT))?;
                 if !sent {
                     for edit in &edits {
@@ -92,14 +92,16 @@ impl EditTx<'_, '_> {
                     }
                 }
             }
-            AfterAnswer::Again => self.all(&edits, EditState::Sending, &step(trail::IN_DOUBT))?,
+            AfterAnswer::SendAgain => self.all(&edits, EditState::Sending, &step(trail::IN_DOUBT))?,
         }
         if !admitted {
             self.follow(delay::without_request)?;
             self.give_back(DelayScope::Object)?;
         }
-        let says_nothing =
-            matches!(next, AfterAnswer::NotFound | AfterAnswer::Read | AfterAnswer::ReadBack | AfterAnswer::Alone);
+        let says_nothing = matches!(
+            next,
+            AfterAnswer::NotFound | AfterAnswer::Reread | AfterAnswer::ReadBack | AfterAnswer::SendAlone
+        );
         if request.custom && (says_nothing || !admitted) {
             // The edits of another record may test whether custom fields are refused.
             self.give_back(DelayScope::CustomFields)?;
@@ -112,8 +114,8 @@ impl EditTx<'_, '_> {
             _ => {}
         }
         Ok(match next {
-            AfterAnswer::Again | AfterAnswer::NotFound => false,
-            AfterAnswer::Back => status == Some(429) || status == Some(403) && request.custom,
+            AfterAnswer::SendAgain | AfterAnswer::NotFound => false,
+            AfterAnswer::Requeue => status == Some(429) || status == Some(403) && request.custom,
             _ => true,
         })
     }

@@ -333,7 +333,8 @@ async fn edits_that_need_no_request_end_before_one_is_sent() {
 #[tokio::test]
 async fn silence_says_nothing_about_the_object() {
     let answer = RefusedAnswer { status: None, answer_json: "{}", sent: true, admitted: true };
-    let became_now = after(FIRST, move |edits, request| edits.refused(request, AfterAnswer::Again, answer).unwrap());
+    let became_now =
+        after(FIRST, move |edits, request| edits.refused(request, AfterAnswer::SendAgain, answer).unwrap());
     assert_eq!(became_now.await, became(EditState::Sending, false, Some(10), (Some(2), Some(1))));
 }
 
@@ -342,7 +343,7 @@ async fn request_that_was_not_admitted_uses_up_no_attempt() {
     for custom in [true, false] {
         let answer = RefusedAnswer { status: None, answer_json: "{}", sent: false, admitted: false };
         let back = move |edits: &mut EditTx<'_, '_>, request: &StoredRequest| {
-            edits.refused(request, AfterAnswer::Back, answer).unwrap()
+            edits.refused(request, AfterAnswer::Requeue, answer).unwrap()
         };
         let became_now = after(Sent { failed: 3, custom, ..FIRST }, back).await;
         assert_eq!((became_now.object, became_now.custom), (Some(1), Some(if custom { 0 } else { 1 })));
@@ -435,7 +436,7 @@ async fn one_field_that_the_record_does_not_show_leaves_the_doubt_open() {
             let (mut edits, request) = send(tx, &record, &rules, Sent { edits: 2, ..FIRST });
             if !doubt {
                 let answer = RefusedAnswer { status: Some(412), answer_json: "{}", sent: true, admitted: true };
-                edits.refused(&request, AfterAnswer::Read, answer).unwrap();
+                edits.refused(&request, AfterAnswer::Reread, answer).unwrap();
             } else {
                 tx.edits().give_up_request(&[1, 2], true).unwrap();
             }

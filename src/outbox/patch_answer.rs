@@ -39,7 +39,7 @@ pub struct SentRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterAnswer {
     /// The request is discarded: the record is read, and its values decide.
-    Read,
+    Reread,
     /// The request is kept: the record is read back at once.
     ReadBack,
     Rejected,
@@ -47,32 +47,32 @@ pub enum AfterAnswer {
     /// confirmed or refuted.
     NotFound,
     /// One of several edits is refused, and it is not certain which: each is sent by itself.
-    Alone,
+    SendAlone,
     /// The same request is repeated later.
-    Again,
+    SendAgain,
     /// Nothing was applied: the edits wait as if they had never been sent.
-    Back,
+    Requeue,
 }
 
 pub fn classify(answered: PatchOutcome, sent: SentRequest) -> AfterAnswer {
-    let again_or_back = if sent.doubt { AfterAnswer::Again } else { AfterAnswer::Back };
+    let again_or_back = if sent.doubt { AfterAnswer::SendAgain } else { AfterAnswer::Requeue };
     match answered {
         PatchOutcome::Unconfirmed => AfterAnswer::ReadBack,
-        PatchOutcome::Silence => AfterAnswer::Again,
+        PatchOutcome::Silence => AfterAnswer::SendAgain,
         PatchOutcome::NotSent => again_or_back,
         PatchOutcome::Refused(status) => match status {
             404 => AfterAnswer::NotFound,
             412 if sent.doubt => AfterAnswer::ReadBack,
-            412 => AfterAnswer::Read,
+            412 => AfterAnswer::Reread,
             // The key was used with a different request (reference, *Errors*). With a key of 128 random bits that is
             // not a coincidence, but a request that was altered in transit may have been applied: read the record
             // first. A second 409 under a new key means that the service uses the status for something else.
             409 if sent.last_status == Some(409) && !sent.doubt => AfterAnswer::Rejected,
-            409 => AfterAnswer::Read,
+            409 => AfterAnswer::Reread,
             300..=399 | 401 | 403 | 425 | 429 => again_or_back,
-            status if may_be_carried_out(status) => AfterAnswer::Again,
-            _ if sent.doubt => AfterAnswer::Read,
-            _ if sent.edits > 1 => AfterAnswer::Alone,
+            status if may_be_carried_out(status) => AfterAnswer::SendAgain,
+            _ if sent.doubt => AfterAnswer::Reread,
+            _ if sent.edits > 1 => AfterAnswer::SendAlone,
             _ => AfterAnswer::Rejected,
         },
     }
@@ -108,24 +108,24 @@ mod tests {
         let (sure, doubtful) = (sent(false, 1, None), sent(true, 1, None));
         for (answered, when_sure, in_doubt) in [
             (PatchOutcome::Unconfirmed, AfterAnswer::ReadBack, AfterAnswer::ReadBack),
-            (PatchOutcome::Silence, AfterAnswer::Again, AfterAnswer::Again),
-            (PatchOutcome::NotSent, AfterAnswer::Back, AfterAnswer::Again),
-            (PatchOutcome::Refused(400), AfterAnswer::Rejected, AfterAnswer::Read),
-            (PatchOutcome::Refused(422), AfterAnswer::Rejected, AfterAnswer::Read),
-            (PatchOutcome::Refused(428), AfterAnswer::Rejected, AfterAnswer::Read),
-            (PatchOutcome::Refused(405), AfterAnswer::Rejected, AfterAnswer::Read),
-            (PatchOutcome::Refused(302), AfterAnswer::Back, AfterAnswer::Again),
-            (PatchOutcome::Refused(401), AfterAnswer::Back, AfterAnswer::Again),
-            (PatchOutcome::Refused(403), AfterAnswer::Back, AfterAnswer::Again),
+            (PatchOutcome::Silence, AfterAnswer::SendAgain, AfterAnswer::SendAgain),
+            (PatchOutcome::NotSent, AfterAnswer::Requeue, AfterAnswer::SendAgain),
+            (PatchOutcome::Refused(400), AfterAnswer::Rejected, AfterAnswer::Reread),
+            (PatchOutcome::Refused(422), AfterAnswer::Rejected, AfterAnswer::Reread),
+            (PatchOutcome::Refused(428), AfterAnswer::Rejected, AfterAnswer::Reread),
+            (PatchOutcome::Refused(405), AfterAnswer::Rejected, AfterAnswer::Reread),
+            (PatchOutcome::Refused(302), AfterAnswer::Requeue, AfterAnswer::SendAgain),
+            (PatchOutcome::Refused(401), AfterAnswer::Requeue, AfterAnswer::SendAgain),
+            (PatchOutcome::Refused(403), AfterAnswer::Requeue, AfterAnswer::SendAgain),
             (PatchOutcome::Refused(404), AfterAnswer::NotFound, AfterAnswer::NotFound),
-            (PatchOutcome::Refused(409), AfterAnswer::Read, AfterAnswer::Read),
-            (PatchOutcome::Refused(412), AfterAnswer::Read, AfterAnswer::ReadBack),
-            (PatchOutcome::Refused(429), AfterAnswer::Back, AfterAnswer::Again),
-            (PatchOutcome::Refused(500), AfterAnswer::Again, AfterAnswer::Again),
-            (PatchOutcome::Refused(408), AfterAnswer::Again, AfterAnswer::Again),
-            (PatchOutcome::Refused(425), AfterAnswer::Back, AfterAnswer::Again),
-            (PatchOutcome::Refused(501), AfterAnswer::Rejected, AfterAnswer::Read),
-            (PatchOutcome::Refused(503), AfterAnswer::Again, AfterAnswer::Again),
+            (PatchOutcome::Refused(409), AfterAnswer::Reread, AfterAnswer::Reread),
+            (PatchOutcome::Refused(412), AfterAnswer::Reread, AfterAnswer::ReadBack),
+            (PatchOutcome::Refused(429), AfterAnswer::Requeue, AfterAnswer::SendAgain),
+            (PatchOutcome::Refused(500), AfterAnswer::SendAgain, AfterAnswer::SendAgain),
+            (PatchOutcome::Refused(408), AfterAnswer::SendAgain, AfterAnswer::SendAgain),
+            (PatchOutcome::Refused(425), AfterAnswer::Requeue, AfterAnswer::SendAgain),
+            (PatchOutcome::Refused(501), AfterAnswer::Rejected, AfterAnswer::Reread),
+            (PatchOutcome::Refused(503), AfterAnswer::SendAgain, AfterAnswer::SendAgain),
         ] {
             assert_eq!(classify(answered, sure), when_sure, "{answered:?}");
             assert_eq!(classify(answered, doubtful), in_doubt, "{answered:?} in doubt");
@@ -135,16 +135,16 @@ mod tests {
     #[test]
     fn refusal_of_several_edits_splits_them() {
         for (status, next) in [
-            (400, AfterAnswer::Alone),
-            (422, AfterAnswer::Alone),
+            (400, AfterAnswer::SendAlone),
+            (422, AfterAnswer::SendAlone),
             (404, AfterAnswer::NotFound),
-            (412, AfterAnswer::Read),
-            (403, AfterAnswer::Back),
+            (412, AfterAnswer::Reread),
+            (403, AfterAnswer::Requeue),
         ] {
             for edits in [2, 3] {
                 assert_eq!(classify(PatchOutcome::Refused(status), sent(false, edits, None)), next, "{status}");
             }
-            assert_eq!(is_refusal_of_content(status), next == AfterAnswer::Alone, "{status}");
+            assert_eq!(is_refusal_of_content(status), next == AfterAnswer::SendAlone, "{status}");
         }
     }
 
@@ -152,7 +152,7 @@ mod tests {
     fn second_key_conflict_in_a_row_rejects_the_edit() {
         assert_eq!(classify(PatchOutcome::Refused(409), sent(false, 1, Some(409))), AfterAnswer::Rejected);
         for last_status in [409, 412] {
-            assert_eq!(classify(PatchOutcome::Refused(409), sent(true, 1, Some(last_status))), AfterAnswer::Read);
+            assert_eq!(classify(PatchOutcome::Refused(409), sent(true, 1, Some(last_status))), AfterAnswer::Reread);
         }
     }
 

@@ -50,7 +50,7 @@ impl RecordPush<'_> {
             })
             .await?;
         match next {
-            AfterAnswer::Again | AfterAnswer::Back => {
+            AfterAnswer::SendAgain | AfterAnswer::Requeue => {
                 return match why.class() {
                     ErrorClass::SkipObject => {
                         pass.forbidden(object, custom);

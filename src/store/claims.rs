@@ -169,7 +169,7 @@ impl Goals<'_> {
 
     /// The last comparison of an object with the service that left no difference open; `None` while a part of a list is not
     /// proven, because a sweep of several pages is not relied on before it was counted.
-    pub fn complete(&self, object: Object) -> Result<Option<Completeness>, StoreError> {
+    pub fn complete_as_of(&self, object: Object) -> Result<Option<Completeness>, StoreError> {
         if self.tx.unproven(object, TimeField::CreatedAt)?.is_some() {
             return Ok(None);
         }

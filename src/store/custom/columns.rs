@@ -68,7 +68,7 @@ impl Names {
     }
 
     /// The column of a definition: its existing one, or a new one; `None` if its values cannot have a column.
-    fn give(&mut self, row: &DefinitionRow, squeezed: bool) -> Option<ColumnName> {
+    fn assign_name(&mut self, row: &DefinitionRow, squeezed: bool) -> Option<ColumnName> {
         let Definition { id, key, data_type, .. } = &row.definition;
         if row.column.is_some() && !squeezed {
             return row.column.clone();
@@ -196,7 +196,7 @@ impl CustomTx<'_> {
         let squeezed: Vec<bool> = rows.iter().map(|row| row.name_is_taken(&rows)).collect();
         let exclusions = exclusions(&self.tx.conn)?;
         for (mut row, squeezed) in rows.into_iter().zip(squeezed) {
-            let given = names.give(&row, squeezed);
+            let given = names.assign_name(&row, squeezed);
             if let Some(column) = &given {
                 row.excluded = exclusions.takes_column(object, column.as_str());
             }
@@ -216,12 +216,12 @@ impl CustomTx<'_> {
             if row.excluded {
                 self.withdraw(&feed, definition, &column)?;
             } else if !row.is_shown() {
-                self.park(&feed, definition, &column)?;
+                self.archive_column(&feed, definition, &column)?;
             } else if definition.data_type == DataType::Unknown {
                 self.name_column(definition, None)?;
                 out.without_column.push(definition.key.clone());
                 continue;
-            } else if let Some(is_new) = self.place(&feed, &column, definition.data_type, known)? {
+            } else if let Some(is_new) = self.ensure_column(&feed, &column, definition.data_type, known)? {
                 out.to_fill.push(FieldToBackFill { definition: definition.id.clone(), is_new });
             }
             if row.column.as_ref() != Some(&column) {
@@ -245,7 +245,7 @@ impl CustomTx<'_> {
     }
 
     /// Ensures that an active field has its column. Returns whether the column is new or restored.
-    fn place(
+    fn ensure_column(
         &self,
         feed: &ColumnFeed,
         column: &ColumnName,
@@ -286,7 +286,12 @@ impl CustomTx<'_> {
     }
 
     /// Archives the column of an archived field: its last values stay in the file, but not in the views.
-    fn park(&self, feed: &ColumnFeed, definition: &Definition, column: &ColumnName) -> Result<(), StoreError> {
+    fn archive_column(
+        &self,
+        feed: &ColumnFeed,
+        definition: &Definition,
+        column: &ColumnName,
+    ) -> Result<(), StoreError> {
         let object = feed.object;
         self.tx.feed().forget_retyped(object, column.as_str())?;
         self.tx.conn.change(

@@ -28,7 +28,7 @@ const SOURCES: [(&str, &str); 17] = [
     ("../claims.rs", include_str!("../claims.rs")),
     ("../outbox/accepted_values.rs", include_str!("../outbox/accepted_values.rs")),
     ("../outbox/guards.rs", include_str!("../outbox/guards.rs")),
-    ("../outbox/knowledge.rs", include_str!("../outbox/knowledge.rs")),
+    ("../outbox/known_values.rs", include_str!("../outbox/known_values.rs")),
     ("../outbox/queue_statements.rs", include_str!("../outbox/queue_statements.rs")),
     ("../outbox/triggers.rs", include_str!("../outbox/triggers.rs")),
 ];

@@ -12,7 +12,7 @@ use crate::model::ids::{FieldKey, RecordId};
 use crate::store::custom::table_shapes_of_file;
 use crate::store::derived::view_columns as views;
 use crate::store::error::StoreError;
-use crate::store::outbox::{OPEN, knowledge};
+use crate::store::outbox::{OPEN, known_values};
 use crate::store::reader::ReadTx;
 use crate::store::statements::Statements;
 use crate::store::table_shapes::Shapes;
@@ -131,7 +131,7 @@ pub fn seen<'a>(
 ) -> Result<Option<MirroredRecord>, StoreError> {
     let columns: Vec<&str> = fields.into_iter().map(|field| &*field.column).collect();
     let shapes = table_shapes_of_file::shapes(&tx.conn)?;
-    knowledge::mirrored(&tx.conn, &shapes, object, id, &columns)
+    known_values::mirrored(&tx.conn, &shapes, object, id, &columns)
 }
 
 /// The columns of a record that an unfinished edit changes.

@@ -7,7 +7,7 @@ pub mod editable;
 pub(super) mod edits;
 mod guards;
 pub(in crate::store) mod hold_open;
-pub(in crate::store) mod knowledge;
+pub(in crate::store) mod known_values;
 mod new_edits;
 pub mod queue;
 mod queue_statements;

@@ -13,7 +13,7 @@ use crate::model::editable::Editability;
 use crate::model::{EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::edits::UnreadableEdit;
-use crate::store::outbox::{OPEN, editable, knowledge};
+use crate::store::outbox::{OPEN, editable, known_values};
 use crate::store::statements::Statements;
 use crate::store::tx::EditsTx;
 
@@ -75,7 +75,7 @@ impl EditsTx<'_> {
         id: &RecordId,
         columns: &[&str],
     ) -> Result<Option<MirroredRecord>, StoreError> {
-        knowledge::mirrored(&self.tx.conn, &self.tx.shapes(), object, id, columns)
+        known_values::mirrored(&self.tx.conn, &self.tx.shapes(), object, id, columns)
     }
 
     /// Whether the mirror's history has these values of a record, all at one moment, since a version was replaced. The times

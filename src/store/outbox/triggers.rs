@@ -26,7 +26,7 @@
 use std::collections::BTreeSet;
 
 use super::queue_statements::{self, EFFECT, EFFECT_OPEN, END, EditedRecord, NEW_FIELDS};
-use super::{accepted_values, knowledge};
+use super::{accepted_values, known_values};
 use crate::model::catalogue::Object;
 use crate::model::editable::{CUSTOM_KEYS, Editability, Editable};
 use crate::store::derived::view_columns;
@@ -103,9 +103,9 @@ INSERT OR REPLACE INTO outbox_values (column_name, unproven, effect, change) VAL
 END",
         message = literal(&accepted_values::message(field)),
         not_read = literal(&format!("{column} {NOT_READ}")),
-        unread = knowledge::unread(field, &accepted_values::definition(field)),
+        unread = known_values::unread(field, &accepted_values::definition(field)),
         not_fitting = literal(&format!("{column} {NOT_FITTING}")),
-        unfit = knowledge::unfit(field),
+        unfit = known_values::unfit(field),
         // Values that only details prove were seen in the detail's version, which may be another; a list may omit custom
         // values.
         unproven = if field.detail_only() || field.key().is_some() { "NOT OLD.details_current" } else { "0" },

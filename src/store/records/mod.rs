@@ -1,7 +1,7 @@
 //! Rows of records: writing them, removing them, and comparing them with what the service returns.
 
+mod apply_patch_answer;
 pub(super) mod compare;
-mod confirm;
 pub(super) mod counts;
 pub(super) mod doubts;
 pub(super) mod due;
@@ -21,9 +21,9 @@ pub(super) mod removals;
 mod retention;
 pub(super) mod shape;
 mod team;
-pub(super) mod unlisted;
-pub(super) mod unproven;
+pub(super) mod uncounted_ranges;
 pub mod unread;
 pub(super) mod upsert;
 mod versions;
+pub(super) mod whole_list_doubts;
 mod workspace;

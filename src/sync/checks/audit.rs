@@ -17,10 +17,10 @@ use super::findings::Findings;
 use crate::api::{ListQuery, SortBy, decode};
 use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::model::{TimeBounds, TimeField, TimeRange};
+use crate::sync::checks::decide_missing::FoundRecords;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
 use crate::sync::run_parts::Audits;
-use crate::sync::walks::lookup::FoundRecords;
 use crate::sync::walks::pages::FetchedPage;
 use crate::sync::walks::short_list::ShortList;
 

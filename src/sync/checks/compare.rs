@@ -10,9 +10,9 @@ use crate::api::decode;
 use crate::model::{Instant, Layout, Object, RecordId, TimeRange};
 use crate::store::{Applied, Compared, StoreError};
 use crate::sync::apply::{self, ApplyReport};
+use crate::sync::checks::decide_missing::FoundRecords;
 use crate::sync::error::SyncError;
 use crate::sync::run_parts::Audits;
-use crate::sync::walks::lookup::FoundRecords;
 
 pub(in crate::sync) struct Audit {
     pub(in crate::sync) object: Object,

@@ -6,9 +6,9 @@
 use super::compare::Audit;
 use super::removal_gate::Settlement;
 use crate::model::RecordId;
+use crate::sync::checks::decide_missing::{Confirmation, MAX_IN_VAIN, split_lookup};
 use crate::sync::error::SyncError;
 use crate::sync::run_parts::RemovalGate;
-use crate::sync::walks::lookup::{Confirmation, MAX_IN_VAIN, split_lookup};
 
 impl RemovalGate<'_> {
     /// Looks up the records in doubt whose lookup is due, and removes those that the service does not have. Those that it has

@@ -4,6 +4,7 @@ pub(super) mod accepted_workspace;
 mod audit;
 mod compare;
 mod decide_doubts;
+pub(super) mod decide_missing;
 pub mod findings;
 mod finish_sweep;
 pub mod identity;

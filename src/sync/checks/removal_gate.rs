@@ -9,10 +9,10 @@
 use super::compare::Audit;
 use crate::model::{Instant, Object, RecordId, Resource};
 use crate::store::{RefusedRemovals, RemovalDecision, RemovalGuard, RemovalShare};
+use crate::sync::checks::decide_missing::{Confirmation, FoundRecords, split_lookup};
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run_parts::RemovalGate;
-use crate::sync::walks::lookup::{Confirmation, FoundRecords, split_lookup};
 
 /// The number of 404s for details in one run after which no further details are read: a service that has lost its
 /// details has not lost its records.

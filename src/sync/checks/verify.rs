@@ -5,10 +5,10 @@ use super::findings::{Difference, DifferenceKind};
 use crate::model::{Object, RecordId};
 use crate::model::{TimeField, TimeRange};
 use crate::store::{Completeness, Goal, Phase};
+use crate::sync::checks::decide_missing::Confirmation;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run_parts::Audits;
-use crate::sync::walks::lookup::Confirmation;
 
 /// The number of records that a full verification lists at once: their ids are kept in memory, and the last page is
 /// partly empty.

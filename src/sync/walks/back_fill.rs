@@ -8,13 +8,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::lookup::split_lookup;
 use super::omitted_values;
 use super::pages::{BackFillColumn, WalkPurpose};
 use super::walk::{Walk, WalkRange};
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId, TimeBounds};
 use crate::store::{Checkpoint, FieldToBackFill, Goal, MirrorTx, ReadOf, StoreError};
+use crate::sync::checks::decide_missing::split_lookup;
 use crate::sync::error::SyncError;
 use crate::sync::run_parts::BackFills;
 

@@ -14,7 +14,6 @@ mod details;
 mod fill_from_extra;
 mod first_copy;
 pub(super) mod lists_under_way;
-pub(super) mod lookup;
 mod nominate;
 pub(super) mod omitted_values;
 pub(super) mod pages;

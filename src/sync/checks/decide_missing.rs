@@ -12,8 +12,6 @@
 
 use std::collections::HashSet;
 
-use super::pages::FetchedPage;
-use super::short_list::ShortList;
 use crate::api::{ErrorClass, ListQuery, SortBy};
 use crate::model::{AnswerTime, Object, Purpose, Record, RecordId, RequestStamp};
 use crate::store::ConfirmedRemovals;
@@ -21,6 +19,8 @@ use crate::sync::apply::{self, ApplyReport};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
 use crate::sync::run_parts::Lookups;
+use crate::sync::walks::pages::FetchedPage;
+use crate::sync::walks::short_list::ShortList;
 
 /// The number of ids in one lookup; with the witness, as many as a list may contain.
 const AT_ONCE: usize = 49;
