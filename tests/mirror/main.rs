@@ -61,6 +61,7 @@ mod resync;
 mod ru_per_day;
 mod schema_versions;
 mod search;
+mod short_answers;
 mod short_lists;
 mod small_budgets;
 mod steady_changes;

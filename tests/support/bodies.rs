@@ -23,6 +23,29 @@ pub fn without(name: &str) -> Fault {
     Fault::Rewritten(BodyRewrite(without_member), name.into())
 }
 
+/// The list lacks its rows from one place up to another, `30 60`; where nothing is behind them, it ends there.
+pub fn without_rows(places: &str) -> Fault {
+    Fault::Rewritten(BodyRewrite(with_rows_cut_out), places.into())
+}
+
+/// The record with this id has none.
+pub fn without_id(id: &str) -> Fault {
+    Fault::Rewritten(BodyRewrite(|body, id| body.replace(&format!("\"id\":\"{id}\""), "\"id\":null")), id.into())
+}
+
+fn with_rows_cut_out(body: &str, places: &str) -> String {
+    let mut body: Value = serde_json::from_str(body).unwrap();
+    let (from, to) = places.split_once(' ').unwrap();
+    let (from, to): (usize, usize) = (from.parse().unwrap(), to.parse().unwrap());
+    let rows = body["data"].as_array_mut().unwrap();
+    let ends = to >= rows.len();
+    rows.drain(from..to.min(rows.len()));
+    if ends {
+        body["nextCursor"] = Value::Null;
+    }
+    body.to_string()
+}
+
 fn in_whole_seconds(body: &str, _: &str) -> String {
     ["\"createdAt\":\"", "\"updatedAt\":\""].iter().fold(body.to_string(), |body, name| {
         let mut parts = body.split(name);

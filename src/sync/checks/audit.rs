@@ -426,6 +426,7 @@ impl Audits<'_> {
         for record in &page.records {
             unseen.remove(&record.id);
         }
+        audit.unlisted += u64::from(page.unusable);
         let found = FoundRecords {
             answer: self.run.walks().answer_time(&answer, &page.records),
             records: page.records,

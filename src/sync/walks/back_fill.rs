@@ -131,11 +131,13 @@ impl BackFills<'_> {
                 Err(error) if error.class() == Some(ErrorClass::BadRequest) => {
                     self.without_filter(object, long).await?
                 }
-                other => {
-                    other?;
-                    self.read_passed_over(object, &definition.key).await?;
-                    false
-                }
+                is_short => match is_short? && !long {
+                    true => self.without_filter(object, long).await?,
+                    false => {
+                        self.read_passed_over(object, &definition.key).await?;
+                        false
+                    }
+                },
             },
             Err(_) => self.without_filter(object, long).await?,
         };
@@ -211,10 +213,11 @@ impl BackFills<'_> {
         Ok(!long)
     }
 
-    /// Reads the records that have a value: begins a walk, or resumes the one that is under way.
-    async fn fill_from(&self, target: BackFillColumn) -> Result<(), SyncError> {
+    /// Reads the records that have a value: begins a walk, or resumes the one that is under way. Says whether the service has
+    /// announced more of them.
+    async fn fill_from(&self, target: BackFillColumn) -> Result<bool, SyncError> {
         let (object, field) = (target.object, target.definition.key.as_str().to_string());
-        let reader = self.run.reader.clone();
+        let (reader, may_count) = (self.run.reader.clone(), self.run.audits().may_count(object));
         let walk = self.run.store().write(move |tx| {
             let mut known: Vec<Checkpoint<Walk>> = tx.reads(ReadOf::Fill(object))?;
             known.retain(|read| read.part == field);
@@ -224,6 +227,7 @@ impl BackFills<'_> {
             tx.claims().end_read(ReadOf::Fill(object))?;
             tx.custom().clear_filled(object)?;
             let position = Walk::new(WalkRange::All { from: None });
+            let position = if may_count { position.counted() } else { position };
             let read = Checkpoint { part: field, bounds: TimeBounds::Whole, done: false, as_of: None, position };
             tx.claims().keep_read(ReadOf::Fill(object), &read)?;
             Ok(Some(read.position))
@@ -231,6 +235,7 @@ impl BackFills<'_> {
         if let Some(walk) = walk.await? {
             self.run.walks().walk(WalkPurpose::Fill(target), walk).await?;
         }
-        Ok(())
+        let read: Vec<Checkpoint<Walk>> = self.run.store().read(move |tx| tx.reads(ReadOf::Fill(object))).await?;
+        Ok(read.iter().any(|read| read.position.is_short()))
     }
 }

@@ -158,7 +158,13 @@ impl WalkPurpose {
     fn finish(&self, tx: &MirrorTx<'_>, walk: &Walk) -> Result<(), StoreError> {
         let WalkPurpose::Changes(object) = *self else { return self.checkpoint(tx, walk, true) };
         if walk.seen.pages > 1 {
-            closing_counts::owe_changes(tx, object, walk.origin, walk.seen.high, walk.seen.pages)?;
+            // What it passed over may be later than all that it has read.
+            let passed = walk.seen.paged.iter().filter_map(|range| match range.bounds {
+                TimeBounds::Dated { to, .. } => to,
+                TimeBounds::Dateless | TimeBounds::Whole => None,
+            });
+            let high = passed.chain(walk.seen.high).max();
+            closing_counts::owe_changes(tx, object, walk.origin, high, walk.seen.pages)?;
         }
         let known = tx.known_changes(object)?;
         let known = KnownChanges { watermark: known.watermark.max(walk.seen.high), served_at: walk.seen.served_at };
@@ -333,6 +339,10 @@ impl Walks<'_> {
             noted.omitted = apply::after_answer(tx, object, (details, overlap))?;
             for anomaly in &anomalies {
                 tx.record_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now)?;
+            }
+            if matches!(job, WalkPurpose::Slice(..)) {
+                // Without an id they are in no count of what is missing.
+                (0..page.unusable).try_for_each(|_| tx.claims().leave_record_out(object))?;
             }
             job.remember_page(tx, &walk, before, (&page.records, &noted.older), (is_last, details))?;
             let saved = save || tx.has_written();

@@ -24,7 +24,7 @@ use super::range::SECOND;
 pub use super::range::WalkRange;
 use crate::api::query::QueryError;
 use crate::api::{ListQuery, PageSize};
-use crate::model::{Cursor, Instant, RecordId, Resource, TimeRange};
+use crate::model::{Cursor, Instant, RecordId, Resource, TimeField, TimeRange};
 use crate::store::Checkpoint;
 pub(in crate::sync) use by_value::MAX_STRETCHES;
 
@@ -257,6 +257,12 @@ impl Walk {
     pub fn passing_to(self, at: Instant) -> Walk {
         let mut walk = self;
         walk.note_paged(walk.frontier, Some(at));
+        if let WalkRange::Changes { after, .. } = walk.range {
+            // The newest row that is read may be earlier than what is passed over.
+            let from = if let Frontier::At(at) = walk.frontier { Some(at) } else { after };
+            let passed = TimeRange::dated(TimeField::UpdatedAt, from.map(Instant::whole_second), Some(at));
+            passed.join(&mut walk.seen.paged, 1);
+        }
         walk.frontier = Frontier::At(at);
         walk.seen.pages += 1;
         walk.turn = Turn { reached: walk.turn.reached.max(Some(walk.frontier)), restarts: 0, ..walk.turn };

@@ -6,7 +6,7 @@
 //! pages), among rows without a date, and in disorder, the walk follows the cursor. What lies at the edge of such a page, or
 //! of one by value that shows no row of the page before, is *paged*: it is counted after the walk.
 
-use super::{Facts, Frontier, Next, SECOND, Walk, WalkRange, hash_of};
+use super::{Facts, Frontier, Next, RangeSize, SECOND, Walk, WalkRange, hash_of};
 use crate::model::{Instant, TimeBounds, TimeField, TimeRange};
 
 /// Pages of fewer rows are not followed by value: the row that both have would make them much dearer.
@@ -104,8 +104,19 @@ impl Walk {
             WalkRange::Tied { at, .. } => WalkRange::Changes { after: Some(at.plus(SECOND)), inclusive: true },
             // By value, no page had the rows without a date.
             WalkRange::All { from: Some(_) } if !self.size.dated => WalkRange::WithoutCreated,
-            _ => return Next::End,
+            _ => {
+                if self.is_short() {
+                    self.seen.paged = vec![TimeRange::WHOLE];
+                }
+                return Next::End;
+            }
         };
-        Next::Restart(Box::new(self.with_range(rest)))
+        let size = RangeSize { total: self.size.total, ..RangeSize::default() };
+        Next::Restart(Box::new(Walk { size, ..self.with_range(rest) }))
+    }
+
+    /// Whether there were fewer rows than the first page announced: then no page proves anything, not even an empty one.
+    pub fn is_short(&self) -> bool {
+        self.size.total.is_some_and(|total| self.seen.rows < total)
     }
 }

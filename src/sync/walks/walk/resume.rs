@@ -15,7 +15,7 @@ impl Walk {
         }
         let range = WalkRange::Created { from: self.range.dates().0, to: cuts.first().copied().or(end) };
         let next = self.next.clone().map(|page| NextPage { cursor: None, behind: None, ..page });
-        let first = Walk { range, next, size: RangeSize { counted: false, ..self.size }, ..self.clone() };
+        let first = Walk { range, next, size: RangeSize { counted: false, total: None, ..self.size }, ..self.clone() };
         let ends = cuts.iter().skip(1).copied().map(Some).chain([end]);
         let further = cuts.iter().zip(ends).map(|(from, to)| {
             let range = WalkRange::Created { from: Some(*from), to };
