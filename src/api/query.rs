@@ -10,7 +10,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use crate::model::Instant;
 use crate::model::catalogue::{FieldKind, Object, Op, Resource};
 use crate::model::custom::Definition;
-use crate::model::ids::{Cursor, RecordId};
+use crate::model::ids::{Cursor, MAX_PREDICATE, RecordId, fits_a_predicate};
 
 /// Unreserved characters stay as they are; everything else is percent-encoded.
 pub(crate) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -19,8 +19,6 @@ pub(crate) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.'
 const MAX_PREDICATES: usize = 10;
 const MAX_CUSTOM: usize = 3;
 const MAX_VALUES: usize = 50;
-/// The maximum length of a text predicate in characters.
-const MAX_TEXT: usize = 320;
 /// The maximum size of an encoded `in` list in one address. The reference sets no limit; servers and proxies do, and 8
 /// KiB is the smallest common one.
 const MAX_LIST: usize = 6 * 1024;
@@ -98,7 +96,7 @@ pub enum QueryError {
     TooMany,
     #[error("a list holds 1 to {MAX_VALUES} values without commas")]
     List,
-    #[error("a text predicate holds 1 to {MAX_TEXT} characters")]
+    #[error("a text predicate holds 1 to {MAX_PREDICATE} characters")]
     Text,
 }
 
@@ -219,7 +217,7 @@ impl ListQuery {
     }
 
     pub fn equals(self, field: &str, text: &str) -> Result<ListQuery, QueryError> {
-        if text.is_empty() || text.chars().count() > MAX_TEXT {
+        if !fits_a_predicate(text) {
             return Err(QueryError::Text);
         }
         let is_text = |f: &crate::model::Field| matches!(f.kind, FieldKind::Text | FieldKind::Id);

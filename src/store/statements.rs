@@ -3,7 +3,7 @@
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
-use crate::model::ids::RecordId;
+use crate::model::ids::{MAX_PREDICATE, RecordId};
 use crate::store::error::{Doing, StoreError};
 
 /// Statements that stay prepared; `doing` says what fails.
@@ -34,6 +34,11 @@ pub(in crate::store) trait Statements {
         doing: &'static str,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<C, StoreError>;
+}
+
+/// The condition of [`RecordId::fits_a_list`] on a column, in SQL.
+pub(in crate::store) fn fits_a_list(column: &str) -> String {
+    format!("(instr({column}, ',') = 0 AND length({column}) <= {MAX_PREDICATE})")
 }
 
 pub(in crate::store) fn record_id(row: &Row<'_>) -> rusqlite::Result<RecordId> {

@@ -31,6 +31,7 @@ mod independent_steps;
 mod indexes;
 mod kills;
 mod lacking_keys;
+mod long_ids;
 mod lost_state;
 mod odd_answers;
 mod older_answers;

@@ -9,7 +9,7 @@ use crate::model::custom::CustomField;
 use crate::model::ids::RecordId;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
-use crate::store::statements::{Statements, record_id};
+use crate::store::statements::{Statements, fits_a_list, record_id};
 use crate::store::tx::CustomTx;
 
 const DOING: &str = "fill a custom column";
@@ -25,8 +25,9 @@ impl ReadTx<'_> {
         let sql = format!(
             "SELECT {key} FROM {table} WHERE {} IS NOT NULL
              AND {key} NOT IN (SELECT id FROM filled_records WHERE object_type = ?1)
-             ORDER BY instr({key}, ',') > 0, {key}",
-            field.column
+             ORDER BY NOT {}, {key}",
+            field.column,
+            fits_a_list(key)
         );
         self.conn.rows(&sql, [object.as_str()], DOING, record_id)
     }

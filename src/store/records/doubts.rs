@@ -13,13 +13,13 @@ use rusqlite::params;
 
 use crate::model::answer_time::{AnswerTime, MOMENTS_APART};
 use crate::model::catalogue::Object;
-use crate::model::ids::RecordId;
+use crate::model::ids::{MAX_PREDICATE, RecordId};
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::{ReadTx, stored_time};
 use crate::store::records::former_rows::former_condition;
 use crate::store::records::versions::Version;
-use crate::store::statements::Statements;
+use crate::store::statements::{Statements, fits_a_list};
 use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "read or write the doubts about records";
@@ -98,11 +98,11 @@ impl ReadTx<'_> {
     ) -> Result<DueDoubts, StoreError> {
         let mut stmt = self
             .conn
-            .prepare_cached(
+            .prepare_cached(&format!(
                 "SELECT record_id, why = 'missed', version IS NOT NULL, tries, not_before FROM doubts
-                 WHERE object_type = ?1 AND why IN ('missed', 'older')
-                 ORDER BY instr(record_id, ',') > 0, record_id",
-            )
+                 WHERE object_type = ?1 AND why IN ('missed', 'older') ORDER BY NOT {}, record_id",
+                fits_a_list("record_id")
+            ))
             .doing(DOING)?;
         let mut rows = stmt.query([object.as_str()]).doing(DOING)?;
         let (mut due, mut last_lookup) = (DueDoubts::default(), None);
@@ -171,7 +171,8 @@ impl ReadTx<'_> {
         })
     }
 
-    /// The witness of a lookup by id: the newest record that is not in doubt and not dated after `latest`.
+    /// The witness of a lookup by id: the newest record that is not in doubt and not dated after `latest`, and that a list
+    /// can be asked for.
     pub fn witness(&self, object: Object, latest: Option<Instant>) -> Result<Option<RecordId>, StoreError> {
         let (table, latest) = (object.table(), latest.unwrap_or(Instant::MAX).to_string());
         // A witness with a comma costs a request of its own.
@@ -179,7 +180,7 @@ impl ReadTx<'_> {
             let newest_by = |column: &str| {
                 format!(
                     "SELECT * FROM (SELECT id, {TIME} AS time FROM {table} WHERE instr(id, ',') {commas} 0
-                     AND coalesce(updated_at, '') <= ?2 AND coalesce(created_at, '') <= ?2
+                     AND length(id) <= {MAX_PREDICATE} AND coalesce(updated_at, '') <= ?2 AND coalesce(created_at, '') <= ?2
                      AND id NOT IN (SELECT record_id FROM doubts
                          WHERE object_type = ?1 AND why IN ('missed', 'older', 'gone'))
                      ORDER BY {column} DESC, id DESC LIMIT 1)"

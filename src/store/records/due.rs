@@ -17,7 +17,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::former_rows::former_condition;
 use crate::store::records::shape::Shape;
-use crate::store::statements::Statements;
+use crate::store::statements::{Statements, fits_a_list};
 use crate::store::tx::KnowledgeTx;
 
 /// A record whose detail is due, and its place in the order of reading.
@@ -62,8 +62,9 @@ impl ReadTx<'_> {
         let sql = format!(
             "SELECT id, created_at FROM (
                  SELECT id, created_at, row_number() OVER (ORDER BY created_at DESC, id) - 1 AS n, count(*) OVER () AS c
-                 FROM {table} WHERE created_at IS NOT NULL AND instr(id, ',') = 0 AND ({}) = ?2)
+                 FROM {table} WHERE created_at IS NOT NULL AND {} AND ({}) = ?2)
              ORDER BY n % max(1, c * 2 / ?1) = 0 DESC, n LIMIT ?1",
+            fits_a_list("id"),
             former_condition(table)
         );
         self.conn.rows(&sql, params![most as i64, former], doing, |row| {

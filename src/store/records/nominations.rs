@@ -9,7 +9,7 @@ use crate::model::instant::Instant;
 use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
 use crate::store::records::doubts::json;
-use crate::store::statements::{Statements, record_id};
+use crate::store::statements::{Statements, fits_a_list, record_id};
 use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "nominate records for removal";
@@ -17,13 +17,11 @@ const DOING: &str = "nominate records for removal";
 impl ReadTx<'_> {
     /// The records that are nominated for removal, those that fit a list first.
     pub fn nominated(&self, object: Object) -> Result<Vec<RecordId>, StoreError> {
-        self.conn.rows(
-            "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'missed'
-                 ORDER BY instr(record_id, ',') > 0, record_id",
-            [object.as_str()],
-            DOING,
-            record_id,
-        )
+        let sql = format!(
+            "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'missed' ORDER BY NOT {}, record_id",
+            fits_a_list("record_id")
+        );
+        self.conn.rows(&sql, [object.as_str()], DOING, record_id)
     }
 }
 

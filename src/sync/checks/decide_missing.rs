@@ -98,17 +98,23 @@ pub(in crate::sync) fn split_lookup(ids: &[RecordId]) -> (&[RecordId], &[RecordI
 impl Lookups<'_> {
     /// Looks up records by id, for 1 RU per list, and adds the result.
     pub(in crate::sync) async fn confirm(&self, object: Object, ids: &[RecordId], into: &mut Confirmation) {
-        let (mut rest, mut in_vain) = (ids, 0);
+        let (ids, unaskable): (Vec<RecordId>, Vec<RecordId>) =
+            ids.iter().cloned().partition(RecordId::fits_a_predicate);
+        let (mut rest, mut in_vain) = (&ids[..], 0);
         while !rest.is_empty() && into.ended.is_ok() {
             if in_vain == MAX_IN_VAIN {
                 into.unproven.extend_from_slice(rest);
-                return;
+                break;
             }
             let (some, others) = split_lookup(rest);
             let before = into.unproven.len();
             into.ended = self.confirm_list(object, some, into).await;
             in_vain = if into.unproven.len() == before + some.len() { in_vain + 1 } else { 0 };
             rest = others;
+        }
+        // An error says nothing about them: if it ended the lookup at once, nothing was in vain.
+        if into.ended.is_ok() {
+            into.unproven.extend(unaskable);
         }
     }
 
@@ -117,6 +123,11 @@ impl Lookups<'_> {
         let (mut open, mut lacked_before) = (vec![ids.to_vec()], None);
         while let Some(mut ids) = open.pop() {
             let witness = self.witness(object, &ids).await?;
+            if witness.as_ref().is_some_and(|witness| !witness.fits_a_predicate()) {
+                // The service lists no record that could vouch for an answer.
+                into.unproven.append(&mut ids);
+                continue;
+            }
             let found = match self.look_up(object, &ids, witness.as_ref()).await {
                 // The service limits the length of the whole list, not only of each value; or one of the records cannot be
                 // read.
@@ -354,18 +365,23 @@ impl Lookups<'_> {
         }
         let latest = self.run.results().service_time.latest();
         let witness = match self.run.store().read(move |tx| tx.witness(object, latest)).await? {
-            Some(witness) => Some(witness),
-            None => self.listed_record(object).await?,
+            Some(witness) if witness.fits_a_predicate() => Some(witness),
+            _ => self.listed_record(object).await?,
         };
         self.run.results().witnesses[object as usize] = Some(witness.clone());
         Ok(witness)
     }
 
-    /// The newest record that the service lists now, for 1 RU; `None` if it lists none.
+    /// The newest record that the service lists now, for 1 RU, if possible one that a list can be asked for; `None` if it
+    /// lists none.
     async fn listed_record(&self, object: Object) -> Result<Option<RecordId>, SyncError> {
         let resource = object.resource();
         let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc).asking("list", resource)?;
         let FetchedPage { answer, mut page, .. } = self.run.engine.page(&query, Purpose::Audit, "list").await?;
+        // One that no list can be asked for still shows that there are records.
+        if page.records.iter().any(|record| record.id.fits_a_predicate()) {
+            page.records.retain(|record| record.id.fits_a_predicate());
+        }
         // Those that are dated in the future come first, and say nothing about how new an answer is.
         let is_newest =
             |record: &Record| self.run.walks().answer_time(&answer, std::slice::from_ref(record)).shows.is_some();
