@@ -56,7 +56,9 @@ pub enum Accepts {
     Boolean,
     #[error("takes a real date, YYYY-MM-DD, of the years 0001 to 9999")]
     Date,
-    #[error("takes a timestamp with a time zone, such as 2026-01-02T03:04:05Z, of the years 0001 to 9999")]
+    #[error(
+        "takes a timestamp with a time zone, such as 2026-01-02T03:04:05Z, of the years 0001 to 9999 and to the microsecond at most"
+    )]
     DateTime,
     #[error("takes one of its options: {}", list(.0))]
     Option(Vec<String>),
@@ -118,8 +120,9 @@ fn custom(custom: &CustomTarget, value: &Value) -> Result<Value, Accepts> {
             Ok(value.clone())
         }
         (DataType::Date, _) => Err(Accepts::Date),
+        // An answer has to show what was sent, and the mirror could not tell a finer timestamp from another one.
         (DataType::DateTime, Value::String(text))
-            if text.parse::<Instant>().is_ok_and(|instant| instant >= Instant::MIN) =>
+            if text.parse::<Instant>().is_ok() && Instant::canonical(text).is_ok_and(|(_, exact)| exact) =>
         {
             Ok(value.clone())
         }
@@ -206,7 +209,6 @@ pub fn settled(field: &Editable, value: &Value) -> Value {
             Some(items) => Value::String(Value::from(items).to_string()),
             None => value.clone(),
         },
-        // A timestamp that is more precise than the column is sent unchanged.
         DataType::DateTime => match Instant::canonical(text) {
             Ok((canonical, true)) => Value::String(canonical.into()),
             _ => value.clone(),
@@ -215,8 +217,8 @@ pub fn settled(field: &Editable, value: &Value) -> Value {
     }
 }
 
-/// Whether two values of a field's column are equivalent: decimals as numbers, timestamps in the column's precision,
-/// and for a standard field null and an empty text.
+/// Whether two values of a field's column are equivalent: decimals as numbers, timestamps as instants, and for a standard
+/// field null and an empty text.
 pub fn same(field: &Editable, a: &Value, b: &Value) -> bool {
     let (a, b) = (settled(field, a), settled(field, b));
     let empty = |value: &Value| value.is_null() || value.as_str() == Some("");
@@ -226,10 +228,6 @@ pub fn same(field: &Editable, a: &Value, b: &Value) -> bool {
     };
     match custom.data_type {
         DataType::Decimal => a == b || decimal::same_number(x, y),
-        DataType::DateTime => {
-            let cut = |text: &str| Instant::canonical(text).ok().map(|(canonical, _)| canonical);
-            a == b || cut(x).is_some() && cut(x) == cut(y)
-        }
         _ => a == b,
     }
 }

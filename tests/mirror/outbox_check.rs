@@ -4,9 +4,10 @@
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::editable::{CustomTarget, EditTarget, Editable};
 use crm_mirror::model::{DataType, FieldKey, Object};
-use crm_mirror::outbox::check;
 use crm_mirror::outbox::typed_values::Given;
+use crm_mirror::outbox::{EditRequest, EditSource, check, queue};
 use crm_mirror::sandbox::{NewField, World};
+use crm_mirror::store::{StoreError, write_beside};
 use rusqlite::types::Value as Sql;
 use serde_json::{Map, Value, json};
 
@@ -315,4 +316,28 @@ async fn triggers_accept_and_refuse_the_same_values_as_the_check() {
         }
     }
     assert!(judged > 1000, "{judged}");
+}
+
+/// The service takes a finer timestamp than the mirror can hold, and nothing would show whether it stored that one.
+#[tokio::test]
+async fn timestamps_that_the_mirror_cannot_hold_are_refused_in_every_place() {
+    let crm = Crm::serve(world()).await;
+    let mut mirror = Mirror::empty();
+    mirror.settings.write_back = true;
+    mirror.sync(&crm).await;
+    let (field, now) = (field(DataType::DateTime, true), noon());
+    let conn = rusqlite::Connection::open(&mirror.path).unwrap();
+    for (text, is_taken) in [
+        ("2026-01-01T23:59:59.1234569Z", false),
+        ("2026-01-01T23:59:60.123456Z", false),
+        ("2026-01-01T23:59:59.123456Z", true),
+    ] {
+        let changes = vec![(field.column.to_string(), Given::Text(text.into()))];
+        let request = EditRequest { object: Object::Contact, record: "ct".into(), changes, if_match: None };
+        let queued =
+            write_beside(&mirror.path, |tx| Ok::<_, StoreError>(queue(tx, &request, EditSource::Edit, now).is_ok()));
+        assert_eq!(queued.unwrap(), is_taken, "{text}");
+        let set = format!("UPDATE contacts_full SET {} = ?1 WHERE id = 'ct'", field.column);
+        assert_eq!(conn.execute(&set, [text]).is_ok(), is_taken, "{text}");
+    }
 }
