@@ -33,7 +33,7 @@ pub struct ListPage {
     pub records: Vec<Record>,
     /// The cursor of the next page; `None` on the last page.
     pub next: Option<Cursor>,
-    /// The size of the full matching set, if `count=exact` was sent.
+    /// The size of the full matching set, if `count=exact` was sent; below 2^32.
     pub total: Option<u64>,
     /// Items that cannot be mirrored: not an object, or without an identifier.
     pub unusable: u32,
@@ -112,7 +112,8 @@ pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<ListPage
             None => unusable += 1,
         }
     }
-    let total = total.and_then(|raw| raw.get().parse().ok());
+    // No list has 2^32 items: a larger number is not known, so that no sum or product of totals overflows.
+    let total = total.and_then(|raw| raw.get().parse().ok()).map(|total: u32| total.into());
     Ok(ListPage { records, next, total, unusable })
 }
 

@@ -4,6 +4,7 @@ use crate::support::{Crm, Mirror, bodies, noon};
 use crm_mirror::api::ErrorClass;
 use crm_mirror::model::{DataType, Object, Resource};
 use crm_mirror::sandbox::{BodyRewrite, Fault, NewField, Rule, World};
+use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Job, SyncError};
 use serde_json::{Value, json};
 
@@ -389,6 +390,26 @@ async fn definitions_and_team_members_keep_unrepresentable_values() {
     );
 }
 
+/// Whatever number a list has for its size, runs add it to what they count themselves.
+#[tokio::test]
+async fn total_that_no_list_can_have_is_not_known() {
+    for total in [u64::from(u32::MAX), 1 << 32, 9_000_000_000_000_000_000, i64::MAX.unsigned_abs(), u64::MAX] {
+        let crm = Crm::serve(crate::evidence::world(450)).await;
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.settings.details = false;
+        crm.sandbox.faults().add(Rule::new(bodies::total(total)).lists().forever());
+        for job in [Job::sync(), Job::resync(), Job::audit(), Job::verify()] {
+            let ended = mirror.run(&crm, &job).await;
+            // An audit by counts is nothing without them.
+            assert!(ended.is_ok() || job.kind() == "verify", "{total} {job:?}: {ended:?}");
+            mirror.assert_exact_lists(&crm);
+            crm.wait(86_400);
+        }
+        crm.sandbox.faults().clear();
+        assert_eq!(mirror.run(&crm, &Job::audit()).await.unwrap().outcome, RunOutcome::Done);
+    }
+}
+
 #[test]
 fn bodies_are_changed_where_they_are_meant_to_be() {
     let body = r#"{"data":[{"id":"a","updatedAt":"2026-01-02T03:04:05.678Z","until":"2026-01-02T03:04:05.678Z","location":{"city":"} \"x"},"customFields":{"a":{}},"etag":"\"2026.5\""}]}"#;
@@ -403,5 +424,6 @@ fn bodies_are_changed_where_they_are_meant_to_be() {
     let grouped = rewritten(bodies::groups("[]"));
     assert!(grouped.contains(r#""location":[],"customFields":[],"etag""#), "{grouped}");
     assert!(!rewritten(bodies::without("a")).contains("\"a\":"));
+    assert_eq!(rewritten(bodies::total(7)), body);
     assert!(!rewritten(bodies::without("etag")).contains("etag"));
 }

@@ -46,6 +46,16 @@ fn with_rows_cut_out(body: &str, places: &str) -> String {
     body.to_string()
 }
 
+/// The total that was asked for is this number.
+pub fn total(number: u64) -> Fault {
+    Fault::Rewritten(BodyRewrite(with_total), number.to_string())
+}
+
+fn with_total(body: &str, number: &str) -> String {
+    let Some((before, after)) = body.split_once("\"total\":") else { return body.into() };
+    format!("{before}\"total\":{number}{}", after.trim_start_matches(|digit: char| digit.is_ascii_digit()))
+}
+
 fn in_whole_seconds(body: &str, _: &str) -> String {
     ["\"createdAt\":\"", "\"updatedAt\":\""].iter().fold(body.to_string(), |body, name| {
         let mut parts = body.split(name);

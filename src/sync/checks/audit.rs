@@ -312,7 +312,7 @@ impl Audits<'_> {
         let query = range.count(resource).asking("count", resource)?;
         let counted = self.ask(&query, "count").await?.page.total;
         counted
-            .ok_or_else(|| decode::NotUnderstood("the list has no `total`, though it was asked for".into()))
+            .ok_or_else(|| decode::NotUnderstood("the list has no usable `total`, though it was asked for".into()))
             .asking("count", resource)
     }
 
