@@ -202,12 +202,9 @@ impl Client {
         idempotency_key: &str,
     ) -> Result<PatchAnswer, PatchError> {
         let unsent = |why| PatchError { why, unanswered: false };
-        let header = |text: &str, what| {
-            HeaderValue::from_bytes(text.as_bytes()).map_err(|_| unsent(ApiError::Unsendable { what }))
-        };
         let headers = HeaderMap::from_iter([
-            (IF_MATCH, header(if_match.as_str(), "etag")?),
-            (IDEMPOTENCY_KEY, header(idempotency_key, "idempotency key")?),
+            (IF_MATCH, header(if_match.as_str(), "etag").map_err(unsent)?),
+            (IDEMPOTENCY_KEY, header(idempotency_key, "idempotency key").map_err(unsent)?),
         ]);
         let body = Bytes::copy_from_slice(body.as_bytes());
         let path = record_path(object, id).map_err(unsent)?;
@@ -219,6 +216,15 @@ impl Client {
             replayed: replayed.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true")),
             confirmation: DetailAnswer { etag: etag(&reply), body: reply.body, asked },
         })
+    }
+
+    /// Whether a request can name a record and its version: both texts are the service's.
+    ///
+    /// # Errors
+    /// [`ApiError::Unsendable`] for an identifier that cannot be part of an address, or an etag that no header can hold.
+    pub fn check_update(object: Object, id: &RecordId, if_match: Option<&Etag>) -> Result<(), ApiError> {
+        record_path(object, id)?;
+        if_match.map_or(Ok(()), |etag| header(etag.as_str(), "etag").map(drop))
     }
 
     fn request(
@@ -290,6 +296,10 @@ impl Client {
             clock.sleep_until(now.plus(delay)).await;
         }
     }
+}
+
+fn header(text: &str, what: &'static str) -> Result<HeaderValue, ApiError> {
+    HeaderValue::from_bytes(text.as_bytes()).map_err(|_| ApiError::Unsendable { what })
 }
 
 /// The path of a record; the identifier is one segment, whatever it contains.

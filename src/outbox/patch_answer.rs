@@ -22,7 +22,7 @@ pub enum PatchOutcome {
     Unconfirmed,
     Refused(u16),
     Silence,
-    /// The request was not sent: the budget, a hold, or shutdown.
+    /// The request was not sent: the budget, a hold, or shutdown, or it cannot be sent at all.
     NotSent,
 }
 

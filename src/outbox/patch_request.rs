@@ -6,7 +6,7 @@
 //! - Edits that wait for the same reason are merged into one request, which has the last value of each column. An edit
 //!   that the service refused together with others is sent alone.
 //! - Held edits are skipped: none of their columns is part of another unsent edit.
-//! - A request contains at most 100 custom keys, and nothing that the service is known to refuse.
+//! - A request contains at most 100 custom keys, and nothing that the service is known to refuse. It can be sent.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::check;
 use super::patch_answer;
 use super::rebase::{self, FieldState, Verdict};
+use crate::api::Client;
 use crate::model::{Edit, EditState, Editable, EditedFields, Etag, MirroredRecord, Object};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +63,10 @@ pub fn next(
         _ => return RecordStep::Nothing,
     }
     let Some(held) = held else { return RecordStep::Gone(first.id) };
+    // Nothing is fixed that cannot be a request: its history would say that it was sent.
+    if let Err(why) = Client::check_update(object, &first.record, held.etag.as_ref()) {
+        return RecordStep::Refuse(first.id, format!("{why}: crm-mirror refused it, and nothing was sent"));
+    }
     if held.etag.is_none() || !is_proven(first, held) {
         return RecordStep::Read;
     }

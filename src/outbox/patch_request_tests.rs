@@ -280,3 +280,18 @@ fn edit_of_which_only_blank_texts_are_left_is_refused() {
     let step = next(object, &[edit], Some(&shown), &company, (true, false));
     assert!(matches!(&step, RecordStep::Refuse(1, why) if why.contains("white space")), "{step:?}");
 }
+
+#[test]
+fn edit_that_cannot_be_a_request_is_refused_before_anything_is_read_or_fixed() {
+    let record = held(&[("position", json!("A"))]);
+    for id in [".", ".."] {
+        let refused = Edit { record: RecordId::new(id), ..position(1, "A", "B") };
+        assert!(matches!(step(&[refused], &record), RecordStep::Refuse(1, _)), "{id}");
+        let unread = Edit { record: RecordId::new(id), ..edit(1, &[("notes", json!("A"), json!("B"))]) };
+        let unknown = MirroredRecord { details_current: false, etag: None, ..record.clone() };
+        assert!(matches!(step(&[unread], &unknown), RecordStep::Refuse(1, _)), "{id}");
+    }
+    let odd = MirroredRecord { etag: Some(Etag::new("v\n1")), ..record.clone() };
+    assert!(matches!(step(&[position(1, "A", "B")], &odd), RecordStep::Refuse(1, _)));
+    sends(step(&[position(1, "A", "B")], &record), &[1], json!({"position": "B"}));
+}

@@ -114,7 +114,6 @@ fn outcome(error: &ApiError, unanswered: bool) -> PatchOutcome {
         (ApiError::Status(rejection), _) if unanswered && !rejection.envelope => PatchOutcome::Silence,
         (_, Some(status)) => PatchOutcome::Refused(status),
         (ApiError::NotAdmitted(_), _) => PatchOutcome::NotSent,
-        (ApiError::Unsendable { .. }, _) => PatchOutcome::Refused(400),
         _ if unanswered => PatchOutcome::Silence,
         _ => PatchOutcome::NotSent,
     }

@@ -25,7 +25,7 @@ fn every_failure_of_an_update_has_its_outcome() {
         (status(429, false), false, PatchOutcome::Refused(429)),
         (ApiError::Redirected { status: 302 }, false, PatchOutcome::Refused(302)),
         (ApiError::NotAdmitted(AdmissionError::Stopping), false, PatchOutcome::NotSent),
-        (ApiError::Unsendable { what: "etag" }, false, PatchOutcome::Refused(400)),
+        (ApiError::Unsendable { what: "etag" }, false, PatchOutcome::NotSent),
         (broken(), true, PatchOutcome::Silence),
         (broken(), false, PatchOutcome::NotSent),
     ] {

@@ -343,3 +343,30 @@ async fn record_without_a_usable_version_is_read_as_often_as_its_delay_allows() 
         }
     }
 }
+
+/// No address can name one record, and no header can hold the version of the other.
+#[tokio::test]
+async fn update_that_cannot_be_a_request_is_refused_here_and_not_counted_as_sent() {
+    for (id, etag, what) in [("..", r#""v1""#, "identifier"), ("odd", r#""v\n1""#, "etag")] {
+        let crm = Crm::serve(World::new(noon())).await;
+        crm.sandbox.with_world(|world| {
+            world.create(CONTACT, &json!({"id": id, "name": "Ann", "position": "CEO"}));
+            world.create(CONTACT, &json!({"id": "c1", "name": "Bea", "position": "CEO"}));
+            world.set_raw(CONTACT, id, "etag", etag);
+        });
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.settings.write_back = true;
+        mirror.settings.details = false;
+        mirror.sync(&crm).await;
+        crm.sandbox.clear_log();
+        set_position(&mirror, id, "CTO");
+        set_position(&mirror, "c1", "CTO");
+        let pushed = push(&mirror, &crm).await.push;
+        assert_eq!((pushed.sent, pushed.applied, pushed.rejected, patches(&crm).len()), (1, 1, 1, 1), "{what}");
+        let why = format!("'this {what} cannot be sent in a request: crm-mirror refused it, and nothing was sent'");
+        assert_eq!(mirror.one("SELECT why FROM outbox_events WHERE outbox_id = 1 ORDER BY id DESC"), why);
+        let of_it = "FROM outbox_events WHERE outbox_id = 1";
+        assert_eq!(mirror.one(&format!("SELECT count(*) {of_it} AND to_state = 'sending'")), "0", "{what}");
+        assert_eq!(mirror.one("SELECT status FROM outbox WHERE id = 1"), "NULL", "{what}");
+    }
+}
