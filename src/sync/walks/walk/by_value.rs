@@ -105,8 +105,9 @@ impl Walk {
             // By value, no page had the rows without a date.
             WalkRange::All { from: Some(_) } if !self.size.dated => WalkRange::WithoutCreated,
             _ => {
-                if self.is_short() {
-                    self.seen.paged = vec![TimeRange::WHOLE];
+                // What was read by cursor is counted in parts, which tell more.
+                if self.is_short() && self.seen.paged.is_empty() {
+                    self.seen.paged.push(TimeRange::WHOLE);
                 }
                 return Next::End;
             }
