@@ -1,12 +1,14 @@
 //! Answers with fewer rows than they announce, or with rows that cannot be mirrored: what they left out is found, or nothing
 //! is claimed.
 
+use std::time::Duration;
+
 use crate::audits::world_of;
 use crate::clocks::claimed;
-use crate::support::{Crm, Mirror, bodies};
+use crate::support::{Crm, Mirror, bodies, noon};
 use crm_mirror::model::{Clock, DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, NewField, Rule};
-use crm_mirror::sync::Job;
+use crm_mirror::sync::{Acceptance, Job};
 use serde_json::json;
 
 async fn mirrored(contacts: usize) -> (Crm, Mirror) {
@@ -34,6 +36,49 @@ async fn first_copy_that_is_shorter_than_announced_is_counted_and_completed() {
         mirror.sync(&crm).await;
         mirror.assert_exact_lists(&crm);
     }
+}
+
+/// What the total promises is looked for once, at a bounded cost; a list that shows no more is complete.
+#[tokio::test]
+async fn total_that_is_always_too_large_costs_a_bounded_number_of_requests() {
+    for total in [251, 280, u64::from(u32::MAX)] {
+        let crm = Crm::serve(world_of(250)).await;
+        crm.sandbox.faults().add(lists(bodies::total(total)).forever());
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.settings.details = false;
+        mirror.sync(&crm).await;
+        mirror.assert_exact_lists(&crm);
+        assert!(claimed(&mirror, crm.clock.now())[0].is_some(), "{total}");
+        assert!(crm.charged() <= 40, "{total}: {}", crm.charged());
+        crm.wait(600);
+        crm.sandbox.clear_log();
+        mirror.sync(&crm).await;
+        assert_eq!(crm.charged(), 2, "{total}");
+    }
+}
+
+/// A person accepts the removals of a sweep whose list had lacked records that nobody here knows.
+#[tokio::test]
+async fn accepted_removals_make_no_list_complete_that_was_short() {
+    let (crm, mirror) = mirrored(40).await;
+    crm.sandbox.with_world(|world| {
+        for n in 0..10 {
+            world.remove(Object::Contact, &format!("c{n:06}"));
+        }
+        // No walk of changes reads them.
+        let old = noon().minus(Duration::from_secs(9_500_000)).to_wire();
+        for n in 0..8 {
+            let id = format!("late{n}");
+            world.create(Object::Contact, &json!({ "id": id, "createdAt": old, "updatedAt": old }));
+        }
+    });
+    crm.sandbox.faults().add(lists(bodies::without_rows("0 100")).with_param("count"));
+    let refused = mirror.run(&crm, &Job::resync()).await.unwrap();
+    assert_eq!(refused.outages.len(), 1);
+    crm.wait(60);
+    let accept = Acceptance { removals: true, ..Acceptance::default() };
+    mirror.run(&crm, &Job::Resync { objects: Default::default(), accept }).await.unwrap();
+    mirror.assert_exact_lists(&crm);
 }
 
 /// The service has not built the index of a new field yet.

@@ -220,7 +220,8 @@ impl BackFills<'_> {
         let (reader, may_count) = (self.run.reader.clone(), self.run.audits().may_count(object));
         let walk = self.run.store().write(move |tx| {
             let mut known: Vec<Checkpoint<Walk>> = tx.reads(ReadOf::Fill(object))?;
-            known.retain(|read| read.part == field);
+            // One that was short proves nothing, however long ago that was.
+            known.retain(|read| read.part == field && !(read.done && read.position.is_short()));
             if let Some(known) = known.pop() {
                 return Ok((!known.done).then(|| Walk::of(known).resumed(&reader)));
             }
