@@ -128,6 +128,34 @@ async fn anomaly_during_a_changes_walk_is_recorded_and_loses_no_change() {
     }
 }
 
+/// Pages of one row lead nowhere where no cursor is followed: what was too much for an answer once is tried again.
+#[tokio::test]
+async fn pages_that_were_made_smaller_in_a_bad_hour_do_not_hold_the_changes_up() {
+    let (crm, mut mirror) = crm(24).await;
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    crm.sandbox.with_world(|world| {
+        let at = world.now().minus(Duration::from_secs(120));
+        for id in world.ids(Resource::Contacts) {
+            world.edit_at(Object::Contact, &id, &json!({"name": format!("Edited {id}")}), Some(at));
+        }
+    });
+    let lists = |fault: Fault| Rule::new(fault).on(Resource::Contacts).lists();
+    crm.sandbox.faults().add(lists(Fault::Truncated).after(5).times(8));
+    crm.sandbox.faults().add(lists(Fault::Status(422)).with_cursor().forever());
+    mirror.tries = 3;
+    let mut runs = 0;
+    while mirror.count("contacts WHERE name LIKE 'Edited%'") < 24 {
+        runs += 1;
+        assert!(runs <= 4, "{} of 24", mirror.count("contacts WHERE name LIKE 'Edited%'"));
+        crm.wait(3_600);
+        drop(mirror.run(&crm, &Job::sync()).await);
+    }
+    assert!(runs > 1, "the first run was to be disturbed");
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+}
+
 #[tokio::test]
 async fn endless_list_is_given_up_and_nothing_is_lost() {
     for fault in [

@@ -325,7 +325,8 @@ async fn kills_during_a_reload_leave_the_old_table_or_the_new_one() {
         assert_eq!(postgres.one("SELECT count(*) FROM crm.contacts").await, "20");
         assert_eq!(postgres.one(key).await, "1");
         if finished > 1 {
-            assert!(polls > 70, "{polls}");
+            // Replies that arrive together are one poll: on a busy machine there are fewer.
+            assert!(polls > 28, "{polls}");
             break;
         }
     }

@@ -5,7 +5,7 @@
 mod edits;
 mod short_lists;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
@@ -60,8 +60,6 @@ pub struct Watch {
     is_saved_in_doubt: bool,
     /// Whether nothing in the run that ended may have made a row older, even if the service shows an old picture.
     is_strict: bool,
-    /// The records that were changed with a date before the one that they had, and that date.
-    dated_back: BTreeMap<String, BTreeSet<String>>,
     /// Whether rows may have been of the workspace before an accepted one when they were last looked at.
     was_replaced: bool,
     /// Until when a clock may be wrong, or a day after.
@@ -116,7 +114,6 @@ impl Watch {
             first_sent: BTreeMap::new(),
             is_saved_in_doubt: false,
             is_strict: false,
-            dated_back: BTreeMap::new(),
             was_replaced: false,
             clocks_until: Instant::EPOCH,
             short_lists: [Resource::TeamMembers, Resource::CustomFields].map(ShortList::of),
@@ -143,7 +140,7 @@ impl Watch {
 
     /// A record was changed, with a date before the one that it had.
     pub fn dated_back(&mut self, id: String, at: Instant) {
-        self.dated_back.entry(id).or_default().insert(at.to_string());
+        self.claims.dated_back.entry(id).or_default().insert(at.to_string());
     }
 
     /// Looks at the mirror and the log after a run. After a kill, or a full disk, the ledger lies beside the file until
@@ -301,7 +298,7 @@ impl Watch {
             let ahead = now.plus(DAY).to_string();
             let older = matches!((before.get(id), updated), (Some(Some(was)), Some(is)) if is < was && *was < ahead);
             let is_dated_back =
-                || self.dated_back.get(id).is_some_and(|at| updated.as_ref().is_some_and(|is| at.contains(is)));
+                || self.claims.dated_back.get(id).is_some_and(|at| updated.as_ref().is_some_and(|is| at.contains(is)));
             // In whole seconds, a version looks older than it is.
             let older =
                 older && before[id].as_ref().is_none_or(|was| updated.as_ref().is_none_or(|is| was[..19] != is[..19]));
@@ -378,7 +375,7 @@ impl Watch {
                     AND fields ->> '$.updated_at[0]' < ?2
                     AND record_id NOT IN (SELECT value FROM json_each(?3))";
         let ahead = now.plus(DAY).to_string();
-        let dated_back = serde_json::to_string(&self.dated_back.keys().collect::<Vec<_>>()).unwrap();
+        let dated_back = serde_json::to_string(&self.claims.dated_back.keys().collect::<Vec<_>>()).unwrap();
         let back: Option<String> = match seen < newest && self.is_strict {
             true => conn
                 .prepare_cached(back)

@@ -239,6 +239,15 @@ impl Walk {
         (size > 1).then(|| Walk { page_size: Some(size / 2), ..self.clone() })
     }
 
+    /// This walk with twice as many rows per page, if its pages were made smaller: what was too much for an answer once may
+    /// fit today, and pages of one row lead nowhere without cursors. A cursor keeps the size that it came with.
+    #[must_use]
+    pub fn with_larger_pages(self) -> Walk {
+        let may_grow = self.cursor().is_none();
+        let larger = self.page_size.map(|size| size.saturating_mul(2)).filter(|size| *size < PageSize::MAX.get());
+        Walk { page_size: if may_grow { larger } else { self.page_size }, ..self }
+    }
+
     /// This walk, asking for the total on every page. Only for a walk that has read nothing.
     #[must_use]
     pub fn counted(self) -> Walk {

@@ -285,6 +285,26 @@ fn a_cut_walk_ends_at_the_cut_and_keeps_its_cursor() {
 }
 
 #[test]
+fn pages_that_were_made_smaller_grow_again_in_later_runs() {
+    let sizes = |mut walk: Walk| {
+        let resumed = std::iter::from_fn(|| {
+            walk = walk.clone().resumed(&reader(2, "k"));
+            Some(walk.page_size().get())
+        });
+        resumed.take(8).collect::<Vec<_>>()
+    };
+    let mut walk = Walk::new(WalkRange::Tied { at: at(0), from: None });
+    while let Some(smaller) = walk.with_smaller_pages() {
+        walk = smaller;
+    }
+    walk.take(&page(&[5], Some("a")));
+    assert_eq!(sizes(walk.clone()), [2, 4, 8, 16, 32, 64, 100, 100]);
+    // A cursor may be bound to the size.
+    walk.take(&page(&[5], Some("b")));
+    assert_eq!(sizes(walk), [1; 8]);
+}
+
+#[test]
 fn cursor_is_followed_in_its_run_and_later_only_where_values_lead_nowhere() {
     let resumed = |walk: &Walk, reader: CursorOwner| walk.clone().resumed(&reader);
     let (same, later, other) = (reader(1, "k"), reader(2, "k"), reader(2, "other"));

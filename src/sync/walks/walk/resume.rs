@@ -58,9 +58,13 @@ impl Walk {
 
     /// This walk as `reader` goes on with it: with a cursor of its own, or by value. Where that leads nowhere, it reads the
     /// last page again, which shows whether the cursor behind it is still of use, with the same key. Restarts of earlier
-    /// runs do not count; otherwise a walk that was given up once would be given up forever.
+    /// runs do not count; otherwise a walk that was given up once would be given up forever. Its pages grow again.
     #[must_use]
     pub fn resumed(self, reader: &CursorOwner) -> Walk {
+        self.with_cursor_of(reader).with_larger_pages()
+    }
+
+    fn with_cursor_of(self, reader: &CursorOwner) -> Walk {
         let mut walk = Walk { turn: Turn::default(), ..self };
         let is_foreign = |page: &NextPage| page.cursor.is_some() && page.reader != *reader;
         let Some(page) = walk.next.clone().filter(is_foreign) else { return walk };
