@@ -5,7 +5,7 @@
 //! here: former rows, unread fields, missing scopes, removals that wait for a person, and the differences that a comparison
 //! left open.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rusqlite::{Connection, params};
@@ -107,9 +107,15 @@ pub(in crate::store) fn is_set(conn: &Connection, goal: Goal) -> Result<bool, St
     conn.value("SELECT EXISTS (SELECT 1 FROM goals WHERE object = ?1 AND kind = ?2)", goal.row(), DOING)
 }
 
-/// The definitions of custom fields of an object whose columns hold every value.
-pub(in crate::store) fn filled_fields(conn: &Connection, object: Object) -> Result<BTreeSet<RecordId>, StoreError> {
-    fields(conn, object, "filled")
+/// The definitions of custom fields of an object whose columns hold every value. Where only a filter said who has one, also
+/// from when: a filter may know less than a detail, and a detail that was read before shows nothing of the field.
+pub(in crate::store) fn filled_fields(
+    conn: &Connection,
+    object: Object,
+) -> Result<BTreeMap<RecordId, Option<String>>, StoreError> {
+    let sql = "SELECT definition, since FROM goals WHERE object = ?1 AND kind = 'filled'";
+    let filled: Vec<_> = conn.rows(sql, [object.as_str()], DOING, |row| Ok((record_id(row)?, row.get(1)?)))?;
+    Ok(filled.into_iter().collect())
 }
 
 fn fields(conn: &Connection, object: Object, kind: &str) -> Result<BTreeSet<RecordId>, StoreError> {
@@ -319,7 +325,8 @@ impl ClaimsTx<'_> {
     }
 
     /// Dates everything that is said earlier, after the clock was set back by so much: what was read while it was ahead is
-    /// older than it says. What was read before that becomes too old, which is true as well.
+    /// older than it says. What was read before that becomes too old, which is true as well. From when a column is filled is
+    /// no claim: a later time is the safe one.
     pub fn date_claims_back(&self, by: Duration) -> Result<(), StoreError> {
         self.date_reads(|at| Some(at.minus(by)))?;
         type Row = (String, String, Option<String>, Option<String>);
@@ -327,7 +334,7 @@ impl ClaimsTx<'_> {
             let mut stmt = self
                 .tx
                 .conn
-                .prepare("SELECT object, kind, since, finished FROM goals WHERE since > ?1")
+                .prepare("SELECT object, kind, since, finished FROM goals WHERE since > ?1 AND kind <> 'filled'")
                 .doing(DOING)?;
             stmt.query_map([Instant::EPOCH.to_string()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
                 .and_then(Iterator::collect)
@@ -392,7 +399,7 @@ impl ClaimsTx<'_> {
         for column in columns {
             self.forget_column(object, &column.definition)?;
             if column.is_new {
-                self.add_column(object, "made", &column.definition)?;
+                self.add_column(object, "made", &column.definition, None)?;
             }
         }
         Ok(())
@@ -405,32 +412,47 @@ impl ClaimsTx<'_> {
             [object.as_str()],
         )?;
         let layout = self.tx.layout();
-        layout.of(object).fields().iter().try_for_each(|field| self.add_column(object, "filled", &field.definition))
+        layout
+            .of(object)
+            .fields()
+            .iter()
+            .try_for_each(|field| self.add_column(object, "filled", &field.definition, None))
     }
 
-    /// Notes that a column is complete.
-    pub fn mark_column_filled(&self, object: Object, definition: &RecordId) -> Result<(), StoreError> {
+    /// Notes that a column is complete; `since` if only a filter said who has a value.
+    pub fn mark_column_filled(
+        &self,
+        object: Object,
+        definition: &RecordId,
+        since: Option<Instant>,
+    ) -> Result<(), StoreError> {
         self.forget_column(object, definition)?;
-        self.add_column(object, "filled", definition)
+        self.add_column(object, "filled", definition, since)
     }
 
     /// Notes which columns a sweep that begins completes; none if it is discarded.
     pub fn begin_filling(&self, object: Object, columns: &[CustomField]) -> Result<(), StoreError> {
         self.execute_on_goals("DELETE FROM goals WHERE object = ?1 AND kind = 'filling'", [object.as_str()])?;
-        columns.iter().try_for_each(|field| self.add_column(object, "filling", &field.definition))
+        columns.iter().try_for_each(|field| self.add_column(object, "filling", &field.definition, None))
     }
 
     /// Notes that a sweep has ended, which completes its columns and those of all standard fields.
     pub fn end_filling(&self, object: Object) -> Result<(), StoreError> {
         self.unset(Goal::UnreadFields(object))?;
         let completed = self.tx.goals().being_filled(object)?;
-        completed.iter().try_for_each(|definition| self.mark_column_filled(object, definition))
+        completed.iter().try_for_each(|definition| self.mark_column_filled(object, definition, None))
     }
 
-    fn add_column(&self, object: Object, kind: &str, definition: &RecordId) -> Result<(), StoreError> {
+    fn add_column(
+        &self,
+        object: Object,
+        kind: &str,
+        definition: &RecordId,
+        since: Option<Instant>,
+    ) -> Result<(), StoreError> {
         self.execute_on_goals(
-            "INSERT OR IGNORE INTO goals (object, kind, definition) VALUES (?1, ?2, ?3)",
-            [object.as_str(), kind, definition.as_str()],
+            "INSERT OR IGNORE INTO goals (object, kind, definition, since) VALUES (?1, ?2, ?3, ?4)",
+            params![object.as_str(), kind, definition.as_str(), since.map(|since| since.to_string())],
         )
     }
 

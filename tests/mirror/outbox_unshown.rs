@@ -8,7 +8,7 @@ use crm_mirror::model::{DataType, EditState, Instant, Object, RecordId, is_unkno
 use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::user_decisions::{self, Decision};
 use crm_mirror::outbox::{EditRequest, EditSource, queue};
-use crm_mirror::sandbox::{NewField, Rule, World};
+use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::store::{MirrorTx, outbox_report, write_beside};
 use crm_mirror::sync::Job;
 use serde_json::{Value, json};
@@ -167,4 +167,35 @@ async fn held_edit_of_a_copy_is_not_carried_out_where_its_original_was() {
         position("theirs");
     }
     assert_eq!(crm.sandbox.log().carried_out().count(), 1);
+}
+
+/// An index that is not built yet: the filter by a new field finds nobody, and counts nobody.
+#[tokio::test]
+async fn value_that_a_filter_denied_is_not_overwritten() {
+    let mut world = World::new(noon());
+    for id in ["a", "b"] {
+        world.create(Object::Contact, &json!({"id": id, "name": "Ann"}));
+    }
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.write_back = true;
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| {
+        // No walk of changes reads the other one again.
+        world.edit(Object::Contact, "b", &json!({"name": "Bo"}));
+        world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+        world.edit_silently(Object::Contact, "a", &json!({"customFields": {"tier": "theirs"}}));
+    });
+    crm.sandbox.faults().add(Rule::new(Fault::EmptyList).with_param("filter[customFields").forever());
+    crm.wait(6 * 3600);
+    mirror.sync(&crm).await;
+    let tier = || mirror.one("SELECT coalesce(cf_tier, 'NULL') FROM contacts_full WHERE id = 'a'");
+    assert_eq!(tier(), "'NULL'", "the filter is believed");
+    let edit = "UPDATE contacts_full SET cf_tier = 'ours' WHERE id = 'a'";
+    rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(edit).unwrap();
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    let theirs = crm.sandbox.with_world(|world| world.detail_json(Object::Contact, "a").unwrap());
+    assert_eq!((theirs["customFields"]["tier"].as_str(), tier().as_str()), (Some("theirs"), "'theirs'"));
+    assert_eq!(mirror.count("outbox WHERE state = 'conflict'"), 1);
 }

@@ -81,6 +81,7 @@ pub(in crate::store) fn mirrored(
     let (filled, has_unread) =
         (claims::filled_fields(conn, object)?, claims::is_set(conn, Goal::UnreadFields(object))?);
     let unshown = unshown_columns(conn, object, id)?;
+    let detail_read_at = of_detail.as_ref().and_then(|detail| detail.value("fetched_at"));
     for column in columns {
         let place = |shape: &Shape| shape.place(column).map(|place| shape.columns[place].source);
         let (source, is_of_detail) = match (place(&list), place(&detail)) {
@@ -93,21 +94,24 @@ pub(in crate::store) fn mirrored(
             (true, detail) => detail.as_ref().and_then(|detail| detail.value(column)),
         };
         let value = value.map(json).unwrap_or_default();
-        let (wire, is_complete) = match source {
-            Source::Field(index) => (object.fields()[index].wire.to_string(), !has_unread),
+        let (wire, filled_since) = match source {
+            Source::Field(index) => (object.fields()[index].wire.to_string(), (!has_unread).then_some(&None)),
             Source::Slot(slot) => {
                 let field = &shapes.layout.of(object).fields()[slot];
-                (format!("{CUSTOM}.{}", field.key.as_str()), filled.contains(&field.definition))
+                (format!("{CUSTOM}.{}", field.key.as_str()), filled.get(&field.definition))
             }
             _ => continue,
         };
+        let is_complete = filled_since.is_some();
         let has_row = !is_of_detail || of_detail.is_some();
         if value.is_null() && !(has_row && is_complete) {
             known.unread.insert((*column).to_string());
         }
         // A list may omit custom values, so only a detail shows that they are of the record's version.
         let is_custom = matches!(source, Source::Slot(_));
-        if !is_complete || (is_of_detail || is_custom) && !details_current {
+        let is_later = |since: &String| matches!(detail_read_at, Some(Sql::Text(read_at)) if read_at >= since);
+        let is_shown = filled_since.and_then(Option::as_ref).is_none_or(is_later);
+        if !is_complete || (is_of_detail || is_custom) && !(details_current && is_shown) {
             known.unproven.insert((*column).to_string());
         }
         let unfit = record.unfit(&wire).or_else(|| of_detail.as_ref()?.unfit(&wire));

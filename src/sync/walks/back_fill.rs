@@ -148,11 +148,11 @@ impl BackFills<'_> {
     }
 
     async fn mark_filled(&self, object: Object, definition: &Definition) -> Result<(), SyncError> {
-        let id = definition.id.clone();
+        let (id, now) = (definition.id.clone(), self.run.now());
         let noted = self.run.store().write(move |tx| {
             tx.claims().end_read(ReadOf::Fill(object))?;
             tx.custom().clear_filled(object)?;
-            tx.claims().mark_column_filled(object, &id)
+            tx.claims().mark_column_filled(object, &id, Some(now))
         });
         Ok(noted.await?)
     }
