@@ -1,13 +1,15 @@
 //! Answers with fewer rows than they announce, or with rows that cannot be mirrored: what they left out is found, or nothing
 //! is claimed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::audits::world_of;
 use crate::clocks::claimed;
+use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror, bodies, noon};
 use crm_mirror::model::{Clock, DataType, Object, Resource};
-use crm_mirror::sandbox::{Fault, NewField, Rule};
+use crm_mirror::sandbox::{DateHeader, Fault, NewField, Rule};
 use crm_mirror::sync::{Acceptance, Job};
 use serde_json::json;
 
@@ -134,4 +136,27 @@ async fn change_that_is_passed_over_is_not_claimed_to_be_here() {
     crm.wait(100_000);
     mirror.sync(&crm).await;
     mirror.assert_exact_lists(&crm);
+}
+
+/// Our clock is late, and no answer has a date: what follows the bad record is behind all that is known of the time.
+#[tokio::test]
+async fn record_that_cannot_be_read_is_passed_over_with_a_late_clock() {
+    let crm = Crm::serve(world_of(30)).await;
+    crm.sandbox.faults().add(Rule::new(Fault::Date(DateHeader::Missing)).forever());
+    let clock = WrongClock::new(crm.clock.clone());
+    clock.set_ahead(-7_200);
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    mirror.clock = Some(Arc::new(clock));
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    crm.sandbox.faults().add(lists(bodies::bad_number("c000005")).forever());
+    for n in 3..9 {
+        let id = format!("c{n:06}");
+        crm.sandbox.with_world(|world| world.edit(Object::Contact, &id, &json!({ "name": "Changed" })));
+        crm.wait(10);
+    }
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.count("contacts WHERE name = 'Changed'"), 5);
 }

@@ -15,6 +15,7 @@ use crate::sync::run_parts::Walks;
 /// The step with which the search begins, and the precision with which it ends: the service may compare at another
 /// precision than it shows.
 const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(86_400);
 
 impl Walks<'_> {
     /// The walk behind the record that follows the frontier and cannot be read.
@@ -24,7 +25,7 @@ impl Walks<'_> {
         walk: &Walk,
         error: SyncError,
     ) -> Result<Walk, SyncError> {
-        let now = self.run.results().service_time.at_least().unwrap_or_else(|| self.run.now());
+        let now = self.run.results().service_time.at_least().max(Some(self.run.now()));
         let Some((mut low, mut high)) = unread(walk, now) else { return Err(error) };
         // A service that answers nothing readable at all is no matter of one record.
         if !self.is_readable_from(job, walk, high).await? {
@@ -60,8 +61,9 @@ impl Walks<'_> {
     }
 }
 
-/// The instants between which the record is: at the frontier or after it, and before the end of the range.
-fn unread(walk: &Walk, now: Instant) -> Option<(Instant, Instant)> {
+/// The instants between which the record is: at the frontier or after it, and before the end of the range. Where that is
+/// open, it is searched for far behind all clocks, which may be late: the steps of the search begin small.
+fn unread(walk: &Walk, now: Option<Instant>) -> Option<(Instant, Instant)> {
     let (from, to) = match &walk.range {
         WalkRange::Changes { after, .. } => (*after, None),
         WalkRange::All { .. } | WalkRange::Created { .. } => walk.range.dates(),
@@ -72,6 +74,7 @@ fn unread(walk: &Walk, now: Instant) -> Option<(Instant, Instant)> {
         Frontier::At(at) => at,
         Frontier::Nulls => return None,
     };
-    let (low, high) = (low.whole_second(), to.unwrap_or(now.plus(SECOND)).whole_second());
+    let open_end = || now.map_or(low, |now| now.max(low)).plus(DAY);
+    let (low, high) = (low.whole_second(), to.unwrap_or_else(open_end).whole_second());
     (high > low).then_some((low, high))
 }

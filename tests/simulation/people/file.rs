@@ -165,8 +165,9 @@ pub fn decide(
             }
             decided += 1;
             edits.wanted += u64::from(matches!(decision, Decision::Release | Decision::Mine));
-            if edit.state == EditState::Conflict {
-                // It may have been carried out before somebody else changed the value; a person wants it once more.
+            if matches!(edit.state, EditState::Conflict | EditState::Held) {
+                // It may have been carried out before somebody else changed the value, or be held in a copy, where it is not
+                // taken back; a person wants it once more.
                 edits.expect(&edit.record, edit.fields.iter().map(|(column, (_, after))| (column, after)));
             }
         }
