@@ -34,6 +34,8 @@ impl Life<'_> {
         let newest = self.crm.sandbox.with_world(|world| people::create(world, 4 * v));
         self.run_now(Job::sync()).await?;
         self.crm.clock.advance(Duration::from_secs(300));
+        // It is dated before what any walk reads again, as one that returns.
+        self.watch.claims.records_return(self.crm.clock.now());
         self.crm.sandbox.with_world(|world| people::swap(world, newest.as_str(), v));
         self.run_now(repair()).await
     }
