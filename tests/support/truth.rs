@@ -155,9 +155,8 @@ fn active(conn: &Connection, object: Object) -> Vec<(String, DataType, String)> 
 }
 
 /// The difference between the mirror's stored counts and its tables.
-fn miscounted(conn: &Connection, kind: Object) -> Option<String> {
+fn miscounted(conn: &Connection, reader: &Reader, kind: Object) -> Option<String> {
     let (table, details, key) = (kind.table(), kind.detail_table(), kind.detail_key());
-    let reader = Reader::open(Path::new(conn.path().unwrap())).unwrap();
     let said = report::holds(&reader.begin().unwrap(), kind).unwrap();
     let said = format!("{} {}", said.rows, said.details_current);
     let sql = format!(
@@ -171,9 +170,10 @@ fn miscounted(conn: &Connection, kind: Object) -> Option<String> {
 /// Every difference between a mirror and the service's answers.
 pub fn differences(conn: &Connection, sandbox: &Sandbox, details: bool) -> Vec<String> {
     let world = sandbox.world();
+    let reader = Reader::open(Path::new(conn.path().unwrap())).unwrap();
     let mut out = Vec::new();
     for kind in Object::ALL {
-        out.extend(miscounted(conn, kind));
+        out.extend(miscounted(conn, &reader, kind));
         let fields = active(conn, kind);
         let mut lists = Rows::new();
         let mut deep = Rows::new();
