@@ -148,7 +148,10 @@ impl<'a> Run<'a> {
     /// The same list from its beginning with smaller pages, if a page could not be read.
     pub(super) fn with_smaller_pages(&self, query: &ListQuery, error: SyncError) -> Result<ListQuery, SyncError> {
         let Some(smaller) = query.with_smaller_pages().filter(|_| error.is_unreadable()) else { return Err(error) };
-        self.results().page_sizes.insert(query.resource(), smaller.page_size());
+        if error.is_too_large() {
+            // What could not be read for another reason is a matter of the moment.
+            self.results().page_sizes.insert(query.resource(), smaller.page_size());
+        }
         Ok(smaller)
     }
 

@@ -186,6 +186,11 @@ struct Turn {
     began: Option<Instant>,
     /// Whether it stops after its next page, although there are more.
     pauses: bool,
+    /// How many rows are tried on the next page, where pages were made smaller.
+    larger: Option<u8>,
+    /// Pages since their size last changed, and after how many of them a larger one is tried.
+    unchanged: u32,
+    patience: u32,
     /// The last record of a page that is read again.
     expected: Option<RecordId>,
     /// The cursors followed since the frontier last moved.
@@ -230,22 +235,18 @@ impl Walk {
         std::mem::take(&mut self.turn.pauses)
     }
 
-    /// This walk with half as many rows per page; `None` if a page has only one row. A cursor is bound to its
-    /// conditions, and the reference does not say whether the page size is one of them, so the returned walk has to
-    /// restart if it has a cursor.
+    /// This walk with fewer rows per page; `None` if a page has only one row. A cursor is bound to its conditions, and the
+    /// reference does not say whether the page size is one of them, so the returned walk has to restart if it has a cursor.
     #[must_use]
     pub fn with_smaller_pages(&self) -> Option<Walk> {
+        if self.turn.larger.is_some() {
+            let patience = (2 * self.turn.patience).max(1);
+            let turn = Turn { larger: None, unchanged: 0, patience, ..self.turn.clone() };
+            return Some(Walk { turn, ..self.clone() });
+        }
         let size = self.page_size.unwrap_or(PageSize::MAX.get());
-        (size > 1).then(|| Walk { page_size: Some(size / 2), ..self.clone() })
-    }
-
-    /// This walk with twice as many rows per page, if its pages were made smaller: what was too much for an answer once may
-    /// fit today, and pages of one row lead nowhere without cursors. A cursor keeps the size that it came with.
-    #[must_use]
-    pub fn with_larger_pages(self) -> Walk {
-        let may_grow = self.cursor().is_none();
-        let larger = self.page_size.map(|size| size.saturating_mul(2)).filter(|size| *size < PageSize::MAX.get());
-        Walk { page_size: if may_grow { larger } else { self.page_size }, ..self }
+        let turn = Turn { unchanged: 0, ..self.turn.clone() };
+        (size > 1).then(|| Walk { page_size: Some(size / 2), turn, ..self.clone() })
     }
 
     /// This walk, asking for the total on every page. Only for a walk that has read nothing.
@@ -286,7 +287,7 @@ impl Walk {
     }
 
     pub fn page_size(&self) -> PageSize {
-        self.page_size.and_then(PageSize::new).unwrap_or(PageSize::MAX)
+        self.turn.larger.or(self.page_size).and_then(PageSize::new).unwrap_or(PageSize::MAX)
     }
 
     /// How many rows are still to be read, where the total is known.
@@ -311,7 +312,7 @@ impl Walk {
         let query = range.query(resource)?;
         let query = query.limit(self.page_size());
         // A page that was halved is halved again rather than repeated.
-        let is_part = self.page_size() > PageSize::ONE && self.page_size() < PageSize::MAX;
+        let is_part = self.page_size() > PageSize::ONE && self.page_size.is_some();
         let query = if is_part { query.once() } else { query };
         let query = if self.size.counted { query.count_exact() } else { query };
         Ok(match self.cursor() {
@@ -335,6 +336,11 @@ impl Walk {
             self.size = RangeSize { total: facts.total, gap: gap(&facts.keys), ..self.size };
         }
         self.turn.began = self.turn.began.or(facts.now);
+        self.turn.unchanged += 1;
+        if let Some(larger) = self.turn.larger.take() {
+            self.page_size = Some(larger).filter(|size| *size < PageSize::MAX.get());
+            self.turn.unchanged = 0;
+        }
         let rows = facts.keys.len() as u64;
         self.seen.rows += rows - repeated;
         self.seen.pages += 1;
@@ -366,7 +372,10 @@ impl Walk {
             Frontier::Nulls => true,
         };
         self.turn.shown = facts.ids.iter().map(hash_of).collect();
-        let next = self.follow(facts, before, &mut anomalies);
+        let next = match self.follow(facts, before, &mut anomalies) {
+            Next::Page => self.try_larger_pages(rows),
+            next => next,
+        };
         anomalies.sort_unstable();
         anomalies.dedup();
         (next, anomalies)
@@ -431,6 +440,7 @@ pub(in crate::sync) fn gap(keys: &[Option<Instant>]) -> Option<u64> {
 }
 
 mod by_value;
+mod larger_pages;
 mod resume;
 
 #[cfg(test)]

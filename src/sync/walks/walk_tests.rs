@@ -284,24 +284,60 @@ fn a_cut_walk_ends_at_the_cut_and_keeps_its_cursor() {
     assert_eq!(walk.cut(at(5), &[at(20)], None), None, "what is out of order is not cut");
 }
 
-#[test]
-fn pages_that_were_made_smaller_grow_again_in_later_runs() {
-    let sizes = |mut walk: Walk| {
-        let resumed = std::iter::from_fn(|| {
-            walk = walk.clone().resumed(&reader(2, "k"));
-            Some(walk.page_size().get())
-        });
-        resumed.take(8).collect::<Vec<_>>()
-    };
-    let mut walk = Walk::new(WalkRange::Tied { at: at(0), from: None });
-    while let Some(smaller) = walk.with_smaller_pages() {
-        walk = smaller;
+/// Rows of which so many fit into an answer: what a walk asks for, page by page.
+fn sizes_where(fit: u8, mut walk: Walk, pages: usize, shows: impl Fn(u8) -> Facts) -> Vec<u8> {
+    let mut sizes = Vec::new();
+    while sizes.len() < pages {
+        let size = walk.page_size().get();
+        sizes.push(size);
+        if size > fit {
+            walk = walk.with_smaller_pages().unwrap();
+            continue;
+        }
+        match walk.take(&shows(size)).0 {
+            Next::Page => {}
+            Next::Restart(rest) => walk = *rest,
+            next => panic!("{next:?}"),
+        }
     }
-    walk.take(&page(&[5], Some("a")));
-    assert_eq!(sizes(walk.clone()), [2, 4, 8, 16, 32, 64, 100, 100]);
-    // A cursor may be bound to the size.
-    walk.take(&page(&[5], Some("b")));
-    assert_eq!(sizes(walk), [1; 8]);
+    sizes
+}
+
+#[test]
+fn pages_that_were_made_smaller_grow_again() {
+    let small = |range: WalkRange| {
+        let mut walk = Walk::new(range);
+        while let Some(smaller) = walk.with_smaller_pages() {
+            walk = smaller;
+        }
+        walk
+    };
+    let next = std::cell::Cell::new(0);
+    let rows = |size: u8| {
+        let first = next.get();
+        next.set(first + i64::from(size) - 1);
+        page(&(first..first + i64::from(size)).collect::<Vec<_>>(), Some(&format!("c{first} {size}")))
+    };
+    for range in [WalkRange::All { from: None }, changes(0).range, WalkRange::Tied { at: at(0), from: None }] {
+        next.set(1);
+        assert_eq!(
+            sizes_where(100, small(range.clone()), 10, rows),
+            [1, 2, 4, 8, 16, 32, 64, 100, 100, 100],
+            "{range:?}"
+        );
+        next.set(1);
+        let heavy = sizes_where(8, small(range.clone()), 20, rows);
+        assert_eq!(heavy, [1, 2, 4, 8, 16, 8, 16, 8, 8, 16, 8, 8, 8, 8, 16, 8, 8, 8, 8, 8], "{range:?}");
+    }
+    // A tie is read through by its cursor: by value it would be read again.
+    let tied = |size: u8| page(&vec![7; size.into()], Some(&format!("c{}", next.replace(next.get() + 1))));
+    let walk = Walk { page_size: Some(4), ..changes(0) };
+    assert_eq!(sizes_where(100, walk, 4, tied), [4; 4]);
+    // The stored size is one that was read.
+    let mut walk = Walk { page_size: Some(4), ..Walk::new(WalkRange::All { from: None }) };
+    walk.take(&ten(0, Some("a")));
+    assert_eq!(walk.page_size().get(), 8);
+    assert_eq!(walk.resumed(&reader(2, "k")).page_size().get(), 4);
 }
 
 #[test]

@@ -35,7 +35,8 @@ impl Walk {
         if self.turn.restarts >= MAX_RESTARTS {
             return Next::Stuck;
         }
-        let turn = Turn { reached: self.turn.reached, restarts: self.turn.restarts + 1, ..Turn::default() };
+        let Turn { reached, restarts, patience, .. } = self.turn;
+        let turn = Turn { reached, restarts: restarts + 1, patience, ..Turn::default() };
         let walk = match (&self.range, self.frontier) {
             // By value as well, it does not get through the rows that share this timestamp: they are told apart by the
             // other one.
@@ -58,13 +59,9 @@ impl Walk {
 
     /// This walk as `reader` goes on with it: with a cursor of its own, or by value. Where that leads nowhere, it reads the
     /// last page again, which shows whether the cursor behind it is still of use, with the same key. Restarts of earlier
-    /// runs do not count; otherwise a walk that was given up once would be given up forever. Its pages grow again.
+    /// runs do not count; otherwise a walk that was given up once would be given up forever.
     #[must_use]
     pub fn resumed(self, reader: &CursorOwner) -> Walk {
-        self.with_cursor_of(reader).with_larger_pages()
-    }
-
-    fn with_cursor_of(self, reader: &CursorOwner) -> Walk {
         let mut walk = Walk { turn: Turn::default(), ..self };
         let is_foreign = |page: &NextPage| page.cursor.is_some() && page.reader != *reader;
         let Some(page) = walk.next.clone().filter(is_foreign) else { return walk };
