@@ -280,7 +280,7 @@ CREATE TABLE goals (
     object TEXT NOT NULL, -- contact or company; team-members, custom-fields; what a scope is for; '' for the workspace
     kind TEXT NOT NULL,
     definition TEXT NOT NULL DEFAULT '', -- of a custom field, for what is said of a column; a scope
-    since TEXT, -- the clock when the read began; when a column was filled, where only a filter said who has a value
+    since TEXT, -- the clock when the read began; what a detail has to be later than to show the value of a filled column
     finished TEXT, -- the clock when it ended
     steady TEXT, -- the ledger's steady clock when it began
     cost INTEGER, -- in RU

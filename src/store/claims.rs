@@ -107,8 +107,9 @@ pub(in crate::store) fn is_set(conn: &Connection, goal: Goal) -> Result<bool, St
     conn.value("SELECT EXISTS (SELECT 1 FROM goals WHERE object = ?1 AND kind = ?2)", goal.row(), DOING)
 }
 
-/// The definitions of custom fields of an object whose columns hold every value. Where only a filter said who has one, also
-/// from when: a filter may know less than a detail, and a detail that was read before shows nothing of the field.
+/// The definitions of custom fields of an object whose columns hold every value that lists tell; also since when, but for
+/// those of a first copy: a filter may know less than a detail, a sweep may leave a record out, and a detail that was read
+/// before shows nothing of the field.
 pub(in crate::store) fn filled_fields(
     conn: &Connection,
     object: Object,
@@ -419,15 +420,14 @@ impl ClaimsTx<'_> {
             .try_for_each(|field| self.add_column(object, "filled", &field.definition, None))
     }
 
-    /// Notes that a column is complete; `since` if only a filter said who has a value.
-    pub fn mark_column_filled(
-        &self,
-        object: Object,
-        definition: &RecordId,
-        since: Option<Instant>,
-    ) -> Result<(), StoreError> {
+    /// Notes that a column is complete, as far as lists tell. A detail shows its value if it is read later than now, and later
+    /// than all that there are, whose clock may have been ahead.
+    pub fn mark_column_filled(&self, object: Object, definition: &RecordId, now: Instant) -> Result<(), StoreError> {
         self.forget_column(object, definition)?;
-        self.add_column(object, "filled", definition, since)
+        let latest = format!("SELECT max(fetched_at) FROM {}", object.detail_table());
+        let latest: Option<String> = self.tx.conn.value(&latest, [], DOING)?;
+        let since = latest.max(Some(now.to_string()));
+        self.add_column(object, "filled", definition, since.as_deref())
     }
 
     /// Notes which columns a sweep that begins completes; none if it is discarded.
@@ -437,10 +437,10 @@ impl ClaimsTx<'_> {
     }
 
     /// Notes that a sweep has ended, which completes its columns and those of all standard fields.
-    pub fn end_filling(&self, object: Object) -> Result<(), StoreError> {
+    pub fn end_filling(&self, object: Object, now: Instant) -> Result<(), StoreError> {
         self.unset(Goal::UnreadFields(object))?;
         let completed = self.tx.goals().being_filled(object)?;
-        completed.iter().try_for_each(|definition| self.mark_column_filled(object, definition, None))
+        completed.iter().try_for_each(|definition| self.mark_column_filled(object, definition, now))
     }
 
     fn add_column(
@@ -448,11 +448,11 @@ impl ClaimsTx<'_> {
         object: Object,
         kind: &str,
         definition: &RecordId,
-        since: Option<Instant>,
+        since: Option<&str>,
     ) -> Result<(), StoreError> {
         self.execute_on_goals(
             "INSERT OR IGNORE INTO goals (object, kind, definition, since) VALUES (?1, ?2, ?3, ?4)",
-            params![object.as_str(), kind, definition.as_str(), since.map(|since| since.to_string())],
+            params![object.as_str(), kind, definition.as_str(), since],
         )
     }
 

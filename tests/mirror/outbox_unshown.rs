@@ -1,10 +1,13 @@
 //! What no answer shows is unknown, and older contents of a file are not its last ones: nothing is overwritten because of
 //! either.
 
+use std::sync::Arc;
+
 use crate::outbox_unseen::{contents, hide, write_contents};
+use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror, bodies, noon};
 use crate::unseen_cases::{Column, CopyKind, columns_of};
-use crm_mirror::model::{DataType, EditState, Instant, Object, RecordId, is_unknown};
+use crm_mirror::model::{DataType, EditState, Instant, Object, RecordId, Resource, is_unknown};
 use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::user_decisions::{self, Decision};
 use crm_mirror::outbox::{EditRequest, EditSource, queue};
@@ -169,33 +172,66 @@ async fn held_edit_of_a_copy_is_not_carried_out_where_its_original_was() {
     assert_eq!(crm.sandbox.log().carried_out().count(), 1);
 }
 
-/// An index that is not built yet: the filter by a new field finds nobody, and counts nobody.
-#[tokio::test]
-async fn value_that_a_filter_denied_is_not_overwritten() {
+/// What hides the values of a new field from lists: an index that is not built yet, so that the filter finds and counts
+/// nobody; or a sweep, where there is no filter, whose lists leave the field out.
+async fn filled_blindly(by_sweep: bool, ahead: i64) -> (Crm, Mirror) {
     let mut world = World::new(noon());
     for id in ["a", "b"] {
         world.create(Object::Contact, &json!({"id": id, "name": "Ann"}));
     }
     let crm = Crm::serve(world).await;
+    let clock = WrongClock::new(crm.clock.clone());
+    clock.set_ahead(ahead);
     let mut mirror = Mirror::one_at_a_time();
+    mirror.clock = Some(Arc::new(clock.clone()));
     mirror.settings.write_back = true;
     crm.wait(600);
     mirror.sync(&crm).await;
+    clock.set_ahead(0);
     crm.sandbox.with_world(|world| {
         // No walk of changes reads the other one again.
         world.edit(Object::Contact, "b", &json!({"name": "Bo"}));
-        world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+        let field = NewField::new(Object::Contact, "tier", DataType::ShortText);
+        world.fields().define(field);
+        if by_sweep {
+            world.fields().redefine(Object::Contact, "tier", |tier| tier.allowed_operators.clear());
+        }
         world.edit_silently(Object::Contact, "a", &json!({"customFields": {"tier": "theirs"}}));
     });
-    crm.sandbox.faults().add(Rule::new(Fault::EmptyList).with_param("filter[customFields").forever());
+    let hidden = Rule::new(bodies::without("tier")).on(Resource::Contacts).lists();
+    let silent = Rule::new(Fault::EmptyList).with_param("filter[customFields");
+    crm.sandbox.faults().add(if by_sweep { hidden } else { silent }.forever());
     crm.wait(6 * 3600);
     mirror.sync(&crm).await;
-    let tier = || mirror.one("SELECT coalesce(cf_tier, 'NULL') FROM contacts_full WHERE id = 'a'");
-    assert_eq!(tier(), "'NULL'", "the filter is believed");
-    let edit = "UPDATE contacts_full SET cf_tier = 'ours' WHERE id = 'a'";
-    rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(edit).unwrap();
+    (crm, mirror)
+}
+
+fn edit_tier(mirror: &Mirror, id: &str) {
+    let edit = format!("UPDATE contacts_full SET cf_tier = 'ours' WHERE id = '{id}'");
+    rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&edit).unwrap();
+}
+
+#[tokio::test]
+async fn value_that_a_filter_denied_is_not_overwritten() {
+    for (by_sweep, ahead) in [(false, 0), (false, 7_200), (true, 0)] {
+        let (crm, mirror) = filled_blindly(by_sweep, ahead).await;
+        let tier = || mirror.one("SELECT coalesce(cf_tier, 'NULL') FROM contacts_full WHERE id = 'a'");
+        edit_tier(&mirror, "a");
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        let theirs = crm.sandbox.with_world(|world| world.detail_json(Object::Contact, "a").unwrap());
+        let found = (theirs["customFields"]["tier"].as_str(), tier());
+        assert_eq!(found, (Some("theirs"), "'theirs'".into()), "by sweep {by_sweep}, {ahead} s ahead");
+    }
+}
+
+#[tokio::test]
+async fn detail_that_was_read_after_a_column_was_filled_proves_its_value() {
+    let (crm, mirror) = filled_blindly(false, 0).await;
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "b", &json!({"name": "Bob"})));
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    crm.sandbox.clear_log();
+    edit_tier(&mirror, "b");
     mirror.run(&crm, &Job::Push).await.unwrap();
-    let theirs = crm.sandbox.with_world(|world| world.detail_json(Object::Contact, "a").unwrap());
-    assert_eq!((theirs["customFields"]["tier"].as_str(), tier().as_str()), (Some("theirs"), "'theirs'"));
-    assert_eq!(mirror.count("outbox WHERE state = 'conflict'"), 1);
+    assert_eq!(crm.sandbox.log().entries().len(), 1, "it is updated, and not read before");
 }

@@ -833,12 +833,12 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('built_from','{"revision":"1-22531039","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[]}');
+INSERT INTO state VALUES('built_from','{"revision":"1-5499c139","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[]}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"f7a06318b6ba479dae7bf0aa6fc3d5be","before":"045f5b812e284715bcd31d0f8cf0175f","file":{"inode":10174470,"born":"1795863490666884862","device":65024,"booted":1795837528}}');
+INSERT INTO state VALUES('last_writer','{"nonce":"94c18ebc82ad405b9df292c4666fe097","before":"5ea10151795f4869b0795d6557fb3c5f","file":{"inode":10387474,"born":"1795869354006018362","device":65024,"booted":1795837529}}');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]]}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
@@ -863,7 +863,7 @@ CREATE TABLE goals (
     object TEXT NOT NULL, -- contact or company; team-members, custom-fields; what a scope is for; '' for the workspace
     kind TEXT NOT NULL,
     definition TEXT NOT NULL DEFAULT '', -- of a custom field, for what is said of a column; a scope
-    since TEXT, -- the clock when the read began; when a column was filled, where only a filter said who has a value
+    since TEXT, -- the clock when the read began; what a detail has to be later than to show the value of a filled column
     finished TEXT, -- the clock when it ended
     steady TEXT, -- the ledger's steady clock when it began
     cost INTEGER, -- in RU

@@ -81,7 +81,8 @@ pub(in crate::store) fn mirrored(
     let (filled, has_unread) =
         (claims::filled_fields(conn, object)?, claims::is_set(conn, Goal::UnreadFields(object))?);
     let unshown = unshown_columns(conn, object, id)?;
-    let detail_read_at = of_detail.as_ref().and_then(|detail| detail.value("fetched_at"));
+    let read_at = format!("SELECT fetched_at FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key());
+    let read_at: Option<String> = conn.find(&read_at, [id.as_str()], "read a record", |row| row.get(0))?;
     for column in columns {
         let place = |shape: &Shape| shape.place(column).map(|place| shape.columns[place].source);
         let (source, is_of_detail) = match (place(&list), place(&detail)) {
@@ -109,8 +110,7 @@ pub(in crate::store) fn mirrored(
         }
         // A list may omit custom values, so only a detail shows that they are of the record's version.
         let is_custom = matches!(source, Source::Slot(_));
-        let is_later = |since: &String| matches!(detail_read_at, Some(Sql::Text(read_at)) if read_at >= since);
-        let is_shown = filled_since.and_then(Option::as_ref).is_none_or(is_later);
+        let is_shown = filled_since.and_then(Option::as_ref).is_none_or(|since| read_at.as_ref() > Some(since));
         if !is_complete || (is_of_detail || is_custom) && !(details_current && is_shown) {
             known.unproven.insert((*column).to_string());
         }

@@ -152,7 +152,7 @@ impl BackFills<'_> {
         let noted = self.run.store().write(move |tx| {
             tx.claims().end_read(ReadOf::Fill(object))?;
             tx.custom().clear_filled(object)?;
-            tx.claims().mark_column_filled(object, &id, Some(now))
+            tx.claims().mark_column_filled(object, &id, now)
         });
         Ok(noted.await?)
     }
