@@ -35,7 +35,7 @@ fn file_kind(path: &Path) -> Result<FileKind, StoreError> {
         Ok(_) => {}
     }
     let open = |source| StoreError::Open { path: path.to_path_buf(), source };
-    let ask = |conn: Connection| -> rusqlite::Result<(i32, u32, bool)> {
+    let ask = |conn: Connection| -> rusqlite::Result<(i32, i32, bool)> {
         let id = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
         let version = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
         // To parse the schema of a mirror takes longer than everything else here.
@@ -58,12 +58,14 @@ fn file_kind(path: &Path) -> Result<FileKind, StoreError> {
         _ => Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(ask),
     };
     match found {
-        Ok((APPLICATION_ID, found, _)) if found > migrate::KNOWN => {
-            Err(StoreError::NewerSchema { found, known: migrate::KNOWN })
+        Ok((APPLICATION_ID, found, _)) if found < 1 => {
+            Err(not_a_mirror(path, "its schema has no version (`PRAGMA user_version` is not positive)"))
         }
-        Ok((APPLICATION_ID, 0, _)) => Err(not_a_mirror(path, "its schema has no version (`PRAGMA user_version` is 0)")),
+        Ok((APPLICATION_ID, found, _)) if found.unsigned_abs() > migrate::KNOWN => {
+            Err(StoreError::NewerSchema { found: found.unsigned_abs(), known: migrate::KNOWN })
+        }
         Ok((APPLICATION_ID, _, _)) => Ok(FileKind::Mirror),
-        Ok((0, _, true)) => Ok(FileKind::Nothing),
+        Ok((0, 0, true)) => Ok(FileKind::Nothing),
         Ok(_) => Err(not_a_mirror(path, "it is a database of something else")),
         Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
             Err(not_a_mirror(path, "it is not an SQLite file"))
