@@ -160,3 +160,22 @@ async fn record_that_cannot_be_read_is_passed_over_with_a_late_clock() {
     mirror.sync(&crm).await;
     assert_eq!(mirror.count("contacts WHERE name = 'Changed'"), 5);
 }
+
+/// A bulk change of one moment with one bad record: the others are read by their dates of creation.
+#[tokio::test]
+async fn record_that_cannot_be_read_in_a_tie_is_passed_over() {
+    let (crm, mirror) = mirrored(250).await;
+    crm.sandbox.faults().add(lists(bodies::bad_number("c000120")).forever());
+    crm.sandbox.with_world(|world| {
+        let at = world.now();
+        for id in world.ids(Resource::Contacts) {
+            world.edit_at(Object::Contact, &id, &json!({ "name": "Changed" }), Some(at));
+        }
+    });
+    crm.wait(600);
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "c000003", &json!({ "name": "Later" })));
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.count("contacts WHERE name = 'Changed'"), 248);
+    assert_eq!(mirror.count("contacts WHERE name = 'Later'"), 1);
+}

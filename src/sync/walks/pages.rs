@@ -307,7 +307,12 @@ impl Walks<'_> {
     }
 
     /// Stores the walk that follows instead of another.
-    async fn go_on(&self, job: &WalkPurpose, walk: Walk, anomaly: Option<Anomaly>) -> Result<Walk, SyncError> {
+    pub(super) async fn go_on(
+        &self,
+        job: &WalkPurpose,
+        walk: Walk,
+        anomaly: Option<Anomaly>,
+    ) -> Result<Walk, SyncError> {
         let (resource, now) = (job.object().resource(), self.run.now());
         let (job, checkpoint) = (job.clone(), walk.clone());
         self.run

@@ -41,6 +41,9 @@ impl Walks<'_> {
                 (low, step) = (at, step.saturating_mul(2));
             }
         }
+        if let Some(tied) = walk.tied_with_next(high) {
+            return self.go_on(job, tied, None).await;
+        }
         let (object, resource) = (job.object(), job.object().resource());
         let what = "a record could not be read, whatever the page size";
         self.run.whole_lists().note("unreadable_record", resource, what).await?;
@@ -67,7 +70,8 @@ fn unread(walk: &Walk, now: Option<Instant>) -> Option<(Instant, Instant)> {
     let (from, to) = match &walk.range {
         WalkRange::Changes { after, .. } => (*after, None),
         WalkRange::All { .. } | WalkRange::Created { .. } => walk.range.dates(),
-        WalkRange::Tied { .. } | WalkRange::WithoutCreated => return None,
+        WalkRange::Tied { from, .. } => (*from, None),
+        WalkRange::WithoutCreated => return None,
     };
     let low = match walk.frontier {
         Frontier::Start => from.unwrap_or(Instant::EPOCH),

@@ -245,7 +245,8 @@ impl Walk {
             return Some(Walk { turn, ..self.clone() });
         }
         let size = self.page_size.unwrap_or(PageSize::MAX.get());
-        let turn = Turn { unchanged: 0, ..self.turn.clone() };
+        // To begin again in smaller pages is progress.
+        let turn = Turn { unchanged: 0, restarts: 0, ..self.turn.clone() };
         (size > 1).then(|| Walk { page_size: Some(size / 2), turn, ..self.clone() })
     }
 
@@ -278,6 +279,15 @@ impl Walk {
         walk.turn = Turn { reached: walk.turn.reached.max(Some(walk.frontier)), restarts: 0, ..walk.turn };
         walk.page_size = None;
         walk
+    }
+
+    /// The rows of the second that a walk of changes has reached, by creation, if what follows it and cannot be read is of that
+    /// second too: the others of a bulk change are told apart from it by their other date.
+    pub fn tied_with_next(&self, behind: Instant) -> Option<Walk> {
+        let (WalkRange::Changes { .. }, Frontier::At(at)) = (&self.range, self.frontier) else { return None };
+        let at = at.whole_second();
+        let tied = self.with_range(WalkRange::Tied { at, from: None });
+        (at.plus(SECOND) == behind).then_some(Walk { page_size: None, ..tied })
     }
 
     /// This walk, stopping after its next page, although there are more.
