@@ -245,8 +245,7 @@ impl Walk {
             return Some(Walk { turn, ..self.clone() });
         }
         let size = self.page_size.unwrap_or(PageSize::MAX.get());
-        // To begin again in smaller pages is progress.
-        let turn = Turn { unchanged: 0, restarts: 0, ..self.turn.clone() };
+        let turn = Turn { unchanged: 0, ..self.turn.clone() };
         (size > 1).then(|| Walk { page_size: Some(size / 2), turn, ..self.clone() })
     }
 

@@ -340,6 +340,62 @@ fn pages_that_were_made_smaller_grow_again() {
     assert_eq!(walk.resumed(&reader(2, "k")).page_size().get(), 4);
 }
 
+/// Reads tied rows of which one, or every large page, cannot be read, until the walk ends or gives up.
+fn requests_for(rng: &mut fastrand::Rng, rows: usize) -> usize {
+    let mut keys: Vec<i64> = (0..rows).map(|_| rng.i64(0..=rows as i64 / 4)).collect();
+    keys.sort_unstable();
+    let (bad, fit, refuses) = (rng.usize(..2 * rows), rng.usize(1..40), rng.u8(..3) == 0);
+    let range = match rng.u8(..3) {
+        0 => WalkRange::All { from: None },
+        1 => WalkRange::Tied { at: at(0), from: None },
+        _ => changes(-1).range,
+    };
+    let (mut walk, mut requests) = (Walk::new(range), 0);
+    loop {
+        requests += 1;
+        assert!(requests < 100_000, "{bad} {fit} {refuses} {walk:?}");
+        let from = |from: Instant| keys.partition_point(|key| at(*key) < from);
+        let by_range = match &walk.range {
+            WalkRange::All { from } | WalkRange::Tied { from, .. } => *from,
+            WalkRange::Changes { after, .. } => *after,
+            _ => None,
+        };
+        let start = match (walk.cursor(), walk.value().or(by_range)) {
+            (Some(cursor), _) => cursor.as_str().parse().unwrap(),
+            (None, value) => value.map_or(0, from),
+        };
+        let end = (start + usize::from(walk.page_size().get())).min(rows);
+        let instead = if walk.cursor().is_some() && refuses {
+            Some(walk.restart())
+        } else if (start..end).contains(&bad) || end - start > fit {
+            let Some(smaller) = walk.with_smaller_pages() else { return requests };
+            Some(if smaller.cursor().is_some() { smaller.restart() } else { Next::Restart(Box::new(smaller)) })
+        } else {
+            None
+        };
+        let next = instead.unwrap_or_else(|| {
+            let ids = (start..end).map(|row| RecordId::new(format!("r{row}"))).collect();
+            let next = (end < rows).then(|| Cursor::from(end.to_string().as_str()));
+            walk.take(&Facts { ids, next, ..page(&keys[start..end], None) }).0
+        });
+        match next {
+            Next::Page => {}
+            Next::Restart(rest) => walk = *rest,
+            Next::End | Next::Stuck | Next::Repeats | Next::Later => return requests,
+        }
+    }
+}
+
+#[test]
+fn every_walk_ends_whatever_cannot_be_read() {
+    for seed in 0..3_000 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let rows = rng.usize(1..120);
+        let requests = requests_for(&mut rng, rows);
+        assert!(requests <= 100 + 6 * rows, "{seed}: {requests} requests for {rows} rows");
+    }
+}
+
 #[test]
 fn cursor_is_followed_in_its_run_and_later_only_where_values_lead_nowhere() {
     let resumed = |walk: &Walk, reader: CursorOwner| walk.clone().resumed(&reader);
