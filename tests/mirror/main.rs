@@ -51,6 +51,7 @@ mod outbox_unseen;
 mod outbox_unshown;
 mod outbox_values;
 mod owed_counts;
+mod page_sizes;
 mod paging_by_value;
 mod parallel_copy;
 mod permanent_failures;
