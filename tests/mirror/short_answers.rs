@@ -166,10 +166,10 @@ async fn record_that_cannot_be_read_is_passed_over_with_a_late_clock() {
 async fn record_that_cannot_be_read_in_a_tie_is_passed_over() {
     let (crm, mirror) = mirrored(250).await;
     crm.sandbox.faults().add(lists(bodies::bad_number("c000120")).forever());
+    let bulk = crm.clock.now();
     crm.sandbox.with_world(|world| {
-        let at = world.now();
         for id in world.ids(Resource::Contacts) {
-            world.edit_at(Object::Contact, &id, &json!({ "name": "Changed" }), Some(at));
+            world.edit_at(Object::Contact, &id, &json!({ "name": "Changed" }), Some(bulk));
         }
     });
     crm.wait(600);
@@ -178,4 +178,10 @@ async fn record_that_cannot_be_read_in_a_tie_is_passed_over() {
     mirror.sync(&crm).await;
     assert_eq!(mirror.count("contacts WHERE name = 'Changed'"), 248);
     assert_eq!(mirror.count("contacts WHERE name = 'Later'"), 1);
+    let [_, changes] = claimed(&mirror, crm.clock.now());
+    assert!(changes.is_none_or(|at| at < bulk), "{changes:?}");
+    crm.sandbox.faults().clear();
+    crm.wait(100_000);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
 }
