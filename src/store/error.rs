@@ -60,8 +60,18 @@ impl StoreError {
         matches!(source.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
     }
 
+    /// Whether SQLite finds the file damaged, not only an index that can be built again.
+    fn is_of_a_damaged_file(&self) -> bool {
+        let (StoreError::Sqlite { source, .. } | StoreError::Open { source, .. }) = self else { return false };
+        source.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_CORRUPT)
+    }
+
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            damaged if damaged.is_of_a_damaged_file() => Some(
+                "the file is damaged: restore a backup, or move it away and `crm-mirror sync` copies everything again; \
+                 edits that were not sent are only in it",
+            ),
             StoreError::NotAMirror { .. } => Some("set `database.path` to a different file; this one was not changed"),
             StoreError::NewerSchema { .. } => Some("install the newer crm-mirror again; the file was not changed"),
             StoreError::NotRecovered { .. } => Some("`crm-mirror status` by the mirror's owner recovers it"),
@@ -116,5 +126,17 @@ mod tests {
         let wrong = own.execute_batch("BEGIN WRONGLY").doing("begin").unwrap_err();
         assert_eq!((locked.is_busy(), wrong.is_busy()), (true, false));
         assert!(locked.hint().unwrap().contains("open transaction"));
+    }
+
+    #[test]
+    fn damaged_file_is_named_as_the_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.db");
+        Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (1)").unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[100..200].fill(0xFF);
+        std::fs::write(&path, bytes).unwrap();
+        let damaged = Connection::open(&path).unwrap().execute_batch("SELECT * FROM t").doing("read").unwrap_err();
+        assert!(damaged.hint().unwrap().contains("restore a backup"), "{damaged:?}");
     }
 }
