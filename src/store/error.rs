@@ -69,8 +69,8 @@ impl StoreError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             damaged if damaged.is_of_a_damaged_file() => Some(
-                "the file is damaged: restore a backup, or move it away and `crm-mirror sync` copies everything again; \
-                 edits that were not sent are only in it",
+                "try again, as the disk may have failed to read it; if the file is damaged, restore a backup, or move it away and \
+                 `crm-mirror sync` copies everything again; edits that were not sent are only in it",
             ),
             StoreError::NotAMirror { .. } => Some("set `database.path` to a different file; this one was not changed"),
             StoreError::NewerSchema { .. } => Some("install the newer crm-mirror again; the file was not changed"),

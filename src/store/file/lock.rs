@@ -38,7 +38,7 @@ impl Lock {
         let io = |source| StoreError::Io { path: path.clone(), source };
         let (file, found, found_writer) = loop {
             let file = regular_file::open_or_create_own(&path, MODE).map_err(io)?;
-            let (pid, found, found_writer) = lines_of(&file);
+            let (pid, found, found_writer) = lines_of(&file).map_err(io)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
@@ -122,16 +122,16 @@ fn beside(mirror: &Path) -> PathBuf {
     path.into()
 }
 
-/// The process, the note and the file in a lock file. Unreadable lines are omitted. Each has its place: a line that was
-/// never written does not end.
-fn lines_of(file: &File) -> (String, Option<String>, Option<String>) {
-    let line = |at: usize, width: usize| {
+/// The process, the note and the file in a lock file. Each has its place: a line that was never written does not end. What
+/// cannot be read is not taken for empty: a mirror without the third line is a copy.
+fn lines_of(file: &File) -> std::io::Result<(String, Option<String>, Option<String>)> {
+    let line = |at: usize, width: usize| -> std::io::Result<Option<String>> {
         let mut bytes = vec![0; width];
-        let read = file.read_at(&mut bytes, at as u64).unwrap_or_default();
+        let read = file.read_at(&mut bytes, at as u64)?;
         let text = String::from_utf8_lossy(&bytes[..read]);
-        Some(text.trim_matches([' ', '\0', '\n']).to_string()).filter(|text| !text.is_empty())
+        Ok(Some(text.trim_matches([' ', '\0', '\n']).to_string()).filter(|text| !text.is_empty()))
     };
-    (line(0, PID_WIDTH).unwrap_or_default(), line(NOTE_AT, NOTE_WIDTH), line(WRITER_AT, WRITER_WIDTH))
+    Ok((line(0, PID_WIDTH)?.unwrap_or_default(), line(NOTE_AT, NOTE_WIDTH)?, line(WRITER_AT, WRITER_WIDTH)?))
 }
 
 /// Whether a mirror has a lock file, locked or not.
@@ -140,13 +140,13 @@ pub(in crate::store) fn is_beside(mirror: &Path) -> bool {
 }
 
 pub fn note_beside(mirror: &Path) -> Option<String> {
-    lines_of(&regular_file::open_own(&beside(mirror)).ok()?).1
+    lines_of(&regular_file::open_own(&beside(mirror)).ok()?).ok()?.1
 }
 
 /// The process that writes a mirror now, without disturbing it: `None` if there is none, else its id if it is known.
 pub fn current_writer(mirror: &Path) -> Option<Option<u32>> {
     let file = regular_file::open_own(&beside(mirror)).ok()?;
-    let (pid, ..) = lines_of(&file);
+    let pid = lines_of(&file).map(|(pid, ..)| pid).unwrap_or_default();
     // A shared lock, for an instant: only a writer that starts at this moment could notice it.
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Some(pid.parse().ok()),
