@@ -159,6 +159,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn lines_that_cannot_be_read_are_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db.lock");
+        let write_only = File::options().write(true).create_new(true).open(path).unwrap();
+        assert!(lines_of(&write_only).is_err());
+    }
+
+    #[test]
     fn each_line_is_found_whether_the_others_were_written() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");

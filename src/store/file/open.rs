@@ -382,7 +382,14 @@ mod tests {
             .unwrap();
         let other = dir.path().join("other.db");
         Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
-        for path in [&text, &other, &dir.path().to_path_buf()] {
+        // Of another program, without a table yet; and with a version that no mirror has.
+        let [empty, negative] = [(0, 5), (APPLICATION_ID, -1)].map(|(id, version)| {
+            let path = dir.path().join(format!("version {version}.db"));
+            let conn = Connection::open(&path).unwrap();
+            conn.execute_batch(&format!("PRAGMA application_id = {id}; PRAGMA user_version = {version}")).unwrap();
+            path
+        });
+        for path in [&text, &other, &empty, &negative, &dir.path().to_path_buf()] {
             let before = std::fs::read(path).ok();
             assert!(matches!(writer(path), Err(StoreError::NotAMirror { .. })), "{path:?}");
             assert_eq!(std::fs::read(path).ok(), before);

@@ -25,7 +25,8 @@ impl Walks<'_> {
         walk: &Walk,
         error: SyncError,
     ) -> Result<Walk, SyncError> {
-        let now = self.run.results().service_time.at_least().max(Some(self.run.now()));
+        let ours = self.run.now();
+        let now = self.run.results().service_time.at_least().map_or(ours, |at_least| at_least.max(ours));
         let Some((mut low, mut high)) = unread(walk, now) else { return Err(error) };
         // A service that answers nothing readable at all is no matter of one record.
         if !self.is_readable_from(job, walk, high).await? {
@@ -66,7 +67,7 @@ impl Walks<'_> {
 
 /// The instants between which the record is: at the frontier or after it, and before the end of the range. Where that is
 /// open, it is searched for far behind all clocks, which may be late: the steps of the search begin small.
-fn unread(walk: &Walk, now: Option<Instant>) -> Option<(Instant, Instant)> {
+fn unread(walk: &Walk, now: Instant) -> Option<(Instant, Instant)> {
     let (from, to) = match &walk.range {
         WalkRange::Changes { after, .. } => (*after, None),
         WalkRange::All { .. } | WalkRange::Created { .. } => walk.range.dates(),
@@ -78,7 +79,6 @@ fn unread(walk: &Walk, now: Option<Instant>) -> Option<(Instant, Instant)> {
         Frontier::At(at) => at,
         Frontier::Nulls => return None,
     };
-    let open_end = || now.map_or(low, |now| now.max(low)).plus(DAY);
-    let (low, high) = (low.whole_second(), to.unwrap_or_else(open_end).whole_second());
+    let (low, high) = (low.whole_second(), to.unwrap_or(now.max(low).plus(DAY)).whole_second());
     (high > low).then_some((low, high))
 }

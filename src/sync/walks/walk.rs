@@ -280,8 +280,8 @@ impl Walk {
         walk
     }
 
-    /// The rows of the second that a walk of changes has reached, by creation, if what follows it and cannot be read is of that
-    /// second too: the others of a bulk change are told apart from it by their other date.
+    /// The rows of the second that a walk of changes has reached, by `createdAt`, if what follows it and cannot be read is of that
+    /// second too: that distinguishes it from the other rows of a bulk change.
     pub fn tied_with_next(&self, behind: Instant) -> Option<Walk> {
         let (WalkRange::Changes { .. }, Frontier::At(at)) = (&self.range, self.frontier) else { return None };
         let at = at.whole_second();
