@@ -76,6 +76,8 @@ pub(super) struct RunResults {
     pub(super) service_time: ServiceTime,
     /// The page size that fits, of the resources with rows so large that a full page is not read.
     pub(super) page_sizes: BTreeMap<Resource, PageSize>,
+    /// How many records it could not read and searched for.
+    pub(super) passed_over: u32,
     swept: u64,
 }
 

@@ -68,6 +68,7 @@ mod short_lists;
 mod small_budgets;
 mod steady_changes;
 mod stock_sqlite;
+mod unreadable_records;
 mod unseen_cases;
 mod user_objects;
 mod view_options;

@@ -295,7 +295,7 @@ impl Audits<'_> {
         Ok(())
     }
 
-    async fn count_here(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
+    pub(in crate::sync) async fn count_here(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
         let counted = self.run.store().read(move |tx| {
             // Records whose removal is refused are known to differ: a range is not followed again because of them.
             let refusal = tx.refused_removals(object)?;
@@ -307,7 +307,7 @@ impl Audits<'_> {
         Ok(counted.await?)
     }
 
-    async fn count_there(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
+    pub(in crate::sync) async fn count_there(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
         let resource = object.resource();
         let query = range.count(resource).asking("count", resource)?;
         let counted = self.ask(&query, "count").await?.page.total;

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::decode::{self, ListPage};
+use crate::api::query::QueryError;
 use crate::api::{ListAnswer, ListQuery};
 use crate::model::{Definition, Layout, Object, Purpose, Record, RecordId, Resource, TimeBounds};
 use crate::store::{Checkpoint, KnownChanges, MirrorTx, Phase, ReadOf, StateKey, StoreError, Tally};
@@ -63,10 +64,10 @@ const MAX_UNSAVED: u32 = 8;
 
 /// Stored pages without a stored checkpoint.
 #[derive(Default)]
-struct Unsaved {
+pub(super) struct Unsaved {
     pages: u32,
     /// The walk after the last of them.
-    walk: Option<Walk>,
+    pub(super) walk: Option<Walk>,
 }
 
 struct PageToStore<'a> {
@@ -107,6 +108,14 @@ impl WalkPurpose {
             WalkPurpose::Changes(_) => "list the changes of",
             WalkPurpose::Slice(..) => "list",
             WalkPurpose::Fill(..) => "list the values of a new field of",
+        }
+    }
+
+    /// The query, for the records that the purpose concerns.
+    pub(super) fn narrowed(&self, query: ListQuery) -> Result<ListQuery, QueryError> {
+        match self {
+            WalkPurpose::Fill(target) => query.custom_is_null(&target.definition, false),
+            WalkPurpose::Changes(_) | WalkPurpose::Slice(..) => Ok(query),
         }
     }
 
@@ -201,7 +210,7 @@ impl Walks<'_> {
             let arrived = match arrived {
                 Ok(arrived) => arrived,
                 Err(error) => {
-                    *walk = self.instead(job, walk, error).await?;
+                    *walk = self.instead(job, walk, unsaved, error).await?;
                     *unsaved = Unsaved::default();
                     continue;
                 }
@@ -259,14 +268,20 @@ impl Walks<'_> {
     }
 
     /// The walk with which to go on instead of one whose page was not answered; the error, if there is none.
-    async fn instead(&self, job: &WalkPurpose, walk: &Walk, error: SyncError) -> Result<Walk, SyncError> {
+    async fn instead(
+        &self,
+        job: &WalkPurpose,
+        walk: &Walk,
+        unsaved: &mut Unsaved,
+        error: SyncError,
+    ) -> Result<Walk, SyncError> {
         if error.is_refused() && walk.cursor().is_some() {
             return self.restart(job, walk, Some(Anomaly::RefusedCursor)).await;
         }
         let other = if error.is_unreadable() {
             match walk.with_smaller_pages() {
                 Some(smaller) => smaller,
-                None => return self.pass_over_record(job, walk, error).await,
+                None => return self.pass_over_record(job, walk, unsaved, error).await,
             }
         } else if walk.size.counted && error.concerns_one_resource() {
             self.run.audits().mark_uncounted(job.object(), &error);
@@ -279,18 +294,9 @@ impl Walks<'_> {
     }
 
     async fn fetch(&self, job: &WalkPurpose, walk: &Walk) -> Result<FetchedPage, SyncError> {
-        let query = self.page_query(job, walk)?;
-        self.run.engine.page(&query, job.purpose(), job.doing()).await
-    }
-
-    /// The query of a walk's next page.
-    pub(super) fn page_query(&self, job: &WalkPurpose, walk: &Walk) -> Result<ListQuery, SyncError> {
         let resource = job.object().resource();
-        let query = walk.query(resource).asking(job.doing(), resource)?;
-        match job {
-            WalkPurpose::Fill(target) => query.custom_is_null(&target.definition, false).asking(job.doing(), resource),
-            WalkPurpose::Changes(_) | WalkPurpose::Slice(..) => Ok(query),
-        }
+        let query = walk.query(resource).and_then(|query| job.narrowed(query)).asking(job.doing(), resource)?;
+        self.run.engine.page(&query, job.purpose(), job.doing()).await
     }
 
     /// Stores the restart of a walk, with which to go on.

@@ -84,6 +84,28 @@ impl WalkRange {
         }
     }
 
+    /// The query for rows of its kind between these instants, in its order.
+    ///
+    /// # Errors
+    /// Returns a [`QueryError`] if the resource does not support the query.
+    pub(super) fn between(
+        &self,
+        from: Instant,
+        to: Option<Instant>,
+        resource: Resource,
+    ) -> Result<ListQuery, QueryError> {
+        match self {
+            WalkRange::Changes { .. } | WalkRange::Tied { .. } => {
+                let query = self.starting_at(from).query(resource)?;
+                let by_update = matches!(self, WalkRange::Changes { .. });
+                to.map_or(Ok(query.clone()), |to| {
+                    if by_update { query.updated(Bound::Lt(to)) } else { query.created(Bound::Lt(to)) }
+                })
+            }
+            _ => WalkRange::Created { from: Some(from), to }.query(resource),
+        }
+    }
+
     /// Between which dates its rows were created, as far as it says.
     pub(in crate::sync) const fn dates(&self) -> (Option<Instant>, Option<Instant>) {
         match self {

@@ -1,21 +1,97 @@
 //! Passes over a record whose page cannot be read, however few rows it has: one bad record affects only itself.
 //!
-//! Nothing shows the next record's place, so it is searched for by value: a page from an instant on is readable once the
-//! instant is behind the bad record. What lies between is left out and reported.
+//! Nothing shows its place, so it is searched for by value. From behind the frontier, where the record is the first one, a range
+//! is empty up to the record and unreadable from it on, whatever follows: other bad records do not mislead the search. What
+//! was seen to be empty is never searched again; the record's own millisecond is left out and reported.
 
 use std::time::Duration;
 
-use super::pages::WalkPurpose;
-use super::walk::{Frontier, Walk, WalkRange};
-use crate::api::PageSize;
-use crate::model::Instant;
-use crate::sync::error::SyncError;
+use super::pages::{Unsaved, WalkPurpose};
+use super::range::SECOND;
+use super::walk::{Frontier, Next, Walk, WalkRange};
+use crate::api::query::QueryError;
+use crate::api::{Bound, ListQuery, PageSize, SortBy};
+use crate::model::{Instant, Object, Record, TimeField, TimeRange};
+use crate::sync::error::{Asking, SyncError};
 use crate::sync::run_parts::Walks;
 
-/// The step with which the search begins, and the precision with which it ends: the service may compare at another
-/// precision than it shows.
-const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_secs(86_400);
+/// The precision of bounds, and how far the search looks at first; each further step is so many times as long.
+const MILLISECOND: Duration = Duration::from_millis(1);
+const STEP: u32 = 32;
+
+/// A run that has passed over so many records leaves the rest to the next one, whose delay grows.
+const MAX_PASSED: u32 = 8;
+
+/// What a range begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    Nothing,
+    Row,
+    /// A row from before the range: the service compares in whole seconds.
+    EarlierRow,
+    Unreadable,
+}
+
+/// Where the record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// In the moment that ends here.
+    Before(Instant),
+    /// Nothing unreadable is first between where the search began and here: it shares its moment with the last row that was
+    /// read, or has no date.
+    NotBefore(Instant),
+}
+
+/// The search for the first record at or after `low`. Pure.
+#[derive(Clone, Debug)]
+struct Search {
+    low: Instant,
+    /// The range up to here is unreadable.
+    high: Option<Instant>,
+    end: Instant,
+    step: Duration,
+    precision: Duration,
+}
+
+impl Search {
+    fn new(low: Instant, end: Instant) -> Search {
+        Search { low, high: None, end, step: MILLISECOND, precision: MILLISECOND }
+    }
+
+    /// The end of the range to ask for next.
+    fn next(&self) -> Instant {
+        let half = self.high.map(|high| self.low.plus(self.cut(high.since(self.low) / 2)));
+        half.unwrap_or_else(|| self.low.plus(self.step).min(self.end))
+    }
+
+    fn cut(&self, length: Duration) -> Duration {
+        let precision = self.precision.as_millis().max(1);
+        let parts = u64::try_from(length.as_millis() / precision * precision).unwrap_or(u64::MAX);
+        Duration::from_millis(parts).max(self.precision)
+    }
+
+    /// Where the record is, if the answer for that range tells.
+    fn take(&mut self, shown: Shown) -> Option<Place> {
+        let to = self.next();
+        match shown {
+            Shown::Row => return Some(Place::NotBefore(self.low)),
+            Shown::EarlierRow if self.precision == SECOND => return Some(Place::NotBefore(self.low)),
+            Shown::EarlierRow => {
+                let low = self.low.whole_second().plus(SECOND).min(self.end);
+                *self = Search { step: SECOND, precision: SECOND, ..Search::new(low, self.end) };
+            }
+            Shown::Nothing => {
+                self.low = to;
+                self.step = self.step.saturating_mul(STEP);
+            }
+            Shown::Unreadable => self.high = Some(to),
+        }
+        match self.high {
+            Some(high) => (high.since(self.low) <= self.precision).then_some(Place::Before(high)),
+            None => (self.low >= self.end).then_some(Place::NotBefore(self.end)),
+        }
+    }
+}
 
 impl Walks<'_> {
     /// The walk behind the record that follows the frontier and cannot be read.
@@ -23,62 +99,208 @@ impl Walks<'_> {
         &self,
         job: &WalkPurpose,
         walk: &Walk,
+        unsaved: &mut Unsaved,
         error: SyncError,
     ) -> Result<Walk, SyncError> {
-        let ours = self.run.now();
-        let now = self.run.results().service_time.at_least().map_or(ours, |at_least| at_least.max(ours));
-        let Some((mut low, mut high)) = unread(walk, now) else { return Err(error) };
+        let passed = {
+            let mut results = self.run.results();
+            results.passed_over += 1;
+            results.passed_over
+        };
+        let mut search = unread(walk);
+        let from = search.low;
+        let place = match self.search(job, walk, &mut search).await {
+            Ok(place) => place,
+            Err(stopped) => {
+                if search.low > from
+                    && let Next::Restart(walk) = walk.clone().passing_to(search.low).restart()
+                {
+                    unsaved.walk = Some(*walk);
+                }
+                return Err(stopped);
+            }
+        };
         // A service that answers nothing readable at all is no matter of one record.
-        if !self.is_readable_from(job, walk, high).await? {
+        let behind_all = walk.range.between(Instant::MAX, None, job.object().resource());
+        let is_read = search.low > from || self.first_row(job, behind_all).await?.is_some();
+        if !is_read || passed > MAX_PASSED {
             return Err(error);
         }
-        let mut step = SECOND;
-        while high.since(low) > SECOND {
-            let half = low.plus(high.since(low) / 2).whole_second();
-            let at = half.min(low.plus(step)).max(low.plus(SECOND));
-            if self.is_readable_from(job, walk, at).await? {
-                high = at;
-            } else {
-                (low, step) = (at, step.saturating_mul(2));
-            }
-        }
-        if let Some(tied) = walk.tied_with_next(high) {
+        if let Some(tied) = self.tied_with(job, walk, place).await? {
             return self.go_on(job, tied, None).await;
         }
+        let (Place::Before(at) | Place::NotBefore(at)) = place;
         let (object, resource) = (job.object(), job.object().resource());
         let what = "a record could not be read, whatever the page size";
         self.run.whole_lists().note("unreadable_record", resource, what).await?;
-        self.run.warn(format!("records of {resource} before {high} could not be read and are left out: {error}"));
+        self.run.warn(format!("records of {resource} before {at} could not be read and are left out: {error}"));
         if matches!(job, WalkPurpose::Slice(..)) {
             self.run.store().write(move |tx| tx.claims().leave_record_out(object)).await?;
         }
-        self.restart(job, &walk.clone().passing_to(high), None).await
+        let time = self.run.results().service_time;
+        let mut walk = walk.clone().passing_to(at);
+        let changed = match walk.range {
+            WalkRange::Changes { .. } => Some(at),
+            WalkRange::Tied { at, .. } => Some(at.plus(SECOND)),
+            WalkRange::All { .. } | WalkRange::Created { .. } | WalkRange::WithoutCreated => None,
+        };
+        // The next walk begins behind it, and does not search for it again.
+        walk.seen.high = walk.seen.high.max(changed.filter(|at| time.is_plausible(*at) == Some(true)));
+        self.restart(job, &walk, None).await
     }
 
-    async fn is_readable_from(&self, job: &WalkPurpose, walk: &Walk, at: Instant) -> Result<bool, SyncError> {
-        let query = self.page_query(job, &Walk::new(walk.range.starting_at(at)))?.limit(PageSize::ONE).once();
-        match self.run.engine.page(&query, job.purpose(), job.doing()).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.is_unreadable() => Ok(false),
+    async fn search(&self, job: &WalkPurpose, walk: &Walk, search: &mut Search) -> Result<Place, SyncError> {
+        let is_by_update = matches!(walk.range, WalkRange::Changes { .. });
+        while search.low < search.end {
+            let (from, resource) = (search.low, job.object().resource());
+            let range = walk.range.between(from, Some(search.next()), resource);
+            let key = |record: Record| if is_by_update { record.updated_at } else { record.created_at };
+            let shown = match self.first_row(job, range).await?.map(|row| row.map(key)) {
+                None => Shown::Unreadable,
+                Some(None) => Shown::Nothing,
+                Some(Some(Some(key))) if key < from => Shown::EarlierRow,
+                Some(Some(_)) => Shown::Row,
+            };
+            if let Some(place) = search.take(shown) {
+                return Ok(place);
+            }
+        }
+        Ok(Place::NotBefore(search.end))
+    }
+
+    /// The walk over the second in which a walk over changes has found the record, by `createdAt`, if others were changed in
+    /// it as well: that tells a bulk change apart.
+    async fn tied_with(&self, job: &WalkPurpose, walk: &Walk, place: Place) -> Result<Option<Walk>, SyncError> {
+        let WalkRange::Changes { after, .. } = walk.range else { return Ok(None) };
+        let second = match (place, walk.frontier) {
+            (Place::NotBefore(_), Frontier::At(at)) => Some(at),
+            (Place::NotBefore(_), _) => after,
+            (Place::Before(_), Frontier::At(at)) if !self.is_read(job.object(), at).await? => Some(at),
+            (Place::Before(at), _) => {
+                let moment = at.minus(MILLISECOND);
+                self.is_shared(job, moment.whole_second()).await?.then_some(moment)
+            }
+        };
+        Ok(second.map(|at| walk.tied_in(at)))
+    }
+
+    /// Whether all that was changed in this moment is here, as far as a count tells: another bad record may be found before
+    /// one that shares its moment with the last row that was read.
+    async fn is_read(&self, object: Object, at: Instant) -> Result<bool, SyncError> {
+        let from = at.millisecond_before();
+        let moment = TimeRange::dated(TimeField::UpdatedAt, Some(from), Some(from.plus(MILLISECOND)));
+        let audits = self.run.audits();
+        let here = audits.count_here(object, moment).await?;
+        match audits.count_there(object, moment).await {
+            Ok(there) => Ok(there == here),
+            Err(error) if error.concerns_one_resource() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a readable record was changed in the second of one that is not.
+    async fn is_shared(&self, job: &WalkPurpose, second: Instant) -> Result<bool, SyncError> {
+        for sort in [SortBy::CreatedAsc, SortBy::CreatedDesc] {
+            let query = ListQuery::new(job.object().resource()).sort(sort);
+            let query = query.and_then(|query| query.updated(Bound::Gte(second)));
+            let query = query.and_then(|query| query.updated(Bound::Lt(second.plus(SECOND))));
+            if self.first_row(job, query).await?.flatten().is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The first row of a list, if it has any; `None` if that cannot be read.
+    async fn first_row(
+        &self,
+        job: &WalkPurpose,
+        query: Result<ListQuery, QueryError>,
+    ) -> Result<Option<Option<Record>>, SyncError> {
+        let query = query.and_then(|query| job.narrowed(query)).asking(job.doing(), job.object().resource())?;
+        match self.run.engine.page(&query.limit(PageSize::ONE).once(), job.purpose(), job.doing()).await {
+            Ok(arrived) => Ok(Some(arrived.page.records.into_iter().next())),
+            Err(error) if error.is_unreadable() => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
 
-/// The instants between which the record is: at the frontier or after it, and before the end of the range. Where that is
-/// open, it is searched for far behind all clocks, which may be late: the steps of the search begin small.
-fn unread(walk: &Walk, now: Instant) -> Option<(Instant, Instant)> {
-    let (from, to) = match &walk.range {
-        WalkRange::Changes { after, .. } => (*after, None),
-        WalkRange::All { .. } | WalkRange::Created { .. } => walk.range.dates(),
-        WalkRange::Tied { from, .. } => (*from, None),
-        WalkRange::WithoutCreated => return None,
+/// The search behind the frontier.
+fn unread(walk: &Walk) -> Search {
+    let (from, to) = match walk.range {
+        WalkRange::Changes { after, .. } => (after, None),
+        WalkRange::Tied { from, .. } => (from, None),
+        WalkRange::All { .. } | WalkRange::Created { .. } | WalkRange::WithoutCreated => walk.range.dates(),
     };
+    let end = to.unwrap_or(Instant::MAX);
     let low = match walk.frontier {
-        Frontier::Start => from.unwrap_or(Instant::EPOCH),
-        Frontier::At(at) => at,
-        Frontier::Nulls => return None,
+        Frontier::Nulls => end,
+        _ if walk.range == WalkRange::WithoutCreated => end,
+        Frontier::Start => from.unwrap_or(Instant::EPOCH).millisecond_before(),
+        Frontier::At(at) => at.millisecond_before().plus(MILLISECOND),
     };
-    let (low, high) = (low.whole_second(), to.unwrap_or(now.max(low).plus(DAY)).whole_second());
-    (high > low).then_some((low, high))
+    Search::new(low.min(end), end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_secs(1_700_000_000).unwrap().plus(Duration::from_millis(millis))
+    }
+
+    /// What a service says that has these rows, in their order; some cannot be read.
+    fn shown(rows: &[(u64, bool)], is_coarse: bool, from: Instant, to: Instant) -> Shown {
+        let compared = |at: Instant| if is_coarse { at.whole_second() } else { at };
+        let is_inside = |row: &&(u64, bool)| {
+            let key = compared(at(row.0));
+            key >= compared(from) && key < compared(to)
+        };
+        match rows.iter().find(is_inside) {
+            None => Shown::Nothing,
+            Some((_, true)) => Shown::Unreadable,
+            Some((key, _)) if at(*key) < from => Shown::EarlierRow,
+            Some(_) => Shown::Row,
+        }
+    }
+
+    #[test]
+    fn first_record_that_cannot_be_read_is_found_whatever_follows_it() {
+        for seed in 0..4_000 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let (count, spread, is_coarse) = (rng.usize(1..30), 1 << rng.u32(1..42), rng.bool());
+            let mut keys: Vec<u64> = (0..count).map(|_| rng.u64(0..spread)).collect();
+            keys.sort_unstable();
+            // Rows before the first bad one were read; the search begins behind the last of them.
+            let bad = rng.usize(0..count);
+            let rows: Vec<(u64, bool)> =
+                keys.iter().enumerate().map(|(n, key)| (*key, n == bad || n > bad && rng.u8(0..3) == 0)).collect();
+            let from = if bad == 0 { at(0) } else { at(keys[bad - 1]).plus(MILLISECOND) };
+            let slice = at(spread).whole_second().plus(SECOND);
+            let mut search = Search::new(from, if rng.bool() { slice } else { Instant::MAX });
+            let mut requests = 0;
+            let place = loop {
+                let (from, to) = (search.low, search.next());
+                requests += 1;
+                if let Some(place) = search.take(shown(&rows, is_coarse, from, to)) {
+                    break place;
+                }
+                assert!(requests < 100, "{seed}: {search:?}");
+            };
+            let (Place::Before(end) | Place::NotBefore(end)) = place;
+            let key = at(keys[bad]);
+            // Nothing but the moments of bad records, or their seconds, is passed over.
+            let passed = keys.iter().filter(|key| at(**key) >= from && at(**key) < end);
+            let second = |millis: &u64| at(*millis).whole_second();
+            let beside = |other: &u64| rows.iter().any(|(key, is_bad)| *is_bad && second(key) == second(other));
+            let same = |other: &u64| rows.contains(&(*other, true)) || is_coarse && beside(other);
+            assert!(passed.clone().all(same), "{seed}: {place:?} for {key} of {rows:?}");
+            let is_found = place == Place::Before(key.plus(MILLISECOND));
+            let is_tied = key < from;
+            assert!(is_found || is_tied || is_coarse && end > key, "{seed}: {place:?} for {key} of {rows:?}");
+            assert!(requests <= 55, "{seed}: {requests}");
+        }
+    }
 }

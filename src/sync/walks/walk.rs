@@ -266,12 +266,18 @@ impl Walk {
     #[must_use]
     pub fn passing_to(self, at: Instant) -> Walk {
         let mut walk = self;
-        walk.note_paged(walk.frontier, Some(at));
-        if let WalkRange::Changes { after, .. } = walk.range {
-            // The newest row that is read may be earlier than what is passed over.
-            let from = if let Frontier::At(at) = walk.frontier { Some(at) } else { after };
-            let passed = TimeRange::dated(TimeField::UpdatedAt, from.map(Instant::whole_second), Some(at));
-            passed.join(&mut walk.seen.paged, 1);
+        let is_undated = walk.frontier == Frontier::Nulls || walk.range == WalkRange::WithoutCreated;
+        walk.note_paged(walk.frontier, Some(at).filter(|_| !is_undated));
+        match walk.range {
+            WalkRange::Changes { after, .. } => {
+                // The newest row that is read may be earlier than what is passed over.
+                let from = if let Frontier::At(at) = walk.frontier { Some(at) } else { after };
+                let passed = TimeRange::dated(TimeField::UpdatedAt, from.map(Instant::whole_second), Some(at));
+                passed.join(&mut walk.seen.paged, 1);
+            }
+            // Nothing tells them apart.
+            WalkRange::WithoutCreated => walk.range = WalkRange::Created { from: Some(at), to: None },
+            WalkRange::All { .. } | WalkRange::Created { .. } | WalkRange::Tied { .. } => {}
         }
         walk.frontier = Frontier::At(at);
         walk.seen.pages += 1;
@@ -280,13 +286,10 @@ impl Walk {
         walk
     }
 
-    /// The rows of the second that a walk of changes has reached, by `createdAt`, if what follows it and cannot be read is of that
-    /// second too: that distinguishes it from the other rows of a bulk change.
-    pub fn tied_with_next(&self, behind: Instant) -> Option<Walk> {
-        let (WalkRange::Changes { .. }, Frontier::At(at)) = (&self.range, self.frontier) else { return None };
-        let at = at.whole_second();
-        let tied = self.with_range(WalkRange::Tied { at, from: None });
-        (at.plus(SECOND) == behind).then_some(Walk { page_size: None, ..tied })
+    /// The rows of a second that a walk over changes has reached, by `createdAt`: that tells those of a bulk change apart.
+    #[must_use]
+    pub fn tied_in(&self, second: Instant) -> Walk {
+        Walk { page_size: None, ..self.with_range(WalkRange::Tied { at: second.whole_second(), from: None }) }
     }
 
     /// This walk, stopping after its next page, although there are more.

@@ -1,0 +1,182 @@
+//! Records that make every page that shows them unreadable: each affects only itself, and costs a bounded rate.
+
+use std::time::Duration;
+
+use crate::clocks::claimed;
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{Clock as _, Object, Ru};
+use crm_mirror::sandbox::{Fault, Rule, World};
+use crm_mirror::sync::Job;
+use serde_json::json;
+
+const HOUR: u64 = 3_600;
+
+/// Contacts that were created at these milliseconds after the first one.
+fn world_of(created: impl Iterator<Item = u64>) -> World {
+    let mut world = World::new(noon().minus(Duration::from_secs(10_000_000)));
+    for (n, millis) in created.enumerate() {
+        let at = noon().minus(Duration::from_secs(9_000_000)).plus(Duration::from_millis(millis)).to_wire();
+        world.create(Object::Contact, &json!({ "id": id(n), "createdAt": at, "updatedAt": at }));
+    }
+    world
+}
+
+fn id(n: usize) -> String {
+    format!("c{n:05}")
+}
+
+fn spoil(crm: &Crm, contacts: &[usize]) {
+    crm.sandbox.with_world(|world| {
+        for n in contacts {
+            world.set_raw(Object::Contact, &id(*n), "position", "NaN");
+        }
+    });
+}
+
+fn edit(crm: &Crm, contacts: &[usize]) {
+    for n in contacts {
+        assert!(crm.sandbox.with_world(|world| world.edit(Object::Contact, &id(*n), &json!({ "name": "Changed" }))));
+        crm.wait(7);
+    }
+}
+
+fn mirror() -> Mirror {
+    let mut mirror = Mirror::one_at_a_time();
+    (mirror.settings.details, mirror.tries) = (false, 2);
+    mirror
+}
+
+/// Days, seconds and milliseconds apart, next to each other and at both ends.
+#[tokio::test]
+async fn first_copy_lacks_only_the_records_that_cannot_be_read() {
+    for (step, coarse) in [(40_000_000, false), (2_000, true), (7, false)] {
+        for bad in [&[69, 70][..], &[69, 111], &[249], &[0, 100, 149]] {
+            let crm = Crm::serve(world_of((0..250).map(|n| n * step))).await;
+            if coarse {
+                crm.sandbox.faults().add(Rule::new(Fault::CoarseTimes).forever());
+            }
+            spoil(&crm, bad);
+            let mirror = mirror();
+            for _ in 0..3 {
+                _ = mirror.run(&crm, &Job::sync()).await;
+                crm.wait(60);
+            }
+            assert_eq!(mirror.count("contacts"), 250 - bad.len() as i64, "{step} {coarse} {bad:?}");
+            assert_eq!(claimed(&mirror, crm.clock.now())[0], None, "{step} {coarse} {bad:?}: not all are known");
+            assert!(crm.charged() < 60 + 135 * bad.len() as u64, "{step} {coarse} {bad:?}: {} RU", crm.charged());
+        }
+    }
+}
+
+#[tokio::test]
+async fn changes_beside_those_that_cannot_be_read_are_here() {
+    for bad in [&[12][..], &[10, 13], &[12, 13], &[15]] {
+        let crm = Crm::serve(world_of((0..40).map(|n| n * 60_000))).await;
+        let mirror = mirror();
+        mirror.sync(&crm).await;
+        crm.wait(600);
+        spoil(&crm, bad);
+        edit(&crm, &[10, 11, 12, 13, 14, 15]);
+        crm.wait(600);
+        _ = mirror.run(&crm, &Job::sync()).await;
+        assert_eq!(mirror.count("contacts WHERE name = 'Changed'"), 6 - bad.len() as i64, "{bad:?}");
+    }
+}
+
+/// Bulk changes of one moment, with a bad record first, in the middle, or last, and another one later.
+#[tokio::test]
+async fn bulk_change_beside_those_that_cannot_be_read_is_here() {
+    for bad in [&[0][..], &[50], &[249], &[50, 260], &[260]] {
+        let crm = Crm::serve(world_of((0..270).map(|n| n * 60_000))).await;
+        let mirror = mirror();
+        mirror.sync(&crm).await;
+        crm.wait(600);
+        spoil(&crm, bad);
+        edit(&crm, &[265]);
+        let bulk = crm.clock.now();
+        crm.sandbox.with_world(|world| {
+            for n in 0..250 {
+                world.edit_at(Object::Contact, &id(n), &json!({ "name": "Changed" }), Some(bulk));
+            }
+        });
+        crm.wait(600);
+        edit(&crm, &[260, 266]);
+        crm.wait(600);
+        crm.sandbox.clear_log();
+        _ = mirror.run(&crm, &Job::sync()).await;
+        assert_eq!(mirror.count("contacts WHERE name = 'Changed'"), 253 - bad.len() as i64, "{bad:?}");
+        assert!(crm.charged() < 20 + 130 * bad.len() as u64, "{bad:?}: {} RU", crm.charged());
+    }
+}
+
+/// What makes the rest of a list unreadable must not be searched for in every run.
+#[tokio::test]
+async fn newest_change_that_cannot_be_read_costs_a_bounded_rate() {
+    let crm = Crm::serve(world_of((0..40).map(|n| n * 60_000))).await;
+    let mirror = mirror();
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    spoil(&crm, &[12]);
+    edit(&crm, &[12]);
+    crm.wait(600);
+    _ = mirror.try_scheduled(&crm, &Job::sync()).await;
+    crm.sandbox.clear_log();
+    for _ in 0..60 {
+        crm.wait(60);
+        _ = mirror.try_scheduled(&crm, &Job::sync()).await;
+    }
+    // Two objects, a list for each, every minute.
+    assert!(crm.charged() <= 120 + 60, "{} RU in an hour", crm.charged());
+}
+
+/// Nothing tells where they are, and they come last.
+#[tokio::test]
+async fn undated_record_that_cannot_be_read_holds_nothing_up() {
+    let crm = Crm::serve(world_of((0..250).map(|n| n * 60_000))).await;
+    crm.sandbox.with_world(|world| {
+        for n in 240..250 {
+            world.set_raw(Object::Contact, &id(n), "createdAt", "null");
+        }
+    });
+    spoil(&crm, &[245]);
+    let mirror = mirror();
+    for _ in 0..2 {
+        _ = mirror.run(&crm, &Job::sync()).await;
+        crm.wait(60);
+    }
+    assert_eq!(mirror.count("contacts WHERE created_at IS NOT NULL"), 240);
+    edit(&crm, &[3]);
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.count("contacts WHERE name = 'Changed'"), 1);
+    assert!(crm.charged() <= 12, "{} RU", crm.charged());
+}
+
+#[tokio::test]
+async fn record_of_the_future_that_cannot_be_read_is_passed_over() {
+    let crm = Crm::serve(world_of((0..250).map(|n| n * 60_000))).await;
+    let at = |days: u64| noon().plus(Duration::from_secs(days * 86_400)).to_wire();
+    crm.sandbox.with_world(|world| {
+        world.create(Object::Contact, &json!({ "id": id(250), "createdAt": at(30) }));
+        world.create(Object::Contact, &json!({ "id": id(251), "createdAt": at(900) }));
+    });
+    spoil(&crm, &[250]);
+    let mirror = mirror();
+    _ = mirror.run(&crm, &Job::sync()).await;
+    assert_eq!(mirror.count("contacts"), 251);
+}
+
+/// What the search has learned is kept between windows.
+#[tokio::test]
+async fn search_ends_with_a_small_budget() {
+    let crm = Crm::serve(world_of((0..30).map(|n| n * 3_600_000))).await;
+    spoil(&crm, &[0]);
+    let mut mirror = mirror();
+    (mirror.limits.limit, mirror.limits.window) = (Ru::new(30), Duration::from_secs(HOUR));
+    for _ in 0..8 {
+        _ = mirror.run(&crm, &Job::sync()).await;
+        crm.wait(HOUR);
+    }
+    assert_eq!(mirror.count("contacts"), 29);
+}
