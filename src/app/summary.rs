@@ -30,7 +30,7 @@ pub struct Summary {
     pub details_pending: u64,
     #[serde(default)]
     pub definitions: DefinitionChanges,
-    /// Values kept in `extra`, and items that cannot be mirrored.
+    /// Values kept in `extra`, items that cannot be mirrored, and answers that break a rule.
     pub warnings: u64,
     pub push: PushTally,
     pub ru: RuSummary,
@@ -218,8 +218,10 @@ impl Summary {
             n(self.ru.limit),
         ));
         if self.warnings > 0 {
-            let values = format::counted(self.warnings, "value or item", "values or items");
-            text.push_str(&format!("  warnings   {values} without a fitting column, kept in `extra`\n"));
+            let odd = format::counted(self.warnings, "odd value or answer", "odd values or answers");
+            text.push_str(&format!(
+                "  warnings   {odd}: see `service_oddities`; values that fit no column are in `extra`\n"
+            ));
         }
         text
     }

@@ -56,6 +56,17 @@ fn undecided_records_exit_with_1_and_are_not_equal() {
 }
 
 #[test]
+fn objects_that_were_not_copied_differ() {
+    let service = Service::with(120, 10);
+    let place = TestDir::of(&service);
+    for options in ["", "--full", "--repair"] {
+        let found = place.run(&format!("verify contacts {options}")).code(1);
+        assert!(found.out.contains("contacts: 120 missing, 0 extra"), "{}", found.out);
+        assert!(found.err.contains("contacts have not been copied yet: run `crm-mirror sync`"), "{}", found.err);
+    }
+}
+
+#[test]
 fn dry_run_shows_the_cost_and_changes_nothing() {
     let service = Service::with(230, 20);
     let place = TestDir::of(&service);

@@ -1,7 +1,7 @@
 //! `verify`: compares the mirror with the service, by counts or record by record.
 
 use super::compare::Audit;
-use super::findings::{Difference, DifferenceKind};
+use super::findings::{Difference, DifferenceKind, Findings};
 use crate::model::{Object, RecordId};
 use crate::model::{TimeField, TimeRange};
 use crate::store::{Completeness, Goal, Phase};
@@ -25,6 +25,10 @@ impl Audits<'_> {
     pub(super) async fn compare_object(&self, object: Object, full: bool, repair: bool) -> Result<(), SyncError> {
         if self.run.store().read(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
             self.run.warn(format!("{} have not been copied yet: run `crm-mirror sync`", object.resource()));
+            let here = self.count_here(object, TimeRange::WHOLE).await?;
+            let missing = self.count_there(object, TimeRange::WHOLE).await?.saturating_sub(here);
+            let findings = Findings { missing, open: missing, ranges: 1, ..Findings::default() };
+            self.run.results().findings.push((object, findings));
             return Ok(());
         }
         let as_of = self.run.now();

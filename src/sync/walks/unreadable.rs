@@ -107,6 +107,11 @@ impl Walks<'_> {
             results.passed_over += 1;
             results.passed_over
         };
+        // A service that answers nothing readable at all is no matter of one record.
+        let behind_all = walk.range.between(Instant::MAX, None, job.object().resource());
+        if passed > MAX_PASSED || self.first_row(job, behind_all).await?.is_none() {
+            return Err(error);
+        }
         let mut search = unread(walk);
         let from = search.low;
         let place = match self.search(job, walk, &mut search).await {
@@ -120,12 +125,6 @@ impl Walks<'_> {
                 return Err(stopped);
             }
         };
-        // A service that answers nothing readable at all is no matter of one record.
-        let behind_all = walk.range.between(Instant::MAX, None, job.object().resource());
-        let is_read = search.low > from || self.first_row(job, behind_all).await?.is_some();
-        if !is_read || passed > MAX_PASSED {
-            return Err(error);
-        }
         if let Some(tied) = self.tied_with(job, walk, place).await? {
             return self.go_on(job, tied, None).await;
         }
