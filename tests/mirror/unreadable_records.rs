@@ -109,6 +109,24 @@ async fn bulk_change_beside_those_that_cannot_be_read_is_here() {
     }
 }
 
+/// One import: nothing tells its records apart, and what is behind the bad one in the list is not read. The list ends.
+#[tokio::test]
+async fn record_of_an_import_that_cannot_be_read_ends_its_list() {
+    for bad in [&[3][..], &[3, 8], &[11], &[0], &[150]] {
+        let (rows, page_cap) = if bad[0] > 100 { (300, None) } else { (12, Some(2)) };
+        let crm = Crm::serve(world_of((0..rows).map(|_| 0))).await;
+        crm.sandbox.configure(|settings| settings.page_cap = page_cap);
+        spoil(&crm, bad);
+        let mirror = mirror();
+        for job in [Job::sync(), Job::resync(), Job::sync(), Job::resync()] {
+            let ended = mirror.run(&crm, &job).await;
+            assert!(ended.is_ok(), "{bad:?} {job:?}: {}", ended.unwrap_err());
+            crm.wait(600);
+        }
+        assert_eq!(claimed(&mirror, crm.clock.now())[0], None, "{bad:?}");
+    }
+}
+
 /// What makes the rest of a list unreadable must not be searched for in every run.
 #[tokio::test]
 async fn newest_change_that_cannot_be_read_costs_a_bounded_rate() {

@@ -72,7 +72,7 @@ pub enum Lasting {
     RefusedCursors(u16),
     /// Cursors behind so many pages are refused.
     PageWindow(u32),
-    /// No answer with this record is JSON.
+    /// No answer with one of one to three records of an object is JSON.
     BadNumber(u32),
     /// Lists compare times in whole seconds, and show more digits.
     CoarseTimes,
@@ -102,7 +102,10 @@ impl Lasting {
     pub fn begin(self, world: &World, script: &Script) -> Option<LastingTrouble> {
         let picked = |object, which| Some((object, pick(world, object, which)?));
         let records = match self {
-            Lasting::Record(which, _) | Lasting::BadNumber(which) => vec![picked(object(which), which)?],
+            Lasting::Record(which, _) => vec![picked(object(which), which)?],
+            Lasting::BadNumber(which) => {
+                (0..=which / 10 % 3).filter_map(|n| picked(object(which), which + 17 * n)).collect()
+            }
             // Those are edited together.
             Lasting::Three(_) if world.count(Resource::Contacts) < TURNS as usize * 3 => return None,
             Lasting::Three(_) => (0..3).filter_map(|which| picked(Object::Contact, which * TURNS)).collect(),
@@ -143,8 +146,8 @@ impl LastingTrouble {
             }
             Lasting::CoarseTimes => vec![Rule::new(Fault::CoarseTimes).lists().forever()],
             Lasting::BadNumber(_) => {
-                let bad = |(_, id): &(Object, String)| Rule::new(bodies::bad_number(id)).forever();
-                self.records.iter().map(bad).collect()
+                let ids: Vec<&str> = self.records.iter().map(|(_, id)| id.as_str()).collect();
+                vec![Rule::new(bodies::bad_number(&ids.join(" "))).forever()]
             }
             Lasting::RefusedCursors(status) => vec![Rule::new(Fault::Status(status)).with_cursor().forever()],
             Lasting::NoCounts(status) => vec![Rule::new(Fault::Status(status)).with_param("count").forever()],
@@ -184,9 +187,10 @@ impl LastingTrouble {
         matches!(self.what, Lasting::PageWindow(_))
     }
 
-    /// Whether many records are changed at one moment meanwhile; with a bad one, they could not be told from it.
-    pub fn has_ties(&self) -> bool {
-        !matches!(self.what, Lasting::BadNumber(_))
+    /// Whether many records are changed at one moment meanwhile. Those that were created at one moment as well could not be
+    /// told from a bad one.
+    pub fn has_ties(&self, script: &Script) -> bool {
+        !(script.tied && matches!(self.what, Lasting::BadNumber(_)))
     }
 
     /// Whether lists that are always read whole lack something.

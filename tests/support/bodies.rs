@@ -8,9 +8,9 @@ pub fn whole_seconds() -> Fault {
     Fault::Rewritten(BodyRewrite(in_whole_seconds), String::new())
 }
 
-/// The record with this id has a number that JSON does not have, so that no answer with it is JSON.
-pub fn bad_number(id: &str) -> Fault {
-    Fault::Rewritten(BodyRewrite(with_bad_number), id.into())
+/// The records with these ids, between spaces, have a number that JSON does not have: no answer with one of them is JSON.
+pub fn bad_number(ids: &str) -> Fault {
+    Fault::Rewritten(BodyRewrite(with_bad_number), ids.into())
 }
 
 /// `location` and `customFields` of every record are this source text.
@@ -74,9 +74,11 @@ fn in_whole_seconds(body: &str, _: &str) -> String {
     })
 }
 
-fn with_bad_number(body: &str, id: &str) -> String {
-    let id = format!("\"id\":\"{id}\"");
-    body.replace(&id, &format!("{id},\"weight\":NaN"))
+fn with_bad_number(body: &str, ids: &str) -> String {
+    ids.split(' ').fold(body.to_string(), |body, id| {
+        let id = format!("\"id\":\"{id}\"");
+        body.replace(&id, &format!("{id},\"weight\":NaN"))
+    })
 }
 
 fn with_groups(body: &str, source: &str) -> String {

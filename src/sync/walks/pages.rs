@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::api::decode::{self, ListPage};
 use crate::api::query::QueryError;
-use crate::api::{ListAnswer, ListQuery};
+use crate::api::{ListAnswer, ListQuery, PageSize};
 use crate::model::{Definition, Layout, Object, Purpose, Record, RecordId, Resource, TimeBounds};
 use crate::store::{Checkpoint, KnownChanges, MirrorTx, Phase, ReadOf, StateKey, StoreError, Tally};
 
@@ -276,21 +276,27 @@ impl Walks<'_> {
         error: SyncError,
     ) -> Result<Walk, SyncError> {
         if error.is_refused() && walk.cursor().is_some() {
-            return self.restart(job, walk, Some(Anomaly::RefusedCursor)).await;
+            return match self.restart(job, walk, Some(Anomaly::RefusedCursor)).await {
+                // By value it came to the same page again and again, each time with fewer rows.
+                Err(SyncError::NotAdvancing { .. }) if walk.page_size() < PageSize::MAX => {
+                    self.pass_over_record(job, walk, unsaved, error).await
+                }
+                restarted => restarted,
+            };
         }
-        let other = if error.is_unreadable() {
-            match walk.with_smaller_pages() {
-                Some(smaller) => smaller,
-                None => return self.pass_over_record(job, walk, unsaved, error).await,
-            }
-        } else if walk.size.counted && error.concerns_one_resource() {
-            self.run.audits().mark_uncounted(job.object(), &error);
-            walk.clone().uncounted()
-        } else {
+        if error.is_unreadable() {
+            return match walk.with_smaller_pages() {
+                Some(smaller) => Ok(smaller),
+                None => self.pass_over_record(job, walk, unsaved, error).await,
+            };
+        }
+        if !walk.size.counted || !error.concerns_one_resource() {
             return Err(error);
-        };
+        }
+        self.run.audits().mark_uncounted(job.object(), &error);
+        let uncounted = walk.clone().uncounted();
         // The cursor is bound to the conditions of its page.
-        if other.cursor().is_some() { self.restart(job, &other, None).await } else { Ok(other) }
+        if uncounted.cursor().is_some() { self.restart(job, &uncounted, None).await } else { Ok(uncounted) }
     }
 
     async fn fetch(&self, job: &WalkPurpose, walk: &Walk) -> Result<FetchedPage, SyncError> {

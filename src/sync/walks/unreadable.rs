@@ -109,7 +109,11 @@ impl Walks<'_> {
         };
         // A service that answers nothing readable at all is no matter of one record.
         let behind_all = walk.range.between(Instant::MAX, None, job.object().resource());
-        if passed > MAX_PASSED || self.first_row(job, behind_all).await?.is_none() {
+        let is_down = match self.first_row(job, behind_all).await {
+            Err(refused) if refused.is_refused() => false,
+            answered => answered?.is_none(),
+        };
+        if is_down || passed > MAX_PASSED {
             return Err(error);
         }
         let mut search = unread(walk);

@@ -235,8 +235,8 @@ impl Walk {
         std::mem::take(&mut self.turn.pauses)
     }
 
-    /// This walk with fewer rows per page; `None` if a page has only one row. A cursor is bound to its conditions, and the
-    /// reference does not say whether the page size is one of them, so the returned walk has to restart if it has a cursor.
+    /// This walk with fewer rows per page; `None` if a page has only one row. The cursor is followed all the same: a service that
+    /// binds it to the page size refuses it, or shows earlier rows, and what is read by cursor is counted.
     #[must_use]
     pub fn with_smaller_pages(&self) -> Option<Walk> {
         if self.turn.larger.is_some() {
@@ -385,7 +385,7 @@ impl Walk {
         };
         self.turn.shown = facts.ids.iter().map(hash_of).collect();
         let next = match self.follow(facts, before, &mut anomalies) {
-            Next::Page => self.try_larger_pages(rows),
+            Next::Page => self.try_larger_pages(rows, before),
             next => next,
         };
         anomalies.sort_unstable();

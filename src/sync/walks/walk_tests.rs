@@ -369,7 +369,7 @@ fn requests_for(rng: &mut fastrand::Rng, rows: usize) -> usize {
             Some(walk.restart())
         } else if (start..end).contains(&bad) || end - start > fit {
             let Some(smaller) = walk.with_smaller_pages() else { return requests };
-            Some(if smaller.cursor().is_some() { smaller.restart() } else { Next::Restart(Box::new(smaller)) })
+            Some(Next::Restart(Box::new(smaller)))
         } else {
             None
         };

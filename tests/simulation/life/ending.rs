@@ -222,7 +222,7 @@ impl Life<'_> {
         if trouble.counts_rows() {
             self.crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
         }
-        let (has_ties, before) = (trouble.has_ties(), self.doubt_until);
+        let (has_ties, before) = (trouble.has_ties(self.script), self.doubt_until);
         if trouble.cuts_lists() {
             self.doubt_until = self.crm.clock.now().plus(10 * DAY);
         }

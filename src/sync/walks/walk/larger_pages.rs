@@ -9,9 +9,9 @@ use super::{Frontier, Next, Turn, Walk, WalkRange};
 use crate::api::PageSize;
 
 impl Walk {
-    /// What follows a page of so many rows where another one follows: with twice as many, if it is time to try that. A cursor
-    /// keeps the size that it came with, so the list goes on by value; not inside a tie, which would be read again.
-    pub(super) fn try_larger_pages(&mut self, rows: u64) -> Next {
+    /// What follows a page where another one follows: with twice as many rows, if it is time to try that. A cursor keeps the
+    /// size that it came with, so the list goes on by value; not inside a tie, which would be read again.
+    pub(super) fn try_larger_pages(&mut self, rows: u64, before: Frontier) -> Next {
         let Some(size) = self.page_size.filter(|_| self.turn.unchanged >= self.turn.patience) else {
             return Next::Page;
         };
@@ -20,7 +20,8 @@ impl Walk {
             self.turn.larger = larger;
             return Next::Page;
         };
-        let leads_on = self.orderly && matches!(self.frontier, Frontier::At(_)) && (!page.tied || rows == 1);
+        let is_dated = self.orderly && matches!(self.frontier, Frontier::At(_));
+        let leads_on = is_dated && self.frontier > before && (!page.tied || rows == 1);
         let is_tie = matches!(self.range, WalkRange::Changes { .. }) && self.turn.restarts > 0;
         match self.restart() {
             Next::Restart(walk) if leads_on && !is_tie => {
