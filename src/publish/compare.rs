@@ -9,13 +9,13 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::database::{Database, Param};
+use super::database::Param;
 use super::error::PublishError;
 use super::follow;
-use super::mirror::PublishedMirror;
 use super::reading::{PAGE, RowFilter};
 use super::row::{Converter, PgRow};
 use super::rows::RowStatement;
+use super::sides::Sides;
 use super::sql;
 use super::state::TargetState;
 use super::tables::{PgType, Publication, PublishedTable};
@@ -59,25 +59,20 @@ impl Comparison {
 }
 
 /// Compares every published table with the mirror, and repairs what differs if that is wanted.
-pub(super) async fn compare(
-    database: &Database,
-    mirror: &PublishedMirror,
-    publication: &Publication,
-    state: &mut TargetState,
-    repairs: bool,
-) -> Result<Comparison, PublishError> {
+pub(super) async fn compare(sides: &mut Sides<'_>, repairs: bool) -> Result<Comparison, PublishError> {
     let mut found = Comparison::default();
+    let publication = sides.publication.clone();
     for table in publication.open_tables() {
-        if !state.is_loaded(table) {
+        if !sides.state.is_loaded(table) {
             continue;
         }
         let compared: Vec<usize> =
             (0..table.columns.len()).filter(|n| !STAMPS.contains(&table.columns[*n].source.as_str())).collect();
-        let (state, found, doubts) = (&mut *state, &mut found, Doubts::default());
-        let mut sides = Sides { database, mirror, publication, table, compared, state, doubts, found, repairs };
-        sides.doubt_mirror().await?;
-        sides.doubt_database().await?;
-        sides.decide().await?;
+        let (sides, found, doubts) = (&mut *sides, &mut found, Doubts::default());
+        let mut comparison = TableComparison { sides, table, compared, doubts, found, repairs };
+        comparison.doubt_mirror().await?;
+        comparison.doubt_database().await?;
+        comparison.decide().await?;
     }
     Ok(found)
 }
@@ -90,14 +85,11 @@ struct Doubts {
     there: Vec<Vec<String>>,
 }
 
-struct Sides<'a> {
-    database: &'a Database,
-    mirror: &'a PublishedMirror,
-    publication: &'a Publication,
+struct TableComparison<'a, 's> {
+    sides: &'a mut Sides<'s>,
     table: &'a PublishedTable,
     /// The places of the columns that are compared.
     compared: Vec<usize>,
-    state: &'a mut TargetState,
     doubts: Doubts,
     found: &'a mut Comparison,
     repairs: bool,
@@ -110,12 +102,13 @@ struct Settled {
     extra: Vec<Vec<String>>,
 }
 
-impl Sides<'_> {
+impl TableComparison<'_, '_> {
     async fn doubt_mirror(&mut self) -> Result<(), PublishError> {
         let mut after: Option<Vec<SqlValue>> = None;
         loop {
-            let page = self.mirror.page(&self.table.query(), self.publication.layout, after.take()).await?;
-            let filter = RowFilter::new(self.table, self.publication, self.state);
+            let Sides { mirror, publication, state, .. } = &*self.sides;
+            let page = mirror.page(&self.table.query(), publication.layout, after.take()).await?;
+            let filter = RowFilter::new(self.table, publication, state);
             let kept: Vec<&SourceRow> = page.iter().filter(|row| filter.keeps(row)).collect();
             self.found.rows += kept.len() as u64;
             for differing in self.differing(&kept).await? {
@@ -134,12 +127,14 @@ impl Sides<'_> {
     async fn doubt_database(&mut self) -> Result<(), PublishError> {
         let mut after: Option<Vec<String>> = None;
         loop {
-            let statement = sql::page_of_keys(&self.database.schema, self.table, after.is_some(), PAGE);
+            let statement = sql::page_of_keys(&self.sides.database.schema, self.table, after.is_some(), PAGE);
             let from: Vec<&str> = after.iter().flatten().map(String::as_str).collect();
-            let keys: Vec<Vec<String>> = self.database.page(&statement, &from).await?.iter().map(texts).collect();
+            let keys: Vec<Vec<String>> = self.sides.database.page(&statement, &from).await?.iter().map(texts).collect();
             after = keys.last().filter(|_| keys.len() == PAGE).cloned();
-            let (publication, table, seen) = (self.publication.clone(), self.table.clone(), self.state.clone());
-            let extra = self.mirror.moment(move |moment| not_here(moment, &publication, &table, &seen, keys)).await?;
+            let (publication, table, seen) =
+                (self.sides.publication.clone(), self.table.clone(), self.sides.state.clone());
+            let extra =
+                self.sides.mirror.moment(move |moment| not_here(moment, &publication, &table, &seen, keys)).await?;
             self.doubts.there.extend(extra);
             if self.doubts.there.len() >= PAGE {
                 self.decide().await?;
@@ -188,9 +183,11 @@ impl Sides<'_> {
     /// Reads what the mirror has of rows in doubt, without those that wait to be sent.
     async fn settled(&mut self, here: Vec<Vec<SqlValue>>, there: Vec<Vec<String>>) -> Result<Settled, PublishError> {
         for _ in 0..TRIES {
-            let (publication, table, seen) = (self.publication.clone(), self.table.clone(), self.state.clone());
+            let (publication, table, seen) =
+                (self.sides.publication.clone(), self.table.clone(), self.sides.state.clone());
             let (here, there) = (here.clone(), there.clone());
             let settled = self
+                .sides
                 .mirror
                 .moment(move |moment| {
                     if moment.layout()? != publication.layout || follow::is_waiting(moment, &publication, &seen)? {
@@ -205,7 +202,7 @@ impl Sides<'_> {
                 .await?;
             match settled {
                 Some(settled) => return Ok(settled),
-                None => drop(follow::send_all(self.database, self.mirror, self.publication, self.state).await?),
+                None => drop(self.sides.send_all().await?),
             }
         }
         Err(PublishError::Unsettled)
@@ -216,25 +213,25 @@ impl Sides<'_> {
         loop {
             match self.try_repair(rows, extra).await {
                 // A deferred constraint failed the commit.
-                Err(error) if error.is_of_rows() && self.database.retry_checking_at_once().await? => {}
+                Err(error) if error.is_of_rows() && self.sides.database.retry_checking_at_once().await? => {}
                 repaired => return repaired,
             }
         }
     }
 
     async fn try_repair(&mut self, rows: &[&SourceRow], extra: &[Vec<String>]) -> Result<(), PublishError> {
-        self.database.begin(self.state).await?;
+        self.sides.database.begin(&self.sides.state).await?;
         let rows: Vec<PgRow> = rows.iter().map(|row| self.converter().convert(row)).collect();
         for part in rows.chunks(PAGE) {
-            self.database.upsert(self.table, part).await?;
+            self.sides.database.upsert(self.table, part).await?;
         }
         let names = extra.iter().map(|key| format!("deletion of {}", key.join(" "))).collect();
         let array = |place: usize| extra.iter().map(|key| Some(key[place].as_str())).collect();
         let arrays = (0..self.table.key.len()).map(array).collect();
-        let statement = sql::delete_keys(&self.database.schema, self.table);
-        self.database.write(&RowStatement::new("delete rows", statement, self.table.name, names, arrays)).await?;
-        self.database.commit().await?;
-        self.state.generation += 1;
+        let statement = sql::delete_keys(&self.sides.database.schema, self.table);
+        self.sides.database.write(&RowStatement::new("delete rows", statement, self.table.name, names, arrays)).await?;
+        self.sides.database.commit().await?;
+        self.sides.state.generation += 1;
         Ok(())
     }
 
@@ -242,14 +239,14 @@ impl Sides<'_> {
     async fn differing(&self, rows: &[&SourceRow]) -> Result<Vec<DifferingRow>, PublishError> {
         let converter = self.converter();
         let rows: Vec<PgRow> = rows.iter().map(|row| converter.convert(row)).collect();
-        let statement = sql::compare(&self.database.schema, self.table, &self.compared);
+        let statement = sql::compare(&self.sides.database.schema, self.table, &self.compared);
         let mut out = Vec::new();
         let mut waiting: Vec<(usize, usize)> =
             (0..rows.len()).step_by(PAGE).map(|from| (from, (from + PAGE).min(rows.len()))).collect();
         while let Some((from, to)) = waiting.pop() {
             let arrays: Vec<Vec<Option<&str>>> =
                 self.compared.iter().map(|n| rows[from..to].iter().map(|row| row[*n].as_deref()).collect()).collect();
-            match self.database.query(COMPARING, &statement, &as_params(&arrays)).await {
+            match self.sides.database.query(COMPARING, &statement, &as_params(&arrays)).await {
                 Ok(found) => out.extend(found.iter().filter_map(|row| DifferingRow::read(from, row))),
                 Err(error) if error.is_of_rows() && to - from == 1 => {
                     out.push(DifferingRow { row: from, columns: Some(Vec::new()) });
@@ -267,17 +264,17 @@ impl Sides<'_> {
 
     async fn present(&self, keys: &[Vec<String>]) -> Result<Vec<Vec<String>>, PublishError> {
         let mut out = Vec::new();
-        let statement = sql::present_keys(&self.database.schema, self.table);
+        let statement = sql::present_keys(&self.sides.database.schema, self.table);
         for keys in keys.chunks(PAGE) {
             let arrays: Vec<Vec<&str>> =
                 (0..self.table.key.len()).map(|place| keys.iter().map(|key| key[place].as_str()).collect()).collect();
-            out.extend(self.database.query(COMPARING, &statement, &as_params(&arrays)).await?.iter().map(texts));
+            out.extend(self.sides.database.query(COMPARING, &statement, &as_params(&arrays)).await?.iter().map(texts));
         }
         Ok(out)
     }
 
     fn converter(&self) -> Converter<'_> {
-        Converter::of(self.publication, self.table)
+        self.sides.converter(self.table)
     }
 
     fn converted(&self, row: &SourceRow) -> PgRow {

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 
 use tokio_postgres::types::Type;
 
-use super::database::{Database, Param};
+use super::database::Param;
 use super::error::PublishError;
-use super::load::converted;
-use super::mirror::PublishedMirror;
 use super::reading::{self, PAGE, Unsent};
 use super::row::PgRow;
 use super::rows::{RowStatement, record_name};
+use super::sides::Sides;
 use super::sql;
 use super::state::TargetState;
 use super::tables::{Publication, PublishedTable};
@@ -43,83 +42,216 @@ pub(super) struct BatchOutcome {
     pub(super) is_last: bool,
 }
 
-/// Sends one batch. `None` if the columns of the mirror have changed since `publication` was read.
-async fn send_batch(
-    database: &Database,
-    mirror: &PublishedMirror,
-    publication: &Publication,
-    state: &mut TargetState,
-) -> Result<Option<BatchOutcome>, PublishError> {
-    let (read_for, seen) = (publication.clone(), state.clone());
-    let Some(batch) = mirror.moment(move |moment| read(moment, &read_for, &seen)).await? else {
-        return Ok(None);
-    };
-    let mut next = state.clone();
-    if let Some((_, seq)) = &mut next.cursor {
-        *seq = batch.seq;
-    }
-    if let Some(last) = batch.changes.records.last() {
-        next.details.changed = last.seq;
-    }
-    for (table, (_, digest)) in &batch.changes.small {
-        next.details.digests.insert((*table).into(), digest.clone());
-    }
-    if let Some((_, digest)) = &batch.owners {
-        next.details.digests.insert("owner_names".into(), digest.clone());
-    }
-    let multi_selects = value::digest(format!("{:?}", publication.multi_selects).as_bytes());
-    let multi_changed =
-        next.details.digests.insert("multi_selects".into(), multi_selects.clone()) != Some(multi_selects);
-    next.details.meanings = super::state::meanings(publication);
-
-    database.begin(&next).await?;
-    for table in publication.open_tables() {
-        if let Some((rows, _)) = batch.changes.small.get(table.name) {
-            replace_small(database, publication, table, rows).await?;
+impl Sides<'_> {
+    /// Sends batches until nothing is left to send. Returns what was sent.
+    pub(super) async fn send_all(&mut self) -> Result<BatchOutcome, PublishError> {
+        let mut all = BatchOutcome::default();
+        while !all.is_last {
+            let sent = match self.send_batch().await {
+                // A deferred constraint failed the commit.
+                Err(error) if error.is_of_rows() && self.database.retry_checking_at_once().await? => continue,
+                sent => sent?.ok_or(PublishError::Unsettled)?,
+            };
+            all = BatchOutcome {
+                records: all.records + sent.records,
+                changes: all.changes + sent.changes,
+                is_last: sent.is_last,
+            };
         }
+        Ok(all)
     }
-    for object in &publication.objects {
-        send_records(database, publication, &batch, *object).await?;
-        if multi_changed && publication.table("custom_multi_values").is_some() {
-            drop_other_multi_values(database, publication, *object).await?;
-        }
-    }
-    send_company_names(database, publication, &batch.company_names).await?;
-    send_changes(database, publication, state, &batch).await?;
-    if let Some((owners, _)) = &batch.owners {
-        send_owner_names(database, publication, owners).await?;
-    }
-    database.commit().await?;
-    next.generation += 1;
-    *state = next;
-    Ok(Some(BatchOutcome {
-        records: batch.changes.records.len() as u64,
-        changes: batch.changes.entries.len() as u64,
-        is_last: batch.is_last,
-    }))
-}
 
-/// Sends batches until nothing is left to send. Returns what was sent.
-pub(super) async fn send_all(
-    database: &Database,
-    mirror: &PublishedMirror,
-    publication: &Publication,
-    state: &mut TargetState,
-) -> Result<BatchOutcome, PublishError> {
-    let mut all = BatchOutcome::default();
-    while !all.is_last {
-        let sent = match send_batch(database, mirror, publication, state).await {
-            // A deferred constraint failed the commit.
-            Err(error) if error.is_of_rows() && database.retry_checking_at_once().await? => continue,
-            sent => sent?.ok_or(PublishError::Unsettled)?,
+    /// Sends one batch. `None` if the columns of the mirror have changed since `publication` was read.
+    async fn send_batch(&mut self) -> Result<Option<BatchOutcome>, PublishError> {
+        let (publication, seen) = (self.publication.clone(), self.state.clone());
+        let Some(batch) = self.mirror.moment(move |moment| read(moment, &publication, &seen)).await? else {
+            return Ok(None);
         };
-        all = BatchOutcome {
-            records: all.records + sent.records,
-            changes: all.changes + sent.changes,
-            is_last: sent.is_last,
-        };
+        let publication = &self.publication;
+        let mut next = self.state.clone();
+        if let Some((_, seq)) = &mut next.cursor {
+            *seq = batch.seq;
+        }
+        if let Some(last) = batch.changes.records.last() {
+            next.details.changed = last.seq;
+        }
+        for (table, (_, digest)) in &batch.changes.small {
+            next.details.digests.insert((*table).into(), digest.clone());
+        }
+        if let Some((_, digest)) = &batch.owners {
+            next.details.digests.insert("owner_names".into(), digest.clone());
+        }
+        let multi_selects = value::digest(format!("{:?}", publication.multi_selects).as_bytes());
+        let multi_changed =
+            next.details.digests.insert("multi_selects".into(), multi_selects.clone()) != Some(multi_selects);
+        next.details.meanings = super::state::meanings(publication);
+
+        self.database.begin(&next).await?;
+        for table in publication.open_tables() {
+            if let Some((rows, _)) = batch.changes.small.get(table.name) {
+                self.replace_small(table, rows).await?;
+            }
+        }
+        for object in &publication.objects {
+            self.send_records(&batch, *object).await?;
+            if multi_changed && publication.table("custom_multi_values").is_some() {
+                self.drop_other_multi_values(*object).await?;
+            }
+        }
+        self.send_company_names(&batch.company_names).await?;
+        self.send_changes(&batch).await?;
+        if let Some((owners, _)) = &batch.owners {
+            self.send_owner_names(owners).await?;
+        }
+        self.database.commit().await?;
+        next.generation += 1;
+        self.state = next;
+        Ok(Some(BatchOutcome {
+            records: batch.changes.records.len() as u64,
+            changes: batch.changes.entries.len() as u64,
+            is_last: batch.is_last,
+        }))
     }
-    Ok(all)
+
+    async fn replace_small(&self, table: &PublishedTable, rows: &[SourceRow]) -> Result<(), PublishError> {
+        let (database, rows) = (self.database, self.converted(table, rows));
+        let doing = "replace a small table";
+        database.forget_refused(table.name).await?;
+        let deleted = (table.name, "rows that no longer exist");
+        match (table.key, table.place("id")) {
+            (["id"], Some(place)) => {
+                let others = sql::delete_others(&database.schema, table.name);
+                let kept = keys(&rows, place);
+                database.write_whole(doing, &others, deleted, vec![(&kept, Type::TEXT_ARRAY)]).await?;
+            }
+            _ => {
+                let all = format!("DELETE FROM {}", sql::qualified(&database.schema, table.name));
+                database.write_whole(doing, &all, deleted, Vec::new()).await?;
+            }
+        }
+        database.upsert(table, &rows).await
+    }
+
+    /// Sends the records of an object: existing rows are written, missing ones are deleted.
+    async fn send_records(&self, batch: &Batch, object: Object) -> Result<(), PublishError> {
+        let (database, publication) = (self.database, &self.publication);
+        let records: Vec<&ChangedRecord> =
+            batch.changes.records.iter().filter(|record| record.object == object).collect();
+        if records.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<String> = records.iter().map(|record| value::key(&record.id).into_owned()).collect();
+        let schema = database.schema.as_str();
+        if let Some(table) = publication.table(object.table()) {
+            let none = Vec::new();
+            let rows = self.converted(table, batch.changes.rows.get(table.name).unwrap_or(&none));
+            let kept = keys(&rows, table.place("id").unwrap_or(0));
+            let gone: Vec<&str> = ids.iter().filter(|id| !kept.contains(id)).map(String::as_str).collect();
+            database.upsert(table, &rows).await?;
+            let names = gone.iter().map(ToString::to_string).collect();
+            let arrays = vec![gone.into_iter().map(Some).collect()];
+            let statement = sql::delete_records(schema, table.name, "id", false);
+            database.write(&RowStatement::new(DELETING, statement, table.name, names, arrays)).await?;
+        }
+        let of_object = |name: &str| {
+            let place = publication.table(name)?.place("object_type")?;
+            let rows = batch.changes.rows.get(name)?.iter().filter(|row| row[place].as_text() == Some(object.as_str()));
+            Some(rows.cloned().collect::<Vec<SourceRow>>())
+        };
+        for (name, key) in [("custom_multi_values", "record_id"), ("removed_records", "id")] {
+            let Some(table) = publication.table(name) else { continue };
+            let object_type = object.as_str();
+            let names = ids.iter().map(|id| record_name(object_type, id)).collect();
+            let arrays = vec![ids.iter().map(|id| Some(id.as_str())).collect()];
+            let delete = RowStatement::new(DELETING, sql::delete_records(schema, name, key, true), name, names, arrays);
+            database.write(&RowStatement { fixed: vec![(&object_type, Type::TEXT)], ..delete }).await?;
+            let rows = self.converted(table, &of_object(name).unwrap_or_default());
+            database.upsert(table, &rows).await?;
+        }
+        let erased = records.iter().filter(|record| record.erase > 0 && publication.table("changes").is_some());
+        for record in erased {
+            let statement = format!(
+                "DELETE FROM {} WHERE object_type = $1 AND record_id = $2 AND seq <= $3",
+                sql::qualified(schema, "changes")
+            );
+            let (object_type, id) = (object.as_str(), value::key(&record.id).into_owned());
+            let params: Vec<Param<'_>> =
+                vec![(&object_type, Type::TEXT), (&id, Type::TEXT), (&record.erase, Type::INT8)];
+            let name = format!("history of {}", record_name(object_type, &id));
+            database.write_whole("erase history", &statement, ("changes", &name), params).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes values of multi-selects that are archived or no longer published.
+    async fn drop_other_multi_values(&self, object: Object) -> Result<(), PublishError> {
+        let published = self.publication.multi_selects.iter().filter(|(of, _)| *of == object);
+        let keys: Vec<String> = published.map(|(_, key)| value::key(key).into_owned()).collect();
+        let statement = format!(
+            "DELETE FROM {} WHERE object_type = $1 AND NOT (field_key = ANY($2::text[]))",
+            sql::qualified(&self.database.schema, "custom_multi_values")
+        );
+        let object_type = object.as_str();
+        let name = format!("values of {object_type} fields that are not published");
+        let params: Vec<Param<'_>> = vec![(&object_type, Type::TEXT), (&keys, Type::TEXT_ARRAY)];
+        self.database.write_whole(DELETING, &statement, ("custom_multi_values", &name), params).await
+    }
+
+    async fn send_changes(&self, batch: &Batch) -> Result<(), PublishError> {
+        let Some(table) = self.publication.table("changes") else { return Ok(()) };
+        self.database.upsert(table, &self.converted(table, &batch.changes.entries)).await?;
+        let since = self.state.cursor.as_ref().map_or(0, |(_, seq)| *seq);
+        if batch.span.forgotten > 0 && since > 0 {
+            let statement =
+                format!("DELETE FROM {} WHERE seq <= $1", sql::qualified(&self.database.schema, table.name));
+            let params: Vec<Param<'_>> = vec![(&batch.span.forgotten, Type::INT8)];
+            self.database.write_whole("delete old changes", &statement, (table.name, "pruned history"), params).await?;
+        }
+        Ok(())
+    }
+
+    /// Updates the contacts of companies that changed: the feed has no entry for the name of a contact's company.
+    async fn send_company_names(&self, names: &BTreeMap<String, Option<String>>) -> Result<(), PublishError> {
+        let Some(contacts) = self.publication.table("contacts").filter(|_| !names.is_empty()) else { return Ok(()) };
+        let ids: Vec<String> = names.keys().map(|id| value::key(id).into_owned()).collect();
+        let names = names.values().map(Option::as_deref).collect();
+        self.set_names(contacts, ("company_id", "company_name"), &ids, names).await
+    }
+
+    /// Updates a joined name where it differs, if the table has it.
+    async fn set_names(
+        &self,
+        table: &PublishedTable,
+        (pointer, column): (&str, &str),
+        ids: &[String],
+        names: Vec<Option<&str>>,
+    ) -> Result<(), PublishError> {
+        if table.place(column).is_none() || table.place(pointer).is_none() {
+            return Ok(());
+        }
+        let updated = ids.iter().map(|id| format!("{column} of {id}")).collect();
+        let arrays = vec![ids.iter().map(|id| Some(id.as_str())).collect(), names];
+        let statement = sql::set_names(&self.database.schema, table.name, pointer, column);
+        self.database.write(&RowStatement::new("update names", statement, table.name, updated, arrays)).await
+    }
+
+    /// Updates the records of owners whose names changed or who were removed.
+    async fn send_owner_names(&self, owners: &[SourceRow]) -> Result<(), PublishError> {
+        let ids: Vec<String> =
+            owners.iter().map(|row| value::key(row[0].as_text().unwrap_or_default()).into_owned()).collect();
+        let names: Vec<Option<&str>> =
+            owners.iter().map(|row| row[1].as_text().filter(|name| !name.contains('\0'))).collect();
+        for table in self.publication.open_tables().filter(|table| table.object().is_some()) {
+            if table.place("owner_name").is_none() || table.place("owner_id").is_none() {
+                continue;
+            }
+            self.set_names(table, ("owner_id", "owner_name"), &ids, names.clone()).await?;
+            let clear = sql::clear_names(&self.database.schema, table.name, "owner_id", "owner_name");
+            let removed = (table.name, "owner_name of removed owners");
+            self.database.write_whole("update names", &clear, removed, vec![(&ids, Type::TEXT_ARRAY)]).await?;
+        }
+        Ok(())
+    }
 }
 
 /// Whether something waits to be sent that changes rows of other records than those that changed.
@@ -183,167 +315,4 @@ fn read_owners(moment: &Moment<'_>, state: &TargetState) -> Result<Option<(Vec<S
 /// The keys of some rows, in their published form.
 fn keys(rows: &[PgRow], place: usize) -> Vec<String> {
     rows.iter().filter_map(|row| row.get(place).cloned().flatten()).collect()
-}
-
-async fn replace_small(
-    database: &Database,
-    publication: &Publication,
-    table: &PublishedTable,
-    rows: &[SourceRow],
-) -> Result<(), PublishError> {
-    let rows = converted(publication, table, rows);
-    let doing = "replace a small table";
-    database.forget_refused(table.name).await?;
-    let deleted = (table.name, "rows that no longer exist");
-    match (table.key, table.place("id")) {
-        (["id"], Some(place)) => {
-            let others = sql::delete_others(&database.schema, table.name);
-            let kept = keys(&rows, place);
-            database.write_whole(doing, &others, deleted, vec![(&kept, Type::TEXT_ARRAY)]).await?;
-        }
-        _ => {
-            let all = format!("DELETE FROM {}", sql::qualified(&database.schema, table.name));
-            database.write_whole(doing, &all, deleted, Vec::new()).await?;
-        }
-    }
-    database.upsert(table, &rows).await
-}
-
-/// Sends the records of an object: existing rows are written, missing ones are deleted.
-async fn send_records(
-    database: &Database,
-    publication: &Publication,
-    batch: &Batch,
-    object: Object,
-) -> Result<(), PublishError> {
-    let records: Vec<&ChangedRecord> = batch.changes.records.iter().filter(|record| record.object == object).collect();
-    if records.is_empty() {
-        return Ok(());
-    }
-    let ids: Vec<String> = records.iter().map(|record| value::key(&record.id).into_owned()).collect();
-    let schema = database.schema.as_str();
-    if let Some(table) = publication.table(object.table()) {
-        let none = Vec::new();
-        let rows = converted(publication, table, batch.changes.rows.get(table.name).unwrap_or(&none));
-        let kept = keys(&rows, table.place("id").unwrap_or(0));
-        let gone: Vec<&str> = ids.iter().filter(|id| !kept.contains(id)).map(String::as_str).collect();
-        database.upsert(table, &rows).await?;
-        let names = gone.iter().map(ToString::to_string).collect();
-        let arrays = vec![gone.into_iter().map(Some).collect()];
-        let statement = sql::delete_records(schema, table.name, "id", false);
-        database.write(&RowStatement::new(DELETING, statement, table.name, names, arrays)).await?;
-    }
-    let of_object = |name: &str| {
-        let place = publication.table(name)?.place("object_type")?;
-        let rows = batch.changes.rows.get(name)?.iter().filter(|row| row[place].as_text() == Some(object.as_str()));
-        Some(rows.cloned().collect::<Vec<SourceRow>>())
-    };
-    for (name, key) in [("custom_multi_values", "record_id"), ("removed_records", "id")] {
-        let Some(table) = publication.table(name) else { continue };
-        let object_type = object.as_str();
-        let names = ids.iter().map(|id| record_name(object_type, id)).collect();
-        let arrays = vec![ids.iter().map(|id| Some(id.as_str())).collect()];
-        let delete = RowStatement::new(DELETING, sql::delete_records(schema, name, key, true), name, names, arrays);
-        database.write(&RowStatement { fixed: vec![(&object_type, Type::TEXT)], ..delete }).await?;
-        let rows = converted(publication, table, &of_object(name).unwrap_or_default());
-        database.upsert(table, &rows).await?;
-    }
-    let erased = records.iter().filter(|record| record.erase > 0 && publication.table("changes").is_some());
-    for record in erased {
-        let statement = format!(
-            "DELETE FROM {} WHERE object_type = $1 AND record_id = $2 AND seq <= $3",
-            sql::qualified(schema, "changes")
-        );
-        let (object_type, id) = (object.as_str(), value::key(&record.id).into_owned());
-        let params: Vec<Param<'_>> = vec![(&object_type, Type::TEXT), (&id, Type::TEXT), (&record.erase, Type::INT8)];
-        let name = format!("history of {}", record_name(object_type, &id));
-        database.write_whole("erase history", &statement, ("changes", &name), params).await?;
-    }
-    Ok(())
-}
-
-/// Deletes values of multi-selects that are archived or no longer published.
-async fn drop_other_multi_values(
-    database: &Database,
-    publication: &Publication,
-    object: Object,
-) -> Result<(), PublishError> {
-    let published = publication.multi_selects.iter().filter(|(of, _)| *of == object);
-    let keys: Vec<String> = published.map(|(_, key)| value::key(key).into_owned()).collect();
-    let statement = format!(
-        "DELETE FROM {} WHERE object_type = $1 AND NOT (field_key = ANY($2::text[]))",
-        sql::qualified(&database.schema, "custom_multi_values")
-    );
-    let object_type = object.as_str();
-    let name = format!("values of {object_type} fields that are not published");
-    let params: Vec<Param<'_>> = vec![(&object_type, Type::TEXT), (&keys, Type::TEXT_ARRAY)];
-    database.write_whole(DELETING, &statement, ("custom_multi_values", &name), params).await
-}
-
-async fn send_changes(
-    database: &Database,
-    publication: &Publication,
-    state: &TargetState,
-    batch: &Batch,
-) -> Result<(), PublishError> {
-    let Some(table) = publication.table("changes") else { return Ok(()) };
-    database.upsert(table, &converted(publication, table, &batch.changes.entries)).await?;
-    let since = state.cursor.as_ref().map_or(0, |(_, seq)| *seq);
-    if batch.span.forgotten > 0 && since > 0 {
-        let statement = format!("DELETE FROM {} WHERE seq <= $1", sql::qualified(&database.schema, table.name));
-        let params: Vec<Param<'_>> = vec![(&batch.span.forgotten, Type::INT8)];
-        database.write_whole("delete old changes", &statement, (table.name, "pruned history"), params).await?;
-    }
-    Ok(())
-}
-
-/// Updates the contacts of companies that changed: the feed has no entry for the name of a contact's company.
-async fn send_company_names(
-    database: &Database,
-    publication: &Publication,
-    names: &BTreeMap<String, Option<String>>,
-) -> Result<(), PublishError> {
-    let Some(contacts) = publication.table("contacts").filter(|_| !names.is_empty()) else { return Ok(()) };
-    let ids: Vec<String> = names.keys().map(|id| value::key(id).into_owned()).collect();
-    let names = names.values().map(Option::as_deref).collect();
-    set_names(database, contacts, ("company_id", "company_name"), &ids, names).await
-}
-
-/// Updates a joined name where it differs, if the table has it.
-async fn set_names(
-    database: &Database,
-    table: &PublishedTable,
-    (pointer, column): (&str, &str),
-    ids: &[String],
-    names: Vec<Option<&str>>,
-) -> Result<(), PublishError> {
-    if table.place(column).is_none() || table.place(pointer).is_none() {
-        return Ok(());
-    }
-    let updated = ids.iter().map(|id| format!("{column} of {id}")).collect();
-    let arrays = vec![ids.iter().map(|id| Some(id.as_str())).collect(), names];
-    let statement = sql::set_names(&database.schema, table.name, pointer, column);
-    database.write(&RowStatement::new("update names", statement, table.name, updated, arrays)).await
-}
-
-/// Updates the records of owners whose names changed or who were removed.
-async fn send_owner_names(
-    database: &Database,
-    publication: &Publication,
-    owners: &[SourceRow],
-) -> Result<(), PublishError> {
-    let ids: Vec<String> =
-        owners.iter().map(|row| value::key(row[0].as_text().unwrap_or_default()).into_owned()).collect();
-    let names: Vec<Option<&str>> =
-        owners.iter().map(|row| row[1].as_text().filter(|name| !name.contains('\0'))).collect();
-    for table in publication.open_tables().filter(|table| table.object().is_some()) {
-        if table.place("owner_name").is_none() || table.place("owner_id").is_none() {
-            continue;
-        }
-        set_names(database, table, ("owner_id", "owner_name"), &ids, names.clone()).await?;
-        let clear = sql::clear_names(&database.schema, table.name, "owner_id", "owner_name");
-        let removed = (table.name, "owner_name of removed owners");
-        database.write_whole("update names", &clear, removed, vec![(&ids, Type::TEXT_ARRAY)]).await?;
-    }
-    Ok(())
 }

@@ -12,7 +12,8 @@
 //! | `state` | the state that the target database stores: the cursor, and what it was made from (pure) |
 //! | `target`, `database` | the URL, TLS, the connection, and its statements |
 //! | `catalogue` | what the database has |
-//! | `mirror`, `schema`, `swap` | access to the mirror on blocking threads; execution of the planned steps; new tables in the place of old ones |
+//! | `sides` | what is published of the mirror, and the database that it goes to; access to the mirror on blocking threads |
+//! | `schema`, `swap` | execution of the planned steps; new tables in the place of old ones |
 //! | `stream`, `stream_lines` | the same as JSON lines, for any kind of follower |
 //! | `background_task` | the daemon's task that publishes changes |
 //! | `rows` | writing rows, and the list of those that the database refuses |
@@ -42,12 +43,12 @@ mod exclude;
 mod follow;
 mod json;
 mod load;
-mod mirror;
 mod reading;
 mod row;
 mod rows;
 mod run;
 mod schema;
+mod sides;
 mod sql;
 mod state;
 mod stream;

@@ -3,17 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::compare::Comparison;
 use super::database::Database;
 use super::error::PublishError;
-use super::mirror::PublishedMirror;
+use super::sides::{PublishedMirror, Sides};
 use super::state::{FeedEnd, TargetState};
 use super::tables::{self, Publication};
 use super::target::PublishUrl;
-use super::{compare, follow, load, reading, schema};
+use super::{compare, reading, schema};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
 use crate::regular_file;
@@ -236,60 +237,52 @@ impl Publisher<'_> {
         } else {
             state.why_reload(&round.mirror_id, round.feed, &round.publication, &round.copied)
         };
-        let mut publication = round.publication;
         if why.is_some() {
-            state = state.loaded(&round.mirror_id, round.feed, &publication, &round.copied);
+            state = state.loaded(&round.mirror_id, round.feed, &round.publication, &round.copied);
         }
-        let mut outcome = schema::reconcile(database, self.mirror, &publication, &state, &round.refilled, why).await?;
-        let objects = publication.objects.iter().filter(|object| !round.copied.contains(object));
+        let mut sides = Sides { database, mirror: self.mirror, publication: Arc::new(round.publication), state };
+        let mut outcome = sides.reconcile(&round.refilled, why).await?;
+        let objects = sides.publication.objects.iter().filter(|object| !round.copied.contains(object));
         report.not_copied = objects.map(|object| object.resource()).collect();
-        publication.blocked.extend(outcome.refused.iter().map(|(table, _)| *table));
-        state.details.owed.extend(publication.blocked.iter().map(ToString::to_string));
-        let mut left_behind = publication.left_out.clone();
+        sides.block(&outcome.refused);
+        let mut left_behind = sides.publication.left_out.clone();
         if why.is_some() || !outcome.replaced.is_empty() {
-            let whole = why.is_some();
-            let loaded = load::load(database, self.mirror, &mut publication, &mut outcome, &mut state, whole).await?;
+            let loaded = sides.load(&mut outcome, why.is_some()).await?;
             let reasons: Vec<String> = outcome.replaced.iter().map(|(table, why)| format!("{table}: {why}")).collect();
             report.reloaded = Some(why.map_or_else(|| reasons.join("; "), String::from));
             report.loaded = loaded.rows;
             left_behind.extend(loaded.left_behind);
             *full = false;
         }
-        outcome.refused.extend(schema::finish(database, &publication, &mut state).await?);
+        outcome.refused.extend(sides.finish().await?);
         report.blocked =
             outcome.refused.iter().map(|(table, error)| BlockedTable { table, reason: error_chain(error) }).collect();
-        let sent = follow::send_all(database, self.mirror, &publication, &mut state).await?;
+        let sent = sides.send_all().await?;
         report.records += sent.records;
         report.changes += sent.changes;
         if self.settings.check != Check::None {
-            report.comparison = Some(self.compare(database, &publication, &mut state).await?);
+            report.comparison = Some(self.compare(&mut sides).await?);
         }
         left_behind.extend(schema::left_behind(database).await?);
         report.left_behind = left_behind;
-        report.cursor = state.cursor_text();
-        Ok(state)
+        report.cursor = sides.state.cursor_text();
+        Ok(sides.state)
     }
 
     /// Compares both sides, and stores what that proves.
-    async fn compare(
-        &self,
-        database: &Database,
-        publication: &Publication,
-        state: &mut TargetState,
-    ) -> Result<Comparison, PublishError> {
-        let repairs = self.settings.check == Check::Repair;
-        let found = compare::compare(database, self.mirror, publication, state, repairs).await?;
+    async fn compare(&self, sides: &mut Sides<'_>) -> Result<Comparison, PublishError> {
+        let found = compare::compare(sides, self.settings.check == Check::Repair).await?;
         let is_equal = found.left() == 0;
-        let before = state.details.proof.equal_at;
-        state.details.proof = CopyProof {
+        let before = sides.state.details.proof.equal_at;
+        sides.state.details.proof = CopyProof {
             compared_at: Some(self.now),
             equal_at: if is_equal { Some(self.now) } else { before },
             differences: found.left(),
             differing: if is_equal { Vec::new() } else { found.differing.iter().take(SHOWN).cloned().collect() },
         };
-        database.begin(state).await?;
-        database.commit().await?;
-        state.generation += 1;
+        sides.database.begin(&sides.state).await?;
+        sides.database.commit().await?;
+        sides.state.generation += 1;
         Ok(found)
     }
 

@@ -8,10 +8,10 @@ use tokio_postgres::error::SqlState;
 use super::database::Database;
 use super::ddl::{self, ExistingTable, LEFT_BEHIND, SchemaPlan, SchemaStep};
 use super::error::PublishError;
-use super::mirror::PublishedMirror;
+use super::sides::Sides;
 use super::sql;
-use super::state::{self, APPEARANCE, TargetState};
-use super::tables::{Publication, PublishedTable};
+use super::state::{self, APPEARANCE};
+use super::tables::PublishedTable;
 use crate::store::publishing::queue::Requeue;
 
 const DOING: &str = "change the columns";
@@ -25,63 +25,84 @@ pub(super) struct SchemaOutcome {
     pub(super) existing: BTreeMap<String, ExistingTable>,
 }
 
-/// Brings every table to its columns that steps lead to. The records whose values a column needs are first entered into
-/// `changed_records`. With `why`, everything is about to be loaded into new tables.
-pub(super) async fn reconcile(
-    database: &Database,
-    mirror: &PublishedMirror,
-    publication: &Publication,
-    state: &TargetState,
-    refilled: &BTreeSet<(String, String)>,
-    why: Option<&str>,
-) -> Result<SchemaOutcome, PublishError> {
-    let mut outcome = SchemaOutcome { existing: database.tables().await?, ..SchemaOutcome::default() };
-    for (name, _) in outcome.existing.iter().filter(|(_, table)| table.is_left_behind) {
-        if database.users(name).await?.is_empty() {
-            database.transaction(DOING, &format!("DROP TABLE {}", sql::qualified(&database.schema, name))).await?;
-        }
-    }
-    for table in &publication.tables {
-        let there = outcome.existing.get(table.name);
-        if there.is_some_and(|there| !there.is_plain) {
-            let (schema, table_name) = (database.schema.clone(), table.name.to_string());
-            outcome.refused.push((table.name, PublishError::ForeignTable { schema, table: table_name }));
-            continue;
-        }
-        let mut plan = ddl::plan(table, there, &publication.exclusions, &state.details.meanings);
-        if state.details.owed.contains(table.name) {
-            plan.replace.get_or_insert("it could not be brought to its columns before".into());
-        }
-        if let Some(why) = why.filter(|_| state.is_loaded(table)) {
-            plan.replace.get_or_insert(why.into());
-        }
-        if plan.replace.is_some() {
-            plan.steps.retain(|step| matches!(step, SchemaStep::Withdraw { .. }));
-        } else if why.is_none() {
-            let is_refilled = |column: &str| refilled.contains(&(table.name.to_string(), column.to_string()));
-            if table.columns.iter().any(|column| is_refilled(&column.source)) {
-                plan.refills.push(Requeue::All);
-            }
-            requeue(mirror, table, &plan).await?;
-        }
-        match carry_out(database, table, &plan).await {
-            Err(error) if error.is_refusal() => outcome.refused.push((table.name, error)),
-            done => {
-                done?;
-                outcome.replaced.extend(plan.replace.map(|why| (table.name, why)));
+impl Sides<'_> {
+    /// Brings every table to its columns that steps lead to. The records whose values a column needs are first entered into
+    /// `changed_records`. With `why`, everything is about to be loaded into new tables.
+    pub(super) async fn reconcile(
+        &self,
+        refilled: &BTreeSet<(String, String)>,
+        why: Option<&str>,
+    ) -> Result<SchemaOutcome, PublishError> {
+        let (database, publication, state) = (self.database, &self.publication, &self.state);
+        let mut outcome = SchemaOutcome { existing: database.tables().await?, ..SchemaOutcome::default() };
+        for (name, _) in outcome.existing.iter().filter(|(_, table)| table.is_left_behind) {
+            if database.users(name).await?.is_empty() {
+                database.transaction(DOING, &format!("DROP TABLE {}", sql::qualified(&database.schema, name))).await?;
             }
         }
+        for table in &publication.tables {
+            let there = outcome.existing.get(table.name);
+            if there.is_some_and(|there| !there.is_plain) {
+                let (schema, table_name) = (database.schema.clone(), table.name.to_string());
+                outcome.refused.push((table.name, PublishError::ForeignTable { schema, table: table_name }));
+                continue;
+            }
+            let mut plan = ddl::plan(table, there, &publication.exclusions, &state.details.meanings);
+            if state.details.owed.contains(table.name) {
+                plan.replace.get_or_insert("it could not be brought to its columns before".into());
+            }
+            if let Some(why) = why.filter(|_| state.is_loaded(table)) {
+                plan.replace.get_or_insert(why.into());
+            }
+            if plan.replace.is_some() {
+                plan.steps.retain(|step| matches!(step, SchemaStep::Withdraw { .. }));
+            } else if why.is_none() {
+                let is_refilled = |column: &str| refilled.contains(&(table.name.to_string(), column.to_string()));
+                if table.columns.iter().any(|column| is_refilled(&column.source)) {
+                    plan.refills.push(Requeue::All);
+                }
+                self.requeue(table, &plan).await?;
+            }
+            match carry_out(database, table, &plan).await {
+                Err(error) if error.is_refusal() => outcome.refused.push((table.name, error)),
+                done => {
+                    done?;
+                    outcome.replaced.extend(plan.replace.map(|why| (table.name, why)));
+                }
+            }
+        }
+        Ok(outcome)
     }
-    Ok(outcome)
-}
 
-async fn requeue(mirror: &PublishedMirror, table: &PublishedTable, plan: &SchemaPlan) -> Result<(), PublishError> {
-    let Some(object) = table.object() else { return Ok(()) };
-    let all = plan.refills.iter().find(|which| **which == Requeue::All);
-    for which in all.map_or(plan.refills.as_slice(), std::slice::from_ref) {
-        mirror.requeue(object, which).await?;
+    async fn requeue(&self, table: &PublishedTable, plan: &SchemaPlan) -> Result<(), PublishError> {
+        let Some(object) = table.object() else { return Ok(()) };
+        let all = plan.refills.iter().find(|which| **which == Requeue::All);
+        for which in all.map_or(plan.refills.as_slice(), std::slice::from_ref) {
+            self.mirror.requeue(object, which).await?;
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Updates indexes and comments that are out of date. Returns what the database refuses.
+    pub(super) async fn finish(&mut self) -> Result<Vec<(&'static str, PublishError)>, PublishError> {
+        let appearance = state::appearance(&self.publication);
+        let mut refused = Vec::new();
+        if self.state.details.digests.get(APPEARANCE) == Some(&appearance) {
+            return Ok(refused);
+        }
+        for table in self.publication.open_tables() {
+            let mut statements = sql::create_indexes(&self.database.schema, table, table.name);
+            statements.push(sql::comments(&self.database.schema, table, table.name));
+            match self.database.transaction("make indexes and comments", &statements.join(";\n")).await {
+                Err(error) if error.is_refusal() => refused.push((table.name, error)),
+                done => done?,
+            }
+        }
+        if refused.is_empty() {
+            self.state.details.digests.insert(APPEARANCE.into(), appearance);
+        }
+        Ok(refused)
+    }
 }
 
 /// Executes the steps of a table in one transaction.
@@ -165,29 +186,4 @@ pub(super) async fn left_behind(database: &Database) -> Result<Vec<String>, Publ
         }
     }
     Ok(out)
-}
-
-/// Updates indexes and comments that are out of date. Returns what the database refuses.
-pub(super) async fn finish(
-    database: &Database,
-    publication: &Publication,
-    state: &mut TargetState,
-) -> Result<Vec<(&'static str, PublishError)>, PublishError> {
-    let appearance = state::appearance(publication);
-    let mut refused = Vec::new();
-    if state.details.digests.get(APPEARANCE) == Some(&appearance) {
-        return Ok(refused);
-    }
-    for table in publication.open_tables() {
-        let mut statements = sql::create_indexes(&database.schema, table, table.name);
-        statements.push(sql::comments(&database.schema, table, table.name));
-        match database.transaction("make indexes and comments", &statements.join(";\n")).await {
-            Err(error) if error.is_refusal() => refused.push((table.name, error)),
-            done => done?,
-        }
-    }
-    if refused.is_empty() {
-        state.details.digests.insert(APPEARANCE.into(), appearance);
-    }
-    Ok(refused)
 }

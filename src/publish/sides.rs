@@ -1,10 +1,14 @@
-//! Access to the mirror on blocking threads.
+//! The two sides of a publish, and access to the mirror on blocking threads.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::database::Database;
 use super::error::PublishError;
 use super::reading::PAGE;
+use super::row::{Converter, PgRow};
+use super::state::TargetState;
+use super::tables::{Publication, PublishedTable};
 use crate::model::catalogue::Object;
 use crate::model::field_value::SqlValue;
 use crate::store::publishing::queue::Requeue;
@@ -14,6 +18,32 @@ use crate::store::{MirrorTx, StoreError, write_beside};
 /// The maximum number of records that are entered again in one transaction; it bounds how long the mirror's writer
 /// waits.
 const REQUEUED: usize = 2_000;
+
+/// The two sides of a publish: the mirror and what of it is published, the database and the state that it stores.
+pub(super) struct Sides<'a> {
+    pub(super) database: &'a Database,
+    pub(super) mirror: &'a PublishedMirror,
+    pub(super) publication: Arc<Publication>,
+    pub(super) state: TargetState,
+}
+
+impl Sides<'_> {
+    /// Leaves out the tables that the database refuses to bring to shape; they are owed.
+    pub(super) fn block(&mut self, refused: &[(&'static str, PublishError)]) {
+        let blocked = &mut Arc::make_mut(&mut self.publication).blocked;
+        blocked.extend(refused.iter().map(|(table, _)| *table));
+        self.state.details.owed.extend(blocked.iter().map(ToString::to_string));
+    }
+
+    pub(super) fn converter<'s>(&'s self, table: &'s PublishedTable) -> Converter<'s> {
+        Converter::of(&self.publication, table)
+    }
+
+    pub(super) fn converted(&self, table: &PublishedTable, rows: &[SourceRow]) -> Vec<PgRow> {
+        let converter = self.converter(table);
+        rows.iter().map(|row| converter.convert(row)).collect()
+    }
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct PublishedMirror {
