@@ -1,4 +1,7 @@
-//! The connection to the target database: statements, rows, and catalogue queries.
+//! The connection to the target database: statements, rows, and what its catalogue says about the published tables.
+//!
+//! The queries of the catalogue name every table with its schema and convert every value to text, so that no setting of the
+//! session or of the role changes what they return.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -10,12 +13,12 @@ use tokio::task::JoinHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, CopyInSink};
 
-use super::ddl::ExistingTable;
+use super::ddl::{ExistingColumn, ExistingTable, LEFT_BEHIND};
 use super::error::PublishError;
 use super::row::PgRow;
 use super::sql::{self, REFUSED_TABLE, STATE_TABLE};
 use super::state::TargetState;
-use super::tables::PublishedTable;
+use super::tables::{PgType, PublishedTable};
 use super::target::{Connected, PublishUrl};
 
 /// A parameter and its type: statements are sent unnamed, so that a connection pooler can be used.
@@ -248,5 +251,92 @@ impl RowSink<'_> {
     /// Ends the copy, and returns the number of rows.
     pub(super) async fn finish(mut self) -> Result<u64, PublishError> {
         self.sink.as_mut().finish().await.map_err(|error| PublishError::of("copy rows", self.place, &error))
+    }
+}
+
+const READING: &str = "read the catalogue";
+
+const COLUMNS: &str = "SELECT c.relname::text, c.relkind::text, \
+         coalesce(pg_catalog.obj_description(c.oid, 'pg_class'), ''), \
+         (SELECT max(u.attnum) FROM pg_catalog.pg_attribute AS u WHERE u.attrelid = c.oid)::text, \
+         a.attname::text, t.typname::text, t.typcategory::text, t.typtype::text, a.atttypmod::text, \
+         pg_catalog.format_type(a.atttypid, a.atttypmod), coalesce(pg_catalog.col_description(c.oid, a.attnum), '') \
+     FROM pg_catalog.pg_class AS c \
+     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
+     JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
+     JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid \
+     WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f') ORDER BY c.relname, a.attnum";
+
+/// A key that is checked late cannot be used to write rows.
+const KEYS: &str = "SELECT c.relname::text, a.attname::text \
+     FROM pg_catalog.pg_constraint AS k \
+     JOIN pg_catalog.pg_class AS c ON c.oid = k.conrelid \
+     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
+     CROSS JOIN LATERAL unnest(k.conkey) WITH ORDINALITY AS u(number, place) \
+     JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = u.number \
+     WHERE n.nspname = $1 AND k.contype = 'p' AND NOT k.condeferrable ORDER BY c.relname, u.place";
+
+const USERS: &str = "SELECT DISTINCT coalesce(a.attname::text, ''), format('%I.%I', vn.nspname, v.relname) \
+     FROM pg_catalog.pg_depend AS d \
+     JOIN pg_catalog.pg_class AS c ON c.oid = d.refobjid \
+     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
+     JOIN pg_catalog.pg_rewrite AS r ON r.oid = d.objid \
+     JOIN pg_catalog.pg_class AS v ON v.oid = r.ev_class AND v.oid <> c.oid \
+     JOIN pg_catalog.pg_namespace AS vn ON vn.oid = v.relnamespace \
+     LEFT JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid AND d.refobjsubid > 0 \
+     WHERE d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass \
+       AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass \
+       AND n.nspname = $1 AND c.relname = $2 ORDER BY 1, 2";
+
+impl Database {
+    pub(super) async fn tables(&self) -> Result<BTreeMap<String, ExistingTable>, PublishError> {
+        let schema: [Param<'_>; 1] = [(&self.schema, Type::TEXT)];
+        let mut tables: BTreeMap<String, ExistingTable> = BTreeMap::new();
+        for row in self.query(READING, COLUMNS, &schema).await? {
+            let texts: Vec<String> = row.into_iter().flatten().collect();
+            let Ok([table, kind, about, used, name, of_type, category, form, modifier, data_type, comment]) =
+                <[String; 11]>::try_from(texts)
+            else {
+                continue;
+            };
+            let pg_type = PgType::of_catalogue(&of_type, &modifier).filter(|_| form == "b").or_else(|| {
+                // Texts of an extension are texts; those that change what they store are not.
+                let is_text = category == "S" && !["bpchar", "name", "char"].contains(&of_type.as_str());
+                (is_text && form == "b").then_some(PgType::Text)
+            });
+            let entry = tables.entry(table).or_insert_with(|| ExistingTable {
+                is_plain: kind == "r",
+                is_left_behind: about.starts_with(LEFT_BEHIND),
+                used: used.parse().unwrap_or(0),
+                ..ExistingTable::default()
+            });
+            entry.columns.push(ExistingColumn {
+                name,
+                data_type,
+                pg_type,
+                is_left_behind: comment.starts_with(LEFT_BEHIND),
+            });
+        }
+        for row in self.query(READING, KEYS, &schema).await? {
+            let mut texts = row.into_iter().flatten();
+            if let (Some(table), Some(column)) = (texts.next(), texts.next())
+                && let Some(table) = tables.get_mut(&table)
+            {
+                table.key.push(column);
+            }
+        }
+        Ok(tables)
+    }
+
+    /// The views that use a table: by column, their names.
+    pub(super) async fn users(&self, table: &str) -> Result<BTreeMap<String, Vec<String>>, PublishError> {
+        let mut out: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for row in self.query(READING, USERS, &[(&self.schema, Type::TEXT), (&table, Type::TEXT)]).await? {
+            let mut texts = row.into_iter().flatten();
+            if let (Some(column), Some(view)) = (texts.next(), texts.next()) {
+                out.entry(column).or_default().push(view);
+            }
+        }
+        Ok(out)
     }
 }

@@ -153,31 +153,27 @@ impl PublishError {
     }
 
     pub fn hint(&self) -> Option<&'static str> {
-        match self {
+        Some(match self {
             PublishError::Url { .. } => {
-                Some("the form is postgres://user:password@host:port/database, optionally with `?sslmode=…`")
+                "the form is postgres://user:password@host:port/database, optionally with `?sslmode=…`"
             }
-            PublishError::Certificates { .. } => {
-                Some("`sslrootcert` must be a PEM file that the current user can read")
-            }
-            PublishError::Unavailable { .. } => {
-                Some("nothing was lost: the next publish continues where this one stopped")
-            }
+            PublishError::Certificates { .. } => "`sslrootcert` must be a PEM file that the current user can read",
+            PublishError::Unavailable { .. } => "nothing was lost: the next publish continues where this one stopped",
             PublishError::Denied { .. } => {
-                Some("check user, password and database, and that the role may create the schema and its tables")
+                "check user, password and database, and that the role may create the schema and its tables"
             }
-            PublishError::ForeignTable { .. } => Some("set `publish.schema` to a different schema"),
-            PublishError::Encoding { .. } => Some("create the database with ENCODING 'UTF8'"),
-            PublishError::Exclude { .. } => Some("`crm-mirror describe contacts_full` lists the columns"),
-            PublishError::Busy { .. } => Some("the daemon publishes automatically; wait until it has finished"),
-            PublishError::Unsettled => Some("run the command again"),
-            PublishError::Empty => Some("run `crm-mirror sync` to make the first copy"),
-            PublishError::Store(error) => error.hint(),
+            PublishError::ForeignTable { .. } => "set `publish.schema` to a different schema",
+            PublishError::Encoding { .. } => "create the database with ENCODING 'UTF8'",
+            PublishError::Exclude { .. } => "`crm-mirror describe contacts_full` lists the columns",
+            PublishError::Busy { .. } => "the daemon publishes automatically; wait until it has finished",
+            PublishError::Unsettled => "run the command again",
+            PublishError::Empty => "run `crm-mirror sync` to make the first copy",
             PublishError::Statement { .. } => {
-                Some("undo what was changed in the schema, or drop the table: the next publish loads it again")
+                "undo what was changed in the schema, or drop the table: the next publish loads it again"
             }
-            PublishError::RowSecurity { .. } => Some("drop its policies, and protect a view of your own instead"),
-            PublishError::Lock { .. } => None,
-        }
+            PublishError::RowSecurity { .. } => "drop its policies, and protect a view of your own instead",
+            PublishError::Store(error) => return error.hint(),
+            PublishError::Lock { .. } => return None,
+        })
     }
 }

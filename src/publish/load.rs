@@ -2,9 +2,19 @@
 //!
 //! The pages are read one after the other, each in a snapshot of its own; changes made meanwhile are in
 //! `changed_records`, and are sent next. Readers see the old tables until the new ones are committed.
+//!
+//! Whatever a person did to the old table, the new one has the right columns and its key. It keeps the grants, and the
+//! indexes, constraints, triggers and views that people built, as far as they can be built again. If a view cannot follow,
+//! the old table stays for it under another name.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+
+use super::database::{Database, Param};
+use super::ddl::{self, ExistingTable, LEFT_BEHIND};
 use super::error::PublishError;
 use super::reading::RowFilter;
 use super::row::{PgRow, copy_line};
@@ -142,5 +152,216 @@ impl Sides<'_> {
             Some(sink) => sink.finish().await,
             None => Ok(written),
         }
+    }
+}
+
+const DOING: &str = "replace a table";
+
+/// How often the locks for replacing tables are requested, each time for two seconds, and the delay in between: readers
+/// that wait behind the request get on meanwhile.
+const LOCK_TRIES: u32 = 10;
+const LOCK_DELAY: Duration = Duration::from_secs(1);
+
+/// What belongs to a table and is built again on the new one: kind, name, and the statements that remove it from the old
+/// table and make it on the new one. The order is that of making.
+const ATTACHMENTS: &str = "WITH old AS (SELECT c.oid, c.relowner, c.relacl, format('%I.%I', n.nspname, c.relname) AS name \
+         FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
+         WHERE n.nspname = $1 AND c.relname = $2) \
+     SELECT '1 grant', coalesce(r.rolname::text, 'public'), '', \
+         format('GRANT %s ON TABLE %s TO %s%s', g.privilege_type, old.name, \
+             CASE WHEN g.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END, \
+             CASE WHEN g.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) \
+     FROM old CROSS JOIN LATERAL aclexplode(old.relacl) AS g LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = g.grantee \
+     WHERE g.grantee <> old.relowner \
+     UNION ALL SELECT '1 grant', coalesce(r.rolname::text, 'public'), '', \
+         format('GRANT %s (%I) ON TABLE %s TO %s', g.privilege_type, a.attname, old.name, \
+             CASE WHEN g.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END) \
+     FROM old JOIN pg_catalog.pg_attribute AS a ON a.attrelid = old.oid AND NOT a.attisdropped \
+     CROSS JOIN LATERAL aclexplode(a.attacl) AS g LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = g.grantee \
+     UNION ALL SELECT '2 constraint', k.conname::text, \
+         format('ALTER TABLE %s DROP CONSTRAINT %I', old.name, k.conname), \
+         format('ALTER TABLE %s ADD CONSTRAINT %I %s', old.name, k.conname, pg_get_constraintdef(k.oid)) \
+     FROM old JOIN pg_catalog.pg_constraint AS k ON k.conrelid = old.oid WHERE k.contype IN ('c', 'u', 'x', 'f') \
+     UNION ALL SELECT '3 index', i.relname::text, format('DROP INDEX %I.%I', $1::text, i.relname), pg_get_indexdef(i.oid) \
+     FROM old JOIN pg_catalog.pg_index AS x ON x.indrelid = old.oid JOIN pg_catalog.pg_class AS i ON i.oid = x.indexrelid \
+     WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_constraint AS k WHERE k.conindid = i.oid AND k.conrelid = old.oid) \
+       AND NOT (i.relname = ANY($3)) \
+     UNION ALL SELECT '4 reference', format('%I.%I', n.nspname, c.relname), \
+         format('ALTER TABLE %I.%I DROP CONSTRAINT %I', n.nspname, c.relname, k.conname), \
+         format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', n.nspname, c.relname, k.conname, pg_get_constraintdef(k.oid)) \
+     FROM old JOIN pg_catalog.pg_constraint AS k ON k.confrelid = old.oid AND k.contype = 'f' AND k.conrelid <> old.oid \
+     JOIN pg_catalog.pg_class AS c ON c.oid = k.conrelid JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
+     UNION ALL SELECT '5 trigger', t.tgname::text, '', pg_get_triggerdef(t.oid) \
+     FROM old JOIN pg_catalog.pg_trigger AS t ON t.tgrelid = old.oid WHERE NOT t.tgisinternal \
+     UNION ALL SELECT DISTINCT '6 view', format('%I.%I', n.nspname, v.relname), '', \
+         format('CREATE OR REPLACE VIEW %I.%I%s AS %s', n.nspname, v.relname, \
+             ' WITH (' || array_to_string(v.reloptions, ', ') || ')', pg_get_viewdef(v.oid)) \
+     FROM old JOIN pg_catalog.pg_depend AS d ON d.refobjid = old.oid \
+         AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass \
+         AND d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass \
+     JOIN pg_catalog.pg_rewrite AS w ON w.oid = d.objid \
+     JOIN pg_catalog.pg_class AS v ON v.oid = w.ev_class AND v.relkind = 'v' \
+     JOIN pg_catalog.pg_namespace AS n ON n.oid = v.relnamespace ORDER BY 1, 2";
+
+const HAS_ROW_SECURITY: &str = "SELECT 'x'::text FROM pg_catalog.pg_class AS c \
+     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
+     WHERE n.nspname = $1 AND c.relname = $2 AND c.relrowsecurity";
+
+struct Attachment {
+    kind: String,
+    name: String,
+    remove: String,
+    make: String,
+}
+
+impl Database {
+    /// Creates the table that replaces another; it gets its indexes once it is filled.
+    async fn create_shadow(&self, table: &PublishedTable) -> Result<String, PublishError> {
+        let shadow = sql::shadow_name(table.name);
+        self.run(DOING, &format!("DROP TABLE IF EXISTS {}", sql::qualified(&self.schema, &shadow))).await?;
+        self.run(DOING, &sql::create_table(&self.schema, table, &shadow)).await?;
+        Ok(shadow)
+    }
+
+    /// Carries over the columns that are not published any more, or that are a person's own, and makes indexes and
+    /// comments.
+    async fn fill_shadow(
+        &self,
+        table: &PublishedTable,
+        shadow: &str,
+        old: Option<&ExistingTable>,
+    ) -> Result<(), PublishError> {
+        let carried = old.map(|old| ddl::carried(table, old)).unwrap_or_default();
+        if !carried.is_empty() {
+            self.run(DOING, &sql::carry(&self.schema, table, shadow, &carried)).await?;
+        }
+        for index in sql::create_indexes(&self.schema, table, shadow) {
+            self.run(DOING, &index).await?;
+        }
+        self.run(DOING, &sql::comments(&self.schema, table, shadow)).await
+    }
+
+    /// Locks the tables that are about to be replaced. A lock that somebody holds is waited for two seconds at a time.
+    async fn lock_tables(&self, names: &[&str]) -> Result<(), PublishError> {
+        let names: Vec<String> = names.iter().map(|name| sql::qualified(&self.schema, name)).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let lock = format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", names.join(", "));
+        for tries in 1.. {
+            match self.attempt(DOING, &lock).await? {
+                Ok(()) => break,
+                Err(error) if tries < LOCK_TRIES && error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                    tokio::time::sleep(LOCK_DELAY).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the shadow in the place of the table. Returns what could not follow, one sentence each.
+    async fn swap(&self, table: &PublishedTable, is_new: bool, hides: bool) -> Result<Vec<String>, PublishError> {
+        let (schema, name) = (self.schema.as_str(), table.name);
+        let (new, old) = (sql::qualified(schema, name), sql::qualified(schema, &sql::old_name(name)));
+        let shadow = sql::qualified(schema, &sql::shadow_name(name));
+        let take_place = format!("ALTER TABLE {shadow} RENAME TO {}", sql::ident(name));
+        let mut left_behind = Vec::new();
+        if is_new {
+            self.run(DOING, &take_place).await?;
+            self.run(DOING, &sql::rename_indexes(schema, table)).await?;
+            return Ok(left_behind);
+        }
+        let params: [Param<'_>; 2] = [(&schema, Type::TEXT), (&name, Type::TEXT)];
+        if !self.query(DOING, HAS_ROW_SECURITY, &params).await?.is_empty() {
+            return Err(PublishError::RowSecurity { schema: schema.into(), table: name.into() });
+        }
+        let attachments = self.attachments(table).await?;
+        self.run(DOING, &sql::drop_indexes(schema, table)).await?;
+        for attachment in attachments.iter().rev().filter(|attachment| !attachment.remove.is_empty()) {
+            if let Err(error) = self.attempt(DOING, &attachment.remove).await? {
+                left_behind.push(attachment.sentence(name, &error));
+            }
+        }
+        self.run(DOING, &format!("ALTER TABLE {new} RENAME TO {}", sql::ident(&sql::old_name(name)))).await?;
+        self.run(DOING, &take_place).await?;
+        self.run(DOING, &sql::rename_indexes(schema, table)).await?;
+        for attachment in &attachments {
+            let mut made = self.attempt(DOING, &attachment.make).await?;
+            if made.is_err() && ["2 constraint", "4 reference"].contains(&attachment.kind.as_str()) {
+                // It is kept for later rows, although rows that are there break it.
+                made = self.attempt(DOING, &format!("{} NOT VALID", attachment.make)).await?;
+            }
+            if let Err(error) = made {
+                left_behind.push(attachment.sentence(name, &error));
+            }
+        }
+        if self.attempt(DOING, &format!("DROP TABLE {old}")).await?.is_err() {
+            self.leave_behind(table, hides).await?;
+        }
+        Ok(left_behind)
+    }
+
+    /// What belongs to a table. All names are written with their schema.
+    async fn attachments(&self, table: &PublishedTable) -> Result<Vec<Attachment>, PublishError> {
+        let ours = sql::index_names(table);
+        let params: [Param<'_>; 3] = [(&self.schema, Type::TEXT), (&table.name, Type::TEXT), (&ours, Type::TEXT_ARRAY)];
+        self.run(DOING, "SET LOCAL search_path = ''").await?;
+        let rows = self.query(DOING, ATTACHMENTS, &params).await?;
+        self.run(DOING, "SET LOCAL search_path = DEFAULT").await?;
+        Ok(rows
+            .into_iter()
+            .filter_map(|row| {
+                let [kind, name, remove, make] = <[Option<String>; 4]>::try_from(row).ok()?;
+                Some(Attachment { kind: kind?, name: name?, remove: remove?, make: make? })
+            })
+            .collect())
+    }
+
+    /// Keeps the old table for the views that could not follow, under a free name. With excluded columns, its documents are
+    /// emptied, because they may contain what must not be published.
+    async fn leave_behind(&self, table: &PublishedTable, hides: bool) -> Result<(), PublishError> {
+        let taken = self.tables().await?;
+        let free = |n: u32| Some(format!("{}__left_behind_{n}", table.name)).filter(|name| !taken.contains_key(name));
+        // Terminates: there are finitely many tables.
+        let name = (1..).find_map(free).unwrap_or_default();
+        let (old, kept) =
+            (sql::qualified(&self.schema, &sql::old_name(table.name)), sql::qualified(&self.schema, &name));
+        self.run(DOING, &format!("ALTER TABLE {old} RENAME TO {}", sql::ident(&name))).await?;
+        if hides {
+            let documents = ["extra", "detail_extra", "record", "fields"];
+            for column in documents.iter().filter(|column| table.place(column).is_some()) {
+                self.run(DOING, &sql::clear_column(&self.schema, &name, column)).await?;
+            }
+        }
+        // The next table that is left behind needs the name of the key.
+        let key = sql::ident(&sql::key_name(&sql::old_name(table.name)));
+        self.attempt(DOING, &format!("ALTER TABLE {kept} DROP CONSTRAINT {key}")).await?.ok();
+        let about = format!("{LEFT_BEHIND}the rows of {} before it was replaced", table.name);
+        self.run(DOING, &format!("COMMENT ON TABLE {kept} IS {}", sql::literal(&about))).await
+    }
+
+    /// Executes a statement in a transaction that goes on if the database refuses it.
+    pub(super) async fn attempt(
+        &self,
+        doing: &'static str,
+        statement: &str,
+    ) -> Result<Result<(), PublishError>, PublishError> {
+        self.run(doing, "SAVEPOINT crm_mirror_try").await?;
+        let tried = self.run(doing, statement).await;
+        match &tried {
+            Err(error) if error.code().is_none() => return tried.map(Ok),
+            Err(_) => self.run(doing, "ROLLBACK TO SAVEPOINT crm_mirror_try").await?,
+            Ok(()) => {}
+        }
+        self.run(doing, "RELEASE SAVEPOINT crm_mirror_try").await?;
+        Ok(tried)
+    }
+}
+
+impl Attachment {
+    fn sentence(&self, table: &str, error: &PublishError) -> String {
+        let kind = self.kind.split_once(' ').map_or("", |(_, kind)| kind);
+        format!("{table} was replaced, and the {kind} {} could not follow: {}", self.name, error.server_message())
     }
 }

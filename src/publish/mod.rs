@@ -7,19 +7,18 @@
 //! | file | purpose |
 //! |---|---|
 //! | `tables`, `exclude` | what is published: tables, columns and types, from the data dictionary (pure) |
-//! | `value`, `json`, `row` | a value of the mirror as PostgreSQL can store it (pure) |
+//! | `value`, `row` | a value of the mirror as PostgreSQL can store it (pure) |
 //! | `ddl`, `sql` | the steps from the existing columns to the wanted ones, and statements (pure) |
 //! | `state` | the state that the target database stores: the cursor, and what it was made from (pure) |
-//! | `target`, `database` | the URL, TLS, the connection, and its statements |
-//! | `catalogue` | what the database has |
+//! | `target`, `database` | the URL, TLS, the connection, its statements, and what the database has |
 //! | `sides` | what is published of the mirror, and the database that it goes to; access to the mirror on blocking threads |
-//! | `schema`, `swap` | execution of the planned steps; new tables in the place of old ones |
-//! | `stream`, `stream_lines` | the same as JSON lines, for any kind of follower |
+//! | `schema` | execution of the planned steps |
+//! | `stream` | the same as JSON lines, for any kind of follower |
 //! | `background_task` | the daemon's task that publishes changes |
 //! | `rows` | writing rows, and the list of those that the database refuses |
 //! | `compare` | proof that both sides are equal, and repair |
 //! | `reading` | what is read to be sent: pages, and what changed after a position |
-//! | `load`, `follow`, `run` | a whole load, a batch of changes, and the order of both |
+//! | `load`, `follow`, `run` | a whole load with new tables in the place of old ones, a batch of changes, and the order of both |
 //!
 //! # Invariants
 //! - The cursor, a generation number and the rows of a batch are one transaction, so each entry of the feed arrives
@@ -34,14 +33,12 @@
 
 mod background_task;
 mod bounded_stream;
-mod catalogue;
 mod compare;
 mod database;
 mod ddl;
 mod error;
 mod exclude;
 mod follow;
-mod json;
 mod load;
 mod reading;
 mod row;
@@ -52,8 +49,6 @@ mod sides;
 mod sql;
 mod state;
 mod stream;
-mod stream_lines;
-mod swap;
 mod tables;
 mod target;
 mod value;

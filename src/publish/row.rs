@@ -4,9 +4,8 @@
 use std::borrow::Cow;
 
 use super::exclude::Exclusions;
-use super::json::{self, ESCAPED};
 use super::tables::{PgType, Publication, PublishedColumn, PublishedTable};
-use super::value::{self, PgValue};
+use super::value::{self, ESCAPED, PgValue};
 use crate::model::Object;
 use crate::model::field_value::SqlValue;
 use crate::model::hidden_members::HiddenMembers;
@@ -161,7 +160,7 @@ fn is_pointer(column: &str) -> bool {
 /// `extra` with the values that could not be stored: under [`ESCAPED`], by wire name, the JSON of each value.
 fn with_escapes(extra: Option<&str>, escapes: &[(&str, String)]) -> String {
     let members: Vec<String> =
-        escapes.iter().map(|(wire, source)| format!("{}:{}", json::quoted(wire), json::quoted(source))).collect();
+        escapes.iter().map(|(wire, source)| format!("{}:{}", value::quoted(wire), value::quoted(source))).collect();
     let own = format!("\"{ESCAPED}\":{{{}}}", members.join(","));
     match extra.and_then(|text| text.trim_end().strip_suffix('}')).map(str::trim_end) {
         None => format!("{{{own}}}"),
@@ -277,7 +276,7 @@ mod tests {
         let converter = Converter::new(&changes, &exclusions, &hidden);
         let fields = format!(
             r#"{{"notes":["s3cret",null],"cf_salary_num":[1,2],"position":["a","b"],"extra":[null,{}]}}"#,
-            json::quoted(r#"{"notes":"s3cret","y":2}"#)
+            value::quoted(r#"{"notes":"s3cret","y":2}"#)
         );
         let row = converter.convert(&["contact".into(), fields.as_str().into()]);
         assert_eq!(row[1].as_deref().unwrap(), r#"{"extra":[null,"{\"y\":2}"],"position":["a","b"]}"#);

@@ -12,16 +12,14 @@ use std::path::Path;
 use std::str::FromStr;
 
 use super::error::PublishError;
-use super::json;
-use super::reading::{self, PAGE, RowFilter, Unsent};
+use super::reading::{self, PAGE, RowFilter, Unsent, tables_of_record};
 use super::row::{self, Converter};
 use super::state::{FeedEnd, TargetState};
-use super::stream_lines::Lines;
-use super::tables::{self, Publication, PublishedTable};
+use super::tables::{self, PgType, Publication, PublishedTable};
 use super::value;
 use crate::model::field_value::SqlValue;
 use crate::model::{Object, Resource};
-use crate::store::publishing::source::{ColumnEvent, Moment, PublishSource, SourceRow};
+use crate::store::publishing::source::{ChangedRecord, ColumnEvent, Moment, PublishSource, SourceRow};
 use crate::store::{StoreError, write_beside};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -324,7 +322,7 @@ impl MirrorStream {
 
     fn finish(&mut self, scene: &Scene, seq: i64, changed: i64, out: &mut impl Write) -> Result<(), StreamError> {
         let cursor = StreamCursor { mirror: scene.mirror.clone(), seq, changed, columns: scene.columns.clone() };
-        writeln!(out, "{{\"cursor\":{}}}", json::quoted(&cursor.to_string()))?;
+        writeln!(out, "{{\"cursor\":{}}}", value::quoted(&cursor.to_string()))?;
         out.flush()?;
         self.cursor = Some(cursor);
         Ok(())
@@ -377,4 +375,100 @@ fn filled_since(
         return None;
     }
     Some(filled.into_iter().filter(|column| now.contains_key(column)).collect())
+}
+
+/// Writes lines. The columns of a table are written before its first row.
+struct Lines<'a, W: Write> {
+    out: &'a mut W,
+    /// The tables whose columns were written.
+    announced: &'a mut BTreeSet<&'static str>,
+}
+
+impl<W: Write> Lines<'_, W> {
+    /// The columns of a table; `is_complete` if its rows follow.
+    fn schema(&mut self, table: &PublishedTable, is_complete: bool) -> io::Result<()> {
+        self.announced.insert(table.name);
+        let columns: Vec<String> = table
+            .columns
+            .iter()
+            .map(|column| {
+                let comment = column.comment.as_deref().map_or("null".into(), value::quoted);
+                let (name, pg_type) = (value::quoted(&column.source), column.pg_type.as_sql());
+                format!("{{\"name\":{name},\"type\":\"{pg_type}\",\"comment\":{comment}}}")
+            })
+            .collect();
+        let key: Vec<String> = table.key.iter().map(|column| value::quoted(column)).collect();
+        writeln!(
+            self.out,
+            "{{\"schema\":\"{}\",\"complete\":{is_complete},\"key\":[{}],\"columns\":[{}]}}",
+            table.name,
+            key.join(","),
+            columns.join(",")
+        )
+    }
+
+    fn announce(&mut self, table: &PublishedTable) -> io::Result<()> {
+        if self.announced.contains(table.name) { Ok(()) } else { self.schema(table, false) }
+    }
+
+    fn row(&mut self, table: &PublishedTable, converter: &Converter<'_>, row: &SourceRow) -> io::Result<()> {
+        self.announce(table)?;
+        let members: Vec<String> = table
+            .columns
+            .iter()
+            .zip(converter.visible(row))
+            .map(|(column, value)| format!("{}:{}", value::quoted(&column.source), json_value(&value, column.pg_type)))
+            .collect();
+        writeln!(self.out, "{{\"upsert\":\"{}\",\"row\":{{{}}}}}", table.name, members.join(","))
+    }
+
+    fn remove(&mut self, table: &PublishedTable, key: &[(&str, &str)]) -> io::Result<()> {
+        self.announce(table)?;
+        let members: Vec<String> =
+            key.iter().map(|(name, value)| format!("{}:{}", value::quoted(name), value::quoted(value))).collect();
+        writeln!(self.out, "{{\"remove\":\"{}\",\"key\":{{{}}}}}", table.name, members.join(","))
+    }
+
+    /// The current rows of one record. If a table can have several rows of it, they are removed first.
+    fn record(
+        &mut self,
+        publication: &Publication,
+        record: &ChangedRecord,
+        rows: &BTreeMap<&'static str, Vec<SourceRow>>,
+    ) -> io::Result<()> {
+        let (object, id) = (record.object.as_str(), record.id.as_str());
+        if let Some(changes) = publication.table("changes").filter(|_| record.erase > 0) {
+            self.remove(changes, &[("object_type", object), ("record_id", id)])?;
+        }
+        for (name, key, of_object) in tables_of_record(record.object) {
+            let Some(table) = publication.table(name) else { continue };
+            let (Some(id_place), object_place) = (table.place(key), table.place("object_type")) else { continue };
+            let is_of = |row: &SourceRow| {
+                let of = object_place.and_then(|place| row[place].as_text());
+                row[id_place].as_text() == Some(id) && (!of_object || of == Some(object))
+            };
+            let found: Vec<&SourceRow> = rows.get(name).into_iter().flatten().filter(|row| is_of(row)).collect();
+            if of_object {
+                self.remove(table, &[("object_type", object), (key, id)])?;
+            } else if found.is_empty() {
+                self.remove(table, &[(key, id)])?;
+            }
+            let converter = Converter::of(publication, table);
+            found.into_iter().try_for_each(|row| self.row(table, &converter, row))?;
+        }
+        Ok(())
+    }
+}
+
+/// A value as JSON: an exact decimal is a string, as in the mirror; a document is embedded.
+fn json_value(value: &SqlValue, pg_type: PgType) -> String {
+    match (pg_type, value) {
+        (_, SqlValue::Null) => "null".into(),
+        (PgType::Boolean, SqlValue::Int(i @ 0..=1)) => (*i == 1).to_string(),
+        (_, SqlValue::Int(i)) => i.to_string(),
+        (_, SqlValue::Real(r)) if r.is_finite() => serde_json::Value::from(*r).to_string(),
+        (_, SqlValue::Real(_)) => "null".into(),
+        (PgType::Jsonb, SqlValue::Text(text)) => value::on_one_line(text).unwrap_or_else(|| value::quoted(text)),
+        (_, SqlValue::Text(text)) => value::quoted(text),
+    }
 }
