@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::cell::Cell;
-use super::error_answer::{Complaints, ErrorAnswer};
+use super::exchange::ErrorAnswer;
 use super::fault::Fault;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,22 +65,21 @@ impl Binding {
 
     /// The position of a token. With [`Fault::PageWindow`], the service refuses cursors behind its window of rows.
     pub(crate) fn read(&self, token: &str, fault: Option<&Fault>) -> Result<(PagePosition, u64), ErrorAnswer> {
-        let mut complaints = Complaints::default();
         let byte = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
         let bytes: Option<Vec<u8>> =
             token.strip_prefix(MARK).and_then(|hex| hex.as_bytes().chunks(2).map(byte).collect());
         let read = bytes.and_then(|bytes| serde_json::from_slice::<Token>(&bytes).ok());
-        match read {
+        let wrong = match read {
             Some(token) if token.b == self.0 => match (&token.p, fault) {
                 (PagePosition::Offset(rows), Some(Fault::PageWindow(most))) if rows >= most => {
-                    complaints.add("cursor", "is behind the last row that can be listed");
+                    "is behind the last row that can be listed"
                 }
                 _ => return Ok((token.p, token.n)),
             },
-            Some(_) => complaints.add("cursor", "belongs to other conditions or to another key"),
-            None => complaints.add("cursor", "is not a cursor of this list"),
-        }
-        complaints.or((PagePosition::Start, 0))
+            Some(_) => "belongs to other conditions or to another key",
+            None => "is not a cursor of this list",
+        };
+        Err(ErrorAnswer::invalid("cursor", wrong))
     }
 }
 

@@ -1,15 +1,21 @@
 //! The sandbox as a standalone service: a world from a seed, a fixture or a state file, a clock that can be advanced,
-//! faults and random changes.
+//! faults and random changes, as if people worked in the CRM.
+//!
+//! Of a hundred changes about 84 edit a list field, 10 the notes, 3 create a record and 3 delete one. The seed
+//! determines the records and values.
 
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::churn::{Churn, ChurnRate};
-use super::fixture::FixtureError;
+use fastrand::Rng;
+use serde_json::json;
+
 use super::handle::Sandbox;
-use super::origin::{Development, Origin};
+use super::origin::{Development, FixtureError, Origin};
 use super::state::{StateError, StateFile};
 use super::world::World;
+use crate::model::Object;
 
 /// The maximum number of requests in the log of a service.
 const LOGGED: usize = 100_000;
@@ -60,5 +66,104 @@ impl Sandbox {
                 tracing::warn!("could not write a change: {error}");
             }
         }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChurnRate {
+    pub every: Duration,
+}
+
+impl FromStr for ChurnRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ChurnRate, String> {
+        let wrong = || format!("`{text}` must be a number per unit, such as 5/s, 30/m or 200/h");
+        let (number, unit) = text.split_once('/').ok_or_else(wrong)?;
+        let number: u32 = number.parse().map_err(|_| wrong())?;
+        let unit = match unit {
+            "s" => 1,
+            "m" => 60,
+            "h" => 3600,
+            _ => return Err(wrong()),
+        };
+        if number == 0 || u64::from(number) > unit * 10_000 {
+            return Err(format!("`{text}` must be more than 0 and at most 10000/s"));
+        }
+        Ok(ChurnRate { every: Duration::from_nanos(unit * 1_000_000_000 / u64::from(number)) })
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Churn {
+    rng: Rng,
+    count: u64,
+}
+
+impl Churn {
+    pub(crate) fn new(seed: u64) -> Churn {
+        Churn { rng: Rng::with_seed(seed ^ 0x00C0_FFEE), count: 0 }
+    }
+
+    pub(crate) fn step(&mut self, world: &mut World) {
+        self.count += 1;
+        let object = if self.rng.u32(..10) < 8 { Object::Contact } else { Object::Company };
+        let resource = object.resource();
+        let kind = self.rng.u32(..100);
+        let records = world.count(resource);
+        if records == 0 || (94..97).contains(&kind) {
+            world.create(object, &json!({ "name": format!("New {object} {}", self.count) }));
+            return;
+        }
+        let place = self.rng.usize(..records);
+        let Some(id) = world.table(resource).iter().nth(place).map(|record| record.id.to_string()) else { return };
+        let changes = match (kind, object) {
+            (97.., _) if records > 10 => {
+                world.remove(object, &id);
+                return;
+            }
+            (84..94, _) => json!({ "notes": format!("Note {} of the day", self.count) }),
+            (_, Object::Contact) => json!({ "position": POSITIONS[self.rng.usize(..POSITIONS.len())] }),
+            (_, Object::Company) => json!({ "employeeCount": self.rng.u32(5..2000) }),
+        };
+        world.edit(object, &id, &changes);
+    }
+}
+
+const POSITIONS: [&str; 5] = ["Buyer", "Engineer", "Founder", "Head of Sales", "Office Manager"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Instant, Resource};
+
+    #[test]
+    fn rate_is_a_number_per_unit() {
+        assert_eq!("5/s".parse::<ChurnRate>().unwrap().every, Duration::from_millis(200));
+        assert_eq!("30/m".parse::<ChurnRate>().unwrap().every, Duration::from_secs(2));
+        for junk in ["", "5", "0/s", "-1/s", "5/d", "x/s", "5/s/s", "20000/s", "1.5/s"] {
+            assert!(junk.parse::<ChurnRate>().is_err(), "{junk}");
+        }
+    }
+
+    #[test]
+    fn equal_seeds_give_equal_changes_and_the_world_keeps_its_size() {
+        let now: Instant = "2026-03-01T12:00:00Z".parse().unwrap();
+        let lived = |seed| {
+            let mut world = super::super::generate(3, 60, 10, now);
+            let mut churn = Churn::new(seed);
+            for _ in 0..2000 {
+                churn.step(&mut world);
+            }
+            world
+        };
+        let (first, same, other) = (lived(1), lived(1), lived(2));
+        let texts = |world: &World| -> Vec<String> {
+            let ids = world.ids(Resource::Contacts);
+            ids.iter().filter_map(|id| world.detail_text(Object::Contact, id)).collect()
+        };
+        assert_eq!(texts(&first), texts(&same));
+        assert_ne!(texts(&first), texts(&other));
+        assert!((60..200).contains(&first.count(Resource::Contacts)), "{}", first.count(Resource::Contacts));
     }
 }

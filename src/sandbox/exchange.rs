@@ -1,12 +1,13 @@
-//! The types between the socket and the service: a request with its headers, and an answer with its cost and fault.
+//! The types between the socket and the service: a request before validation, and its answer or its errors (reference,
+//! *Errors*), with its cost and fault.
 
 use std::time::Duration;
 
-use crate::model::Ru;
+use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
 
-use super::error_answer::ErrorAnswer;
 use super::fault::{DateHeader, Fault};
-use super::request_line::RequestLine;
+use crate::model::{Object, Resource, Ru};
 
 #[derive(Clone, Debug)]
 pub(crate) struct IncomingRequest {
@@ -59,5 +60,172 @@ impl Served {
     pub(crate) fn is_cut(&self) -> bool {
         use Fault::{Reset, ResetAfterApply, Truncated, TruncatedChunked, TruncatedGzip};
         matches!(self.fault, Some(Reset | ResetAfterApply | Truncated | TruncatedChunked | TruncatedGzip))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    List(Resource),
+    One(Object, String),
+    /// A path that the service does not have.
+    Unknown,
+}
+
+/// A request's method, path and parameters, for the log, for faults and for hooks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestLine {
+    /// The method, upper case.
+    pub method: String,
+    /// The path below the base URL, unchanged.
+    pub path: String,
+    pub route: Route,
+    /// The decoded parameters in their order, repeated ones included.
+    pub query: Vec<(String, String)>,
+}
+
+impl RequestLine {
+    pub(crate) fn new(method: &str, path: &str, query: &str) -> RequestLine {
+        let below = path.strip_prefix("/v1").filter(|rest| rest.starts_with('/'));
+        RequestLine {
+            method: method.to_string(),
+            path: below.unwrap_or(path).to_string(),
+            route: below.map_or(Route::Unknown, route),
+            query: query.split('&').filter(|part| !part.is_empty()).map(pair).collect(),
+        }
+    }
+
+    /// Refuses a request with a repeated parameter (*List query conventions*, rule 1).
+    pub(crate) fn check(&self) -> Result<(), ErrorAnswer> {
+        let mut wrong = Complaints::default();
+        for (n, (name, _)) in self.query.iter().enumerate() {
+            if self.query[..n].iter().any(|(other, _)| other == name) {
+                wrong.add(name, "is given more than once");
+            }
+        }
+        wrong.or(())
+    }
+
+    /// A parameter's value, the first one if it is repeated.
+    pub fn param(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Path and parameters in one line.
+    pub fn line(&self) -> String {
+        let mut line = self.path.clone();
+        for (place, (name, value)) in self.query.iter().enumerate() {
+            line.push(if place == 0 { '?' } else { '&' });
+            line.push_str(name);
+            line.push('=');
+            line.push_str(value);
+        }
+        line
+    }
+
+    pub fn resource(&self) -> Option<Resource> {
+        match &self.route {
+            Route::List(resource) => Some(*resource),
+            Route::One(object, _) => Some(object.resource()),
+            Route::Unknown => None,
+        }
+    }
+
+    /// Whether this is a request for a list of `resource`.
+    pub fn lists(&self, resource: Resource) -> bool {
+        self.method == "GET" && self.route == Route::List(resource)
+    }
+}
+
+/// A parameter of a query string: its name and its value.
+fn pair(part: &str) -> (String, String) {
+    let decoded = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
+    let (name, value) = part.split_once('=').unwrap_or((part, ""));
+    (decoded(name), decoded(value))
+}
+
+fn route(path: &str) -> Route {
+    for resource in Resource::ALL {
+        let Some(rest) = path.strip_prefix(resource.path()) else {
+            continue;
+        };
+        if rest.is_empty() {
+            return Route::List(resource);
+        }
+        let id = rest.strip_prefix('/').filter(|id| !id.is_empty() && !id.contains('/'));
+        if let (Some(object), Some(id)) = (resource.object(), id) {
+            let id = percent_decode_str(id).decode_utf8_lossy();
+            return Route::One(object, id.into_owned());
+        }
+    }
+    Route::Unknown
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ErrorAnswer {
+    pub(crate) status: u16,
+    pub(crate) message: String,
+    pub(crate) details: Option<Value>,
+    pub(crate) retry_after: Option<u64>,
+}
+
+impl ErrorAnswer {
+    pub(crate) fn new(status: u16, message: impl Into<String>) -> ErrorAnswer {
+        ErrorAnswer { status, message: message.into(), details: None, retry_after: None }
+    }
+
+    /// Sets `details` as a string, the other form that the reference allows.
+    pub(crate) fn with_details(mut self, details: &str) -> ErrorAnswer {
+        self.details = Some(Value::from(details));
+        self
+    }
+
+    pub(crate) fn of_field(status: u16, field: &str, message: &str) -> ErrorAnswer {
+        ErrorAnswer {
+            details: Some(json!([{"field": field, "message": message}])),
+            ..ErrorAnswer::new(status, format!("{field} {message}"))
+        }
+    }
+
+    /// A request that is invalid in one place.
+    pub(crate) fn invalid(field: &str, message: &str) -> ErrorAnswer {
+        ErrorAnswer { message: "The request is invalid".to_string(), ..ErrorAnswer::of_field(400, field, message) }
+    }
+
+    pub(crate) fn body(&self, request: u64) -> String {
+        let name = axum::http::StatusCode::from_u16(self.status)
+            .ok()
+            .and_then(|status| status.canonical_reason())
+            .unwrap_or("Error");
+        let mut body = json!({"error": name, "message": self.message, "code": self.status});
+        if let Some(details) = &self.details {
+            body["details"] = details.clone();
+        }
+        if let Some(seconds) = self.retry_after {
+            body["retryAfter"] = Value::from(seconds);
+        }
+        if self.status == 500 {
+            body["requestId"] = Value::from(format!("req_{request:08}"));
+        }
+        body.to_string()
+    }
+}
+
+/// Everything that is wrong with a request; all of it is reported in one answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Complaints(Vec<(String, String)>);
+
+impl Complaints {
+    pub(crate) fn add(&mut self, field: &str, message: impl Into<String>) {
+        self.0.push((field.to_string(), message.into()));
+    }
+
+    /// `value` if nothing is wrong.
+    pub(crate) fn or<T>(self, value: T) -> Result<T, ErrorAnswer> {
+        if self.0.is_empty() {
+            return Ok(value);
+        }
+        let details: Vec<Value> =
+            self.0.iter().map(|(field, message)| json!({"field": field, "message": message})).collect();
+        Err(ErrorAnswer { details: Some(Value::from(details)), ..ErrorAnswer::new(400, "The request is invalid") })
     }
 }

@@ -5,15 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::model::Clock;
 
-use super::exchange::{IncomingRequest, Served};
+use super::exchange::{IncomingRequest, RequestLine, Served};
 use super::fault::Fault;
-use super::fault_line::FaultLine;
-use super::faults::Faults;
+use super::faults::{FaultLine, Faults};
 use super::keys::SCOPES;
 use super::log::{Log, LoggedRequest};
 use super::origin::Origin;
 use super::patch::Replays;
-use super::request_line::RequestLine;
 use super::service::{self, Memory};
 use super::settings::SandboxSettings;
 use super::state::StateError;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::model::{Object, Resource};
 
-use super::error_answer::ErrorAnswer;
+use super::exchange::ErrorAnswer;
 use super::keys::TenantKey;
 use super::render::{self, RecordProjection};
 use super::table::{WorldRecord, slot};

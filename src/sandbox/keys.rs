@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::error_answer::ErrorAnswer;
+use super::exchange::ErrorAnswer;
 
 pub const SCOPES: [&str; 6] =
     ["contacts:read", "contacts:write", "companies:read", "companies:write", "custom-fields:read", "team-members:read"];

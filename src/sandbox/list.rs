@@ -7,8 +7,7 @@ use crate::model::{FieldKind, Instant, Op, Resource};
 
 use super::cell::{Cell, compare, sort_key};
 use super::cursor::PagePosition;
-use super::domain;
-use super::predicate::{Condition, ConditionTarget, Test};
+use super::predicate::{self, Condition, ConditionTarget, Test};
 use super::rules::ListRequest;
 use super::table::{Order, WorldRecord, WorldTable};
 use super::world::World;
@@ -198,7 +197,7 @@ fn found(table: &WorldTable, query: &ListRequest, record: &WorldRecord, q: &str)
 fn host(table: &WorldTable, record: &WorldRecord) -> Option<String> {
     let text = |wire| table.slot(wire).and_then(|slot| record.cell(slot)?.text());
     match text("domain") {
-        Some(domain) => Some(domain::normalized(&domain)),
-        None => text("websiteUrl").and_then(|address| domain::of_website(&address)),
+        Some(domain) => Some(predicate::normalized(&domain)),
+        None => text("websiteUrl").and_then(|address| predicate::of_website(&address)),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::model::{Instant, Object, Resource, Ru};
 
-use super::request_line::{RequestLine, Route};
+use super::exchange::{RequestLine, Route};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedRequest {

@@ -9,10 +9,9 @@ use std::time::Duration;
 use crate::model::catalogue::FieldKind;
 use crate::model::{Field, Object, Op, Resource};
 
-use super::error_answer::{Complaints, ErrorAnswer};
+use super::exchange::{Complaints, ErrorAnswer, RequestLine};
 use super::include::{self, Include};
 use super::predicate::{self, Condition, ConditionTarget, Test};
-use super::request_line::RequestLine;
 use super::table::slot;
 use super::world::World;
 

@@ -10,8 +10,7 @@ use std::time::Duration;
 use crate::model::{Object, Resource, Ru};
 
 use super::cursor::{Binding, PagePosition};
-use super::error_answer::{Complaints, ErrorAnswer};
-use super::exchange::{IncomingRequest, Served, Success};
+use super::exchange::{Complaints, ErrorAnswer, IncomingRequest, RequestLine, Route, Served, Success};
 use super::fault::{BodyRewrite, Fault, FaultLayer, TakenFaults};
 use super::include;
 use super::keys::{TenantKey, TenantKeys};
@@ -21,7 +20,6 @@ use super::origin::Origin;
 use super::patch;
 use super::predicate::MAX_TEXT;
 use super::render::{self, RecordProjection};
-use super::request_line::{RequestLine, Route};
 use super::rules::ListRequest;
 use super::settings::{CursorKind, SandboxSettings};
 use super::state::StateError;
@@ -178,11 +176,7 @@ fn serve_list(
     include::require(key, &query.include)?;
     let binding = Binding::new(&memory.settings.tenant, resource.path(), key.scopes(), &asked.query);
     let (place, nonce) = match asked.param("cursor") {
-        Some(_) if fault == Some(&Fault::RefusedCursor) => {
-            let mut complaints = Complaints::default();
-            complaints.add("cursor", "has expired");
-            complaints.or((PagePosition::Start, 0))?
-        }
+        Some(_) if fault == Some(&Fault::RefusedCursor) => return Err(ErrorAnswer::invalid("cursor", "has expired")),
         Some(token) => binding.read(token, fault)?,
         None => (PagePosition::Start, 0),
     };

@@ -18,7 +18,7 @@ use crate::model::Resource;
 
 use super::cell::Cell;
 use super::definition::CustomDefinition;
-use super::error_answer::ErrorAnswer;
+use super::exchange::ErrorAnswer;
 use super::patch::Replays;
 use super::table::{WorldRecord, WorldTable};
 use super::world::World;
