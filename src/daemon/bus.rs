@@ -1,7 +1,7 @@
 //! The event bus: publishes events to every listener, and keeps what monitoring needs: the current work, and the
 //! results of jobs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,8 +10,11 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 
 use super::events::Event;
+use super::job::QueuedJob;
+use super::loop_message::JobRunEnd;
 use super::progress_log::{self, CurrentWork, ProgressLog};
-use super::run_durations::RunDurations;
+use crate::app::Summary;
+use crate::exit::Exit;
 use crate::model::Clock;
 use crate::sync::events::{RunEvent, RunObserver};
 
@@ -112,5 +115,115 @@ impl RunObserver for EventBus {
         let line = self.known().log.line(&event, self.clock.now());
         progress_log::log(&event, line);
         self.publish(&Event::Run(event));
+    }
+}
+
+/// The number of runs up to each bound, and the sum.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RunDurations {
+    counts: [u64; RunDurations::BOUNDS.len()],
+    pub runs: u64,
+    pub seconds: f64,
+}
+
+impl RunDurations {
+    /// The upper bounds of the buckets in seconds: from an idle run to the first copy of a large workspace.
+    const BOUNDS: [f64; 10] = [0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0];
+
+    pub(super) fn record(&mut self, time: Duration) {
+        let seconds = time.as_secs_f64();
+        self.runs += 1;
+        self.seconds += seconds;
+        for (count, bound) in self.counts.iter_mut().zip(RunDurations::BOUNDS) {
+            *count += u64::from(seconds <= bound);
+        }
+    }
+
+    /// Each bound, and the number of runs that took at most so long.
+    pub(super) fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
+        RunDurations::BOUNDS.into_iter().zip(self.counts)
+    }
+}
+
+/// The finished runs of unfinished jobs.
+#[derive(Debug)]
+pub(super) struct JobResults {
+    bus: EventBus,
+    /// The combined summary of the earlier runs of a job.
+    earlier: HashMap<u64, Summary>,
+    last: Option<JobRunEnd>,
+}
+
+impl JobResults {
+    pub(super) fn new(bus: EventBus) -> JobResults {
+        JobResults { bus, earlier: HashMap::new(), last: None }
+    }
+
+    /// Stores the result of a run; the state machine then decides about its job.
+    pub(super) fn take(&mut self, ended: JobRunEnd) {
+        self.last = Some(ended);
+    }
+
+    /// A run was preempted; its job continues later.
+    pub(super) fn preempted(&mut self, job: &QueuedJob) {
+        let summary = self.last.take().and_then(|ended| ended.summary);
+        if let Some(summary) = self.add_up(job.id, summary) {
+            self.earlier.insert(job.id, summary);
+        }
+        self.bus.publish(&Event::Preempted { job: job.id });
+    }
+
+    pub(super) fn finished(&mut self, job: &QueuedJob) {
+        let Some(ended) = self.last.take() else { return };
+        let summary = self.add_up(job.id, ended.summary);
+        self.bus.count(job.job.kind(), ended.exit);
+        self.bus.publish(&Event::Finished {
+            job: job.id,
+            exit: ended.exit,
+            summary: summary.map(Box::new),
+            found: ended.found,
+            error: ended.error,
+            hint: ended.hint,
+        });
+    }
+
+    pub(super) fn withdrawn(&mut self, job: &QueuedJob) {
+        // It may have started, and been preempted.
+        let summary = self.earlier.remove(&job.id);
+        self.bus.publish(&Event::Finished {
+            job: job.id,
+            exit: Exit::Paused.code(),
+            summary: None,
+            found: Vec::new(),
+            error: Some(match summary {
+                Some(_) => "the job was withdrawn before it finished; stored data is kept".into(),
+                None => "the job was withdrawn before it started".into(),
+            }),
+            hint: None,
+        });
+    }
+
+    /// The combined summary of a job's runs.
+    fn add_up(&mut self, job: u64, last: Option<Summary>) -> Option<Summary> {
+        match (self.earlier.remove(&job), last) {
+            (Some(earlier), Some(last)) => Some(last.after(&earlier)),
+            (earlier, last) => last.or(earlier),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_counts_in_each_bucket_that_holds_it() {
+        let mut durations = RunDurations::default();
+        for ms in [100, 2_000, 100_000_000] {
+            durations.record(Duration::from_millis(ms));
+        }
+        let counts: Vec<u64> = durations.buckets().map(|(_, runs)| runs).collect();
+        assert_eq!(counts, [1, 1, 1, 2, 2, 2, 2, 2, 2, 2]);
+        assert_eq!((durations.runs, durations.seconds), (3, 100_002.1));
     }
 }

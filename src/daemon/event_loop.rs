@@ -13,15 +13,14 @@ use std::time::{Duration, Instant as Monotonic};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use super::bus::JobResults;
 use super::cron_ticks::CronTicks;
 use super::error::DaemonError;
 use super::events::Event;
 use super::handler_state::Control;
 use super::inputs_and_effects::{DaemonAnswer, Effect, Input};
 use super::job::{FailureKind, QueuedJob, RunEnd};
-use super::job_results::JobResults;
 use super::loop_message::{JobRunEnd, LoopMessage};
-use super::outbox_watch;
 use super::page::PageKeeper;
 use super::runner::Runner;
 use super::signals::DaemonSignals;
@@ -29,7 +28,8 @@ use super::state_machine::{DaemonHold, HoldReason, PastRuns, StateMachine};
 use super::status_reply::{DaemonStatus, PageStatus};
 use super::task::Task;
 use super::timetable::Timetable;
-use super::{describe, sd_notify};
+use super::watches;
+use super::{sd_notify, status_reply};
 use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::format;
@@ -346,7 +346,7 @@ impl EventLoop {
         match (config.write_back, self.edits.take()) {
             (true, None) => {
                 let watch =
-                    outbox_watch::watch(config.database.clone(), self.control.clock.clone(), self.sender.clone());
+                    watches::watch_edits(config.database.clone(), self.control.clock.clone(), self.sender.clone());
                 self.edits = Some(Task::start(watch));
             }
             (false, Some(watch)) => watch.end().await,
@@ -414,7 +414,7 @@ impl EventLoop {
     }
 
     fn daemon_status(&self) -> DaemonStatus {
-        let status = describe::status(&self.state, self.since, self.control.now());
+        let status = status_reply::status(&self.state, self.since, self.control.now());
         let reload_failed = self.control.bus.invalid_configuration().is_some();
         DaemonStatus { page: self.page.clone(), reload_failed, ..status }
     }
@@ -422,8 +422,8 @@ impl EventLoop {
     /// Publishes the current state: in memory, and to systemd, if it changed.
     fn publish_status(&mut self) {
         self.control.cache.publish(self.daemon_status());
-        let line = describe::line(&self.state, self.control.bus.current_work(), self.control.now());
-        let line = describe::after_invalid(self.control.bus.invalid_configuration(), line);
+        let line = status_reply::line(&self.state, self.control.bus.current_work(), self.control.now());
+        let line = status_reply::after_invalid(self.control.bus.invalid_configuration(), line);
         if line != self.status {
             sd_notify::status(&line);
             self.status = line;

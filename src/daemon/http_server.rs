@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 server for the control socket and the status page.
+//! A small HTTP/1.1 server for the control socket and the status page, and the form of its answers.
 //!
 //! # Invariants
 //! - It supports HTTP/1.1 only: a connection cannot be upgraded.
@@ -8,10 +8,15 @@
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
 use axum::serve::Listener;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use serde::Serialize;
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
@@ -84,4 +89,31 @@ pub(super) async fn finish(mut serving: JoinHandle<()>) {
     if tokio::time::timeout(2 * GRACE, &mut serving).await.is_err() {
         serving.abort();
     }
+}
+
+/// A JSON document and a newline.
+pub(super) fn answer(status: StatusCode, value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(mut body) => {
+            body.push(b'\n');
+            let mut response = with_type("application/json", Body::from(body));
+            *response.status_mut() = status;
+            response
+        }
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), None),
+    }
+}
+
+pub(super) fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> Response {
+    let body = format!("{}\n", json!({"error": error, "hint": hint}));
+    let mut response = with_type("application/json", Body::from(body));
+    *response.status_mut() = status;
+    response
+}
+
+/// A successful answer of a content type.
+pub(super) fn with_type(kind: &'static str, body: Body) -> Response {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
 }

@@ -1,29 +1,27 @@
 //! The lifetime of the daemon: opens signals, socket, page and mirror, in an order that makes its state visible from
-//! the beginning.
+//! the beginning. Publishing is a separate task beside it.
 
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant as Monotonic};
 
 use tokio::sync::mpsc;
 
-use super::control;
 use super::error::DaemonError;
 use super::event_loop::EventLoop;
-use super::handler_state::Control;
-use super::http_server;
-use super::notification;
+use super::handler_state::{Control, PATIENT};
 use super::opening::{Opened, Opening};
 use super::page::PageKeeper;
-use super::read_only_watch;
 use super::runner::Runner;
-use super::sd_notify;
 use super::signals::DaemonSignals;
-use super::socket_wait::{self, SocketOpened};
-use super::status_cache::PATIENT;
+use super::socket::{self, SocketOpened};
 use super::task::Task;
-use crate::app::MirrorSettings;
-use crate::config::Sources;
+use super::{control, http_server, notification, sd_notify, watches};
+use crate::app::{MirrorSettings, publish_settings};
+use crate::config::{Config, Sources};
+use crate::error_chain::error_chain;
 use crate::model::Clock;
+use crate::publish::{PublishPlan, PublishUrl, keep_published};
 
 /// How long the daemon may take to stop: less than the documented 5 seconds.
 const END_WITHIN: Duration = Duration::from_millis(4300);
@@ -31,7 +29,8 @@ const END_WITHIN: Duration = Duration::from_millis(4300);
 /// The capacity of the loop's inbox.
 const INBOX: usize = 64;
 
-pub(super) async fn run(
+/// Opens everything, runs the loop, and closes everything.
+async fn until_told_to_stop(
     sources: Sources,
     clock: Arc<dyn Clock>,
     mut signals: DaemonSignals,
@@ -39,7 +38,7 @@ pub(super) async fn run(
     // Checked before any file is touched.
     let (mut settings, mut config) = MirrorSettings::load(&sources)?;
     let (socket, listener) = loop {
-        match socket_wait::open(&config, &mut signals).await {
+        match socket::open(&config, &mut signals).await {
             SocketOpened::Socket(socket, listener) => break (socket, listener),
             SocketOpened::Stop => return Ok(()),
             SocketOpened::Reload => match MirrorSettings::load(&sources) {
@@ -49,7 +48,7 @@ pub(super) async fn run(
         }
     };
     let (sender, mut inbox) = mpsc::channel(INBOX);
-    let _watch = read_only_watch::start(&config.database, sender.clone());
+    let _watch = watches::watch_file_system(&config.database, sender.clone());
     let control = Control::new(sender.clone(), Arc::new(config.clone()), clock);
     let (router, limits) = (control::router(control.clone()), (http_server::IDLE, Duration::MAX));
     let serving = http_server::spawn(listener, router, control.ends(), limits, |_, _| {});
@@ -84,4 +83,39 @@ pub(super) async fn run(
     }
     sd_notify::stopping();
     ended
+}
+
+/// Runs the daemon until it is told to stop, and publishes meanwhile if `[publish]` is configured.
+pub async fn run(sources: Sources, clock: Arc<dyn Clock>, signals: DaemonSignals) -> Result<(), DaemonError> {
+    let keeper = Config::load(&sources).ok().map(|config| {
+        let (again, database) = (sources.clone(), config.database.clone());
+        let last = Mutex::new((Vec::new(), config));
+        Task::start(keep_published(database, move || plan(&again, &last), clock.clone()))
+    });
+    let ended = until_told_to_stop(sources, clock, signals).await;
+    if let Some(keeper) = keeper {
+        keeper.end().await;
+    }
+    ended
+}
+
+type ValidFiles = (Vec<(PathBuf, String)>, Config);
+
+/// Reads the current settings: a changed password needs no restart. While the configuration is invalid, the last valid
+/// one counts, as for the runs; the reload reports it.
+fn plan(sources: &Sources, last: &Mutex<ValidFiles>) -> Result<PublishPlan, String> {
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Ok(files) = sources.files()
+        && files != last.0
+        && let Ok(config) = Config::load(sources)
+    {
+        *last = (files, config);
+    }
+    let config = &last.1;
+    if !config.publish.is_on() {
+        return Ok(None);
+    }
+    let url = config.publish.url().map_err(|error| error_chain(&error))?;
+    let url = PublishUrl::new(&url).map_err(|error| error_chain(&error))?;
+    Ok(Some((url, publish_settings(config))))
 }

@@ -1,13 +1,21 @@
-//! The metrics in Prometheus' text format. Their names are part of the interface.
+//! The monitoring endpoints: metrics in Prometheus' text format, liveness and readiness. The names of the metrics are part of
+//! the interface.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::json;
+
 use super::bus::EventBus;
+use super::handler_state::{ALIVE_WITHIN, Control};
+use super::http_server::{answer, problem, with_type};
 use super::progress_log::CurrentWork;
 use super::status_reply::{DaemonStatus, StatusReply};
 use crate::app::lateness;
-use crate::app::status::{MirrorStatus, ObjectStatus};
+use crate::app::status::{MirrorStatus, ObjectStatus, Readiness};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::model::Instant;
@@ -225,4 +233,33 @@ impl MetricsText {
 
 fn label(name: &str, value: &str) -> String {
     format!("{name}=\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+}
+
+pub(super) async fn metrics(control: &Control) -> Response {
+    match control.status().await {
+        Ok(status) => {
+            let text = text(&status, &control.config(), &control.bus, control.now());
+            with_type("text/plain; version=0.0.4; charset=utf-8", Body::from(text))
+        }
+        // The daemon may be waiting for its mirror: an alert on missing metrics is then correct.
+        Err((error, _)) => problem(StatusCode::SERVICE_UNAVAILABLE, &error, None),
+    }
+}
+
+/// `GET /healthz`: 200 while the daemon's loop answers.
+pub(super) async fn health(control: &Control) -> Response {
+    match control.daemon(ALIVE_WITHIN).await {
+        Some(_) => answer(StatusCode::OK, &json!({"alive": true})),
+        None => problem(StatusCode::SERVICE_UNAVAILABLE, "the daemon's loop does not answer", None),
+    }
+}
+
+/// `GET /readyz`: 200 once the lists were copied, and while they are fresh.
+pub(super) async fn readiness(control: &Control) -> Response {
+    let readiness = match control.status().await {
+        Ok(status) => status.status.readiness(&control.config(), control.now()),
+        Err(_) => Readiness::Unreadable,
+    };
+    let code = if readiness == Readiness::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    answer(code, &json!({"ready": readiness == Readiness::Ready, "reason": readiness}))
 }

@@ -3,7 +3,7 @@
 //! [`state_machine`] decides and is pure; [`timetable`] determines what is due; `event_loop` receives inputs and executes
 //! effects, through `runner` in separate tasks. `opening` waits for a mirror that cannot be opened yet. `control`
 //! serves the Unix socket and `page` browsers and monitoring, both with `http_server`; `bus` publishes events;
-//! `cron_ticks` wraps the scheduler; `status_cache` keeps the status in memory; `sd_notify` notifies systemd; [`client`] is
+//! `cron_ticks` wraps the scheduler; `handler_state` keeps the status in memory; `sd_notify` notifies systemd; [`client`] is
 //! the verbs' client of the socket.
 //!
 //! # Invariants
@@ -17,7 +17,6 @@ mod bus;
 pub mod client;
 pub mod control;
 mod cron_ticks;
-mod describe;
 pub mod error;
 mod event_loop;
 pub mod events;
@@ -25,36 +24,27 @@ mod handler_state;
 mod http_server;
 pub mod inputs_and_effects;
 pub mod job;
-mod job_results;
 mod lifetime;
 mod loop_message;
 mod metrics;
-mod monitoring;
 mod notification;
 mod opening;
-mod outbox_watch;
 mod page;
-mod past_runs;
 mod plot_data;
 pub mod progress_log;
-mod publisher;
-mod read_only_watch;
-mod reply;
-mod run_durations;
 mod runner;
 mod sd_notify;
 mod signals;
 mod socket;
-mod socket_wait;
 pub mod state_machine;
-mod status_cache;
 pub mod status_reply;
 mod task;
 pub mod timetable;
+mod watches;
 
 pub use error::DaemonError;
 pub use events::Event;
-pub use publisher::run;
+pub use lifetime::run;
 pub use signals::DaemonSignals;
 pub use status_reply::{DaemonStatus, StatusReply};
 pub use timetable::Timetable;

@@ -9,19 +9,18 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::describe;
 use super::error::DaemonError;
 use super::events::Event;
 use super::handler_state::Control;
 use super::inputs_and_effects::DaemonAnswer;
 use super::loop_message::LoopMessage;
 use super::page::PageKeeper;
-use super::past_runs;
+use super::runner;
 use super::sd_notify;
 use super::signals::DaemonSignals;
-use super::socket_wait::DELAYS;
+use super::socket::DELAYS;
 use super::state_machine::PastRuns;
-use super::status_reply::{DaemonStatus, PageStatus};
+use super::status_reply::{self, DaemonStatus, PageStatus};
 use super::task::GrowingDelay;
 use crate::app::{Mirror, MirrorError, MirrorSettings};
 use crate::config::{Config, Sources};
@@ -84,7 +83,7 @@ impl Opening {
             let mut attempt = tokio::spawn(async move {
                 let mirror = Mirror::open(settings, clock.clone(), observer).await?;
                 let path = mirror.settings().database;
-                let past = tokio::task::spawn_blocking(move || past_runs::read(&path, clock.now())).await;
+                let past = tokio::task::spawn_blocking(move || runner::read(&path, clock.now())).await;
                 let past = past.unwrap_or(Err(StoreError::Closed))?;
                 Ok::<_, MirrorError>((mirror, past))
             });
@@ -201,7 +200,7 @@ impl Opening {
     /// Shows systemd what is waited for.
     fn show(&self) {
         let reason = self.waiting_for.as_deref().unwrap_or("the mirror is being opened");
-        sd_notify::status(&describe::after_invalid(
+        sd_notify::status(&status_reply::after_invalid(
             self.control.bus.invalid_configuration(),
             format!("Waiting: {reason}"),
         ));

@@ -2,18 +2,27 @@
 //!
 //! It is created in a new directory that only its owner can enter, and then moved to its path: at no time can others
 //! connect, whatever the umask. The directory is addressed by its descriptor, so that nobody who can write the folder
-//! around it can put another one in its place. A socket without a listener was left by a killed daemon, and is replaced. A socket that
-//! cannot be opened is waited for, like the mirror: see `socket_wait`.
+//! around it can put another one in its place. A socket without a listener was left by a killed daemon, and is replaced.
+//!
+//! While another process listens on it, or its directory cannot be written, the socket is waited for, like the mirror's
+//! file. Nothing can be asked meanwhile, so the log and `systemctl status` report the reason.
 
-use std::fs;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use tokio::net::UnixListener;
+
+use super::sd_notify;
+use super::signals::DaemonSignals;
+use super::task::GrowingDelay;
+use crate::config::Config;
+use crate::error_chain::error_chain;
+use crate::store::lock;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SocketError {
@@ -102,6 +111,61 @@ impl Drop for ControlSocket {
             // If this fails, the next daemon recognizes the socket as left over.
             let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+/// The retry interval while another process listens.
+const TAKEN: Duration = Duration::from_secs(1);
+
+/// The first and the longest delay after other failures.
+pub(super) const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+pub(super) enum SocketOpened {
+    Socket(ControlSocket, UnixListener),
+    Stop,
+    /// The configuration is to be read again, which may name another socket.
+    Reload,
+}
+
+/// Opens the control socket, however long that takes.
+pub(super) async fn open(config: &Config, signals: &mut DaemonSignals) -> SocketOpened {
+    let mut delays = GrowingDelay::new(DELAYS.0, DELAYS.1);
+    let mut reported: Option<String> = None;
+    loop {
+        let error = match ControlSocket::bind(&config.socket) {
+            Ok((socket, listener)) => {
+                if reported.is_some() {
+                    tracing::info!("The control socket is open");
+                }
+                return SocketOpened::Socket(socket, listener);
+            }
+            Err(error) => error,
+        };
+        let reason = reason(&error, config);
+        if reported.as_ref() != Some(&reason) {
+            tracing::warn!("Waiting for the control socket: {reason} ({})", error.hint());
+            sd_notify::status(&format!("Waiting: {reason}"));
+            if reported.is_none() {
+                sd_notify::ready();
+            }
+            reported = Some(reason);
+        }
+        let wait = match error {
+            SocketError::Taken { .. } => TAKEN,
+            SocketError::Io { .. } => delays.next(),
+        };
+        tokio::select! {
+            ends = signals.ends() => return if ends { SocketOpened::Stop } else { SocketOpened::Reload },
+            () = sd_notify::wait_alive(wait) => {}
+        }
+    }
+}
+
+/// The reason, with the process that writes the mirror, if another daemon does.
+fn reason(error: &SocketError, config: &Config) -> String {
+    match (error, lock::current_writer(&config.database).flatten()) {
+        (SocketError::Taken { .. }, Some(pid)) => format!("{}: process {pid} writes the mirror", error_chain(error)),
+        _ => error_chain(error),
     }
 }
 

@@ -7,7 +7,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::daemon::reply::problem;
+use crate::daemon::http_server::problem;
 use crate::model::Resource;
 use crate::sync::{Acceptance, Job, Selection};
 

@@ -15,11 +15,11 @@ use serde_json::json;
 
 use super::bodies::{self, SentBody, SyncBody, VerifyBody};
 use super::edits;
+use crate::daemon::handler_state::PATIENT;
 use crate::daemon::handler_state::{ALIVE_WITHIN, Control};
+use crate::daemon::http_server::{answer, problem, with_type};
 use crate::daemon::inputs_and_effects::{DaemonAnswer, DaemonRequest};
-use crate::daemon::monitoring;
-use crate::daemon::reply::{answer, problem, with_type};
-use crate::daemon::status_cache::PATIENT;
+use crate::daemon::metrics;
 use crate::daemon::status_reply::StatusReply;
 use crate::outbox::QueueError;
 use crate::sync::Job;
@@ -29,7 +29,7 @@ const PATHS: &str = "GET /status, /metrics, /events; POST /sync, /resync, /resyn
 pub(in crate::daemon) fn router(control: Control) -> Router {
     Router::new()
         .route("/status", get(status))
-        .route("/metrics", get(async |State(control): State<Control>| monitoring::metrics(&control).await))
+        .route("/metrics", get(async |State(control): State<Control>| metrics::metrics(&control).await))
         .route("/events", get(events))
         .route("/sync", post(|State(control), body| job(control, body, |body: SyncBody| body.of(Job::sync()))))
         .route("/resync", post(|State(control), body| job(control, body, |body: SyncBody| body.of(Job::resync()))))

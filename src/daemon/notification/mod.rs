@@ -19,8 +19,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::MissedTickBehavior;
 
 use self::episodes::{Episode, Notice, Subject, Told};
-use super::handler_state::Control;
-use super::status_cache::PROMPT;
+use super::handler_state::{Control, PROMPT};
 use super::status_reply::StatusReply;
 use crate::app::Mirror;
 use crate::config::{Config, NotifyConfig};

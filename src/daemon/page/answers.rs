@@ -1,4 +1,5 @@
-//! The HTTP answers of the status page.
+//! The HTTP answers of the status page: its files, and the parts of events, status and history that every user of the
+//! machine may see.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -8,19 +9,21 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt as _};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use super::host_check::{HostRefusal, ServedAt, host_check};
-use super::parts::{HEADERS, PARTS};
-use super::public;
+use super::access::{HostRefusal, ServedAt, host_check};
+use crate::daemon::events::Event;
 use crate::daemon::handler_state::Control;
-use crate::daemon::monitoring;
-use crate::daemon::reply::{answer, problem, with_type};
+use crate::daemon::http_server::{answer, problem, with_type};
+use crate::daemon::metrics;
+use crate::daemon::plot_data::PageHistory;
+use crate::daemon::status_reply::{HIDDEN, public_reason};
+use crate::sync::events::RunEvent;
 
 const PATHS: &str = "GET /, /status, /history, /events, /metrics, /healthz, /readyz";
 
@@ -77,18 +80,18 @@ impl PageState {
             return with_type(kind, Body::from(*content));
         }
         match path {
-            "/healthz" => monitoring::health(&self.control).await,
+            "/healthz" => metrics::health(&self.control).await,
             "/events" if head.method == Method::GET => self.events(),
             "/events" => with_type("text/event-stream", Body::empty()),
-            "/metrics" => monitoring::metrics(&self.control).await,
-            "/readyz" => monitoring::readiness(&self.control).await,
+            "/metrics" => metrics::metrics(&self.control).await,
+            "/readyz" => metrics::readiness(&self.control).await,
             "/status" => {
                 let status = self.control.status().await;
                 document(status.map(|status| status.without_service_messages()).map_err(|(error, _)| error))
             }
             "/history" => {
                 let _turn = self.asking.acquire().await;
-                document(self.control.history().await.map(public::history))
+                document(self.control.history().await.map(history))
             }
             _ => problem(StatusCode::NOT_FOUND, "unknown path", Some(PATHS)),
         }
@@ -103,7 +106,7 @@ impl PageState {
         let first = stream::iter([SseEvent::default().comment("").retry(Duration::from_secs(3))]);
         let events = self.control.events().filter_map(move |line| {
             let _counted = &permit;
-            let event = public::event(&line).map(|line| SseEvent::default().data(line));
+            let event = event(&line).map(|line| SseEvent::default().data(line));
             async move { event }
         });
         let all = first.chain(events).map(Ok::<_, Infallible>);
@@ -115,5 +118,103 @@ fn document(read: Result<impl Serialize, String>) -> Response {
     match read {
         Ok(document) => answer(StatusCode::OK, &document),
         Err(why) => problem(StatusCode::INTERNAL_SERVER_ERROR, &why, None),
+    }
+}
+
+/// The files of the page: path, type and content.
+pub(super) const PARTS: [(&str, &str, &str); 7] = [
+    ("/", HTML, include_str!("index.html")),
+    ("/page.css", "text/css; charset=utf-8", include_str!("page.css")),
+    ("/page.js", SCRIPT, include_str!("page.js")),
+    ("/plots.js", SCRIPT, include_str!("plots.js")),
+    ("/text.js", SCRIPT, include_str!("text.js")),
+    ("/words.js", SCRIPT, include_str!("words.js")),
+    ("/icon.svg", "image/svg+xml", include_str!("icon.svg")),
+];
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// The headers of every answer, other than its type.
+pub(super) const HEADERS: [(HeaderName, HeaderValue); 6] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
+             trusted-types 'none'",
+        ),
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+    (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
+];
+
+/// The public form of an event; `None` if it is not public.
+pub(super) fn event(line: &str) -> Option<String> {
+    let event = match serde_json::from_str(line).ok()? {
+        // Findings contain values, and an error may quote the service.
+        Event::Finished { job, exit, summary, error, .. } => {
+            let summary = summary.map(|mut summary| {
+                summary.notes.clear();
+                summary
+            });
+            let error = error.map(|_| public_reason(exit).into());
+            Event::Finished { job, exit, summary, found: Vec::new(), error, hint: None }
+        }
+        Event::Run(RunEvent::Warning { .. }) => {
+            Event::Run(RunEvent::Warning { text: format!("a run reported a warning; {HIDDEN}") })
+        }
+        event => event,
+    };
+    serde_json::to_string(&event).ok()
+}
+
+/// The history without texts of the service.
+#[must_use]
+pub(super) fn history(mut history: PageHistory) -> PageHistory {
+    for run in &mut history.runs {
+        run.error = run.error.as_ref().map(|_| HIDDEN.into());
+    }
+    history
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Object, RecordId};
+    use crate::store::FieldDifference;
+    use crate::sync::Findings;
+    use crate::sync::findings::{Difference, DifferenceKind};
+
+    #[test]
+    fn findings_and_texts_of_the_service_are_not_public() {
+        let difference = Difference {
+            object: Object::Contact,
+            id: RecordId::new("ct_1"),
+            kind: DifferenceKind::Different,
+            fields: vec![FieldDifference { column: "name".into(), here: "Ada".into(), there: "Eve".into() }],
+        };
+        let findings = Findings { differences: vec![difference], ..Findings::default() };
+        let finished = Event::Finished {
+            job: 4,
+            exit: 69,
+            summary: None,
+            found: vec![(Object::Contact, findings)],
+            error: Some("400: Ada's position is too long".into()),
+            hint: None,
+        };
+        let line = serde_json::to_string(&finished).unwrap();
+        assert!(line.contains("Eve") && line.contains("Ada's position"));
+        assert_eq!(
+            event(&line).unwrap(),
+            "{\"event\":\"finished\",\"job\":4,\"exit\":69,\"summary\":null,\"found\":[],\
+             \"error\":\"the service is unavailable\",\"hint\":null}"
+        );
+        assert_eq!(event("{\"event\":\"paused\"}").unwrap(), "{\"event\":\"paused\"}");
+        let warning = serde_json::to_string(&Event::Run(RunEvent::Warning { text: "Ada".into() })).unwrap();
+        assert!(!event(&warning).unwrap().contains("Ada"));
+        assert_eq!(event("Eve"), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The status page: a live view of the mirror for browsers, and endpoints for monitoring.
 //!
-//! `keeper` serves it at the configured address and retries failures; `answers` handles requests, `public` removes what
-//! is not public, `host_check` and `limited_listener` decide who may connect.
+//! `port` serves it at the configured address and retries failures; `answers` handles requests and removes what is not
+//! public, `access` decides who may connect.
 //!
 //! # Invariants
 //! - It is off by default. It is served on loopback, and beyond it only to the configured networks.
@@ -11,11 +11,8 @@
 //! - The page loads nothing from elsewhere, runs no script but its own, and inserts data as text, never as markup; its
 //!   headers enforce that.
 
+mod access;
 mod answers;
-mod host_check;
-mod limited_listener;
-mod parts;
 mod port;
-mod public;
 
 pub(super) use port::PageKeeper;

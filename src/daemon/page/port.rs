@@ -11,9 +11,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::access::{LIFE, LimitedListener, Places, ServedAt};
 use super::answers;
-use super::host_check::ServedAt;
-use super::limited_listener::{LIFE, LimitedListener, Places};
 use crate::config::{Config, Network};
 use crate::daemon::handler_state::Control;
 use crate::daemon::http_server::{self, IDLE};

@@ -1,18 +1,26 @@
-//! Ends the daemon if its file system stays read-only.
+//! Tasks that watch files beside the loop.
 //!
-//! The system makes a file system read-only after an error, and its administrator makes it writable again. A unit keeps
-//! the mounts that it started with, so the daemon may not see that: only a new start does.
+//! A file system that stays read-only ends the daemon: the system makes it so after an error, and its administrator makes it
+//! writable again. A unit keeps the mounts that it started with, so the daemon may not see that: only a new start does.
+//!
+//! An edit that any process queues in the mirror's file is sent within seconds, and a failed edit is sent again when its
+//! delays are over. [`EditWatch`] decides when that is. It is asked once a second, on a thread where blocking is allowed,
+//! and only if write-back is on.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 
 use super::error::DaemonError;
 use super::loop_message::LoopMessage;
 use super::task::Task;
+use crate::error_chain::error_chain;
+use crate::model::Clock;
+use crate::outbox::EditWatch;
 
 /// The interval between two looks.
 const EVERY: Duration = Duration::from_secs(15);
@@ -21,7 +29,7 @@ const EVERY: Duration = Duration::from_secs(15);
 const MAX_READ_ONLY: Duration = Duration::from_secs(5 * 60);
 
 /// Watches the file system of the mirror.
-pub(super) fn start(database: &Path, inbox: mpsc::Sender<LoopMessage>) -> Task {
+pub(super) fn watch_file_system(database: &Path, inbox: mpsc::Sender<LoopMessage>) -> Task {
     let folder = database.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = folder.to_path_buf();
     Task::start(async move {
@@ -47,6 +55,34 @@ async fn watch(is_read_only: impl Fn() -> bool + Clone + Send + 'static, every: 
             return;
         }
         tokio::time::sleep(every).await;
+    }
+}
+
+/// The interval between two checks.
+const EDITS_EVERY: Duration = Duration::from_secs(1);
+
+/// Watches the mirror at `path` until the loop has ended.
+pub(super) async fn watch_edits(path: PathBuf, clock: Arc<dyn Clock>, inbox: mpsc::Sender<LoopMessage>) {
+    let mut interval = tokio::time::interval(EDITS_EVERY);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut watch = EditWatch::new(&path);
+    loop {
+        interval.tick().await;
+        let now = clock.now();
+        let look = tokio::task::spawn_blocking(move || {
+            let due = watch.is_due(now);
+            (watch, due)
+        });
+        let Ok((same_watch, due)) = look.await else { return };
+        watch = same_watch;
+        let is_due = due.unwrap_or_else(|error| {
+            // The file may be missing for a while; the next check opens it again.
+            tracing::debug!("The outbox could not be read: {}", error_chain(&error));
+            false
+        });
+        if is_due && inbox.send(LoopMessage::EditsDue).await.is_err() {
+            return;
+        }
     }
 }
 
