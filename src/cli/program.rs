@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use super::ui::{commands, output};
+use super::ui::output;
 use super::{Cli, Failure, logging};
 use crate::app::person;
 use crate::exit::Exit;
@@ -26,13 +26,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
             };
         }
     };
-    commands::repeat(cli.global.config.as_deref());
+    output::repeat_config(cli.global.config.as_deref());
     // The panic hook has reported the panic; the exit code must still be the documented one.
     let done = catch_unwind(AssertUnwindSafe(|| cli.verb.run(&cli.global)));
     match done.unwrap_or_else(|_| Err(Failure::new(Exit::Internal, "internal error; please report it as a bug"))) {
         Ok(exit) => exit,
         Err(failure) => {
-            output::error(&logging::as_error(commands::complete(&failure.text())));
+            output::error(&logging::as_error(output::complete(&failure.text())));
             failure.exit()
         }
     }

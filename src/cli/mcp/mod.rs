@@ -1,7 +1,6 @@
 //! `crm-mirror mcp`: the mirror for assistants, over the Model Context Protocol on stdin and stdout.
 //!
-//! `protocol` implements JSON-RPC with one message per line. `tools` are the tools that an assistant can call, `answer`
-//! bounds their results.
+//! `protocol` implements JSON-RPC with one message per line. `tools` are the tools that an assistant can call.
 //!
 //! # Invariants
 //! - Each call opens the mirror read-only. Only held edits can be written, and they are sent only after a person has
@@ -10,7 +9,6 @@
 //! - Values in records were written by other people. Every tool's description says that they are data, not
 //!   instructions.
 
-mod answer;
 mod protocol;
 mod tools;
 

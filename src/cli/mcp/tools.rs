@@ -1,25 +1,24 @@
-//! The tools that an assistant can call.
+//! The tools that an assistant can call. Their answers have bounds.
 
 use std::fmt::Display;
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rusqlite::ToSql;
+use rusqlite::types::ValueRef;
+use rusqlite::{Rows, Statement, ToSql};
 use serde_json::{Map, Value, json};
 
-use super::answer;
 use crate::cli::verbs::sql::quoting_hint;
 use crate::config::Config;
 use crate::error_chain::error_chain;
-use crate::format;
 use crate::model::{Clock, Object, RecordId, SystemClock};
 use crate::outbox::propose::propose;
 use crate::outbox::queue::EditRequest;
 use crate::outbox::typed_values::Given;
-use crate::regular_file;
 use crate::store::watchdog::Watchdog;
 use crate::store::{Reader, WithheldColumns, guide, write_beside};
+use crate::{format, regular_file};
 
 /// The longest statement, in bytes.
 const MAX_SQL: usize = 100_000;
@@ -209,7 +208,7 @@ impl ToolCall<'_> {
             return Err(CallError::Failed("only read-only statements are allowed: SELECT, WITH, EXPLAIN".into()));
         }
         let most = usize::try_from(most.clamp(1, MAX_ROWS)).unwrap_or(1);
-        let mut answer = answer::rows(&mut stmt, params, most).map_err(|error| match error.sqlite_error_code() {
+        let mut answer = rows(&mut stmt, params, most).map_err(|error| match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::OperationInterrupted) => CallError::Failed(self.tools.too_slow()),
             Some(rusqlite::ErrorCode::OutOfMemory) => {
                 CallError::Failed("it needs too much memory; ask for less".into())
@@ -310,4 +309,69 @@ fn text<'a>(arguments: &'a Value, name: &str) -> Result<&'a str, CallError> {
 fn object(arguments: &Value) -> Result<Object, CallError> {
     let object = text(arguments, "object")?.parse();
     object.map_err(|_| CallError::Failed("`object` must be `contact` or `company`".into()))
+}
+
+/// The maximum length of a value, in characters, and of an answer, in bytes of its values.
+const MAX_VALUE: usize = 4_000;
+const LARGEST: usize = 100_000;
+
+/// Runs a statement. `truncated` says whether rows were left out.
+pub(super) fn rows(stmt: &mut Statement<'_>, params: &[&dyn ToSql], most: usize) -> rusqlite::Result<Value> {
+    let columns: Vec<String> = stmt.column_names().map(String::from).collect();
+    let mut rows = stmt.query(params)?;
+    let (found, is_cut) = collect(&mut rows, columns.len(), most)?;
+    Ok(json!({"columns": columns, "rows": found, "truncated": is_cut}))
+}
+
+fn collect(rows: &mut Rows<'_>, columns: usize, most: usize) -> rusqlite::Result<(Vec<Vec<Value>>, bool)> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let values: Vec<Value> =
+            (0..columns).map(|place| row.get_ref(place).map(value)).collect::<rusqlite::Result<_>>()?;
+        bytes += values.iter().map(|value| value.as_str().map_or(8, str::len)).sum::<usize>();
+        if found.len() == most || bytes > LARGEST {
+            return Ok((found, true));
+        }
+        found.push(values);
+    }
+    Ok((found, false))
+}
+
+fn value(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(i) => i.into(),
+        ValueRef::Real(r) => r.into(),
+        ValueRef::Text(text) => cut(&String::from_utf8_lossy(text)).into(),
+        ValueRef::Blob(bytes) => format!("({} bytes)", bytes.len()).into(),
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(MAX_VALUE) {
+        Some((at, _)) => format!("{}… ({} characters in all)", &text[..at], text.chars().count()),
+        None => text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::Connection;
+
+    fn run(sql: &str, most: usize) -> Value {
+        let conn = Connection::open_in_memory().unwrap();
+        rows(&mut conn.prepare(sql).unwrap(), &[], most).unwrap()
+    }
+
+    #[test]
+    fn answers_are_bounded_and_marked_as_truncated() {
+        let all = run("SELECT 1 AS a, NULL AS b, 'x' AS c", 10);
+        assert_eq!(all, json!({"columns": ["a", "b", "c"], "rows": [[1, null, "x"]], "truncated": false}));
+        let many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000) SELECT ";
+        let cut = run(&format!("{many} i FROM n"), 5);
+        assert_eq!((cut["rows"].as_array().unwrap().len(), &cut["truncated"]), (5, &json!(true)));
+        let long = run(&format!("{many} hex(zeroblob(3000)) FROM n"), 1_000);
+        assert!(long.to_string().len() < 2 * LARGEST && long["truncated"] == true);
+    }
 }

@@ -1,10 +1,13 @@
-//! The cost estimate of `--dry-run`.
+//! The cost estimate of `--dry-run`, and the price of edits, which is said before a person is asked whether to send them.
 
 use serde::Serialize;
 
+use crate::app::{self, EditBudget};
 use crate::budget::{Ledger, Limits};
+use crate::cli::Failure;
+use crate::config::Config;
 use crate::format;
-use crate::model::Ru;
+use crate::model::{Instant, Ru};
 use crate::sync::Forecast;
 use crate::sync::forecast::ObjectForecast;
 
@@ -67,6 +70,35 @@ impl Cost {
             n(self.limit)
         ));
         text
+    }
+}
+
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct EditPrice {
+    /// The most that sending them takes, if nothing fails.
+    pub ru: u64,
+    /// What edits may still spend.
+    pub budget: EditBudget,
+}
+
+impl EditPrice {
+    /// The price of so many edits, so many of which read their record first.
+    pub fn of(config: &Config, edits: u64, reads: u64) -> Result<EditPrice, Failure> {
+        let ru = edits.saturating_mul(Ru::PATCH.get()).saturating_add(reads.saturating_mul(Ru::GET.get()));
+        Ok(EditPrice { ru, budget: app::edit_budget(config, Instant::system_now())? })
+    }
+
+    /// The price as a sentence on a line.
+    pub fn text(&self) -> String {
+        let EditPrice { ru, budget } = self;
+        let more = if *ru > budget.left { "; the rest is sent when the budget refills" } else { "" };
+        format!(
+            "sending takes up to {} RU; {} of {} RU are left for edits until {}{more}",
+            format::count(*ru),
+            format::count(budget.left),
+            format::count(budget.limit),
+            budget.refills_at
+        )
     }
 }
 

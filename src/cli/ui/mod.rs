@@ -1,7 +1,5 @@
 //! User interface: tables and documents on stdout, progress and notes on stderr, and the texts of status and forecasts.
 
-pub mod commands;
-pub mod confirm;
 pub mod cost;
 pub mod output;
 pub mod progress;

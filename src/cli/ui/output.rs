@@ -1,15 +1,21 @@
-//! Writes to stdout: a table as text, or one JSON document. Never coloured.
+//! Writes to stdout: a table as text, or one JSON document, never coloured; and asks for confirmation.
+//!
+//! Commands in messages repeat the `--config` in force: without it, they would act on another mirror.
 //!
 //! Nothing here panics if the reader closes stdout: every write returns its error, and [`crate::cli::failure`] ends the
 //! program silently.
 
-use std::io::{self, IsTerminal, StdoutLock, Write};
+use std::io::{self, BufRead, IsTerminal, StdoutLock, Write};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
-use super::commands;
+use crate::cli::Failure;
 use crate::exit::Exit;
+use crate::format::shell_word;
+
 pub use crate::format::plain;
 
 /// Writes one JSON document, indented, and a newline.
@@ -83,7 +89,7 @@ fn wrapped(lines: &str, width: usize) -> String {
 
 /// Writes a line to stderr, and ignores errors.
 pub fn note(text: &str) {
-    error(&format!("{}\n", commands::complete(text)));
+    error(&format!("{}\n", complete(text)));
 }
 
 /// Writes a text to stderr, and ignores errors.
@@ -176,6 +182,54 @@ pub fn render(
     text
 }
 
+static IN_FORCE: OnceLock<Option<PathBuf>> = OnceLock::new();
+
+const BEGINS: &str = "`crm-mirror ";
+
+/// Verbs that read no configuration.
+const WITHOUT: [&str; 5] = ["init", "completions", "man", "demo", "sandbox"];
+
+/// Remembers the `--config` of this process. A second call has no effect.
+pub fn repeat_config(config: Option<&Path>) {
+    let _ = IN_FORCE.set(config.map(Path::to_path_buf));
+}
+
+/// The text with the `--config` in force in each of its commands.
+pub fn complete(text: &str) -> String {
+    match IN_FORCE.get() {
+        Some(Some(config)) => with_config(text, config),
+        _ => text.to_string(),
+    }
+}
+
+fn with_config(text: &str, config: &Path) -> String {
+    let option = format!("{BEGINS}-c {} ", shell_word(&config.to_string_lossy()));
+    let mut parts = text.split(BEGINS);
+    let mut completed = parts.next().unwrap_or_default().to_string();
+    for command in parts {
+        let verb = command.split([' ', '`']).next().unwrap_or_default();
+        let has_none = WITHOUT.contains(&verb) || verb.starts_with('-');
+        completed.push_str(if has_none { BEGINS } else { &option });
+        completed.push_str(command);
+    }
+    completed
+}
+
+/// Asks a question on the terminal, after what there is to know; only `y` and `yes` agree. `what` says what it is about
+/// where nobody can be asked.
+pub fn confirm(what: &str, question: &str) -> Result<bool, Failure> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        let message = format!("{what}, and stdin is not a terminal");
+        return Err(Failure::new(Exit::Usage, message).hint("pass `--yes` to confirm"));
+    }
+    let mut stderr = io::stderr().lock();
+    write!(stderr, "{question} [y/N] ")?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,5 +269,18 @@ mod tests {
         assert!(lines[0].starts_with("object") && lines[0].ends_with("rows"), "{text}");
         assert!(lines[1].starts_with("contacts ") && lines[1].ends_with(" 12,345"), "{text}");
         assert!(!text.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn commands_repeat_the_configuration() {
+        let completed = |text: &str| with_config(text, Path::new("a b.toml"));
+        assert_eq!(
+            completed(
+                "run `crm-mirror sync`, or `crm-mirror status --json`; `crm-mirror init` and `crm-mirror --help` not"
+            ),
+            "run `crm-mirror -c 'a b.toml' sync`, or `crm-mirror -c 'a b.toml' status --json`; `crm-mirror init` and \
+             `crm-mirror --help` not"
+        );
+        assert_eq!(completed("the crm-mirror daemon"), "the crm-mirror daemon");
     }
 }

@@ -1,7 +1,7 @@
 //! `crm-mirror check`: finds problems, from the configuration to the disk, and shows how to fix them.
 
+use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
-use crate::cli::ui::{commands, output};
 use crate::cli::{Failure, Global, check, logging};
 use crate::config::Config;
 use crate::exit::Exit;
@@ -29,7 +29,7 @@ pub fn run(global: &Global, args: &CheckArgs) -> Result<Exit, Failure> {
     if args.json {
         output::json(&findings)?;
     } else {
-        output::prose(&commands::complete(&findings.text()))?;
+        output::prose(&output::complete(&findings.text()))?;
     }
     Ok(findings.exit())
 }

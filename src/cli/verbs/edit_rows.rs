@@ -15,9 +15,9 @@ use serde_json::Value;
 
 use crate::app::person;
 use crate::cli::Failure;
-use crate::cli::ui::confirm::confirm;
+use crate::cli::ui::cost::EditPrice;
 use crate::cli::ui::output;
-use crate::cli::verbs::edit_price::EditPrice;
+use crate::cli::ui::output::confirm;
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::cli::args::{MirrorArgs, objects};
-use crate::cli::ui::confirm::confirm;
 use crate::cli::ui::output;
+use crate::cli::ui::output::confirm;
 use crate::cli::ui::progress::ProgressView;
 use crate::cli::{Failure, Global, logging};
 use crate::exit::Exit;

@@ -1,18 +1,14 @@
 //! The verbs: one file each, with its arguments and a `run` function.
 //!
-//! [`snapshot`] is a part of [`export`], `datasette` of [`describe`]. To add a verb, add a file with `…Args` and `run`, a variant of [`Verb`], and
-//! an arm in [`Verb::run`].
+//! To add a verb, add a file with `…Args` and `run`, a variant of [`Verb`], and an arm in [`Verb::run`].
 
 pub mod backup;
 pub mod check;
 pub mod completions;
 pub mod daemon;
-mod datasette;
 pub mod demo;
-pub mod demo_questions;
 pub mod describe;
 pub mod edit;
-mod edit_price;
 mod edit_rows;
 pub mod export;
 pub mod forget;
@@ -20,16 +16,13 @@ pub mod init;
 pub mod man;
 pub mod mcp;
 pub mod outbox;
-mod outbox_show;
 pub mod publish;
 pub mod push;
 pub mod sandbox;
 pub mod schedule;
 pub mod show;
-pub mod snapshot;
 pub mod sql;
 pub mod status;
-mod status_all;
 pub mod sync;
 pub mod verify;
 

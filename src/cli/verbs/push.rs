@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::cli::Failure;
 use crate::cli::Global;
+use crate::cli::ui::cost::EditPrice;
 use crate::cli::ui::output;
-use crate::cli::verbs::edit_price::EditPrice;
 use crate::cli::verbs::{edit, sync};
 use crate::config::Config;
 use crate::exit::Exit;
