@@ -5,7 +5,7 @@
 //! - [`mcp`]: the Model Context Protocol server.
 //! - [`ui`]: tables, progress and texts.
 //! - `program` parses the command line and reports how it ended.
-//! - [`args`]: options of every verb; [`failure`]: errors as text with a hint; [`logging`], [`signals`], [`session`]
+//! - [`args`]: options of every verb; [`failure`]: errors as text with a hint; [`logging`], [`session`]
 //!   and [`remote`]: helpers of several verbs. `identity` is whom a process of root acts as.
 //!
 //! # Invariants
@@ -22,7 +22,6 @@ mod program;
 pub mod recipes;
 pub mod remote;
 pub mod session;
-pub mod signals;
 pub mod ui;
 pub mod verbs;
 

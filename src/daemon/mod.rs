@@ -45,6 +45,6 @@ mod watches;
 pub use error::DaemonError;
 pub use events::Event;
 pub use lifetime::run;
-pub use signals::DaemonSignals;
+pub use signals::{DaemonSignals, StopSignals};
 pub use status_reply::{DaemonStatus, StatusReply};
 pub use timetable::Timetable;

@@ -149,9 +149,9 @@ pub fn raw(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes a table as wide as the terminal, or as wide as its contents if stdout is not a terminal.
-pub fn table(titles: &[&str], right: &[usize], rows: impl IntoIterator<Item = Vec<String>>) -> io::Result<()> {
-    text(&render(titles, right, rows, io::stdout().is_terminal()))
+/// A table for stdout: as wide as the terminal, or as wide as its contents if it is not one.
+pub fn table(titles: &[&str], right: &[usize], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    render(titles, right, rows, io::stdout().is_terminal())
 }
 
 /// A table as text: columns are separated by two spaces, and those of the places `right` are aligned to the right.

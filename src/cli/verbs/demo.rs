@@ -12,13 +12,12 @@ use serde_json::json;
 
 use crate::api::BaseUrl;
 use crate::app::{Mirror, MirrorSettings, RunResult, Summary};
-use crate::cli::signals::StopSignals;
 use crate::cli::ui::progress::ProgressView;
 use crate::cli::ui::{output, rows};
 use crate::cli::verbs::{edit, verify};
 use crate::cli::{Failure, Global, identity, logging, session};
 use crate::config::Sources;
-use crate::daemon::{self, DaemonSignals};
+use crate::daemon::{self, DaemonSignals, StopSignals};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, Object, RecordId, Resource, Ru, SystemClock};

@@ -76,7 +76,7 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
             .into_iter()
             .map(|line| Ok(TableDocument { rows: guide::rows(&moment, &line.name)?, line, columns: None }))
             .collect();
-        return all(tables?, args.common.json);
+        return all(&tables?, args.common.json);
     };
     let Some(line) = lines.iter().find(|line| line.name.eq_ignore_ascii_case(name)) else {
         let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
@@ -93,32 +93,19 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
     one(&table, args.common.json)
 }
 
-fn all(tables: Vec<TableDocument>, json: bool) -> Result<Exit, Failure> {
-    if json {
-        output::json(&BTreeMap::from([("tables", tables)]))?;
-        return Ok(Exit::Done);
-    }
+fn all(tables: &[TableDocument], json: bool) -> Result<Exit, Failure> {
     let titles = ["name", "kind", "rows", "purpose"];
-    let rows = tables
-        .into_iter()
-        .map(|table| vec![table.line.name, table.line.kind, format::count(table.rows), table.line.about]);
-    output::table(&titles, &[2], rows)?;
-    output::text("\n`crm-mirror describe TABLE` shows the columns of one")?;
-    Ok(Exit::Done)
+    let row = |TableDocument { line, rows, .. }: &TableDocument| {
+        vec![line.name.clone(), line.kind.clone(), format::count(*rows), line.about.clone()]
+    };
+    let text = || output::table(&titles, &[2], tables.iter().map(row));
+    let text = || text() + "\n`crm-mirror describe TABLE` shows the columns of one";
+    Ok(output::report(json, &BTreeMap::from([("tables", tables)]), text)?)
 }
 
 fn one(table: &TableDocument, json: bool) -> Result<Exit, Failure> {
-    if json {
-        output::json(table)?;
-        return Ok(Exit::Done);
-    }
-    output::text(&format!(
-        "{} ({}, {}): {}\n\n",
-        table.line.name,
-        table.line.kind,
-        format::counted(table.rows, "row", "rows"),
-        table.line.about
-    ))?;
+    let TableLine { name, kind, about: purpose, .. } = &table.line;
+    let head = format!("{name} ({kind}, {}): {purpose}\n\n", format::counted(table.rows, "row", "rows"));
     let titles = ["column", "type", "label", "wire name", "source", "about"];
     let rows = table.columns.iter().flatten().map(|column| {
         vec![
@@ -130,8 +117,7 @@ fn one(table: &TableDocument, json: bool) -> Result<Exit, Failure> {
             about(column),
         ]
     });
-    output::table(&titles, &[], rows)?;
-    Ok(Exit::Done)
+    Ok(output::report(json, table, || head + &output::table(&titles, &[], rows))?)
 }
 
 /// The meaning of a column; for a select field also its options, `value = label`.

@@ -15,10 +15,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::cli::args::objects;
-use crate::cli::signals::StopSignals;
 use crate::cli::ui::output::{self, PlainWriter};
 use crate::cli::{Failure, Global, session};
 use crate::config::Config;
+use crate::daemon::StopSignals;
 use crate::daemon::client::{DaemonClient, EventStream};
 use crate::exit::Exit;
 use crate::model::Object;

@@ -374,7 +374,7 @@ pub(super) fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failu
     if edits.is_empty() {
         output::text(if all { "there are no edits" } else { "no edits are waiting" })?;
     } else {
-        output::table(&titles, &[0], rows)?;
+        output::text(&output::table(&titles, &[0], rows))?;
     }
     let held = edits.iter().filter(|edit| edit.state == EditState::Held).count() as u64;
     if held > 0 {
@@ -400,17 +400,12 @@ pub(super) fn changes(edit: &EditLine) -> String {
 pub(super) fn show(database: &Path, id: i64, json: bool) -> Result<Exit, Failure> {
     let reader = Reader::open(database)?;
     let (edit, trail) = outbox_report::edit(&reader.begin()?, id)?.ok_or(DecideError::NoEdit(id))?;
-    if json {
-        output::json(&EditWithTrail { edit: &edit, trail: &trail })?;
-        return Ok(Exit::Done);
-    }
-    output::text(&edit_text(&edit))?;
     let titles = ["at", "from", "to", "who", "why"];
-    let rows = trail
-        .into_iter()
-        .map(|step| vec![step.at, step.from.unwrap_or_default(), step.to, step.who.unwrap_or_default(), step.why]);
-    output::table(&titles, &[], rows)?;
-    Ok(Exit::Done)
+    let row = |TrailLine { at, from, to, who, why }: TrailLine| {
+        vec![at, from.unwrap_or_default(), to, who.unwrap_or_default(), why]
+    };
+    let text = || edit_text(&edit) + &output::table(&titles, &[], trail.iter().cloned().map(row));
+    Ok(output::report(json, &EditWithTrail { edit: &edit, trail: &trail }, text)?)
 }
 
 /// An edit as text, without its history.

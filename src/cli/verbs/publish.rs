@@ -1,9 +1,9 @@
 //! `crm-mirror publish`: publishes the mirror to PostgreSQL, once.
 
 use crate::app::publish_settings;
-use crate::cli::signals::StopSignals;
 use crate::cli::ui::output::{self, plain};
 use crate::cli::{Failure, Global, session};
+use crate::daemon::StopSignals;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Clock, SystemClock};

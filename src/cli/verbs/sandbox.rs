@@ -5,10 +5,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::cli::Failure;
-use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
 use crate::cli::{Global, identity, logging, session};
+use crate::daemon::StopSignals;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::Instant;

@@ -129,7 +129,7 @@ pub(super) fn print(summary: &Summary, found: &[(Object, Findings)], repaired: b
     if !rows.is_empty() {
         let titles = ["object", "id", "difference", "column", "here", "there"];
         let more = rows.len().saturating_sub(SHOWN);
-        output::table(&titles, &[], rows.into_iter().take(SHOWN))?;
+        output::text(&output::table(&titles, &[], rows.into_iter().take(SHOWN)))?;
         if more > 0 {
             output::text(&format!("… and {} more; `--json` has them", format::count(more as u64)))?;
         }
