@@ -82,17 +82,6 @@ pub(super) fn small(moment: &Moment<'_>, publication: &Publication) -> Result<Sm
     Ok(out)
 }
 
-/// The objects whose first copy is finished.
-pub(super) fn copied(moment: &Moment<'_>, publication: &Publication) -> Result<Vec<Object>, StoreError> {
-    let mut copied = Vec::new();
-    for object in &publication.objects {
-        if moment.is_copied(*object)? {
-            copied.push(*object);
-        }
-    }
-    Ok(copied)
-}
-
 /// The tables with rows of a record, the column with its id, and whether they contain both objects.
 pub(super) const fn tables_of_record(object: Object) -> [(&'static str, &'static str, bool); 3] {
     [(object.table(), "id", false), ("custom_multi_values", "record_id", true), ("removed_records", "id", true)]

@@ -11,12 +11,12 @@ use super::compare::Comparison;
 use super::database::Database;
 use super::error::PublishError;
 use super::sides::{PublishedMirror, Sides};
-use super::state::{FeedEnd, TargetState};
+use super::state::TargetState;
 use super::tables::{self, Publication};
 use super::target::PublishUrl;
-use super::{compare, reading, schema};
+use super::{compare, schema};
 use crate::error_chain::error_chain;
-use crate::model::{Instant, Object, Resource};
+use crate::model::{Instant, Resource};
 use crate::regular_file;
 use crate::store::publishing::queue::{CopyProof, PublishProgress, RefusedRow};
 
@@ -191,9 +191,6 @@ struct Publisher<'a> {
 /// The mirror's state at the beginning of a round.
 struct Round {
     publication: Publication,
-    mirror_id: String,
-    feed: FeedEnd,
-    copied: Vec<Object>,
     /// Published table and column of which all values were replaced since the cursor.
     refilled: BTreeSet<(String, String)>,
 }
@@ -232,17 +229,14 @@ impl Publisher<'_> {
         database.prepare(&tables::names()).await?;
         let mut state = database.state().await?;
         let round = self.round(state.cursor.as_ref().map(|(_, seq)| *seq)).await?;
-        let why = if *full {
-            Some("it was requested")
-        } else {
-            state.why_reload(&round.mirror_id, round.feed, &round.publication, &round.copied)
-        };
+        let why = if *full { Some("it was requested") } else { state.why_reload(&round.publication) };
         if why.is_some() {
-            state = state.loaded(&round.mirror_id, round.feed, &round.publication, &round.copied);
+            state = state.loaded(&round.publication);
         }
         let mut sides = Sides { database, mirror: self.mirror, publication: Arc::new(round.publication), state };
         let mut outcome = sides.reconcile(&round.refilled, why).await?;
-        let objects = sides.publication.objects.iter().filter(|object| !round.copied.contains(object));
+        let Publication { objects, copied, .. } = &*sides.publication;
+        let objects = objects.iter().filter(|object| !copied.contains(object));
         report.not_copied = objects.map(|object| object.resource()).collect();
         sides.block(&outcome.refused);
         let mut left_behind = sides.publication.left_out.clone();
@@ -295,21 +289,13 @@ impl Publisher<'_> {
                     Ok(publication) => publication,
                     Err(error) => return Ok(Err(error)),
                 };
-                let copied = reading::copied(moment, &publication)?;
                 let refilled = match since {
                     Some(since) => moment.refilled_columns(since)?,
                     None => Vec::new(),
                 };
-                Ok(Ok(Round {
-                    mirror_id: moment.mirror_id()?.unwrap_or_default(),
-                    feed: FeedEnd { span: moment.span()?, changed: moment.newest_changed()? },
-                    refilled: refilled
-                        .into_iter()
-                        .map(|(object, column)| (object.table().to_string(), column))
-                        .collect(),
-                    copied,
-                    publication,
-                }))
+                let refilled =
+                    refilled.into_iter().map(|(object, column)| (object.table().to_string(), column)).collect();
+                Ok(Ok(Round { refilled, publication }))
             })
             .await?
     }

@@ -8,7 +8,6 @@ use super::tables::{Publication, PublishedTable};
 use super::value;
 use super::{ddl, sql};
 use crate::model::Object;
-use crate::store::feed::FeedSpan;
 use crate::store::publishing::queue::CopyProof;
 
 /// Incremented when the rows of older versions have to be published again.
@@ -37,14 +36,6 @@ pub(super) struct TargetDetails {
     /// What the last comparison proved. It is stored with what it is about: a database that is restored from a backup has
     /// the proof of that time.
     pub(super) proof: CopyProof,
-}
-
-/// The end of the mirror's feed and of its changed records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FeedEnd {
-    pub(super) span: FeedSpan,
-    /// The number of the newest changed record.
-    pub(super) changed: i64,
 }
 
 /// The position of a database in the feed of a mirror.
@@ -77,24 +68,18 @@ impl TargetState {
     }
 
     /// Why everything has to be loaded again; `None` if the feed can be continued from the cursor.
-    pub(super) fn why_reload(
-        &self,
-        mirror: &str,
-        feed: FeedEnd,
-        publication: &Publication,
-        copied: &[Object],
-    ) -> Option<&'static str> {
-        let FeedEnd { span, changed } = feed;
+    pub(super) fn why_reload(&self, publication: &Publication) -> Option<&'static str> {
+        let Publication { mirror, feed, changed, copied, .. } = publication;
         let Some((published, seq)) = &self.cursor else {
             return Some("nothing was published yet");
         };
         if published != mirror {
             return Some("the published tables came from a different mirror");
         }
-        if *seq > span.newest || self.details.changed > changed {
+        if *seq > feed.newest || self.details.changed > *changed {
             return Some("the published tables are newer than the mirror, which was restored from a backup");
         }
-        if *seq < span.forgotten {
+        if *seq < feed.forgotten {
             return Some("the mirror's history no longer reaches back to the cursor");
         }
         if self.details.format != FORMAT || self.details.settings != settings(publication) {
@@ -107,21 +92,15 @@ impl TargetState {
     }
 
     /// The state after a whole load.
-    pub(super) fn loaded(
-        &self,
-        mirror: &str,
-        feed: FeedEnd,
-        publication: &Publication,
-        copied: &[Object],
-    ) -> TargetState {
+    pub(super) fn loaded(&self, publication: &Publication) -> TargetState {
         TargetState {
-            cursor: Some((mirror.to_string(), feed.span.newest)),
+            cursor: Some((publication.mirror.clone(), publication.feed.newest)),
             generation: self.generation,
             details: TargetDetails {
                 format: FORMAT,
-                changed: feed.changed,
+                changed: publication.changed,
                 settings: settings(publication),
-                loaded: copied.to_vec(),
+                loaded: publication.copied.clone(),
                 meanings: meanings(publication),
                 digests: self.details.digests.clone(),
                 owed: BTreeSet::new(),
@@ -157,9 +136,14 @@ pub(super) fn appearance(publication: &Publication) -> String {
 mod tests {
     use super::*;
     use crate::publish::exclude::Exclusions;
+    use crate::store::feed::FeedSpan;
 
     fn publication(exclude: &str) -> Publication {
         Publication {
+            mirror: "m".into(),
+            feed: FeedSpan { newest: 7, forgotten: 0 },
+            changed: 4,
+            copied: Object::ALL.to_vec(),
             left_out: Vec::new(),
             blocked: BTreeSet::new(),
             layout: 1,
@@ -173,24 +157,24 @@ mod tests {
 
     #[test]
     fn feed_is_continued_or_everything_is_loaded_again() {
-        let (plain, both) = (publication("notes"), Object::ALL);
-        let end = |forgotten, newest| FeedEnd { span: FeedSpan { newest, forgotten }, changed: 4 };
-        let state = TargetState::default().loaded("m", end(0, 7), &plain, &both);
+        let plain = publication("notes");
+        let of = |forgotten, newest| Publication { feed: FeedSpan { newest, forgotten }, ..plain.clone() };
+        let state = TargetState::default().loaded(&plain);
         let again = TargetState::read(&state.cursor_text(), 3, &state.details_text());
         assert_eq!((again.cursor.clone(), again.details.clone()), (state.cursor, state.details));
-        assert_eq!(again.why_reload("m", end(0, 9), &plain, &both), None);
-        assert_eq!(again.why_reload("m", end(7, 9), &plain, &both), None);
-        for (mirror, feed, publication) in [
-            ("other", end(0, 9), &plain),
-            ("m", end(8, 9), &plain),
-            ("m", end(0, 6), &plain),
-            ("m", end(0, 9), &publication("mobile")),
-            ("m", FeedEnd { changed: 3, ..end(0, 9) }, &plain),
+        assert_eq!(again.why_reload(&of(0, 9)), None);
+        assert_eq!(again.why_reload(&of(7, 9)), None);
+        for now in [
+            Publication { mirror: "other".into(), ..of(0, 9) },
+            of(8, 9),
+            of(0, 6),
+            Publication { feed: of(0, 9).feed, ..publication("mobile") },
+            Publication { changed: 3, ..of(0, 9) },
         ] {
-            assert!(again.why_reload(mirror, feed, publication, &both).is_some(), "{mirror} {feed:?}");
+            assert!(again.why_reload(&now).is_some(), "{now:?}");
         }
-        let one = TargetState::default().loaded("m", end(0, 7), &plain, &[Object::Contact]);
-        assert!(one.why_reload("m", end(0, 9), &plain, &both).is_some());
-        assert!(TargetState::read("", 0, "no JSON").why_reload("m", end(0, 9), &plain, &both).is_some());
+        let one = TargetState::default().loaded(&Publication { copied: vec![Object::Contact], ..plain.clone() });
+        assert!(one.why_reload(&of(0, 9)).is_some());
+        assert!(TargetState::read("", 0, "no JSON").why_reload(&of(0, 9)).is_some());
     }
 }

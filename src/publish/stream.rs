@@ -12,9 +12,9 @@ use std::path::Path;
 use std::str::FromStr;
 
 use super::error::PublishError;
-use super::reading::{self, PAGE, RowFilter, Unsent, tables_of_record};
+use super::reading::{PAGE, RowFilter, Unsent, tables_of_record};
 use super::row::{self, Converter};
-use super::state::{FeedEnd, TargetState};
+use super::state::TargetState;
 use super::tables::{self, PgType, Publication, PublishedTable};
 use super::value;
 use crate::model::field_value::SqlValue;
@@ -99,8 +99,6 @@ pub struct MirrorStream {
 struct Scene {
     publication: Publication,
     state: TargetState,
-    end: FeedEnd,
-    mirror: String,
     columns: StreamColumns,
 }
 
@@ -131,13 +129,14 @@ impl MirrorStream {
     /// [`StreamError::Cursor`] for a cursor of another mirror, or if the history no longer reaches back to it.
     pub fn resume(&mut self, cursor: StreamCursor) -> Result<(), StreamError> {
         let scene = self.source.moment(|moment| self.scene(moment))??;
-        if cursor.mirror != scene.mirror {
+        let Publication { mirror, feed, changed, .. } = &scene.publication;
+        if cursor.mirror != *mirror {
             return Err(StreamError::Cursor("it belongs to a different mirror"));
         }
-        if cursor.seq > scene.end.span.newest || cursor.changed > scene.end.changed {
+        if cursor.seq > feed.newest || cursor.changed > *changed {
             return Err(StreamError::Cursor("it is newer than the mirror, which was restored from a backup"));
         }
-        if cursor.seq < scene.end.span.forgotten {
+        if cursor.seq < feed.forgotten {
             return Err(StreamError::Cursor("the mirror's history no longer reaches back to it"));
         }
         self.cursor = Some(cursor);
@@ -174,16 +173,13 @@ impl MirrorStream {
         for table in &mut publication.tables {
             table.columns.retain(|column| !row::is_joined(&column.source));
         }
-        let end = FeedEnd { span: moment.span()?, changed: moment.newest_changed()? };
-        let copied = reading::copied(moment, &publication)?;
-        let mirror = moment.mirror_id()?.unwrap_or_default();
-        let state = TargetState::default().loaded(&mirror, end, &publication, &copied);
+        let state = TargetState::default().loaded(&publication);
         let others = publication.tables.iter().filter(|table| !table.is_small());
         let others =
             others.map(|table| (table.name, table.object().map_or_else(|| columns(table), |_| Columns::new())));
         let settings = format!("{:?} {:?}", others.collect::<Vec<_>>(), publication.exclusions);
         let digest_of = |object: Object| {
-            let Some(table) = publication.table(object.table()).filter(|_| copied.contains(&object)) else {
+            let Some(table) = publication.table(object.table()).filter(|_| publication.copied.contains(&object)) else {
                 return ObjectDigest::default();
             };
             let keys = publication.multi_selects.iter().filter(|(of, _)| *of == object);
@@ -191,7 +187,7 @@ impl MirrorStream {
             ObjectDigest { columns: digest(&columns(table)), multi_selects: short_digest(&format!("{keys:?}")) }
         };
         let columns = StreamColumns { settings: short_digest(&settings), objects: Object::ALL.map(digest_of) };
-        Ok(Ok(Scene { publication, state, end, mirror, columns }))
+        Ok(Ok(Scene { publication, state, columns }))
     }
 
     /// Writes every table from its beginning. Changes made meanwhile are part of the next group.
@@ -209,7 +205,7 @@ impl MirrorStream {
             }
         }
         self.small.clear();
-        self.finish(scene, scene.end.span.newest, scene.end.changed, out)
+        self.finish(scene, scene.publication.feed.newest, scene.publication.changed, out)
     }
 
     /// Writes what the new columns of objects concern: the columns that the feed names since the cursor, or, where it does
@@ -284,7 +280,7 @@ impl MirrorStream {
 
     fn changes(&mut self, scene: &Scene, cursor: &StreamCursor, out: &mut impl Write) -> Result<bool, StreamError> {
         let publication = &scene.publication;
-        if cursor.seq < scene.end.span.forgotten {
+        if cursor.seq < publication.feed.forgotten {
             return Err(StreamError::Cursor("the mirror's history no longer reaches back to it"));
         }
         let position = (cursor.changed, cursor.seq);
@@ -321,7 +317,8 @@ impl MirrorStream {
     }
 
     fn finish(&mut self, scene: &Scene, seq: i64, changed: i64, out: &mut impl Write) -> Result<(), StreamError> {
-        let cursor = StreamCursor { mirror: scene.mirror.clone(), seq, changed, columns: scene.columns.clone() };
+        let cursor =
+            StreamCursor { mirror: scene.publication.mirror.clone(), seq, changed, columns: scene.columns.clone() };
         writeln!(out, "{{\"cursor\":{}}}", value::quoted(&cursor.to_string()))?;
         out.flush()?;
         self.cursor = Some(cursor);

@@ -10,6 +10,7 @@ use super::exclude::Exclusions;
 use crate::model::exclusions::object_of;
 use crate::model::{Object, Resource};
 use crate::store::StoreError;
+use crate::store::feed::FeedSpan;
 use crate::store::guide::ColumnLine;
 use crate::store::publishing::source::{Moment, PageQuery};
 
@@ -145,10 +146,17 @@ impl PublishedTable {
 /// The maximum number of columns of a published table. PostgreSQL allows 1,600 and counts dropped ones.
 const MAX_COLUMNS: usize = 1_500;
 
-/// Everything that is published, at one layout of the mirror.
+/// Everything that is published, in one snapshot of the mirror.
 #[derive(Clone, Debug)]
 pub(super) struct Publication {
     pub(super) layout: u64,
+    /// The id of the mirror.
+    pub(super) mirror: String,
+    pub(super) feed: FeedSpan,
+    /// The number of the newest changed record.
+    pub(super) changed: i64,
+    /// The objects whose first copy is finished.
+    pub(super) copied: Vec<Object>,
     pub(super) tables: Vec<PublishedTable>,
     pub(super) objects: Vec<Object>,
     pub(super) exclusions: Exclusions,
@@ -301,8 +309,18 @@ pub(super) fn publication(
         .filter(|(object, _, column)| objects.contains(object) && !exclusions.hides_of(*object, column))
         .map(|(object, key, _)| (object, key))
         .collect();
+    let mut copied = Vec::new();
+    for object in &objects {
+        if moment.is_copied(*object)? {
+            copied.push(*object);
+        }
+    }
     Ok(Ok(Publication {
         layout: moment.layout()?,
+        mirror: moment.mirror_id()?.unwrap_or_default(),
+        feed: moment.span()?,
+        changed: moment.newest_changed()?,
+        copied,
         tables,
         objects,
         exclusions,
