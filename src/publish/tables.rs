@@ -11,7 +11,7 @@ use crate::model::exclusions::object_of;
 use crate::model::{Object, Resource};
 use crate::store::StoreError;
 use crate::store::feed::FeedSpan;
-use crate::store::guide::ColumnLine;
+use crate::store::guide::{self, ColumnLine};
 use crate::store::publishing::source::{Moment, PageQuery};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
@@ -188,7 +188,6 @@ struct Spec {
     indexes: &'static [&'static [&'static str]],
     /// Published with this resource; `None`: published with every object of records.
     resource: Option<Resource>,
-    about: &'static str,
 }
 
 const SPECS: [Spec; 8] = [
@@ -197,57 +196,29 @@ const SPECS: [Spec; 8] = [
         key: &["id"],
         indexes: &[&["owner_id"], &["company_id"], &["email"], &["updated_at"]],
         resource: Some(Resource::Contacts),
-        about: "a row per contact with every field: list, detail and active custom fields",
     },
     Spec {
         name: "companies",
         key: &["id"],
         indexes: &[&["owner_id"], &["updated_at"]],
         resource: Some(Resource::Companies),
-        about: "a row per company with every field: list, detail and active custom fields",
     },
-    Spec {
-        name: "team_members",
-        key: &["id"],
-        indexes: &[],
-        resource: Some(Resource::TeamMembers),
-        about: "team members, who own records",
-    },
-    Spec {
-        name: "custom_field_definitions",
-        key: &["id"],
-        indexes: &[],
-        resource: Some(Resource::CustomFields),
-        about: "the custom fields, active and archived",
-    },
+    Spec { name: "team_members", key: &["id"], indexes: &[], resource: Some(Resource::TeamMembers) },
+    Spec { name: "custom_field_definitions", key: &["id"], indexes: &[], resource: Some(Resource::CustomFields) },
     Spec {
         name: "custom_field_options",
         key: &["definition_id", "position"],
         indexes: &[],
         resource: Some(Resource::CustomFields),
-        about: "the options of select fields, with their labels",
     },
     Spec {
         name: "custom_multi_values",
         key: &["object_type", "record_id", "field_key", "position"],
         indexes: &[],
         resource: None,
-        about: "multi-select values, one row each",
     },
-    Spec {
-        name: "removed_records",
-        key: &["object_type", "id"],
-        indexes: &[],
-        resource: None,
-        about: "records that the service no longer has, as they last were",
-    },
-    Spec {
-        name: "changes",
-        key: &["seq"],
-        indexes: &[&["object_type", "record_id"]],
-        resource: None,
-        about: "changes since the first copy, field by field",
-    },
+    Spec { name: "removed_records", key: &["object_type", "id"], indexes: &[], resource: None },
+    Spec { name: "changes", key: &["seq"], indexes: &[&["object_type", "record_id"]], resource: None },
 ];
 
 /// The table or view of the mirror that a table is published from.
@@ -352,7 +323,7 @@ fn table(spec: &Spec, columns: Vec<ColumnLine>, exclusions: &Exclusions) -> Publ
             source: column.name,
         })
         .collect();
-    PublishedTable { name: spec.name, key: spec.key, columns, indexes, about: spec.about }
+    PublishedTable { name: spec.name, key: spec.key, columns, indexes, about: guide::about(source(spec.name)) }
 }
 
 /// The comment of a column: its label, its meaning, and its name at the service.

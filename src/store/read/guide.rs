@@ -76,6 +76,11 @@ pub struct ColumnLine {
     pub options: Vec<OptionLine>,
 }
 
+/// The purpose of a table or view; empty if it has none here.
+pub fn about(name: &str) -> &'static str {
+    TABLES.iter().find(|(table, _)| *table == name).map_or("", |(_, about)| about)
+}
+
 /// The tables and views for queries, the most useful first.
 pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>, StoreError> {
     let found: Vec<(String, String)> = tx.conn.rows(
@@ -86,10 +91,8 @@ pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>, StoreError> {
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     let place = |name: &str| TABLES.iter().position(|(table, _)| *table == name);
-    let mut tables: Vec<TableLine> = found
-        .into_iter()
-        .map(|(name, kind)| TableLine { about: place(&name).map_or("", |place| TABLES[place].1).into(), name, kind })
-        .collect();
+    let mut tables: Vec<TableLine> =
+        found.into_iter().map(|(name, kind)| TableLine { about: about(&name).into(), name, kind }).collect();
     tables.sort_by_key(|table| (place(&table.name).unwrap_or(usize::MAX), table.name.clone()));
     Ok(tables)
 }
