@@ -256,37 +256,12 @@ impl RowSink<'_> {
 
 const READING: &str = "read the catalogue";
 
-const COLUMNS: &str = "SELECT c.relname::text, c.relkind::text, \
-         coalesce(pg_catalog.obj_description(c.oid, 'pg_class'), ''), \
-         (SELECT max(u.attnum) FROM pg_catalog.pg_attribute AS u WHERE u.attrelid = c.oid)::text, \
-         a.attname::text, t.typname::text, t.typcategory::text, t.typtype::text, a.atttypmod::text, \
-         pg_catalog.format_type(a.atttypid, a.atttypmod), coalesce(pg_catalog.col_description(c.oid, a.attnum), '') \
-     FROM pg_catalog.pg_class AS c \
-     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
-     JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
-     JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid \
-     WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f') ORDER BY c.relname, a.attnum";
+const COLUMNS: &str = include_str!("columns.sql");
 
 /// A key that is checked late cannot be used to write rows.
-const KEYS: &str = "SELECT c.relname::text, a.attname::text \
-     FROM pg_catalog.pg_constraint AS k \
-     JOIN pg_catalog.pg_class AS c ON c.oid = k.conrelid \
-     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
-     CROSS JOIN LATERAL unnest(k.conkey) WITH ORDINALITY AS u(number, place) \
-     JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = u.number \
-     WHERE n.nspname = $1 AND k.contype = 'p' AND NOT k.condeferrable ORDER BY c.relname, u.place";
+const KEYS: &str = include_str!("keys.sql");
 
-const USERS: &str = "SELECT DISTINCT coalesce(a.attname::text, ''), format('%I.%I', vn.nspname, v.relname) \
-     FROM pg_catalog.pg_depend AS d \
-     JOIN pg_catalog.pg_class AS c ON c.oid = d.refobjid \
-     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
-     JOIN pg_catalog.pg_rewrite AS r ON r.oid = d.objid \
-     JOIN pg_catalog.pg_class AS v ON v.oid = r.ev_class AND v.oid <> c.oid \
-     JOIN pg_catalog.pg_namespace AS vn ON vn.oid = v.relnamespace \
-     LEFT JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid AND d.refobjsubid > 0 \
-     WHERE d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass \
-       AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass \
-       AND n.nspname = $1 AND c.relname = $2 ORDER BY 1, 2";
+const USERS: &str = include_str!("views.sql");
 
 impl Database {
     pub(super) async fn tables(&self) -> Result<BTreeMap<String, ExistingTable>, PublishError> {
