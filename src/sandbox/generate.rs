@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use DataType::{Boolean, Date, DateTime, Decimal, Integer, LongText, MultiSelect, ShortText, SingleSelect};
+use DataType::{Boolean, Date, DateTime, Decimal, Integer, LongText, MultiSelect, SingleSelect};
 use fastrand::Rng;
 
 use super::cell::Cell;
@@ -332,62 +332,30 @@ pub(crate) struct FieldShape {
     options: Vec<Box<str>>,
 }
 
-/// Key, label, type, options, how many percent have a value, and whether the field is archived.
-type FieldLine = (&'static str, &'static str, DataType, &'static [&'static str], u32, bool);
-
-const TIERS: &[&str] = &["gold=Gold", "silver=Silver", "bronze=Bronze"];
-const TOPICS: &[&str] = &["pricing=Pricing", "api=API", "support=Support", "größe=Größe", "日本=日本"];
-const REGIONS: &[&str] = &["emea=EMEA", "apac=APAC", "amer=Americas"];
-
-const CONTACT: &[FieldLine] = &[
-    ("nickname", "Nickname", ShortText, &[], 40, false),
-    ("customer-ref", "Customer reference", ShortText, &[], 70, false),
-    ("background", "Background", LongText, &[], 15, false),
-    ("children", "Children", Integer, &[], 30, false),
-    ("lifetime_value", "Lifetime value", Decimal, &[], 60, false),
-    ("newsletter", "Newsletter", Boolean, &[], 80, false),
-    ("birthday", "Birthday", Date, &[], 35, false),
-    ("next call", "Next call", DateTime, &[], 25, false),
-    ("tier", "Tier", SingleSelect, TIERS, 75, false),
-    ("topics", "Topics", MultiSelect, TOPICS, 45, false),
-    ("Überweisung", "Überweisung", Decimal, &[], 10, false),
-    ("Tier", "Tier (old spelling)", ShortText, &[], 5, false),
-    ("fax", "Fax", ShortText, &[], 20, true),
-];
-
-const COMPANY: &[FieldLine] = &[
-    ("account_code", "Account code", ShortText, &[], 90, false),
-    ("strategy", "Strategy", LongText, &[], 20, false),
-    ("offices", "Offices", Integer, &[], 50, false),
-    ("credit_limit", "Credit limit", Decimal, &[], 55, false),
-    ("public", "Listed", Boolean, &[], 60, false),
-    ("contract_end", "End of contract", Date, &[], 40, false),
-    ("last_audit", "Last audit", DateTime, &[], 30, false),
-    ("region", "Region", SingleSelect, REGIONS, 80, false),
-    ("markets", "Markets", MultiSelect, REGIONS, 50, false),
-    ("telex", "Telex", ShortText, &[], 10, true),
-];
+/// A field of a list of words: object, key, label, type and options.
+pub(crate) fn listed_field([object, key, label, data_type, options]: [&str; 5]) -> Option<NewField> {
+    let options: Vec<&str> = options.split(", ").filter(|option| !option.is_empty()).collect();
+    Some(NewField::new(object.parse().ok()?, key, DataType::from_name(data_type)).label(label).options(&options))
+}
 
 /// Defines the fields, spread over the months before `base`.
-pub(crate) fn define(world: &mut World, base: Instant, rng: &mut Rng) -> Vec<FieldShape> {
+fn define(world: &mut World, base: Instant, rng: &mut Rng) -> Vec<FieldShape> {
     let mut shapes = Vec::new();
-    for (object, lines) in [(Object::Contact, CONTACT), (Object::Company, COMPANY)] {
-        for (key, label, data_type, options, filled, archived) in lines {
-            let created = base.minus(Duration::from_secs(rng.u64(86_400..40_000_000)));
-            let mut field = NewField::new(object, key, *data_type).label(label).options(options);
-            field.0.created_at = Some(created);
-            field.0.updated_at = Some(created);
-            field.0.active = !archived;
-            field.0.archived_at = archived.then_some(base.minus(Duration::from_secs(86_400)));
-            shapes.push(FieldShape {
-                object,
-                place: world.definitions().len() as u32,
-                filled: *filled,
-                data_type: *data_type,
-                options: field.0.options.iter().map(|option| option.value.as_str().into()).collect(),
-            });
-            world.fields().define(field);
-        }
+    for [object, key, label, data_type, filled, status, options] in words::FIELDS.iter().copied() {
+        let Some(mut field) = listed_field([object, key, label, data_type, options]) else { continue };
+        let created = base.minus(Duration::from_secs(rng.u64(86_400..40_000_000)));
+        field.0.created_at = Some(created);
+        field.0.updated_at = Some(created);
+        field.0.active = status == "active";
+        field.0.archived_at = (!field.0.active).then_some(base.minus(Duration::from_secs(86_400)));
+        shapes.push(FieldShape {
+            object: field.0.object,
+            place: world.definitions().len() as u32,
+            filled: filled.parse().unwrap_or(0),
+            data_type: field.0.kind(),
+            options: field.0.options.iter().map(|option| option.value.as_str().into()).collect(),
+        });
+        world.fields().define(field);
     }
     shapes
 }

@@ -9,11 +9,11 @@ use std::time::Duration;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use crate::model::{DataType, Instant, Object, Resource};
+use crate::model::{Instant, Object, Resource};
 
-use super::definition::NewField;
+use super::generate::listed_field;
 use super::words::{
-    COUNTRIES, Country, ENRICHMENT, INDUSTRIES, INTENTS, LEVELS, NOTES, PLAIN_POSITIONS, SOURCES, STEMS,
+    COUNTRIES, Country, ENRICHMENT, INDUSTRIES, INTENTS, LEVELS, NOTES, PLAIN_FIELDS, PLAIN_POSITIONS, SOURCES, STEMS,
 };
 use super::world::World;
 
@@ -94,26 +94,8 @@ impl PlainMaker {
     }
 
     fn fields(&mut self) {
-        use DataType::{Boolean, Date, Decimal, Integer, LongText, MultiSelect, ShortText, SingleSelect};
         let at = self.base.minus(Duration::from_secs(800 * DAY));
-        let tiers = ["gold=Gold", "silver=Silver", "bronze=Bronze"];
-        let topics = ["pricing=Pricing", "api=API", "support=Support"];
-        let regions = ["emea=EMEA", "apac=APAC", "amer=Americas"];
-        for (object, key, label, data_type, options) in [
-            (Object::Contact, "tier", "Tier", SingleSelect, tiers.as_slice()),
-            (Object::Contact, "topics", "Topics", MultiSelect, &topics),
-            (Object::Contact, "lifetime_value", "Lifetime value", Decimal, &[]),
-            (Object::Contact, "newsletter", "Newsletter", Boolean, &[]),
-            (Object::Contact, "customer_since", "Customer since", Date, &[]),
-            (Object::Contact, "birthday", "Birthday", Date, &[]),
-            (Object::Contact, "background", "Background", LongText, &[]),
-            (Object::Company, "account_code", "Account code", ShortText, &[]),
-            (Object::Company, "region", "Region", SingleSelect, &regions),
-            (Object::Company, "offices", "Offices", Integer, &[]),
-            (Object::Company, "credit_limit", "Credit limit", Decimal, &[]),
-            (Object::Company, "contract_end", "End of contract", Date, &[]),
-        ] {
-            let mut field = NewField::new(object, key, data_type).label(label).options(options);
+        for mut field in PLAIN_FIELDS.iter().copied().filter_map(listed_field) {
             (field.0.created_at, field.0.updated_at) = (Some(at), Some(at));
             self.world.fields().define(field);
         }

@@ -30,11 +30,16 @@ pub(crate) static SOURCES: Words = Words::new(|| words("sources"));
 /// Decimals that a double cannot represent, and some that a 28-digit decimal cannot represent.
 pub(crate) static DECIMALS: Words = Words::new(|| words("decimals"));
 
+/// Object, key, label and type of a custom field, how many percent of the records have a value, its status, and its options.
+pub(crate) static FIELDS: Words<[&str; 7]> = Words::new(|| rows("fields"));
+
 pub(crate) static COUNTRIES: Words<Country> = Words::new(countries);
 /// The last word of a name, the industry, and the revenue of one employee.
 pub(crate) static INDUSTRIES: Words<[&str; 3]> = Words::new(|| rows("plain industries"));
 pub(crate) static STEMS: Words = Words::new(|| words("plain stems"));
 pub(crate) static PLAIN_POSITIONS: Words = Words::new(|| words("plain positions"));
+/// Object, key, label, type and options of a custom field.
+pub(crate) static PLAIN_FIELDS: Words<[&str; 5]> = Words::new(|| rows("plain fields"));
 pub(crate) static NOTES: Words = Words::new(|| words("plain notes"));
 
 /// A country with its typical places and names.
