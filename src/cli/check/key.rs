@@ -7,7 +7,7 @@ use super::finding::Finding;
 use crate::config::{Config, KeyPlace, UnitCredential};
 use crate::exit::Exit;
 
-pub(super) fn check(config: &Config) -> Vec<Finding> {
+pub(super) fn check_key(config: &Config) -> Vec<Finding> {
     let place = config.key_place();
     let mut lines = vec![match config.api_key() {
         Ok(_) => Finding::ok("key.source", source(place)),

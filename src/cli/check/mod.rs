@@ -35,7 +35,7 @@ pub fn run(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool)
         return Ok(CheckReport::new(findings));
     };
     let facts = CheckFacts::collect(sources, config, offline)?;
-    findings.extend(key::check(config));
+    findings.extend(configuration::check_key(config));
     findings.extend(unit::check(&facts, sources));
     match &facts.service {
         Ok(answers) => findings.extend(service::check(answers, &facts.wanted)),
@@ -43,7 +43,7 @@ pub fn run(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool)
     }
     findings.extend(mirror::check(&facts));
     findings.extend(space::check(&facts));
-    findings.extend(readers::check(&config.database));
+    findings.extend(space::check_readers(&config.database));
     findings.push(budget::check(&facts));
     findings.extend(publish::check(&facts));
     findings.extend(daemon::check(&facts));

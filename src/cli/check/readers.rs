@@ -7,7 +7,7 @@ use super::finding::Finding;
 use crate::app::name_in;
 use crate::store::wal;
 
-pub(super) fn check(database: &Path) -> Vec<Finding> {
+pub(super) fn check_readers(database: &Path) -> Vec<Finding> {
     let folder = folder_of(database);
     let mode = |path: &Path| {
         let meta = std::fs::metadata(path).ok()?;
