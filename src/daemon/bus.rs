@@ -1,21 +1,23 @@
-//! The event bus: publishes events to every listener, and keeps what monitoring needs: the current work, and the
-//! results of jobs.
+//! The event bus: publishes the events of `GET /events` to every listener, and keeps what monitoring needs: the current work,
+//! and the results of jobs.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
+use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 
-use super::events::Event;
-use super::job::QueuedJob;
+use super::job::{QueuedJob, Trigger};
 use super::loop_message::JobRunEnd;
 use super::progress_log::{self, CurrentWork, ProgressLog};
 use crate::app::Summary;
 use crate::exit::Exit;
-use crate::model::Clock;
+use crate::model::{Clock, Object};
+use crate::sync::Findings;
 use crate::sync::events::{RunEvent, RunObserver};
 
 /// The number of events that a slow listener may lag behind before it misses some.
@@ -210,6 +212,47 @@ impl JobResults {
             (earlier, last) => last.or(earlier),
         }
     }
+}
+
+/// One event. Its JSON form is documented in `docs/interfaces.md`; members may be added, but not removed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    Queued {
+        job: u64,
+        /// `sync`, `resync`, `verify` or `push`.
+        work: Cow<'static, str>,
+    },
+    Started {
+        job: u64,
+        /// `sync`, `resync`, `verify` or `push`.
+        work: Cow<'static, str>,
+        trigger: Trigger,
+    },
+    /// A run stopped at a page boundary so that an urgent job can run first; the job continues afterwards.
+    Preempted {
+        job: u64,
+    },
+    Finished {
+        job: u64,
+        /// The exit code that the verb has for this result.
+        exit: u8,
+        summary: Option<Box<Summary>>,
+        found: Vec<(Object, Findings)>,
+        error: Option<String>,
+        /// The command or setting that fixes it.
+        hint: Option<String>,
+    },
+    Paused,
+    Resumed,
+    Reloaded,
+    Stopping,
+    /// The listener was too slow and missed events.
+    Missed {
+        lines: u64,
+    },
+    #[serde(untagged)]
+    Run(RunEvent),
 }
 
 #[cfg(test)]

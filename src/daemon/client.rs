@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::events::Event;
+use super::bus::Event;
 use super::status_reply::DaemonStatus;
 
 /// The timeout of a request. The daemon answers at once, and may wait five seconds for the disk.

@@ -13,10 +13,9 @@ use std::time::{Duration, Instant as Monotonic};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::bus::JobResults;
+use super::bus::{Event, JobResults};
 use super::cron_ticks::CronTicks;
 use super::error::DaemonError;
-use super::events::Event;
 use super::handler_state::Control;
 use super::inputs_and_effects::{DaemonAnswer, Effect, Input};
 use super::job::{FailureKind, QueuedJob, RunEnd};

@@ -19,7 +19,6 @@ pub mod control;
 mod cron_ticks;
 pub mod error;
 mod event_loop;
-pub mod events;
 mod handler_state;
 mod http_server;
 pub mod inputs_and_effects;
@@ -42,8 +41,8 @@ mod task;
 pub mod timetable;
 mod watches;
 
+pub use bus::Event;
 pub use error::DaemonError;
-pub use events::Event;
 pub use lifetime::run;
 pub use signals::{DaemonSignals, StopSignals};
 pub use status_reply::{DaemonStatus, StatusReply};

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::bus::Event;
 use super::error::DaemonError;
-use super::events::Event;
 use super::handler_state::Control;
 use super::inputs_and_effects::DaemonAnswer;
 use super::loop_message::LoopMessage;

@@ -1,7 +1,11 @@
-//! The configuration: its sources, and whether it is valid.
+//! The configuration: its sources, and whether it is valid; and the API key: its source, and who else can read it. It is never
+//! shown.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use super::finding::Finding;
-use crate::config::{Config, ConfigError, Sources};
+use crate::config::{Config, ConfigError, KeyPlace, Sources, UnitCredential};
 use crate::exit::Exit;
 
 pub(super) fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Finding> {
@@ -29,4 +33,82 @@ pub(super) fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Ve
         }
     });
     lines
+}
+
+pub(super) fn check_key(config: &Config) -> Vec<Finding> {
+    let place = config.key_place();
+    let mut lines = vec![match config.api_key() {
+        Ok(_) => Finding::ok("key.source", source(place)),
+        Err(error) => {
+            let fix = error.hint().unwrap_or("create a new key in the workspace console");
+            Finding::fail("key.source", Exit::Config, crate::error_chain::error_chain(&error), fix)
+        }
+    }];
+    // systemd controls who can read what it passes to a unit.
+    let file = place.path().filter(|_| !matches!(place, KeyPlace::Credential(_)));
+    if let Some((path, meta)) = file.and_then(|path| Some((path, std::fs::metadata(path).ok()?))) {
+        lines.push(permissions("key.permissions", path, meta.permissions().mode()));
+    }
+    lines
+}
+
+fn source(place: &KeyPlace) -> String {
+    let variable = KeyPlace::VARIABLE;
+    match place {
+        KeyPlace::Variable { instead_of: None } => format!("from the variable {variable}"),
+        KeyPlace::Variable { instead_of: Some(file) } => {
+            format!("from the variable {variable}, which overrides {}", file.display())
+        }
+        KeyPlace::File(path) => format!("from {}", path.display()),
+        KeyPlace::Credential(path) => format!("from the systemd credential {}", path.display()),
+        KeyPlace::Unit(unit, UnitCredential::Plain(path)) => format!("from {}, which {unit} loads", path.display()),
+        KeyPlace::Unit(unit, UnitCredential::Encrypted(path)) => {
+            format!("from {}, which {unit} loads and systemd decrypts", path.display())
+        }
+        KeyPlace::Nowhere => "nowhere".into(),
+    }
+}
+
+/// A file with a secret should be readable by its owner, and by a group that it was given to, only.
+pub(super) fn permissions(name: &'static str, path: &Path, mode: u32) -> Finding {
+    let mode = mode & 0o777;
+    let (message, fix) = match (mode & 0o007, mode & 0o030, mode & 0o040) {
+        (0, 0, 0) => return Finding::ok(name, format!("only its owner can read it ({mode:04o})")),
+        (0, 0, _) => {
+            return Finding::ok(name, format!("its owner and its group can read it ({mode:04o})"));
+        }
+        (0, _, _) => ("its group can write", "chmod 640"),
+        _ => ("every user of this machine has access to", "chmod o="),
+    };
+    Finding::warn(name, format!("{message} {} ({mode:04o})", path.display()), format!("{fix} {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::check::finding::FindingState;
+
+    #[test]
+    fn key_that_others_can_read_is_a_warning() {
+        for (mode, state, part) in [
+            (0o100600, FindingState::Ok, "(0600)"),
+            (0o100400, FindingState::Ok, "(0400)"),
+            (0o100640, FindingState::Ok, "its owner and its group can read it (0640)"),
+            (0o100660, FindingState::Warn, "its group can write"),
+            (0o100604, FindingState::Warn, "every user"),
+            (0o100666, FindingState::Warn, "every user"),
+        ] {
+            let line = permissions("key.permissions", Path::new("k"), mode);
+            assert_eq!(line.state, state, "{mode:o}");
+            assert!(line.message.contains(part), "{}", line.message);
+        }
+        let open = permissions("key.permissions", Path::new("k"), 0o644);
+        assert_eq!(open.fix.as_deref(), Some("chmod o= k"));
+    }
+
+    #[test]
+    fn variable_that_overrides_a_file_is_reported() {
+        let place = KeyPlace::Variable { instead_of: Some("/k".into()) };
+        assert_eq!(source(&place), "from the variable CRM_MIRROR_API__KEY, which overrides /k");
+    }
 }

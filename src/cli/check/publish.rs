@@ -2,9 +2,9 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use super::configuration;
 use super::facts::CheckFacts;
 use super::finding::Finding;
-use super::key;
 use crate::app::publish_settings;
 use crate::cli::session;
 use crate::error_chain::error_chain;
@@ -29,7 +29,7 @@ pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
     };
     let mut findings = vec![Finding::ok("publish.url", url.place())];
     if let Some((path, meta)) = config.url_file().and_then(|path| Some((path, std::fs::metadata(path).ok()?))) {
-        findings.push(key::permissions("publish.permissions", path, meta.permissions().mode()));
+        findings.push(configuration::permissions("publish.permissions", path, meta.permissions().mode()));
     }
     if facts.offline {
         findings.push(Finding::skip("publish.database", "not connected: --offline"));

@@ -17,7 +17,7 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 
 use super::access::{HostRefusal, ServedAt, host_check};
-use crate::daemon::events::Event;
+use crate::daemon::bus::Event;
 use crate::daemon::handler_state::Control;
 use crate::daemon::http_server::{answer, problem, with_type};
 use crate::daemon::metrics;
