@@ -214,7 +214,7 @@ fn clock(sandbox: &Sandbox, request: &ClockRequest) -> Result<Value, ErrorAnswer
 
 fn log(sandbox: &Sandbox) -> Value {
     let log = sandbox.log();
-    let line = |entry: &super::log::LoggedRequest| {
+    let line = |entry: &super::exchange::LoggedRequest| {
         json!({
             "at": entry.at.to_wire(), "method": entry.asked.method, "path": entry.asked.line(),
             "status": entry.status, "ru": entry.ru.get(), "replayed": entry.replayed,

@@ -8,9 +8,9 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::cell::Cell;
 use super::exchange::ErrorAnswer;
 use super::fault::Fault;
+use super::table::Cell;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum PagePosition {

@@ -6,8 +6,7 @@ use serde_json::{Map, Value};
 use crate::model::catalogue::DEFINITION;
 use crate::model::{Choice, DataType, Instant, Object, Op};
 
-use super::cell::Cell;
-use super::table::{Id, WorldRecord, slot};
+use super::table::{Cell, Id, WorldRecord, slot};
 
 /// A custom field of the tenant, in the form of its list. It is created with [`NewField`] and changed through the world.
 #[derive(Clone, Debug, Serialize, Deserialize)]

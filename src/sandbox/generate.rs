@@ -11,9 +11,8 @@ use std::time::Duration;
 use DataType::{Boolean, Date, DateTime, Decimal, Integer, LongText, MultiSelect, SingleSelect};
 use fastrand::Rng;
 
-use super::cell::Cell;
 use super::definition::NewField;
-use super::table::{Id, WorldRecord};
+use super::table::{Cell, Id, WorldRecord};
 use super::words;
 use super::world::World;
 use crate::model::{DataType, Field, Instant, Object, Resource};

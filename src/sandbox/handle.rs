@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::model::Clock;
 
-use super::exchange::{IncomingRequest, RequestLine, Served};
+use super::exchange::{IncomingRequest, Log, LoggedRequest, RequestLine, Served};
 use super::fault::Fault;
 use super::faults::{FaultLine, Faults};
 use super::keys::SCOPES;
-use super::log::{Log, LoggedRequest};
 use super::origin::Origin;
 use super::patch::Replays;
 use super::service::{self, Memory};

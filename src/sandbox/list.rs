@@ -5,11 +5,10 @@
 
 use crate::model::{FieldKind, Instant, Op, Resource};
 
-use super::cell::{Cell, compare, sort_key};
 use super::cursor::PagePosition;
 use super::predicate::{self, Condition, ConditionTarget, Test};
 use super::rules::ListRequest;
-use super::table::{Order, WorldRecord, WorldTable};
+use super::table::{Cell, Order, WorldRecord, WorldTable, compare, sort_key};
 use super::world::World;
 
 /// The rows of a page, and where the next one begins.

@@ -14,7 +14,6 @@
 //! An intermediate JSON value would normalize such things.
 
 mod admin;
-mod cell;
 mod cursor;
 mod definition;
 mod development;
@@ -27,7 +26,6 @@ mod handle;
 mod include;
 mod keys;
 mod list;
-mod log;
 mod origin;
 mod patch;
 mod predicate;
@@ -44,6 +42,7 @@ mod world;
 pub use definition::{CustomDefinition, NewField};
 pub use development::ChurnRate;
 pub use development::DevelopmentError;
+pub use exchange::{Log, LoggedRequest};
 pub use exchange::{RequestLine, Route};
 pub use fault::{BodyRewrite, DateHeader, Fault, Hidden};
 pub use faults::FaultLine;
@@ -51,7 +50,6 @@ pub use faults::{Faults, Rule};
 pub use generate::generate;
 pub use handle::Sandbox;
 pub use keys::{SCOPES, key_of_seed};
-pub use log::{Log, LoggedRequest};
 pub use origin::FixtureError;
 pub use origin::{Development, WorldOrigin};
 pub use server::SandboxServer;

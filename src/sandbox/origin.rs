@@ -15,12 +15,12 @@ use std::time::Duration;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::cell::Cell;
 use super::definition::{CustomDefinition, NewField};
 use super::faults::FaultLine;
 use super::generate::generate;
 use super::generate_plain;
 use super::state::StateFile;
+use super::table::Cell;
 use super::world::World;
 use crate::model::{Clock, Instant, Resource};
 

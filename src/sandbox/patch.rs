@@ -12,11 +12,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::cell::Cell;
 use super::definition::CustomDefinition;
 use super::exchange::{Complaints, ErrorAnswer, IncomingRequest, Success};
 use super::render::{self, RecordProjection};
 use super::settings::SandboxSettings;
+use super::table::Cell;
 use super::world::World;
 use crate::model::{DataType, Instant, Object, decimal, field_value};
 

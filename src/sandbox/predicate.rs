@@ -3,8 +3,7 @@
 
 use std::cmp::Ordering;
 
-use super::cell::Cell;
-use super::table::WorldRecord;
+use super::table::{Cell, WorldRecord};
 use crate::model::{DataType, FieldKind, Instant, Op, decimal, field_value};
 
 /// The maximum number of characters of a text predicate (*Limits*).

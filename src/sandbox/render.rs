@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use crate::model::{FieldProjection, Object, Resource};
 
-use super::cell::write_text;
-use super::table::WorldRecord;
+use super::table::{WorldRecord, write_text};
 use super::world::World;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,12 +10,11 @@ use std::time::Duration;
 use crate::model::{Object, Resource, Ru};
 
 use super::cursor::{Binding, PagePosition};
-use super::exchange::{Complaints, ErrorAnswer, IncomingRequest, RequestLine, Route, Served, Success};
+use super::exchange::{Complaints, ErrorAnswer, IncomingRequest, Log, RequestLine, Route, Served, Success};
 use super::fault::{BodyRewrite, Fault, FaultLayer, TakenFaults};
 use super::include;
 use super::keys::{TenantKey, TenantKeys};
 use super::list::{self, ServedPage};
-use super::log::Log;
 use super::origin::Origin;
 use super::patch;
 use super::predicate::MAX_TEXT;

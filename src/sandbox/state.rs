@@ -16,11 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Resource;
 
-use super::cell::Cell;
 use super::definition::CustomDefinition;
 use super::exchange::ErrorAnswer;
 use super::patch::Replays;
-use super::table::{WorldRecord, WorldTable};
+use super::table::{Cell, WorldRecord, WorldTable};
 use super::world::World;
 
 /// Marks the file as a state file (`CRMS`).

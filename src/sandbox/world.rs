@@ -13,10 +13,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::cell::Cell;
 use super::definition::{CustomDefinition, NewField};
 use super::fault::Hidden;
-use super::table::{Id, WorldRecord, WorldTable};
+use super::table::{Cell, Id, WorldRecord, WorldTable};
 use crate::model::catalogue::FieldKind;
 use crate::model::{DataType, Instant, Object, RecordId, Resource};
 
