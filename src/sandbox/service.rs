@@ -10,19 +10,18 @@ use std::time::Duration;
 use crate::model::{Object, Resource, Ru};
 
 use super::cursor::{Binding, PagePosition};
-use super::exchange::{Complaints, ErrorAnswer, IncomingRequest, Log, RequestLine, Route, Served, Success};
+use super::exchange::{Complaints, ErrorAnswer, IncomingRequest, Log, Route, Served, Success};
 use super::fault::{BodyRewrite, Fault, FaultLayer, TakenFaults};
-use super::include;
 use super::keys::{TenantKey, TenantKeys};
 use super::list::{self, ServedPage};
 use super::origin::Origin;
-use super::patch;
 use super::predicate::MAX_TEXT;
 use super::render::{self, RecordProjection};
 use super::rules::ListRequest;
 use super::settings::{CursorKind, SandboxSettings};
 use super::state::StateError;
 use super::world::World;
+use super::{include, patch};
 
 /// The message of failures on demand.
 pub(crate) const INJECTED: &str = "This failure was injected";
@@ -84,7 +83,7 @@ pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &IncomingRe
     }
     if faults.answer().is_none_or(|fault| !refuse(&mut served, fault)) {
         let key = key.map(|(_, key)| key.clone());
-        served.result = key.and_then(|key| answer(world, memory, &key, request, faults));
+        served.result = key.and_then(|key| Asked { key: &key, request, faults }.answer(world, memory));
         if let Ok(Success { body, .. }) = &mut served.result {
             match faults.answer() {
                 Some(Fault::Body(other)) => body.clone_from(other),
@@ -126,130 +125,125 @@ fn seen<'w>(world: &'w World, faults: &TakenFaults) -> Cow<'w, World> {
     }
 }
 
-fn answer(
-    world: &mut World,
-    memory: &mut Memory,
-    key: &TenantKey,
-    request: &IncomingRequest,
-    faults: &TakenFaults,
-) -> Result<Success, ErrorAnswer> {
-    match (&request.asked.route, request.asked.method.as_str()) {
-        (Route::Unknown, _) => Err(ErrorAnswer::new(404, "There is no such path")),
-        (Route::List(resource), "GET" | "HEAD") => {
-            key.require(resource.read_scope())?;
-            serve_list(&seen(world, faults), memory, key, *resource, &request.asked, faults.answer())
-        }
-        (Route::One(object, id), "GET" | "HEAD") => {
-            key.require(object.resource().read_scope())?;
-            detail(&seen(world, faults), key, *object, id, &request.asked)
-        }
-        (Route::One(object, id), "PATCH") => {
-            if let Some(scope) = object.resource().write_scope() {
-                key.require(scope)?;
-            }
-            if faults.answer() == Some(&Fault::NotApplied) {
-                let unchanged = detail(world, key, *object, id, &request.asked)?;
-                return Ok(Success { replayed: Some(false), ..unchanged });
-            }
-            patch::patch(world, &memory.settings, &mut memory.replays, *object, id, request)
-        }
-        (_, method) => Err(ErrorAnswer::new(405, format!("{method} is not supported here"))),
-    }
+/// A request with a key that is valid.
+struct Asked<'a> {
+    key: &'a TenantKey,
+    request: &'a IncomingRequest,
+    faults: &'a TakenFaults,
 }
 
-fn serve_list(
-    world: &World,
-    memory: &mut Memory,
-    key: &TenantKey,
-    resource: Resource,
-    asked: &RequestLine,
-    fault: Option<&Fault>,
-) -> Result<Success, ErrorAnswer> {
-    asked.check()?;
-    let query = ListRequest::read(world, resource, asked)?;
-    let mut query = if fault == Some(&Fault::CoarseTimes) { query.in_whole_seconds() } else { query };
-    let is_long = |(name, value): &(String, String)| name.ends_with("[in]") && value.chars().count() > MAX_TEXT;
-    if memory.settings.limits_whole_lists && asked.query.iter().any(is_long) {
-        return Err(ErrorAnswer::new(400, "A list of values must be 1 to 320 characters"));
-    }
-    include::require(key, &query.include)?;
-    let binding = Binding::new(&memory.settings.tenant, resource.path(), key.scopes(), &asked.query);
-    let (place, nonce) = match asked.param("cursor") {
-        Some(_) if fault == Some(&Fault::RefusedCursor) => return Err(ErrorAnswer::invalid("cursor", "has expired")),
-        Some(token) => binding.read(token, fault)?,
-        None => (PagePosition::Start, 0),
-    };
-    let offsets = memory.settings.cursors == CursorKind::Offset;
-    query.limit = memory.settings.page_cap.map_or(query.limit, |cap| query.limit.min(cap.max(1)));
-    let ServedPage { rows, next, total } = list::page(world, &query, &place, offsets);
-    let expansion = resource.object().map(|object| include::Expansion::new(world, object, &query.include));
-    let mut rows: Vec<String> = rows
-        .into_iter()
-        .map(|record| {
-            let related = expansion.as_ref().map_or(Vec::new(), |expansion| expansion.of(record));
-            render::record(world, resource, record, RecordProjection::List, &[], &related)
-        })
-        .collect();
-    let mut next = next.map(|place| binding.token(&place, 0));
-    match fault {
-        Some(Fault::EmptyPageWithCursor) => {
-            memory.nonce = memory.nonce.max(nonce) + 1;
-            rows.clear();
-            next = Some(binding.token(&place, memory.nonce));
+impl Asked<'_> {
+    fn answer(&self, world: &mut World, memory: &mut Memory) -> Result<Success, ErrorAnswer> {
+        let Asked { key, request, faults } = self;
+        match (&request.asked.route, request.asked.method.as_str()) {
+            (Route::Unknown, _) => Err(ErrorAnswer::new(404, "There is no such path")),
+            (Route::List(resource), "GET" | "HEAD") => {
+                key.require(resource.read_scope())?;
+                self.list(&seen(world, faults), memory, *resource)
+            }
+            (Route::One(object, id), "GET" | "HEAD") => {
+                key.require(object.resource().read_scope())?;
+                self.detail(&seen(world, faults), *object, id)
+            }
+            (Route::One(object, id), "PATCH") => {
+                if let Some(scope) = object.resource().write_scope() {
+                    key.require(scope)?;
+                }
+                if faults.answer() == Some(&Fault::NotApplied) {
+                    let unchanged = self.detail(world, *object, id)?;
+                    return Ok(Success { replayed: Some(false), ..unchanged });
+                }
+                patch::patch(world, &memory.settings, &mut memory.replays, *object, id, request)
+            }
+            (_, method) => Err(ErrorAnswer::new(405, format!("{method} is not supported here"))),
         }
-        Some(Fault::EmptyList) => {
-            rows.clear();
-            next = None;
-        }
-        Some(Fault::SameCursor) => {
-            next = asked.param("cursor").map(str::to_string).or(next);
-        }
-        Some(Fault::Unordered) => rows.reverse(),
-        Some(Fault::RowOutsideFilter) => rows.extend(
-            list::outsider(world, &query)
-                .map(|record| render::record(world, resource, record, RecordProjection::List, &[], &[])),
-        ),
-        _ => {}
     }
-    let next = next.map_or("null".to_string(), |token| format!("\"{token}\""));
-    let total = match (total, fault) {
-        (Some(_), Some(Fault::EmptyList)) => ",\"total\":0".to_string(),
-        (Some(_), Some(Fault::NoTotal)) | (None, _) => String::new(),
-        (Some(total), _) => format!(",\"total\":{total}"),
-    };
-    let mut body = format!("{{\"data\":[{}],\"nextCursor\":{next}{total}}}", rows.join(","));
-    if let (Some(Fault::RepeatedPage), Some(last)) = (fault, memory.last_pages.get(&resource)) {
-        body.clone_from(last);
-    }
-    memory.last_pages.insert(resource, body.clone());
-    Ok(Success { body, etag: None, replayed: None, rows: rows.len() as u64 })
-}
 
-fn detail(
-    world: &World,
-    key: &TenantKey,
-    object: Object,
-    id: &str,
-    asked: &RequestLine,
-) -> Result<Success, ErrorAnswer> {
-    asked.check()?;
-    let mut wrong = Complaints::default();
-    let mut includes = Default::default();
-    for (name, value) in &asked.query {
-        match name.as_str() {
-            "include" => match include::read(include::accepted(object), value) {
-                Ok(read) => includes = read,
-                Err(message) => wrong.add(name, message),
-            },
-            _ => wrong.add(name, "is not a parameter of a detail"),
+    fn list(&self, world: &World, memory: &mut Memory, resource: Resource) -> Result<Success, ErrorAnswer> {
+        let (key, asked, fault) = (self.key, &self.request.asked, self.faults.answer());
+        asked.check()?;
+        let query = ListRequest::read(world, resource, asked)?;
+        let mut query = if fault == Some(&Fault::CoarseTimes) { query.in_whole_seconds() } else { query };
+        let is_long = |(name, value): &(String, String)| name.ends_with("[in]") && value.chars().count() > MAX_TEXT;
+        if memory.settings.limits_whole_lists && asked.query.iter().any(is_long) {
+            return Err(ErrorAnswer::new(400, "A list of values must be 1 to 320 characters"));
         }
+        include::require(key, &query.include)?;
+        let binding = Binding::new(&memory.settings.tenant, resource.path(), key.scopes(), &asked.query);
+        let (place, nonce) = match asked.param("cursor") {
+            Some(_) if fault == Some(&Fault::RefusedCursor) => {
+                return Err(ErrorAnswer::invalid("cursor", "has expired"));
+            }
+            Some(token) => binding.read(token, fault)?,
+            None => (PagePosition::Start, 0),
+        };
+        let offsets = memory.settings.cursors == CursorKind::Offset;
+        query.limit = memory.settings.page_cap.map_or(query.limit, |cap| query.limit.min(cap.max(1)));
+        let ServedPage { rows, next, total } = list::page(world, &query, &place, offsets);
+        let expansion = resource.object().map(|object| include::Expansion::new(world, object, &query.include));
+        let mut rows: Vec<String> = rows
+            .into_iter()
+            .map(|record| {
+                let related = expansion.as_ref().map_or(Vec::new(), |expansion| expansion.of(record));
+                render::record(world, resource, record, RecordProjection::List, &[], &related)
+            })
+            .collect();
+        let mut next = next.map(|place| binding.token(&place, 0));
+        match fault {
+            Some(Fault::EmptyPageWithCursor) => {
+                memory.nonce = memory.nonce.max(nonce) + 1;
+                rows.clear();
+                next = Some(binding.token(&place, memory.nonce));
+            }
+            Some(Fault::EmptyList) => {
+                rows.clear();
+                next = None;
+            }
+            Some(Fault::SameCursor) => {
+                next = asked.param("cursor").map(str::to_string).or(next);
+            }
+            Some(Fault::Unordered) => rows.reverse(),
+            Some(Fault::RowOutsideFilter) => rows.extend(
+                list::outsider(world, &query)
+                    .map(|record| render::record(world, resource, record, RecordProjection::List, &[], &[])),
+            ),
+            _ => {}
+        }
+        let next = next.map_or("null".to_string(), |token| format!("\"{token}\""));
+        let total = match (total, fault) {
+            (Some(_), Some(Fault::EmptyList)) => ",\"total\":0".to_string(),
+            (Some(_), Some(Fault::NoTotal)) | (None, _) => String::new(),
+            (Some(total), _) => format!(",\"total\":{total}"),
+        };
+        let mut body = format!("{{\"data\":[{}],\"nextCursor\":{next}{total}}}", rows.join(","));
+        if let (Some(Fault::RepeatedPage), Some(last)) = (fault, memory.last_pages.get(&resource)) {
+            body.clone_from(last);
+        }
+        memory.last_pages.insert(resource, body.clone());
+        Ok(Success { body, etag: None, replayed: None, rows: rows.len() as u64 })
     }
-    let includes = wrong.or(includes)?;
-    include::require(key, &includes)?;
-    let resource = object.resource();
-    let record = world.table(resource).get(id);
-    let record = record.ok_or_else(|| ErrorAnswer::new(404, format!("There is no such {object}")))?;
-    let related = include::Expansion::new(world, object, &includes).of(record);
-    let body = render::record(world, resource, record, RecordProjection::Detail, &[], &related);
-    Ok(Success { body: format!("{{\"data\":{body}}}"), etag: world.etag(object, id), replayed: None, rows: 1 })
+
+    fn detail(&self, world: &World, object: Object, id: &str) -> Result<Success, ErrorAnswer> {
+        let asked = &self.request.asked;
+        asked.check()?;
+        let mut wrong = Complaints::default();
+        let mut includes = Default::default();
+        for (name, value) in &asked.query {
+            match name.as_str() {
+                "include" => match include::read(include::accepted(object), value) {
+                    Ok(read) => includes = read,
+                    Err(message) => wrong.add(name, message),
+                },
+                _ => wrong.add(name, "is not a parameter of a detail"),
+            }
+        }
+        let includes = wrong.or(includes)?;
+        include::require(self.key, &includes)?;
+        let resource = object.resource();
+        let record = world.table(resource).get(id);
+        let record = record.ok_or_else(|| ErrorAnswer::new(404, format!("There is no such {object}")))?;
+        let related = include::Expansion::new(world, object, &includes).of(record);
+        let body = render::record(world, resource, record, RecordProjection::Detail, &[], &related);
+        Ok(Success { body: format!("{{\"data\":{body}}}"), etag: world.etag(object, id), replayed: None, rows: 1 })
+    }
 }
