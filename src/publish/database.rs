@@ -53,10 +53,10 @@ impl Database {
             has_refused: AtomicBool::new(true),
             checks_at_once: AtomicBool::new(false),
         };
-        let encoding = database.texts("read the encoding", "SHOW server_encoding", &[]).await?;
-        match encoding.first() {
+        let encoding = database.query("read the encoding", "SHOW server_encoding", &[]).await?;
+        match encoding.into_iter().flatten().flatten().next() {
             Some(encoding) if !["UTF8", "UTF-8"].contains(&encoding.to_uppercase().as_str()) => {
-                Err(PublishError::Encoding { place: database.place.clone(), encoding: encoding.clone() })
+                Err(PublishError::Encoding { place: database.place.clone(), encoding })
             }
             _ => Ok(database),
         }
@@ -86,17 +86,6 @@ impl Database {
         self.client.execute_typed(statement, params).await.map_err(self.failed(doing))
     }
 
-    /// The first column of every row, as text.
-    async fn texts(
-        &self,
-        doing: &'static str,
-        statement: &str,
-        params: &[Param<'_>],
-    ) -> Result<Vec<String>, PublishError> {
-        let rows = self.client.query_typed(statement, params).await.map_err(self.failed(doing))?;
-        rows.iter().map(|row| row.try_get(0).map_err(self.failed(doing))).collect()
-    }
-
     /// Rows of a table after those with this key, in the order of the key.
     pub(super) async fn page(&self, statement: &str, after: &[&str]) -> Result<Vec<PgRow>, PublishError> {
         let params: Vec<Param<'_>> = after.iter().map(|text| (text as &(dyn ToSql + Sync), Type::TEXT)).collect();
@@ -119,7 +108,7 @@ impl Database {
     pub(super) async fn prepare(&self, tables: &BTreeSet<&str>) -> Result<(), PublishError> {
         let doing = "create the schema";
         let there = self
-            .texts(
+            .query(
                 doing,
                 "SELECT nspname::text FROM pg_catalog.pg_namespace WHERE nspname = $1",
                 &[(&self.schema, Type::TEXT)],
@@ -224,7 +213,7 @@ impl Database {
 
     pub(super) async fn is_empty(&self, table: &str) -> Result<bool, PublishError> {
         let statement = format!("SELECT 'x'::text FROM {} LIMIT 1", sql::qualified(&self.schema, table));
-        Ok(self.texts("look for rows", &statement, &[]).await?.is_empty())
+        Ok(self.query("look for rows", &statement, &[]).await?.is_empty())
     }
 
     /// Starts copying rows into a table, under its own name or a shadow's.
