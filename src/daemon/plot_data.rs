@@ -8,8 +8,7 @@ use crate::app::{RUNS_OF_FORECAST, limits};
 use crate::budget::{self, Ledger};
 use crate::config::Config;
 use crate::daemon::progress_log::CurrentWork;
-use crate::model::Instant;
-use crate::model::instant;
+use crate::model::{Instant, instant};
 use crate::store::report::{self, RecordedRun};
 use crate::store::{Reader, StoreError, history_report};
 

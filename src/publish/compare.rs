@@ -11,15 +11,13 @@ use tokio_postgres::types::{ToSql, Type};
 
 use super::database::Param;
 use super::error::PublishError;
-use super::follow;
 use super::reading::{PAGE, RowFilter};
 use super::row::{Converter, PgRow};
 use super::rows::RowStatement;
 use super::sides::Sides;
-use super::sql;
 use super::state::TargetState;
 use super::tables::{PgType, Publication, PublishedTable};
-use super::value;
+use super::{follow, sql, value};
 use crate::model::field_value::SqlValue;
 use crate::store::StoreError;
 use crate::store::publishing::queue::{CopyDifference, CopyDifferenceKind};

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::tables::{Publication, PublishedTable};
-use super::value;
-use super::{ddl, sql};
+use super::{ddl, sql, value};
 use crate::model::Object;
 use crate::store::publishing::queue::CopyProof;
 

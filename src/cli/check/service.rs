@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::finding::Finding;
-use crate::api::ClientSettings;
 use crate::api::admission::AdmissionError;
-use crate::api::{ApiError, Client, ErrorClass, ListQuery, PageSize};
+use crate::api::{ApiError, Client, ClientSettings, ErrorClass, ListQuery, PageSize};
 use crate::app::MirrorSettings;
 use crate::cli::session::ScratchFolder;
 use crate::error_chain::error_chain;

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use tokio::runtime::Builder;
 
-use crate::cli::Failure;
 use crate::cli::ui::progress::ProgressView;
-use crate::cli::{Global, identity, logging, session};
+use crate::cli::{Failure, Global, identity, logging, session};
 use crate::daemon::{self, DaemonSignals};
 use crate::exit::Exit;
 use crate::model::SystemClock;

@@ -2,11 +2,10 @@
 
 use serde::Serialize;
 
-use crate::cli::Failure;
-use crate::cli::Global;
 use crate::cli::ui::cost::EditPrice;
 use crate::cli::ui::output;
 use crate::cli::verbs::{edit, sync};
+use crate::cli::{Failure, Global};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::cli::Failure;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
-use crate::cli::{Global, identity, logging, session};
+use crate::cli::{Failure, Global, identity, logging, session};
 use crate::daemon::StopSignals;
 use crate::exit::Exit;
 use crate::format;

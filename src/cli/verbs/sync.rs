@@ -5,14 +5,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::app::{Mirror, MirrorSettings, Summary};
-use crate::cli::Failure;
 use crate::cli::args::one_of;
 use crate::cli::remote::{self, Finished};
 use crate::cli::session::{self, ScratchFolder};
 use crate::cli::ui::cost::Cost;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
-use crate::cli::{Global, logging};
+use crate::cli::{Failure, Global, logging};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::model::{Instant, Resource, Ru, SystemClock};

@@ -4,12 +4,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::app::Summary;
-use crate::cli::Failure;
 use crate::cli::args::one_of;
 use crate::cli::remote::Finished;
 use crate::cli::ui::output;
 use crate::cli::verbs::sync;
-use crate::cli::{Global, session};
+use crate::cli::{Failure, Global, session};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Object, Resource, Ru};

@@ -15,8 +15,7 @@ use serde_json::json;
 
 use super::bodies::{self, SentBody, SyncBody, VerifyBody};
 use super::edits;
-use crate::daemon::handler_state::PATIENT;
-use crate::daemon::handler_state::{ALIVE_WITHIN, Control};
+use crate::daemon::handler_state::{ALIVE_WITHIN, Control, PATIENT};
 use crate::daemon::http_server::{answer, problem, with_type};
 use crate::daemon::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use crate::daemon::metrics;
