@@ -5,8 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::exclude::Exclusions;
-use super::tables::{PgType, PublishedColumn, PublishedTable, archived_name};
+use super::tables::{Exclusions, PgType, PublishedColumn, PublishedTable, archived_name};
 use crate::store::publishing::queue::Requeue;
 
 /// The beginning of the comment on what is kept only because somebody's view uses it.

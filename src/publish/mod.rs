@@ -6,7 +6,7 @@
 //!
 //! | file | purpose |
 //! |---|---|
-//! | `tables`, `exclude` | what is published: tables, columns and types, from the data dictionary (pure) |
+//! | `tables` | what is published: tables, columns and types, from the data dictionary (pure) |
 //! | `value`, `row` | a value of the mirror as PostgreSQL can store it (pure) |
 //! | `ddl`, `sql` | the steps from the existing columns to the wanted ones, and statements (pure) |
 //! | `state` | the state that the target database stores: the cursor, and what it was made from (pure) |
@@ -37,7 +37,6 @@ mod compare;
 mod database;
 mod ddl;
 mod error;
-mod exclude;
 mod follow;
 mod load;
 mod reading;

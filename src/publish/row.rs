@@ -3,8 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::exclude::Exclusions;
-use super::tables::{PgType, Publication, PublishedColumn, PublishedTable};
+use super::tables::{Exclusions, PgType, Publication, PublishedColumn, PublishedTable};
 use super::value::{self, ESCAPED, PgValue};
 use crate::model::Object;
 use crate::model::field_value::SqlValue;

@@ -134,7 +134,7 @@ pub(super) fn appearance(publication: &Publication) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::publish::exclude::Exclusions;
+    use crate::publish::tables::Exclusions;
     use crate::store::feed::FeedSpan;
 
     fn publication(exclude: &str) -> Publication {

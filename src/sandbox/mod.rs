@@ -14,7 +14,6 @@
 //! An intermediate JSON value would normalize such things.
 
 mod admin;
-mod cursor;
 mod definition;
 mod development;
 mod exchange;
@@ -23,12 +22,10 @@ mod faults;
 mod generate;
 mod generate_plain;
 mod handle;
-mod include;
 mod keys;
 mod list;
 mod origin;
 mod patch;
-mod predicate;
 mod render;
 mod rules;
 mod server;

@@ -9,19 +9,17 @@ use std::time::Duration;
 
 use crate::model::{Object, Resource, Ru};
 
-use super::cursor::{Binding, PagePosition};
 use super::exchange::{Complaints, ErrorAnswer, IncomingRequest, Log, Route, Served, Success};
 use super::fault::{BodyRewrite, Fault, FaultLayer, TakenFaults};
 use super::keys::{TenantKey, TenantKeys};
-use super::list::{self, ServedPage};
+use super::list::{self, Binding, PagePosition, ServedPage};
 use super::origin::Origin;
-use super::predicate::MAX_TEXT;
+use super::patch;
 use super::render::{self, RecordProjection};
-use super::rules::ListRequest;
+use super::rules::{ListRequest, MAX_TEXT};
 use super::settings::{CursorKind, SandboxSettings};
 use super::state::StateError;
 use super::world::World;
-use super::{include, patch};
 
 /// The message of failures on demand.
 pub(crate) const INJECTED: &str = "This failure was injected";
@@ -168,7 +166,7 @@ impl Asked<'_> {
         if memory.settings.limits_whole_lists && asked.query.iter().any(is_long) {
             return Err(ErrorAnswer::new(400, "A list of values must be 1 to 320 characters"));
         }
-        include::require(key, &query.include)?;
+        render::require(key, &query.include)?;
         let binding = Binding::new(&memory.settings.tenant, resource.path(), key.scopes(), &asked.query);
         let (place, nonce) = match asked.param("cursor") {
             Some(_) if fault == Some(&Fault::RefusedCursor) => {
@@ -180,7 +178,7 @@ impl Asked<'_> {
         let offsets = memory.settings.cursors == CursorKind::Offset;
         query.limit = memory.settings.page_cap.map_or(query.limit, |cap| query.limit.min(cap.max(1)));
         let ServedPage { rows, next, total } = list::page(world, &query, &place, offsets);
-        let expansion = resource.object().map(|object| include::Expansion::new(world, object, &query.include));
+        let expansion = resource.object().map(|object| render::Expansion::new(world, object, &query.include));
         let mut rows: Vec<String> = rows
             .into_iter()
             .map(|record| {
@@ -230,7 +228,7 @@ impl Asked<'_> {
         let mut includes = Default::default();
         for (name, value) in &asked.query {
             match name.as_str() {
-                "include" => match include::read(include::accepted(object), value) {
+                "include" => match render::includes(render::accepted(object), value) {
                     Ok(read) => includes = read,
                     Err(message) => wrong.add(name, message),
                 },
@@ -238,11 +236,11 @@ impl Asked<'_> {
             }
         }
         let includes = wrong.or(includes)?;
-        include::require(self.key, &includes)?;
+        render::require(self.key, &includes)?;
         let resource = object.resource();
         let record = world.table(resource).get(id);
         let record = record.ok_or_else(|| ErrorAnswer::new(404, format!("There is no such {object}")))?;
-        let related = include::Expansion::new(world, object, &includes).of(record);
+        let related = render::Expansion::new(world, object, &includes).of(record);
         let body = render::record(world, resource, record, RecordProjection::Detail, &[], &related);
         Ok(Success { body: format!("{{\"data\":{body}}}"), etag: world.etag(object, id), replayed: None, rows: 1 })
     }

@@ -1,10 +1,12 @@
-//! The configuration: its sources, and whether it is valid; and the API key: its source, and who else can read it. It is never
-//! shown.
+//! The configuration: its sources, and whether it is valid; the API key: its source, and who else can read it, but never itself;
+//! and the unit that reads both: what its user can access, when root runs the check.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use super::facts::CheckFacts;
 use super::finding::Finding;
+use super::unit_user::FileAccess;
 use crate::config::{Config, ConfigError, KeyPlace, Sources, UnitCredential};
 use crate::exit::Exit;
 
@@ -81,6 +83,41 @@ pub(super) fn permissions(name: &'static str, path: &Path, mode: u32) -> Finding
         _ => ("every user of this machine has access to", "chmod o="),
     };
     Finding::warn(name, format!("{message} {} ({mode:04o})", path.display()), format!("{fix} {}", path.display()))
+}
+
+pub(super) fn check_unit(facts: &CheckFacts<'_>, sources: &Sources) -> Vec<Finding> {
+    let Some(user) = &facts.unit else { return Vec::new() };
+    let (unit, name) = (&user.unit, &user.unit.user);
+    if !user.exists() {
+        let message = format!("{} runs as {name}, which does not exist", unit.name);
+        let fix = "create it with `systemd-sysusers crm-mirror.conf`, or reinstall the package";
+        return vec![Finding::fail("unit.user", Exit::Config, message, fix)];
+    }
+    let mut findings = vec![Finding::ok("unit.user", format!("{} runs as {name}", unit.name))];
+    let place = facts.config.key_place();
+    if let KeyPlace::Variable { .. } = place {
+        let variable = KeyPlace::VARIABLE;
+        let message =
+            format!("the key is from the variable {variable} of this shell, which {} does not have", unit.name);
+        let fix = "`env -u CRM_MIRROR_API__KEY crm-mirror check` checks the key of the unit";
+        findings.push(Finding::warn("unit.key", message, fix));
+    }
+    let files = sources.files().unwrap_or_default();
+    let mut needed: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
+    if let KeyPlace::File(path) = place {
+        needed.push(path.clone());
+    }
+    needed.extend(facts.config.publish.url_file().map(Path::to_path_buf));
+    let refused = needed.iter().find(|path| path.exists() && user.may(FileAccess::Read, path) == Some(false));
+    findings.push(match refused {
+        None => Finding::ok("unit.files", format!("{name} can read the configuration")),
+        Some(path) => {
+            let shown = path.display();
+            let fix = format!("chgrp {name} {shown} && chmod 640 {shown}");
+            Finding::fail("unit.files", Exit::Config, format!("{name} cannot read {shown}"), fix)
+        }
+    });
+    findings
 }
 
 #[cfg(test)]

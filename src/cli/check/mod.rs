@@ -18,7 +18,6 @@ mod mirror;
 mod publish;
 mod service;
 mod space;
-mod unit;
 mod unit_user;
 
 use crate::cli::Failure;
@@ -34,7 +33,7 @@ pub fn run(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool)
     };
     let facts = CheckFacts::collect(sources, config, offline)?;
     findings.extend(configuration::check_key(config));
-    findings.extend(unit::check(&facts, sources));
+    findings.extend(configuration::check_unit(&facts, sources));
     match &facts.service {
         Ok(answers) => findings.extend(service::check(answers, &facts.wanted)),
         Err(why) => findings.push(Finding::skip("service.scopes", format!("no request sent: {why}"))),
