@@ -31,7 +31,7 @@ use crate::sync::budget_meter::LEDGER;
 use crate::sync::{Job, Selection, Suspension, SyncError};
 
 /// The state entry for the time since when the schedule is paused.
-pub(super) const PAUSED: StateKey = StateKey::PausedSince;
+const PAUSED: StateKey = StateKey::PausedSince;
 
 /// How long a client waits for the confirmation that a pause was stored.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);

@@ -23,7 +23,7 @@ use crate::model::Clock;
 use crate::outbox::EditWatch;
 
 /// The interval between two looks.
-const EVERY: Duration = Duration::from_secs(15);
+const LOOK_EVERY: Duration = Duration::from_secs(15);
 
 /// How long it may be read-only: as long as somebody who is there needs to repair it.
 const MAX_READ_ONLY: Duration = Duration::from_secs(5 * 60);
@@ -36,7 +36,7 @@ pub(super) fn watch_file_system(database: &Path, inbox: mpsc::Sender<LoopMessage
         let looked_at = folder.clone();
         let is_read_only =
             move || statvfs(&looked_at).is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY));
-        watch(is_read_only, EVERY, MAX_READ_ONLY).await;
+        watch(is_read_only, LOOK_EVERY, MAX_READ_ONLY).await;
         let _ = inbox.send(LoopMessage::Failed(DaemonError::ReadOnly { folder })).await;
     })
 }

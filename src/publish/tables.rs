@@ -387,7 +387,7 @@ impl Exclusions {
     }
 
     /// Whether a column of an object's records is excluded.
-    pub(super) fn hides_of(&self, object: Object, column: &str) -> bool {
+    fn hides_of(&self, object: Object, column: &str) -> bool {
         self.hides(object.table(), column)
     }
 

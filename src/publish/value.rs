@@ -111,7 +111,7 @@ pub(super) const ESCAPED: &str = "crm_mirror_escaped";
 const MAX_DIGITS: i64 = 16_000;
 
 /// The document in a form that `jsonb` accepts; `None` for a text that is not JSON.
-pub(super) fn storable(text: &str) -> Option<Cow<'_, str>> {
+fn storable(text: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str::<&RawValue>(text).ok()?;
     let mut out: Option<String> = None;
     let (mut copied, mut at) = (0, 0);

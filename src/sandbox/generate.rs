@@ -322,7 +322,7 @@ impl Maker {
     }
 }
 
-pub(crate) struct FieldShape {
+struct FieldShape {
     pub(crate) object: Object,
     pub(crate) place: u32,
     /// The percentage of records that have a value.

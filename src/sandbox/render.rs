@@ -207,7 +207,7 @@ pub(crate) enum Include {
 }
 
 /// The values that an endpoint accepts; `None` for values that add nothing.
-pub(crate) type IncludeTable = &'static [(&'static str, Option<Include>)];
+type IncludeTable = &'static [(&'static str, Option<Include>)];
 
 pub(crate) const CONTACT: IncludeTable = &[
     ("company", Some(Include::Company)),

@@ -374,7 +374,7 @@ pub(crate) fn of_website(address: &str) -> Option<String> {
 }
 
 /// A filter's value: a host name and nothing else.
-pub(crate) fn filter_value(value: &str) -> Result<String, String> {
+fn filter_value(value: &str) -> Result<String, String> {
     let plain = !value.contains(|c: char| c.is_whitespace() || "/\\:@?#,".contains(c));
     let host = normalized(value);
     if !plain || host.is_empty() || host.len() > 253 || host.split('.').any(str::is_empty) {

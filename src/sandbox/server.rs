@@ -252,7 +252,7 @@ pub(crate) fn broken(body: &str) -> Body {
 }
 
 /// The body with padding before its last brace; the padding is never held in memory.
-pub(crate) fn padded(body: &str, bytes: u64) -> Body {
+fn padded(body: &str, bytes: u64) -> Body {
     const BLOCK: &[u8] = &[b' '; 64 << 10];
     let end = body.len().saturating_sub(1);
     let (front, back) = (body[..end].to_string(), body[end..].to_string());
@@ -281,7 +281,7 @@ impl Switch {
 
 /// A connection that can be cut by its own switch and by its server's.
 #[derive(Debug)]
-pub(crate) struct Wire {
+struct Wire {
     pub(crate) stream: TcpStream,
     pub(crate) switch: Switch,
     pub(crate) stop: Switch,

@@ -145,7 +145,7 @@ pub(super) fn check_readers(database: &Path) -> Vec<Finding> {
 }
 
 /// The directory of a file, as an absolute path, because the output may be read elsewhere.
-pub(super) fn folder_of(file: &Path) -> PathBuf {
+fn folder_of(file: &Path) -> PathBuf {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.into());
     file.parent().unwrap_or(Path::new("/")).into()
 }

@@ -409,7 +409,7 @@ pub(super) fn show(database: &Path, id: i64, json: bool) -> Result<Exit, Failure
 }
 
 /// An edit as text, without its history.
-pub(super) fn edit_text(edit: &EditLine) -> String {
+fn edit_text(edit: &EditLine) -> String {
     let name = edit.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
     let mut text = format!(
         "edit {} of {} {}{}: {}, made with {}\n",

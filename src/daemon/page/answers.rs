@@ -106,8 +106,8 @@ impl PageState {
         let first = stream::iter([SseEvent::default().comment("").retry(Duration::from_secs(3))]);
         let events = self.control.events().filter_map(move |line| {
             let _counted = &permit;
-            let event = event(&line).map(|line| SseEvent::default().data(line));
-            async move { event }
+            let shown = event(&line).map(|line| SseEvent::default().data(line));
+            async move { shown }
         });
         let all = first.chain(events).map(Ok::<_, Infallible>);
         Sse::new(all).keep_alive(KeepAlive::new().interval(SILENCE)).into_response()
@@ -135,7 +135,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The headers of every answer, other than its type.
-pub(super) const HEADERS: [(HeaderName, HeaderValue); 6] = [
+const HEADERS: [(HeaderName, HeaderValue); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,
         HeaderValue::from_static(
