@@ -48,6 +48,17 @@ impl SqlValue {
     }
 }
 
+impl From<&SqlValue> for serde_json::Value {
+    fn from(value: &SqlValue) -> serde_json::Value {
+        match value {
+            SqlValue::Null => serde_json::Value::Null,
+            SqlValue::Int(integer) => (*integer).into(),
+            SqlValue::Real(real) => (*real).into(),
+            SqlValue::Text(text) => text.as_str().into(),
+        }
+    }
+}
+
 impl From<&str> for SqlValue {
     fn from(text: &str) -> SqlValue {
         SqlValue::Text(text.into())

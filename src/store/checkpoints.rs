@@ -12,7 +12,8 @@ use crate::model::catalogue::Object;
 use crate::model::instant::Instant;
 use crate::model::time_range::TimeBounds;
 use crate::store::error::StoreError;
-use crate::store::reader::{ReadTx, stored_time};
+use crate::store::reader::ReadTx;
+use crate::store::sql_types::StoredTime;
 use crate::store::statements::Statements;
 use crate::store::tx::ClaimsTx;
 
@@ -111,16 +112,17 @@ pub fn uncovered<P>(parts: &[Checkpoint<P>]) -> Vec<TimeBounds> {
 impl ReadTx<'_> {
     /// The parts of a list that are read for a purpose. One whose position cannot be parsed is none.
     pub fn reads<P: DeserializeOwned>(&self, what: ReadOf) -> Result<Vec<Checkpoint<P>>, StoreError> {
-        type Row = (String, String, Option<String>, Option<String>, bool, Option<String>, String);
+        type Row = (String, String, Option<String>, Option<String>, bool, StoredTime, String);
         let rows: Vec<Row> = self.conn.rows(
             "SELECT part, bounds, low, high, done, as_of, position FROM reads WHERE object = ?1 AND purpose = ?2
              ORDER BY length(part), part",
             what.row(),
             DOING,
-            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?)),
+            |row| row.try_into(),
         )?;
         let parsed = rows.into_iter().filter_map(|(part, bounds, low, high, done, as_of, position)| {
-            let edge = |text: Option<String>| text.map_or(Some(None), |text| stored_time(Some(text)).map(Some));
+            // An edge that cannot be parsed is not an open one.
+            let edge = |text: Option<String>| text.map(|text| text.parse()).transpose().ok();
             let bounds = match bounds.as_str() {
                 "whole" => TimeBounds::Whole,
                 "dateless" => TimeBounds::Dateless,
@@ -128,7 +130,7 @@ impl ReadTx<'_> {
                 _ => return None,
             };
             let position = serde_json::from_str(&position).ok()?;
-            Some(Checkpoint { part, bounds, done, as_of: stored_time(as_of), position })
+            Some(Checkpoint { part, bounds, done, as_of: as_of.0, position })
         });
         Ok(parsed.collect())
     }
@@ -141,23 +143,20 @@ impl ReadTx<'_> {
     /// How far the changes of an object are known.
     pub fn known_changes(&self, object: Object) -> Result<KnownChanges, StoreError> {
         let sql = "SELECT watermark, served_at FROM frontier WHERE object = ?1";
-        let found = self.conn.find(sql, [object.as_str()], DOING, |row| {
-            Ok(KnownChanges { watermark: stored_time(row.get(0)?), served_at: stored_time(row.get(1)?) })
-        })?;
-        Ok(found.unwrap_or_default())
+        let found: Option<(StoredTime, StoredTime)> = self.conn.find(sql, [object], DOING, |row| row.try_into())?;
+        let known = found.map(|(watermark, served_at)| KnownChanges { watermark: watermark.0, served_at: served_at.0 });
+        Ok(known.unwrap_or_default())
     }
 }
 
 impl ClaimsTx<'_> {
     /// Says how far the changes of an object are known.
     pub fn know_changes(&self, object: Object, known: KnownChanges) -> Result<(), StoreError> {
-        let [watermark, served_at] = [known.watermark, known.served_at].map(|at| at.map(|at| at.to_string()));
-        self.tx.conn.change(
+        self.tx.conn.run(
             "INSERT OR REPLACE INTO frontier (object, watermark, served_at) VALUES (?1, ?2, ?3)",
-            params![object.as_str(), watermark, served_at],
+            params![object, known.watermark, known.served_at],
             DOING,
-        )?;
-        Ok(())
+        )
     }
 
     /// Says how far a part of a list was read.
@@ -170,14 +169,12 @@ impl ClaimsTx<'_> {
             TimeBounds::Dateless => ("dateless", None, None),
             TimeBounds::Dated { from, to } => ("dated", from, to),
         };
-        let [low, high, as_of] = [low, high, read.as_of].map(|at| at.map(|at| at.to_string()));
-        self.tx.conn.change(
+        self.tx.conn.run(
             "INSERT OR REPLACE INTO reads (object, purpose, part, bounds, low, high, done, as_of, position)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            params![object, purpose, read.part, bounds, low, high, read.done, as_of, position],
+            params![object, purpose, read.part, bounds, low, high, read.done, read.as_of, position],
             DOING,
-        )?;
-        Ok(())
+        )
     }
 
     /// Says how far something was read that is no walk.
@@ -188,8 +185,7 @@ impl ClaimsTx<'_> {
 
     /// Forgets what was read.
     pub fn end_read(&self, what: ReadOf) -> Result<(), StoreError> {
-        self.tx.conn.change("DELETE FROM reads WHERE object = ?1 AND purpose = ?2", what.row(), DOING)?;
-        Ok(())
+        self.tx.conn.run("DELETE FROM reads WHERE object = ?1 AND purpose = ?2", what.row(), DOING)
     }
 
     /// Dates otherwise as of when the changes that are being read will be complete; `dated` gives `None` for what nobody
@@ -197,11 +193,11 @@ impl ClaimsTx<'_> {
     pub(in crate::store) fn date_reads(&self, dated: impl Fn(Instant) -> Option<Instant>) -> Result<(), StoreError> {
         for object in Object::ALL {
             let sql = "SELECT as_of FROM reads WHERE object = ?1 AND purpose = 'changes'";
-            let found: Option<Option<String>> = self.tx.conn.find(sql, [object.as_str()], DOING, |row| row.get(0))?;
-            let Some(at) = stored_time(found.flatten()) else { continue };
-            self.tx.conn.change(
+            let found = self.tx.conn.find_value(sql, [object], DOING)?;
+            let Some(StoredTime(Some(at))) = found else { continue };
+            self.tx.conn.run(
                 "UPDATE reads SET as_of = ?2 WHERE object = ?1 AND purpose = 'changes' AND as_of IS NOT ?2",
-                params![object.as_str(), dated(at).map(|at| at.to_string())],
+                params![object, dated(at)],
                 DOING,
             )?;
         }

@@ -18,9 +18,10 @@ use crate::model::instant::Instant;
 use crate::model::ru::Ru;
 use crate::store::checkpoints::ReadOf;
 use crate::store::custom::changes::FieldToBackFill;
-use crate::store::error::{Doing, StoreError};
-use crate::store::reader::{ReadTx, stored_time};
-use crate::store::statements::{Statements, record_id};
+use crate::store::error::StoreError;
+use crate::store::reader::ReadTx;
+use crate::store::sql_types::StoredTime;
+use crate::store::statements::Statements;
 use crate::store::tx::ClaimsTx;
 
 const DOING: &str = "read or write what is complete";
@@ -115,12 +116,12 @@ pub(in crate::store) fn filled_fields(
     object: Object,
 ) -> Result<BTreeMap<RecordId, Option<String>>, StoreError> {
     let sql = "SELECT definition, since FROM goals WHERE object = ?1 AND kind = 'filled'";
-    let filled: Vec<_> = conn.rows(sql, [object.as_str()], DOING, |row| Ok((record_id(row)?, row.get(1)?)))?;
+    let filled: Vec<_> = conn.rows(sql, [object], DOING, |row| row.try_into())?;
     Ok(filled.into_iter().collect())
 }
 
 fn fields(conn: &Connection, object: Object, kind: &str) -> Result<BTreeSet<RecordId>, StoreError> {
-    conn.rows("SELECT definition FROM goals WHERE object = ?1 AND kind = ?2", [object.as_str(), kind], DOING, record_id)
+    conn.column("SELECT definition FROM goals WHERE object = ?1 AND kind = ?2", (object, kind), DOING)
 }
 
 /// The condition, as SQL, that the column of a custom field does not hold every value; its definition is an SQL expression.
@@ -156,21 +157,15 @@ impl Goals<'_> {
 
     /// When something was last read; a row that cannot be parsed is none.
     pub fn last_read(&self, goal: Goal) -> Result<Option<LastRead>, StoreError> {
-        type Row = (Option<String>, Option<String>, Option<String>, Option<i64>);
-        let found: Option<Row> = self.tx.conn.find(
+        let found: Option<(StoredTime, StoredTime, StoredTime, Option<i64>)> = self.tx.conn.find(
             "SELECT since, finished, steady, cost FROM goals WHERE object = ?1 AND kind = ?2",
             goal.row(),
             DOING,
-            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+            |row| row.try_into(),
         )?;
         Ok(found.and_then(|(began, finished, steady, cost)| {
             let cost = cost.map(|cost| Ru::new(cost.unsigned_abs()));
-            Some(LastRead {
-                began: stored_time(began)?,
-                finished: stored_time(finished)?,
-                steady: stored_time(steady),
-                cost,
-            })
+            Some(LastRead { began: began.0?, finished: finished.0?, steady: steady.0, cost })
         }))
     }
 
@@ -180,14 +175,14 @@ impl Goals<'_> {
         if self.tx.unproven(object, TimeField::CreatedAt)?.is_some() {
             return Ok(None);
         }
-        let found: Option<(Option<String>, bool)> = self.tx.conn.find(
+        let found: Option<(StoredTime, bool)> = self.tx.conn.find(
             "SELECT since, kind = 'compared' FROM goals WHERE object = ?1 AND kind IN ('compared', 'counted')
                  ORDER BY since DESC, kind LIMIT 1",
-            [object.as_str()],
+            [object],
             DOING,
-            |row| Ok((row.get(0)?, row.get(1)?)),
+            |row| row.try_into(),
         )?;
-        Ok(found.and_then(|(since, by_record)| Some(Completeness { as_of: stored_time(since)?, by_record })))
+        Ok(found.and_then(|(since, by_record)| Some(Completeness { as_of: since.0?, by_record })))
     }
 
     /// Our clock when the last walk began that has read all changes, or sweep that has read every record.
@@ -202,7 +197,7 @@ impl Goals<'_> {
     pub fn open_differences(&self, object: Object) -> Result<u64, StoreError> {
         self.tx.conn.count(
             "SELECT coalesce(max(open), 0) FROM goals WHERE object = ?1 AND kind = 'differing'",
-            [object.as_str()],
+            [object],
             DOING,
         )
     }
@@ -210,15 +205,15 @@ impl Goals<'_> {
     /// When the sweep under way began, and how many records it passed over because they could not be read.
     pub fn sweeping(&self, object: Object) -> Result<Option<(Instant, u64)>, StoreError> {
         let sql = "SELECT since, open FROM goals WHERE object = ?1 AND kind = ?2";
-        let found: Option<(Option<String>, i64)> =
-            self.tx.conn.find(sql, Goal::Sweeping(object).row(), DOING, |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(found.map(|(since, open)| (stored_time(since).unwrap_or(Instant::EPOCH), open.unsigned_abs())))
+        let found: Option<(StoredTime, i64)> =
+            self.tx.conn.find(sql, Goal::Sweeping(object).row(), DOING, |row| row.try_into())?;
+        Ok(found.map(|(since, open)| (since.0.unwrap_or(Instant::EPOCH), open.unsigned_abs())))
     }
 
     /// What the key cannot read or write, and the scope that it lacks: by the resource for reading, by the scope for writing.
     pub fn missing_scopes(&self) -> Result<Vec<(String, String)>, StoreError> {
         let sql = "SELECT object, definition FROM goals WHERE kind = 'missing scope' ORDER BY object";
-        self.tx.conn.rows(sql, [], DOING, |row| Ok((row.get(0)?, row.get(1)?)))
+        self.tx.conn.rows(sql, [], DOING, |row| row.try_into())
     }
 
     /// The last step of an edit before another workspace was accepted; 0 if none was.
@@ -258,37 +253,36 @@ impl ClaimsTx<'_> {
     /// Says that something was read completely.
     pub fn reach(&self, goal: Goal, read: LastRead) -> Result<(), StoreError> {
         let [object, kind] = goal.row();
-        let times = [Some(read.began), Some(read.finished), read.steady].map(|at| at.map(|at| at.to_string()));
         let cost = read.cost.map(|cost| cost.get().cast_signed());
-        self.execute_on_goals(
+        self.run(
             "INSERT OR REPLACE INTO goals (object, kind, since, finished, steady, cost) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![object, kind, times[0], times[1], times[2], cost],
+            params![object, kind, read.began, read.finished, read.steady, cost],
         )
     }
 
     /// Says something that has no time.
     pub fn set(&self, goal: Goal) -> Result<(), StoreError> {
-        self.execute_on_goals("INSERT OR IGNORE INTO goals (object, kind) VALUES (?1, ?2)", goal.row())
+        self.run("INSERT OR IGNORE INTO goals (object, kind) VALUES (?1, ?2)", goal.row())
     }
 
     /// Says which scope the key lacks for something, or that it lacks none.
     pub fn set_missing_scope(&self, what: &str, scope: Option<&str>) -> Result<(), StoreError> {
-        self.execute_on_goals("DELETE FROM goals WHERE object = ?1 AND kind = 'missing scope'", [what])?;
+        self.run("DELETE FROM goals WHERE object = ?1 AND kind = 'missing scope'", [what])?;
         let Some(scope) = scope else { return Ok(()) };
         let sql = "INSERT INTO goals (object, kind, definition) VALUES (?1, 'missing scope', ?2)";
-        self.execute_on_goals(sql, [what, scope])
+        self.run(sql, [what, scope])
     }
 
     /// Says that another workspace was accepted after this step of an edit.
     pub(in crate::store) fn accept_after(&self, step: i64) -> Result<(), StoreError> {
         let sql = "INSERT OR REPLACE INTO goals (object, kind, open) VALUES ('', 'accepted', ?1)";
-        self.execute_on_goals(sql, [step])
+        self.run(sql, [step])
     }
 
     /// Notes that the sweep under way passes over a record.
     pub fn leave_record_out(&self, object: Object) -> Result<(), StoreError> {
         let sql = "UPDATE goals SET open = open + 1 WHERE object = ?1 AND kind = ?2";
-        self.execute_on_goals(sql, Goal::Sweeping(object).row())
+        self.run(sql, Goal::Sweeping(object).row())
     }
 
     /// Discards the sweep under way, with what it has read.
@@ -299,29 +293,26 @@ impl ClaimsTx<'_> {
 
     /// Says something no longer.
     pub fn unset(&self, goal: Goal) -> Result<(), StoreError> {
-        self.execute_on_goals("DELETE FROM goals WHERE object = ?1 AND kind = ?2", goal.row())
+        self.run("DELETE FROM goals WHERE object = ?1 AND kind = ?2", goal.row())
     }
 
     /// What was said of one is said of the other.
     pub fn replace(&self, goal: Goal, by: Goal) -> Result<(), StoreError> {
         let ([object, kind], [_, new]) = (goal.row(), by.row());
-        self.execute_on_goals(
-            "UPDATE OR REPLACE goals SET kind = ?3 WHERE object = ?1 AND kind = ?2",
-            [object, kind, new],
-        )
+        self.run("UPDATE OR REPLACE goals SET kind = ?3 WHERE object = ?1 AND kind = ?2", [object, kind, new])
     }
 
     /// Says what a comparison with the service has found.
     pub fn compared(&self, object: Object, complete: Completeness, open: u64) -> Result<(), StoreError> {
-        self.execute_on_goals("DELETE FROM goals WHERE object = ?1 AND kind = 'differing'", [object.as_str()])?;
+        self.run("DELETE FROM goals WHERE object = ?1 AND kind = 'differing'", [object])?;
         let kind = match (open, complete.by_record) {
             (0, true) => "compared",
             (0, false) => "counted",
             _ => "differing",
         };
-        self.execute_on_goals(
+        self.run(
             "INSERT OR REPLACE INTO goals (object, kind, since, open) VALUES (?1, ?2, ?3, ?4)",
-            params![object.as_str(), kind, complete.as_of.to_string(), open.cast_signed()],
+            params![object, kind, complete.as_of, open.cast_signed()],
         )
     }
 
@@ -330,20 +321,15 @@ impl ClaimsTx<'_> {
     /// no claim: a later time is the safe one.
     pub fn date_claims_back(&self, by: Duration) -> Result<(), StoreError> {
         self.date_reads(|at| Some(at.minus(by)))?;
-        type Row = (String, String, Option<String>, Option<String>);
-        let rows: Vec<Row> = {
-            let mut stmt = self
-                .tx
-                .conn
-                .prepare("SELECT object, kind, since, finished FROM goals WHERE since > ?1 AND kind <> 'filled'")
-                .doing(DOING)?;
-            stmt.query_map([Instant::EPOCH.to_string()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-                .and_then(Iterator::collect)
-                .doing(DOING)?
-        };
+        let rows: Vec<(String, String, StoredTime, StoredTime)> = self.tx.conn.rows(
+            "SELECT object, kind, since, finished FROM goals WHERE since > ?1 AND kind <> 'filled'",
+            [Instant::EPOCH],
+            DOING,
+            |row| row.try_into(),
+        )?;
         for (object, kind, since, finished) in rows {
-            let [since, finished] = [since, finished].map(|at| stored_time(at).map(|at| at.minus(by).to_string()));
-            self.execute_on_goals(
+            let [since, finished] = [since, finished].map(|at| at.0.map(|at| at.minus(by)));
+            self.run(
                 "UPDATE goals SET since = ?3, finished = ?4 WHERE object = ?1 AND kind = ?2",
                 params![object, kind, since, finished],
             )?;
@@ -355,34 +341,34 @@ impl ClaimsTx<'_> {
     /// as time passes. The object stays copied; nobody knows when it was.
     pub fn withdraw_future_claims(&self, now: Instant) -> Result<(), StoreError> {
         self.date_reads(|at| Some(at).filter(|at| *at <= now))?;
-        self.execute_on_goals(
+        self.run(
             "DELETE FROM goals WHERE kind IN ('changes', 'uncounted changes', 'counted', 'compared') AND since > ?1",
-            [now.to_string()],
+            [now],
         )?;
-        self.execute_on_goals(
+        self.run(
             "UPDATE goals SET since = ?2, finished = ?2 WHERE kind = 'sweep' AND since > ?1",
-            [now.to_string(), Instant::EPOCH.to_string()],
+            [now, Instant::EPOCH],
         )
     }
 
     /// Forgets what is said of a workspace. What the file has, and which columns were filled, stays.
     pub fn forget_goals_of_workspace(&self) -> Result<(), StoreError> {
-        self.execute_on_goals(
+        self.run(
             &format!(
                 "DELETE FROM goals WHERE kind NOT IN ('copied', 'filled', 'made', 'missing scope', '{UNREAD_FIELDS}')"
             ),
             [],
         )?;
-        self.execute_on_goals("DELETE FROM reads", [])?;
-        self.execute_on_goals("DELETE FROM frontier", [])
+        self.run("DELETE FROM reads", [])?;
+        self.run("DELETE FROM frontier", [])
     }
 
     /// Says that nothing is known of fields of an object that were excluded: only a sweep shows them.
     pub fn forget_fields(&self, object: Object) -> Result<(), StoreError> {
-        self.execute_on_goals(
+        self.run(
             "DELETE FROM goals WHERE object = ?1
              AND kind IN ('counted', 'compared', 'differing', 'filled', 'made', 'filling')",
-            [object.as_str()],
+            [object],
         )?;
         if self.tx.is_empty(object)? {
             return Ok(());
@@ -408,9 +394,9 @@ impl ClaimsTx<'_> {
 
     /// Notes that a first copy begins: it brings the values of every column that there is.
     pub fn mark_first_copy(&self, object: Object) -> Result<(), StoreError> {
-        self.execute_on_goals(
+        self.run(
             &format!("DELETE FROM goals WHERE object = ?1 AND kind IN ('filled', 'made', '{UNREAD_FIELDS}')"),
-            [object.as_str()],
+            [object],
         )?;
         let layout = self.tx.layout();
         layout
@@ -432,7 +418,7 @@ impl ClaimsTx<'_> {
 
     /// Notes which columns a sweep that begins completes; none if it is discarded.
     pub fn begin_filling(&self, object: Object, columns: &[CustomField]) -> Result<(), StoreError> {
-        self.execute_on_goals("DELETE FROM goals WHERE object = ?1 AND kind = 'filling'", [object.as_str()])?;
+        self.run("DELETE FROM goals WHERE object = ?1 AND kind = 'filling'", [object])?;
         columns.iter().try_for_each(|field| self.add_column(object, "filling", &field.definition, None))
     }
 
@@ -450,21 +436,20 @@ impl ClaimsTx<'_> {
         definition: &RecordId,
         since: Option<&str>,
     ) -> Result<(), StoreError> {
-        self.execute_on_goals(
+        self.run(
             "INSERT OR IGNORE INTO goals (object, kind, definition, since) VALUES (?1, ?2, ?3, ?4)",
-            params![object.as_str(), kind, definition.as_str(), since],
+            params![object, kind, definition, since],
         )
     }
 
     fn forget_column(&self, object: Object, definition: &RecordId) -> Result<(), StoreError> {
-        self.execute_on_goals(
+        self.run(
             "DELETE FROM goals WHERE object = ?1 AND kind IN ('filled', 'made', 'filling') AND definition = ?2",
-            [object.as_str(), definition.as_str()],
+            (object, definition),
         )
     }
 
-    fn execute_on_goals(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
-        self.tx.conn.change(sql, values, DOING)?;
-        Ok(())
+    fn run(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
+        self.tx.conn.run(sql, values, DOING)
     }
 }

@@ -25,6 +25,7 @@ pub mod reader;
 mod records;
 mod row_order;
 mod runs;
+mod sql_types;
 pub mod state_keys;
 mod statements;
 pub mod table_shapes;

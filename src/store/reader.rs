@@ -14,12 +14,6 @@ use super::error::{Doing, StoreError};
 use super::file::open::{self, ReadOnly};
 use super::read::withheld::WithheldColumns;
 use super::read::{functions, untrusted};
-use crate::model::instant::Instant;
-
-/// A stored time; one that cannot be parsed is none.
-pub(in crate::store) fn stored_time(text: Option<String>) -> Option<Instant> {
-    text.and_then(|text| text.parse().ok())
-}
 
 /// A mirror that is open read-only.
 #[derive(Debug)]

@@ -122,7 +122,7 @@ impl StateKey {
 
 /// The text of an entry.
 fn text(conn: &Connection, name: &str) -> Result<Option<String>, StoreError> {
-    conn.find("SELECT value FROM state WHERE name = ?1", [name], READ, |row| row.get(0))
+    conn.find_value("SELECT value FROM state WHERE name = ?1", [name], READ)
 }
 
 /// Reads an entry; an unparseable one is absent but not deleted here.
@@ -167,19 +167,17 @@ impl MirrorTx<'_> {
     pub fn set_state<T: Serialize>(&self, key: &StateKey, value: &T) -> Result<(), StoreError> {
         let name = key.to_string();
         let text = serde_json::to_string(value).map_err(|source| StoreError::State { name: name.clone(), source })?;
-        self.conn.change(
+        self.conn.run(
             "INSERT INTO state (name, value) VALUES (?1, ?2)
                  ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE value IS NOT excluded.value",
             params![name, text],
             WRITE,
-        )?;
-        Ok(())
+        )
     }
 
     /// Deletes an entry of the program's state.
     pub fn clear_state(&self, key: &StateKey) -> Result<(), StoreError> {
-        self.conn.change("DELETE FROM state WHERE name = ?1", [key.to_string()], WRITE)?;
-        Ok(())
+        self.conn.run("DELETE FROM state WHERE name = ?1", [key.to_string()], WRITE)
     }
 
     /// Deletes the unparseable entries that were not written since.

@@ -3,19 +3,40 @@
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
-use crate::model::ids::{MAX_PREDICATE, RecordId};
+use crate::model::ids::MAX_PREDICATE;
 use crate::store::error::{Doing, StoreError};
 
 /// Statements that stay prepared; `doing` says what fails.
 pub(in crate::store) trait Statements {
-    fn change(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<usize, StoreError>;
+    fn connection(&self) -> &Connection;
+
+    /// Returns how many rows it changed.
+    fn change(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<usize, StoreError> {
+        self.connection().prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(doing)
+    }
+
+    fn run(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<(), StoreError> {
+        self.change(sql, values, doing).map(drop)
+    }
 
     /// The first column of the one row.
-    fn value<T: FromSql>(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<T, StoreError>;
+    fn value<T: FromSql>(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<T, StoreError> {
+        self.connection().prepare_cached(sql).and_then(|mut stmt| stmt.query_row(values, |row| row.get(0))).doing(doing)
+    }
 
     /// The first column of the one row, a number of things.
     fn count(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<u64, StoreError> {
         Ok(self.value::<i64>(sql, values, doing)?.unsigned_abs())
+    }
+
+    /// The first column of the first row, if there is any.
+    fn find_value<T: FromSql>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        doing: &'static str,
+    ) -> Result<Option<T>, StoreError> {
+        self.find(sql, values, doing, |row| row.get(0))
     }
 
     /// The first row, if there is any.
@@ -25,43 +46,18 @@ pub(in crate::store) trait Statements {
         values: impl Params,
         doing: &'static str,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Option<T>, StoreError>;
-
-    fn rows<T, C: FromIterator<T>>(
-        &self,
-        sql: &str,
-        values: impl Params,
-        doing: &'static str,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<C, StoreError>;
-}
-
-/// The condition of [`RecordId::fits_a_list`] on a column, in SQL.
-pub(in crate::store) fn fits_a_list(column: &str) -> String {
-    format!("(instr({column}, ',') = 0 AND length({column}) <= {MAX_PREDICATE})")
-}
-
-pub(in crate::store) fn record_id(row: &Row<'_>) -> rusqlite::Result<RecordId> {
-    Ok(RecordId::new(row.get::<_, String>(0)?))
-}
-
-impl Statements for Connection {
-    fn change(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<usize, StoreError> {
-        self.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(doing)
-    }
-
-    fn value<T: FromSql>(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<T, StoreError> {
-        self.prepare_cached(sql).and_then(|mut stmt| stmt.query_row(values, |row| row.get(0))).doing(doing)
-    }
-
-    fn find<T>(
-        &self,
-        sql: &str,
-        values: impl Params,
-        doing: &'static str,
-        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, StoreError> {
-        self.prepare_cached(sql).and_then(|mut stmt| stmt.query_row(values, read).optional()).doing(doing)
+        self.connection().prepare_cached(sql).and_then(|mut stmt| stmt.query_row(values, read).optional()).doing(doing)
+    }
+
+    /// The first column of every row.
+    fn column<T: FromSql, C: FromIterator<T>>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        doing: &'static str,
+    ) -> Result<C, StoreError> {
+        self.rows(sql, values, doing, |row| row.get(0))
     }
 
     fn rows<T, C: FromIterator<T>>(
@@ -71,6 +67,17 @@ impl Statements for Connection {
         doing: &'static str,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<C, StoreError> {
-        self.prepare_cached(sql).and_then(|mut stmt| stmt.query_map(values, read)?.collect()).doing(doing)
+        self.connection().prepare_cached(sql).and_then(|mut stmt| stmt.query_map(values, read)?.collect()).doing(doing)
     }
+}
+
+impl Statements for Connection {
+    fn connection(&self) -> &Connection {
+        self
+    }
+}
+
+/// The condition of [`RecordId::fits_a_list`](crate::model::RecordId::fits_a_list) on a column, in SQL.
+pub(in crate::store) fn fits_a_list(column: &str) -> String {
+    format!("(instr({column}, ',') = 0 AND length({column}) <= {MAX_PREDICATE})")
 }

@@ -136,15 +136,14 @@ impl<'a> MirrorTx<'a> {
 
     /// Records an anomaly: the service broke its own documentation.
     pub fn record_anomaly(&self, kind: &str, resource: Resource, what: &str, now: Instant) -> Result<(), StoreError> {
-        self.conn.change(
+        self.conn.run(
             "INSERT INTO service_oddities (kind, resource, what, first_seen_at, last_seen_at, times)
                  VALUES (?1, ?2, ?3, ?4, ?4, 1)
                  ON CONFLICT (kind, resource, what)
                  DO UPDATE SET times = times + 1, last_seen_at = excluded.last_seen_at",
-            params![kind, resource.as_str(), what, now.to_string()],
+            params![kind, resource.as_str(), what, now],
             "note an anomaly of the service",
-        )?;
-        Ok(())
+        )
     }
 }
 

@@ -2,14 +2,12 @@
 //! that the back-fill does not read may have lost its value since. A back-fill may take several runs, so its progress
 //! is stored in the file.
 
-use rusqlite::params;
-
 use crate::model::catalogue::Object;
 use crate::model::custom::CustomField;
 use crate::model::ids::RecordId;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
-use crate::store::statements::{Statements, fits_a_list, record_id};
+use crate::store::statements::{Statements, fits_a_list};
 use crate::store::tx::CustomTx;
 
 const DOING: &str = "fill a custom column";
@@ -29,7 +27,7 @@ impl ReadTx<'_> {
             field.column,
             fits_a_list(key)
         );
-        self.conn.rows(&sql, [object.as_str()], DOING, record_id)
+        self.conn.column(&sql, [object], DOING)
     }
 
     /// Those of these records that have a value in the column of a field that lists contain.
@@ -43,7 +41,7 @@ impl ReadTx<'_> {
         let mut stmt = self.conn.prepare_cached(&sql).doing(DOING)?;
         let mut with_value = Vec::new();
         for id in ids {
-            if stmt.exists([id.as_str()]).doing(DOING)? {
+            if stmt.exists([id]).doing(DOING)? {
                 with_value.push(id.clone());
             }
         }
@@ -54,16 +52,11 @@ impl ReadTx<'_> {
 impl CustomTx<'_> {
     /// Forgets which records were read.
     pub fn clear_filled(&self, object: Object) -> Result<(), StoreError> {
-        self.tx.conn.execute("DELETE FROM filled_records WHERE object_type = ?1", [object.as_str()]).doing(DOING)?;
-        Ok(())
+        self.tx.conn.run("DELETE FROM filled_records WHERE object_type = ?1", [object], DOING)
     }
 
     pub fn mark_filled(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
-        let mut stmt =
-            self.tx.conn.prepare_cached("INSERT OR IGNORE INTO filled_records VALUES (?1, ?2)").doing(DOING)?;
-        for id in ids {
-            stmt.execute(params![object.as_str(), id.as_str()]).doing(DOING)?;
-        }
-        Ok(())
+        let sql = "INSERT OR IGNORE INTO filled_records VALUES (?1, ?2)";
+        ids.iter().try_for_each(|id| self.tx.conn.run(sql, (object, id), DOING))
     }
 }

@@ -148,7 +148,7 @@ impl CustomTx<'_> {
             "SELECT value, label FROM custom_field_options WHERE definition_id = ?1 ORDER BY position",
             [id],
             doing,
-            |row| Ok((row.get(0)?, row.get(1)?)),
+            |row| row.try_into(),
         )?;
         if !known.iter().map(|(v, l)| (v, l)).eq(options.iter().map(|o| (&o.value, &o.label))) {
             let is_new = |option: &&Choice| !known.iter().any(|(v, l)| *v == option.value && *l == option.label);
@@ -157,7 +157,7 @@ impl CustomTx<'_> {
             changes.options += ((options.iter().filter(is_new).count() + gone.count()) as u64).max(1);
             self.tx.conn.execute("DELETE FROM custom_field_options WHERE definition_id = ?1", [id]).doing(doing)?;
             for (position, option) in options.iter().enumerate() {
-                self.tx.conn.change(
+                self.tx.conn.run(
                     "INSERT INTO custom_field_options VALUES (?1, ?2, ?3, ?4)",
                     params![id, position as i64, option.value, option.label],
                     doing,
@@ -172,7 +172,7 @@ impl CustomTx<'_> {
         for id in gone {
             let archived = self.tx.conn.change(
                 "UPDATE custom_field_definitions SET status = 'ARCHIVED' WHERE id = ?1 AND status = 'ACTIVE'",
-                [id.as_str()],
+                [id],
                 "archive a custom field that is no longer listed",
             )?;
             changes.changed += archived as u64;
@@ -232,12 +232,11 @@ impl CustomTx<'_> {
     }
 
     fn name_column(&self, definition: &Definition, column: Option<&ColumnName>) -> Result<(), StoreError> {
-        self.tx.conn.change(
+        self.tx.conn.run(
             "UPDATE custom_field_definitions SET column_name = ?2 WHERE id = ?1",
-            params![definition.id.as_str(), column.map(ColumnName::as_str)],
+            params![definition.id, column.map(ColumnName::as_str)],
             "name a custom column",
-        )?;
-        Ok(())
+        )
     }
 
     fn tables(object: Object) -> [&'static str; 2] {
@@ -294,9 +293,9 @@ impl CustomTx<'_> {
     ) -> Result<(), StoreError> {
         let object = feed.object;
         self.tx.feed().forget_retyped(object, column.as_str())?;
-        self.tx.conn.change(
+        self.tx.conn.run(
             "DELETE FROM custom_multi_values WHERE object_type = ?1 AND field_key = ?2",
-            [object.as_str(), definition.key.as_str()],
+            (object, definition.key.as_str()),
             "archive a custom column",
         )?;
         for table in Self::tables(object) {

@@ -9,7 +9,7 @@ use crate::model::catalogue::Object;
 use crate::model::column_name::ColumnName;
 use crate::model::custom::{CustomField, CustomFields, DataType, Definition, Layout};
 use crate::model::exclusions::ExcludedFields;
-use crate::model::ids::{FieldKey, RecordId};
+use crate::model::ids::FieldKey;
 use crate::store::derived::options::BuiltFrom;
 use crate::store::error::StoreError;
 use crate::store::statements::Statements;
@@ -76,7 +76,7 @@ pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRo
                     readable IS NOT 0
              FROM custom_field_definitions WHERE object_type = ?1 AND key IS NOT NULL
              ORDER BY created_at IS NULL, created_at, id",
-        [object.as_str()],
+        [object],
         doing,
         |row| {
             let operators: Option<String> = row.get(6)?;
@@ -92,7 +92,7 @@ pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRo
             Ok(DefinitionRow {
                 excluded,
                 definition: Definition {
-                    id: RecordId::new(row.get::<_, String>(0)?),
+                    id: row.get(0)?,
                     key,
                     label: row.get(2)?,
                     data_type: DataType::from_name(data_type.as_deref().unwrap_or_default()),
@@ -114,5 +114,5 @@ pub(in crate::store) fn physical(conn: &Connection, table: &str) -> Result<BTree
     let doing = "read the custom columns";
     let sql = "SELECT name FROM pragma_table_info(?1)
                WHERE substr(name, 1, 3) = 'cf_' OR substr(name, 1, 12) = 'archived_cf_'";
-    conn.rows(sql, [table], doing, |row| row.get(0))
+    conn.column(sql, [table], doing)
 }

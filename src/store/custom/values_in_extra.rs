@@ -35,9 +35,7 @@ impl ReadTx<'_> {
                AND instr(extra, '\"customFields\"') > 0 ORDER BY {key} LIMIT ?2"
         );
         let after = after.map_or("", RecordId::as_str);
-        let row = |row: &rusqlite::Row<'_>| {
-            Ok((RecordId::new(row.get::<_, String>(0)?), Extra::from_json(&row.get::<_, String>(1)?)))
-        };
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, Extra::from_json(&row.get::<_, String>(1)?)));
         self.conn.rows(&sql, params![after, most as i64], DOING, row)
     }
 

@@ -109,7 +109,7 @@ impl DerivedTx<'_> {
 
     fn rebuild_multi_values(&self, object: Object) -> Result<(), StoreError> {
         let doing = "build the rows of multi-selects";
-        self.tx.conn.change("DELETE FROM custom_multi_values WHERE object_type = ?1", [object.as_str()], doing)?;
+        self.tx.conn.run("DELETE FROM custom_multi_values WHERE object_type = ?1", [object], doing)?;
         for field in self.tx.layout().of(object).fields().iter().filter(|f| f.data_type == DataType::MultiSelect) {
             // The plus prevents SQLite from reading the rows by their ids, in random order: sorting is cheaper.
             let sql = format!(
@@ -119,7 +119,7 @@ impl DerivedTx<'_> {
                 table = object.table(),
                 column = field.column,
             );
-            self.tx.conn.execute(&sql, [object.as_str(), field.key.as_str()]).doing(doing)?;
+            self.tx.conn.execute(&sql, (object, field.key.as_str())).doing(doing)?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::model::catalogue::{FieldProjection, Object, Resource};
 use crate::model::custom::{CustomFields, DataType};
 use crate::store::custom::extras::ArchivedColumn;
 use crate::store::derived::view_columns as views;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::program_objects::lookup_view;
 use crate::store::records::shape::{DEFINITIONS, Shape, Source};
 use crate::store::statements::Statements as _;
@@ -35,6 +35,7 @@ impl Entry {
     }
 }
 
+const DOING: &str = "remake the data dictionary";
 const SYNCED: &str = "when the answer that this row was last written from was asked for";
 const FETCHED: &str = "when the detail was asked for";
 const EXTRA: &str = "what the columns cannot hold, verbatim JSON by wire name";
@@ -105,15 +106,10 @@ fn of_labels(name: &str, of: &str, select: Option<&Entry>) -> Entry {
 /// The lines of a table or view that only the schema describes: the comment of a column's line is its meaning.
 fn plain(conn: &Connection, table: &str) -> Result<Vec<Entry>, StoreError> {
     let doing = "read the schema";
-    let sql: String = conn
-        .query_row("SELECT sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1", [table], |row| {
-            row.get(0)
-        })
-        .doing(doing)?;
+    let sql: String =
+        conn.value("SELECT sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1", [table], doing)?;
     let columns: Vec<(String, String)> =
-        conn.rows("SELECT name, type FROM pragma_table_info(?1)", [table], doing, |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?;
+        conn.rows("SELECT name, type FROM pragma_table_info(?1)", [table], doing, |row| row.try_into())?;
     let about = |column: &str| {
         if let Some((.., about)) = ABOUT.iter().find(|(of, name, _)| (*of, *name) == (table, column)) {
             return Some((*about).to_string());
@@ -169,8 +165,7 @@ const PLAIN: [&str; 18] = [
 
 impl DerivedTx<'_> {
     pub(in crate::store) fn rebuild_dictionary(&self) -> Result<(), StoreError> {
-        let doing = "remake the data dictionary";
-        self.tx.conn.execute("DELETE FROM mirror_columns", []).doing(doing)?;
+        self.tx.conn.run("DELETE FROM mirror_columns", [], DOING)?;
         let labels = self.labels()?;
         for object in Object::ALL {
             let shapes = self.tx.shapes();
@@ -218,31 +213,15 @@ impl DerivedTx<'_> {
     }
 
     fn labels(&self) -> Result<Vec<(String, String)>, StoreError> {
-        let doing = "read the custom field definitions";
-        self.tx.conn.rows("SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL", [], doing, |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
+        let sql = "SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL";
+        self.tx.conn.rows(sql, [], "read the custom field definitions", |row| row.try_into())
     }
 
     fn enter(&self, table: &str, entries: &[Entry]) -> Result<(), StoreError> {
-        let doing = "remake the data dictionary";
-        let mut stmt = self
-            .tx
-            .conn
-            .prepare_cached("INSERT INTO mirror_columns VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
-            .doing(doing)?;
-        for (position, entry) in entries.iter().enumerate() {
-            stmt.execute(params![
-                table,
-                entry.column,
-                position as i64,
-                entry.wire,
-                entry.label,
-                entry.data_type,
-                entry.source,
-                entry.about
-            ])
-            .doing(doing)?;
+        let sql = "INSERT INTO mirror_columns VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        for (position, Entry { column, wire, label, data_type, source, about }) in entries.iter().enumerate() {
+            let values = params![table, column, position as i64, wire, label, data_type, source, about];
+            self.tx.conn.run(sql, values, DOING)?;
         }
         Ok(())
     }

@@ -123,9 +123,9 @@ impl DerivedTx<'_> {
                    -- An excluded field has no column.
                    AND column_name IN (SELECT name FROM pragma_table_info(?3))
                  ORDER BY created_at IS NULL, created_at, id LIMIT ?2",
-            rusqlite::params![object.as_str(), MAX_INDEXED, object.table()],
+            rusqlite::params![object, MAX_INDEXED, object.table()],
             DOING,
-            |row| Ok((row.get(0)?, row.get(1)?)),
+            |row| row.try_into(),
         )?;
         let columns = rows.into_iter().filter_map(|(column, data_type)| {
             let column = ColumnName::given(&column)?;
@@ -137,13 +137,12 @@ impl DerivedTx<'_> {
 
     /// The indexes of a table that this program created; those of users have other names.
     fn custom_indexes(&self, table: &str) -> Result<BTreeSet<String>, StoreError> {
-        self.tx.conn.rows(
+        self.tx.conn.column(
             "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1
                  AND (substr(name, 1, length(?1) + 4) = 'ix_' || ?1 || '_'
                       OR substr(name, 1, length(?1) + 9) = 'ix_full_' || ?1 || '_')",
             [table],
             DOING,
-            |row| row.get(0),
         )
     }
 }

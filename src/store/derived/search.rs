@@ -149,11 +149,10 @@ impl DerivedTx<'_> {
     fn write_documents<'i>(&self, object: Object, ids: impl Iterator<Item = &'i str>) -> Result<(), StoreError> {
         let (mut known, mut new) = (BTreeSet::new(), Vec::new());
         for id in ids {
-            let docid: Option<i64> = self.tx.conn.find(
+            let docid: Option<i64> = self.tx.conn.find_value(
                 "SELECT docid FROM search_documents WHERE is_company = ?1 AND record_id = ?2",
                 params![is_company(object), id],
                 DOING,
-                |row| row.get(0),
             )?;
             match docid {
                 Some(docid) => drop(known.insert((docid, id))),
@@ -183,8 +182,7 @@ impl DerivedTx<'_> {
     }
 
     fn run(&self, sql: &str, values: &[&dyn ToSql]) -> Result<(), StoreError> {
-        self.tx.conn.change(sql, values, DOING)?;
-        Ok(())
+        self.tx.conn.run(sql, values, DOING)
     }
 
     /// Updates an object's index to the custom fields: builds it if there is none, and rewrites documents that differ

@@ -41,11 +41,10 @@ impl DerivedTx<'_> {
     /// Recreates the search tables if the tokenization changed. They are filled if the first copy is complete.
     pub(in crate::store) fn set_search_form(&self, form: SearchForm) -> Result<(), StoreError> {
         for object in Object::ALL {
-            let sql: Option<String> = self.tx.conn.find(
+            let sql: Option<String> = self.tx.conn.find_value(
                 "SELECT sql FROM sqlite_schema WHERE name = ?1",
                 [object.search_table()],
                 DOING,
-                |row| row.get(0),
             )?;
             if sql.is_some_and(|sql| sql.contains(&format!("{TOKENIZE} '{}'", form.tokenizer()))) {
                 continue;

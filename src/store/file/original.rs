@@ -125,7 +125,7 @@ impl CurrentWriter {
 impl MirrorTx<'_> {
     pub fn newest_step(&self) -> Result<i64, StoreError> {
         let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'outbox_events'";
-        let step: Option<i64> = self.conn.find(sql, [], DOING, |row| row.get(0))?;
+        let step: Option<i64> = self.conn.find_value(sql, [], DOING)?;
         Ok(step.unwrap_or_default())
     }
 

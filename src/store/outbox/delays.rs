@@ -9,6 +9,7 @@ use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::open;
 use crate::store::outbox::{OPEN, edits};
+use crate::store::sql_types::StoredTime;
 use crate::store::statements::Statements;
 use crate::store::tx::EditsTx;
 
@@ -27,14 +28,16 @@ impl EditsTx<'_> {
         scope: DelayScope,
         record: &RecordId,
     ) -> Result<Option<RetryDelay>, StoreError> {
-        let row: Option<(i64, i64, String, String)> = self
-            .tx.conn
-            .find("SELECT requests, recent, last_at, not_before FROM outbox_delays WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3", params![object.as_str(), scope.as_str(), key(scope, record)], DOING, |row| {
-                    Ok((row.get(0)?, row.get(1)?, edits::text(row, 2)?, edits::text(row, 3)?))
-                })?;
+        let row: Option<(i64, i64, StoredTime, StoredTime)> = self.tx.conn.find(
+            "SELECT requests, recent, last_at, not_before FROM outbox_delays
+             WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3",
+            params![object, scope, key(scope, record)],
+            DOING,
+            |row| row.try_into(),
+        )?;
         Ok(row.and_then(|(requests, recent, last_at, not_before)| {
             let (requests, recent) = (requests.try_into().ok()?, recent.try_into().ok()?);
-            Some(RetryDelay { requests, recent, last_at: last_at.parse().ok()?, not_before: not_before.parse().ok()? })
+            Some(RetryDelay { requests, recent, last_at: last_at.0?, not_before: not_before.0? })
         }))
     }
 
@@ -47,50 +50,35 @@ impl EditsTx<'_> {
         delay: RetryDelay,
         api_key: &str,
     ) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .prepare_cached("INSERT OR REPLACE INTO outbox_delays VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
-            .and_then(|mut stmt| {
-                let RetryDelay { requests, recent, last_at, not_before } = delay;
-                let (last_at, not_before) = (last_at.to_string(), not_before.to_string());
-                stmt.execute(params![
-                    object.as_str(),
-                    scope.as_str(),
-                    key(scope, record),
-                    requests,
-                    recent,
-                    last_at,
-                    not_before,
-                    api_key
-                ])
-            })
-            .doing(DOING)?;
-        Ok(())
+        let RetryDelay { requests, recent, last_at, not_before } = delay;
+        self.tx.conn.run(
+            "INSERT OR REPLACE INTO outbox_delays VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![object, scope, key(scope, record), requests, recent, last_at, not_before, api_key],
+            DOING,
+        )
     }
 
     pub fn end_delay(&self, object: Object, scope: DelayScope, record: &RecordId) -> Result<(), StoreError> {
-        self.tx.conn.change(
+        self.tx.conn.run(
             "DELETE FROM outbox_delays WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3",
-            params![object.as_str(), scope.as_str(), key(scope, record)],
+            params![object, scope, key(scope, record)],
             DOING,
-        )?;
-        Ok(())
+        )
     }
 
     /// Ends the delays of a record and of its object at once, on a person's request.
     pub fn shorten_delay(&self, object: Object, record: &RecordId, now: Instant) -> Result<(), StoreError> {
-        self.tx.conn.change(
+        self.tx.conn.run(
             "UPDATE outbox_delays SET not_before = ?3, recent = 0
                  WHERE object_type = ?1 AND (scope = 'record' AND record_id = ?2 OR scope = 'object')",
-            params![object.as_str(), record.as_str(), now.to_string()],
+            params![object, record, now],
             DOING,
-        )?;
-        Ok(())
+        )
     }
 
     /// Ends the delays of a different API key, and those of records without edits.
     pub fn end_obsolete_delays(&self, api_key: &str) -> Result<(), StoreError> {
-        self.tx.conn.change(
+        self.tx.conn.run(
             &format!(
                 "DELETE FROM outbox_delays WHERE api_key IS NOT ?1
                      OR scope = 'record' AND NOT EXISTS (SELECT 1 FROM outbox AS o
@@ -99,8 +87,7 @@ impl EditsTx<'_> {
             ),
             [api_key],
             DOING,
-        )?;
-        Ok(())
+        )
     }
 }
 
@@ -142,9 +129,9 @@ impl OutboxReader {
 
 /// When each edit that is the first of its record may be sent: the ends of its delays.
 pub(super) fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>, StoreError> {
-    let delays: BTreeMap<_, String> =
+    let delays: BTreeMap<_, StoredTime> =
         conn.rows("SELECT object_type, scope, record_id, not_before FROM outbox_delays", [], DOING, |row| {
-            Ok(((edits::text(row, 0)?, edits::text(row, 1)?, edits::text(row, 2)?), edits::text(row, 3)?))
+            Ok(((edits::text(row, 0)?, edits::text(row, 1)?, edits::text(row, 2)?), row.get(3)?))
         })?;
     let rows: Vec<_> = conn.rows(
         &format!(
@@ -165,7 +152,7 @@ pub(super) fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>, StoreE
         }
         let at = |scope: DelayScope, record: &str| {
             let delay = delays.get(&(object.clone(), scope.as_str().to_string(), record.to_string()));
-            delay.and_then(|at| at.parse().ok())
+            delay.and_then(|at| at.0)
         };
         let custom = custom.then(|| at(DelayScope::CustomFields, "")).flatten();
         waiting.push(

@@ -81,7 +81,7 @@ fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Ed
         "SELECT id, column_name, key, data_type, status IS 'ACTIVE', writable IS 1,
                     required IS NOT 1 AND nullable IS NOT 0
              FROM custom_field_definitions WHERE object_type = ?1 AND column_name IS NOT NULL AND key IS NOT NULL",
-        [object.as_str()],
+        [object],
         DOING,
         |row| {
             let (id, column): (String, String) = (row.get(0)?, row.get(1)?);
@@ -111,9 +111,9 @@ fn options(conn: &Connection, object: Object) -> Result<HashMap<String, Vec<Stri
         "SELECT o.definition_id, o.value FROM custom_field_options AS o
              JOIN custom_field_definitions AS d ON d.id = o.definition_id
              WHERE d.object_type = ?1 ORDER BY o.definition_id, o.position",
-        [object.as_str()],
+        [object],
         DOING,
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| row.try_into(),
     )?;
     let mut options: HashMap<String, Vec<String>> = HashMap::new();
     for (definition, value) in rows {
@@ -136,14 +136,13 @@ pub fn seen<'a>(
 
 /// The columns of a record that an unfinished edit changes.
 pub fn pending_columns(tx: &ReadTx<'_>, object: Object, id: &RecordId) -> Result<BTreeSet<String>, StoreError> {
-    tx.conn.rows(
+    tx.conn.column(
         &format!(
             "SELECT DISTINCT f.key FROM outbox AS o
              CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{{}}' END) AS f
              WHERE o.object_type = ?1 AND o.record_id = ?2 AND o.{OPEN} AND o.state <> 'conflict'"
         ),
-        [object.as_str(), id.as_str()],
+        (object, id),
         "read the outbox",
-        |row| row.get(0),
     )
 }

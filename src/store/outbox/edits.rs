@@ -48,7 +48,7 @@ impl ReadTx<'_> {
                        AND state IN ('queued', 'held', 'sending', 'conflict') ORDER BY id"
             ))
             .doing(READ)?;
-        let mut rows = stmt.query(params![object.as_str(), id.as_str()]).doing(READ)?;
+        let mut rows = stmt.query(params![object, id]).doing(READ)?;
         let (mut edits, mut unreadable) = (Vec::new(), Vec::new());
         while let Some(row) = rows.next().doing(READ)? {
             match edit(object, id, row) {

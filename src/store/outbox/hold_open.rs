@@ -32,9 +32,9 @@ pub(in crate::store) fn hold_open_edits(
     why: &str,
     now: Instant,
 ) -> Result<u64, StoreError> {
-    conn.change(&format!("INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
+    conn.run(&format!("INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
          SELECT id, ?1, state, 'held', ?2 || CASE state WHEN 'sending' THEN '; it may have been applied before' ELSE '' END
-         FROM outbox WHERE {OPEN} AND state IN ('queued', 'sending')"), params![now.to_string(), why], DOING)?;
+         FROM outbox WHERE {OPEN} AND state IN ('queued', 'sending')"), params![now, why], DOING)?;
     let doubted = "first_sent_at = coalesce(first_sent_at, queued_at), if_match = coalesce(if_match, CASE object_type
                WHEN 'contact' THEN (SELECT etag FROM contacts WHERE id = record_id)
                ELSE (SELECT etag FROM companies WHERE id = record_id) END, base_etag)";

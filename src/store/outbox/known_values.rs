@@ -33,7 +33,7 @@ struct FoundRow<'s> {
 
 impl FoundRow<'_> {
     fn read<'s>(conn: &Connection, shape: &'s Shape, id: &RecordId) -> Result<Option<FoundRow<'s>>, StoreError> {
-        let values: Option<Vec<Sql>> = conn.find(&shape.select, [id.as_str()], "read a record", |row| {
+        let values: Option<Vec<Sql>> = conn.find(&shape.select, [id], "read a record", |row| {
             (0..shape.columns.len()).map(|place| row.get(place)).collect()
         })?;
         Ok(values.map(|values| {
@@ -82,7 +82,7 @@ pub(in crate::store) fn mirrored(
         (claims::filled_fields(conn, object)?, claims::is_set(conn, Goal::UnreadFields(object))?);
     let unshown = unshown_columns(conn, object, id)?;
     let read_at = format!("SELECT fetched_at FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key());
-    let read_at: Option<String> = conn.find(&read_at, [id.as_str()], "read a record", |row| row.get(0))?;
+    let read_at: Option<String> = conn.find_value(&read_at, [id], "read a record")?;
     for column in columns {
         let place = |shape: &Shape| shape.place(column).map(|place| shape.columns[place].source);
         let (source, is_of_detail) = match (place(&list), place(&detail)) {

@@ -21,7 +21,7 @@ impl EditsTx<'_> {
           + (SELECT count(*) FROM (SELECT 1 FROM outbox
              WHERE tried_at IS NOT NULL AND tried_at >= ?1 LIMIT ?2))"
         );
-        self.tx.conn.count(&sql, params![since.to_string(), most], DOING)
+        self.tx.conn.count(&sql, params![since, most], DOING)
     }
 
     /// Whether any of these edits was neither sent nor released.
@@ -55,7 +55,7 @@ impl EditsTx<'_> {
         let sql = format!(
             "SELECT id FROM outbox WHERE {NEW} AND state = 'queued' AND released_at IS NULL AND {condition} ORDER BY id"
         );
-        let ids: Vec<i64> = self.tx.conn.rows(&sql, values, DOING, |row| row.get(0))?;
+        let ids: Vec<i64> = self.tx.conn.column(&sql, values, DOING)?;
         for id in &ids {
             self.take_step(*id, &EditStep::new(EditState::Queued, EditState::Held, why), now)?;
         }
@@ -63,11 +63,6 @@ impl EditsTx<'_> {
     }
 
     pub fn mark_released(&self, edit: i64, now: Instant) -> Result<(), StoreError> {
-        self.tx.conn.change(
-            "UPDATE outbox SET released_at = ?2 WHERE id = ?1",
-            params![edit, now.to_string()],
-            "release an edit",
-        )?;
-        Ok(())
+        self.tx.conn.run("UPDATE outbox SET released_at = ?2 WHERE id = ?1", params![edit, now], "release an edit")
     }
 }

@@ -48,7 +48,7 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
     conn.execute("DELETE FROM outbox_values", []).doing(DOING)?;
     for (column, (before, after)) in edit.fields {
         let change = Value::from(vec![before.clone(), after.clone()]).to_string();
-        conn.change("INSERT INTO outbox_values (column_name, change) VALUES (?1, ?2)", [column, &change], DOING)?;
+        conn.run("INSERT INTO outbox_values (column_name, change) VALUES (?1, ?2)", [column, &change], DOING)?;
     }
     let (record, etag, now) = (edit.record.as_str(), edit.base_etag.map(Etag::as_str), now.to_string());
     let object = edit.object.as_str();

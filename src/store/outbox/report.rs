@@ -165,12 +165,11 @@ pub fn changed_nothing(tx: &ReadTx<'_>, edit: i64) -> Result<bool, StoreError> {
 
 /// Edits that were applied at an instant or later, in this workspace, and are not reverted by another one.
 pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreError> {
-    let applied: Vec<i64> = tx.conn.rows(
+    let applied: Vec<i64> = tx.conn.column(
         "SELECT o.id FROM outbox AS o WHERE o.state = 'applied' AND o.finished_at >= ?1 AND o.undoes IS NULL
            AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.undoes = o.id AND u.state NOT IN ('rejected', 'dropped'))",
         [since.to_string()],
         DOING,
-        |row| row.get(0),
     )?;
     let mut here = Vec::new();
     for edit in applied {

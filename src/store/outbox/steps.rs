@@ -4,16 +4,17 @@
 //! - A step and its history entry are one transaction; write it with [`Store::write_durably`](crate::store::Store).
 //! - A step is taken only from the state that it was decided on: other processes queue and drop edits too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::params;
 use serde_json::Value;
 
 use crate::model::editable::Editability;
 use crate::model::{EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId};
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::outbox::edits::UnreadableEdit;
 use crate::store::outbox::{OPEN, editable, known_values};
+use crate::store::sql_types::json_list;
 use crate::store::statements::Statements;
 use crate::store::tx::EditsTx;
 
@@ -88,13 +89,12 @@ impl EditsTx<'_> {
         is_value: impl Fn(&str, &Value) -> bool,
         columns: usize,
     ) -> Result<bool, StoreError> {
-        let rows: Vec<String> = self.tx.conn.rows(
+        let rows: Vec<String> = self.tx.conn.column(
             "SELECT fields FROM changes WHERE object_type = ?1 AND record_id = ?2 ORDER BY seq",
-            params![object.as_str(), id.as_str()],
+            params![object, id],
             READ,
-            |row| row.get(0),
         )?;
-        let (mut since, mut seen, mut together) = (false, std::collections::BTreeSet::new(), false);
+        let (mut since, mut seen, mut together) = (false, BTreeSet::new(), false);
         for text in rows {
             let fields: BTreeMap<String, (Value, Value)> = serde_json::from_str(&text).unwrap_or_default();
             if let Some((old, new)) = fields.get("etag") {
@@ -102,7 +102,7 @@ impl EditsTx<'_> {
                 // If the record had the version several times, only what followed the last time counts.
                 if is_version(old) || is_version(new) {
                     since = is_version(old);
-                    (seen, together) = (std::collections::BTreeSet::new(), false);
+                    (seen, together) = (BTreeSet::new(), false);
                 }
             }
             for (column, (_, new)) in fields.into_iter().filter(|_| since) {
@@ -143,92 +143,75 @@ impl EditsTx<'_> {
                 false => format!("sent together with edit {carrier}"),
             };
             self.take_step(*edit, &EditStep::new(EditState::Queued, EditState::Sending, &why), now)?;
-            self.tx.conn
-                .change(&format!(
-                    "UPDATE outbox SET {ONE_MORE_ATTEMPT}, status = NULL, first_sent_at = ?2, last_sent_at = ?2,
-                            tried_at = coalesce(tried_at, ?4), merged_into = CASE WHEN id <> ?3 THEN ?3 END WHERE id = ?1",
-                ), params![edit, now.to_string(), carrier, steady.to_string()], WRITE)?;
+            let sql = format!(
+                "UPDATE outbox SET {ONE_MORE_ATTEMPT}, status = NULL, first_sent_at = ?2, last_sent_at = ?2,
+                     tried_at = coalesce(tried_at, ?4), merged_into = CASE WHEN id <> ?3 THEN ?3 END WHERE id = ?1"
+            );
+            self.tx.conn.run(&sql, params![edit, now, carrier, steady], WRITE)?;
         }
-        self.tx.conn.change(
+        self.tx.conn.run(
             "UPDATE outbox SET body = ?2, if_match = ?3, idempotency_key = ?4 WHERE id = ?1",
-            params![carrier, body, if_match.as_str(), key],
+            params![carrier, body, if_match, key],
             WRITE,
-        )?;
-        Ok(())
+        )
     }
 
     /// Stores a request for an edit that is in doubt without one: the original of this copy may have sent it.
     pub fn fix_doubtful_request(&self, edit: i64, body: &str, key: &str) -> Result<(), StoreError> {
-        self.tx.conn.change(
+        self.tx.conn.run(
             "UPDATE outbox SET body = ?2, idempotency_key = ?3, status = NULL WHERE id = ?1 AND body IS NULL",
             params![edit, body, key],
             WRITE,
-        )?;
-        Ok(())
+        )
     }
 
     pub fn send_again(&self, carrier: i64, now: Instant) -> Result<(), StoreError> {
         let again = EditStep::new(EditState::Sending, EditState::Sending, "sent again, the same request");
         self.take_step(carrier, &again, now)?;
-        self.tx.conn
-            .change(&format!(
-                "UPDATE outbox SET {ONE_MORE_ATTEMPT}, status = NULL, last_sent_at = ?2 WHERE id = ?1 OR merged_into = ?1",
-            ), params![carrier, now.to_string()], WRITE)?;
-        Ok(())
+        let sql = format!(
+            "UPDATE outbox SET {ONE_MORE_ATTEMPT}, status = NULL, last_sent_at = ?2 WHERE id = ?1 OR merged_into = ?1"
+        );
+        self.tx.conn.run(&sql, params![carrier, now], WRITE)
     }
 
     /// Takes a step of an edit, with its history entry. Returns whether the edit was in the state that the step was
     /// decided on. An edit that returns to the queue, or needs a decision, discards its request. One that may have been
     /// carried out keeps when it was sent, unless it returns to the queue: whoever begins it anew is asked.
     pub fn take_step(&self, edit: i64, step: &EditStep<'_>, now: Instant) -> Result<bool, StoreError> {
-        let now = now.to_string();
         debug_assert!(step.from.may_become(step.to), "{step:?}");
         let taken = self.tx.conn.change(
             "UPDATE outbox SET state = ?3, status = coalesce(?4, status), answer = coalesce(?5, answer),
                         theirs = coalesce(?6, theirs), finished_at = ?7 WHERE id = ?1 AND state = ?2",
-            params![
-                edit,
-                step.from.as_str(),
-                step.to.as_str(),
-                step.status,
-                step.answer,
-                step.theirs,
-                step.to.is_final().then_some(&now),
-            ],
+            params![edit, step.from, step.to, step.status, step.answer, step.theirs, step.to.is_final().then_some(now)],
             WRITE,
         )?;
         if taken == 0 {
             return Ok(false);
         }
         if matches!(step.to, EditState::Queued | EditState::Conflict | EditState::Dropped) {
-            self.tx.conn.change(
+            self.tx.conn.run(
                 "UPDATE outbox SET body = NULL, if_match = NULL, idempotency_key = NULL, merged_into = NULL,
                             first_sent_at = CASE WHEN ?2 THEN first_sent_at END WHERE id = ?1",
                 params![edit, step.to != EditState::Queued],
                 WRITE,
             )?;
         }
-        self.tx.conn
-            .prepare_cached(
-                "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, who, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            )
-            .and_then(|mut stmt| {
-                let who = self.tx.author.borrow();
-                stmt.execute(params![edit, now, step.from.as_str(), step.to.as_str(), *who, step.why])
-            })
-            .doing(WRITE)?;
+        self.tx.conn.run(
+            "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, who, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![edit, now, step.from, step.to, *self.tx.author.borrow(), step.why],
+            WRITE,
+        )?;
         Ok(true)
     }
 
     /// Reverts the record that an edit was sent: the request did not leave this machine.
     pub fn unsend(&self, edit: i64) -> Result<(), StoreError> {
-        self.tx.conn.change(
+        self.tx.conn.run(
             "UPDATE outbox SET attempts = max(attempts - 1, 0), tried_at = CASE WHEN attempts > 1 THEN tried_at END
                  WHERE id = ?1",
             [edit],
             WRITE,
-        )?;
-        Ok(())
+        )
     }
 
     /// Discards the request of edits that are being sent: the record is read before anything else. `doubt` says whether
@@ -236,11 +219,15 @@ impl EditsTx<'_> {
     pub fn give_up_request(&self, edits: &[i64], doubt: bool) -> Result<(), StoreError> {
         let Some(carrier) = edits.first() else { return Ok(()) };
         for edit in edits {
-            self.tx.conn
-                .change("UPDATE outbox SET body = NULL, if_match = CASE WHEN ?3 THEN coalesce(if_match,
-                              (SELECT c.if_match FROM outbox AS c WHERE c.id = outbox.merged_into)) END, idempotency_key = NULL,
-                            first_sent_at = CASE WHEN ?3 THEN first_sent_at END,
-                            merged_into = CASE WHEN id <> ?2 THEN ?2 END WHERE id = ?1", params![edit, carrier, doubt], WRITE)?;
+            self.tx.conn.run(
+                "UPDATE outbox SET body = NULL, idempotency_key = NULL,
+                     if_match = CASE WHEN ?3 THEN coalesce(if_match,
+                         (SELECT c.if_match FROM outbox AS c WHERE c.id = outbox.merged_into)) END,
+                     first_sent_at = CASE WHEN ?3 THEN first_sent_at END,
+                     merged_into = CASE WHEN id <> ?2 THEN ?2 END WHERE id = ?1",
+                params![edit, carrier, doubt],
+                WRITE,
+            )?;
         }
         Ok(())
     }
@@ -252,15 +239,14 @@ impl EditsTx<'_> {
         records: &[RecordId],
         now: Instant,
     ) -> Result<Vec<i64>, StoreError> {
-        let ids: Vec<&str> = records.iter().map(RecordId::as_str).collect();
         let edits: Vec<(i64, String)> = self.tx.conn.rows(
             &format!(
                 "SELECT id, state FROM outbox WHERE object_type = ?1 AND {OPEN}
                        AND record_id IN (SELECT value FROM json_each(?2)) ORDER BY id"
             ),
-            params![object.as_str(), Value::from(ids).to_string()],
+            params![object, json_list(records)],
             READ,
-            |row| Ok((row.get(0)?, row.get(1)?)),
+            |row| row.try_into(),
         )?;
         let mut ended = Vec::new();
         for (edit, state) in edits {
@@ -276,18 +262,16 @@ impl EditsTx<'_> {
 
     /// Rejects an edit that cannot be read, whatever its state.
     pub fn reject_unreadable(&self, edit: &UnreadableEdit, answer: &str, now: Instant) -> Result<(), StoreError> {
-        let (now, from) = (now.to_string(), edit.state.map(EditState::as_str));
-        self.tx.conn.change(
+        self.tx.conn.run(
             "UPDATE outbox SET state = 'rejected', finished_at = ?2, answer = ?3, merged_into = NULL WHERE id = ?1",
             params![edit.id, now, answer],
             WRITE,
         )?;
-        self.tx.conn.change(
+        self.tx.conn.run(
             "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why) VALUES (?1, ?2, ?3, 'rejected', ?4)",
-            params![edit.id, now, from, edit.why],
+            params![edit.id, now, edit.state, edit.why],
             WRITE,
-        )?;
-        Ok(())
+        )
     }
 
     /// Deletes edits that finished before an instant, and their history.
@@ -299,7 +283,7 @@ impl EditsTx<'_> {
             format!("DELETE FROM outbox_events WHERE outbox_id IN ({ended})"),
             format!("DELETE FROM outbox WHERE id IN ({ended})"),
         ] {
-            self.tx.conn.change(&sql, [cutoff.to_string()], "delete old edits")?;
+            self.tx.conn.run(&sql, [cutoff], "delete old edits")?;
         }
         Ok(())
     }
@@ -308,11 +292,10 @@ impl EditsTx<'_> {
     pub fn set_edited_fields(&self, edit: i64, fields: &EditedFields, base: Option<&Etag>) -> Result<(), StoreError> {
         let text =
             serde_json::to_string(fields).map_err(|source| StoreError::State { name: "outbox".into(), source })?;
-        self.tx.conn.change(
+        self.tx.conn.run(
             "UPDATE outbox SET fields = ?2, base_etag = coalesce(?3, base_etag) WHERE id = ?1",
             params![edit, text, base.map(Etag::as_str)],
             WRITE,
-        )?;
-        Ok(())
+        )
     }
 }

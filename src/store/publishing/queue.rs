@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::catalogue::Object;
 use crate::model::instant::{self, Instant};
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::read::feed;
 use crate::store::reader::ReadTx;
+use crate::store::sql_types::StoredTime;
 use crate::store::state_keys::StateKey;
 use crate::store::statements::Statements;
 use crate::store::tx::FeedTx;
@@ -124,11 +125,7 @@ impl FeedTx<'_> {
         if noted.is_empty() || !self.is_recording()? {
             return Ok(());
         }
-        let mut stmt = self.tx.conn.prepare_cached(ENTER).doing(DOING)?;
-        for (object, id) in &noted {
-            stmt.execute(params![object.as_str(), id, 0]).doing(DOING)?;
-        }
-        Ok(())
+        noted.iter().try_for_each(|(object, id)| self.tx.conn.run(ENTER, params![object, id, 0], DOING))
     }
 
     /// Enters all records of an object.
@@ -138,7 +135,7 @@ impl FeedTx<'_> {
                 "INSERT OR REPLACE INTO changed_records (object_type, record_id) SELECT ?1, id FROM {}",
                 object.table()
             );
-            self.tx.conn.execute(&sql, [object.as_str()]).doing(DOING)?;
+            self.tx.conn.run(&sql, [object], DOING)?;
         }
         Ok(())
     }
@@ -151,7 +148,7 @@ impl FeedTx<'_> {
     ) -> Result<(), StoreError> {
         if self.is_recording()? {
             let sql = format!("INSERT OR REPLACE INTO changed_records (object_type, record_id) {selection}");
-            self.tx.conn.change(&sql, values, DOING)?;
+            self.tx.conn.run(&sql, values, DOING)?;
         }
         Ok(())
     }
@@ -160,7 +157,7 @@ impl FeedTx<'_> {
     pub fn publish_erasure(&self, object: Object, id: &str) -> Result<(), StoreError> {
         if self.is_recording()? {
             let erased = feed::span(self.tx)?.newest;
-            self.tx.conn.change(ENTER, params![object.as_str(), id, erased], DOING)?;
+            self.tx.conn.run(ENTER, params![object, id, erased], DOING)?;
         }
         Ok(())
     }
@@ -171,14 +168,13 @@ impl FeedTx<'_> {
 
     /// Starts to record every record that changes. The mirror gets an id if it has none.
     pub fn begin_recording(&self) -> Result<(), StoreError> {
-        self.tx.conn.change(
+        self.tx.conn.run(
             "INSERT INTO state (name, value)
                  VALUES ('mirror_id', json_quote(lower(hex(randomblob(16))))), (?1, 'true')
                  ON CONFLICT (name) DO NOTHING",
             [RECORDING.to_string()],
             "begin to note changed records",
-        )?;
-        Ok(())
+        )
     }
 
     /// The progress of publishing; an unreadable entry counts as empty.
@@ -207,22 +203,18 @@ impl FeedTx<'_> {
             "SELECT id FROM {} WHERE id > ?1 AND {condition} ORDER BY id LIMIT ?2",
             if *which == Requeue::All { object.table() } else { object.full_view() }
         );
-        let ids: Vec<String> = self.tx.conn.rows(&sql, params![after, most as i64], DOING, |row| row.get(0))?;
-        let mut enter = self.tx.conn.prepare_cached(ENTER).doing(DOING)?;
-        for id in &ids {
-            enter.execute(params![object.as_str(), id, 0]).doing(DOING)?;
-        }
+        let ids: Vec<String> = self.tx.conn.column(&sql, params![after, most as i64], DOING)?;
+        ids.iter().try_for_each(|id| self.tx.conn.run(ENTER, params![object, id, 0], DOING))?;
         Ok(ids.into_iter().next_back().filter(|_| most > 0))
     }
 }
 
 /// The progress of publishing; `None` if the mirror is not published, or the entry cannot be read.
 pub fn progress(tx: &ReadTx<'_>) -> Result<Option<PublishProgress>, StoreError> {
-    let text: Option<String> = tx.conn.find(
+    let text: Option<String> = tx.conn.find_value(
         "SELECT value FROM state WHERE name = ?1",
         [PROGRESS.to_string()],
         "read how far publishing came",
-        |row| row.get(0),
     )?;
     Ok(text.map(|text| serde_json::from_str(&text).unwrap_or_default()))
 }
@@ -255,14 +247,12 @@ pub fn lag(tx: &ReadTx<'_>, now: Instant) -> Result<Option<PublishLag>, StoreErr
     let doing = "read how far publishing came";
     let Some(progress) = progress(tx)? else { return Ok(None) };
     let seq = progress.seq.unwrap_or(0);
-    let count = |sql: &str, after: i64| tx.conn.query_row(sql, [after], |row| row.get::<_, i64>(0)).doing(doing);
-    let entries = count("SELECT count(*) FROM changes WHERE seq > ?1", seq)?;
-    let records = count("SELECT count(*) FROM changed_records WHERE seq > ?1", progress.changed)?;
-    let oldest: Option<String> =
-        tx.conn
-            .find("SELECT seen_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1", [seq], doing, |row| row.get(0))?;
-    let since = oldest.and_then(|text| text.parse().ok()).or(progress.published_at).or(progress.failed_at);
-    let entries = entries.max(records).unsigned_abs();
+    let entries = tx.conn.count("SELECT count(*) FROM changes WHERE seq > ?1", [seq], doing)?;
+    let records = tx.conn.count("SELECT count(*) FROM changed_records WHERE seq > ?1", [progress.changed], doing)?;
+    let oldest: Option<StoredTime> =
+        tx.conn.find_value("SELECT seen_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1", [seq], doing)?;
+    let since = oldest.and_then(|at| at.0).or(progress.published_at).or(progress.failed_at);
+    let entries = entries.max(records);
     Ok(Some(PublishLag {
         entries,
         seconds: if entries == 0 { 0 } else { since.map_or(0, |since| now.since(since).as_secs()) },

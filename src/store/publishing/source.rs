@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use rusqlite::params_from_iter;
-use rusqlite::types::ValueRef;
+use serde_json::Value;
 
 use crate::model::catalogue::Object;
 use crate::model::field_value::SqlValue;
@@ -105,8 +105,9 @@ impl Moment<'_> {
 
     /// The multi-selects with a column: object, field key and column.
     pub fn multi_selects(&self) -> Result<Vec<(Object, String, String)>, StoreError> {
-        let found: Vec<(String, String, String)> = self.tx.conn.rows("SELECT object_type, key, column_name FROM custom_field_definitions
-                 WHERE data_type = 'MULTI_SELECT' AND status = 'ACTIVE' AND key IS NOT NULL AND column_name IS NOT NULL", [], DOING, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let sql = "SELECT object_type, key, column_name FROM custom_field_definitions
+             WHERE data_type = 'MULTI_SELECT' AND status = 'ACTIVE' AND key IS NOT NULL AND column_name IS NOT NULL";
+        let found: Vec<(String, String, String)> = self.tx.conn.rows(sql, [], DOING, |row| row.try_into())?;
         Ok(found.into_iter().filter_map(|(object, key, column)| Some((object.parse().ok()?, key, column))).collect())
     }
 
@@ -134,8 +135,7 @@ impl Moment<'_> {
             if conditions.is_empty() { String::new() } else { format!("WHERE {}", conditions.join(" AND ")) };
         let columns = list(&query.columns);
         let sql = format!("SELECT {columns} FROM {} {condition} ORDER BY {key} LIMIT {most}", quoted(&query.table));
-        let params: Vec<rusqlite::types::Value> = after.unwrap_or_default().iter().map(bound).collect();
-        self.rows(&sql, &params)
+        self.rows(&sql, params_from_iter(after.unwrap_or_default()))
     }
 
     /// The rows with these keys, in no particular order.
@@ -148,8 +148,8 @@ impl Moment<'_> {
             list(&query.key),
             parts.join(", ")
         );
-        let keys: Vec<Vec<serde_json::Value>> = keys.iter().map(|key| key.iter().map(as_json).collect()).collect();
-        self.rows(&sql, &[serde_json::Value::from(keys).to_string().into()])
+        let keys: Vec<Vec<Value>> = keys.iter().map(|key| key.iter().map(Value::from).collect()).collect();
+        self.rows(&sql, [Value::from(keys).to_string()])
     }
 
     /// The keys of the rows of a table that cannot be published as they are: those with U+0000, and those longer than
@@ -161,14 +161,14 @@ impl Moment<'_> {
         };
         let conditions: Vec<String> = query.key.iter().map(odd).collect();
         let (columns, table) = (list(&query.columns), quoted(&query.table));
-        self.rows(&format!("SELECT {columns} FROM {table} WHERE {}", conditions.join(" OR ")), &[])
+        self.rows(&format!("SELECT {columns} FROM {table} WHERE {}", conditions.join(" OR ")), [])
     }
 
     /// Which of these records changed after a number.
     pub fn changed_of(&self, ids: &[&str], after: i64) -> Result<BTreeSet<String>, StoreError> {
-        let ids = serde_json::Value::from(ids).to_string();
-        self.tx.conn.rows("SELECT record_id FROM changed_records
-                 WHERE object_type IN ('contact', 'company') AND record_id IN (SELECT value FROM json_each(?2)) AND +seq > ?1", (after, ids), DOING, |row| row.get(0))
+        let sql = "SELECT record_id FROM changed_records WHERE object_type IN ('contact', 'company')
+             AND record_id IN (SELECT value FROM json_each(?2)) AND +seq > ?1";
+        self.tx.conn.column(sql, (after, Value::from(ids).to_string()), DOING)
     }
 
     /// Whether a company changed, or history was erased, after a number: both change rows of other records.
@@ -194,8 +194,7 @@ impl Moment<'_> {
             quoted(&query.table),
             quoted(key)
         );
-        let ids = serde_json::Value::from(ids).to_string();
-        self.rows(&sql, &[ids.into()])
+        self.rows(&sql, [Value::from(ids).to_string()])
     }
 
     pub fn is_recording(&self) -> Result<bool, StoreError> {
@@ -206,9 +205,7 @@ impl Moment<'_> {
     /// The number of the newest entry of `changed_records`; 0 before the first.
     pub fn newest_changed(&self) -> Result<i64, StoreError> {
         let newest: Option<i64> =
-            self.tx
-                .conn
-                .find("SELECT seq FROM sqlite_sequence WHERE name = 'changed_records'", [], DOING, |row| row.get(0))?;
+            self.tx.conn.find_value("SELECT seq FROM sqlite_sequence WHERE name = 'changed_records'", [], DOING)?;
         Ok(newest.unwrap_or(0))
     }
 
@@ -218,7 +215,7 @@ impl Moment<'_> {
             "SELECT seq, object_type, record_id, erase FROM changed_records WHERE seq > ?1 ORDER BY seq LIMIT ?2",
             [after, i64::from(most)],
             DOING,
-            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+            |row| row.try_into(),
         )?;
         Ok(found
             .into_iter()
@@ -228,19 +225,14 @@ impl Moment<'_> {
 
     /// The owners' ids and names, as in `owner_name` of the `_full` views.
     pub fn owner_names(&self) -> Result<Vec<SourceRow>, StoreError> {
-        self.rows(&format!("SELECT o.id, {OWNER_NAME} FROM team_members AS o"), &[])
+        self.rows(&format!("SELECT o.id, {OWNER_NAME} FROM team_members AS o"), [])
     }
 
-    fn rows(&self, sql: &str, params: &[rusqlite::types::Value]) -> Result<Vec<SourceRow>, StoreError> {
+    fn rows(&self, sql: &str, values: impl rusqlite::Params) -> Result<Vec<SourceRow>, StoreError> {
         let mut stmt = self.tx.conn.prepare(sql).doing(DOING)?;
         let count = stmt.column_count();
-        let mut rows = stmt.query(params_from_iter(params)).doing(DOING)?;
-        let mut out = Vec::new();
-        while let Some(row) = rows.next().doing(DOING)? {
-            let values = (0..count).map(|place| row.get_ref(place).map(plain));
-            out.push(values.collect::<rusqlite::Result<SourceRow>>().doing(DOING)?);
-        }
-        Ok(out)
+        let rows = stmt.query_map(values, |row| (0..count).map(|place| row.get(place)).collect());
+        rows.and_then(Iterator::collect).doing(DOING)
     }
 
     /// Object and column of the custom fields that were restored or retyped in the feed after a position: all of their
@@ -270,33 +262,6 @@ impl Moment<'_> {
     /// The mirror's id, if it has one.
     pub fn mirror_id(&self) -> Result<Option<String>, StoreError> {
         self.tx.state(&StateKey::MirrorId)
-    }
-}
-
-fn plain(value: ValueRef<'_>) -> SqlValue {
-    match value {
-        ValueRef::Null => SqlValue::Null,
-        ValueRef::Integer(i) => SqlValue::Int(i),
-        ValueRef::Real(r) => SqlValue::Real(r),
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => SqlValue::Text(String::from_utf8_lossy(bytes).into()),
-    }
-}
-
-fn bound(value: &SqlValue) -> rusqlite::types::Value {
-    match value {
-        SqlValue::Null => rusqlite::types::Value::Null,
-        SqlValue::Int(i) => (*i).into(),
-        SqlValue::Real(r) => (*r).into(),
-        SqlValue::Text(text) => text.to_string().into(),
-    }
-}
-
-fn as_json(value: &SqlValue) -> serde_json::Value {
-    match value {
-        SqlValue::Null => serde_json::Value::Null,
-        SqlValue::Int(i) => (*i).into(),
-        SqlValue::Real(r) => (*r).into(),
-        SqlValue::Text(text) => text.to_string().into(),
     }
 }
 

@@ -96,7 +96,7 @@ fn check_of(tx: &ReadTx<'_>, seq: i64) -> Result<Option<String>, StoreError> {
         "SELECT object_type, record_id, kind, seen_at FROM changes WHERE seq = ?1",
         [seq],
         DOING,
-        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+        |row| row.try_into(),
     )?;
     let digest = |(object, record, kind, seen_at): (String, String, String, String)| {
         let digest = Sha256::digest(format!("{object}\n{record}\n{kind}\n{seen_at}").as_bytes());

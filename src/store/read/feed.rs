@@ -38,7 +38,7 @@ pub struct FeedSpan {
 
 pub fn span(tx: &ReadTx<'_>) -> Result<FeedSpan, StoreError> {
     let newest: Option<i64> =
-        tx.conn.find("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [], DOING, |row| row.get(0))?;
+        tx.conn.find_value("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [], DOING)?;
     let newest = newest.unwrap_or(0);
     let oldest: Option<i64> = tx.conn.value("SELECT min(seq) FROM changes", [], DOING)?;
     Ok(FeedSpan { newest, forgotten: oldest.map_or(newest, |oldest| oldest - 1) })

@@ -88,7 +88,7 @@ pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>, StoreError> {
              (name IN (SELECT table_name FROM mirror_columns) OR name IN ('contact_search', 'company_search'))",
         [],
         DOING,
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| row.try_into(),
     )?;
     let place = |name: &str| TABLES.iter().position(|(table, _)| *table == name);
     let mut tables: Vec<TableLine> =
@@ -99,14 +99,13 @@ pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>, StoreError> {
 
 /// Tables and views that are private: their form may change.
 pub fn internal_tables(tx: &ReadTx<'_>) -> Result<Vec<String>, StoreError> {
-    tx.conn.rows(
+    tx.conn.column(
         "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')
              AND name NOT IN (SELECT table_name FROM mirror_columns)
              AND name NOT LIKE 'contact\\_search%' ESCAPE '\\' AND name NOT LIKE 'company\\_search%' ESCAPE '\\'
              ORDER BY name",
         [],
         DOING,
-        |row| row.get(0),
     )
 }
 
@@ -177,7 +176,7 @@ fn options(tx: &ReadTx<'_>, object: Object, column: &str) -> Result<Vec<OptionLi
         "SELECT o.value, o.label FROM custom_field_definitions AS d
              JOIN custom_field_options AS o ON o.definition_id = d.id
              WHERE d.object_type = ?1 AND d.column_name = ?2 ORDER BY o.position",
-        [object.as_str(), column],
+        (object, column),
         DOING,
         |row| Ok(OptionLine { value: row.get(0)?, label: row.get(1)? }),
     )

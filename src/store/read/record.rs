@@ -77,9 +77,9 @@ pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) ->
     let now = row(tx, object, &columns, id)?;
     let removed: Option<(String, String)> = tx.conn.find(
         "SELECT removed_at, record FROM removed_records WHERE object_type = ?1 AND id = ?2",
-        params![object.as_str(), id],
+        params![object, id],
         DOING,
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| row.try_into(),
     )?;
     if now.is_none() && removed.is_none() {
         let known = changes(tx, object, id, None, 1)?;
@@ -181,9 +181,7 @@ fn of_ended_fields(tx: &ReadTx<'_>, object: Object, id: &str, at: Instant) -> Re
                  AND json_extract(fields, '$.op') IN ('archived', 'retyped', 'removed')) AS f ORDER BY 1",
         history_view(object)
     );
-    tx.conn.rows(&sql, params![object.as_str(), id, at.to_string()], DOING, |row| {
-        Ok((row.get(0)?, json(&owned(row.get_ref(1)?))))
-    })
+    tx.conn.rows(&sql, params![object, id, at], DOING, |row| Ok((row.get(0)?, json(&owned(row.get_ref(1)?)))))
 }
 
 /// When the history begins: with the oldest entry if older ones were pruned, otherwise with the first run. `None` before
@@ -192,7 +190,7 @@ pub fn horizon(tx: &ReadTx<'_>) -> Result<Option<String>, StoreError> {
     let sql = "SELECT CASE WHEN coalesce((SELECT min(seq) FROM changes), 1) > 1
                    THEN (SELECT seen_at FROM changes ORDER BY seq LIMIT 1)
                    ELSE (SELECT started_at FROM sync_runs ORDER BY id LIMIT 1) END";
-    let begins: Option<Option<String>> = tx.conn.find(sql, [], DOING, |row| row.get(0))?;
+    let begins: Option<Option<String>> = tx.conn.find_value(sql, [], DOING)?;
     Ok(begins.flatten())
 }
 
@@ -210,7 +208,7 @@ fn names(tx: &ReadTx<'_>, state: &mut Map<String, Value>) -> Result<(), StoreErr
             continue;
         }
         let found: Option<Option<String>> = match state.get(key).and_then(Value::as_str) {
-            Some(id) => tx.conn.find(sql, [id], DOING, |row| row.get(0))?,
+            Some(id) => tx.conn.find_value(sql, [id], DOING)?,
             None => None,
         };
         state.insert(name.into(), found.flatten().into());
@@ -222,7 +220,7 @@ fn pending(tx: &ReadTx<'_>, object: Object, id: &str) -> Result<Vec<PendingEditL
     tx.conn.rows(
         "SELECT edit_id, column_name, after, state FROM pending_edits
              WHERE object_type = ?1 AND record_id = ?2 ORDER BY edit_id, column_name",
-        params![object.as_str(), id],
+        params![object, id],
         DOING,
         |row| {
             let after = json(&owned(row.get_ref(2)?));
@@ -243,7 +241,7 @@ fn changes(
     tx.conn.rows(
         "SELECT seq, seen_at, kind, fields FROM changes
              WHERE object_type = ?1 AND record_id = ?2 AND (?3 IS NULL OR seen_at <= ?3) ORDER BY seq DESC LIMIT ?4",
-        params![object.as_str(), id, until, most],
+        params![object, id, until, most],
         DOING,
         |row| {
             let fields: String = row.get(3)?;

@@ -10,6 +10,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::file::wal;
 use crate::store::reader::ReadTx;
 use crate::store::records::counts as held;
+use crate::store::sql_types::StoredTime;
 use crate::store::statements::Statements;
 
 const DOING: &str = "read the mirror";
@@ -140,14 +141,14 @@ pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>, StoreEr
 pub fn runs_with_changes(tx: &ReadTx<'_>, since: Instant) -> Result<(Option<Instant>, Vec<Instant>), StoreError> {
     let first = instant_of(tx, "SELECT min(started_at) FROM sync_runs", &[])?;
     let sql = "SELECT started_at FROM sync_runs WHERE started_at >= ?1 AND inserted + updated + removed > 0";
-    let found: Vec<String> = tx.conn.rows(sql, [since.to_string()], DOING, |row| row.get(0))?;
-    Ok((first, found.iter().filter_map(|text| text.parse().ok()).collect()))
+    let found: Vec<StoredTime> = tx.conn.column(sql, [since], DOING)?;
+    Ok((first, found.into_iter().filter_map(|at| at.0).collect()))
 }
 
 /// How many scheduled runs for changes began since an instant.
 pub fn scheduled_polls(tx: &ReadTx<'_>, since: Instant) -> Result<u64, StoreError> {
     let sql = "SELECT count(*) FROM sync_runs WHERE kind = 'sync' AND \"trigger\" = 'schedule' AND started_at >= ?1";
-    number(tx, sql, &[&since.to_string()])
+    number(tx, sql, &[&since])
 }
 
 /// When the last run of a kind started.
@@ -162,8 +163,8 @@ pub fn last_success(tx: &ReadTx<'_>) -> Result<Option<Instant>, StoreError> {
 }
 
 fn instant_of(tx: &ReadTx<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Option<Instant>, StoreError> {
-    let text: Option<Option<String>> = tx.conn.find(sql, params, DOING, |row| row.get(0))?;
-    Ok(text.flatten().and_then(|text| text.parse().ok()))
+    let at: Option<StoredTime> = tx.conn.find_value(sql, params, DOING)?;
+    Ok(at.and_then(|at| at.0))
 }
 
 /// Consecutive failed runs, up to the last one.

@@ -12,7 +12,7 @@
 
 use crate::model::field_value::FieldValue;
 use crate::model::record::Extra;
-use crate::model::{Etag, FieldKind, FieldProjection, Object, Record, RequestStamp, SqlValue};
+use crate::model::{Etag, FieldKind, FieldProjection, Object, Record, RequestStamp};
 use crate::store::error::StoreError;
 use crate::store::records::feed_entries;
 use crate::store::records::lacking_keys::Shows;
@@ -95,7 +95,7 @@ impl RecordsTx<'_> {
             &format!("SELECT etag, extra, {stamp} FROM {table} WHERE {key} = ?1"),
             [record.id.as_str()],
             "read a record",
-            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+            |row| row.try_into(),
         )
     }
 
@@ -205,12 +205,7 @@ impl RecordsTx<'_> {
         };
         match value {
             FieldValue::Null => Some(serde_json::Value::Null),
-            FieldValue::Exact(value) | FieldValue::Truncated(value) => Some(match value {
-                SqlValue::Null => serde_json::Value::Null,
-                SqlValue::Int(integer) => (*integer).into(),
-                SqlValue::Real(real) => (*real).into(),
-                SqlValue::Text(text) => text.as_str().into(),
-            }),
+            FieldValue::Exact(value) | FieldValue::Truncated(value) => Some(value.into()),
             FieldValue::Absent | FieldValue::Withheld | FieldValue::Unrepresentable => None,
         }
     }

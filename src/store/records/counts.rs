@@ -67,7 +67,7 @@ impl RecordsTx<'_> {
             "SELECT d.{key} IS NOT NULL AND d.etag IS r.etag
              FROM {table} AS r LEFT JOIN {details} AS d ON d.{key} = r.id WHERE r.id = ?1"
         );
-        let current: Option<bool> = self.tx.conn.find(&sql, [id], DOING, |row| row.get(0))?;
+        let current: Option<bool> = self.tx.conn.find_value(&sql, [id], DOING)?;
         Ok(RecordPresence { is_here: current.is_some(), has_current_detail: current == Some(true) })
     }
 

@@ -15,10 +15,11 @@ use crate::model::answer_time::{AnswerTime, MOMENTS_APART};
 use crate::model::catalogue::Object;
 use crate::model::ids::{MAX_PREDICATE, RecordId};
 use crate::model::instant::Instant;
-use crate::store::error::{Doing, StoreError};
-use crate::store::reader::{ReadTx, stored_time};
+use crate::store::error::StoreError;
+use crate::store::reader::ReadTx;
 use crate::store::records::former_rows::former_condition;
 use crate::store::records::versions::Version;
+use crate::store::sql_types::{StoredTime, json_list};
 use crate::store::statements::{Statements, fits_a_list};
 use crate::store::tx::KnowledgeTx;
 
@@ -61,11 +62,6 @@ pub(super) fn key_type(object: Object) -> String {
     format!("{object}_key")
 }
 
-/// Identifiers as a JSON array.
-pub(super) fn json(ids: &[RecordId]) -> String {
-    serde_json::Value::from(ids.iter().map(RecordId::as_str).collect::<Vec<_>>()).to_string()
-}
-
 impl ReadTx<'_> {
     /// The number of records of an object that are nominated for removal.
     pub fn count_nominated(&self, object: Object) -> Result<u64, StoreError> {
@@ -84,7 +80,7 @@ impl ReadTx<'_> {
 
     fn count_doubts(&self, object: Object, condition: &str) -> Result<u64, StoreError> {
         let sql = format!("SELECT count(*) FROM doubts WHERE object_type = ?1 AND {condition}");
-        self.conn.count(&sql, [object.as_str()], DOING)
+        self.conn.count(&sql, [object], DOING)
     }
 
     /// The records whose lookup is due, or with `at_once` every record in doubt. The schedule looks new doubts about
@@ -96,20 +92,15 @@ impl ReadTx<'_> {
         at_once: bool,
         by_person: bool,
     ) -> Result<DueDoubts, StoreError> {
-        let mut stmt = self
-            .conn
-            .prepare_cached(&format!(
-                "SELECT record_id, why = 'missed', version IS NOT NULL, tries, not_before FROM doubts
-                 WHERE object_type = ?1 AND why IN ('missed', 'older') ORDER BY NOT {}, record_id",
-                fits_a_list("record_id")
-            ))
-            .doing(DOING)?;
-        let mut rows = stmt.query([object.as_str()]).doing(DOING)?;
+        let sql = format!(
+            "SELECT record_id, why = 'missed', version IS NOT NULL, tries, not_before FROM doubts
+             WHERE object_type = ?1 AND why IN ('missed', 'older') ORDER BY NOT {}, record_id",
+            fits_a_list("record_id")
+        );
+        let doubts: Vec<(RecordId, bool, bool, u32, StoredTime)> =
+            self.conn.rows(&sql, [object], DOING, |row| row.try_into())?;
         let (mut due, mut last_lookup) = (DueDoubts::default(), None);
-        while let Some(row) = rows.next().doing(DOING)? {
-            let id = RecordId::new(row.get::<_, String>(0).doing(DOING)?);
-            let (missed, open): (bool, bool) = (row.get(1).doing(DOING)?, row.get(2).doing(DOING)?);
-            let (tries, not_before): (u32, _) = (row.get(3).doing(DOING)?, stored_time(row.get(4).doing(DOING)?));
+        for (id, missed, open, tries, StoredTime(not_before)) in doubts {
             if let Some(not_before) = not_before.filter(|_| !missed && tries > 0) {
                 last_lookup = last_lookup.max(Some(not_before.minus(wait_after(tries))));
             }
@@ -133,28 +124,26 @@ impl ReadTx<'_> {
 
     /// How long the next lookup of a nominated record waits, if one waits.
     pub fn wait_of_nominated(&self, object: Object, steady: Instant) -> Result<Option<Duration>, StoreError> {
-        let first: Option<String> = self.conn.value(
+        let StoredTime(first) = self.conn.value(
             "SELECT min(not_before) FROM doubts WHERE object_type = ?1 AND why = 'missed' AND tries > 0",
-            [object.as_str()],
+            [object],
             DOING,
         )?;
-        let wait = stored_time(first).map(|at| at.since(steady));
+        let wait = first.map(|at| at.since(steady));
         Ok(wait.filter(|wait| *wait <= MAX_WAIT))
     }
 
     /// Since when every lookup of these records found that the service lists no record at all.
     pub fn nothing_listed_since(&self, object: Object, ids: &[RecordId]) -> Result<Option<Instant>, StoreError> {
-        let (since, count): (Option<String>, i64) = self
-            .conn
-            .query_row(
-                "SELECT max(first_seen), count(first_seen) FROM doubts
-                 WHERE object_type = ?1 AND why = 'missed' AND version = ?2
-                   AND record_id IN (SELECT value FROM json_each(?3))",
-                params![object.as_str(), NOTHING_LISTED, json(ids)],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )
-            .doing(DOING)?;
-        Ok(stored_time(since).filter(|_| count.unsigned_abs() == ids.len() as u64))
+        let found: Option<(StoredTime, i64)> = self.conn.find(
+            "SELECT max(first_seen), count(first_seen) FROM doubts
+             WHERE object_type = ?1 AND why = 'missed' AND version = ?2
+               AND record_id IN (SELECT value FROM json_each(?3))",
+            params![object, NOTHING_LISTED, json_list(ids)],
+            DOING,
+            |row| row.try_into(),
+        )?;
+        Ok(found.filter(|(_, count)| count.unsigned_abs() == ids.len() as u64).and_then(|(since, _)| since.0))
     }
 
     /// The later of `updatedAt` and `createdAt` of these records, of those that are mirrored. The time of a row of the
@@ -166,15 +155,13 @@ impl ReadTx<'_> {
             former = former_condition(object.table()),
             table = object.table()
         );
-        self.conn.rows(&sql, [json(ids)], DOING, |row| {
-            Ok((RecordId::new(row.get::<_, String>(0)?), stored_time(row.get(1)?)))
-        })
+        self.conn.rows(&sql, [json_list(ids)], DOING, |row| Ok((row.get(0)?, row.get::<_, StoredTime>(1)?.0)))
     }
 
     /// The witness of a lookup by id: the newest record that is not in doubt and not dated after `latest`, and that a list
     /// can be asked for.
     pub fn witness(&self, object: Object, latest: Option<Instant>) -> Result<Option<RecordId>, StoreError> {
-        let (table, latest) = (object.table(), latest.unwrap_or(Instant::MAX).to_string());
+        let (table, latest) = (object.table(), latest.unwrap_or(Instant::MAX));
         // A witness with a comma costs a request of its own.
         for commas in ["=", ">"] {
             let newest_by = |column: &str| {
@@ -188,10 +175,9 @@ impl ReadTx<'_> {
             };
             let (updated, created) = (newest_by("updated_at"), newest_by("created_at"));
             let sql = format!("SELECT id FROM ({updated} UNION ALL {created}) ORDER BY time DESC, id DESC LIMIT 1");
-            let found: Option<String> =
-                self.conn.find(&sql, [object.as_str(), latest.as_str()], "choose a witness", |row| row.get(0))?;
-            if let Some(id) = found {
-                return Ok(Some(RecordId::new(id)));
+            let found = self.conn.find_value(&sql, (object, latest), "choose a witness")?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
         Ok(None)
@@ -204,27 +190,22 @@ impl KnowledgeTx<'_> {
         self.tx.answer.set(Some(answer));
     }
 
-    pub(super) fn steady_of_answer(&self) -> Option<String> {
-        self.tx.answer.get().map(|answer| answer.steady.to_string())
-    }
-
     /// Forgets every doubt about records, keys and ranges of an object. Its removals of the last day still count.
     pub fn clear_doubts(&self, object: Object) -> Result<(), StoreError> {
         self.settle_removals(object, "true", &[])?;
         let of_object = "object_type = ?1 AND why <> 'counted' OR object_type IN (?1 || '_key', ?1 || '_range')";
-        self.delete_doubts(of_object, [object.as_str()])
+        self.delete_doubts(of_object, [object])
     }
 
     /// Forgets the doubts about a record that is removed.
     pub(in crate::store) fn forget_doubts(&self, object: Object, id: &str) -> Result<(), StoreError> {
         OF_RECORD.iter().try_for_each(|why| {
-            self.delete_doubts(&format!("object_type = ?1 AND {why} AND record_id = ?2"), [object.as_str(), id])
+            self.delete_doubts(&format!("object_type = ?1 AND {why} AND record_id = ?2"), (object, id))
         })
     }
 
     pub(super) fn delete_doubts(&self, condition: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
-        self.tx.conn.change(&format!("DELETE FROM doubts WHERE {condition}"), values, DOING)?;
-        Ok(())
+        self.tx.conn.run(&format!("DELETE FROM doubts WHERE {condition}"), values, DOING)
     }
 
     /// Whether any record of an object is in doubt: looked up once in a transaction, for most have none.
@@ -245,12 +226,12 @@ impl KnowledgeTx<'_> {
         if !self.has_doubts(object)? {
             return Ok(());
         }
-        let (refuted, settled) = (steady.minus(4 * MOMENTS_APART).to_string(), steady.minus(MOMENTS_APART).to_string());
+        let (refuted, settled) = (steady.minus(4 * MOMENTS_APART), steady.minus(MOMENTS_APART));
         self.delete_doubts(
             "object_type = ?1 AND why = 'older' AND version IS NULL AND not_before <= ?2",
-            [object.as_str(), &refuted],
+            (object, refuted),
         )?;
-        self.settle_removals(object, "(first_seen <= ?2 OR first_seen > ?3)", &[&settled, &steady.to_string()])
+        self.settle_removals(object, "(first_seen <= ?2 OR first_seen > ?3)", &[&settled, &steady])
     }
 
     /// Ends the doubts that an answer refutes which shows a record, in the version of the row or a later one if it
@@ -259,14 +240,14 @@ impl KnowledgeTx<'_> {
         if !self.has_doubts(object)? {
             return Ok(());
         }
-        self.delete_doubts("object_type = ?1 AND record_id = ?2 AND why = 'missed'", [object.as_str(), id])?;
+        self.delete_doubts("object_type = ?1 AND record_id = ?2 AND why = 'missed'", (object, id))?;
         if is_current {
             let of_record = "object_type = ?1 AND record_id = ?2 AND why = 'older'";
-            self.delete_doubts(&format!("{of_record} AND tries = 0"), [object.as_str(), id])?;
+            self.delete_doubts(&format!("{of_record} AND tries = 0"), (object, id))?;
             // The delay stays, in case that other answers contradict this one.
-            self.tx.conn.change(
+            self.tx.conn.run(
                 &format!("UPDATE doubts SET etag = NULL, version = NULL, first_seen = NULL WHERE {of_record}"),
-                [object.as_str(), id],
+                (object, id),
                 DOING,
             )?;
         }
@@ -285,7 +266,7 @@ impl KnowledgeTx<'_> {
         let Some(answer) = self.tx.answer.get() else { return Ok(false) };
         let is_as_new = answer.is_as_new_as(here);
         if is_as_new || self.is_older_again(object, id, (etag, version), answer)? {
-            self.delete_doubts("object_type = ?1 AND record_id = ?2 AND why = 'older'", [object.as_str(), id])?;
+            self.delete_doubts("object_type = ?1 AND record_id = ?2 AND why = 'older'", (object, id))?;
             let accepted = version.parse().unwrap_or(Instant::MIN);
             let lowest = &self.tx.pending.accepted_older[object as usize];
             lowest.set(lowest.get().into_iter().chain([(accepted, is_as_new)]).min());
@@ -311,23 +292,23 @@ impl KnowledgeTx<'_> {
         seen: (Option<&str>, &str),
         answer: AnswerTime,
     ) -> Result<bool, StoreError> {
-        let known: Option<(Option<String>, Option<String>, Option<String>)> = self.tx.conn.find(
+        let known: Option<(Option<String>, Option<String>, StoredTime)> = self.tx.conn.find(
             "SELECT etag, version, first_seen FROM doubts
                  WHERE object_type = ?1 AND record_id = ?2 AND why = 'older'",
-            [object.as_str(), id],
+            (object, id),
             DOING,
-            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+            |row| row.try_into(),
         )?;
         if let Some((etag, Some(version), first_seen)) = known
             && (etag.as_deref(), version.as_str()) == seen
         {
-            return Ok(answer.is_second_moment(stored_time(first_seen)));
+            return Ok(answer.is_second_moment(first_seen.0));
         }
-        self.tx.conn.change(
+        self.tx.conn.run(
             "INSERT INTO doubts (object_type, record_id, why, etag, version, first_seen)
                  VALUES (?1, ?2, 'older', ?3, ?4, ?5)
                  ON CONFLICT DO UPDATE SET etag = ?3, version = ?4, first_seen = ?5",
-            params![object.as_str(), id, seen.0, seen.1, answer.steady.to_string()],
+            params![object, id, seen.0, seen.1, answer.steady],
             DOING,
         )?;
         self.tx.pending.doubts[object as usize].set(Some(true));
@@ -337,7 +318,7 @@ impl KnowledgeTx<'_> {
     /// Ends the doubts about versions of records that were looked up and are not there.
     pub fn forget_versions(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
         let of_records = "object_type = ?1 AND why = 'older' AND record_id IN (SELECT value FROM json_each(?2))";
-        self.delete_doubts(of_records, [object.as_str(), &json(ids)])
+        self.delete_doubts(of_records, (object, &json_list(ids)))
     }
 
     /// The earliest of the earlier versions that this transaction accepted so far, and whether its answer was as new as the
@@ -359,15 +340,15 @@ impl KnowledgeTx<'_> {
         let marked = (!lists_others).then_some(NOTHING_LISTED);
         let mut again = Vec::new();
         for id in ids {
-            let known: Option<(Option<String>, Option<String>)> = self.tx.conn.find(
+            let known: Option<(Option<String>, StoredTime)> = self.tx.conn.find(
                 "SELECT version, first_seen FROM doubts
                      WHERE object_type = ?1 AND record_id = ?2 AND why = 'missed'",
-                [object.as_str(), id.as_str()],
+                (object, id),
                 DOING,
-                |row| Ok((row.get(0)?, row.get(1)?)),
+                |row| row.try_into(),
             )?;
             let first = match known {
-                Some((version, first_seen)) if version.as_deref() == marked => stored_time(first_seen),
+                Some((version, first_seen)) if version.as_deref() == marked => first_seen.0,
                 _ => None,
             };
             if lists_others && answer.is_second_moment(first) {
@@ -375,11 +356,11 @@ impl KnowledgeTx<'_> {
             }
             // A time in the future was stored by a clock that was lost.
             if first.is_none_or(|first| first > steady) {
-                self.tx.conn.change(
+                self.tx.conn.run(
                     "INSERT INTO doubts (object_type, record_id, why, version, first_seen)
                          VALUES (?1, ?2, 'missed', ?3, ?4)
                          ON CONFLICT DO UPDATE SET version = ?3, first_seen = ?4",
-                    params![object.as_str(), id.as_str(), marked, steady.to_string()],
+                    params![object, id, marked, steady],
                     DOING,
                 )?;
                 self.tx.pending.doubts[object as usize].set(Some(true));
@@ -390,45 +371,31 @@ impl KnowledgeTx<'_> {
 
     /// Counts the time anew since which these records were not found.
     pub fn begin_not_found_again(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<(), StoreError> {
-        self.tx.conn.change(
+        self.tx.conn.run(
             "UPDATE doubts SET first_seen = ?2 WHERE object_type = ?1 AND why = 'missed'
                  AND record_id IN (SELECT value FROM json_each(?3))",
-            params![object.as_str(), steady.to_string(), json(ids)],
+            params![object, steady, json_list(ids)],
             DOING,
-        )?;
-        Ok(())
+        )
     }
 
     /// Notes that these records were looked up: those that are still in doubt wait.
     pub fn were_looked_up(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<(), StoreError> {
-        let tried: Vec<(String, String, u32, Option<String>)> = {
-            let mut stmt = self
-                .tx
-                .conn
-                .prepare_cached(
-                    "SELECT record_id, why, tries, not_before FROM doubts
-                     WHERE object_type = ?1 AND why IN ('missed', 'older')
-                     AND record_id IN (SELECT value FROM json_each(?2))",
-                )
-                .doing(DOING)?;
-            let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
-            stmt.query_map(params![object.as_str(), json(ids)], row).and_then(Iterator::collect).doing(DOING)?
-        };
+        let tried: Vec<(String, String, u32, StoredTime)> = self.tx.conn.rows(
+            "SELECT record_id, why, tries, not_before FROM doubts WHERE object_type = ?1 AND why IN ('missed', 'older')
+             AND record_id IN (SELECT value FROM json_each(?2))",
+            params![object, json_list(ids)],
+            DOING,
+            |row| row.try_into(),
+        )?;
         // One that was looked up before its time waits as long as before.
-        let due = tried.into_iter().filter(|(.., not_before)| waits(stored_time(not_before.clone()), steady).is_none());
-        for (id, why, tries, _) in due {
+        for (id, why, tries, _) in tried.into_iter().filter(|(.., not_before)| waits(not_before.0, steady).is_none()) {
             let tries = tries.saturating_add(1);
-            self.tx
-                .conn
-                .prepare_cached(
-                    "UPDATE doubts SET tries = ?4, not_before = ?5
-                     WHERE object_type = ?1 AND record_id = ?2 AND why = ?3",
-                )
-                .and_then(|mut stmt| {
-                    let not_before = steady.plus(wait_after(tries)).to_string();
-                    stmt.execute(params![object.as_str(), id, why, tries, not_before])
-                })
-                .doing(DOING)?;
+            self.tx.conn.run(
+                "UPDATE doubts SET tries = ?4, not_before = ?5 WHERE object_type = ?1 AND record_id = ?2 AND why = ?3",
+                params![object, id, why, tries, steady.plus(wait_after(tries))],
+                DOING,
+            )?;
         }
         Ok(())
     }

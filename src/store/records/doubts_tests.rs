@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::store::Store;
+use crate::store::error::Doing;
 
 const ID: &str = "c1";
 

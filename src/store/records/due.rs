@@ -17,6 +17,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::former_rows::former_condition;
 use crate::store::records::shape::Shape;
+use crate::store::sql_types::json_list;
 use crate::store::statements::{Statements, fits_a_list};
 use crate::store::tx::KnowledgeTx;
 
@@ -67,9 +68,7 @@ impl ReadTx<'_> {
             fits_a_list("id"),
             former_condition(table)
         );
-        self.conn.rows(&sql, params![most as i64, former], doing, |row| {
-            Ok((RecordId::new(row.get::<_, String>(0)?), row.get(1)?))
-        })
+        self.conn.rows(&sql, params![most as i64, former], doing, |row| row.try_into())
     }
 
     /// Records whose detail is missing or of an older version, newest first, behind the last one of the batch before. Each
@@ -83,10 +82,10 @@ impl ReadTx<'_> {
         match behind {
             None => self.due_where(object, "true", params![], most),
             Some(DueDetail { updated_at: None, id }) => {
-                self.due_where(object, "r.updated_at IS NULL AND r.id < ?1", params![id.as_str()], most)
+                self.due_where(object, "r.updated_at IS NULL AND r.id < ?1", params![id], most)
             }
             Some(DueDetail { updated_at: Some(at), id }) => {
-                let mut due = self.due_where(object, DUE_BEHIND, params![at, id.as_str()], most)?;
+                let mut due = self.due_where(object, DUE_BEHIND, params![at, id], most)?;
                 if due.len() < most {
                     // Descending, records without a timestamp come last; no comparison finds them.
                     due.extend(self.due_where(object, "r.updated_at IS NULL", params![], most - due.len())?);
@@ -105,19 +104,14 @@ impl ReadTx<'_> {
     ) -> Result<Vec<DueDetail>, StoreError> {
         let doing = "find due details";
         self.conn.rows(&due_batch(object, condition, most), values, doing, |row| {
-            Ok(DueDetail { updated_at: row.get(0)?, id: RecordId::new(row.get::<_, String>(1)?) })
+            Ok(DueDetail { updated_at: row.get(0)?, id: row.get(1)? })
         })
     }
 
     /// The versions of those of the records that are mirrored.
     pub fn versions(&self, object: Object, ids: &[RecordId]) -> Result<HashMap<RecordId, Option<Etag>>, StoreError> {
-        let doing = "read the versions of records";
         let sql = format!("SELECT id, etag FROM {} WHERE id IN (SELECT value FROM json_each(?1))", object.table());
-        let ids: Vec<&str> = ids.iter().map(RecordId::as_str).collect();
-        let version = |row: &rusqlite::Row<'_>| {
-            Ok((RecordId::new(row.get::<_, String>(0)?), row.get::<_, Option<String>>(1)?.map(Etag::from)))
-        };
-        self.conn.rows(&sql, [serde_json::Value::from(ids).to_string()], doing, version)
+        self.conn.rows(&sql, [json_list(ids)], "read the versions of records", |row| row.try_into())
     }
 
     /// How many of these records have a detail that is due.
@@ -126,12 +120,12 @@ impl ReadTx<'_> {
         object: Object,
         ids: impl IntoIterator<Item = &'i RecordId>,
     ) -> Result<u64, StoreError> {
-        let ids: Vec<&str> = ids.into_iter().map(RecordId::as_str).collect();
+        let ids: Vec<&RecordId> = ids.into_iter().collect();
         if ids.is_empty() {
             return Ok(0);
         }
         let sql = format!("{} AND r.id IN (SELECT value FROM json_each(?1))", due("count(*)", object));
-        self.conn.count(&sql, [serde_json::Value::from(ids).to_string()], "count due details")
+        self.conn.count(&sql, [json_list(ids)], "count due details")
     }
 }
 
@@ -215,11 +209,9 @@ impl KnowledgeTx<'_> {
             self.tx.feed().mark_changed(object, id.as_str());
         }
         let (table, key) = (object.detail_table(), object.detail_key());
-        let ids: Vec<&str> = ids.iter().map(RecordId::as_str).collect();
         let sql =
             format!("UPDATE {table} SET etag = NULL WHERE {key} IN (SELECT value FROM json_each(?1)) AND {condition}");
-        self.tx.conn.execute(&sql, [serde_json::Value::from(ids).to_string()]).doing("make details due")?;
-        Ok(())
+        self.tx.conn.run(&sql, [json_list(ids)], "make details due")
     }
 }
 

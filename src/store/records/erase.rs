@@ -38,7 +38,7 @@ impl FeedTx<'_> {
         }
         // Deleted contents are overwritten with zeros, not only freed.
         self.tx.conn.pragma_update(None, "secure_delete", true).doing(DOING)?;
-        let erase = |sql: &str| self.tx.conn.execute(sql, params![object.as_str(), id]).doing(DOING);
+        let erase = |sql: &str| self.tx.conn.execute(sql, params![object, id]).doing(DOING);
         let record = erase("DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2")? > 0;
         let changes = erase("DELETE FROM changes WHERE object_type = ?1 AND record_id = ?2")? as u64;
         erase(

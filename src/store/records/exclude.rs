@@ -1,8 +1,6 @@
 //! What a change of `sync.exclude` does to the values that are stored: those of a field that was excluded leave every table,
 //! and a field that is mirrored again is read again: until then its NULL means nothing, and is not edited.
 
-use rusqlite::params;
-
 use crate::model::catalogue::Object;
 use crate::model::custom::Layout;
 use crate::model::exclusions::ExcludedFields;
@@ -15,6 +13,7 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::OPEN;
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
+use crate::store::statements::Statements;
 use crate::store::tx::CustomTx;
 
 const DOING: &str = "erase the values of excluded fields";
@@ -96,12 +95,10 @@ impl CustomTx<'_> {
     /// Empties the columns of standard fields; those of custom fields are dropped with the new layout.
     fn erase_columns(&self, object: Object, exclusions: &ExcludedFields) -> Result<(), StoreError> {
         for table in [object.table(), object.detail_table()] {
-            let mut columns = self.tx.conn.prepare("SELECT name FROM pragma_table_info(?1)").doing(DOING)?;
-            let names: Vec<String> =
-                columns.query_map([table], |row| row.get(0)).and_then(Iterator::collect).doing(DOING)?;
+            let names: Vec<String> = self.tx.conn.column("SELECT name FROM pragma_table_info(?1)", [table], DOING)?;
             for name in names.iter().filter(|name| exclusions.takes_column(object, name)) {
                 let sql = format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL");
-                self.tx.conn.execute(&sql, []).doing(DOING)?;
+                self.tx.conn.run(&sql, [], DOING)?;
             }
         }
         Ok(())
@@ -126,11 +123,7 @@ impl CustomTx<'_> {
             }
         }
         drop(rows);
-        let mut stmt = self.tx.conn.prepare(update).doing(DOING)?;
-        for (key, text) in changed {
-            stmt.execute(params![key, text]).doing(DOING)?;
-        }
-        Ok(())
+        changed.into_iter().try_for_each(|values| self.tx.conn.run(update, values, DOING))
     }
 
     /// Reads every record of an object again: nothing is known of a field that was excluded.

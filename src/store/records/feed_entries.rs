@@ -9,18 +9,20 @@
 use rusqlite::params;
 use rusqlite::types::Value;
 use serde_json::{Map, json};
+use strum::IntoStaticStr;
 
 use crate::model::catalogue::Object;
 use crate::model::instant::Instant;
 use crate::store::derived::history_views::json_argument;
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::records::compare::json;
 use crate::store::statements::Statements;
 use crate::store::tx::FeedTx;
 
 const DOING: &str = "record a change";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(in crate::store) enum ColumnChange {
     Added,
     Archived,
@@ -30,14 +32,8 @@ pub(in crate::store) enum ColumnChange {
 }
 
 impl ColumnChange {
-    const fn as_str(self) -> &'static str {
-        match self {
-            ColumnChange::Added => "added",
-            ColumnChange::Archived => "archived",
-            ColumnChange::Restored => "restored",
-            ColumnChange::Retyped => "retyped",
-            ColumnChange::Removed => "removed",
-        }
+    fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -75,7 +71,7 @@ impl FeedTx<'_> {
             }
             fields.insert(column.clone(), vec![old, json(new)].into());
         }
-        self.enter_change(object, id, kind, fields, seen_at)
+        self.enter_change(object, id, kind, &fields.into(), seen_at)
     }
 
     fn enter_change(
@@ -83,20 +79,11 @@ impl FeedTx<'_> {
         object: Object,
         id: &str,
         kind: &str,
-        fields: Map<String, serde_json::Value>,
+        fields: &serde_json::Value,
         seen_at: Instant,
     ) -> Result<(), StoreError> {
-        self.tx
-            .conn
-            .prepare_cached(
-                "INSERT INTO changes (object_type, record_id, kind, fields, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)",
-            )
-            .and_then(|mut stmt| {
-                let fields = serde_json::Value::from(fields).to_string();
-                stmt.execute(params![object.as_str(), id, kind, fields, seen_at.to_string()])
-            })
-            .doing(DOING)?;
-        Ok(())
+        let sql = "INSERT INTO changes (object_type, record_id, kind, fields, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)";
+        self.tx.conn.run(sql, params![object, id, kind, fields.to_string(), seen_at], DOING)
     }
 
     /// Enters that a column was added, removed or retyped; `from` and `to` are the types of its values.
@@ -108,12 +95,8 @@ impl FeedTx<'_> {
         types: (Option<&str>, Option<&str>),
         seen_at: Instant,
     ) -> Result<(), StoreError> {
-        let mut fields = Map::new();
-        fields.insert("column".into(), column.into());
-        fields.insert("op".into(), change.as_str().into());
-        fields.insert("from".into(), json!(types.0));
-        fields.insert("to".into(), json!(types.1));
-        self.enter_change(object, "", "schema", fields, seen_at)
+        let fields = json!({ "column": column, "op": change.as_str(), "from": types.0, "to": types.1 });
+        self.enter_change(object, "", "schema", &fields, seen_at)
     }
 
     /// Emits the values of restored columns, as they were when the columns were archived.
@@ -127,8 +110,7 @@ impl FeedTx<'_> {
     ) -> Result<(), StoreError> {
         let pairs: Vec<String> = columns
             .iter()
-            .map(|column| (column, json_argument(column)))
-            .map(|(column, value)| format!("'{column}', json_array({value}, {value})"))
+            .map(|column| format!("'{column}', json_array({value}, {value})", value = json_argument(column)))
             .collect();
         let sql = format!(
             "INSERT INTO changes (object_type, record_id, kind, fields, seen_at)
@@ -136,8 +118,7 @@ impl FeedTx<'_> {
             pairs = pairs.join(", "),
             first = columns.first().map_or("NULL", String::as_str),
         );
-        self.tx.conn.execute(&sql, params![object.as_str(), seen_at.to_string()]).doing(DOING)?;
-        Ok(())
+        self.tx.conn.run(&sql, (object, seen_at), DOING)
     }
 
     /// Keeps the values of a retyped column, for the changes that bring the new ones.
@@ -153,8 +134,7 @@ impl FeedTx<'_> {
              SELECT ?1, {key}, ?2, json_quote({value}) FROM {table} WHERE {column} IS NOT NULL",
             value = json_argument(column)
         );
-        self.tx.conn.execute(&sql, [object.as_str(), column]).doing(DOING)?;
-        Ok(())
+        self.tx.conn.run(&sql, (object, column), DOING)
     }
 
     fn has_retyped_values(&self) -> Result<bool, StoreError> {
@@ -167,23 +147,21 @@ impl FeedTx<'_> {
         id: &str,
         column: &str,
     ) -> Result<Option<serde_json::Value>, StoreError> {
-        let text: Option<String> = self.tx.conn.find(
+        let text: Option<String> = self.tx.conn.find_value(
             "DELETE FROM retyped_values WHERE object_type = ?1 AND record_id = ?2 AND column_name = ?3
                  RETURNING value",
-            [object.as_str(), id, column],
+            (object, id, column),
             DOING,
-            |row| row.get(0),
         )?;
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
     /// Deletes the values that a column had before its type changed.
     pub(in crate::store) fn forget_retyped(&self, object: Object, column: &str) -> Result<(), StoreError> {
-        self.tx.conn.change(
+        self.tx.conn.run(
             "DELETE FROM retyped_values WHERE object_type = ?1 AND column_name = ?2",
-            [object.as_str(), column],
+            (object, column),
             DOING,
-        )?;
-        Ok(())
+        )
     }
 }

@@ -36,12 +36,11 @@ pub(in crate::store) fn former_condition(table: &str) -> String {
 
 impl RecordsTx<'_> {
     pub fn make_rows_former(&self, object: Object) -> Result<(), StoreError> {
-        self.tx.conn.change(
+        self.tx.conn.run(
             &format!("UPDATE {} SET synced_at = ?1", object.table()),
             [NEVER],
             "mark the rows of the workspace before",
-        )?;
-        Ok(())
+        )
     }
 
     /// Holds the new edits of a record whose former row is replaced. While every row is being replaced, the edits of the
@@ -55,7 +54,7 @@ impl RecordsTx<'_> {
         if !self.tx.goals().is_set(Goal::FormerRows(object))? {
             self.tx.edits().hold_new_edits_where(
                 "object_type = ?1 AND record_id = ?2",
-                params![object.as_str(), id],
+                params![object, id],
                 FORMER_ROW,
                 now,
             )?;
@@ -79,11 +78,10 @@ impl RecordsTx<'_> {
             format!("EXISTS (SELECT 1 FROM {table} WHERE {table}.id = record_id AND {})", former_condition(table));
         let (condition, values): (_, &[&dyn ToSql]) = match record {
             // The index of open edits finds those of a record.
-            Some(record) => (
-                format!("object_type = ?1 AND record_id = ?2 AND {OPEN} AND {former}"),
-                params![object.as_str(), record.as_str()],
-            ),
-            None => (format!("object_type = ?1 AND {former}"), params![object.as_str()]),
+            Some(record) => {
+                (format!("object_type = ?1 AND record_id = ?2 AND {OPEN} AND {former}"), params![object, *record])
+            }
+            None => (format!("object_type = ?1 AND {former}"), params![object]),
         };
         self.tx.edits().hold_new_edits_where(&condition, values, FORMER_ROW, now)
     }

@@ -19,7 +19,7 @@ impl RecordsTx<'_> {
     pub(in crate::store) fn was_inserted(&self, object: Object, id: &RecordId) -> Result<bool, StoreError> {
         self.tx.conn.value(
             "SELECT EXISTS (SELECT 1 FROM changes WHERE object_type = ?1 AND record_id = ?2 AND kind = 'insert')",
-            params![object.as_str(), id.as_str()],
+            params![object, id],
             "look up a change",
         )
     }
@@ -80,7 +80,7 @@ impl RecordsTx<'_> {
         // Not cached: `*` depends on columns that are added and removed.
         let mut stmt = self.tx.conn.prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1")).doing(doing)?;
         let names: Vec<String> = stmt.column_names().map(String::from).collect();
-        stmt.query_row([id.as_str()], |row| {
+        stmt.query_row([id], |row| {
             names.iter().enumerate().map(|(i, name)| Ok((name.clone(), row.get_ref::<_>(i).map(owned)?))).collect()
         })
         .optional()

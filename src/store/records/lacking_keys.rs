@@ -24,7 +24,7 @@ use crate::model::record::Record;
 use crate::store::custom::changes::FieldToBackFill;
 use crate::store::error::StoreError;
 use crate::store::records::doubts::key_type;
-use crate::store::statements::{Statements, record_id};
+use crate::store::statements::Statements;
 use crate::store::tx::UnreadTx;
 
 /// The maximum number of records that are noted at once, for all fields together. If there were more, the columns that
@@ -58,11 +58,10 @@ pub(in crate::store) fn unshown_columns(
     object: Object,
     id: &RecordId,
 ) -> Result<BTreeSet<String>, StoreError> {
-    let found: Option<String> = conn.find(
+    let found: Option<String> = conn.find_value(
         "SELECT columns FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2",
-        [object.as_str(), id.as_str()],
+        (object, id),
         DOING,
-        |row| row.get(0),
     )?;
     Ok(found.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
@@ -135,8 +134,7 @@ impl UnreadTx<'_> {
                 ("INSERT OR REPLACE INTO unshown_columns VALUES (?1, ?2, ?3)", serde_json::json!(unshown).to_string())
             }
         };
-        self.tx.conn.change(sql, params![object.as_str(), record.id.as_str(), columns], DOING)?;
-        Ok(())
+        self.tx.conn.run(sql, params![object, record.id, columns], DOING)
     }
 
     /// Notes the active keys that a detail lacked, of long texts only if the whole detail is stored.
@@ -162,22 +160,21 @@ impl UnreadTx<'_> {
         let noted = "INSERT OR IGNORE INTO doubts (object_type, record_id, why) VALUES (?1, ?2, ?3)";
         for field in lacking {
             let definition = field.definition.as_str();
-            let readings: Option<u8> = self.tx.conn.find(
+            let readings: Option<u8> = self.tx.conn.find_value(
                 "SELECT tries FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'lacked'",
                 [&keys, definition],
                 DOING,
-                |row| row.get(0),
             )?;
             match readings {
                 Some(readings) if readings >= MAX_READINGS => continue,
                 Some(_) => {}
                 None => _ = self.tx.conn.change(noted, [&keys, definition, "lacked"], DOING)?,
             }
-            self.tx.conn.change(noted, [&keys, definition, "lacked now"], DOING)?;
+            self.tx.conn.run(noted, [&keys, definition, "lacked now"], DOING)?;
             if self.has_room_for(object, &record.id)? {
-                self.tx.conn.change(noted, [object.as_str(), record.id.as_str(), &lacks(definition)], DOING)?;
+                self.tx.conn.run(noted, (object, &record.id, lacks(definition)), DOING)?;
             } else {
-                self.tx.conn.change(noted, [&keys, definition, "lacked by more"], DOING)?;
+                self.tx.conn.run(noted, [&keys, definition, "lacked by more"], DOING)?;
             }
         }
         Ok(())
@@ -188,7 +185,7 @@ impl UnreadTx<'_> {
         self.tx.conn.value(
             "SELECT count(DISTINCT record_id) < ?3 OR coalesce(max(record_id = ?2), 0) FROM doubts
                  WHERE object_type = ?1 AND why >= 'lacks ' AND why < 'lacks!'",
-            params![object.as_str(), id.as_str(), MAX_RECORDS],
+            params![object, id, MAX_RECORDS],
             DOING,
         )
     }
@@ -209,18 +206,17 @@ impl UnreadTx<'_> {
                 self.forget_lacked(object, &definition, "'lacked', 'lacked now', 'lacked by more'")?;
                 continue;
             }
-            let lacking: Vec<RecordId> = self.tx.conn.rows(
+            let lacking: Vec<RecordId> = self.tx.conn.column(
                 "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = ?2",
-                [object.as_str(), &lacks(definition.as_str())],
+                (object, lacks(definition.as_str())),
                 DOING,
-                record_id,
             )?;
             out.records.extend(lacking);
             self.forget_lacked(object, &definition, "'lacked now'")?;
             if readings + 1 >= MAX_READINGS + READINGS_WITHOUT {
                 self.forget_lacked(object, &definition, "'lacked', 'lacked by more'")?;
             }
-            self.tx.conn.change(
+            self.tx.conn.run(
                 "UPDATE doubts SET tries = tries + 1 WHERE object_type = ?1 AND record_id = ?2 AND why = 'lacked'",
                 [&key_type(object), definition.as_str()],
                 DOING,
@@ -245,16 +241,12 @@ impl UnreadTx<'_> {
             has("lacked now"),
             has("lacked by more")
         );
-        self.tx.conn.rows(&sql, [key_type(object)], DOING, |row| {
-            Ok((RecordId::new(row.get::<_, String>(0)?), row.get(1)?, row.get(2)?, row.get(3)?))
-        })
+        self.tx.conn.rows(&sql, [key_type(object)], DOING, |row| row.try_into())
     }
 
     /// Forgets which records lacked a key, and this of its field.
     fn forget_lacked(&self, object: Object, definition: &RecordId, why: &str) -> Result<(), StoreError> {
-        self.tx
-            .knowledge()
-            .delete_doubts("object_type = ?1 AND why = ?2", [object.as_str(), &lacks(definition.as_str())])?;
+        self.tx.knowledge().delete_doubts("object_type = ?1 AND why = ?2", (object, lacks(definition.as_str())))?;
         let of_field = format!("object_type = ?1 AND record_id = ?2 AND why IN ({why})");
         self.tx.knowledge().delete_doubts(&of_field, [&key_type(object), definition.as_str()])
     }

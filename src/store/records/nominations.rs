@@ -8,8 +8,8 @@ use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
-use crate::store::records::doubts::json;
-use crate::store::statements::{Statements, fits_a_list, record_id};
+use crate::store::sql_types::json_list;
+use crate::store::statements::{Statements, fits_a_list};
 use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "nominate records for removal";
@@ -21,14 +21,14 @@ impl ReadTx<'_> {
             "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'missed' ORDER BY NOT {}, record_id",
             fits_a_list("record_id")
         );
-        self.conn.rows(&sql, [object.as_str()], DOING, record_id)
+        self.conn.column(&sql, [object], DOING)
     }
 }
 
 impl KnowledgeTx<'_> {
     /// Nominates records for removal; unknown ones are ignored.
     pub fn nominate(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
-        self.nominate_where(object, "id IN (SELECT value FROM json_each(?3))", vec![json(ids).into()])
+        self.nominate_where(object, "id IN (SELECT value FROM json_each(?3))", vec![json_list(ids).into()])
     }
 
     /// Nominates the records created between two instants (each with whether it is included) that are not among `ids`,
@@ -65,7 +65,10 @@ impl KnowledgeTx<'_> {
              SELECT ?1, id, 'missed', ?2 FROM {} WHERE {condition}",
             object.table()
         );
-        values.splice(0..0, [object.as_str().to_string().into(), self.steady_of_answer().into()]);
+        values.splice(
+            0..0,
+            [object.as_str().to_string().into(), self.tx.answer.get().map(|answer| answer.steady.to_string()).into()],
+        );
         let nominated = self.tx.conn.change(&sql, params_from_iter(values), DOING)?;
         if nominated > 0 {
             self.tx.pending.doubts[object as usize].set(Some(true));
@@ -74,7 +77,7 @@ impl KnowledgeTx<'_> {
     }
 
     pub fn clear_nominations(&self, object: Object) -> Result<(), StoreError> {
-        self.delete_doubts("object_type = ?1 AND why = 'missed'", [object.as_str()])
+        self.delete_doubts("object_type = ?1 AND why = 'missed'", [object])
     }
 }
 

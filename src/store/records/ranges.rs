@@ -3,15 +3,16 @@
 use std::collections::HashSet;
 
 use rusqlite::types::Value;
-use rusqlite::{OptionalExtension, params, params_from_iter};
+use rusqlite::{params, params_from_iter};
 
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::model::time_range::{TimeBounds, TimeField, TimeRange};
-use crate::store::error::{Doing, StoreError};
+use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
-use crate::store::statements::{Statements, record_id};
+use crate::store::sql_types::StoredTime;
+use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
 /// The condition that selects a range, and its values.
@@ -67,7 +68,7 @@ impl ReadTx<'_> {
     /// How many records have an `updatedAt` after one instant and up to another.
     pub fn count_updated(&self, object: Object, after: Instant, to: Instant) -> Result<u64, StoreError> {
         let sql = format!("SELECT count(*) FROM {} WHERE updated_at > ?1 AND updated_at <= ?2", object.table());
-        self.conn.count(&sql, params![after.to_string(), to.to_string()], "count changed records")
+        self.conn.count(&sql, params![after, to], "count changed records")
     }
 
     /// The records of a range.
@@ -75,7 +76,7 @@ impl ReadTx<'_> {
         let doing = "list a range";
         let (condition, values) = condition(&range);
         let sql = format!("SELECT id FROM {} WHERE {condition}", object.table());
-        self.conn.rows(&sql, params_from_iter(values), doing, record_id)
+        self.conn.column(&sql, params_from_iter(values), doing)
     }
 
     /// The timestamp of a range's record number `skip`, oldest first, by which it can be cut.
@@ -88,9 +89,8 @@ impl ReadTx<'_> {
             table = object.table(),
             n = values.len()
         );
-        let at: Option<Option<String>> =
-            self.conn.find(&sql, params_from_iter(values), "cut a range", |row| row.get(0))?;
-        Ok(at.flatten().and_then(|at| at.parse().ok()))
+        let at: Option<StoredTime> = self.conn.find_value(&sql, params_from_iter(values), "cut a range")?;
+        Ok(at.and_then(|at| at.0))
     }
 
     /// The whole seconds that divide a range into `parts` of about the same number of records; `shift`, from 0 to 1,
@@ -108,25 +108,18 @@ impl ReadTx<'_> {
 
     /// The numbers of all records, here and at the service, as they were last counted.
     pub fn last_total(&self, object: Object) -> Result<Option<(u64, u64)>, StoreError> {
-        let row = self.conn.prepare_cached(
-            "SELECT count_here, count_there FROM audits
+        let sql = "SELECT count_here, count_there FROM audits
              WHERE object_type = ?1 AND range_from IS NULL AND range_to IS NULL AND NOT null_range
-             ORDER BY id DESC LIMIT 1",
-        );
-        let counts = row.and_then(|mut stmt| {
-            let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
-            stmt.query_row([object.as_str()], read).optional()
-        });
-        Ok(counts.doing("read an audit")?.map(|(here, there)| (here.unsigned_abs(), there.unsigned_abs())))
+             ORDER BY id DESC LIMIT 1";
+        let counts: Option<(i64, i64)> = self.conn.find(sql, [object], "read an audit", |row| row.try_into())?;
+        Ok(counts.map(|(here, there)| (here.unsigned_abs(), there.unsigned_abs())))
     }
 
     /// When a range of an object was last counted.
     pub fn last_counted(&self, object: Object) -> Result<Option<Instant>, StoreError> {
-        let row = self
-            .conn
-            .prepare_cached("SELECT audited_at FROM audits WHERE object_type = ?1 ORDER BY id DESC LIMIT 1")
-            .and_then(|mut stmt| stmt.query_row([object.as_str()], |row| row.get::<_, String>(0)).optional());
-        Ok(row.doing("read an audit")?.and_then(|at| at.parse().ok()))
+        let sql = "SELECT audited_at FROM audits WHERE object_type = ?1 ORDER BY id DESC LIMIT 1";
+        let at: Option<StoredTime> = self.conn.find_value(sql, [object], "read an audit")?;
+        Ok(at.and_then(|at| at.0))
     }
 }
 
@@ -144,26 +137,14 @@ impl KnowledgeTx<'_> {
             TimeBounds::Dated { from, to } => (from, to),
             TimeBounds::Dateless | TimeBounds::Whole => (None, None),
         };
-        let text = |at: Option<Instant>| at.map(|at| at.to_string());
         let (here, there) = (counts.0 as i64, counts.1 as i64);
         let dateless = range.bounds == TimeBounds::Dateless;
-        self.tx.conn.change(
+        self.tx.conn.run(
             "INSERT INTO audits (object_type, dimension, range_from, range_to, null_range, count_here, count_there,
                                      found, audited_at)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            params![
-                object.as_str(),
-                range.field.column(),
-                text(from),
-                text(to),
-                dateless,
-                here,
-                there,
-                found,
-                now.to_string()
-            ],
+            params![object, range.field.column(), from, to, dateless, here, there, found, now],
             "enter an audit",
-        )?;
-        Ok(())
+        )
     }
 }

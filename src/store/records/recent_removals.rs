@@ -8,7 +8,8 @@ use rusqlite::{ToSql, params};
 use crate::model::catalogue::Object;
 use crate::model::instant::Instant;
 use crate::store::error::StoreError;
-use crate::store::reader::{ReadTx, stored_time};
+use crate::store::reader::ReadTx;
+use crate::store::sql_types::StoredTime;
 use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
@@ -22,8 +23,7 @@ const DOING: &str = "read or write the removals of the last day";
 pub(super) fn count_removed(tx: &ReadTx<'_>, object: &str, steady: Instant) -> Result<u64, StoreError> {
     let sql = "SELECT coalesce(sum(tries), 0) FROM doubts WHERE object_type = ?1 AND why IN ('gone', 'counted')
                AND first_seen >= ?2 AND first_seen <= ?3";
-    let (from, to) = (steady.minus(DAY).to_string(), steady.plus(DAY).to_string());
-    tx.conn.count(sql, [object, &from, &to], DOING)
+    tx.conn.count(sql, (object, steady.minus(DAY), steady.plus(DAY)), DOING)
 }
 
 impl KnowledgeTx<'_> {
@@ -35,23 +35,22 @@ impl KnowledgeTx<'_> {
         id: &str,
         (steady, counts): (Instant, bool),
     ) -> Result<(), StoreError> {
-        self.tx.conn.change(
+        self.tx.conn.run(
             "INSERT INTO doubts (object_type, record_id, why, version, first_seen, tries)
              SELECT object_type, id, 'gone', coalesce(json_extract(record, '$.updated_at'), ''), ?3, ?4
              FROM removed_records WHERE object_type = ?1 AND id = ?2
              ON CONFLICT DO UPDATE SET version = excluded.version, first_seen = excluded.first_seen,
                  tries = tries + excluded.tries",
-            params![object.as_str(), id, steady.to_string(), counts],
+            params![object, id, steady, counts],
             DOING,
-        )?;
-        Ok(())
+        )
     }
 
     /// Forgets the removals that do not count any more.
     pub(in crate::store) fn forget_counted_removals(&self, object: Object, steady: Instant) -> Result<(), StoreError> {
         self.delete_doubts(
             "object_type = ?1 AND why = 'counted' AND (first_seen < ?2 OR first_seen > ?3)",
-            [object.as_str(), &steady.minus(DAY).to_string(), &steady.plus(DAY).to_string()],
+            (object, steady.minus(DAY), steady.plus(DAY)),
         )
     }
 
@@ -62,10 +61,9 @@ impl KnowledgeTx<'_> {
         condition: &str,
         values: &[&dyn ToSql],
     ) -> Result<(), StoreError> {
-        let name = object.as_str();
-        let values: Vec<&dyn ToSql> = [&name as &dyn ToSql].into_iter().chain(values.iter().copied()).collect();
+        let values: Vec<&dyn ToSql> = [&object as &dyn ToSql].into_iter().chain(values.iter().copied()).collect();
         let of_them = format!("object_type = ?1 AND why = 'gone' AND {condition}");
-        self.tx.conn.change(
+        self.tx.conn.run(
             &format!(
                 "INSERT INTO doubts (object_type, record_id, why, first_seen, tries)
                  SELECT object_type, record_id, 'counted', first_seen, tries FROM doubts WHERE {of_them} AND tries > 0
@@ -89,15 +87,14 @@ impl KnowledgeTx<'_> {
         if !self.has_doubts(object)? {
             return Ok(false);
         }
-        let removed: Option<(String, Option<String>)> = self.tx.conn.find(
+        let removed: Option<(String, StoredTime)> = self.tx.conn.find(
             "SELECT version, first_seen FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'gone'",
-            [object.as_str(), id],
+            (object, id),
             DOING,
-            |row| Ok((row.get(0)?, row.get(1)?)),
+            |row| row.try_into(),
         )?;
-        let is_before = |(removed, at): (String, Option<String>)| {
-            version <= removed.as_str() && !answer.is_second_moment(stored_time(at))
-        };
+        let is_before =
+            |(removed, at): (String, StoredTime)| version <= removed.as_str() && !answer.is_second_moment(at.0);
         if !removed.is_some_and(is_before) {
             // It is here again, and was removed all the same.
             self.settle_removals(object, "record_id = ?2", &[&id])?;

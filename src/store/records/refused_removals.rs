@@ -7,7 +7,8 @@ use rusqlite::params;
 use crate::model::catalogue::Object;
 use crate::model::instant::Instant;
 use crate::store::error::StoreError;
-use crate::store::reader::{ReadTx, stored_time};
+use crate::store::reader::ReadTx;
+use crate::store::sql_types::StoredTime;
 use crate::store::statements::Statements;
 use crate::store::tx::ClaimsTx;
 
@@ -41,14 +42,14 @@ impl ReadTx<'_> {
     /// The removals of an object that wait for a person. The table has what they would be removed from.
     pub fn refused_removals(&self, object: Object) -> Result<Option<RefusedRemovals>, StoreError> {
         let sql = "SELECT since, steady, open FROM goals WHERE object = ?1 AND kind = 'refused removals'";
-        let found: Option<(Option<String>, Option<String>, i64)> =
-            self.conn.find(sql, [object.as_str()], DOING, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let found: Option<(StoredTime, StoredTime, i64)> =
+            self.conn.find(sql, [object], DOING, |row| row.try_into())?;
         let Some((seen_at, sampled_at, going)) = found else { return Ok(None) };
         Ok(Some(RefusedRemovals {
             going: going.unsigned_abs(),
             of: self.count_rows(object)?,
-            seen_at: stored_time(seen_at).unwrap_or(Instant::EPOCH),
-            sampled_at: stored_time(sampled_at),
+            seen_at: seen_at.0.unwrap_or(Instant::EPOCH),
+            sampled_at: sampled_at.0,
         }))
     }
 }
@@ -58,12 +59,11 @@ impl ClaimsTx<'_> {
     pub fn set_refused_removals(&self, object: Object, refused: Option<RefusedRemovals>) -> Result<(), StoreError> {
         let Some(RefusedRemovals { going, seen_at, sampled_at, .. }) = refused else {
             let sql = "DELETE FROM goals WHERE object = ?1 AND kind = 'refused removals'";
-            return self.tx.conn.change(sql, [object.as_str()], DOING).map(drop);
+            return self.tx.conn.change(sql, [object], DOING).map(drop);
         };
         let sql = "INSERT OR REPLACE INTO goals (object, kind, since, steady, open) VALUES (?1, 'refused removals', ?2, ?3, ?4)";
-        let sampled_at = sampled_at.map(|at| at.to_string());
-        let values = params![object.as_str(), seen_at.to_string(), sampled_at, going.cast_signed()];
-        self.tx.conn.change(sql, values, DOING).map(drop)
+        let values = params![object, seen_at, sampled_at, going.cast_signed()];
+        self.tx.conn.run(sql, values, DOING).map(drop)
     }
 }
 

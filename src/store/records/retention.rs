@@ -97,13 +97,13 @@ impl FeedTx<'_> {
         let values = params![mark.changes, before.to_string()];
         self.requeue_removed(removed, values)?;
         let forget = format!("DELETE FROM removed_records WHERE (object_type, id) IN ({removed})");
-        self.tx.conn.change(&forget, values, DOING)?;
+        self.tx.conn.run(&forget, values, DOING)?;
         for (sql, newest) in [
             ("DELETE FROM changes WHERE seq <= ?1", mark.changes),
             ("DELETE FROM audits WHERE id <= ?1", mark.audits),
             ("DELETE FROM sync_runs WHERE id <= ?1", mark.runs),
         ] {
-            self.tx.conn.change(sql, [newest], DOING)?;
+            self.tx.conn.run(sql, [newest], DOING)?;
         }
         self.tx.edits().forget_edits_before(before)
     }

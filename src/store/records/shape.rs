@@ -172,9 +172,9 @@ fn slots(columns: &mut Vec<Column>, custom: &CustomFields, detail: bool) -> Vec<
 /// `extra` is the text for the `extra` column, which is merged with the existing one.
 pub(crate) fn value_of<'a>(source: Source, record: &'a Record, extra: Option<&'a str>) -> Option<ValueRef<'a>> {
     match source {
-        Source::Field(index) => known_value(&record.fields[index]).map(value_ref),
+        Source::Field(index) => known_value(&record.fields[index]).map(ValueRef::from),
         Source::FieldNum(index) => known_value(&record.fields[index]).map(num),
-        Source::Slot(slot) => known_value(&record.custom[slot]).map(value_ref),
+        Source::Slot(slot) => known_value(&record.custom[slot]).map(ValueRef::from),
         Source::SlotNum(slot) => known_value(&record.custom[slot]).map(num),
         Source::Extra => Some(extra.map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes()))),
     }
@@ -187,15 +187,6 @@ fn known_value(field: &FieldValue<SqlValue>) -> Option<&SqlValue> {
         FieldValue::Absent => None,
         FieldValue::Null | FieldValue::Withheld | FieldValue::Unrepresentable => Some(&NULL),
         FieldValue::Exact(value) | FieldValue::Truncated(value) => Some(value),
-    }
-}
-
-fn value_ref(value: &SqlValue) -> ValueRef<'_> {
-    match value {
-        SqlValue::Null => ValueRef::Null,
-        SqlValue::Int(i) => ValueRef::Integer(*i),
-        SqlValue::Real(r) => ValueRef::Real(*r),
-        SqlValue::Text(text) => ValueRef::Text(text.as_bytes()),
     }
 }
 

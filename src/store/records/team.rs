@@ -7,7 +7,7 @@ use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
 use crate::store::records::upsert::Applied;
 use crate::store::runs::entry::Tally;
-use crate::store::statements::{Statements, record_id};
+use crate::store::statements::Statements;
 use crate::store::tx::RecordsTx;
 
 impl RecordsTx<'_> {
@@ -24,11 +24,8 @@ impl RecordsTx<'_> {
             tally.warnings += u64::from(record.inexact);
         }
         for id in gone {
-            let left = self.tx.conn.change(
-                "DELETE FROM team_members WHERE id = ?1",
-                [id.as_str()],
-                "delete team members who left",
-            )?;
+            let delete = "DELETE FROM team_members WHERE id = ?1";
+            let left = self.tx.conn.change(delete, [id], "delete team members who left")?;
             tally.removed += left as u64;
         }
         Ok(tally)
@@ -37,6 +34,6 @@ impl RecordsTx<'_> {
 
 impl ReadTx<'_> {
     pub fn team_ids(&self) -> Result<Vec<RecordId>, StoreError> {
-        self.conn.rows("SELECT id FROM team_members", [], "read the team members", record_id)
+        self.conn.column("SELECT id FROM team_members", [], "read the team members")
     }
 }

@@ -9,7 +9,8 @@ use crate::model::catalogue::Object;
 use crate::model::instant::Instant;
 use crate::model::time_range::{TimeField, TimeRange};
 use crate::store::error::StoreError;
-use crate::store::reader::{ReadTx, stored_time};
+use crate::store::reader::ReadTx;
+use crate::store::sql_types::StoredTime;
 use crate::store::statements::Statements;
 use crate::store::tx::ClaimsTx;
 
@@ -42,17 +43,17 @@ fn json(range: &TimeRange) -> Result<String, StoreError> {
 impl ReadTx<'_> {
     /// What a kind of walk has read and nothing has proven; `None` if everything is. A range that cannot be parsed may be any.
     pub fn unproven(&self, object: Object, by: TimeField) -> Result<Option<UnprovenRanges>, StoreError> {
-        let rows: Vec<(String, bool, Option<String>)> = self.conn.rows(
+        let rows: Vec<(String, bool, StoredTime)> = self.conn.rows(
             "SELECT record_id, tries > 0, not_before FROM doubts WHERE object_type = ?1 AND why = ?2",
             [range_type(object).as_str(), by.column()],
             DOING,
-            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+            |row| row.try_into(),
         )?;
         let mut unproven = UnprovenRanges::default();
         for (range, is_second, waits) in &rows {
             unproven.ranges.push(serde_json::from_str(range).unwrap_or(TimeRange::WHOLE));
             unproven.is_second |= is_second;
-            unproven.waits_until = unproven.waits_until.max(stored_time(waits.clone()));
+            unproven.waits_until = unproven.waits_until.max(waits.0);
         }
         unproven.ranges.sort_by_key(TimeRange::order);
         Ok((!rows.is_empty()).then_some(unproven))
@@ -60,13 +61,12 @@ impl ReadTx<'_> {
 
     /// Whether the records of a range, which share both timestamps, were listed within a day.
     pub fn tie_was_listed(&self, object: Object, range: TimeRange, steady: Instant) -> Result<bool, StoreError> {
-        let listed: Option<Option<String>> = self.conn.find(
+        let listed: Option<StoredTime> = self.conn.find_value(
             "SELECT first_seen FROM doubts WHERE object_type = ?1 AND why = 'tie' AND record_id = ?2",
             [range_type(object), json(&range)?],
             DOING,
-            |row| row.get(0),
         )?;
-        Ok(stored_time(listed.flatten()).is_some_and(|at| at <= steady && steady.since(at) < DAY))
+        Ok(listed.and_then(|at| at.0).is_some_and(|at| at <= steady && steady.since(at) < DAY))
     }
 }
 
@@ -74,17 +74,16 @@ impl ClaimsTx<'_> {
     /// Says what a kind of walk has read that nothing has proven yet.
     pub fn set_unproven(&self, object: Object, by: TimeField, unproven: &UnprovenRanges) -> Result<(), StoreError> {
         let of_object = range_type(object);
-        self.tx.conn.change(
+        self.tx.conn.run(
             "DELETE FROM doubts WHERE object_type = ?1 AND why = ?2",
             [of_object.as_str(), by.column()],
             DOING,
         )?;
-        let waits = unproven.waits_until.map(|at| at.to_string());
         for range in &unproven.ranges {
-            self.tx.conn.change(
+            self.tx.conn.run(
                 "INSERT OR REPLACE INTO doubts (object_type, why, record_id, tries, not_before)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![of_object, by.column(), json(range)?, unproven.is_second, waits],
+                params![of_object, by.column(), json(range)?, unproven.is_second, unproven.waits_until],
                 DOING,
             )?;
         }
@@ -94,16 +93,15 @@ impl ClaimsTx<'_> {
     /// Notes that the records of a range, which share both timestamps, are listed now, and forgets what was listed longer ago.
     pub fn tie_is_listed(&self, object: Object, range: TimeRange, steady: Instant) -> Result<(), StoreError> {
         let of_object = range_type(object);
-        self.tx.conn.change(
+        self.tx.conn.run(
             "DELETE FROM doubts WHERE object_type = ?1 AND why = 'tie' AND (first_seen <= ?2 OR first_seen > ?3)",
-            params![of_object, steady.minus(DAY).to_string(), steady.to_string()],
+            params![of_object, steady.minus(DAY), steady],
             DOING,
         )?;
-        self.tx.conn.change(
+        self.tx.conn.run(
             "INSERT OR REPLACE INTO doubts (object_type, why, record_id, first_seen) VALUES (?1, 'tie', ?2, ?3)",
-            params![of_object, json(&range)?, steady.to_string()],
+            params![of_object, json(&range)?, steady],
             DOING,
-        )?;
-        Ok(())
+        )
     }
 }

@@ -7,12 +7,13 @@ use std::time::Duration;
 use rusqlite::params;
 
 use crate::model::catalogue::Object;
-use crate::model::ids::{FieldKey, RecordId};
+use crate::model::ids::{Etag, FieldKey, RecordId};
 use crate::model::instant::Instant;
 use crate::store::error::StoreError;
-use crate::store::reader::{ReadTx, stored_time};
-use crate::store::records::doubts::{json, key_type};
-use crate::store::statements::{Statements, record_id};
+use crate::store::reader::ReadTx;
+use crate::store::records::doubts::key_type;
+use crate::store::sql_types::{StoredTime, json_list};
+use crate::store::statements::Statements;
 use crate::store::tx::UnreadTx;
 
 const DOING: &str = "read or write what is not read yet";
@@ -35,13 +36,13 @@ fn wait_after(requests: u32, failures: u32) -> Duration {
 /// The records to be read by id because a list omitted a value that is stored here.
 pub fn omitted(tx: &ReadTx<'_>, object: Object) -> Result<Vec<RecordId>, StoreError> {
     let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'omitted'";
-    tx.conn.rows(sql, [object.as_str()], DOING, record_id)
+    tx.conn.column(sql, [object], DOING)
 }
 
 /// How many records are to be read by id because a list omitted a value.
 pub fn count_omitted(tx: &ReadTx<'_>, object: Object) -> Result<u64, StoreError> {
     let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = 'omitted'";
-    tx.conn.count(sql, [object.as_str()], DOING)
+    tx.conn.count(sql, [object], DOING)
 }
 
 /// The records whose detail could not be read in their present version, and is not requested again yet.
@@ -51,27 +52,26 @@ pub fn waiting_details(tx: &ReadTx<'_>, object: Object, steady: Instant) -> Resu
          WHERE d.object_type = ?1 AND why = 'failed' AND not_before > ?2 AND not_before <= ?3",
         object.table()
     );
-    let (now, latest) = (steady.to_string(), steady.plus(MAX_WAIT).to_string());
-    tx.conn.rows(&sql, [object.as_str(), &now, &latest], DOING, record_id)
+    tx.conn.column(&sql, (object, steady, steady.plus(MAX_WAIT)), DOING)
 }
 
 /// How many requests that failed are still to be paid for by the share for them, and since when that share pays.
 pub fn failed_owed(tx: &ReadTx<'_>, object: Object) -> Result<Option<(Instant, u32)>, StoreError> {
-    let owed: Option<(Option<String>, u32)> = tx.conn.find(
+    let owed: Option<(StoredTime, u32)> = tx.conn.find(
         "SELECT not_before, tries FROM doubts WHERE object_type = ?1 AND record_id = '' AND why = 'failed'",
-        [object.as_str()],
+        [object],
         DOING,
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| row.try_into(),
     )?;
-    Ok(owed.and_then(|(since, requests)| Some((stored_time(since)?, requests))))
+    Ok(owed.and_then(|(since, requests)| Some((since.0?, requests))))
 }
 
 impl UnreadTx<'_> {
     /// Notes that these records are to be read by id.
     pub fn mark_unread(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
-        self.execute(
+        self.run(
             "INSERT OR IGNORE INTO doubts (object_type, record_id, why) SELECT ?1, value, 'omitted' FROM json_each(?2)",
-            params![object.as_str(), json(ids)],
+            params![object, json_list(ids)],
         )
     }
 
@@ -79,13 +79,13 @@ impl UnreadTx<'_> {
     pub fn forget_removed_unread(&self, object: Object) -> Result<(), StoreError> {
         let table = object.table();
         let is_removed = format!("object_type = ?1 AND why = 'omitted' AND record_id NOT IN (SELECT id FROM {table})");
-        self.tx.knowledge().delete_doubts(&is_removed, [object.as_str()])
+        self.tx.knowledge().delete_doubts(&is_removed, [object])
     }
 
     /// Notes that a record's detail was read.
     pub fn was_read(&self, object: Object, id: &RecordId) -> Result<(), StoreError> {
         let of_record = "object_type = ?1 AND record_id = ?2 AND why IN ('omitted', 'failed')";
-        self.tx.knowledge().delete_doubts(of_record, [object.as_str(), id.as_str()])
+        self.tx.knowledge().delete_doubts(of_record, (object, id))
     }
 
     /// Notes that the detail of a record could not be read with so many requests: it waits longer each time until the
@@ -98,21 +98,20 @@ impl UnreadTx<'_> {
         (steady, owed): (Instant, (Instant, u32)),
     ) -> Result<(), StoreError> {
         let Some(etag) = self.tx.versions(object, std::slice::from_ref(id))?.remove(id) else { return Ok(()) };
-        let etag = etag.as_ref().map(|etag| etag.as_str());
-        let before: Option<(Option<String>, u32)> = self.tx.conn.find(
+        let before: Option<(Option<Etag>, u32)> = self.tx.conn.find(
             "SELECT etag, tries FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'failed'",
-            [object.as_str(), id.as_str()],
+            (object, id),
             DOING,
-            |row| Ok((row.get(0)?, row.get(1)?)),
+            |row| row.try_into(),
         )?;
-        let failures = before.filter(|(of, _)| of.as_deref() == etag).map_or(0, |(_, failures)| failures);
+        let failures = before.filter(|(of, _)| *of == etag).map_or(0, |(_, failures)| failures);
         let not_before = steady.plus(wait_after(requests, failures));
         let row = "INSERT OR REPLACE INTO doubts (object_type, record_id, why, etag, tries, not_before)
                    VALUES (?1, ?2, 'failed', ?3, ?4, ?5)";
         let failures = failures.saturating_add(1);
-        self.execute(row, params![object.as_str(), id.as_str(), etag, failures, not_before.to_string()])?;
+        self.run(row, params![object, id, etag, failures, not_before])?;
         let (since, requests) = owed;
-        self.execute(row, params![object.as_str(), "", None::<&str>, requests, since.to_string()])
+        self.run(row, params![object, "", None::<Etag>, requests, since])
     }
 
     /// Notes custom keys without a definition. Returns whether the definitions were not read since one of them was seen.
@@ -129,14 +128,14 @@ impl UnreadTx<'_> {
             "SELECT record_id, tries > 0 FROM doubts WHERE object_type = ?1 AND why = 'unknown key'",
             [key_type(object)],
             DOING,
-            |row| Ok((row.get(0)?, row.get(1)?)),
+            |row| row.try_into(),
         )?;
         let room = MAX_KEYS.saturating_sub(known.len());
         let is_unread = |key: &str| known.get(key) == Some(&false);
         let new: Vec<&str> = keys.iter().filter(|key| !known.contains_key(**key)).take(room).copied().collect();
         for key in &new {
             let row = "INSERT INTO doubts (object_type, record_id, why) VALUES (?1, ?2, 'unknown key')";
-            self.tx.conn.change(row, [&key_type(object), *key], DOING)?;
+            self.run(row, [&key_type(object), *key])?;
         }
         Ok(!new.is_empty() || keys.into_iter().any(is_unread))
     }
@@ -144,12 +143,11 @@ impl UnreadTx<'_> {
     /// Notes that the definitions were read: for the keys seen so far, reading them again would be useless. Later definitions
     /// are found by the regular reading.
     pub fn definitions_were_read(&self) -> Result<(), StoreError> {
-        self.execute("UPDATE doubts SET tries = 1 WHERE why = 'unknown key'", [])
+        self.run("UPDATE doubts SET tries = 1 WHERE why = 'unknown key'", [])
     }
 
-    fn execute(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
-        self.tx.conn.change(sql, values, DOING)?;
-        Ok(())
+    fn run(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
+        self.tx.conn.run(sql, values, DOING)
     }
 }
 

@@ -348,9 +348,9 @@ impl RecordsTx<'_> {
         if self.tx.knowledge().was_just_removed(object, id, (etag, updated_at.unwrap_or_default()))? {
             return Ok(false);
         }
-        self.tx.conn.change(
+        self.tx.conn.run(
             "DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2",
-            params![object.as_str(), id],
+            params![object, id],
             "look up a removed record",
         )?;
         Ok(true)
@@ -376,25 +376,19 @@ impl RecordsTx<'_> {
             }
             let layout = self.tx.layout();
             let key = layout.of(object).fields()[slot].key.as_str();
-            self.tx.conn.change(
+            self.tx.conn.run(
                 "DELETE FROM custom_multi_values WHERE object_type = ?1 AND record_id = ?2 AND field_key = ?3",
-                params![object.as_str(), record.id.as_str(), key],
+                params![object, record.id, key],
                 doing,
             )?;
             let Some(Some(ValueRef::Text(text))) = incoming.get(place) else {
                 continue;
             };
             let values = std::str::from_utf8(text).ok().and_then(multi_values).unwrap_or_default();
-            let mut stmt = self
-                .tx
-                .conn
-                .prepare_cached(
-                    "INSERT INTO custom_multi_values (object_type, record_id, field_key, position, value)
-                     VALUES (?1, ?2, ?3, ?4, ?5)",
-                )
-                .doing(doing)?;
+            let insert = "INSERT INTO custom_multi_values (object_type, record_id, field_key, position, value)
+                     VALUES (?1, ?2, ?3, ?4, ?5)";
             for (position, value) in values.iter().enumerate() {
-                stmt.execute(params![object.as_str(), record.id.as_str(), key, position as i64, value]).doing(doing)?;
+                self.tx.conn.run(insert, params![object, record.id, key, position as i64, value], doing)?;
             }
         }
         Ok(())
@@ -410,7 +404,7 @@ impl RecordsTx<'_> {
             Object::Company => "SELECT extra, etag, updated_at, synced_at FROM companies WHERE id = ?1",
         };
         let read = |row: &Row<'_>| Ok(([row.get(0)?, row.get(1)?, row.get(2)?], is_former(row.get_ref(3)?)));
-        let row: Option<([Option<String>; 3], bool)> = self.tx.conn.find(sql, [record.id.as_str()], doing, read)?;
+        let row: Option<([Option<String>; 3], bool)> = self.tx.conn.find(sql, [&record.id], doing, read)?;
         let undivided = |fit| {
             let (extra, detail_extra) = (record.extra.clone(), record.detail_extra.clone());
             DividedDetail { extra, detail_extra, fit }

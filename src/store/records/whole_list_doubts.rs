@@ -14,10 +14,10 @@ use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
-use crate::store::records::doubts::json;
 use crate::store::records::recent_removals::{DAY, count_removed};
 use crate::store::records::removals::{RemovalGuard, RemovalShare};
-use crate::store::statements::{Statements, record_id};
+use crate::store::sql_types::json_list;
+use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "compare a list with the mirror";
@@ -67,8 +67,7 @@ impl ReadTx<'_> {
         // A time that is far ahead was stored by a clock that was lost.
         let sql = "SELECT EXISTS (SELECT 1 FROM doubts WHERE object_type = ?1 AND why = 'unlisted'
                    AND (not_before <= ?2 OR not_before > ?3))";
-        let latest = steady.plus(LISTS_APART).to_string();
-        self.conn.value(sql, params![list.as_str(), steady.to_string(), latest], DOING)
+        self.conn.value(sql, params![list.as_str(), steady, steady.plus(LISTS_APART)], DOING)
     }
 
     /// The number of items that the last complete list did not have, and that are kept.
@@ -80,20 +79,18 @@ impl ReadTx<'_> {
     /// The items that a list of at least an hour ago lacked too.
     fn unlisted_before(&self, list: WholeListKind, steady: Instant) -> Result<BTreeSet<RecordId>, StoreError> {
         let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'unlisted' AND first_seen <= ?2";
-        let latest = steady.minus(LISTS_APART).to_string();
-        self.conn.rows(sql, [list.as_str(), &latest], DOING, record_id)
+        self.conn.column(sql, (list.as_str(), steady.minus(LISTS_APART)), DOING)
     }
 }
 
 impl KnowledgeTx<'_> {
     /// Forgets what any of these lists lacked.
     pub fn clear_unlisted(&self) -> Result<(), StoreError> {
-        self.tx.conn.change(
+        self.tx.conn.run(
             "DELETE FROM doubts WHERE object_type IN ('team_member', 'contact_field', 'company_field')",
             [],
             DOING,
-        )?;
-        Ok(())
+        )
     }
 
     /// Takes in a list, of which the mirror has the `known` items.
@@ -107,13 +104,13 @@ impl KnowledgeTx<'_> {
     ) -> Result<UnlistedDecision, StoreError> {
         let execute = |sql: &str, values: &[&dyn rusqlite::ToSql]| self.tx.conn.change(sql, values, DOING);
         let kind = list.as_str();
-        let there = json(&listed.ids.iter().cloned().collect::<Vec<_>>());
+        let there = json_list(&listed.ids);
         let items = "object_type = ?1 AND record_id IN (SELECT value FROM json_each(?2))";
         execute(&format!("DELETE FROM doubts WHERE {items}"), &[&kind, &there])?;
         // Neither what is longer than a day ago counts, nor what a clock dated that was lost.
         execute(
             "DELETE FROM doubts WHERE object_type = ?1 AND (why = 'gone' AND first_seen < ?2 OR first_seen > ?3)",
-            &[&kind, &steady.minus(DAY).to_string(), &steady.to_string()],
+            &[&kind, &steady.minus(DAY), &steady],
         )?;
         if !listed.complete || listed.ids.is_empty() {
             return Ok(UnlistedDecision::Removed(Vec::new()));
@@ -122,12 +119,12 @@ impl KnowledgeTx<'_> {
         execute(
             "INSERT OR IGNORE INTO doubts (object_type, record_id, why, first_seen, not_before)
              SELECT ?1, value, 'unlisted', ?3, ?4 FROM json_each(?2)",
-            &[&kind, &json(&missing), &steady.to_string(), &steady.plus(LISTS_APART).to_string()],
+            &[&kind, &json_list(&missing), &steady, &steady.plus(LISTS_APART)],
         )?;
         // A list that keeps lacking an item is read on its interval.
         execute(
             "UPDATE doubts SET not_before = NULL WHERE object_type = ?1 AND why = 'unlisted' AND not_before <= ?2",
-            &[&kind, &steady.to_string()],
+            &[&kind, &steady],
         )?;
         let before = self.tx.unlisted_before(list, steady)?;
         let gone: Vec<RecordId> = missing.into_iter().filter(|id| guard.accepted || before.contains(id)).collect();
@@ -141,7 +138,7 @@ impl KnowledgeTx<'_> {
                 "UPDATE OR REPLACE doubts SET why = 'gone', first_seen = ?3, tries = ?4, not_before = NULL
                  WHERE why = 'unlisted' AND {items}"
             ),
-            &[&kind, &json(&gone), &steady.to_string(), &!guard.accepted],
+            &[&kind, &json_list(&gone), &steady, &!guard.accepted],
         )?;
         Ok(UnlistedDecision::Removed(gone))
     }

@@ -2,7 +2,7 @@
 
 use crate::model::instant::Instant;
 use crate::store::error::StoreError;
-use crate::store::reader::stored_time;
+use crate::store::sql_types::StoredTime;
 use crate::store::statements::Statements;
 use crate::store::tx::KnowledgeTx;
 
@@ -13,16 +13,16 @@ impl KnowledgeTx<'_> {
     /// stored by a clock that was lost.
     pub fn not_recognised(&self, seen_by: &str, steady: Instant) -> Result<Instant, StoreError> {
         let of_sight = "object_type = 'workspace' AND record_id = ?1";
-        self.delete_doubts(&format!("{of_sight} AND first_seen > ?2"), [seen_by, &steady.to_string()])?;
-        self.tx.conn.change(
+        self.delete_doubts(&format!("{of_sight} AND first_seen > ?2"), (seen_by, steady))?;
+        self.tx.conn.run(
             "INSERT OR IGNORE INTO doubts (object_type, record_id, why, first_seen)
              VALUES ('workspace', ?1, 'unrecognised', ?2)",
-            [seen_by, &steady.to_string()],
+            (seen_by, steady),
             DOING,
         )?;
         let sql = format!("SELECT first_seen FROM doubts WHERE {of_sight}");
-        let first = self.tx.conn.value(&sql, [seen_by], DOING)?;
-        Ok(stored_time(first).unwrap_or(steady))
+        let StoredTime(first) = self.tx.conn.value(&sql, [seen_by], DOING)?;
+        Ok(first.unwrap_or(steady))
     }
 
     /// Notes that the workspace was recognised.

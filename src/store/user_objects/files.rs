@@ -106,7 +106,7 @@ fn made_by(conn: &Connection, text: &str) -> Result<Vec<String>, String> {
 fn schema(conn: &Connection) -> Result<BTreeSet<(String, String)>, String> {
     let read = || -> rusqlite::Result<BTreeSet<(String, String)>> {
         let mut stmt = conn.prepare("SELECT coalesce(sql, ''), name FROM main.sqlite_schema")?;
-        stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        stmt.query_map([], |row| row.try_into())?.collect()
     };
     read().map_err(|error| error.to_string())
 }
