@@ -190,10 +190,7 @@ pub struct Layout {
 
 impl Layout {
     pub fn of(&self, object: Object) -> &CustomFields {
-        match object {
-            Object::Contact => &self.contact,
-            Object::Company => &self.company,
-        }
+        object.pick(&self.contact, &self.company)
     }
 
     /// Whether the values of a custom field are not mirrored.

@@ -5,18 +5,12 @@ use crate::model::catalogue::Object;
 pub(in crate::store) const MIGRATED_VIEWS: [&str; 3] = ["select_labels", "pending_edits", "change_fields"];
 
 pub(in crate::store) const fn history_view(object: Object) -> &'static str {
-    match object {
-        Object::Contact => "contact_history",
-        Object::Company => "company_history",
-    }
+    object.pick("contact_history", "company_history")
 }
 
 /// The view of an object for the right side of a `LEFT JOIN`.
 pub(in crate::store) const fn lookup_view(object: Object) -> &'static str {
-    match object {
-        Object::Contact => "contacts_lookup",
-        Object::Company => "companies_lookup",
-    }
+    object.pick("contacts_lookup", "companies_lookup")
 }
 
 /// The tables that other programs may not write, each with the object whose view takes edits of it.

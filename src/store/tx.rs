@@ -1,6 +1,7 @@
 //! One transaction on the mirror: a page's rows, its checkpoint and the ledger, all or nothing.
 
 use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,16 +9,15 @@ use std::sync::Arc;
 use rusqlite::{Transaction, params};
 
 use super::error::{Doing, StoreError};
-use super::pending_writes::Pending;
 use super::reader::ReadTx;
-use super::row_order::{RowOrder, WrittenRows};
 use super::statements::Statements;
 use super::table_shapes::Shapes;
 use crate::model::answer_time::AnswerTime;
 use crate::model::catalogue::{Object, Resource};
 use crate::model::custom::Layout;
 use crate::model::instant::Instant;
-use crate::model::request_order::RequestStamp;
+use crate::model::request_order::{RequestRegister, RequestStamp};
+use crate::store::user_objects::objects::UserObject;
 
 /// An open transaction. It is rolled back if it is dropped without a commit.
 #[derive(Debug)]
@@ -186,4 +186,113 @@ doors! {
     edits: EditsTx;
     /// The feed of changes, for streams and published copies.
     feed: FeedTx;
+}
+
+/// Whether a record is mirrored, and whether its detail is current.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::store) struct RecordPresence {
+    pub(in crate::store) is_here: bool,
+    pub(in crate::store) has_current_detail: bool,
+}
+
+/// The work left for the end of a transaction, by object.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Pending {
+    /// Records whose texts changed: their documents are written at the end.
+    pub(in crate::store) stale_documents: RefCell<BTreeSet<(Object, String)>>,
+    /// Records that changed: they are entered into `changed_records` at the end.
+    pub(in crate::store) changed: RefCell<BTreeSet<(Object, String)>>,
+    /// The records that were written, with their earlier presence.
+    pub(in crate::store) before: RefCell<[BTreeMap<String, RecordPresence>; 2]>,
+    /// The request that last wrote each row.
+    pub(in crate::store) written: RefCell<WrittenRows>,
+    /// Users' views while they are removed from the file.
+    pub(in crate::store) aside: RefCell<Option<Vec<UserObject>>>,
+    /// Records for which a list omitted a stored value, and whether it showed another etag than the row had.
+    pub(in crate::store) omitted: RefCell<BTreeMap<(Object, String), bool>>,
+    /// Whether there is any record with columns that its last answer did not show, once that was looked up.
+    pub(in crate::store) unshown: Cell<Option<bool>>,
+    /// Whether any record of each object is in doubt, once that was looked up.
+    pub(in crate::store) doubts: [Cell<Option<bool>>; 2],
+    /// The earliest `updatedAt` that was accepted although the row had a later one, and whether the answer was as new as
+    /// the row.
+    pub(in crate::store) accepted_older: [Cell<Option<(Instant, bool)>>; 2],
+    /// New records that are counted without having been looked up.
+    pub(in crate::store) new: [Cell<u64>; 2],
+}
+
+/// Rows of each object, with the number of the request that wrote, confirmed or removed them.
+pub(in crate::store) type WrittenRows = [HashMap<String, u64>; 2];
+
+/// The number of entries kept before those of settled requests are dropped.
+const MAX_ROWS: usize = 2_000;
+
+/// The last request of each row that an open request could still overtake.
+#[derive(Debug)]
+pub(in crate::store) struct RowOrder {
+    requests: RequestRegister,
+    rows: WrittenRows,
+    /// Entries are dropped when there are more than this.
+    most: usize,
+}
+
+impl RowOrder {
+    pub(in crate::store) fn new(requests: RequestRegister) -> RowOrder {
+        RowOrder { requests, rows: WrittenRows::default(), most: MAX_ROWS }
+    }
+
+    /// The request that last wrote a row; `None` if no open request is older.
+    pub(in crate::store) fn of(&self, object: Object, id: &str) -> Option<u64> {
+        self.rows[object as usize].get(id).copied()
+    }
+
+    /// Whether a request before this one is still open.
+    pub(in crate::store) fn may_be_overtaken(&self, number: u64) -> bool {
+        self.requests.oldest_open() < number
+    }
+
+    /// Adds the entries of a committed transaction.
+    pub(in crate::store) fn note(&mut self, written: WrittenRows) {
+        for (rows, written) in self.rows.iter_mut().zip(written) {
+            for (id, number) in written {
+                let last = rows.entry(id).or_default();
+                *last = number.max(*last);
+            }
+        }
+        if self.rows.iter().map(HashMap::len).sum::<usize>() > self.most {
+            // An entry whose request is older than all open requests is no longer needed.
+            let oldest = self.requests.oldest_open();
+            for rows in &mut self.rows {
+                rows.retain(|_, number| *number > oldest);
+            }
+            self.most = MAX_ROWS.max(2 * self.rows.iter().map(HashMap::len).sum::<usize>());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_rows_that_an_open_request_may_overtake_are_kept() {
+        let requests = RequestRegister::default();
+        let mut rows = RowOrder::new(requests.clone());
+        let open = requests.begin();
+        let page = |number: u64| -> WrittenRows {
+            [(0..100).map(|row| (format!("{number}-{row}"), number)).collect(), HashMap::new()]
+        };
+        for _ in 0..50 {
+            let request = requests.begin();
+            rows.note(page(request.number()));
+        }
+        assert_eq!(rows.rows[0].len(), 5_000, "one request is still open that is older than all of them");
+        assert_eq!(rows.of(Object::Contact, "2-0"), Some(2));
+        drop(open);
+        for _ in 0..60 {
+            let request = requests.begin();
+            rows.note(page(request.number()));
+        }
+        assert!(rows.rows[0].len() <= 2 * MAX_ROWS, "{}", rows.rows[0].len());
+    }
 }

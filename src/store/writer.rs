@@ -21,9 +21,9 @@ use crate::store::file::open;
 use crate::store::file::original::{CurrentWriter, FoundCopy};
 use crate::store::file::wal;
 use crate::store::reader::ReadTx;
-use crate::store::row_order::RowOrder;
 use crate::store::table_shapes::Shapes;
 use crate::store::tx::MirrorTx;
+use crate::store::tx::RowOrder;
 
 type WriterJob = Box<dyn FnOnce(&mut Writer) + Send>;
 

@@ -23,11 +23,16 @@ pub enum Object {
 impl Object {
     pub const ALL: [Object; 2] = [Object::Contact, Object::Company];
 
-    pub const fn fields(self) -> &'static [Field] {
+    /// Its own of two values.
+    pub const fn pick<T: Copy>(self, contact: T, company: T) -> T {
         match self {
-            Object::Contact => CONTACT,
-            Object::Company => COMPANY,
+            Object::Contact => contact,
+            Object::Company => company,
         }
+    }
+
+    pub const fn fields(self) -> &'static [Field] {
+        self.pick(CONTACT, COMPANY)
     }
 
     /// The fields that a list item carries, in the order of the columns.
@@ -46,48 +51,30 @@ impl Object {
     }
 
     pub const fn resource(self) -> Resource {
-        match self {
-            Object::Contact => Resource::Contacts,
-            Object::Company => Resource::Companies,
-        }
+        self.pick(Resource::Contacts, Resource::Companies)
     }
 
     pub const fn table(self) -> &'static str {
-        match self {
-            Object::Contact => "contacts",
-            Object::Company => "companies",
-        }
+        self.pick("contacts", "companies")
     }
 
     /// The table of what only details carry.
     pub const fn detail_table(self) -> &'static str {
-        match self {
-            Object::Contact => "contact_details",
-            Object::Company => "company_details",
-        }
+        self.pick("contact_details", "company_details")
     }
 
     /// The key column of [`Object::detail_table`].
     pub const fn detail_key(self) -> &'static str {
-        match self {
-            Object::Contact => "contact_id",
-            Object::Company => "company_id",
-        }
+        self.pick("contact_id", "company_id")
     }
 
     pub const fn search_table(self) -> &'static str {
-        match self {
-            Object::Contact => "contact_search",
-            Object::Company => "company_search",
-        }
+        self.pick("contact_search", "company_search")
     }
 
     /// The view that joins both tables.
     pub const fn full_view(self) -> &'static str {
-        match self {
-            Object::Contact => "contacts_full",
-            Object::Company => "companies_full",
-        }
+        self.pick("contacts_full", "companies_full")
     }
 }
 

@@ -1,9 +1,7 @@
 //! Columns of custom fields: named once, filled, archived and restored as their definitions change.
 
-mod back_fill;
 pub(super) mod changes;
 pub(super) mod columns;
-pub(super) mod extras;
 pub(in crate::store) mod rows;
 pub(in crate::store) mod table_shapes_of_file;
 mod values_in_extra;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::extras::{ArchivedColumn, LabelColumn, ObjectExtras};
 use super::rows::{layout, physical, rows};
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
 use crate::store::derived::options::BuiltFrom;
 use crate::store::error::StoreError;
 use crate::store::table_shapes::Shapes;
+use crate::store::table_shapes::{ArchivedColumn, LabelColumn, ObjectExtras};
 
 /// The maximum number of label columns in a view: SQLite allows 2,000 result columns.
 const MAX_LABELS: usize = 60;

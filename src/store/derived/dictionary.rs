@@ -4,12 +4,12 @@ use rusqlite::{Connection, params};
 
 use crate::model::catalogue::{FieldProjection, Object, Resource};
 use crate::model::custom::{CustomFields, DataType};
-use crate::store::custom::extras::ArchivedColumn;
-use crate::store::derived::view_columns as views;
+use crate::store::derived::views;
 use crate::store::error::StoreError;
 use crate::store::program_objects::lookup_view;
 use crate::store::records::shape::{DEFINITIONS, Shape, Source};
 use crate::store::statements::Statements as _;
+use crate::store::table_shapes::ArchivedColumn;
 use crate::store::tx::DerivedTx;
 
 #[derive(Clone)]

@@ -21,10 +21,10 @@ const DOING: &str = "build the indexes";
 const SHARED: &str = include_str!("../../../schema/indexes_after_first_copy/shared.sql");
 
 const fn standard(object: Object) -> &'static str {
-    match object {
-        Object::Contact => include_str!("../../../schema/indexes_after_first_copy/contacts.sql"),
-        Object::Company => include_str!("../../../schema/indexes_after_first_copy/companies.sql"),
-    }
+    object.pick(
+        include_str!("../../../schema/indexes_after_first_copy/contacts.sql"),
+        include_str!("../../../schema/indexes_after_first_copy/companies.sql"),
+    )
 }
 
 /// The number of custom fields of each object with an index: the oldest ones.

@@ -4,7 +4,6 @@
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use super::search_form::SearchForm;
 use crate::store::error::StoreError;
 use crate::store::state_keys::{StateKey, read_state};
 use crate::store::tx::DerivedTx;
@@ -29,6 +28,26 @@ impl LabelColumns {
                 Some((of, name)) => name == column && of.strip_suffix("_full").unwrap_or(of) == table,
                 None => name == column,
             }),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchForm {
+    /// Words, ignoring accents and case.
+    #[default]
+    Words,
+    /// Every sequence of three characters: finds parts of words, and texts without spaces between words.
+    Trigram,
+}
+
+impl SearchForm {
+    /// The tokenizer argument of SQLite's FTS5.
+    pub(super) const fn tokenizer(self) -> &'static str {
+        match self {
+            SearchForm::Words => "unicode61 remove_diacritics 2",
+            SearchForm::Trigram => "trigram",
         }
     }
 }

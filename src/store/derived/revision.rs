@@ -13,23 +13,18 @@ use sha2::{Digest, Sha256};
 use crate::store::file::migrate;
 
 /// The sources of everything that is derived.
-const SOURCES: [(&str, &str); 17] = [
+const SOURCES: [(&str, &str); 12] = [
     ("build.rs", include_str!("build.rs")),
     ("dictionary.rs", include_str!("dictionary.rs")),
-    ("history_views.rs", include_str!("history_views.rs")),
     ("indexes.rs", include_str!("indexes.rs")),
-    ("lookup_views.rs", include_str!("lookup_views.rs")),
     ("options.rs", include_str!("options.rs")),
     ("search.rs", include_str!("search.rs")),
     ("search_document.rs", include_str!("search_document.rs")),
-    ("search_form.rs", include_str!("search_form.rs")),
-    ("view_columns.rs", include_str!("view_columns.rs")),
     ("views.rs", include_str!("views.rs")),
     ("../claims.rs", include_str!("../claims.rs")),
     ("../outbox/accepted_values.rs", include_str!("../outbox/accepted_values.rs")),
-    ("../outbox/guards.rs", include_str!("../outbox/guards.rs")),
     ("../outbox/known_values.rs", include_str!("../outbox/known_values.rs")),
-    ("../outbox/queue_statements.rs", include_str!("../outbox/queue_statements.rs")),
+    ("../outbox/queue.rs", include_str!("../outbox/queue.rs")),
     ("../outbox/triggers.rs", include_str!("../outbox/triggers.rs")),
 ];
 

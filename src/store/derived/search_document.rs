@@ -25,13 +25,6 @@ const COMPANY: &[Texts] = &[
     ("custom", &[]),
 ];
 
-const fn texts(object: Object) -> &'static [Texts] {
-    match object {
-        Object::Contact => CONTACT,
-        Object::Company => COMPANY,
-    }
-}
-
 /// The documents of one object, under one layout.
 #[derive(Clone, Debug)]
 pub struct Document {
@@ -57,10 +50,11 @@ impl Document {
             .filter(|f| matches!(f.data_type, DataType::ShortText | DataType::LongText))
             .map(|f| format!("{}.{}", if f.data_type.detail_only() { "d" } else { "r" }, f.column))
             .collect();
-        let sources = texts(object).iter().flat_map(|(_, texts)| texts.iter().map(ToString::to_string));
+        let texts = object.pick(CONTACT, COMPANY);
+        let sources = texts.iter().flat_map(|(_, texts)| texts.iter().map(ToString::to_string));
         let sources: Vec<String> = sources.chain(custom.iter().cloned()).collect();
         let of = |alias: &str| sources.iter().filter_map(|text| text.strip_prefix(alias)).map(String::from).collect();
-        let columns = texts(object).iter().map(|(name, texts)| (*name, value(texts, &custom)));
+        let columns = texts.iter().map(|(name, texts)| (*name, value(texts, &custom)));
         let (names, values): (Vec<&str>, Vec<String>) = columns.unzip();
         let of_search = names.iter().map(|name| format!("s.{name}")).collect::<Vec<_>>().join(", ");
         let (names, values, search) = (names.join(", "), values.join(", "), object.search_table());

@@ -4,14 +4,30 @@
 //! The views are recreated inside the transaction that changes the columns, so no reader finds a missing view or one
 //! with a missing column. Every join is an outer join by a unique key, so SQLite skips those whose columns a query does
 //! not use.
+//!
+//! The views for joins read one table and everything else with subqueries by key: SQLite flattens a view on the right side of a
+//! `LEFT JOIN` only if the view itself contains no join; otherwise it materializes the whole view. Looking up a row by id is
+//! fast, and a scan of all columns is slower than with the `_full` views.
+//!
+//! # `contact_history` and `company_history`
+//! Every value of every field, with the time it was valid (a slowly changing dimension of type 2). The views are computed from
+//! `changes`, the current rows, the columns of archived fields, and the values that a field had before its type changed; nothing
+//! is stored twice. `valid_from` is NULL if the value is older than the history, `valid_to` if it is the current one. A value
+//! ends with the next one, or when its field is archived or gets another type.
+//!
+//! SQLite reads a few records by index, also those of a join or a subquery, only if a column has the same affinity in every
+//! part of the UNION. No index can be used for an expression: without statistics SQLite would prefer an index of times, or of
+//! objects, to that of records, and read half of all changes for the state of one record. DuckDB misprints a unary plus,
+//! which would do the same.
 
 use crate::model::catalogue::Object;
 use crate::store::custom::rows::physical;
-use crate::store::derived::view_columns::{POINTERS, columns};
-use crate::store::derived::{history_views, lookup_views};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::accepted_values;
 use crate::store::program_objects::{history_view, lookup_view};
+use crate::store::records::shape::{Column, Shape, is_number};
+use crate::store::table_shapes::ObjectExtras;
+use crate::store::table_shapes::Shapes;
 use crate::store::tx::DerivedTx;
 
 /// A text column as an expression without affinity. An index on the same expression serves filters on it.
@@ -62,18 +78,251 @@ impl DerivedTx<'_> {
                 key = detail.key,
             );
             self.tx.conn.execute_batch(&sql).doing("remake the views")?;
-            let lookup = lookup_views::create(object, &list, &detail, &columns);
+            let lookup = create_lookup(object, &list, &detail, &columns);
             self.tx.conn.execute_batch(&lookup).doing("recreate the views for joins")?;
             let mut archived = Vec::new();
             for (table, is_detail) in [(list.table, false), (detail.table, true)] {
                 let names = physical(&self.tx.conn, table)?.into_iter().filter(|name| name.starts_with("archived_"));
                 archived.extend(names.map(|name| (name, is_detail)));
             }
-            let history = history_views::create(object, &list, &detail, columns, &archived);
+            let history = create_history(object, &list, &detail, columns, &archived);
             self.tx.conn.execute_batch(&history).doing("remake the views of the history")?;
         }
         self.tx.edits().make_edit_triggers()?;
         self.tx.edits().make_table_guards()?;
         self.restore_user_objects()
     }
+}
+
+/// A column of a `_full` view and its source.
+pub(in crate::store) struct ViewColumn {
+    pub name: String,
+    pub from: From,
+}
+
+/// The source of a column of a `_full` view.
+pub(in crate::store) enum From {
+    List(String),
+    Detail(String),
+    /// A value that a column of the record refers to: an expression, its description, and the join that it needs.
+    Name {
+        expression: &'static str,
+        about: &'static str,
+        join: &'static str,
+    },
+    /// The labels of this select column of the record.
+    Labels {
+        of: String,
+        expression: String,
+    },
+}
+
+impl From {
+    pub(in crate::store) fn sql(&self) -> String {
+        match self {
+            From::List(column) => format!("r.{column}"),
+            From::Detail(column) => format!("d.{column}"),
+            From::Name { expression, .. } => (*expression).into(),
+            From::Labels { expression, .. } => expression.clone(),
+        }
+    }
+}
+
+/// The name of a team member `o`.
+pub(in crate::store) const OWNER_NAME: &str =
+    "nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '')";
+
+/// A name column next to the column that references the record: reference, name column, expression, description, join.
+pub(in crate::store) type Pointer = (&'static str, &'static str, &'static str, &'static str, &'static str);
+
+pub(in crate::store) const POINTERS: [Pointer; 2] = [
+    (
+        "owner_id",
+        "owner_name",
+        OWNER_NAME,
+        "first and last name of the owner, if that team member is mirrored",
+        "LEFT JOIN team_members AS o ON o.id = r.owner_id",
+    ),
+    (
+        "company_id",
+        "company_name",
+        "c.name",
+        "name of the company, if that company is mirrored",
+        "LEFT JOIN companies AS c ON c.id = r.company_id",
+    ),
+];
+
+/// The columns of an object's `_full` view, in order, but for `details_current`.
+pub(in crate::store) fn columns(shapes: &Shapes, object: Object) -> Vec<ViewColumn> {
+    of_shapes(&shapes.list(object), &shapes.detail(object), shapes.extras(object))
+}
+
+fn of_shapes(list: &Shape, detail: &Shape, extras: &ObjectExtras) -> Vec<ViewColumn> {
+    let of_list = |column: &str| ViewColumn { name: column.into(), from: From::List(column.into()) };
+    let of_detail = |column: &str, name: &str| ViewColumn { name: name.into(), from: From::Detail(column.into()) };
+    let standard = |c: &&Column| !c.name.starts_with("cf_") && c.name != "extra";
+    let custom = |c: &&Column| c.name.starts_with("cf_");
+    let mut columns = vec![of_list("id")];
+    for column in list.columns.iter().filter(standard) {
+        columns.push(of_list(&column.name));
+        let pointer = POINTERS.iter().find(|(from, ..)| *from == column.name);
+        columns.extend(pointer.map(|(_, name, expression, about, join)| ViewColumn {
+            name: (*name).into(),
+            from: From::Name { expression, about, join },
+        }));
+    }
+    let details = detail.columns.iter().filter(standard).filter(|c| c.name != "etag");
+    columns.extend(details.map(|c| of_detail(&c.name, &c.name)));
+    for column in list.columns.iter().filter(custom) {
+        columns.push(of_list(&column.name));
+        columns.extend(extras.labels.iter().filter(|labels| labels.of == column.name).map(|labels| ViewColumn {
+            name: labels.name.clone(),
+            from: From::Labels { of: labels.of.clone(), expression: labels.expression(&column.name) },
+        }));
+    }
+    columns.extend(detail.columns.iter().filter(custom).map(|c| of_detail(&c.name, &c.name)));
+    for archived in &extras.archived {
+        let from = if archived.is_detail { From::Detail } else { From::List };
+        columns.push(ViewColumn { name: archived.name.clone(), from: from(archived.source.clone()) });
+        columns.extend(extras.labels.iter().filter(|labels| labels.of == archived.name).map(|labels| ViewColumn {
+            name: labels.name.clone(),
+            from: From::Labels { of: labels.of.clone(), expression: labels.expression(&archived.source) },
+        }));
+    }
+    columns.push(of_list("extra"));
+    columns.push(of_detail("extra", "detail_extra"));
+    columns.push(of_list("synced_at"));
+    columns.push(of_detail("fetched_at", "fetched_at"));
+    columns
+}
+
+pub(in crate::store) fn create_lookup(object: Object, list: &Shape, detail: &Shape, columns: &[ViewColumn]) -> String {
+    let of_detail =
+        |expression: &str| format!("(SELECT {expression} FROM {} AS d WHERE d.{} = r.id)", detail.table, detail.key);
+    let shown: Vec<String> = columns
+        .iter()
+        .map(|column| {
+            let expression = match &column.from {
+                From::Detail(source) => of_detail(&format!("d.{source}")),
+                From::Name { expression, join, .. } => {
+                    let (table, condition) = join.split_once(" ON ").unwrap_or((join, "1"));
+                    let table = table.trim_start_matches("LEFT JOIN ");
+                    format!("(SELECT {expression} FROM {table} WHERE {condition})")
+                }
+                other => other.sql(),
+            };
+            format!("{expression} AS {}", column.name)
+        })
+        .collect();
+    let current = of_detail("coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL)");
+    format!(
+        "CREATE VIEW {} AS SELECT {}, coalesce({current}, 0) AS details_current FROM {} AS r",
+        lookup_view(object),
+        shown.join(", "),
+        list.table
+    )
+}
+
+/// Pairs in one `json_object`. SQLite accepts 127 arguments, and some builds accept 100 (the JDBC driver); a build that
+/// accepts fewer could not read the file at all.
+const PAIRS: usize = 25;
+
+/// Whether a change `e` of a record determines the value of a column `f.key`.
+const TOUCHES: &str = "(e.kind IN ('insert', 'remove') OR json_type(e.fields, '$.\"' || f.key || '\"') IS NOT NULL)";
+
+/// Whether an entry `e` of the columns ends every value of a column.
+fn ends(column: &str) -> String {
+    format!(
+        "e.kind = 'schema' AND json_extract(e.fields, '$.column') = {column} \
+         AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed')"
+    )
+}
+
+/// A value as an argument of a JSON function, which by itself keeps 15 digits of a double.
+pub(in crate::store) fn json_argument(value: &str) -> String {
+    format!(
+        "CASE WHEN typeof({value}) = 'real' AND abs({value}) < 9e999 THEN json(printf('%!.17g', {value})) ELSE {value} END"
+    )
+}
+
+/// The statement that makes the view. `archived` are the columns of archived fields, and whether each is of the detail.
+pub(in crate::store) fn create_history(
+    object: Object,
+    list: &Shape,
+    detail: &Shape,
+    columns: Vec<ViewColumn>,
+    archived: &[(String, bool)],
+) -> String {
+    let pair = |name: &str, value: String, shape: &Shape, source: &str| match is_number(object, shape, source) {
+        true => format!("'{name}', {}", json_argument(&value)),
+        false => format!("'{name}', {value}"),
+    };
+    let mut pairs: Vec<String> = columns
+        .into_iter()
+        .filter(|column| !["id", "synced_at", "fetched_at"].contains(&column.name.as_str()))
+        .filter_map(|column| match column.from {
+            From::List(source) | From::Detail(source) if source.starts_with("archived_") => None,
+            From::List(source) => Some(pair(&column.name, format!("r.{source}"), list, &source)),
+            From::Detail(source) => Some(pair(&column.name, format!("d.{source}"), detail, &source)),
+            From::Name { .. } | From::Labels { .. } => None,
+        })
+        .collect();
+    let plain = |name: &str| name.strip_prefix("archived_").unwrap_or(name).to_string();
+    pairs.extend(archived.iter().map(|(name, is_detail)| {
+        let value = format!("{}.{name}", if *is_detail { "d" } else { "r" });
+        format!("'{}', {}", plain(name), json_argument(&value))
+    }));
+    let parts: Vec<String> = pairs.chunks(PAIRS).map(|pairs| format!("json_object({})", pairs.join(", "))).collect();
+    let ended = |column: &str, which: &str| {
+        format!(
+            "(SELECT e.seen_at FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = '' AND {} {which} LIMIT 1)",
+            ends(column)
+        )
+    };
+    let last = "ORDER BY e.seq DESC";
+    let mut names: Vec<String> = archived.iter().map(|(name, _)| format!("'{}'", plain(name))).collect();
+    // A list that is empty is SQL of SQLite alone.
+    names.push("''".into());
+    let is_archived = format!("f.key IN ({})", names.join(", "));
+    format!(
+        "CREATE VIEW {view} (
+    id, -- the record's id
+    column_name, -- the column of the _full view
+    value, -- what it held
+    valid_from, -- since when, UTC; NULL: since before the history
+    valid_to -- until when, UTC; NULL: still
+) AS
+SELECT c.record_id, coalesce(f.key, NULL), json_extract(f.value, '$[1]'), CAST(c.seen_at AS TEXT),
+    CAST((SELECT e.seen_at FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id IN (c.record_id, '')
+     AND e.seq > c.seq AND (e.kind <> 'schema' AND {TOUCHES} OR {ends}) ORDER BY e.seq LIMIT 1) AS TEXT)
+FROM changes AS c CROSS JOIN json_each(c.fields) AS f
+WHERE coalesce(c.object_type, '') = '{object}' AND c.kind IN ('insert', 'update')
+UNION ALL
+SELECT c.record_id, coalesce(f.key, NULL), json_extract(f.value, '$[0]'), CAST(NULL AS TEXT),
+    CAST(coalesce({ended_before}, c.seen_at) AS TEXT)
+FROM changes AS c CROSS JOIN json_each(c.fields) AS f
+WHERE coalesce(c.object_type, '') = '{object}' AND c.kind IN ('update', 'remove') AND NOT EXISTS (
+    SELECT 1 FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = c.record_id AND e.seq < c.seq
+    AND {TOUCHES})
+UNION ALL
+SELECT r.id, coalesce(f.key, NULL), coalesce(f.value, NULL), CAST(NULL AS TEXT), CAST({archived_at} AS TEXT)
+FROM {table} AS r LEFT JOIN {details} AS d ON d.{details_key} = r.id
+CROSS JOIN json_each(json_array({parts})) AS p CROSS JOIN json_each(p.value) AS f
+WHERE f.value IS NOT NULL AND (NOT {is_archived} OR {archived_at} IS NOT NULL) AND NOT EXISTS (
+    SELECT 1 FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = r.id AND {TOUCHES})
+UNION ALL
+SELECT f.record_id, coalesce(f.key, NULL), json_extract(f.value, '$'), CAST(NULL AS TEXT), CAST({retyped_at} AS TEXT)
+FROM (SELECT record_id, column_name AS key, value FROM retyped_values WHERE object_type = '{object}') AS f
+WHERE NOT EXISTS (
+    SELECT 1 FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = f.record_id AND {TOUCHES})",
+        view = history_view(object),
+        ends = ends("f.key"),
+        ended_before = ended("f.key", "AND e.seq < c.seq ORDER BY e.seq"),
+        archived_at = ended("f.key", &format!("AND {is_archived} {last}")),
+        retyped_at = ended("f.key", last),
+        table = list.table,
+        details = detail.table,
+        details_key = detail.key,
+        parts = parts.join(", "),
+    )
 }

@@ -11,8 +11,8 @@ use crate::model::request_order::RequestRegister;
 use crate::store::custom::table_shapes_of_file;
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::open;
-use crate::store::row_order::RowOrder;
 use crate::store::tx::MirrorTx;
+use crate::store::tx::RowOrder;
 
 /// Executes `work` in one durable transaction: it is committed if `work` succeeds, and rolled back if it fails. It
 /// waits for the mirror's writer as long as storing a page takes.

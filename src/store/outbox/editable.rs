@@ -10,7 +10,7 @@ use crate::model::custom::DataType;
 use crate::model::editable::{CustomTarget, EditTarget, Editability, Editable};
 use crate::model::ids::{FieldKey, RecordId};
 use crate::store::custom::table_shapes_of_file;
-use crate::store::derived::view_columns as views;
+use crate::store::derived::views;
 use crate::store::error::StoreError;
 use crate::store::outbox::{OPEN, known_values};
 use crate::store::reader::ReadTx;

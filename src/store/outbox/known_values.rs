@@ -15,9 +15,9 @@ use crate::model::record::Extra;
 use crate::model::{MirroredRecord, unfit_value, unknown_value};
 use crate::store::claims::{self, Goal};
 use crate::store::error::StoreError;
-use crate::store::records::compare::json;
 use crate::store::records::lacking_keys::unshown_columns;
 use crate::store::records::shape::{Shape, Source};
+use crate::store::records::versions::json;
 use crate::store::statements::Statements;
 use crate::store::table_shapes::Shapes;
 

@@ -5,12 +5,9 @@ pub(super) mod concurrent;
 pub mod delays;
 pub mod editable;
 pub(super) mod edits;
-mod guards;
 pub(in crate::store) mod hold_open;
 pub(in crate::store) mod known_values;
-mod new_edits;
 pub mod queue;
-mod queue_statements;
 pub mod report;
 #[cfg(test)]
 mod scale_tests;

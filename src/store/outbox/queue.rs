@@ -1,12 +1,26 @@
-//! Puts an edit into the outbox from the program. The triggers queue edits made with SQL; both use the statements of
-//! `queue_statements`.
+//! Puts an edit into the outbox: the statements that turn the values of one UPDATE into an edit of the record. The triggers of
+//! the views execute them in any shell, [`insert`] for `crm-mirror edit` and the control socket. The values are collected in
+//! `outbox_values`.
+//!
+//! # Invariants
+//! - The last edit counts. A value is compared with the value of a waiting or sent edit of the column, and only if
+//!   there is none with the record.
+//! - At most one unsent edit of a record contains a column. A later edit takes its columns from the earlier one; an
+//!   edit without columns ends as `replaced`.
+//! - Setting the service's value cancels the edit that would change it, unless that one is being sent.
+//! - An edit in conflict is not changed: a person resolves it. Nor is one that was sent and is held, in a copy.
+//! - The cost of a row does not depend on the number of edits: every statement finds the record's open edits by their
+//!   index, and its plan is tested.
+//! - A row of an UPDATE without waiting edits opens no temporary table: SQLite makes one for a list of more than two
+//!   constants, a grouping, an UPDATE of several rows, and an INSERT of a SELECT into a table with triggers, and each
+//!   costs more than the rest of the row. So what only waiting edits need is a trigger of its own ([`merge`]).
 
 use std::sync::LazyLock;
 
 use rusqlite::ToSql;
 use serde_json::Value;
 
-use super::queue_statements::{self, EditedRecord, NEW_FIELDS};
+use super::OPEN;
 use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
 use crate::store::error::{Doing, StoreError};
 use crate::store::statements::Statements;
@@ -14,9 +28,8 @@ use crate::store::tx::MirrorTx;
 
 const DOING: &str = "queue an edit";
 
-static MERGE: LazyLock<[String; 3]> = LazyLock::new(|| {
-    queue_statements::merge(EditedRecord { object: ":object", record: ":record", now: ":now", who: ":who" })
-});
+static MERGE: LazyLock<[String; 3]> =
+    LazyLock::new(|| merge(EditedRecord { object: ":object", record: ":record", now: ":now", who: ":who" }));
 
 static INSERT: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -73,7 +86,7 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
         }
         stmt.raw_execute().doing(DOING)
     };
-    execute(queue_statements::EFFECT)?;
+    execute(EFFECT)?;
     for sql in &*MERGE {
         execute(sql)?;
     }
@@ -83,6 +96,86 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
             "INSERT INTO outbox_events (outbox_id, at, to_state, who, why) VALUES (last_insert_rowid(), :now, 'queued', :who, :why)",
         )?;
     }
-    execute(queue_statements::END)?;
+    execute(END)?;
     Ok(queued)
+}
+
+/// The record whose edit is made, as SQL expressions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EditedRecord<'a> {
+    pub object: &'a str,
+    pub record: &'a str,
+    pub now: &'a str,
+    pub who: &'a str,
+}
+
+/// The fields of an edit as rows; none if they are not JSON.
+const FIELDS: &str = "json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END)";
+
+/// Those of them that the new edit has, or takes back.
+const SHARED: &str = "outbox_values AS v ON v.column_name = f.key AND v.effect <> 0";
+
+/// The effect of a value until it is decided on. Only the triggers of the views write it: another row is refused.
+pub(super) const EFFECT_OPEN: i64 = -1;
+
+/// Marks the values that the record already has, and those that change something.
+pub(super) const EFFECT: &str =
+    "UPDATE outbox_values SET effect = json_extract(change, '$[1]') IS NOT json_extract(change, '$[0]')";
+
+pub(super) const NEW_FIELDS: &str =
+    "(SELECT json_group_object(column_name, json(change)) FROM outbox_values WHERE effect = 1)";
+
+pub(super) const END: &str = "DELETE FROM outbox_values";
+
+/// Merges the values with the waiting edits of the record, in order.
+pub(super) fn merge(of: EditedRecord<'_>) -> [String; 3] {
+    let EditedRecord { object, record, now, who } = of;
+    let pending = format!(
+        "FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{{}}' END) AS f
+    WHERE o.object_type = {object} AND o.record_id = {record} AND o.{OPEN} AND o.state <> 'conflict'
+      AND f.key = outbox_values.column_name"
+    );
+    let unsent = format!(
+        "outbox.object_type = {object} AND outbox.record_id = {record} AND outbox.{OPEN}
+    AND outbox.state IN ('queued', 'held') AND outbox.first_sent_at IS NULL
+    AND EXISTS (SELECT 1 FROM {FIELDS} AS f JOIN {SHARED})"
+    );
+    let kept = format!(
+        "(SELECT json_group_object(f.key, json(f.value)) FROM {FIELDS} AS f
+    WHERE NOT EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.column_name = f.key AND v.effect <> 0))"
+    );
+    let taken_back = format!("NOT EXISTS (SELECT 1 FROM {FIELDS} AS f JOIN {SHARED} WHERE v.effect = 1)");
+    [
+        format!(
+            "UPDATE outbox_values SET effect = CASE
+  WHEN NOT EXISTS (SELECT 1 {pending}) THEN effect
+  WHEN json_extract(change, '$[1]') IS (SELECT json_extract(f.value, '$[1]') {pending} ORDER BY o.id DESC LIMIT 1) THEN 0
+  WHEN json_extract(change, '$[1]') IS json_extract(change, '$[0]')
+    AND NOT EXISTS (SELECT 1 {pending} AND o.first_sent_at IS NOT NULL) THEN 2
+  ELSE 1 END"
+        ),
+        // The history of the edits that this one replaces, completely or in part.
+        format!(
+            "INSERT INTO outbox_events (outbox_id, at, from_state, who, to_state, why)
+SELECT outbox.id, {now}, outbox.state, {who}, CASE WHEN {kept} <> '{{}}' THEN outbox.state WHEN {taken_back} THEN 'dropped' ELSE 'replaced' END,
+  CASE WHEN {taken_back} THEN 'taken back: ' ELSE 'replaced by a later edit before it was sent: ' END
+    || (SELECT group_concat(f.key, ', ') FROM {FIELDS} AS f JOIN {SHARED})
+FROM outbox WHERE {unsent}"
+        ),
+        format!(
+            "UPDATE outbox SET fields = CASE {kept} WHEN '{{}}' THEN fields ELSE {kept} END,
+  state = CASE WHEN {kept} <> '{{}}' THEN state WHEN {taken_back} THEN 'dropped' ELSE 'replaced' END,
+  finished_at = CASE {kept} WHEN '{{}}' THEN {now} END
+WHERE {unsent}"
+        ),
+    ]
+}
+
+/// The statement in the trigger of a view that starts [`merge`], which is a trigger of `outbox`: SQLite has no other way
+/// to execute statements under a condition. Nothing else updates this column.
+pub(super) fn start_merge(object: Object, record: &str) -> String {
+    format!(
+        "UPDATE outbox SET source = source WHERE id = (SELECT id FROM outbox
+  WHERE object_type = '{object}' AND record_id = {record} AND {OPEN} LIMIT 1) AND EXISTS (SELECT 1 FROM outbox_values)"
+    )
 }

@@ -18,8 +18,8 @@ use crate::model::{EditState, Etag, Instant, Object, RecordId};
 use crate::store::custom::table_shapes_of_file;
 use crate::store::file::open;
 use crate::store::outbox::steps::EditStep;
-use crate::store::row_order::RowOrder;
 use crate::store::tx::MirrorTx;
+use crate::store::tx::RowOrder;
 use crate::store::{Store, StoreError};
 
 const CONTACT: Object = Object::Contact;

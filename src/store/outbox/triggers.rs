@@ -14,7 +14,7 @@
 //! # How a row's edit is made
 //! Every column that can be edited has its own `UPDATE OF` trigger: it validates the value, converts it to the column's
 //! form and stores it in `outbox_values`. The trigger without a column runs after them and creates the edit; two
-//! triggers of `outbox` write its first history entry and merge it with waiting edits ([`queue_statements`]). SQLite runs the triggers of a view in the reverse order of their creation, but does not promise it:
+//! triggers of `outbox` write its first history entry and merge it with waiting edits ([`queue`]). SQLite runs the triggers of a view in the reverse order of their creation, but does not promise it:
 //! in another order, the last trigger would find a change that is not in `outbox_values`, and refuse it.
 //!
 //! A column whose text could hide a rounded number is an expression in its view, so that it has no affinity and the
@@ -25,13 +25,14 @@
 
 use std::collections::BTreeSet;
 
-use super::queue_statements::{self, EFFECT, EFFECT_OPEN, END, EditedRecord, NEW_FIELDS};
+use super::queue::{self, EFFECT, EFFECT_OPEN, END, EditedRecord, NEW_FIELDS};
 use super::{accepted_values, known_values};
 use crate::model::catalogue::Object;
 use crate::model::editable::{CUSTOM_KEYS, Editability, Editable};
-use crate::store::derived::view_columns;
+use crate::store::derived::views;
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::editable;
+use crate::store::program_objects::GUARDED_TABLES;
 use crate::store::reader::ReadTx;
 use crate::store::state_keys::StateKey;
 use crate::store::tx::EditsTx;
@@ -150,7 +151,7 @@ INSERT INTO outbox (object_type, record_id, source, fields, base_etag, queued_at
 {END};
 END",
         not_utf8 = not_utf8(),
-        start_merge = queue_statements::start_merge(object, "OLD.id"),
+        start_merge = queue::start_merge(object, "OLD.id"),
     );
     let refuses = fixed.chunks(ARMS).enumerate().map(|(part, arms)| {
         let (names, arms): (Vec<&str>, Vec<&str>) = arms.iter().map(|(name, arm)| (*name, arm.as_str())).unzip();
@@ -165,12 +166,8 @@ END",
 
 /// The triggers of `outbox` that complete an edit made with SQL. An edit without columns is not made.
 fn completing() -> String {
-    let merge = queue_statements::merge(EditedRecord {
-        object: "NEW.object_type",
-        record: "NEW.record_id",
-        now: NOW,
-        who: "'sql'",
-    });
+    let merge =
+        queue::merge(EditedRecord { object: "NEW.object_type", record: "NEW.record_id", now: NOW, who: "'sql'" });
     format!(
         "DROP TRIGGER IF EXISTS outbox_leave_out_empty;
 DROP TRIGGER IF EXISTS outbox_begin_history;
@@ -220,7 +217,7 @@ impl EditsTx<'_> {
     /// The triggers that take edits. The one that makes the edit is made first, and so runs last.
     fn taking(&self, object: Object) -> Result<Vec<String>, StoreError> {
         let columns = editable::columns(&self.tx.conn, object, &self.tx.shapes())?;
-        let in_view = view_columns::columns(&self.tx.shapes(), object).into_iter().map(|column| column.name).collect();
+        let in_view = views::columns(&self.tx.shapes(), object).into_iter().map(|column| column.name).collect();
         let mut triggers = update(object, &columns, &in_view);
         triggers.extend(columns.iter().filter_map(|(_, editability)| match editability {
             Editability::Editable(field) => Some(column(field)),
@@ -244,5 +241,50 @@ impl ReadTx<'_> {
     /// Whether the triggers of the views accept edits.
     pub fn takes_edits(&self) -> Result<bool, StoreError> {
         Ok(self.state(&StateKey::WriteBack)?.unwrap_or(false))
+    }
+}
+
+/// What to do instead of writing to the outbox, whose trail says what was done.
+const OUTBOX: &str = "contacts_full and companies_full take edits, crm-mirror outbox decides on them";
+
+impl EditsTx<'_> {
+    /// Makes the triggers that refuse changes to the tables that only crm-mirror writes: the service's next answer would
+    /// overwrite such a change, or it would never be noticed. They are plain: every SQLite runs them. The program's own
+    /// connections disable triggers (`SQLITE_DBCONFIG_ENABLE_TRIGGER`); a dump writes its rows before its triggers, and a
+    /// backup copies pages, so both are unaffected.
+    pub(in crate::store) fn make_table_guards(&self) -> Result<(), StoreError> {
+        for (table, what, and) in [
+            ("outbox", "INSERT", "NEW.fields IS NOT NULL AND "),
+            ("outbox", "UPDATE", ""),
+            ("outbox_events", "INSERT", ""),
+        ] {
+            // The triggers of the views write these: they have the values of a statement meanwhile. An edit without
+            // columns is left out by another trigger.
+            self.make_guard(table, what, &format!(" WHEN {and}NOT EXISTS (SELECT 1 FROM outbox_values)"), OUTBOX)?;
+        }
+        // The table is empty between two statements, so nothing else can be done to it.
+        self.make_guard("outbox_values", "INSERT", &format!(" WHEN NEW.effect <> {EFFECT_OPEN}"), OUTBOX)?;
+        for (table, what) in [("outbox", "DELETE"), ("outbox_events", "UPDATE"), ("outbox_events", "DELETE")] {
+            self.make_guard(table, what, "", OUTBOX)?;
+        }
+        for (table, object) in GUARDED_TABLES {
+            let instead = match object {
+                Some(object) => format!("change {} instead", object.full_view()),
+                None => "contacts_full and companies_full take edits".into(),
+            };
+            for what in ["INSERT", "UPDATE", "DELETE"] {
+                self.make_guard(table, what, "", &instead)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn make_guard(&self, table: &str, what: &str, when: &str, instead: &str) -> Result<(), StoreError> {
+        let sql = format!(
+            "CREATE TRIGGER IF NOT EXISTS {table}_refuse_{} BEFORE {what} ON {table}{when} BEGIN
+SELECT RAISE(ABORT, '{table} is written by crm-mirror alone: {instead}'); END",
+            what.to_lowercase()
+        );
+        self.tx.conn.execute_batch(&sql).doing("guard the tables")
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::model::catalogue::Object;
 use crate::model::field_value::SqlValue;
 use crate::store::derived::options::BuiltFrom;
-use crate::store::derived::view_columns::OWNER_NAME;
+use crate::store::derived::views::OWNER_NAME;
 use crate::store::error::{Doing, StoreError};
 use crate::store::publishing::queue::{self, PublishProgress};
 use crate::store::read::feed::{self, FeedSpan};

@@ -15,8 +15,8 @@ use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::program_objects::history_view;
 use crate::store::reader::ReadTx;
-use crate::store::records::compare::json;
 use crate::store::records::shape::owned;
+use crate::store::records::versions::json;
 use crate::store::statements::Statements;
 
 const DOING: &str = "read a record";
@@ -117,15 +117,8 @@ pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) ->
     })
 }
 
-fn view(object: Object) -> &'static str {
-    match object {
-        Object::Contact => "contacts_full",
-        Object::Company => "companies_full",
-    }
-}
-
 fn columns(tx: &ReadTx<'_>, object: Object) -> Result<Vec<String>, StoreError> {
-    let stmt = tx.conn.prepare(&format!("SELECT * FROM {}", view(object))).doing(DOING)?;
+    let stmt = tx.conn.prepare(&format!("SELECT * FROM {}", object.full_view())).doing(DOING)?;
     Ok(stmt.column_names().map(String::from).collect())
 }
 
@@ -135,7 +128,7 @@ fn row(
     columns: &[String],
     id: &str,
 ) -> Result<Option<Map<String, Value>>, StoreError> {
-    tx.conn.find(&format!("SELECT * FROM {} WHERE id = ?1", view(object)), [id], DOING, |row| {
+    tx.conn.find(&format!("SELECT * FROM {} WHERE id = ?1", object.full_view()), [id], DOING, |row| {
         let value = |place| row.get_ref(place).map(|value| json(&owned(value)));
         columns.iter().enumerate().map(|(place, name)| Ok((name.clone(), value(place)?))).collect()
     })

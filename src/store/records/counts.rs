@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::catalogue::Object;
 use crate::store::error::StoreError;
-use crate::store::pending_writes::RecordPresence;
 use crate::store::state_keys::{StateKey, read_state};
 use crate::store::statements::Statements;
+use crate::store::tx::RecordPresence;
 use crate::store::tx::RecordsTx;
 
 const DOING: &str = "count what is here";

@@ -13,9 +13,9 @@ use strum::IntoStaticStr;
 
 use crate::model::catalogue::Object;
 use crate::model::instant::Instant;
-use crate::store::derived::history_views::json_argument;
+use crate::store::derived::views::json_argument;
 use crate::store::error::StoreError;
-use crate::store::records::compare::json;
+use crate::store::records::versions::json;
 use crate::store::statements::Statements;
 use crate::store::tx::FeedTx;
 

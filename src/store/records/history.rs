@@ -1,18 +1,31 @@
-//! The change history since the first full copy, and removed records.
+//! The change history since the first full copy, and removed records: written, erased on request, and pruned by elapsed time,
+//! never by what a wall clock shows.
+//!
+//! # Pruning
+//! A clock that jumps a month ahead must not empty the history, and an entry with the time of such a clock must not
+//! keep all later ones forever. So the times of entries are not compared. From time to time a [`HistoryMark`] stores the
+//! current end of the history with the [`ElapsedClock`]; what lies before a mark that is older than the retention is pruned.
+//! The age of a mark is what the monotonic clock has measured since. Where the machine was restarted meanwhile, the wall clock
+//! counts too, as far as the service's `Date` confirms it.
+
+use std::time::Duration;
 
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, params};
+use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
+use crate::model::ElapsedClock;
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
-use crate::store::records::compare::json;
 use crate::store::records::shape::owned;
 use crate::store::records::upsert::Phase;
+use crate::store::records::versions::json;
+use crate::store::state_keys::StateKey;
 use crate::store::statements::Statements;
-use crate::store::tx::RecordsTx;
+use crate::store::tx::{FeedTx, RecordsTx};
 
 impl RecordsTx<'_> {
     /// Whether the history saw the record come.
@@ -85,5 +98,185 @@ impl RecordsTx<'_> {
         })
         .optional()
         .doing(doing)
+    }
+}
+
+const ERASE: &str = "erase a removed record";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Erasure {
+    /// The service still has the record, as far as is known.
+    StillHere,
+    Unknown,
+    Erased(ErasedCounts),
+}
+
+/// The numbers of erased entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ErasedCounts {
+    /// Whether its last contents were stored.
+    pub record: bool,
+    /// Entries of the history.
+    pub changes: u64,
+    pub edits: u64,
+}
+
+impl FeedTx<'_> {
+    /// Erases a record that is no longer mirrored from all tables, and overwrites its contents. Published copies
+    /// follow.
+    pub fn erase_removed(&self, object: Object, id: &str) -> Result<Erasure, StoreError> {
+        let exists = format!("SELECT EXISTS (SELECT 1 FROM {} WHERE id = ?1)", object.table());
+        if self.tx.conn.value(&exists, [id], ERASE)? {
+            return Ok(Erasure::StillHere);
+        }
+        // Deleted contents are overwritten with zeros, not only freed.
+        self.tx.conn.pragma_update(None, "secure_delete", true).doing(ERASE)?;
+        let erase = |sql: &str| self.tx.conn.execute(sql, params![object, id]).doing(ERASE);
+        let record = erase("DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2")? > 0;
+        let changes = erase("DELETE FROM changes WHERE object_type = ?1 AND record_id = ?2")? as u64;
+        erase(
+            "DELETE FROM outbox_events WHERE outbox_id IN
+                 (SELECT id FROM outbox WHERE object_type = ?1 AND record_id = ?2)",
+        )?;
+        erase("DELETE FROM doubts WHERE object_type = ?1 AND record_id = ?2")?;
+        erase("DELETE FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2")?;
+        erase("DELETE FROM outbox_delays WHERE object_type = ?1 AND record_id = ?2")?;
+        let edits = erase("DELETE FROM outbox WHERE object_type = ?1 AND record_id = ?2")? as u64;
+        if !record && changes == 0 && edits == 0 {
+            return Ok(Erasure::Unknown);
+        }
+        self.publish_erasure(object, id)?;
+        Ok(Erasure::Erased(ErasedCounts { record, changes, edits }))
+    }
+}
+
+const PRUNE: &str = "prune old history";
+
+/// The number of marks that cover the retention.
+const MARKS: u32 = 128;
+
+/// The maximum difference between the wall clock and the service's `Date` when the wall clock bridges a restart.
+const AGREEMENT: Duration = Duration::from_secs(3_600);
+
+/// The end of the history at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct HistoryMark {
+    clock: ElapsedClock,
+    changes: i64,
+    audits: i64,
+    runs: i64,
+}
+
+impl HistoryMark {
+    /// Whether a mark has certainly been there for so long; `date` is the service's time at about `now`, if it is known.
+    fn is_older_than(&self, retention: Duration, clock: &ElapsedClock, now: Instant, date: Option<Instant>) -> bool {
+        let is_confirmed = date.is_some_and(|date| date.since(now).max(now.since(date)) <= AGREEMENT);
+        clock.measured().saturating_sub(self.clock.measured()) >= retention
+            || is_confirmed
+                && clock.time().since(self.clock.time()) >= retention
+                && now.since(self.clock.reading().wall) >= retention
+    }
+}
+
+impl FeedTx<'_> {
+    /// Prunes entries that have been stored for longer than `retention`: changes, removed records, audits, runs, and
+    /// finished edits. `clock` is that of the ledger at `now`, and `date` the service's time then, if it is known.
+    pub fn forget_old_history(
+        &self,
+        retention: Duration,
+        clock: ElapsedClock,
+        now: Instant,
+        date: Option<Instant>,
+    ) -> Result<(), StoreError> {
+        let mut marks: Vec<HistoryMark> = self.tx.state(&StateKey::HistoryMarks)?.unwrap_or_default();
+        // A clock that was lost, and began anew, makes older marks later ones.
+        marks.retain(|mark| mark.clock.time() <= clock.time());
+        let due = marks.last().is_none_or(|last| clock.time().since(last.clock.time()) >= retention / MARKS);
+        if due {
+            marks.push(self.history_mark(&clock)?);
+        }
+        // The newest mark that is old enough covers all before it.
+        let old = marks.iter().rposition(|mark| mark.is_older_than(retention, &clock, now, date));
+        if let Some(old) = old {
+            let mark = marks[old];
+            marks.drain(..=old);
+            self.forget_up_to(&mark, now.minus(retention))?;
+        } else if !due {
+            return Ok(());
+        }
+        self.tx.set_state(&StateKey::HistoryMarks, &marks)
+    }
+
+    fn history_mark(&self, clock: &ElapsedClock) -> Result<HistoryMark, StoreError> {
+        let newest = |sql: &str| -> Result<i64, StoreError> { self.tx.conn.value(sql, [], PRUNE) };
+        Ok(HistoryMark {
+            clock: *clock,
+            changes: newest("SELECT coalesce(max(seq), 0) FROM changes")?,
+            audits: newest("SELECT coalesce(max(id), 0) FROM audits")?,
+            runs: newest("SELECT coalesce(max(id), 0) FROM sync_runs")?,
+        })
+    }
+
+    fn forget_up_to(&self, mark: &HistoryMark, before: Instant) -> Result<(), StoreError> {
+        // Both clocks must agree that it is time: that of the mark, and the current one.
+        let before = before.min(mark.clock.reading().wall);
+        let removed = "SELECT object_type, id FROM removed_records AS r
+             WHERE CASE WHEN EXISTS (SELECT 1 FROM changes AS c WHERE c.object_type = r.object_type
+                                     AND c.record_id = r.id AND c.kind = 'remove')
+                   THEN NOT EXISTS (SELECT 1 FROM changes AS c WHERE c.object_type = r.object_type
+                                    AND c.record_id = r.id AND c.kind = 'remove' AND c.seq > ?1)
+                   ELSE r.removed_at < ?2 END";
+        let values = params![mark.changes, before.to_string()];
+        self.requeue_removed(removed, values)?;
+        let forget = format!("DELETE FROM removed_records WHERE (object_type, id) IN ({removed})");
+        self.tx.conn.run(&forget, values, PRUNE)?;
+        for (sql, newest) in [
+            ("DELETE FROM changes WHERE seq <= ?1", mark.changes),
+            ("DELETE FROM audits WHERE id <= ?1", mark.audits),
+            ("DELETE FROM sync_runs WHERE id <= ?1", mark.runs),
+        ] {
+            self.tx.conn.run(sql, [newest], PRUNE)?;
+        }
+        self.tx.edits().forget_edits_before(before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ClockReading, MonotonicReading};
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    fn reading(boot: u32, days: u64, wall: i64) -> ClockReading {
+        ClockReading {
+            wall: Instant::from_secs(wall * 86_400).unwrap(),
+            monotonic: Some(MonotonicReading { boot, micros: days * 86_400_000_000 }),
+        }
+    }
+
+    #[test]
+    fn only_certainly_elapsed_time_counts() {
+        let begin = ElapsedClock::default().at(reading(1, 0, 20_000));
+        let mark = HistoryMark { clock: begin, changes: 1, audits: 1, runs: 1 };
+        let day = |wall: i64| Some(Instant::from_secs(wall * 86_400).unwrap());
+        for (now, date, days) in [
+            (reading(1, 3, 20_003), None, 3),
+            (reading(1, 3, 30_000), None, 3),
+            (reading(1, 3, 10), day(10), 3),
+            // The machine was restarted.
+            (reading(2, 0, 20_005), None, 0),
+            (reading(2, 0, 20_005), day(20_005), 5),
+            (reading(2, 0, 30_000), day(20_005), 0),
+            (reading(2, 0, 10), day(10), 0),
+        ] {
+            let clock = begin.at(now);
+            let is_older = |days: u32| mark.is_older_than(days * DAY, &clock, now.wall, date);
+            assert!((days == 0 || is_older(days)) && !is_older(days + 1), "{now:?} {date:?}");
+        }
+        // A wall clock that was wrong at a restart, and was put right, has not made the history older.
+        let ahead = begin.at(reading(2, 0, 20_100));
+        let right = ahead.at(reading(2, 1, 20_001));
+        assert!(!mark.is_older_than(30 * DAY, &right, reading(2, 1, 20_001).wall, day(20_001)));
     }
 }

@@ -10,8 +10,15 @@
 //!   person.
 //! - The limit counts unconfirmed removals within the last day, so that many small removals are treated like one large
 //!   one. A day is measured by the ledger's steady clock, which no jump of the wall clock can shorten.
+//!
+//! What an answer lacked is nominated, and only the service can confirm its removal. What was removed within the last day stays a
+//! row of `doubts`: an answer that shows it may be of a moment before.
 
 use std::collections::HashSet;
+use std::time::Duration;
+
+use rusqlite::types::Value;
+use rusqlite::{ToSql, params, params_from_iter};
 
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
@@ -19,8 +26,9 @@ use crate::model::instant::Instant;
 use crate::model::request_order::RequestOrder;
 use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
-use crate::store::records::recent_removals::{DAY, count_removed};
-use crate::store::tx::RecordsTx;
+use crate::store::sql_types::{StoredTime, json_list};
+use crate::store::statements::{Statements, fits_a_list};
+use crate::store::tx::{KnowledgeTx, RecordsTx};
 
 /// Smaller tables may lose all of their rows at once.
 const TINY_TABLE: u64 = 10;
@@ -176,6 +184,172 @@ impl RecordsTx<'_> {
     }
 }
 
+const NOMINATE: &str = "nominate records for removal";
+
+impl ReadTx<'_> {
+    /// The records that are nominated for removal, those that fit a list first.
+    pub fn nominated(&self, object: Object) -> Result<Vec<RecordId>, StoreError> {
+        let sql = format!(
+            "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'missed' ORDER BY NOT {}, record_id",
+            fits_a_list("record_id")
+        );
+        self.conn.column(&sql, [object], NOMINATE)
+    }
+}
+
+impl KnowledgeTx<'_> {
+    /// Nominates records for removal; unknown ones are ignored.
+    pub fn nominate(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
+        self.nominate_where(object, "id IN (SELECT value FROM json_each(?3))", vec![json_list(ids).into()])
+    }
+
+    /// Nominates the records created between two instants (each with whether it is included) that are not among `ids`,
+    /// a JSON array.
+    pub fn nominate_between(
+        &self,
+        object: Object,
+        low: Option<(Instant, bool)>,
+        high: Option<(Instant, bool)>,
+        ids: &str,
+    ) -> Result<(), StoreError> {
+        let mut condition = String::from("created_at IS NOT NULL AND id NOT IN (SELECT value FROM json_each(?3))");
+        let mut values: Vec<Value> = vec![ids.to_string().into()];
+        for (bound, inside, outside) in [(low, ">=", ">"), (high, "<=", "<")] {
+            if let Some((at, included)) = bound {
+                values.push(at.to_string().into());
+                let compare = if included { inside } else { outside };
+                condition.push_str(&format!(" AND created_at {compare} ?{}", values.len() + 2));
+            }
+        }
+        self.nominate_where(object, &condition, values)
+    }
+
+    /// Nominates the records without a creation date that are not among `ids`, a JSON array.
+    pub fn nominate_dateless(&self, object: Object, ids: &str) -> Result<(), StoreError> {
+        let condition = "created_at IS NULL AND id NOT IN (SELECT value FROM json_each(?3))";
+        self.nominate_where(object, condition, vec![ids.to_string().into()])
+    }
+
+    /// The values of the condition begin with `?3`.
+    fn nominate_where(&self, object: Object, condition: &str, mut values: Vec<Value>) -> Result<(), StoreError> {
+        let sql = format!(
+            "INSERT OR IGNORE INTO doubts (object_type, record_id, why, first_seen)
+             SELECT ?1, id, 'missed', ?2 FROM {} WHERE {condition}",
+            object.table()
+        );
+        values.splice(
+            0..0,
+            [object.as_str().to_string().into(), self.tx.answer.get().map(|answer| answer.steady.to_string()).into()],
+        );
+        let nominated = self.tx.conn.change(&sql, params_from_iter(values), NOMINATE)?;
+        if nominated > 0 {
+            self.tx.pending.doubts[object as usize].set(Some(true));
+        }
+        Ok(())
+    }
+
+    pub fn clear_nominations(&self, object: Object) -> Result<(), StoreError> {
+        self.delete_doubts("object_type = ?1 AND why = 'missed'", [object])
+    }
+}
+
+/// How long removals count, and an empty list lasts that is evidence.
+pub(super) const DAY: Duration = Duration::from_secs(86_400);
+
+const REMOVED: &str = "read or write the removals of the last day";
+
+/// The removals within a day of an object or a list that nobody accepted, those of what is here again included. A time in the
+/// future was stored by a clock that was lost.
+pub(super) fn count_removed(tx: &ReadTx<'_>, object: &str, steady: Instant) -> Result<u64, StoreError> {
+    let sql = "SELECT coalesce(sum(tries), 0) FROM doubts WHERE object_type = ?1 AND why IN ('gone', 'counted')
+               AND first_seen >= ?2 AND first_seen <= ?3";
+    tx.conn.count(sql, (object, steady.minus(DAY), steady.plus(DAY)), REMOVED)
+}
+
+impl KnowledgeTx<'_> {
+    /// Notes that a record was just removed: an answer that shows the same version may be of a moment before. Whether it
+    /// `counts` says that nobody accepted that.
+    pub(in crate::store) fn record_removal(
+        &self,
+        object: Object,
+        id: &str,
+        (steady, counts): (Instant, bool),
+    ) -> Result<(), StoreError> {
+        self.tx.conn.run(
+            "INSERT INTO doubts (object_type, record_id, why, version, first_seen, tries)
+             SELECT object_type, id, 'gone', coalesce(json_extract(record, '$.updated_at'), ''), ?3, ?4
+             FROM removed_records WHERE object_type = ?1 AND id = ?2
+             ON CONFLICT DO UPDATE SET version = excluded.version, first_seen = excluded.first_seen,
+                 tries = tries + excluded.tries",
+            params![object, id, steady, counts],
+            REMOVED,
+        )
+    }
+
+    /// Forgets the removals that do not count any more.
+    pub(in crate::store) fn forget_counted_removals(&self, object: Object, steady: Instant) -> Result<(), StoreError> {
+        self.delete_doubts(
+            "object_type = ?1 AND why = 'counted' AND (first_seen < ?2 OR first_seen > ?3)",
+            (object, steady.minus(DAY), steady.plus(DAY)),
+        )
+    }
+
+    /// Makes removals hide no answer any more: from now on, they only count. The condition may use `?2` and on.
+    pub(super) fn settle_removals(
+        &self,
+        object: Object,
+        condition: &str,
+        values: &[&dyn ToSql],
+    ) -> Result<(), StoreError> {
+        let values: Vec<&dyn ToSql> = [&object as &dyn ToSql].into_iter().chain(values.iter().copied()).collect();
+        let of_them = format!("object_type = ?1 AND why = 'gone' AND {condition}");
+        self.tx.conn.run(
+            &format!(
+                "INSERT INTO doubts (object_type, record_id, why, first_seen, tries)
+                 SELECT object_type, record_id, 'counted', first_seen, tries FROM doubts WHERE {of_them} AND tries > 0
+                 ON CONFLICT DO UPDATE SET first_seen = excluded.first_seen, tries = tries + excluded.tries"
+            ),
+            &values[..],
+            REMOVED,
+        )?;
+        self.delete_doubts(&of_them, &values[..])
+    }
+
+    /// Whether a record was removed within the last quarter of an hour, and this transaction's answer shows no later version
+    /// of it. That is a doubt.
+    pub(in crate::store) fn was_just_removed(
+        &self,
+        object: Object,
+        id: &str,
+        (etag, version): (Option<&str>, &str),
+    ) -> Result<bool, StoreError> {
+        let Some(answer) = self.tx.answer.get() else { return Ok(false) };
+        if !self.has_doubts(object)? {
+            return Ok(false);
+        }
+        let removed: Option<(String, StoredTime)> = self.tx.conn.find(
+            "SELECT version, first_seen FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'gone'",
+            (object, id),
+            REMOVED,
+            |row| row.try_into(),
+        )?;
+        let is_before =
+            |(removed, at): (String, StoredTime)| version <= removed.as_str() && !answer.is_second_moment(at.0);
+        if !removed.is_some_and(is_before) {
+            // It is here again, and was removed all the same.
+            self.settle_removals(object, "record_id = ?2", &[&id])?;
+            self.forget_doubts(object, id)?;
+            return Ok(false);
+        }
+        self.is_older_again(object, id, (etag, version), answer)?;
+        Ok(true)
+    }
+}
+
 #[cfg(test)]
 #[path = "removals_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "nominations_tests.rs"]
+mod nominations_tests;

@@ -399,12 +399,9 @@ impl RecordsTx<'_> {
     /// detail contains.
     fn divided(&self, object: Object, list: &Shape, record: &Record) -> Result<DividedDetail, StoreError> {
         let doing = "read a record";
-        let sql = match object {
-            Object::Contact => "SELECT extra, etag, updated_at, synced_at FROM contacts WHERE id = ?1",
-            Object::Company => "SELECT extra, etag, updated_at, synced_at FROM companies WHERE id = ?1",
-        };
+        let sql = format!("SELECT extra, etag, updated_at, synced_at FROM {} WHERE id = ?1", object.table());
         let read = |row: &Row<'_>| Ok(([row.get(0)?, row.get(1)?, row.get(2)?], is_former(row.get_ref(3)?)));
-        let row: Option<([Option<String>; 3], bool)> = self.tx.conn.find(sql, [&record.id], doing, read)?;
+        let row: Option<([Option<String>; 3], bool)> = self.tx.conn.find(&sql, [&record.id], doing, read)?;
         let undivided = |fit| {
             let (extra, detail_extra) = (record.extra.clone(), record.detail_extra.clone());
             DividedDetail { extra, detail_extra, fit }

@@ -1,4 +1,4 @@
-//! Doubts about items of the lists that are always read whole: team members and definitions have no id filter, so a removal
+//! The lists that are always read whole, and doubts about their items: team members and definitions have no id filter, so a removal
 //! cannot be confirmed by id. An item is removed when two complete lists at least an hour apart do not have it, within the
 //! same guard as records. An empty list is no evidence.
 //!
@@ -12,13 +12,16 @@ use rusqlite::params;
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
+use crate::model::record::Record;
 use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
-use crate::store::records::recent_removals::{DAY, count_removed};
+use crate::store::records::removals::{DAY, count_removed};
 use crate::store::records::removals::{RemovalGuard, RemovalShare};
+use crate::store::records::upsert::Applied;
+use crate::store::runs::Tally;
 use crate::store::sql_types::json_list;
 use crate::store::statements::Statements;
-use crate::store::tx::KnowledgeTx;
+use crate::store::tx::{KnowledgeTx, RecordsTx};
 
 const DOING: &str = "compare a list with the mirror";
 
@@ -141,6 +144,34 @@ impl KnowledgeTx<'_> {
             &[&kind, &json_list(&gone), &steady, &!guard.accepted],
         )?;
         Ok(UnlistedDecision::Removed(gone))
+    }
+}
+
+impl RecordsTx<'_> {
+    /// Stores the whole list of team members: writes changes, deletes those whose removal is known.
+    pub fn apply_team(&self, records: &[Record], gone: &[RecordId], asked_at: Instant) -> Result<Tally, StoreError> {
+        let shape = self.tx.shapes().team();
+        let mut tally = Tally { rows: records.len() as u64, ..Tally::default() };
+        for record in records {
+            match self.apply_plain(&shape, record, asked_at)? {
+                Applied::Inserted => tally.inserted += 1,
+                Applied::Updated => tally.updated += 1,
+                Applied::Unchanged | Applied::Older => continue,
+            }
+            tally.warnings += u64::from(record.inexact);
+        }
+        for id in gone {
+            let delete = "DELETE FROM team_members WHERE id = ?1";
+            let left = self.tx.conn.change(delete, [id], "delete team members who left")?;
+            tally.removed += left as u64;
+        }
+        Ok(tally)
+    }
+}
+
+impl ReadTx<'_> {
+    pub fn team_ids(&self) -> Result<Vec<RecordId>, StoreError> {
+        self.conn.column("SELECT id FROM team_members", [], "read the team members")
     }
 }
 

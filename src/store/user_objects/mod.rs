@@ -9,7 +9,6 @@
 //! - The text of a view never changes. One that names a missing column works again once the column is back.
 //! - Users' triggers and indexes are dropped when they are in the way, with a warning, and never recreated.
 
-mod detach;
 pub(in crate::store) mod files;
 pub(in crate::store) mod objects;
 pub mod report;
