@@ -39,10 +39,8 @@ pub struct Record {
 /// {…}}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extra {
-    /// Top-level fields: wire name and source text.
-    pub fields: BTreeMap<String, String>,
-    /// Fields of nested objects: the object's wire name, then name and source text.
-    pub nested: BTreeMap<String, BTreeMap<String, String>>,
+    /// The source texts by the wire name of the nested object, empty for a field of the record itself, and by that of the field.
+    pub sources: BTreeMap<(String, String), String>,
 }
 
 impl Record {
@@ -80,32 +78,38 @@ impl Record {
 
 impl Extra {
     pub fn is_empty(&self) -> bool {
-        self.fields.is_empty() && self.nested.is_empty()
+        self.sources.is_empty()
     }
 
     pub fn len(&self) -> usize {
-        self.fields.len() + self.nested.values().map(BTreeMap::len).sum::<usize>()
+        self.sources.len()
+    }
+
+    pub fn get(&self, object: &str, name: &str) -> Option<&String> {
+        self.sources.get(&(object.to_string(), name.to_string()))
+    }
+
+    pub fn remove(&mut self, object: &str, name: &str) -> Option<String> {
+        self.sources.remove(&(object.to_string(), name.to_string()))
     }
 
     pub fn keep(&mut self, wire: &str, source: &RawValue) {
-        self.fields.insert(wire.to_string(), source.get().to_string());
+        self.keep_nested("", wire, source);
     }
 
     pub fn keep_nested(&mut self, object: &str, name: &str, source: &RawValue) {
-        self.nested.entry(object.to_string()).or_default().insert(name.to_string(), source.get().to_string());
+        self.sources.insert((object.to_string(), name.to_string()), source.get().to_string());
     }
 
     /// The column's text; `None` if there is nothing to keep.
     pub fn to_json(&self) -> Option<String> {
-        if self.is_empty() {
-            return None;
+        let mut objects: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for ((object, name), source) in &self.sources {
+            objects.entry(object).or_default().push(member(name, source));
         }
-        let mut members: Vec<String> = self.fields.iter().map(|(name, source)| member(name, source)).collect();
-        for (object, fields) in &self.nested {
-            let inner: Vec<String> = fields.iter().map(|(name, source)| member(name, source)).collect();
-            members.push(member(object, &format!("{{{}}}", inner.join(","))));
-        }
-        Some(format!("{{{}}}", members.join(",")))
+        let mut members = objects.remove("").unwrap_or_default();
+        members.extend(objects.iter().map(|(object, inner)| member(object, &format!("{{{}}}", inner.join(",")))));
+        (!members.is_empty()).then(|| format!("{{{}}}", members.join(",")))
     }
 
     /// Parses the column's text; any other text gives an empty extra.

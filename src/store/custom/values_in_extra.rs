@@ -71,11 +71,7 @@ impl CustomTx<'_> {
         let old = old.map(|text| Extra::from_json(&text)).unwrap_or_default();
         let mut extra = self.tx.records().without_fields_of(object, record, shown, old);
         let kept = if of_details { &record.detail_extra } else { &record.extra };
-        for (group, members) in kept.nested.iter().chain(&record.extra.nested) {
-            let stays = extra.nested.entry(group.clone()).or_default();
-            stays.extend(members.iter().map(|(name, source)| (name.clone(), source.clone())));
-        }
-        extra.nested.retain(|_, members| !members.is_empty());
+        extra.sources.extend(kept.sources.clone().into_iter().chain(record.extra.sources.clone()));
         // Nothing was read: the row is as old as before.
         let asked = RequestStamp { at: stamped_at.parse().unwrap_or(asked.at), ..asked.clone() };
         let now = asked.at;

@@ -57,9 +57,9 @@ impl FoundRow<'_> {
     fn unfit(&self, wire: &str) -> Option<&str> {
         let member = wire.split_once('.').and_then(|(group, name)| {
             // A container of another shape hides what it has for the column.
-            self.extra.fields.get(group).or_else(|| self.extra.nested.get(group)?.get(name))
+            self.extra.get("", group).or_else(|| self.extra.get(group, name))
         });
-        member.or_else(|| self.extra.fields.get(wire)).map(String::as_str)
+        member.or_else(|| self.extra.get("", wire)).map(String::as_str)
     }
 }
 

@@ -102,47 +102,21 @@ impl RecordsTx<'_> {
     /// The list's `extra`: list fields of the answer replace the existing ones.
     fn list_extra(&self, object: Object, record: &Record, old: Extra) -> Extra {
         let mut extra = self.without_fields_of(object, record, FieldProjection::List, old);
-        for (name, source) in &record.extra.fields {
-            extra.fields.insert(name.clone(), source.clone());
-        }
-        for (group, members) in &record.extra.nested {
-            let kept = extra.nested.entry(group.clone()).or_default();
-            kept.extend(members.iter().map(|(name, source)| (name.clone(), source.clone())));
-        }
+        extra.sources.extend(record.extra.sources.clone());
         // Unknown fields are updated if a list contained them.
-        for (name, source) in &record.detail_extra.fields {
-            if let Some(kept) = extra.fields.get_mut(name) {
+        for (name, source) in &record.detail_extra.sources {
+            if let Some(kept) = extra.sources.get_mut(name) {
                 kept.clone_from(source);
             }
         }
-        for (group, members) in &record.detail_extra.nested {
-            for (name, source) in members {
-                if let Some(kept) = extra.nested.get_mut(group).and_then(|kept| kept.get_mut(name)) {
-                    kept.clone_from(source);
-                }
-            }
-        }
-        extra.nested.retain(|_, members| !members.is_empty());
         extra
     }
 
     /// The detail's `extra`: the same, without the fields of the list's.
     fn detail_extra(&self, object: Object, record: &Record, list: &Extra, old: Extra) -> Extra {
         let mut extra = self.without_fields_of(object, record, FieldProjection::Detail, old);
-        for (name, source) in &record.detail_extra.fields {
-            if !list.fields.contains_key(name) {
-                extra.fields.insert(name.clone(), source.clone());
-            }
-        }
-        for (group, members) in &record.detail_extra.nested {
-            for (name, source) in members {
-                if !list.nested.get(group).is_some_and(|known| known.contains_key(name)) {
-                    let kept = extra.nested.entry(group.clone()).or_default();
-                    kept.insert(name.clone(), source.clone());
-                }
-            }
-        }
-        extra.nested.retain(|_, members| !members.is_empty());
+        let of_detail = record.detail_extra.sources.iter().filter(|(name, _)| !list.sources.contains_key(*name));
+        extra.sources.extend(of_detail.map(|(name, source)| (name.clone(), source.clone())));
         extra
     }
 
@@ -158,17 +132,17 @@ impl RecordsTx<'_> {
             if field.projection != shown || *value == FieldValue::Absent {
                 continue;
             }
-            extra.fields.remove(field.wire);
+            extra.remove("", field.wire);
             if let Some((group, name)) = field.wire.split_once('.') {
-                extra.fields.remove(group);
-                extra.nested.get_mut(group).map(|members| members.remove(name));
+                extra.remove("", group);
+                extra.remove(group, name);
             }
         }
         let layout = self.tx.layout();
         for (field, value) in layout.of(object).fields().iter().zip(&record.custom) {
             if field.data_type.detail_only() == (shown == FieldProjection::Detail) && *value != FieldValue::Absent {
-                extra.fields.remove(CUSTOM);
-                extra.nested.get_mut(CUSTOM).map(|members| members.remove(field.key.as_str()));
+                extra.remove("", CUSTOM);
+                extra.remove(CUSTOM, field.key.as_str());
             }
         }
         extra

@@ -415,28 +415,28 @@ impl RecordsTx<'_> {
         let Some(old) = old.filter(|_| fit != VersionFit::Doubtful) else { return Ok(undivided(fit)) };
         let old = Extra::from_json(&old);
         let (mut list, mut detail) = (record.extra.clone(), record.detail_extra.clone());
-        for (name, source) in old.fields {
-            let catalogued = object.list_fields().any(|field| field.wire == name);
-            if !catalogued && !GROUPS.contains(&name.as_str()) {
-                list.fields.entry(name).or_insert(source);
-            }
-        }
-        for (group, members) in old.nested {
-            for (name, source) in members {
-                let known = match group.as_str() {
-                    "customFields" => self.tx.shapes().layout.of(object).by_key(&name).is_some(),
-                    _ => object.list_fields().any(|field| field.wire == format!("{group}.{name}")),
-                };
-                let is_cleared =
-                    group == "customFields" && record.null_keys.iter().any(|key| key.as_str() == name.as_str());
-                if !known && !is_cleared {
-                    // The field was in a list: the detail's value for it belongs there too.
-                    let newer = detail.nested.get_mut(&group).and_then(|known| known.remove(&name));
-                    list.nested.entry(group.clone()).or_default().insert(name, newer.unwrap_or(source));
+        let is_listed = |wire: &str| object.list_fields().any(|field| field.wire == wire);
+        for (key, source) in old.sources {
+            let (group, name) = (key.0.as_str(), key.1.as_str());
+            let is_elsewhere = match group {
+                "" => is_listed(name) || GROUPS.contains(&name),
+                "customFields" => {
+                    let is_cleared = record.null_keys.iter().any(|key| key.as_str() == name);
+                    is_cleared || self.tx.shapes().layout.of(object).by_key(name).is_some()
                 }
+                _ => is_listed(&format!("{group}.{name}")),
+            };
+            if is_elsewhere {
+                continue;
+            }
+            if group.is_empty() {
+                list.sources.entry(key).or_insert(source);
+            } else {
+                // The field was in a list: the detail's value for it belongs there too.
+                let newer = detail.sources.remove(&key);
+                list.sources.insert(key, newer.unwrap_or(source));
             }
         }
-        detail.nested.retain(|_, members| !members.is_empty());
         Ok(DividedDetail { extra: list, detail_extra: detail, fit })
     }
 }

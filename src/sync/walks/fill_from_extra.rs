@@ -55,10 +55,9 @@ impl BackFills<'_> {
     ) -> Result<BTreeSet<RecordId>, SyncError> {
         let (mut got, mut items) = (BTreeSet::new(), Vec::new());
         for (id, extra) in &rows {
-            let Some(members) = extra.nested.get(CUSTOM) else { continue };
             let mut known = Vec::new();
             for field in fields {
-                if let Some(source) = members.get(field.key.as_str()) {
+                if let Some(source) = extra.get(CUSTOM, field.key.as_str()) {
                     got.insert(field.definition.clone());
                     known.push(member(field.key.as_str(), source));
                 }
