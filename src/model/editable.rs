@@ -63,6 +63,18 @@ impl Editable {
         }
     }
 
+    /// The type of a custom field's values; `None` for a standard field, which holds text.
+    pub fn data_type(&self) -> Option<DataType> {
+        match &self.target {
+            EditTarget::Standard(_) => None,
+            EditTarget::Custom(custom) => Some(custom.data_type),
+        }
+    }
+
+    pub fn clearable(&self) -> bool {
+        matches!(self.target, EditTarget::Standard(_) | EditTarget::Custom(CustomTarget { clearable: true, .. }))
+    }
+
     /// Whether only details contain the value.
     pub fn detail_only(&self) -> bool {
         match &self.target {

@@ -196,20 +196,17 @@ pub fn request<'a>(
 /// The form that a valid value will have in the column: cleared values are null, timestamps and lists have one
 /// spelling. Invalid values are returned unchanged.
 pub fn settled(field: &Editable, value: &Value) -> Value {
-    let EditTarget::Custom(custom) = &field.target else {
-        return value.clone();
-    };
     let Value::String(text) = value else {
         return value.clone();
     };
-    match custom.data_type {
-        DataType::ShortText | DataType::LongText | DataType::SingleSelect if text.is_empty() => Value::Null,
-        DataType::MultiSelect => match field_value::multi_values(text) {
+    match field.data_type() {
+        Some(DataType::ShortText | DataType::LongText | DataType::SingleSelect) if text.is_empty() => Value::Null,
+        Some(DataType::MultiSelect) => match field_value::multi_values(text) {
             Some(items) if items.is_empty() => Value::Null,
             Some(items) => Value::String(Value::from(items).to_string()),
             None => value.clone(),
         },
-        DataType::DateTime => match Instant::canonical(text) {
+        Some(DataType::DateTime) => match Instant::canonical(text) {
             Ok((canonical, true)) => Value::String(canonical.into()),
             _ => value.clone(),
         },
@@ -222,14 +219,13 @@ pub fn settled(field: &Editable, value: &Value) -> Value {
 pub fn same(field: &Editable, a: &Value, b: &Value) -> bool {
     let (a, b) = (settled(field, a), settled(field, b));
     let empty = |value: &Value| value.is_null() || value.as_str() == Some("");
-    let (EditTarget::Custom(custom), Value::String(x), Value::String(y)) = (&field.target, &a, &b) else {
-        // The reference does not say whether the service keeps an empty text of a standard field or clears the field.
-        return a == b || matches!(field.target, EditTarget::Standard(_)) && empty(&a) && empty(&b);
-    };
-    match custom.data_type {
-        DataType::Decimal => a == b || decimal::same_number(x, y),
-        _ => a == b,
-    }
+    a == b
+        || match (field.data_type(), &a, &b) {
+            // The reference does not say whether the service keeps an empty text of a standard field or clears the field.
+            (None, ..) => empty(&a) && empty(&b),
+            (Some(DataType::Decimal), Value::String(x), Value::String(y)) => decimal::same_number(x, y),
+            _ => false,
+        }
 }
 
 #[cfg(test)]

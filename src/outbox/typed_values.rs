@@ -17,23 +17,21 @@ pub enum Given {
 impl Given {
     /// The value in the form of the field's column; an invalid value stays text, for the check to refuse.
     pub fn column(&self, field: &Editable) -> Value {
-        let data_type = match &field.target {
-            EditTarget::Standard(_) => None,
-            EditTarget::Custom(custom) => Some((custom.data_type, &custom.options)),
-        };
-        match (self, data_type) {
-            (Given::Json(Value::Bool(flag)), Some((DataType::Boolean, _))) => Value::from(i64::from(*flag)),
+        match (self, field.data_type()) {
+            (Given::Json(Value::Bool(flag)), Some(DataType::Boolean)) => Value::from(i64::from(*flag)),
             // A number is not a valid boolean, although the column contains one.
-            (Given::Json(number @ Value::Number(_)), Some((DataType::Boolean, _))) => Value::String(number.to_string()),
-            (Given::Json(Value::Array(items)), Some((DataType::MultiSelect, _))) => {
+            (Given::Json(number @ Value::Number(_)), Some(DataType::Boolean)) => Value::String(number.to_string()),
+            (Given::Json(Value::Array(items)), Some(DataType::MultiSelect)) => {
                 Value::String(Value::from(items.clone()).to_string())
             }
             // The column contains the text of an array, but a text is not a valid value of the field.
-            (Given::Json(text @ Value::String(_)), Some((DataType::MultiSelect, _))) => Value::from(vec![text.clone()]),
+            (Given::Json(text @ Value::String(_)), Some(DataType::MultiSelect)) => Value::from(vec![text.clone()]),
             (Given::Json(value) | Given::Column(value), _) => value.clone(),
             (Given::Text(text), _) if text.is_empty() => Value::Null,
-            (Given::Text(text), Some((data_type, options))) => typed(data_type, options, text),
-            (Given::Text(text), None) => Value::from(text.as_str()),
+            (Given::Text(text), _) => match &field.target {
+                EditTarget::Custom(custom) => typed(custom.data_type, &custom.options, text),
+                EditTarget::Standard(_) => Value::from(text.as_str()),
+            },
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Which values a column accepts, as SQL: the condition on a new value, its stored form, and the error message.
 //! `outbox::check` implements the same rules in Rust, and validates again before anything is sent.
 
-use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
-use crate::model::editable::{EditTarget, Editable, LONG_TEXT, MULTI_SELECT, SHORT_TEXT};
+use crate::model::editable::{Editable, LONG_TEXT, MULTI_SELECT, SHORT_TEXT};
 
 /// White space by Unicode; the service requires another character in the texts of a company.
 const SPACES: &str =
@@ -22,12 +21,7 @@ const TIMESTAMP: &str = "CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.
 
 /// Whether a number may have been rounded before a trigger sees it, because its column would convert it to text.
 pub(in crate::store) fn could_be_rounded(field: &Editable) -> bool {
-    match &field.target {
-        EditTarget::Standard(_) => true,
-        EditTarget::Custom(custom) => {
-            matches!(custom.data_type, DataType::ShortText | DataType::LongText | DataType::Decimal)
-        }
-    }
+    matches!(field.data_type(), None | Some(DataType::ShortText | DataType::LongText | DataType::Decimal))
 }
 
 /// The condition under which a number may have been rounded before the trigger sees it, and the hint for the error; `None`
@@ -39,7 +33,6 @@ pub(super) fn rounded(field: &Editable) -> Option<(String, String)> {
             format!("SQLite keeps only 15 digits of this number; write it in quotes, as in {} = '12.50'", field.column);
         return Some((format!("typeof({new}) = 'real'"), hint));
     }
-    let EditTarget::Custom(custom) = &field.target else { return None };
     // The column turns a double without a fraction into an integer. From 2^53 on a double may be another number than
     // the one that was written; an integer that no double equals was written as such, and so was the least of all.
     let condition = format!(
@@ -48,7 +41,7 @@ pub(super) fn rounded(field: &Editable) -> Option<(String, String)> {
         column = field.column
     );
     let hint = "SQLite may have rounded this number; use crm-mirror edit for such large numbers".into();
-    (custom.data_type == DataType::Integer).then_some((condition, hint))
+    (field.data_type() == Some(DataType::Integer)).then_some((condition, hint))
 }
 
 pub(super) fn definition(field: &Editable) -> String {
@@ -62,12 +55,9 @@ pub(super) fn definition(field: &Editable) -> String {
 fn value(field: &Editable) -> String {
     let new = format!("NEW.{}", field.column);
     let text = format!("typeof({new}) IN ('text', 'integer')");
-    let data_type = match &field.target {
-        EditTarget::Standard(_) if field.object == Object::Company => {
-            return format!("{text} AND trim({new}, {SPACES}) <> ''");
-        }
-        EditTarget::Standard(_) => return text,
-        EditTarget::Custom(custom) => custom.data_type,
+    let Some(data_type) = field.data_type() else {
+        let is_blank = format!(" AND trim({new}, {SPACES}) <> ''");
+        return text + field.object.pick("", is_blank.as_str());
     };
     match data_type {
         DataType::ShortText => format!("{text} AND length({new}) <= {SHORT_TEXT}"),
@@ -118,23 +108,17 @@ fn timestamp(new: &str) -> String {
 
 pub(super) fn condition(field: &Editable) -> String {
     let new = format!("NEW.{}", field.column);
-    let (empty, clearable) = match &field.target {
-        EditTarget::Standard(_) => (format!("{new} IS NULL"), true),
-        EditTarget::Custom(custom) => {
-            let empty = match custom.data_type {
-                DataType::ShortText | DataType::LongText | DataType::SingleSelect => {
-                    format!("nullif({new}, '') IS NULL")
-                }
-                DataType::MultiSelect => format!(
-                    "({new} IS NULL OR CASE WHEN json_valid({new}) THEN json_type({new}) = 'array' AND json_array_length({new}) = 0 END)"
-                ),
-                _ => format!("{new} IS NULL"),
-            };
-            (empty, custom.clearable)
+    let empty = match field.data_type() {
+        Some(DataType::ShortText | DataType::LongText | DataType::SingleSelect) => {
+            format!("nullif({new}, '') IS NULL")
         }
+        Some(DataType::MultiSelect) => format!(
+            "({new} IS NULL OR CASE WHEN json_valid({new}) THEN json_type({new}) = 'array' AND json_array_length({new}) = 0 END)"
+        ),
+        _ => format!("{new} IS NULL"),
     };
     // An empty column may be set to empty again.
-    let cleared = if clearable { "1".into() } else { format!("OLD.{} IS NULL", field.column) };
+    let cleared = if field.clearable() { "1".into() } else { format!("OLD.{} IS NULL", field.column) };
     // SQLite's functions stop reading a text at U+0000.
     format!("CASE WHEN instr({new}, char(0)) > 0 THEN 0 WHEN {empty} THEN {cleared} ELSE {} END", value(field))
 }
@@ -142,57 +126,45 @@ pub(super) fn condition(field: &Editable) -> String {
 /// Whether the new value equals the old one: NULL and an empty text of a standard field are equal.
 pub(super) fn same(field: &Editable) -> String {
     let column = &field.column;
-    match &field.target {
-        EditTarget::Standard(_) => format!("nullif(CAST(NEW.{column} AS TEXT), '') IS nullif(OLD.{column}, '')"),
-        EditTarget::Custom(_) => format!("NEW.{column} IS OLD.{column}"),
+    match field.data_type() {
+        None => format!("nullif(CAST(NEW.{column} AS TEXT), '') IS nullif(OLD.{column}, '')"),
+        Some(_) => format!("NEW.{column} IS OLD.{column}"),
     }
 }
 
 pub(super) fn settled(field: &Editable) -> String {
     let new = format!("NEW.{}", field.column);
-    let data_type = match &field.target {
-        EditTarget::Standard(_) => return format!("CAST({new} AS TEXT)"),
-        EditTarget::Custom(custom) => custom.data_type,
-    };
-    match data_type {
-        DataType::ShortText | DataType::LongText => format!("nullif(CAST({new} AS TEXT), '')"),
-        DataType::SingleSelect => format!("nullif({new}, '')"),
-        DataType::Decimal => format!("CAST({new} AS TEXT)"),
-        DataType::MultiSelect => format!(
+    match field.data_type() {
+        Some(DataType::ShortText | DataType::LongText) => format!("nullif(CAST({new} AS TEXT), '')"),
+        Some(DataType::SingleSelect) => format!("nullif({new}, '')"),
+        None | Some(DataType::Decimal) => format!("CAST({new} AS TEXT)"),
+        Some(DataType::MultiSelect) => format!(
             "CASE WHEN {new} IS NOT NULL THEN (SELECT nullif(json_group_array(j.value), '[]') FROM json_each({new}) AS j) || '' END"
         ),
-        DataType::DateTime => timestamp(&new),
-        _ => new,
+        Some(DataType::DateTime) => timestamp(&new),
+        Some(_) => new,
     }
 }
 
 /// What the column accepts, for the error message.
 pub(super) fn message(field: &Editable) -> String {
-    let (what, clearable) = match &field.target {
-        EditTarget::Standard(_) if field.object == Object::Company => {
-            ("text with a character that is not white space".into(), true)
+    let what = match field.data_type() {
+        None => field.object.pick("text without the character U+0000", "text with a character that is not white space").into(),
+        Some(DataType::ShortText) => format!("text of at most {SHORT_TEXT} characters"),
+        Some(DataType::LongText) => format!("text of at most {LONG_TEXT} characters"),
+        Some(DataType::Integer) => "a whole number of 64 bits".into(),
+        Some(DataType::Decimal) => "a decimal as text, at most 20 digits before the point and 10 after it".into(),
+        Some(DataType::Boolean) => "0 or 1".into(),
+        Some(DataType::Date) => "a real date, YYYY-MM-DD, of the years 0001 to 9999".into(),
+        Some(DataType::DateTime) => {
+            "a timestamp with a time zone, YYYY-MM-DDTHH:MM:SSZ, of the years 0001 to 9999 and to the microsecond at most".into()
         }
-        EditTarget::Standard(_) => ("text without the character U+0000".into(), true),
-        EditTarget::Custom(custom) => {
-            let what = match custom.data_type {
-                DataType::ShortText => format!("text of at most {SHORT_TEXT} characters"),
-                DataType::LongText => format!("text of at most {LONG_TEXT} characters"),
-                DataType::Integer => "a whole number of 64 bits".into(),
-                DataType::Decimal => "a decimal as text, at most 20 digits before the point and 10 after it".into(),
-                DataType::Boolean => "0 or 1".into(),
-                DataType::Date => "a real date, YYYY-MM-DD, of the years 0001 to 9999".into(),
-                DataType::DateTime => {
-                    "a timestamp with a time zone, YYYY-MM-DDTHH:MM:SSZ, of the years 0001 to 9999 and to the microsecond at most".into()
-                }
-                DataType::SingleSelect => "the value of one of its options, see select_labels".into(),
-                DataType::MultiSelect => {
-                    format!("a JSON array of at most {MULTI_SELECT} different values of its options, see select_labels")
-                }
-                DataType::Unknown => "no value, because its type is unknown".into(),
-            };
-            (what, custom.clearable)
+        Some(DataType::SingleSelect) => "the value of one of its options, see select_labels".into(),
+        Some(DataType::MultiSelect) => {
+            format!("a JSON array of at most {MULTI_SELECT} different values of its options, see select_labels")
         }
+        Some(DataType::Unknown) => "no value, because its type is unknown".into(),
     };
-    let clears = if clearable { "NULL clears it" } else { "it cannot be cleared" };
+    let clears = if field.clearable() { "NULL clears it" } else { "it cannot be cleared" };
     format!("{} takes {what}; {clears}", field.column)
 }
