@@ -1,6 +1,6 @@
 //! Errors of the mirror's file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// For a file that exists, or whose folder may not even be looked into.
 const UNREADABLE: &str =
@@ -47,6 +47,16 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// What an error of SQLite is where this mirror is opened.
+    pub(in crate::store) fn opening(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError {
+        move |source| StoreError::Open { path: path.to_path_buf(), source }
+    }
+
+    /// What an error of this file is.
+    pub(in crate::store) fn using(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
+        move |source| StoreError::Io { path: path.to_path_buf(), source }
+    }
+
     /// Whether an index does not fit its table any more. It can be built again from it.
     pub(in crate::store) fn is_of_a_damaged_index(&self) -> bool {
         let StoreError::Sqlite { source, .. } = self else { return false };

@@ -39,7 +39,7 @@ impl Reader {
             // A misspelt column must be an error, not a string literal.
             .and_then(|()| conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false))
             .and_then(|_| functions::register(conn))
-            .map_err(|source| StoreError::Open { path: path.to_path_buf(), source })?;
+            .map_err(StoreError::opening(path))?;
         Ok(Reader { file })
     }
 

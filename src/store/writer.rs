@@ -129,7 +129,7 @@ impl Store {
                 drop(writer);
                 if removes_lock { held.remove() } else { held.release() }
             })
-            .map_err(|source| StoreError::Io { path: path.to_path_buf(), source })?;
+            .map_err(StoreError::using(path))?;
         let thread = Arc::new(Mutex::new(Some(thread)));
         let (current, copy) = (Arc::new(current), Arc::new(Mutex::new(copy)));
         Ok(Store { queue, layout, path: Arc::new(path.to_path_buf()), lock, requests, current, copy, thread })

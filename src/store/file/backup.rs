@@ -21,7 +21,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::original::IN_A_COPY;
-use super::{lock, open};
+use super::{beside, folder_of, lock, open};
 use crate::model::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::hold_open::{Requests, hold_open_edits};
@@ -86,14 +86,9 @@ pub fn backup(mirror: &Path, target: &Path, replace: bool, now: Instant) -> Resu
 fn refuse_the_mirror(mirror: &Path, target: &Path) -> Result<(), BackupError> {
     let identity = |found: &Metadata| (found.dev(), found.ino());
     let known = fs::metadata(target).ok();
-    let place = |path: &Path| {
-        let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Some((fs::canonicalize(directory).ok()?, path.file_name()?.to_owned()))
-    };
+    let place = |path: &Path| Some((fs::canonicalize(folder_of(path)).ok()?, path.file_name()?.to_owned()));
     for suffix in ["", "-wal", "-shm", "-journal", ".lock", ".sock"] {
-        let mut path = mirror.as_os_str().to_owned();
-        path.push(suffix);
-        let path = PathBuf::from(path);
+        let path = beside(mirror, suffix);
         let found = fs::metadata(&path).ok();
         let same_file = matches!((&found, &known), (Some(a), Some(b)) if identity(a) == identity(b));
         if same_file || place(&path).is_some() && place(&path) == place(target) {
@@ -108,9 +103,7 @@ struct Unfinished(PathBuf);
 
 impl Unfinished {
     fn make(target: &Path) -> io::Result<Unfinished> {
-        let mut path = target.as_os_str().to_owned();
-        path.push(format!(".{:016x}.new", fastrand::u64(..)));
-        let path = PathBuf::from(path);
+        let path = beside(target, &format!(".{:016x}.new", fastrand::u64(..)));
         OpenOptions::new().write(true).create_new(true).mode(lock::MODE).open(&path)?;
         Ok(Unfinished(path))
     }
@@ -127,8 +120,7 @@ impl Unfinished {
             },
         };
         renamed.map_err(io)?;
-        let directory = target.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(directory).and_then(|directory| directory.sync_all()).map_err(io)
+        File::open(folder_of(target)).and_then(|directory| directory.sync_all()).map_err(io)
     }
 }
 
@@ -136,16 +128,14 @@ impl Drop for Unfinished {
     fn drop(&mut self) {
         // After success these files no longer exist.
         for suffix in ["", "-journal", "-wal", "-shm"] {
-            let mut path = self.0.as_os_str().to_owned();
-            path.push(suffix);
-            let _ = fs::remove_file(path);
+            let _ = fs::remove_file(beside(&self.0, suffix));
         }
     }
 }
 
 /// Fills the copy, makes it a separate mirror, and verifies it. Returns the number of edits that it holds.
 fn fill(source: &Connection, path: &Path, now: Instant) -> Result<u64, BackupError> {
-    let mut copy = Connection::open(path).map_err(|source| StoreError::Open { path: path.into(), source })?;
+    let mut copy = Connection::open(path).map_err(StoreError::opening(path))?;
     {
         let running = Backup::new(source, &mut copy).doing("begin a copy of the mirror")?;
         // In one step: one snapshot of the source, while its writer continues.

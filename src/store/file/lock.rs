@@ -35,10 +35,10 @@ const WRITER_AT: usize = NOTE_AT + NOTE_WIDTH + 1;
 impl Lock {
     pub(super) fn take(mirror: &Path) -> Result<Lock, StoreError> {
         let path = beside(mirror);
-        let io = |source| StoreError::Io { path: path.clone(), source };
+        let io = StoreError::using(&path);
         let (file, found, found_writer) = loop {
-            let file = regular_file::open_or_create_own(&path, MODE).map_err(io)?;
-            let (pid, found, found_writer) = lines_of(&file).map_err(io)?;
+            let file = regular_file::open_or_create_own(&path, MODE).map_err(&io)?;
+            let (pid, found, found_writer) = lines_of(&file).map_err(&io)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
@@ -49,12 +49,12 @@ impl Lock {
             // The previous holder may have removed the file since it was opened: then the next process locks another
             // file.
             let is = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
-            let (locked, there) = (file.metadata().map_err(io)?, std::fs::metadata(&path));
+            let (locked, there) = (file.metadata().map_err(&io)?, std::fs::metadata(&path));
             if there.is_ok_and(|there| is(there) == is(locked)) {
                 break (file, found, found_writer);
             }
         };
-        let lock = Lock { file, path, found, found_writer };
+        let lock = Lock { file, path: path.clone(), found, found_writer };
         lock.write_line(0, &std::process::id().to_string(), PID_WIDTH)?;
         Ok(lock)
     }
@@ -77,15 +77,15 @@ impl Lock {
     /// Replaces what is said about the file that is written, also for after a power failure, like that file.
     pub(super) fn store_writer(&self, text: &str) -> Result<(), StoreError> {
         self.write_line(WRITER_AT, text, WRITER_WIDTH)?;
-        self.file.sync_data().map_err(|source| StoreError::Io { path: self.path.clone(), source })
+        self.file.sync_data().map_err(StoreError::using(&self.path))
     }
 
     fn write_line(&self, at: usize, text: &str, width: usize) -> Result<(), StoreError> {
-        let io = |source| StoreError::Io { path: self.path.clone(), source };
+        let io = StoreError::using(&self.path);
         if text.len() > width {
             return Err(io(std::io::Error::other("the note is too long")));
         }
-        self.file.write_all_at(format!("{text:<width$}\n").as_bytes(), at as u64).map_err(io)
+        self.file.write_all_at(format!("{text:<width$}\n").as_bytes(), at as u64).map_err(&io)
     }
 
     /// Removes the file, with its note, and releases the lock.
@@ -113,13 +113,10 @@ fn beside(mirror: &Path) -> PathBuf {
                 None => to,
             },
         );
-        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let name = target.file_name().unwrap_or_default();
-        std::fs::canonicalize(folder).map(|folder| folder.join(name))
+        std::fs::canonicalize(super::folder_of(&target)).map(|folder| folder.join(name))
     });
-    let mut path = file.unwrap_or_else(|_| mirror.to_path_buf()).into_os_string();
-    path.push(".lock");
-    path.into()
+    super::beside(&file.unwrap_or_else(|_| mirror.to_path_buf()), ".lock")
 }
 
 /// The process, the note and the file in a lock file. Each has its place: a line that was never written does not end. What

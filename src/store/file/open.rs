@@ -10,6 +10,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{Access, access};
 
+use super::folder_of;
 use super::lock::{Lock, MODE};
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::migrate::{self, APPLICATION_ID};
@@ -18,23 +19,15 @@ use crate::store::file::wal;
 /// What a path contains that needs no encoding in a URI.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-enum FileKind {
-    Nothing,
-    /// With a schema that this version supports.
-    Mirror,
-}
-
-/// Determines the kind of a file with SQLite: after a kill the header may still be in the WAL.
-fn file_kind(path: &Path) -> Result<FileKind, StoreError> {
+/// Whether there is a mirror, with a schema that this version supports, or nothing. SQLite is asked: after a kill the header
+/// may still be in the WAL.
+fn is_mirror(path: &Path) -> Result<bool, StoreError> {
     match std::fs::metadata(path) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(FileKind::Nothing),
-        Err(source) => {
-            return Err(StoreError::Io { path: path.to_path_buf(), source });
-        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(source) => return Err(StoreError::using(path)(source)),
         Ok(meta) if !meta.is_file() => return Err(not_a_mirror(path, "it is not a file")),
         Ok(_) => {}
     }
-    let open = |source| StoreError::Open { path: path.to_path_buf(), source };
     let ask = |conn: Connection| -> rusqlite::Result<(i32, i32, bool)> {
         let id = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
         let version = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -43,11 +36,8 @@ fn file_kind(path: &Path) -> Result<FileKind, StoreError> {
         Ok((id, version, is_empty))
     };
     for beside in wal::files_beside(path) {
-        match std::fs::metadata(&beside) {
-            Ok(meta) if !meta.is_file() => {
-                return Err(StoreError::Io { path: beside, source: std::io::Error::other("it is not a regular file") });
-            }
-            _ => {}
+        if std::fs::metadata(&beside).is_ok_and(|meta| !meta.is_file()) {
+            return Err(StoreError::using(&beside)(std::io::Error::other("it is not a regular file")));
         }
     }
     // This check creates no file. If it fails, for example because another process starts to write, the file is opened
@@ -64,13 +54,13 @@ fn file_kind(path: &Path) -> Result<FileKind, StoreError> {
         Ok((APPLICATION_ID, found, _)) if found.unsigned_abs() > migrate::KNOWN => {
             Err(StoreError::NewerSchema { found: found.unsigned_abs(), known: migrate::KNOWN })
         }
-        Ok((APPLICATION_ID, _, _)) => Ok(FileKind::Mirror),
-        Ok((0, 0, true)) => Ok(FileKind::Nothing),
+        Ok((APPLICATION_ID, _, _)) => Ok(true),
+        Ok((0, 0, true)) => Ok(false),
         Ok(_) => Err(not_a_mirror(path, "it is a database of something else")),
         Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
             Err(not_a_mirror(path, "it is not an SQLite file"))
         }
-        Err(e) => Err(open(e)),
+        Err(e) => Err(StoreError::opening(path)(e)),
     }
 }
 
@@ -79,10 +69,7 @@ fn not_a_mirror(path: &Path, why: &'static str) -> StoreError {
 }
 
 fn require(path: &Path) -> Result<(), StoreError> {
-    match file_kind(path)? {
-        FileKind::Nothing => Err(StoreError::Missing { path: path.to_path_buf() }),
-        FileKind::Mirror => Ok(()),
-    }
+    if is_mirror(path)? { Ok(()) } else { Err(StoreError::Missing { path: path.to_path_buf() }) }
 }
 
 /// Opens a mirror for writing, and creates it if it does not exist.
@@ -90,11 +77,11 @@ fn require(path: &Path) -> Result<(), StoreError> {
 /// # Errors
 /// [`StoreError::NotAMirror`], [`StoreError::NewerSchema`] and [`StoreError::Locked`] leave the file unchanged.
 pub(in crate::store) fn writer(path: &Path) -> Result<(Connection, Lock), StoreError> {
-    file_kind(path)?;
+    is_mirror(path)?;
     let lock = Lock::take(path)?;
     make(path)?;
-    let mut conn = Connection::open(path).map_err(|source| StoreError::Open { path: path.to_path_buf(), source })?;
-    settings(&conn).map_err(|source| StoreError::Open { path: path.to_path_buf(), source })?;
+    let mut conn = Connection::open(path).map_err(StoreError::opening(path))?;
+    settings(&conn).map_err(StoreError::opening(path))?;
     migrate::migrate(&mut conn)?;
     Ok((conn, lock))
 }
@@ -107,11 +94,8 @@ pub fn create(path: &Path) -> Result<Lock, StoreError> {
 /// Creates an empty file if there is none: for SQLite it is a database without tables.
 fn make(path: &Path) -> Result<(), StoreError> {
     match File::options().create_new(true).write(true).mode(MODE).open(path) {
-        Ok(_) => Ok(()),
-        Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
-            Err(StoreError::Io { path: path.to_path_buf(), source })
-        }
-        Err(_) => Ok(()),
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(StoreError::using(path)(error)),
+        _ => Ok(()),
     }
 }
 
@@ -159,7 +143,7 @@ pub(in crate::store) fn before_close(conn: &Connection) -> Result<(), StoreError
 /// writer no longer than the time to store a page. Commits are durable.
 pub(in crate::store) fn editor(path: &Path) -> Result<Connection, StoreError> {
     require(path)?;
-    edited(path).map_err(|source| StoreError::Open { path: path.to_path_buf(), source })
+    edited(path).map_err(StoreError::opening(path))
 }
 
 fn edited(path: &Path) -> rusqlite::Result<Connection> {
@@ -233,29 +217,26 @@ impl ReadOnly {
 /// [`StoreError::NotRecovered`] if its writer was killed and this user cannot recover it.
 pub(in crate::store) fn reader(path: &Path) -> Result<ReadOnly, StoreError> {
     require(path)?;
-    let open = |source| StoreError::Open { path: path.to_path_buf(), source };
     let is_awake = || wal::files_beside(path).iter().all(|file| file.exists());
     if !is_awake() && can_write(path) {
         // Without it, the file is read as it is.
         let _ = edited(path);
     }
     let (conn, at_rest) = if is_awake() {
-        (Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(open)?, None)
+        (Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(StoreError::opening(path))?, None)
     } else {
         (peek(path)?, AtRest::of(path))
     };
-    conn.busy_timeout(wal::BUSY).map_err(open)?;
+    conn.busy_timeout(wal::BUSY).map_err(StoreError::opening(path))?;
     Ok(ReadOnly { conn, at_rest })
 }
 
 fn can_write(path: &Path) -> bool {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    [folder, path].into_iter().all(|path| access(path, Access::WRITE_OK).is_ok())
+    [folder_of(path), path].into_iter().all(|path| access(path, Access::WRITE_OK).is_ok())
 }
 
 /// Opens a mirror without creating a file; later writes are not seen.
 fn peek(path: &Path) -> Result<Connection, StoreError> {
-    let open = |source| StoreError::Open { path: path.to_path_buf(), source };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let [log, index] = wal::files_beside(path);
     let has_log = std::fs::metadata(&log).is_ok_and(|meta| meta.len() > 0);
@@ -263,12 +244,12 @@ fn peek(path: &Path) -> Result<Connection, StoreError> {
         return after_a_kill(path);
     }
     if has_log || (log.exists() && index.exists()) {
-        return Connection::open_with_flags(path, flags).map_err(open);
+        return Connection::open_with_flags(path, flags).map_err(StoreError::opening(path));
     }
     // The file itself contains everything.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let absolute = percent_encode(absolute.as_os_str().as_bytes(), IN_PATH);
-    Connection::open_with_flags(format!("file://{absolute}?immutable=1"), flags).map_err(open)
+    Connection::open_with_flags(format!("file://{absolute}?immutable=1"), flags).map_err(StoreError::opening(path))
 }
 
 /// Opens a file that no process has open and whose WAL has contents. In exclusive mode SQLite keeps the index of the WAL in
@@ -285,7 +266,7 @@ fn after_a_kill(path: &Path) -> Result<Connection, StoreError> {
         conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
         Ok(conn)
     };
-    open().map_err(|source| StoreError::Open { path: path.to_path_buf(), source })
+    open().map_err(StoreError::opening(path))
 }
 
 #[cfg(test)]

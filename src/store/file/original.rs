@@ -43,7 +43,7 @@ struct FileIdentity {
 
 impl FileIdentity {
     fn of(path: &Path) -> Result<FileIdentity, StoreError> {
-        let meta = std::fs::metadata(path).map_err(|source| StoreError::Io { path: path.to_path_buf(), source })?;
+        let meta = std::fs::metadata(path).map_err(StoreError::using(path))?;
         let born = meta.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         Ok(FileIdentity {
             inode: meta.ino(),

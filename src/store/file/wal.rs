@@ -38,17 +38,11 @@ pub fn is_large(file: u64, wal: u64) -> bool {
 }
 
 pub fn beside(mirror: &Path) -> PathBuf {
-    let mut path = mirror.as_os_str().to_owned();
-    path.push("-wal");
-    path.into()
+    super::beside(mirror, "-wal")
 }
 
 pub fn files_beside(mirror: &Path) -> [PathBuf; 2] {
-    ["-wal", "-shm"].map(|suffix| {
-        let mut path = mirror.as_os_str().to_owned();
-        path.push(suffix);
-        path.into()
-    })
+    ["-wal", "-shm"].map(|suffix| super::beside(mirror, suffix))
 }
 
 /// Checkpoints and truncates the WAL. Returns whether that was possible; if not, as much as readers allow is copied,
