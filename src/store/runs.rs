@@ -40,8 +40,9 @@ impl Tally {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum RunOutcome {
     Done,
     /// Suspended by the budget, a rate limit or a shutdown; the next run resumes it.
@@ -53,13 +54,8 @@ pub enum RunOutcome {
 
 impl RunOutcome {
     /// The text in `sync_runs`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            RunOutcome::Done => "done",
-            RunOutcome::Suspended => "suspended",
-            RunOutcome::Refused => "refused",
-            RunOutcome::Failed => "failed",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -99,24 +99,7 @@ state_keys! {
 impl StateKey {
     /// Whether the entry is about what was read of the workspace. The others are about the file, the program and the budget.
     pub const fn is_of_workspace(&self) -> bool {
-        use StateKey as Key;
-        match self {
-            Key::ServiceTime | Key::StepFailures => true,
-            Key::MirrorId
-            | Key::LastWriter
-            | Key::BuiltFrom
-            | Key::HistoryMarks
-            | Key::WriteBack
-            | Key::Identity
-            | Key::Ledger
-            | Key::Hold
-            | Key::PublishProgress
-            | Key::ChangedRecords
-            | Key::PausedSince
-            | Key::Told
-            | Key::Searched(_)
-            | Key::RowCounts(_) => false,
-        }
+        matches!(self, StateKey::ServiceTime | StateKey::StepFailures)
     }
 }
 

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rusqlite::{Transaction, params};
+use serde::{Deserialize, Serialize};
 
 use super::error::{Doing, StoreError};
 use super::reader::ReadTx;
@@ -188,11 +189,13 @@ doors! {
     feed: FeedTx;
 }
 
-/// Whether a record is mirrored, and whether its detail is current.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::store) struct RecordPresence {
-    pub(in crate::store) is_here: bool,
-    pub(in crate::store) has_current_detail: bool,
+/// The counts of an object, or of one record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::store) struct RowCounts {
+    /// Records.
+    pub(in crate::store) rows: u64,
+    /// Those whose detail has the record's version.
+    pub(in crate::store) details_current: u64,
 }
 
 /// The work left for the end of a transaction, by object.
@@ -203,7 +206,7 @@ pub(in crate::store) struct Pending {
     /// Records that changed: they are entered into `changed_records` at the end.
     pub(in crate::store) changed: RefCell<BTreeSet<(Object, String)>>,
     /// The records that were written, with their earlier presence.
-    pub(in crate::store) before: RefCell<[BTreeMap<String, RecordPresence>; 2]>,
+    pub(in crate::store) before: RefCell<[BTreeMap<String, RowCounts>; 2]>,
     /// The request that last wrote each row.
     pub(in crate::store) written: RefCell<WrittenRows>,
     /// Users' views while they are removed from the file.

@@ -10,9 +10,9 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::model::Instant;
 use crate::model::custom::Layout;
 use crate::model::request_order::RequestRegister;
+use crate::model::{Instant, Object};
 use crate::store::custom::table_shapes_of_file;
 use crate::store::derived::options::{BuiltFrom, ViewOptions};
 use crate::store::error::{Doing, StoreError};
@@ -99,7 +99,7 @@ impl Store {
                     options.views.as_ref().map_or(Ok(()), |views| tx.derived().configure_views(views))?;
                     tx.derived().catch_up()?;
                     tx.derived().refresh_view_files()?;
-                    tx.records().count_once()?;
+                    Object::ALL.into_iter().try_for_each(|object| tx.records().count_once(object))?;
                     Ok((taken, tx.newest_step()?))
                 })
             })

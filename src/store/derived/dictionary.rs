@@ -7,6 +7,7 @@ use crate::model::custom::{CustomFields, DataType};
 use crate::store::derived::views;
 use crate::store::error::StoreError;
 use crate::store::program_objects::lookup_view;
+use crate::store::read::guide;
 use crate::store::records::shape::{DEFINITIONS, Shape, Source};
 use crate::store::statements::Statements as _;
 use crate::store::table_shapes::ArchivedColumn;
@@ -141,28 +142,6 @@ const ABOUT: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Tables for queries that have no shape.
-const PLAIN: [&str; 18] = [
-    "custom_field_options",
-    "custom_multi_values",
-    "select_labels",
-    "search_documents",
-    "contact_search",
-    "company_search",
-    "removed_records",
-    "changes",
-    "change_fields",
-    "contact_history",
-    "company_history",
-    "pending_edits",
-    "outbox",
-    "outbox_events",
-    "sync_runs",
-    "audits",
-    "service_oddities",
-    "mirror_columns",
-];
-
 impl DerivedTx<'_> {
     pub(in crate::store) fn rebuild_dictionary(&self) -> Result<(), StoreError> {
         self.tx.conn.run("DELETE FROM mirror_columns", [], DOING)?;
@@ -206,7 +185,7 @@ impl DerivedTx<'_> {
         let about = "the column that holds the values; NULL where they are kept in extra";
         definitions.insert(definitions.len() - 2, Entry::own("column_name", "text", about));
         self.enter(DEFINITIONS, &definitions)?;
-        for table in PLAIN {
+        for (table, _) in guide::PLAIN {
             self.enter(table, &plain(&self.tx.conn, table)?)?;
         }
         Ok(())

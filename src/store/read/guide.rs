@@ -14,8 +14,8 @@ use crate::store::statements::Statements;
 
 const DOING: &str = "read the data dictionary";
 
-/// The purpose of each table and view, in the order of the documentation.
-const TABLES: [(&str, &str); 28] = [
+/// The purpose of each table and view with a row per record or item of the service, in the order of the documentation.
+const SHAPED: [(&str, &str); 10] = [
     ("contacts_full", "a row per contact with every field: list, detail and active custom fields"),
     ("companies_full", "a row per company with every field: list, detail and active custom fields"),
     ("contacts_lookup", "the same as contacts_full, for the right side of a LEFT JOIN by id"),
@@ -26,6 +26,10 @@ const TABLES: [(&str, &str); 28] = [
     ("company_details", "what only the detail of a company returns"),
     ("team_members", "team members, who own records"),
     ("custom_field_definitions", "the custom fields, active and archived"),
+];
+
+/// The same of those that only the schema describes.
+pub(in crate::store) const PLAIN: [(&str, &str); 18] = [
     ("custom_field_options", "the options of select fields, with their labels"),
     ("select_labels", "the labels of select values, by column"),
     ("custom_multi_values", "multi-select values, one row each"),
@@ -78,7 +82,7 @@ pub struct ColumnLine {
 
 /// The purpose of a table or view; empty if it has none here.
 pub fn about(name: &str) -> &'static str {
-    TABLES.iter().find(|(table, _)| *table == name).map_or("", |(_, about)| about)
+    SHAPED.iter().chain(&PLAIN).find(|(table, _)| *table == name).map_or("", |(_, about)| about)
 }
 
 /// The tables and views for queries, the most useful first.
@@ -90,7 +94,7 @@ pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>, StoreError> {
         DOING,
         |row| row.try_into(),
     )?;
-    let place = |name: &str| TABLES.iter().position(|(table, _)| *table == name);
+    let place = |name: &str| SHAPED.iter().chain(&PLAIN).position(|(table, _)| *table == name);
     let mut tables: Vec<TableLine> =
         found.into_iter().map(|(name, kind)| TableLine { about: about(&name).into(), name, kind }).collect();
     tables.sort_by_key(|table| (place(&table.name).unwrap_or(usize::MAX), table.name.clone()));

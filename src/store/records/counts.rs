@@ -5,25 +5,14 @@
 //! end. A sweep and a verification count again, because users may have edited the mirror.
 
 use rusqlite::Connection;
-use serde::{Deserialize, Serialize};
 
 use crate::model::catalogue::Object;
 use crate::store::error::StoreError;
 use crate::store::state_keys::{StateKey, read_state};
 use crate::store::statements::Statements;
-use crate::store::tx::RecordPresence;
-use crate::store::tx::RecordsTx;
+use crate::store::tx::{RecordsTx, RowCounts};
 
 const DOING: &str = "count what is here";
-
-/// The counts of an object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::store) struct RowCounts {
-    /// Records.
-    pub(in crate::store) rows: u64,
-    /// Those whose detail has the record's version.
-    pub(in crate::store) details_current: u64,
-}
 
 /// The stored counts of an object; `None` if no writer of this version has opened the mirror yet.
 pub(in crate::store) fn kept(conn: &Connection, object: Object) -> Result<Option<RowCounts>, StoreError> {
@@ -61,14 +50,14 @@ impl RecordsTx<'_> {
         }
     }
 
-    fn presence(&self, object: Object, id: &str) -> Result<RecordPresence, StoreError> {
+    fn presence(&self, object: Object, id: &str) -> Result<RowCounts, StoreError> {
         let (table, details, key) = (object.table(), object.detail_table(), object.detail_key());
         let sql = format!(
             "SELECT d.{key} IS NOT NULL AND d.etag IS r.etag
              FROM {table} AS r LEFT JOIN {details} AS d ON d.{key} = r.id WHERE r.id = ?1"
         );
         let current: Option<bool> = self.tx.conn.find_value(&sql, [id], DOING)?;
-        Ok(RecordPresence { is_here: current.is_some(), has_current_detail: current == Some(true) })
+        Ok(RowCounts { rows: current.is_some().into(), details_current: (current == Some(true)).into() })
     }
 
     /// Applies the differences of this transaction so far.
@@ -86,9 +75,9 @@ impl RecordsTx<'_> {
             held.rows += new;
             for (id, before) in before {
                 let after = self.presence(object, &id)?;
-                held.rows = (held.rows + u64::from(after.is_here)).saturating_sub(u64::from(before.is_here));
-                held.details_current = (held.details_current + u64::from(after.has_current_detail))
-                    .saturating_sub(u64::from(before.has_current_detail));
+                held.rows = (held.rows + after.rows).saturating_sub(before.rows);
+                held.details_current =
+                    (held.details_current + after.details_current).saturating_sub(before.details_current);
             }
             self.tx.set_state(&StateKey::RowCounts(object), &held)?;
         }
@@ -97,33 +86,20 @@ impl RecordsTx<'_> {
 
     /// Counts again.
     pub fn recount(&self, object: Object) -> Result<(), StoreError> {
-        self.counted_again(object).map(drop)
-    }
-
-    fn counted_again(&self, object: Object) -> Result<RowCounts, StoreError> {
         self.tx.pending.before.borrow_mut()[object as usize].clear();
         self.tx.pending.new[object as usize].take();
-        let counts = count(&self.tx.conn, object)?;
-        self.tx.set_state(&StateKey::RowCounts(object), &counts)?;
-        Ok(counts)
+        self.tx.set_state(&StateKey::RowCounts(object), &count(&self.tx.conn, object)?)
     }
 
     /// The counts at this point of the transaction; no table is read unless they were lost.
     pub(in crate::store) fn counts_now(&self, object: Object) -> Result<RowCounts, StoreError> {
         self.flush_counts()?;
-        match kept(&self.tx.conn, object)? {
-            Some(counts) => Ok(counts),
-            None => self.counted_again(object),
-        }
+        self.count_once(object)?;
+        Ok(kept(&self.tx.conn, object)?.unwrap_or_default())
     }
 
     /// Counts if no writer has counted yet.
-    pub(in crate::store) fn count_once(&self) -> Result<(), StoreError> {
-        for object in Object::ALL {
-            if kept(&self.tx.conn, object)?.is_none() {
-                self.recount(object)?;
-            }
-        }
-        Ok(())
+    pub(in crate::store) fn count_once(&self, object: Object) -> Result<(), StoreError> {
+        if kept(&self.tx.conn, object)?.is_none() { self.recount(object) } else { Ok(()) }
     }
 }
