@@ -4,15 +4,14 @@
 //! process that is killed, or an answer that never arrives, costs one request and not a loop of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
+use uuid::Uuid;
 
-use super::delay;
-use super::idempotency_key::IdempotencyKeys;
-use super::new_edit_limit;
 use super::patch_request::{self, PatchRequest, RecordStep};
-use super::rebase;
-use super::trail;
+use super::{delay, rebase, trail};
 use crate::model::{
     DelayScope, Edit, EditState, Editable, Etag, Instant, MirroredRecord, Object, RecordId, RetryDelay, is_unknown,
 };
@@ -171,7 +170,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
             return Ok(false);
         }
         let former = self.tx.records().hold_edits_of_former_rows(self.object, Some(self.record), self.now)?;
-        let held = new_edit_limit::apply(self.tx, self.rules.max_edits, self.rules.steady, self.now)?;
+        let held = hold_too_many(self.tx, self.rules.max_edits, self.rules.steady, self.now)?;
         self.former += former;
         self.held += held;
         Ok(former + held > 0)
@@ -338,6 +337,43 @@ pub(super) fn group(edits: &[Edit], carrier: i64) -> Vec<Edit> {
 
 fn has_custom(body: &str) -> bool {
     serde_json::from_str::<Value>(body).is_ok_and(|body| body.get("customFields").is_some())
+}
+
+/// The time within which edits that were sent still count as new.
+const WINDOW: Duration = Duration::from_secs(3600);
+
+/// Whether new edits are held: those never sent, and those first sent within the last hour, exceed the limit.
+const fn holds(new_edits: u64, max_edits: u64) -> bool {
+    new_edits > max_edits
+}
+
+/// Holds all edits that were never sent and not released, if there are too many new ones. Returns how many it held. The
+/// hour has elapsed by the steady clock.
+fn hold_too_many(tx: &MirrorTx<'_>, max_edits: u64, steady: Instant, now: Instant) -> Result<u64, StoreError> {
+    if !holds(tx.edits().new_edits(steady.minus(WINDOW), max_edits)?, max_edits) {
+        return Ok(0);
+    }
+    let why = format!("more than {max_edits} new edits within an hour: a person drops or releases it");
+    tx.edits().hold_new_edits(None, &why, now)
+}
+
+/// The source of idempotency keys, 122 random bits each, so that two updates of a workspace never share one: the system's
+/// randomness, or a test's numbers.
+#[derive(Clone)]
+pub struct IdempotencyKeys(Arc<dyn Fn() -> u128 + Send + Sync>);
+
+impl IdempotencyKeys {
+    pub fn system() -> IdempotencyKeys {
+        IdempotencyKeys::from_source(|| Uuid::new_v4().as_u128())
+    }
+
+    pub fn from_source(source: impl Fn() -> u128 + Send + Sync + 'static) -> IdempotencyKeys {
+        IdempotencyKeys(Arc::new(source))
+    }
+
+    pub fn make(&self) -> String {
+        format!("{:032x}", (self.0)())
+    }
 }
 
 #[cfg(test)]

@@ -291,3 +291,18 @@ async fn a_request_consists_of_the_edits_that_are_being_sent() {
     let ids = |carrier| group(&edits, carrier).iter().map(|edit| edit.id).collect::<Vec<_>>();
     assert_eq!((ids(1), ids(2), ids(3)), (vec![1, 2], vec![2], vec![]));
 }
+
+#[test]
+fn limit_itself_is_allowed() {
+    for (new_edits, max_edits, held) in [(0, 0, false), (1, 0, true), (100, 100, false), (101, 100, true)] {
+        assert_eq!(holds(new_edits, max_edits), held, "{new_edits} of {max_edits}");
+    }
+}
+
+#[test]
+fn keys_are_32_digits_of_their_source() {
+    assert_eq!(IdempotencyKeys::from_source(|| 255).make(), format!("{:0>32}", "ff"));
+    let keys = IdempotencyKeys::system();
+    assert_ne!(keys.make(), keys.make());
+    assert_eq!(keys.make().len(), 32);
+}

@@ -167,7 +167,6 @@ fn sendable(object: Object, fields: &EditedFields, editable: &BTreeMap<String, E
     body(object, values, editable).map(drop)
 }
 
-/// The body that sets these columns to these values.
 pub fn body<'a>(
     object: Object,
     values: impl Iterator<Item = (&'a str, &'a Value)>,

@@ -2,8 +2,7 @@
 //! edit is compared with.
 
 use super::edit_outcome::AfterReadBack;
-use super::error::OutboxError;
-use super::push_context::RecordPush;
+use super::push::{OutboxError, RecordPush};
 use super::push_progress::lock;
 use super::trail;
 use crate::api::client::DetailAnswer;

@@ -3,9 +3,8 @@
 
 use super::edit_outcome::RefusedAnswer;
 use super::edit_tx::StoredRequest;
-use super::error::OutboxError;
 use super::patch_answer::{self, AfterAnswer, PatchOutcome, SentRequest};
-use super::push_context::RecordPush;
+use super::push::{OutboxError, RecordPush};
 use super::push_progress::lock;
 use super::read_back::decoded;
 use super::trail;

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::check;
-use super::idempotency_key::IdempotencyKeys;
+use super::edit_tx::IdempotencyKeys;
 use super::patch_request;
 use super::queue::{self, EditRequest, QueueError};
 use super::rebase::{self, FieldState, Verdict};

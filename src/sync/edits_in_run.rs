@@ -5,7 +5,7 @@ use super::error::{Suspension, SyncError};
 use super::job::Job;
 use crate::format::counted;
 use crate::model::{HELD_COMMANDS, Instant, Object, RecordId};
-use crate::outbox::error::OutboxError;
+use crate::outbox::OutboxError;
 use crate::outbox::{EditWatch, Pushed, Pusher};
 use crate::store::StateKey;
 use crate::sync::run::Run;
