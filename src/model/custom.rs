@@ -184,7 +184,6 @@ pub struct Layout {
     pub version: u64,
     pub contact: Arc<CustomFields>,
     pub company: Arc<CustomFields>,
-    /// The fields that are not mirrored.
     pub exclusions: Arc<ExcludedFields>,
 }
 

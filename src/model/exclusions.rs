@@ -7,7 +7,6 @@ use super::column_name::ColumnName;
 /// Fields that no mirror can be without: they identify a record and its version, and order the lists.
 const NEEDED: [&str; 4] = ["id", "etag", "created_at", "updated_at"];
 
-/// The fields that are not mirrored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExcludedFields {
     /// Object, if one is named, and column.

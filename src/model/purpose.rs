@@ -11,7 +11,6 @@ pub enum Purpose {
     Audit,
     /// Definitions and team members.
     Definitions,
-    /// A full sweep.
     Sweep,
     /// Details of changed records.
     Details,

@@ -62,9 +62,7 @@ impl Record {
             }
         }
     }
-}
 
-impl Record {
     /// This record with another value of a standard field.
     #[must_use]
     pub fn with_field(&self, object: Object, wire: &str, value: FieldValue<SqlValue>) -> Record {

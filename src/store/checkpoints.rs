@@ -13,16 +13,14 @@ use crate::model::instant::Instant;
 use crate::model::time_range::TimeBounds;
 use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
-use crate::store::sql_types::StoredTime;
 use crate::store::statements::Statements;
+use crate::store::statements::StoredTime;
 use crate::store::tx::ClaimsTx;
 
 const DOING: &str = "read or write what is being read";
 
-/// What is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOf {
-    /// The changes of an object.
     Changes(Object),
     /// Every record of an object.
     Sweep(Object),
@@ -30,7 +28,6 @@ pub enum ReadOf {
     Fill(Object),
     /// Definitions or team members.
     Lists,
-    /// Details, by their age.
     Ages(Object),
     /// What a run reads of an object, to show its progress.
     Progress(Object),
@@ -64,7 +61,6 @@ pub struct Checkpoint<P> {
     pub position: P,
 }
 
-/// How far the changes of an object are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KnownChanges {
     /// The highest `updatedAt` applied by a finished walk. It only decreases where an earlier version of a record is
@@ -140,7 +136,6 @@ impl ReadTx<'_> {
         Ok(self.reads(what)?.pop().map(|read| read.position))
     }
 
-    /// How far the changes of an object are known.
     pub fn known_changes(&self, object: Object) -> Result<KnownChanges, StoreError> {
         let sql = "SELECT watermark, served_at FROM frontier WHERE object = ?1";
         let found: Option<(StoredTime, StoredTime)> = self.conn.find(sql, [object], DOING, |row| row.try_into())?;
@@ -150,7 +145,6 @@ impl ReadTx<'_> {
 }
 
 impl ClaimsTx<'_> {
-    /// Says how far the changes of an object are known.
     pub fn know_changes(&self, object: Object, known: KnownChanges) -> Result<(), StoreError> {
         self.tx.conn.run(
             "INSERT OR REPLACE INTO frontier (object, watermark, served_at) VALUES (?1, ?2, ?3)",

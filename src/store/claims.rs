@@ -17,11 +17,11 @@ use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::model::ru::Ru;
 use crate::store::checkpoints::ReadOf;
-use crate::store::custom::changes::FieldToBackFill;
+use crate::store::custom::rows::FieldToBackFill;
 use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
-use crate::store::sql_types::StoredTime;
 use crate::store::statements::Statements;
+use crate::store::statements::StoredTime;
 use crate::store::tx::ClaimsTx;
 
 const DOING: &str = "read or write what is complete";
@@ -37,9 +37,7 @@ pub enum Goal {
     Sweep(Object),
     /// A sweep is under way.
     Sweeping(Object),
-    /// The definitions were read.
     Definitions,
-    /// The team members were read.
     Team,
     /// The first copy is complete, and what is derived from it is built.
     Copied(Object),
@@ -150,7 +148,6 @@ impl ReadTx<'_> {
 }
 
 impl Goals<'_> {
-    /// Whether something is said at all.
     pub fn is_set(&self, goal: Goal) -> Result<bool, StoreError> {
         is_set(&self.tx.conn, goal)
     }

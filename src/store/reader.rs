@@ -23,10 +23,6 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens a mirror.
-    ///
-    /// # Errors
-    /// [`StoreError::Missing`] if there is none; [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing.
     pub fn open(path: &Path) -> Result<Reader, StoreError> {
         Ok(Reader { file: open::reader(path)? })
     }

@@ -103,7 +103,6 @@ impl StateKey {
     }
 }
 
-/// The text of an entry.
 fn text(conn: &Connection, name: &str) -> Result<Option<String>, StoreError> {
     conn.find_value("SELECT value FROM state WHERE name = ?1", [name], READ)
 }

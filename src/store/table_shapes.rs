@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::derived::search_document::Document;
-use super::records::shape::Shape;
+use super::records::shape::{Shape, Source};
 use crate::model::catalogue::{Object, Resource};
 use crate::model::custom::{DataType, Layout};
 
@@ -39,6 +39,13 @@ impl Shapes {
 
     pub fn detail(&self, object: Object) -> Arc<Shape> {
         self.detail[object as usize].clone()
+    }
+
+    /// What the column of an object is made of, and whether only details have it; `None` for any other name.
+    pub fn source(&self, object: Object, column: &str) -> Option<(Source, bool)> {
+        let of = |shape: &Shape| shape.place(column).map(|place| shape.columns[place].source);
+        let (list, detail) = (&self.list[object as usize], &self.detail[object as usize]);
+        of(list).map(|source| (source, false)).or_else(|| Some((of(detail)?, true)))
     }
 
     pub fn extras(&self, object: Object) -> &ObjectExtras {

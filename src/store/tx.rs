@@ -95,7 +95,6 @@ impl<'a> MirrorTx<'a> {
         self.conn.total_changes() != self.changes_before
     }
 
-    /// The layout in this transaction.
     pub fn layout(&self) -> Arc<Layout> {
         self.shapes().layout.clone()
     }
@@ -112,9 +111,6 @@ impl<'a> MirrorTx<'a> {
 
     /// What was decoded with the columns of this version; decoded again with `decode` if the columns have changed since.
     /// Everything that is decoded before its transaction is taken through here, so that nothing has to be retried.
-    ///
-    /// # Errors
-    /// [`StoreError::StaleLayout`] if it cannot be decoded with the current columns.
     pub fn with_current_layout<D>(
         &self,
         decoded: D,
@@ -127,10 +123,7 @@ impl<'a> MirrorTx<'a> {
         decode(&self.shapes().layout).ok_or(StoreError::StaleLayout)
     }
 
-    /// Refuses a page that was decoded with a different layout.
-    ///
-    /// # Errors
-    /// [`StoreError::StaleLayout`]: decode the page again.
+    /// Refuses a page that was decoded with a different layout, to be decoded again.
     pub fn expect_layout(&self, version: u64) -> Result<(), StoreError> {
         if self.shapes().layout.version == version { Ok(()) } else { Err(StoreError::StaleLayout) }
     }

@@ -17,13 +17,11 @@ use crate::store::custom::table_shapes_of_file;
 use crate::store::derived::options::{BuiltFrom, ViewOptions};
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::lock::{self, Lock};
-use crate::store::file::open;
 use crate::store::file::original::{CurrentWriter, FoundCopy};
-use crate::store::file::wal;
+use crate::store::file::{open, wal};
 use crate::store::reader::ReadTx;
 use crate::store::table_shapes::Shapes;
-use crate::store::tx::MirrorTx;
-use crate::store::tx::RowOrder;
+use crate::store::tx::{MirrorTx, RowOrder};
 
 type WriterJob = Box<dyn FnOnce(&mut Writer) + Send>;
 
@@ -136,37 +134,33 @@ impl Store {
     }
 
     /// Executes `work` in one transaction: it is committed if `work` succeeds, and rolled back if it fails.
-    pub async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
-    {
+    pub async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         self.carry_out(|writer| writer.tx(work)).await
     }
 
     /// Like [`Store::write`], but durable once it returns: for data that cannot be read again from the service.
-    pub async fn write_durably<T, F>(&self, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
-    {
+    pub async fn write_durably<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         self.carry_out(|writer| writer.durably(|writer| writer.tx(work))).await
     }
 
     /// Reads one snapshot, after all earlier writes, without a lock that blocks writers.
-    pub async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&ReadTx<'_>) -> Result<T, StoreError> + Send + 'static,
-    {
+    pub async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&ReadTx<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         self.carry_out(|writer| writer.read(work)).await
     }
 
-    async fn carry_out<T, F>(&self, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
-    {
+    async fn carry_out<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let (answer, answered) = oneshot::channel();
         let layout = self.layout.clone();
         let work: WriterJob = Box::new(move |writer| {
@@ -341,4 +335,24 @@ impl Writer {
         self.looked_at = Some(version);
         Ok(out)
     }
+}
+
+/// Writes to the outbox beside the writer, from a process that does not hold the mirror's lock: a person who edits must not wait for
+/// a run to end. Records, checkpoints and the ledger are written only by the writer.
+///
+/// Executes `work` in one durable transaction: it is committed if `work` succeeds, and rolled back if it fails. It
+/// waits for the mirror's writer as long as storing a page takes.
+pub fn write_beside<T, E: From<StoreError>>(
+    path: &Path,
+    work: impl FnOnce(&MirrorTx<'_>) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut conn = open::editor(path)?;
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).doing("begin a transaction")?;
+    let shapes = table_shapes_of_file::shapes(&tx)?;
+    // No answer is written here, so the order of requests does not matter.
+    let rows = RowOrder::new(RequestRegister::default());
+    let mut tx = MirrorTx::new(tx, shapes, &rows);
+    let out = work(&mut tx)?;
+    tx.commit()?;
+    Ok(out)
 }

@@ -15,7 +15,7 @@ use crate::model::custom::{Choice, DataType, Definition};
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::model::record::Record;
-use crate::store::custom::changes::{DefinitionChanges, FieldToBackFill, Redefined};
+use crate::store::custom::rows::{DefinitionChanges, FieldToBackFill, Redefined};
 use crate::store::custom::rows::{DefinitionRow, exclusions, physical, rows};
 use crate::store::custom::table_shapes_of_file;
 use crate::store::error::{Doing, StoreError};

@@ -1,6 +1,7 @@
-//! Reads the definitions in the file, as far as columns are concerned, and the layout that they give.
+//! Reads the definitions in the file, as far as columns are concerned, and the layout that they give; and how they changed when they
+//! were read, for display and for the columns that need values.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -9,7 +10,7 @@ use crate::model::catalogue::Object;
 use crate::model::column_name::ColumnName;
 use crate::model::custom::{CustomField, CustomFields, DataType, Definition, Layout};
 use crate::model::exclusions::ExcludedFields;
-use crate::model::ids::FieldKey;
+use crate::model::ids::{FieldKey, RecordId};
 use crate::store::derived::options::BuiltFrom;
 use crate::store::error::StoreError;
 use crate::store::statements::Statements;
@@ -62,7 +63,6 @@ pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout, StoreError> 
     Ok(Layout { version, contact: of(Object::Contact)?, company: of(Object::Company)?, exclusions })
 }
 
-/// The fields that are not mirrored.
 pub(in crate::store) fn exclusions(conn: &Connection) -> Result<ExcludedFields, StoreError> {
     Ok(ExcludedFields::new(&BuiltFrom::read(conn)?.options.exclude))
 }
@@ -115,4 +115,58 @@ pub(in crate::store) fn physical(conn: &Connection, table: &str) -> Result<BTree
     let sql = "SELECT name FROM pragma_table_info(?1)
                WHERE substr(name, 1, 3) = 'cf_' OR substr(name, 1, 12) = 'archived_cf_'";
     conn.column(sql, [table], doing)
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct DefinitionChanges {
+    pub added: u64,
+    /// Fields that were archived or are no longer on any list.
+    pub archived: u64,
+    pub restored: u64,
+    /// Fields with other changes.
+    pub changed: u64,
+    /// Options that were added, removed or relabelled.
+    pub options: u64,
+}
+
+impl DefinitionChanges {
+    pub fn add(&mut self, other: DefinitionChanges) {
+        self.added += other.added;
+        self.archived += other.archived;
+        self.restored += other.restored;
+        self.changed += other.changed;
+        self.options += other.options;
+    }
+
+    /// Separates archived and restored fields from other changes, by the fields that were active before and are active
+    /// now.
+    pub(super) fn count_states(&mut self, before: &BTreeMap<RecordId, bool>, now: &BTreeMap<RecordId, bool>) {
+        for (id, is_active) in now {
+            match (before.get(id), is_active) {
+                (Some(true), false) => self.archived += 1,
+                (Some(false), true) => self.restored += 1,
+                _ => {}
+            }
+        }
+        self.changed = self.changed.saturating_sub(self.archived + self.restored);
+    }
+}
+
+/// A field whose column needs values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldToBackFill {
+    pub definition: RecordId,
+    /// Whether the column is new and empty; otherwise it was restored from the archive with its last values.
+    pub is_new: bool,
+}
+
+/// The result of applying the definitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Redefined {
+    pub changes: DefinitionChanges,
+    /// Fields whose column is new, emptied or restored, and therefore needs its values.
+    pub to_fill: Vec<FieldToBackFill>,
+    /// Active fields without a column, because there is no room or their type is unknown.
+    pub without_column: Vec<FieldKey>,
 }

@@ -12,8 +12,7 @@ use crate::model::record::{Extra, Record};
 use crate::model::request_order::RequestStamp;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
-use crate::store::records::feed_entries::of_detail;
-use crate::store::records::upsert::{Phase, Written};
+use crate::store::records::upsert::Phase;
 use crate::store::statements::{Statements, fits_a_list};
 use crate::store::tx::CustomTx;
 
@@ -60,12 +59,12 @@ impl CustomTx<'_> {
         asked: &RequestStamp,
         phase: Phase,
     ) -> Result<(), StoreError> {
-        let (shape, shown, stamp) = if of_details {
-            (self.tx.shapes().detail(object), FieldProjection::Detail, "fetched_at")
+        let (shape, shown) = if of_details {
+            (self.tx.shapes().detail(object), FieldProjection::Detail)
         } else {
-            (self.tx.shapes().list(object), FieldProjection::List, "synced_at")
+            (self.tx.shapes().list(object), FieldProjection::List)
         };
-        let Some((_, old, stamped_at)) = self.tx.records().version(shape.table, shape.key, stamp, record)? else {
+        let Some((_, old, stamped_at)) = self.tx.records().version(&shape, record)? else {
             return Ok(());
         };
         let old = old.map(|text| Extra::from_json(&text)).unwrap_or_default();
@@ -74,29 +73,18 @@ impl CustomTx<'_> {
         extra.sources.extend(kept.sources.clone().into_iter().chain(record.extra.sources.clone()));
         // Nothing was read: the row is as old as before.
         let asked = RequestStamp { at: stamped_at.parse().unwrap_or(asked.at), ..asked.clone() };
-        let now = asked.at;
         let written = self.tx.records().write(object, &shape, record, extra.to_json().as_deref(), &asked, phase)?;
-        if !of_details {
-            self.tx.records().finish(object, record, written, &asked, phase)?;
-        } else if let Written::Updated(differences) = written {
-            self.tx.derived().unsearch_changed(object, record.id.as_str(), true, &differences, phase);
-            let differences = of_detail(differences);
-            if phase == Phase::Kept && !differences.is_empty() {
-                self.tx.feed().remember(object, record.id.as_str(), "update", &differences, now)?;
-            }
+        if of_details {
+            return self.tx.records().finish_detail(object, &record.id, written, asked.at, phase);
         }
-        Ok(())
+        self.tx.records().finish(object, record, written, &asked, phase).map(drop)
     }
 }
 
 impl ReadTx<'_> {
     /// Records that have a value here and were not read.
     pub fn not_filled(&self, object: Object, field: &CustomField) -> Result<Vec<RecordId>, StoreError> {
-        let (table, key) = if field.data_type.detail_only() {
-            (object.detail_table(), object.detail_key())
-        } else {
-            (object.table(), "id")
-        };
+        let (table, key) = table(object, field.data_type.detail_only());
         let sql = format!(
             "SELECT {key} FROM {table} WHERE {} IS NOT NULL
              AND {key} NOT IN (SELECT id FROM filled_records WHERE object_type = ?1)

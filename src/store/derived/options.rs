@@ -71,7 +71,6 @@ pub struct ViewOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(in crate::store) struct BuiltFrom {
-    /// The revision of the program.
     pub revision: String,
     /// How often the columns were laid out.
     pub layout: u64,

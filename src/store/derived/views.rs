@@ -162,6 +162,11 @@ fn of_shapes(list: &Shape, detail: &Shape, extras: &ObjectExtras) -> Vec<ViewCol
     let of_detail = |column: &str, name: &str| ViewColumn { name: name.into(), from: From::Detail(column.into()) };
     let standard = |c: &&Column| !c.name.starts_with("cf_") && c.name != "extra";
     let custom = |c: &&Column| c.name.starts_with("cf_");
+    let labels_of = |column: &str, source: &str| -> Option<ViewColumn> {
+        let labels = extras.labels.iter().find(|labels| labels.of == column)?;
+        let from = From::Labels { of: labels.of.clone(), expression: labels.expression(source) };
+        Some(ViewColumn { name: labels.name.clone(), from })
+    };
     let mut columns = vec![of_list("id")];
     for column in list.columns.iter().filter(standard) {
         columns.push(of_list(&column.name));
@@ -175,19 +180,13 @@ fn of_shapes(list: &Shape, detail: &Shape, extras: &ObjectExtras) -> Vec<ViewCol
     columns.extend(details.map(|c| of_detail(&c.name, &c.name)));
     for column in list.columns.iter().filter(custom) {
         columns.push(of_list(&column.name));
-        columns.extend(extras.labels.iter().filter(|labels| labels.of == column.name).map(|labels| ViewColumn {
-            name: labels.name.clone(),
-            from: From::Labels { of: labels.of.clone(), expression: labels.expression(&column.name) },
-        }));
+        columns.extend(labels_of(&column.name, &column.name));
     }
     columns.extend(detail.columns.iter().filter(custom).map(|c| of_detail(&c.name, &c.name)));
     for archived in &extras.archived {
         let from = if archived.is_detail { From::Detail } else { From::List };
         columns.push(ViewColumn { name: archived.name.clone(), from: from(archived.source.clone()) });
-        columns.extend(extras.labels.iter().filter(|labels| labels.of == archived.name).map(|labels| ViewColumn {
-            name: labels.name.clone(),
-            from: From::Labels { of: labels.of.clone(), expression: labels.expression(&archived.source) },
-        }));
+        columns.extend(labels_of(&archived.name, &archived.source));
     }
     columns.push(of_list("extra"));
     columns.push(of_detail("extra", "detail_extra"));

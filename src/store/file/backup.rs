@@ -55,10 +55,8 @@ pub enum BackupError {
     },
 }
 
-/// Copies a mirror into a file; `replace` allows an existing file to be replaced.
-///
-/// # Errors
-/// Returns a [`BackupError`]; then there is no copy, and the target is unchanged.
+/// Copies a mirror into a file; `replace` allows an existing file to be replaced. After an error there is no copy, and the target
+/// is unchanged.
 pub fn backup(mirror: &Path, target: &Path, replace: bool, now: Instant) -> Result<BackupReport, BackupError> {
     let source = open::reader(mirror)?;
     refuse_the_mirror(mirror, target)?;

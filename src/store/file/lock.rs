@@ -131,7 +131,6 @@ fn lines_of(file: &File) -> std::io::Result<(String, Option<String>, Option<Stri
     Ok((line(0, PID_WIDTH)?.unwrap_or_default(), line(NOTE_AT, NOTE_WIDTH)?, line(WRITER_AT, WRITER_WIDTH)?))
 }
 
-/// Whether a mirror has a lock file, locked or not.
 pub(in crate::store) fn is_beside(mirror: &Path) -> bool {
     beside(mirror).exists()
 }

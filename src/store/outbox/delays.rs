@@ -9,8 +9,8 @@ use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::open;
 use crate::store::outbox::{OPEN, edits};
-use crate::store::sql_types::StoredTime;
 use crate::store::statements::Statements;
+use crate::store::statements::StoredTime;
 use crate::store::tx::EditsTx;
 
 const DOING: &str = "keep the delays of edits";

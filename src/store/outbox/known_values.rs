@@ -15,8 +15,8 @@ use crate::model::record::Extra;
 use crate::model::{MirroredRecord, unfit_value, unknown_value};
 use crate::store::claims::{self, Goal};
 use crate::store::error::StoreError;
-use crate::store::records::lacking_keys::unshown_columns;
 use crate::store::records::shape::{Shape, Source};
+use crate::store::records::unread::unshown_columns;
 use crate::store::records::versions::json;
 use crate::store::statements::Statements;
 use crate::store::table_shapes::Shapes;
@@ -84,17 +84,9 @@ pub(in crate::store) fn mirrored(
     let read_at = format!("SELECT fetched_at FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key());
     let read_at: Option<String> = conn.find_value(&read_at, [id], "read a record")?;
     for column in columns {
-        let place = |shape: &Shape| shape.place(column).map(|place| shape.columns[place].source);
-        let (source, is_of_detail) = match (place(&list), place(&detail)) {
-            (Some(source), _) => (source, false),
-            (None, Some(source)) => (source, true),
-            (None, None) => continue,
-        };
-        let value = match (is_of_detail, &of_detail) {
-            (false, _) => record.value(column),
-            (true, detail) => detail.as_ref().and_then(|detail| detail.value(column)),
-        };
-        let value = value.map(json).unwrap_or_default();
+        let Some((source, is_of_detail)) = shapes.source(object, column) else { continue };
+        let row = if is_of_detail { of_detail.as_ref() } else { Some(&record) };
+        let value = row.and_then(|row| row.value(column)).map(json).unwrap_or_default();
         let (wire, filled_since) = match source {
             Source::Field(index) => (object.fields()[index].wire.to_string(), (!has_unread).then_some(&None)),
             Source::Slot(slot) => {
@@ -104,8 +96,7 @@ pub(in crate::store) fn mirrored(
             _ => continue,
         };
         let is_complete = filled_since.is_some();
-        let has_row = !is_of_detail || of_detail.is_some();
-        if value.is_null() && !(has_row && is_complete) {
+        if value.is_null() && !(row.is_some() && is_complete) {
             known.unread.insert((*column).to_string());
         }
         // A list may omit custom values, so only a detail shows that they are of the record's version.

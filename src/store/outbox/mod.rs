@@ -1,7 +1,6 @@
 //! Edits in the file: the triggers that queue them, their states and delays, and their display.
 
 pub(in crate::store) mod accepted_values;
-pub(super) mod concurrent;
 pub mod delays;
 pub mod editable;
 pub(super) mod edits;

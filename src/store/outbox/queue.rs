@@ -13,7 +13,7 @@
 //!   index, and its plan is tested.
 //! - A row of an UPDATE without waiting edits opens no temporary table: SQLite makes one for a list of more than two
 //!   constants, a grouping, an UPDATE of several rows, and an INSERT of a SELECT into a table with triggers, and each
-//!   costs more than the rest of the row. So what only waiting edits need is a trigger of its own ([`merge`]).
+//!   costs more than the rest of the row. So what only waiting edits need is a trigger of its own (`merge`).
 
 use std::sync::LazyLock;
 

@@ -14,8 +14,8 @@ use crate::model::{EditState, Editable, EditedFields, Etag, Instant, MirroredRec
 use crate::store::error::StoreError;
 use crate::store::outbox::edits::UnreadableEdit;
 use crate::store::outbox::{OPEN, editable, known_values};
-use crate::store::sql_types::json_list;
 use crate::store::statements::Statements;
+use crate::store::statements::json_list;
 use crate::store::tx::EditsTx;
 
 const READ: &str = "read the outbox";

@@ -8,18 +8,12 @@ use crate::model::instant::{self, Instant};
 use crate::store::error::StoreError;
 use crate::store::read::feed;
 use crate::store::reader::ReadTx;
-use crate::store::sql_types::StoredTime;
 use crate::store::state_keys::StateKey;
 use crate::store::statements::Statements;
+use crate::store::statements::StoredTime;
 use crate::store::tx::FeedTx;
 
 const DOING: &str = "note which records are to be published";
-
-/// The state entry with the progress of publishing.
-pub(in crate::store) const PROGRESS: StateKey = StateKey::PublishProgress;
-
-/// The state entry that exists while changed records are recorded.
-const RECORDING: StateKey = StateKey::ChangedRecords;
 
 /// Enters one record with a number that is higher than all before it.
 const ENTER: &str = "INSERT OR REPLACE INTO changed_records (object_type, record_id, erase)
@@ -122,7 +116,7 @@ impl FeedTx<'_> {
     /// Enters the records that this transaction changed, if the mirror is published.
     pub(in crate::store) fn flush_changed(&self) -> Result<(), StoreError> {
         let noted = self.tx.pending.changed.take();
-        if noted.is_empty() || !self.is_recording()? {
+        if noted.is_empty() || !is_recording(self.tx)? {
             return Ok(());
         }
         noted.iter().try_for_each(|(object, id)| self.tx.conn.run(ENTER, params![object, id, 0], DOING))
@@ -130,7 +124,7 @@ impl FeedTx<'_> {
 
     /// Enters all records of an object.
     pub(in crate::store) fn requeue_all(&self, object: Object) -> Result<(), StoreError> {
-        if self.is_recording()? {
+        if is_recording(self.tx)? {
             let sql = format!(
                 "INSERT OR REPLACE INTO changed_records (object_type, record_id) SELECT ?1, id FROM {}",
                 object.table()
@@ -146,7 +140,7 @@ impl FeedTx<'_> {
         selection: &str,
         values: &[&dyn rusqlite::ToSql],
     ) -> Result<(), StoreError> {
-        if self.is_recording()? {
+        if is_recording(self.tx)? {
             let sql = format!("INSERT OR REPLACE INTO changed_records (object_type, record_id) {selection}");
             self.tx.conn.run(&sql, values, DOING)?;
         }
@@ -155,15 +149,11 @@ impl FeedTx<'_> {
 
     /// Enters a removed record whose history was erased, so that it is also erased where it was published.
     pub fn publish_erasure(&self, object: Object, id: &str) -> Result<(), StoreError> {
-        if self.is_recording()? {
+        if is_recording(self.tx)? {
             let erased = feed::span(self.tx)?.newest;
             self.tx.conn.run(ENTER, params![object, id, erased], DOING)?;
         }
         Ok(())
-    }
-
-    fn is_recording(&self) -> Result<bool, StoreError> {
-        self.tx.conn.value("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)", [RECORDING.to_string()], DOING)
     }
 
     /// Starts to record every record that changes. The mirror gets an id if it has none.
@@ -172,7 +162,7 @@ impl FeedTx<'_> {
             "INSERT INTO state (name, value)
                  VALUES ('mirror_id', json_quote(lower(hex(randomblob(16))))), (?1, 'true')
                  ON CONFLICT (name) DO NOTHING",
-            [RECORDING.to_string()],
+            [StateKey::ChangedRecords.to_string()],
             "begin to note changed records",
         )
     }
@@ -183,7 +173,7 @@ impl FeedTx<'_> {
     }
 
     pub fn set_publish_progress(&self, progress: &PublishProgress) -> Result<(), StoreError> {
-        self.tx.set_state(&PROGRESS, progress)
+        self.tx.set_state(&StateKey::PublishProgress, progress)
     }
 
     /// Enters up to `most` records of an object whose ids are after `after`. Returns the last of them while there may
@@ -209,11 +199,16 @@ impl FeedTx<'_> {
     }
 }
 
+/// Whether changed records are noted: once the mirror is published or followed.
+pub(super) fn is_recording(tx: &ReadTx<'_>) -> Result<bool, StoreError> {
+    tx.conn.value("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)", [StateKey::ChangedRecords.to_string()], DOING)
+}
+
 /// The progress of publishing; `None` if the mirror is not published, or the entry cannot be read.
 pub fn progress(tx: &ReadTx<'_>) -> Result<Option<PublishProgress>, StoreError> {
     let text: Option<String> = tx.conn.find_value(
         "SELECT value FROM state WHERE name = ?1",
-        [PROGRESS.to_string()],
+        [StateKey::PublishProgress.to_string()],
         "read how far publishing came",
     )?;
     Ok(text.map(|text| serde_json::from_str(&text).unwrap_or_default()))

@@ -198,8 +198,7 @@ impl Moment<'_> {
     }
 
     pub fn is_recording(&self) -> Result<bool, StoreError> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM state WHERE name = 'changed_records')";
-        self.tx.conn.value(sql, [], DOING)
+        queue::is_recording(self.tx)
     }
 
     /// The number of the newest entry of `changed_records`; 0 before the first.
@@ -259,7 +258,6 @@ impl Moment<'_> {
         )
     }
 
-    /// The mirror's id, if it has one.
     pub fn mirror_id(&self) -> Result<Option<String>, StoreError> {
         self.tx.state(&StateKey::MirrorId)
     }

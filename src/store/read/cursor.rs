@@ -39,7 +39,6 @@ impl fmt::Display for FeedCursor {
     }
 }
 
-/// A text that is not a cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a cursor is 0 or MIRROR:SEQ, as `crm-mirror export` prints it")]
 pub struct NotACursor;

@@ -10,8 +10,8 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::file::wal;
 use crate::store::reader::ReadTx;
 use crate::store::records::counts as held;
-use crate::store::sql_types::StoredTime;
 use crate::store::statements::Statements;
+use crate::store::statements::StoredTime;
 
 const DOING: &str = "read the mirror";
 

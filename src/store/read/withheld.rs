@@ -46,7 +46,6 @@ impl WithheldColumns {
         WithheldColumns { entries: Arc::new(entries.iter().map(entry).collect()), asked: Arc::default() }
     }
 
-    /// Whether a column of a table or view is withheld.
     pub fn takes(&self, table: &str, column: &str) -> bool {
         let table = table_of(table);
         let is_document = || {

@@ -14,9 +14,8 @@ use crate::model::field_value::FieldValue;
 use crate::model::record::Extra;
 use crate::model::{Etag, FieldKind, FieldProjection, Object, Record, RequestStamp};
 use crate::store::error::StoreError;
-use crate::store::records::feed_entries;
-use crate::store::records::lacking_keys::Shows;
-use crate::store::records::shape::Source;
+use crate::store::records::shape::{Shape, Source};
+use crate::store::records::unread::Shows;
 use crate::store::records::upsert::{Applied, Phase, Written};
 use crate::store::statements::Statements;
 use crate::store::tx::RecordsTx;
@@ -38,7 +37,7 @@ impl RecordsTx<'_> {
         phase: Phase,
     ) -> Result<Option<Applied>, StoreError> {
         let (list, detail) = (self.tx.shapes().list(object), self.tx.shapes().detail(object));
-        let Some((etag, old_list, _)) = self.version(object.table(), "id", "synced_at", record)? else {
+        let Some((etag, old_list, _)) = self.version(&list, record)? else {
             return Ok(None);
         };
         if etag.as_deref() != Some(replaced.as_str()) {
@@ -51,7 +50,7 @@ impl RecordsTx<'_> {
             self.tx.unread().mark_unshown(object, record, Shows::Nothing)?;
         }
         let applied = self.finish(object, record, written, asked, phase)?;
-        let found = self.version(object.detail_table(), object.detail_key(), "fetched_at", record)?;
+        let found = self.version(&detail, record)?;
         let Some((detail_etag, old_detail, fetched_at)) = found else {
             return Ok(Some(applied));
         };
@@ -70,15 +69,8 @@ impl RecordsTx<'_> {
         let extra = self.detail_extra(object, record, &old_list, old_detail).to_json();
         // The detail was not read again: its age is unchanged.
         let read_at = RequestStamp { at: fetched_at.parse().unwrap_or(asked.at), ..asked.clone() };
-        if let Written::Updated(differences) =
-            self.write(object, &detail, &of_detail, extra.as_deref(), &read_at, phase)?
-        {
-            self.tx.derived().unsearch_changed(object, record.id.as_str(), true, &differences, phase);
-            let differences = feed_entries::of_detail(differences);
-            if phase == Phase::Kept && !differences.is_empty() {
-                self.tx.feed().remember(object, record.id.as_str(), "update", &differences, asked.at)?;
-            }
-        }
+        let written = self.write(object, &detail, &of_detail, extra.as_deref(), &read_at, phase)?;
+        self.finish_detail(object, &record.id, written, asked.at, phase)?;
         Ok(Some(applied))
     }
 
@@ -86,9 +78,7 @@ impl RecordsTx<'_> {
     #[allow(clippy::type_complexity, reason = "three columns of one row")]
     pub(in crate::store) fn version(
         &self,
-        table: &str,
-        key: &str,
-        stamp: &str,
+        Shape { table, key, stamp, .. }: &Shape,
         record: &Record,
     ) -> Result<Option<(Option<String>, Option<String>, String)>, StoreError> {
         self.tx.conn.find(
@@ -151,28 +141,23 @@ impl RecordsTx<'_> {
     /// Whether the answer to an update contains these columns, and nothing else changed with them that it does not
     /// contain.
     pub fn shows_all<'c>(&self, object: Object, record: &Record, columns: impl Iterator<Item = &'c str>) -> bool {
-        let shapes = [self.tx.shapes().list(object), self.tx.shapes().detail(object)];
-        columns.into_iter().all(|column| {
-            let source = shapes.iter().find_map(|shape| shape.place(column).map(|place| shape.columns[place].source));
-            match source {
-                Some(Source::Slot(slot)) => record.custom.get(slot).is_some_and(|value| *value != FieldValue::Absent),
-                Some(Source::Field(index)) => {
-                    let own_stamp = format!("{}At", object.fields()[index].wire);
-                    let stamp = object.fields().iter().position(|field| field.wire == own_stamp);
-                    record.fields[index] != FieldValue::Absent
-                        && stamp.is_none_or(|stamp| record.fields[stamp] != FieldValue::Absent)
-                }
-                _ => false,
+        let shapes = self.tx.shapes();
+        columns.into_iter().all(|column| match shapes.source(object, column).map(|(source, _)| source) {
+            Some(Source::Slot(slot)) => record.custom.get(slot).is_some_and(|value| *value != FieldValue::Absent),
+            Some(Source::Field(index)) => {
+                let own_stamp = format!("{}At", object.fields()[index].wire);
+                let stamp = object.fields().iter().position(|field| field.wire == own_stamp);
+                record.fields[index] != FieldValue::Absent
+                    && stamp.is_none_or(|stamp| record.fields[stamp] != FieldValue::Absent)
             }
+            _ => false,
         })
     }
 
     /// The value that an answer shows for a column, in the form of the column; `None` if it does not show the column, or
     /// shows what the column cannot hold.
     pub fn shown_value(&self, object: Object, record: &Record, column: &str) -> Option<serde_json::Value> {
-        let shapes = [self.tx.shapes().list(object), self.tx.shapes().detail(object)];
-        let source = shapes.iter().find_map(|shape| shape.place(column).map(|place| shape.columns[place].source));
-        let value = match source? {
+        let value = match self.tx.shapes().source(object, column)?.0 {
             Source::Slot(slot) => record.custom.get(slot)?,
             Source::Field(index) => record.fields.get(index)?,
             _ => return None,

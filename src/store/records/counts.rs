@@ -84,7 +84,6 @@ impl RecordsTx<'_> {
         Ok(())
     }
 
-    /// Counts again.
     pub fn recount(&self, object: Object) -> Result<(), StoreError> {
         self.tx.pending.before.borrow_mut()[object as usize].clear();
         self.tx.pending.new[object as usize].take();

@@ -19,8 +19,8 @@ use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
 use crate::store::records::former_rows::former_condition;
 use crate::store::records::versions::Version;
-use crate::store::sql_types::{StoredTime, json_list};
 use crate::store::statements::{Statements, fits_a_list};
+use crate::store::statements::{StoredTime, json_list};
 use crate::store::tx::KnowledgeTx;
 
 const DOING: &str = "read or write the doubts about records";
@@ -420,7 +420,6 @@ impl KnowledgeTx<'_> {
         Ok(first.unwrap_or(steady))
     }
 
-    /// Notes that the workspace was recognised.
     pub fn recognised(&self) -> Result<(), StoreError> {
         self.delete_doubts("object_type = 'workspace'", [])
     }

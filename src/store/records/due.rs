@@ -17,14 +17,13 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::former_rows::former_condition;
 use crate::store::records::shape::Shape;
-use crate::store::sql_types::json_list;
+use crate::store::statements::json_list;
 use crate::store::statements::{Statements, fits_a_list};
 use crate::store::tx::KnowledgeTx;
 
 /// A record whose detail is due, and its place in the order of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueDetail {
-    /// Its column `updated_at`.
     pub updated_at: Option<String>,
     pub id: RecordId,
 }
@@ -36,13 +35,11 @@ const EXAMINED_AT_ONCE: usize = 2_000;
 const DUE_BEHIND: &str = "(r.updated_at, r.id) < (?1, ?2)";
 
 impl ReadTx<'_> {
-    /// Whether an object's table has no rows.
     pub fn is_empty(&self, object: Object) -> Result<bool, StoreError> {
         let sql = format!("SELECT NOT EXISTS (SELECT 1 FROM {})", object.table());
         self.conn.value(&sql, [], "look into a table")
     }
 
-    /// How many rows an object's table has.
     pub fn count_rows(&self, object: Object) -> Result<u64, StoreError> {
         let sql = format!("SELECT count(*) FROM {}", object.table());
         self.conn.count(&sql, [], "count a table")

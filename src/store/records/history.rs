@@ -71,19 +71,16 @@ impl RecordsTx<'_> {
         let members: Map<String, serde_json::Value> =
             record.iter().map(|(column, value)| (column.clone(), json(value))).collect();
         let text = serde_json::Value::from(members).to_string();
-        let execute = |sql: &str, params: &[&dyn rusqlite::ToSql]| self.tx.conn.change(sql, params, doing);
-        execute(
-            "INSERT OR REPLACE INTO removed_records (object_type, id, removed_at, record) VALUES (?1, ?2, ?3, ?4)",
-            &[&object.as_str(), &id.as_str(), &removed_at.to_string(), &text],
-        )?;
-        execute(
-            "DELETE FROM custom_multi_values WHERE object_type = ?1 AND record_id = ?2",
-            &[&object.as_str(), &id.as_str()],
-        )?;
-        execute(&format!("DELETE FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key()), &[&id.as_str()])?;
+        let insert =
+            "INSERT OR REPLACE INTO removed_records (object_type, id, removed_at, record) VALUES (?1, ?2, ?3, ?4)";
+        self.tx.conn.run(insert, (object, id, removed_at, text), doing)?;
+        let delete_values = "DELETE FROM custom_multi_values WHERE object_type = ?1 AND record_id = ?2";
+        self.tx.conn.run(delete_values, (object, id), doing)?;
+        let delete_detail = format!("DELETE FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key());
+        self.tx.conn.run(&delete_detail, [id], doing)?;
         self.tx.derived().unsearch(object, id.as_str(), phase);
         self.tx.knowledge().forget_doubts(object, id.as_str())?;
-        execute(&format!("DELETE FROM {} WHERE id = ?1", object.table()), &[&id.as_str()])?;
+        self.tx.conn.run(&format!("DELETE FROM {} WHERE id = ?1", object.table()), [id], doing)?;
         Ok(true)
     }
 

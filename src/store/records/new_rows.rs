@@ -10,8 +10,8 @@ use crate::model::catalogue::Object;
 use crate::model::record::Record;
 use crate::model::request_order::RequestStamp;
 use crate::store::error::{Doing, StoreError};
-use crate::store::records::lacking_keys::Shows;
 use crate::store::records::shape::{Shape, value_of};
+use crate::store::records::unread::Shows;
 use crate::store::tx::{MirrorTx, RecordsTx};
 
 pub(super) const WRITING: &str = "write a record";

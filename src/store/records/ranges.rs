@@ -13,8 +13,8 @@ use crate::model::instant::Instant;
 use crate::model::time_range::{TimeBounds, TimeField, TimeRange};
 use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
-use crate::store::sql_types::StoredTime;
 use crate::store::statements::Statements;
+use crate::store::statements::StoredTime;
 use crate::store::tx::{ClaimsTx, KnowledgeTx};
 
 /// The condition that selects a range, and its values.
@@ -73,7 +73,6 @@ impl ReadTx<'_> {
         self.conn.count(&sql, params![after, to], "count changed records")
     }
 
-    /// The records of a range.
     pub fn ids_of_range(&self, object: Object, range: TimeRange) -> Result<HashSet<RecordId>, StoreError> {
         let doing = "list a range";
         let (condition, values) = condition(&range);
@@ -117,7 +116,6 @@ impl ReadTx<'_> {
         Ok(counts.map(|(here, there)| (here.unsigned_abs(), there.unsigned_abs())))
     }
 
-    /// When a range of an object was last counted.
     pub fn last_counted(&self, object: Object) -> Result<Option<Instant>, StoreError> {
         let sql = "SELECT audited_at FROM audits WHERE object_type = ?1 ORDER BY id DESC LIMIT 1";
         let at: Option<StoredTime> = self.conn.find_value(sql, [object], "read an audit")?;
@@ -126,7 +124,6 @@ impl ReadTx<'_> {
 }
 
 impl KnowledgeTx<'_> {
-    /// Records that a range was counted.
     pub fn enter_audit(
         &self,
         object: Object,

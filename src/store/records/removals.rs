@@ -26,9 +26,9 @@ use crate::model::instant::Instant;
 use crate::model::request_order::RequestOrder;
 use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
-use crate::store::sql_types::{StoredTime, json_list};
 use crate::store::statements::{Statements, fits_a_list};
-use crate::store::tx::{KnowledgeTx, RecordsTx};
+use crate::store::statements::{StoredTime, json_list};
+use crate::store::tx::{ClaimsTx, KnowledgeTx, RecordsTx};
 
 /// Smaller tables may lose all of their rows at once.
 const TINY_TABLE: u64 = 10;
@@ -343,6 +343,57 @@ impl KnowledgeTx<'_> {
         }
         self.is_older_again(object, id, (etag, version), answer)?;
         Ok(true)
+    }
+}
+
+const REFUSED: &str = "read or write refused removals";
+
+/// Removals that were refused because they look like an outage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusedRemovals {
+    /// Records that would have been removed.
+    pub going: u64,
+    /// All records of the table.
+    pub of: u64,
+    pub seen_at: Instant,
+    /// When a sample of the records was last looked up, by the ledger's steady clock.
+    pub sampled_at: Option<Instant>,
+}
+
+impl RefusedRemovals {
+    /// Whether a lookup of a sample is due: once a day by the ledger's steady clock. A time that is ahead of the clock
+    /// was stored by a clock that was lost.
+    pub fn is_sample_due(&self, steady: Instant) -> bool {
+        self.sampled_at.is_none_or(|sampled| steady.since(sampled) >= DAY || sampled > steady)
+    }
+}
+
+impl ReadTx<'_> {
+    /// The removals of an object that wait for a person. The table has what they would be removed from.
+    pub fn refused_removals(&self, object: Object) -> Result<Option<RefusedRemovals>, StoreError> {
+        let sql = "SELECT since, steady, open FROM goals WHERE object = ?1 AND kind = 'refused removals'";
+        let found: Option<(StoredTime, StoredTime, i64)> =
+            self.conn.find(sql, [object], REFUSED, |row| row.try_into())?;
+        let Some((seen_at, sampled_at, going)) = found else { return Ok(None) };
+        Ok(Some(RefusedRemovals {
+            going: going.unsigned_abs(),
+            of: self.count_rows(object)?,
+            seen_at: seen_at.0.unwrap_or(Instant::EPOCH),
+            sampled_at: sampled_at.0,
+        }))
+    }
+}
+
+impl ClaimsTx<'_> {
+    /// Says that removals of an object wait for a person, or that none do.
+    pub fn set_refused_removals(&self, object: Object, refused: Option<RefusedRemovals>) -> Result<(), StoreError> {
+        let Some(RefusedRemovals { going, seen_at, sampled_at, .. }) = refused else {
+            let sql = "DELETE FROM goals WHERE object = ?1 AND kind = 'refused removals'";
+            return self.tx.conn.change(sql, [object], REFUSED).map(drop);
+        };
+        let sql = "INSERT OR REPLACE INTO goals (object, kind, since, steady, open) VALUES (?1, 'refused removals', ?2, ?3, ?4)";
+        let values = params![object, seen_at, sampled_at, going.cast_signed()];
+        self.tx.conn.run(sql, values, REFUSED).map(drop)
     }
 }
 

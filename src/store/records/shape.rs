@@ -9,7 +9,6 @@ use crate::model::decimal;
 use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::record::Record;
 
-/// The table of definitions.
 pub(crate) const DEFINITIONS: &str = "custom_field_definitions";
 
 /// The source of a column's value.

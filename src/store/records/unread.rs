@@ -1,19 +1,37 @@
-//! Rows of `doubts` about what only a request shows: records that a list says too little about, details that could not be
-//! read, and custom keys without a definition.
+//! What answers did not show: rows of `doubts` about records that a list says too little about, details that could not be read,
+//! and custom keys without a definition; and the columns that an answer should have shown.
+//!
+//! A field that is missing from an answer is not a field without a value: what the service has in its column is unknown
+//! from then on, until an answer shows it. Lists omit custom values, and what only details have; nothing else may be
+//! missing from any answer, as far as it can be edited.
+//!
+//! # Active custom keys that a detail lacked
+//! A detail lists every active key, with null for a missing value (reference,
+//! *Custom values*, rules 3 and 4), so a field whose key is not there was archived when the detail was read, and the
+//! mirror did not know. If it is active again when the definitions are read, nothing else shows that it ever was
+//! archived, and the record may have changed its value before: its detail is read once more.
+//!
+//! A service whose details omit nulls, or a key that may not see a field, costs a bounded number of requests.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
-use rusqlite::params;
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, params};
 
-use crate::model::catalogue::Object;
+use crate::model::catalogue::{FieldProjection, Object};
+use crate::model::custom::CustomField;
+use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::ids::{Etag, FieldKey, RecordId};
 use crate::model::instant::Instant;
+use crate::model::record::Record;
+use crate::store::custom::rows::FieldToBackFill;
 use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
 use crate::store::records::doubts::key_type;
-use crate::store::sql_types::{StoredTime, json_list};
+use crate::store::records::shape::{Shape, Source};
 use crate::store::statements::Statements;
+use crate::store::statements::{StoredTime, json_list};
 use crate::store::tx::UnreadTx;
 
 const DOING: &str = "read or write what is not read yet";
@@ -148,6 +166,271 @@ impl UnreadTx<'_> {
 
     fn run(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
         self.tx.conn.run(sql, values, DOING)
+    }
+}
+
+/// The maximum number of records that are noted at once, for all fields together. If there were more, the columns that
+/// they lacked are filled again.
+const MAX_RECORDS: u32 = 200;
+
+/// A key that details still lack after so many readings of the definitions says nothing.
+const MAX_READINGS: u8 = 3;
+
+/// After so many more readings it is noted again, about a week later: the service may have changed.
+const READINGS_WITHOUT: u8 = 30;
+
+const SHOWN: &str = "read or write what answers did not show";
+
+/// Which part of a record an answer should show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Shows {
+    /// The fields of a list, of which custom values may be missing.
+    List,
+    /// The fields of a list, from a detail.
+    ListOfDetail,
+    /// All of it.
+    Detail,
+    /// Only what it shows: the answer to an update.
+    Nothing,
+}
+
+/// The columns of a record that the last answer should have shown and did not.
+pub(in crate::store) fn unshown_columns(
+    conn: &Connection,
+    object: Object,
+    id: &RecordId,
+) -> Result<BTreeSet<String>, StoreError> {
+    let found: Option<String> = conn.find_value(
+        "SELECT columns FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2",
+        (object, id),
+        SHOWN,
+    )?;
+    Ok(found.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+}
+
+/// What must be read again when the definitions show that the fields are active.
+#[derive(Debug, Default)]
+pub struct LackedValues {
+    /// Records whose details lacked a key.
+    pub records: Vec<RecordId>,
+    /// Fields of which more records may lack values.
+    pub fields: Vec<FieldToBackFill>,
+}
+
+impl UnreadTx<'_> {
+    /// Notes which columns that can be edited an answer shows, and which it should have shown.
+    pub(in crate::store) fn mark_unshown(
+        &self,
+        object: Object,
+        record: &Record,
+        shows: Shows,
+    ) -> Result<(), StoreError> {
+        let layout = self.tx.layout();
+        let standard = object.fields().iter().zip(&record.fields).filter(|(field, _)| field.writable);
+        let standard = standard.filter(|(field, _)| !layout.exclusions.takes_column(object, field.column));
+        let standard = standard.map(|(field, value)| {
+            let is_due = match shows {
+                Shows::List | Shows::ListOfDetail => field.projection == FieldProjection::List,
+                Shows::Detail => true,
+                Shows::Nothing => false,
+            };
+            (field.column, value, is_due)
+        });
+        let custom = layout.of(object).fields().iter().zip(&record.custom).map(|(field, value)| {
+            let is_due = match shows {
+                Shows::ListOfDetail => !field.data_type.detail_only(),
+                Shows::Detail => true,
+                Shows::List | Shows::Nothing => false,
+            };
+            (field.column.as_str(), value, is_due || *value == FieldValue::Withheld)
+        });
+        let is_unshown = |value: &FieldValue<SqlValue>| matches!(value, FieldValue::Absent | FieldValue::Withheld);
+        let columns = standard.chain(custom).map(|(column, value, is_due)| (column, !is_unshown(value), is_due));
+        let has_unshown = &self.tx.pending.unshown;
+        if has_unshown.get().is_none() {
+            let sql = "SELECT EXISTS (SELECT 1 FROM unshown_columns)";
+            has_unshown.set(Some(self.tx.conn.value(sql, [], SHOWN)?));
+        }
+        if has_unshown.get() == Some(false) && columns.clone().all(|(_, is_shown, is_due)| is_shown || !is_due) {
+            return Ok(());
+        }
+        let before = unshown_columns(&self.tx.conn, object, &record.id)?;
+        let mut unshown = before.clone();
+        for (column, is_shown, is_due) in columns {
+            if is_shown {
+                unshown.remove(column);
+            } else if is_due {
+                unshown.insert(column.to_string());
+            }
+        }
+        if unshown == before {
+            return Ok(());
+        }
+        has_unshown.set(Some(true));
+        let (sql, columns) = match unshown.is_empty() {
+            true => (
+                "DELETE FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2 AND ?3 IS NOT NULL",
+                String::new(),
+            ),
+            false => {
+                ("INSERT OR REPLACE INTO unshown_columns VALUES (?1, ?2, ?3)", serde_json::json!(unshown).to_string())
+            }
+        };
+        self.tx.conn.run(sql, params![object, record.id, columns], SHOWN)
+    }
+
+    /// Notes the active keys that a detail lacked, of long texts only if the whole detail is stored.
+    pub(in crate::store) fn mark_lacking(
+        &self,
+        object: Object,
+        record: &Record,
+        shows: Shows,
+    ) -> Result<(), StoreError> {
+        self.mark_unshown(object, record, shows)?;
+        let whole = shows == Shows::Detail;
+        let is_lacking = |(slot, field): &(usize, &CustomField)| {
+            (whole || !field.data_type.detail_only())
+                && matches!(record.custom.get(*slot), None | Some(FieldValue::Absent | FieldValue::Withheld))
+        };
+        let layout = self.tx.layout().clone();
+        let lacking: Vec<&CustomField> =
+            layout.of(object).fields().iter().enumerate().filter(is_lacking).map(|(_, field)| field).collect();
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let keys = key_type(object);
+        let noted = "INSERT OR IGNORE INTO doubts (object_type, record_id, why) VALUES (?1, ?2, ?3)";
+        for field in lacking {
+            let definition = field.definition.as_str();
+            let readings: Option<u8> = self.tx.conn.find_value(
+                "SELECT tries FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'lacked'",
+                [&keys, definition],
+                SHOWN,
+            )?;
+            match readings {
+                Some(readings) if readings >= MAX_READINGS => continue,
+                Some(_) => {}
+                None => _ = self.tx.conn.change(noted, [&keys, definition, "lacked"], SHOWN)?,
+            }
+            self.tx.conn.run(noted, [&keys, definition, "lacked now"], SHOWN)?;
+            if self.has_room_for(object, &record.id)? {
+                self.tx.conn.run(noted, (object, &record.id, lacks(definition)), SHOWN)?;
+            } else {
+                self.tx.conn.run(noted, [&keys, definition, "lacked by more"], SHOWN)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether another key that a record lacks can be noted.
+    fn has_room_for(&self, object: Object, id: &RecordId) -> Result<bool, StoreError> {
+        self.tx.conn.value(
+            "SELECT count(DISTINCT record_id) < ?3 OR coalesce(max(record_id = ?2), 0) FROM doubts
+                 WHERE object_type = ?1 AND why >= 'lacks ' AND why < 'lacks!'",
+            params![object, id, MAX_RECORDS],
+            SHOWN,
+        )
+    }
+
+    /// What must be read again, now that the definitions were read and their columns updated.
+    ///
+    /// A column is filled only after the details that were read again had its key: a service that omits it would be
+    /// asked for the same values again and again. The column of a field that is not active any more is filled when it is
+    /// restored.
+    pub fn take_lacking(&self, object: Object) -> Result<LackedValues, StoreError> {
+        let layout = self.tx.layout().clone();
+        let mut out = LackedValues::default();
+        for (definition, readings, lacked, more) in self.lacked_fields(object)? {
+            let is_active = layout.of(object).fields().iter().any(|field| field.definition == definition);
+            if !is_active || readings < MAX_READINGS && !lacked {
+                let refilled = FieldToBackFill { definition: definition.clone(), is_new: false };
+                out.fields.extend((is_active && more).then_some(refilled));
+                self.forget_lacked(object, &definition, "'lacked', 'lacked now', 'lacked by more'")?;
+                continue;
+            }
+            let lacking: Vec<RecordId> = self.tx.conn.column(
+                "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = ?2",
+                (object, lacks(definition.as_str())),
+                SHOWN,
+            )?;
+            out.records.extend(lacking);
+            self.forget_lacked(object, &definition, "'lacked now'")?;
+            if readings + 1 >= MAX_READINGS + READINGS_WITHOUT {
+                self.forget_lacked(object, &definition, "'lacked', 'lacked by more'")?;
+            }
+            self.tx.conn.run(
+                "UPDATE doubts SET tries = tries + 1 WHERE object_type = ?1 AND record_id = ?2 AND why = 'lacked'",
+                [&key_type(object), definition.as_str()],
+                SHOWN,
+            )?;
+        }
+        out.records.sort();
+        out.records.dedup();
+        Ok(out)
+    }
+
+    /// The fields that details lacked, each with the readings of the definitions since, whether a detail lacked it since
+    /// the last one, and whether more records did than are noted.
+    fn lacked_fields(&self, object: Object) -> Result<Vec<(RecordId, u8, bool, bool)>, StoreError> {
+        let has = |why: &str| {
+            format!(
+                "EXISTS (SELECT 1 FROM doubts
+                 WHERE object_type = d.object_type AND record_id = d.record_id AND why = '{why}')"
+            )
+        };
+        let sql = format!(
+            "SELECT record_id, tries, {}, {} FROM doubts AS d WHERE object_type = ?1 AND why = 'lacked'",
+            has("lacked now"),
+            has("lacked by more")
+        );
+        self.tx.conn.rows(&sql, [key_type(object)], SHOWN, |row| row.try_into())
+    }
+
+    /// Forgets which records lacked a key, and this of its field.
+    fn forget_lacked(&self, object: Object, definition: &RecordId, why: &str) -> Result<(), StoreError> {
+        self.tx.knowledge().delete_doubts("object_type = ?1 AND why = ?2", (object, lacks(definition.as_str())))?;
+        let of_field = format!("object_type = ?1 AND record_id = ?2 AND why IN ({why})");
+        self.tx.knowledge().delete_doubts(&of_field, [&key_type(object), definition.as_str()])
+    }
+}
+
+/// Why a record is in doubt whose detail lacked the key of a field.
+fn lacks(definition: &str) -> String {
+    format!("lacks {definition}")
+}
+
+impl UnreadTx<'_> {
+    /// Notes a changed record if the list omitted a stored value: a missing key is no information about the value (reference,
+    /// *Custom values*, rule 5), so only the detail shows whether it was cleared. `changed` has the places of the columns that it
+    /// changes.
+    pub(in crate::store) fn mark_omitted(
+        &self,
+        object: Object,
+        shape: &Shape,
+        id: &str,
+        incoming: &[Option<ValueRef<'_>>],
+        (old, changed): (&[Value], &[usize]),
+    ) {
+        // Lists leave fields of a group out. One that can be edited must not keep an old value that is called current.
+        let may_be_omitted = |source: Source| match source {
+            Source::Slot(_) => true,
+            Source::Field(index) => object.fields()[index].wire.contains('.') || object.fields()[index].writable,
+            Source::FieldNum(_) | Source::SlotNum(_) | Source::Extra => false,
+        };
+        let is_omitted = |(place, new): (usize, &Option<ValueRef<'_>>)| {
+            new.is_none() && old[place] != Value::Null && may_be_omitted(shape.columns[place].source)
+        };
+        if incoming.iter().enumerate().any(is_omitted) {
+            let has_other_etag = changed.iter().any(|place| shape.columns[*place].name == "etag");
+            *self.tx.pending.omitted.borrow_mut().entry((object, id.to_string())).or_default() |= has_other_etag;
+        }
+    }
+
+    /// Returns and clears the records that this transaction noted, each with whether its etag changed.
+    pub fn take_omitted(&self, object: Object) -> Vec<(RecordId, bool)> {
+        let taken = self.tx.pending.omitted.take();
+        let of_object = taken.into_iter().filter(|((of, _), _)| *of == object);
+        of_object.map(|((_, id), has_other_etag)| (RecordId::new(id), has_other_etag)).collect()
     }
 }
 

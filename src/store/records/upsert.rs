@@ -8,15 +8,16 @@ use rusqlite::{Row, params};
 
 use crate::model::catalogue::Object;
 use crate::model::field_value::{FieldValue, SqlValue, multi_values};
+use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::model::record::{Extra, Record};
 use crate::model::request_order::RequestStamp;
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::former_rows::is_former;
-use crate::store::records::lacking_keys::Shows;
 use crate::store::records::new_rows::{WRITING, bind};
 use crate::store::records::shape::{Shape, owned, value_of};
+use crate::store::records::unread::Shows;
 use crate::store::records::versions::{Version, VersionFit, is_coarser};
 use crate::store::statements::Statements;
 use crate::store::tx::RecordsTx;
@@ -99,19 +100,7 @@ impl RecordsTx<'_> {
         if written.is_new() {
             kept += detail_extra.len() as u64;
         }
-        if let Written::Inserted(differences) | Written::Updated(differences) = &written {
-            self.tx.derived().unsearch_changed(object, record.id.as_str(), true, differences, phase);
-        }
-        match written {
-            // The first reading of a detail is not a change, unless the record itself was created after the first copy.
-            Written::Inserted(differences) if phase == Phase::Kept && self.was_inserted(object, &record.id)? => {
-                self.tx.feed().remember(object, record.id.as_str(), "update", &of_detail(differences), asked.at)?;
-            }
-            Written::Updated(differences) if phase == Phase::Kept => {
-                self.tx.feed().remember(object, record.id.as_str(), "update", &of_detail(differences), asked.at)?;
-            }
-            _ => {}
-        }
+        self.finish_detail(object, &record.id, written, asked.at, phase)?;
         Ok((applied, kept))
     }
 
@@ -190,6 +179,25 @@ impl RecordsTx<'_> {
             self.tx.feed().remember(object, record.id.as_str(), kind, &differences, asked.at)?;
         }
         Ok(applied)
+    }
+
+    /// Enters what has changed in the row of a detail. The first reading of a detail is not a change, unless the record itself was
+    /// created after the first copy.
+    pub(in crate::store) fn finish_detail(
+        &self,
+        object: Object,
+        id: &RecordId,
+        written: Written,
+        at: Instant,
+        phase: Phase,
+    ) -> Result<(), StoreError> {
+        let is_first = matches!(written, Written::Inserted(_));
+        let (Written::Inserted(differences) | Written::Updated(differences)) = written else { return Ok(()) };
+        self.tx.derived().unsearch_changed(object, id.as_str(), true, &differences, phase);
+        if phase == Phase::FirstCopy || is_first && !self.was_inserted(object, id)? {
+            return Ok(());
+        }
+        self.tx.feed().remember(object, id.as_str(), "update", &of_detail(differences), at)
     }
 
     /// Writes a team member or a definition.

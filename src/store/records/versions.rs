@@ -178,7 +178,6 @@ pub struct FieldDifference {
 pub enum Compared {
     Missing,
     Same,
-    /// These columns differ.
     Differs(Vec<FieldDifference>),
 }
 

@@ -19,8 +19,8 @@ use crate::store::records::removals::{DAY, count_removed};
 use crate::store::records::removals::{RemovalGuard, RemovalShare};
 use crate::store::records::upsert::Applied;
 use crate::store::runs::Tally;
-use crate::store::sql_types::json_list;
 use crate::store::statements::Statements;
+use crate::store::statements::json_list;
 use crate::store::tx::{KnowledgeTx, RecordsTx};
 
 const DOING: &str = "compare a list with the mirror";
