@@ -226,9 +226,37 @@ pub(in crate::sync) fn end_sweep(
     let ranges = if is_unknown { vec![TimeRange::WHOLE] } else { sweep.paged() };
     // What an earlier sweep owed, this one has read.
     tx.claims().set_unproven(object, TimeField::CreatedAt, &UnprovenRanges { ranges, ..UnprovenRanges::default() })?;
-    tx.claims().reach(Goal::Sweep(object), LastRead::between(sweep.began, finished))?;
+    let before = tx.goals().last_read(Goal::Sweep(object))?.map_or(Instant::EPOCH, |read| read.began);
+    let began = if sweep.left_out == 0 { sweep.began } else { before };
+    tx.claims().reach(Goal::Sweep(object), LastRead::between(began, finished))?;
     let complete = Completeness { as_of: sweep.began, by_record: true };
     tx.claims().compared(object, complete, open + sweep.left_out)?;
     tx.claims().end_filling(object, finished)?;
     tx.claims().discard_sweep(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It may be here in an earlier version: counts are equal then.
+    #[tokio::test]
+    async fn sweep_that_left_a_record_out_claims_no_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = crate::store::Store::open(&dir.path().join("mirror.db")).unwrap();
+        let at = |second: i64| Instant::from_secs(1_700_000_000 + second).unwrap();
+        for (began, left_out, claimed) in [(0, 1, None), (10, 0, Some(10)), (20, 2, Some(10)), (30, 0, Some(30))] {
+            let swept = store.write(move |tx| {
+                tx.claims().set(Goal::Copied(Object::Contact))?;
+                tx.claims().reach(Goal::Sweeping(Object::Contact), LastRead::between(at(began), at(began)))?;
+                (0..left_out).try_for_each(|_| tx.claims().leave_record_out(Object::Contact))?;
+                end_sweep(tx, Object::Contact, at(began + 5), 0)?;
+                tx.claims().set_unproven(Object::Contact, TimeField::CreatedAt, &UnprovenRanges::default())?;
+                let read = tx.goals().last_read(Goal::Sweep(Object::Contact))?.map(|read| read.finished);
+                Ok((tx.goals().changes_as_of(Object::Contact)?, read))
+            });
+            assert_eq!(swept.await.unwrap(), (claimed.map(at), Some(at(began + 5))), "{began}");
+        }
+        store.close().await;
+    }
 }
