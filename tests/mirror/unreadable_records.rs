@@ -147,6 +147,32 @@ async fn newest_change_that_cannot_be_read_costs_a_bounded_rate() {
     assert!(crm.charged() <= 120 + 60, "{} RU in an hour", crm.charged());
 }
 
+/// Another program writes to it all the time. Other changes come a little later.
+#[tokio::test]
+async fn record_that_changes_again_and_again_and_cannot_be_read_costs_a_bounded_rate() {
+    let crm = Crm::serve(world_of((0..40).map(|n| n * 60_000))).await;
+    let mirror = mirror();
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    spoil(&crm, &[12]);
+    for hour in 0..4 {
+        crm.sandbox.clear_log();
+        for minute in 0..60 {
+            edit(&crm, &[12]);
+            if minute == 5 {
+                edit(&crm, &[hour]);
+            }
+            crm.wait(53);
+            _ = mirror.try_scheduled(&crm, &Job::sync()).await;
+        }
+        let most = 120 + if hour == 0 { 400 } else { 120 };
+        assert!(crm.charged() <= most, "{} RU in hour {hour}", crm.charged());
+    }
+    crm.wait(2 * HOUR);
+    _ = mirror.try_scheduled(&crm, &Job::sync()).await;
+    assert_eq!(mirror.count("contacts WHERE name = 'Changed'"), 4);
+}
+
 /// Nothing tells where they are, and they come last.
 #[tokio::test]
 async fn undated_record_that_cannot_be_read_holds_nothing_up() {

@@ -11,8 +11,10 @@ use super::range::SECOND;
 use super::walk::{Frontier, Next, Walk, WalkRange};
 use crate::api::query::QueryError;
 use crate::api::{Bound, ListQuery, PageSize, SortBy};
+use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Record, TimeField, TimeRange};
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::plan::Step;
 use crate::sync::run_parts::Walks;
 
 /// The precision of bounds, and how far the search looks at first; each further step is so many times as long.
@@ -102,6 +104,7 @@ impl Walks<'_> {
         unsaved: &mut Unsaved,
         error: SyncError,
     ) -> Result<Walk, SyncError> {
+        let before = self.run.cost();
         let passed = {
             let mut results = self.run.results();
             results.passed_over += 1;
@@ -137,8 +140,14 @@ impl Walks<'_> {
         let what = "a record could not be read, whatever the page size";
         self.run.whole_lists().note("unreadable_record", resource, what).await?;
         self.run.warn(format!("records of {resource} before {at} could not be read and are left out: {error}"));
-        if matches!(job, WalkPurpose::Slice(..)) {
-            self.run.store().write(move |tx| tx.claims().leave_record_out(object)).await?;
+        match job {
+            WalkPurpose::Slice(..) => self.run.store().write(move |tx| tx.claims().leave_record_out(object)).await?,
+            // One that changes again and again is not searched for each time.
+            WalkPurpose::Changes(_) => {
+                let cost = self.run.cost().since(before).spent;
+                self.run.record_failure(Step::Changes(object), error_chain(&error), cost);
+            }
+            WalkPurpose::Fill(_) => {}
         }
         let time = self.run.results().service_time;
         let mut walk = walk.clone().passing_to(at);
