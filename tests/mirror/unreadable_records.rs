@@ -127,6 +127,29 @@ async fn record_of_an_import_that_cannot_be_read_ends_its_list() {
     }
 }
 
+/// A replica that answers some questions of the search with nothing must not make it pass over what is there for good.
+#[tokio::test]
+async fn search_that_is_answered_with_nothing_loses_no_change() {
+    for after in [0, 2, 5, 12, 20] {
+        let crm = Crm::serve(world_of((0..40).map(|n| n * 60_000))).await;
+        let mirror = mirror();
+        mirror.sync(&crm).await;
+        crm.wait(600);
+        spoil(&crm, &[12]);
+        edit(&crm, &[10, 11, 12, 13, 14, 15]);
+        crm.wait(600);
+        crm.sandbox.faults().add(Rule::new(Fault::EmptyList).with_param("filter[updatedAt][lt]").after(after));
+        for _ in 0..3 {
+            _ = mirror.run(&crm, &Job::sync()).await;
+            crm.wait(600);
+        }
+        crm.wait(90_000);
+        _ = mirror.run(&crm, &Job::audit()).await;
+        assert_eq!(mirror.count("contacts WHERE name = 'Changed'"), 5, "{after}");
+        assert_eq!(mirror.count("removed_records"), 0, "{after}");
+    }
+}
+
 /// What makes the rest of a list unreadable must not be searched for in every run.
 #[tokio::test]
 async fn newest_change_that_cannot_be_read_costs_a_bounded_rate() {
