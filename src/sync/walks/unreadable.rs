@@ -26,7 +26,7 @@ const MAX_PASSED: u32 = 8;
 
 /// What a range begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+enum RangeStart {
     Nothing,
     Row,
     /// A row from before the range: the service compares in whole seconds.
@@ -72,21 +72,21 @@ impl Search {
         Duration::from_millis(parts).max(self.precision)
     }
 
-    /// Where the record is, if the answer for that range tells.
-    fn take(&mut self, shown: Shown) -> Option<Place> {
+    /// Where the record is, if the answer for that range shows it.
+    fn take(&mut self, shown: RangeStart) -> Option<Place> {
         let to = self.next();
         match shown {
-            Shown::Row => return Some(Place::NotBefore(self.low)),
-            Shown::EarlierRow if self.precision == SECOND => return Some(Place::NotBefore(self.low)),
-            Shown::EarlierRow => {
+            RangeStart::Row => return Some(Place::NotBefore(self.low)),
+            RangeStart::EarlierRow if self.precision == SECOND => return Some(Place::NotBefore(self.low)),
+            RangeStart::EarlierRow => {
                 let low = self.low.whole_second().plus(SECOND).min(self.end);
                 *self = Search { step: SECOND, precision: SECOND, ..Search::new(low, self.end) };
             }
-            Shown::Nothing => {
+            RangeStart::Nothing => {
                 self.low = to;
                 self.step = self.step.saturating_mul(STEP);
             }
-            Shown::Unreadable => self.high = Some(to),
+            RangeStart::Unreadable => self.high = Some(to),
         }
         match self.high {
             Some(high) => (high.since(self.low) <= self.precision).then_some(Place::Before(high)),
@@ -118,6 +118,12 @@ impl Walks<'_> {
         };
         if is_down || passed > MAX_PASSED {
             return Err(error);
+        }
+        // It may be among the rows of the frontier's moment: those are read first, by their other date.
+        if let (WalkRange::Changes { .. }, Frontier::At(at)) = (&walk.range, walk.frontier)
+            && !self.is_read(job.object(), at).await?
+        {
+            return self.go_on(job, walk.tied_in(at), None).await;
         }
         let mut search = unread(walk);
         let from = search.low;
@@ -168,10 +174,10 @@ impl Walks<'_> {
             let range = walk.range.between(from, Some(search.next()), resource);
             let key = |record: Record| if is_by_update { record.updated_at } else { record.created_at };
             let shown = match self.first_row(job, range).await?.map(|row| row.map(key)) {
-                None => Shown::Unreadable,
-                Some(None) => Shown::Nothing,
-                Some(Some(Some(key))) if key < from => Shown::EarlierRow,
-                Some(Some(_)) => Shown::Row,
+                None => RangeStart::Unreadable,
+                Some(None) => RangeStart::Nothing,
+                Some(Some(Some(key))) if key < from => RangeStart::EarlierRow,
+                Some(Some(_)) => RangeStart::Row,
             };
             if let Some(place) = search.take(shown) {
                 return Ok(place);
@@ -181,13 +187,12 @@ impl Walks<'_> {
     }
 
     /// The walk over the second in which a walk over changes has found the record, by `createdAt`, if others were changed in
-    /// it as well: that tells a bulk change apart.
+    /// it as well: that distinguishes the rows of a bulk change.
     async fn tied_with(&self, job: &WalkPurpose, walk: &Walk, place: Place) -> Result<Option<Walk>, SyncError> {
         let WalkRange::Changes { after, .. } = walk.range else { return Ok(None) };
         let second = match (place, walk.frontier) {
             (Place::NotBefore(_), Frontier::At(at)) => Some(at),
             (Place::NotBefore(_), _) => after,
-            (Place::Before(_), Frontier::At(at)) if !self.is_read(job.object(), at).await? => Some(at),
             (Place::Before(at), _) => {
                 let moment = at.minus(MILLISECOND);
                 self.is_shared(job, moment.whole_second()).await?.then_some(moment)
@@ -196,8 +201,7 @@ impl Walks<'_> {
         Ok(second.map(|at| walk.tied_in(at)))
     }
 
-    /// Whether all that was changed in this moment is here, as far as a count tells: another bad record may be found before
-    /// one that shares its moment with the last row that was read.
+    /// Whether all that was changed in this moment is here, as far as a count shows.
     async fn is_read(&self, object: Object, at: Instant) -> Result<bool, SyncError> {
         let from = at.millisecond_before();
         let moment = TimeRange::dated(TimeField::UpdatedAt, Some(from), Some(from.plus(MILLISECOND)));
@@ -264,17 +268,17 @@ mod tests {
     }
 
     /// What a service says that has these rows, in their order; some cannot be read.
-    fn shown(rows: &[(u64, bool)], is_coarse: bool, from: Instant, to: Instant) -> Shown {
+    fn shown(rows: &[(u64, bool)], is_coarse: bool, from: Instant, to: Instant) -> RangeStart {
         let compared = |at: Instant| if is_coarse { at.whole_second() } else { at };
         let is_inside = |row: &&(u64, bool)| {
             let key = compared(at(row.0));
             key >= compared(from) && key < compared(to)
         };
         match rows.iter().find(is_inside) {
-            None => Shown::Nothing,
-            Some((_, true)) => Shown::Unreadable,
-            Some((key, _)) if at(*key) < from => Shown::EarlierRow,
-            Some(_) => Shown::Row,
+            None => RangeStart::Nothing,
+            Some((_, true)) => RangeStart::Unreadable,
+            Some((key, _)) if at(*key) < from => RangeStart::EarlierRow,
+            Some(_) => RangeStart::Row,
         }
     }
 
