@@ -6,7 +6,6 @@
 //! slept.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
@@ -32,7 +31,6 @@ use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::format;
 use crate::model::Instant;
-use crate::store::{Reader, cursor};
 
 /// The maximum time between two readings of the clock.
 const LOOK: Duration = Duration::from_secs(10);
@@ -81,8 +79,7 @@ impl EventLoop {
         control: Control,
         sender: mpsc::Sender<LoopMessage>,
     ) -> Result<EventLoop, (DaemonError, Runner)> {
-        let (config, now) = (control.config(), control.now());
-        let part = part_of_mirror(&config.database);
+        let (config, now, part) = (control.config(), control.now(), past.part);
         let timetable = Timetable::new(&config.sync, part);
         let scheduler = async {
             let mut scheduler = CronTicks::start(sender.clone()).await?;
@@ -427,11 +424,4 @@ impl EventLoop {
             self.status = line;
         }
     }
-}
-
-/// A number from 0 to 1 that stays the same for a mirror: its id, as far as there is one already.
-fn part_of_mirror(database: &Path) -> f64 {
-    let id = Reader::open(database).and_then(|reader| cursor::mirror_id(&reader.begin()?)).unwrap_or_default();
-    let digits = id.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-    f64::from(digits.unwrap_or_default()) / f64::from(u32::MAX)
 }

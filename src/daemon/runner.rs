@@ -26,7 +26,7 @@ use crate::config::{Config, Cron, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Instant, Object, Resource, Ru};
-use crate::store::{Goal, ReadTx, Reader, StateKey, StoreError, report};
+use crate::store::{Goal, ReadTx, Reader, StateKey, StoreError, cursor, report};
 use crate::sync::budget_meter::LEDGER;
 use crate::sync::{Job, Selection, Suspension, SyncError};
 
@@ -343,12 +343,18 @@ pub(super) fn read(path: &Path, now: Instant) -> Result<PastRuns, StoreError> {
         ScheduleKind::Sweep => swept.unwrap_or(now),
     };
     Ok(PastRuns {
+        part: part_of_mirror(&cursor::mirror_id(&moment)?),
         covered: ScheduleKind::ALL.map(|kind| at(kind).min(now)),
         paused_since: moment.state(&PAUSED)?,
         is_empty: synced.is_none() && swept.is_none(),
         active_hours: active_hours(&moment, now)?,
         polled: polled(&moment)?,
     })
+}
+
+fn part_of_mirror(id: &str) -> f64 {
+    let digits = id.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    f64::from(digits.unwrap_or_default()) / f64::from(u32::MAX)
 }
 
 /// In which hours of the week something changed lately.

@@ -93,8 +93,10 @@ impl Trouble {
 }
 
 /// The results and decisions of earlier processes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PastRuns {
+    /// A number from 0 to 1 that stays the same for a mirror.
+    pub part: f64,
     /// The time up to which each kind has run, in the order of [`ScheduleKind::ALL`].
     pub covered: [Instant; 3],
     pub paused_since: Option<Instant>,

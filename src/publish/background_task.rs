@@ -42,6 +42,11 @@ where
     let mut pace = PublishPace::default();
     loop {
         every.tick().await;
+        let Some((url, settings)) = pace.planned(plan()) else {
+            // A mirror that is not published is not kept open: that takes half a megabyte.
+            watch = KeptReader::default();
+            continue;
+        };
         let (checked, mut held) = (path.clone(), std::mem::take(&mut watch));
         let check = move || (held.read(&checked, WatchedMirror::open, WatchedMirror::check).ok(), held);
         let Ok((found, held)) = tokio::task::spawn_blocking(check).await else { continue };
@@ -52,7 +57,6 @@ where
         if !pace.is_due(&found, &now) {
             continue;
         }
-        let Some((url, settings)) = pace.planned(plan()) else { continue };
         let compares = is_comparison_due(found.compared_at, now.wall);
         if !compares && pace.is_published(&found, &url, &settings) {
             continue;

@@ -53,6 +53,7 @@ fn with_schedules(script: &Script, [changes, audit, sweep]: [&str; 3]) -> Timeta
 /// Every kind has run up to then.
 fn past(until: Instant, paused_since: Option<Instant>) -> PastRuns {
     PastRuns {
+        part: 0.0,
         covered: [until; 3],
         paused_since,
         is_empty: false,

@@ -31,6 +31,7 @@ fn fresh() -> StateMachine {
 /// A mirror that was copied, whose kinds have run up to these times.
 fn past(covered: [Instant; 3]) -> PastRuns {
     PastRuns {
+        part: 0.0,
         covered,
         paused_since: None,
         is_empty: false,
