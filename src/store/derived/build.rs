@@ -19,6 +19,7 @@ use crate::store::tx::DerivedTx;
 
 /// SQLite's page cache for sequential reads, in KiB.
 const SMALL_CACHE_KIB: i32 = 1024;
+const READ_CACHE_KIB: i32 = 128;
 
 impl ReadTx<'_> {
     pub fn phase(&self, object: Object) -> Result<Phase, StoreError> {
@@ -70,8 +71,13 @@ impl DerivedTx<'_> {
         self.refresh_view_files()
     }
 
+    /// Keeps SQLite's cache small while indexes are read once and in order: an idle daemon would keep what it takes.
+    pub(super) fn read_once(&self) -> Result<(), StoreError> {
+        self.cache(READ_CACHE_KIB)
+    }
+
     /// Sets SQLite's cache to what is still to be written.
-    fn fit_cache(&self) -> Result<(), StoreError> {
+    pub(super) fn fit_cache(&self) -> Result<(), StoreError> {
         for object in Object::ALL {
             if self.tx.phase(object)? == Phase::FirstCopy {
                 return self.cache(open::CACHE_KIB);

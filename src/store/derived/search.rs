@@ -138,12 +138,13 @@ impl DerivedTx<'_> {
 
     /// Builds the indexes anew that another program has damaged, as far as a few counts show it.
     pub(in crate::store) fn mend_searches(&self) -> Result<(), StoreError> {
+        self.read_once()?;
         for object in Object::ALL {
             if let Some(why) = search_damage(self.tx, object)? {
                 self.mend_search(object, &why)?;
             }
         }
-        Ok(())
+        self.fit_cache()
     }
 
     fn write_documents<'i>(&self, object: Object, ids: impl Iterator<Item = &'i str>) -> Result<(), StoreError> {
