@@ -17,14 +17,10 @@
 //! - A relative path in a file is relative to that file.
 
 mod api_key;
-mod changes_schedule;
 mod cron;
 mod error;
-mod keys;
 mod layers;
 mod network;
-mod notify;
-mod publish_target;
 mod sections;
 mod settings;
 mod sources;
@@ -33,13 +29,10 @@ mod values;
 
 pub use crate::model::duration::duration;
 pub use api_key::KeyPlace;
-pub use changes_schedule::ChangesSchedule;
-pub use cron::Cron;
+pub use cron::{ChangesSchedule, Cron};
 pub use error::ConfigError;
 pub use network::Network;
-pub use notify::NotifyConfig;
-pub use publish_target::PublishConfig;
-pub use sections::{BudgetConfig, LogConfig, LogFormat, McpConfig, SyncConfig};
+pub use sections::{BudgetConfig, LogConfig, LogFormat, McpConfig, NotifyConfig, PublishConfig, SyncConfig};
 pub use settings::{ApiConfig, Config};
 pub use sources::{Environment, LOCAL_FILE, Sources};
 pub use unit::{ServiceUnit, UnitCredential};

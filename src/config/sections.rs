@@ -2,18 +2,21 @@
 //!
 //! Defaults are not here: `config/default.toml` is the lowest layer. A key without a default is an `Option`.
 
+use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use reqwest::Url;
+use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-use super::changes_schedule::ChangesSchedule;
-use super::cron::Cron;
+use super::cron::{ChangesSchedule, Cron};
+use super::error::ConfigError;
 use super::network::Network;
-use super::values;
+use super::sources::{Environment, PUBLISH_URL};
+use super::{api_key, values};
 use crate::api::BaseUrl;
 use crate::model::{Resource, Ru};
 use crate::store::{LabelColumns, SearchForm};
@@ -32,14 +35,14 @@ pub(super) struct Sections {
     pub history: HistorySection,
     pub daemon: DaemonSection,
     pub write_back: WriteBackSection,
-    pub publish: PublishSection,
+    pub publish: PublishConfig,
     pub notify: NotifySection,
     pub mcp: McpConfig,
     pub log: LogConfig,
 }
 
 /// `[api]`: the service. The key itself is not a setting.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ApiSection {
     #[serde(default, deserialize_with = "values::base_url")]
@@ -147,18 +150,59 @@ pub(super) struct WriteBackSection {
     pub max_edits: u64,
 }
 
-/// `[publish]`: the database to publish to, and what is published. The URL itself is not a setting.
-#[derive(Debug, Deserialize)]
+/// `[publish]`: the database to publish to, and what is published. The URL contains a password: like the API key it passes
+/// through no layer and is read only when it is needed.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PublishSection {
+pub struct PublishConfig {
     #[serde(default, deserialize_with = "values::path")]
-    pub url_file: Option<PathBuf>,
+    url_file: Option<PathBuf>,
     #[serde(deserialize_with = "values::schema_name")]
     pub schema: String,
+    /// What is published; `None` for everything that is mirrored.
     #[serde(deserialize_with = "values::objects")]
     pub objects: Option<Vec<Resource>>,
+    /// Columns that are never published: `column`, or `table.column`.
     #[serde(deserialize_with = "values::columns")]
     pub exclude: Vec<String>,
+    /// The URL, if it is in the environment or was read already.
+    #[serde(skip)]
+    url: Option<SecretString>,
+}
+
+impl PublishConfig {
+    /// The section with the URL of the environment, which overrides the file.
+    pub(super) fn completed(mut self, unmirrored: &[String], env: &Environment) -> PublishConfig {
+        self.url = env.get(PUBLISH_URL.variable).map(SecretString::from);
+        self.url_file.take_if(|_| self.url.is_some());
+        // What is not mirrored any more is withdrawn where it was published.
+        self.exclude.extend_from_slice(unmirrored);
+        self
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.url.is_some() || self.url_file.is_some()
+    }
+
+    pub fn url_file(&self) -> Option<&Path> {
+        self.url_file.as_deref()
+    }
+
+    /// Reads the URL now, if that is possible.
+    pub(super) fn hold(&mut self) {
+        self.url = self.url().ok();
+    }
+
+    pub fn url(&self) -> Result<SecretString, ConfigError> {
+        let text = match (&self.url, &self.url_file) {
+            (Some(text), _) => text.clone(),
+            (None, Some(path)) => {
+                api_key::read_file(path).map_err(|source| ConfigError::PublishUrlFile { path: path.clone(), source })?
+            }
+            (None, None) => return Err(ConfigError::NoPublishUrl),
+        };
+        Ok(SecretString::from(text.expose_secret().trim()))
+    }
 }
 
 /// `[notify]`: who is told about trouble.
@@ -169,6 +213,41 @@ pub(super) struct NotifySection {
     pub command: Option<Vec<String>>,
     #[serde(default, deserialize_with = "values::webhook")]
     pub webhook: Option<Url>,
+}
+
+#[derive(Clone, Default)]
+pub enum NotifyConfig {
+    #[default]
+    Off,
+    /// A program and its arguments.
+    Command(Vec<String>),
+    /// An address that is a secret: whoever knows it may post there.
+    Webhook(Url),
+}
+
+impl NotifyConfig {
+    pub(super) fn new(section: NotifySection) -> Result<NotifyConfig, ConfigError> {
+        match (section.command, section.webhook) {
+            (None, None) => Ok(NotifyConfig::Off),
+            (Some(command), None) => Ok(NotifyConfig::Command(command)),
+            (None, Some(webhook)) => Ok(NotifyConfig::Webhook(webhook)),
+            (Some(_), Some(_)) => Err(ConfigError::Value {
+                key: "notify.webhook".into(),
+                place: "in the configuration".into(),
+                reason: "and `notify.command` are both set: choose one".into(),
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for NotifyConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NotifyConfig::Off => "NotifyConfig::Off",
+            NotifyConfig::Command(_) => "NotifyConfig::Command",
+            NotifyConfig::Webhook(_) => "NotifyConfig::Webhook",
+        })
+    }
 }
 
 /// `[mcp]`: what an assistant sees, and where its calls are recorded.

@@ -9,9 +9,9 @@ use super::api_key::{KeyPlace, KeySource};
 use super::error::ConfigError;
 use super::layers;
 use super::network::Network;
-use super::notify::NotifyConfig;
-use super::publish_target::PublishConfig;
-use super::sections::{BudgetConfig, LogConfig, McpConfig, Sections, SyncConfig};
+use super::sections::{
+    ApiSection, BudgetConfig, LogConfig, McpConfig, NotifyConfig, PublishConfig, Sections, SyncConfig,
+};
 use super::sources::Sources;
 use super::unit::{self, ServiceUnit};
 use crate::api::{ApiKey, BaseUrl};
@@ -45,10 +45,8 @@ pub struct Config {
     pub notify: NotifyConfig,
     pub mcp: McpConfig,
     pub log: LogConfig,
-    base_url: Option<BaseUrl>,
+    api: ApiSection,
     key: KeySource,
-    concurrency: u32,
-    timeout: Duration,
     invalid: Option<Arc<ConfigError>>,
 }
 
@@ -120,7 +118,7 @@ impl Config {
                 search: sections.database.search,
                 exclude: sections.sync.exclude.clone(),
             },
-            publish: PublishConfig::new(sections.publish, &sections.sync.exclude, env),
+            publish: sections.publish.completed(&sections.sync.exclude, env),
             budget: sections.budget,
             sync: sections.sync,
             history: sections.history.retention,
@@ -132,10 +130,8 @@ impl Config {
             notify: NotifyConfig::new(sections.notify)?,
             mcp: sections.mcp,
             log: sections.log,
-            base_url: sections.api.base_url,
-            key: KeySource::find(env, sections.api.key_file, sources.main_file()),
-            concurrency: sections.api.concurrency,
-            timeout: sections.api.timeout,
+            key: KeySource::find(env, sections.api.key_file.clone(), sources.main_file()),
+            api: sections.api,
             invalid: None,
         })
     }
@@ -172,7 +168,7 @@ impl Config {
     }
 
     pub fn base_url(&self) -> Option<&BaseUrl> {
-        self.base_url.as_ref()
+        self.api.base_url.as_ref()
     }
 
     /// Where the key is, without reading it.
@@ -183,10 +179,10 @@ impl Config {
     pub fn api(&self) -> Result<ApiConfig, ConfigError> {
         self.invalid().map_or(Ok(()), Err)?;
         Ok(ApiConfig {
-            base_url: self.base_url.clone().ok_or(ConfigError::NoBaseUrl)?,
+            base_url: self.api.base_url.clone().ok_or(ConfigError::NoBaseUrl)?,
             key: self.api_key()?,
-            concurrency: self.concurrency,
-            timeout: self.timeout,
+            concurrency: self.api.concurrency,
+            timeout: self.api.timeout,
         })
     }
 

@@ -58,7 +58,7 @@ impl Case {
 
 #[test]
 fn default_file_has_exactly_the_known_keys() {
-    let documented = keys::documented();
+    let documented = layers::documented();
     let mut known = Vec::new();
     for section in DEFAULT_TOML.lines().filter_map(|line| line.strip_prefix('[')?.strip_suffix(']')) {
         // The error for an unknown field lists the known ones.

@@ -15,8 +15,7 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::changes_schedule::ChangesSchedule;
-use super::cron::{self, Cron};
+use super::cron::{self, ChangesSchedule, Cron};
 use super::network::Network;
 use crate::api::{BaseUrl, is_loopback};
 use crate::model::duration::{duration, spell};
