@@ -1,22 +1,30 @@
-//! An open mirror that can run jobs.
+//! An open mirror that can run jobs, assembled from a store, the budget's meter, the client of the service and the engine.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant as Monotonic};
 
-use super::assembly::{EngineSettings, assemble_engine};
-use super::error::MirrorError;
 use super::schedule_reserve;
 use super::settings::MirrorSettings;
+use crate::api::{ApiError, ApiKey, Client, ClientSettings};
 use crate::app::summary::Summary;
-use crate::budget::Ledger;
+use crate::budget::{Ledger, Limits};
 use crate::model::{Clock, Instant, Object};
 use crate::store::{FileId, MirrorTx, Store, StoreError, StoreOptions};
 use crate::sync::events::RunObserver;
 use crate::sync::step_failures::StepFailures;
-use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Job, Suspension, SyncError};
+use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Job, Suspension, SyncError, SyncSettings};
 
 /// The longest hold that a run waits for; a longer one suspends it.
-pub const LOCK_WAIT: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Why a mirror cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum MirrorError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Api(#[from] ApiError),
+}
 
 /// An open mirror that runs one job at a time. It is shared by reference; stopping it and reading its state do not wait
 /// for the running job.
@@ -195,7 +203,7 @@ async fn assemble(
         client: settings.client(),
         key: settings.api.key.clone(),
         limits: settings.limits,
-        patience: LOCK_WAIT,
+        patience: PATIENCE,
         sync: settings.sync,
     };
     let (meter, engine) = assemble_engine(&store, parts, clock, observer).await?;
@@ -203,4 +211,30 @@ async fn assemble(
     meter.set_reserve(schedule_reserve::for_schedule(&settings, &meter, clock.now())?);
     let file = FileId::of(&settings.database);
     Ok(Parts { settings, store, meter, engine, file })
+}
+
+/// What an engine needs; a caller that wants a different patience, body size or number of attempts passes its own.
+#[derive(Clone)]
+pub struct EngineSettings {
+    pub client: ClientSettings,
+    pub key: ApiKey,
+    pub limits: Limits,
+    /// The longest hold that a run waits for. A longer one suspends the run.
+    pub patience: Duration,
+    pub sync: SyncSettings,
+}
+
+/// Connects meter, client and engine over an open store. This is the only place that does it.
+pub async fn assemble_engine(
+    store: &Store,
+    settings: EngineSettings,
+    clock: &Arc<dyn Clock>,
+    observer: &Arc<dyn RunObserver>,
+) -> Result<(Arc<BudgetMeter>, Engine), MirrorError> {
+    let EngineSettings { client, key, limits, patience, sync } = settings;
+    let meter = BudgetMeter::open(store.clone(), clock.clone(), limits, patience, observer.clone()).await?;
+    let meter = Arc::new(meter);
+    let client = Client::new(client, key, clock.clone(), meter.clone())?;
+    let engine = Engine::new(client, store.clone(), meter.clone(), clock.clone(), observer.clone(), sync);
+    Ok((meter, engine))
 }

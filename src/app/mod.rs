@@ -9,9 +9,6 @@
 //! - A mirror that was replaced on disk is reopened before a run writes to it. A mirror that was deleted while it was in
 //!   use is not created again.
 
-mod assembly;
-mod edit_budget;
-mod error;
 pub mod lateness;
 mod mirror;
 mod person;
@@ -20,11 +17,8 @@ mod settings;
 pub mod status;
 pub mod summary;
 
-pub use assembly::{EngineSettings, assemble_engine};
-pub use edit_budget::{EditBudget, edit_budget};
-pub use error::MirrorError;
-pub use mirror::{LOCK_WAIT, Mirror, RunResult};
+pub use mirror::{EngineSettings, Mirror, MirrorError, RunResult, assemble_engine};
 pub use person::{group_of, ids_of, name_in, person, user_name};
-pub use schedule_reserve::RUNS_OF_FORECAST;
-pub use settings::{MirrorSettings, ReservedRuns, limits, publish_settings};
+pub use schedule_reserve::{EditBudget, edit_budget};
+pub use settings::{MirrorSettings, RUNS_OF_FORECAST, limits, publish_settings};
 pub use summary::{MissingScope, Summary};

@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
-
 use crate::api::ClientSettings;
 use crate::budget::Limits;
-use crate::config::{ApiConfig, BudgetConfig, ChangesSchedule, Config, ConfigError, Cron, Sources};
+use crate::config::{ApiConfig, BudgetConfig, Config, ConfigError, Sources, SyncConfig};
 use crate::publish::{Check, PublishSettings};
 use crate::store::ViewOptions;
 use crate::sync::{ListSchedule, SyncSettings};
+
+/// The number of runs whose median cost is the forecast.
+pub const RUNS_OF_FORECAST: u32 = 20;
 
 pub fn publish_settings(config: &Config) -> PublishSettings {
     let publish = &config.publish;
@@ -31,31 +32,10 @@ pub struct MirrorSettings {
     pub views: ViewOptions,
     pub limits: Limits,
     pub sync: SyncSettings,
-    /// When definitions and team members are read again, with the time zone; `None` means never by time alone.
-    pub definitions: Option<(Cron, TimeZone)>,
-    /// When runs are scheduled that nothing else may starve.
-    pub schedule: ReservedRuns,
+    /// When runs are scheduled.
+    pub schedule: SyncConfig,
     /// Whether no new files stay next to the mirror, as after a forecast.
     pub leaves_no_files: bool,
-}
-
-/// When the runs are due that edits, sweeps and details leave RU for.
-#[derive(Clone, Debug)]
-pub struct ReservedRuns {
-    pub changes: ChangesSchedule,
-    pub audits: Option<Cron>,
-    pub zone: TimeZone,
-}
-
-impl ReservedRuns {
-    pub(super) fn of(config: &Config) -> ReservedRuns {
-        let sync = &config.sync;
-        ReservedRuns {
-            changes: sync.schedule.clone(),
-            audits: sync.audit_schedule.clone(),
-            zone: sync.time_zone.clone(),
-        }
-    }
 }
 
 impl MirrorSettings {
@@ -84,15 +64,14 @@ impl MirrorSettings {
             database: config.database.clone(),
             views: config.views.clone(),
             limits: limits(&config.budget),
-            definitions: config.sync.definitions_schedule.clone().map(|cron| (cron, config.sync.time_zone.clone())),
-            schedule: ReservedRuns::of(config),
+            schedule: config.sync.clone(),
             leaves_no_files: false,
         })
     }
 
     pub(super) fn list_schedule(&self) -> ListSchedule {
-        let schedule = self.definitions.clone();
-        Arc::new(move |read| schedule.as_ref().and_then(|(cron, zone)| cron.next_after(read, zone)))
+        let (cron, zone) = (self.schedule.definitions_schedule.clone(), self.schedule.time_zone.clone());
+        Arc::new(move |read| cron.as_ref()?.next_after(read, &zone))
     }
 
     pub fn client(&self) -> ClientSettings {

@@ -8,8 +8,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::schedule_reserve::RUNS_OF_FORECAST;
-use super::settings::limits;
+use super::settings::{RUNS_OF_FORECAST, limits};
 use crate::app::summary::MissingScope;
 use crate::budget::{Hold, Ledger, forecast};
 use crate::config::{ChangesSchedule, Config};

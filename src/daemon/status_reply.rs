@@ -180,7 +180,7 @@ pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> Daem
                 }
             })
             .collect(),
-        ..DaemonStatus::new(since, state.timetable().zone())
+        ..DaemonStatus::new(since, &state.timetable().sync.time_zone)
     }
 }
 

@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
-
 use crate::budget::{PollDecision, PollReason};
 use crate::config::{ChangesSchedule, Cron, SyncConfig};
 use crate::model::Instant;
@@ -29,16 +27,12 @@ impl ScheduleKind {
     pub const ALL: [ScheduleKind; 3] = [ScheduleKind::Changes, ScheduleKind::Audit, ScheduleKind::Sweep];
 }
 
-/// The cron lines, their time zone, and this mirror's delay.
+/// The schedules, and this mirror's delay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timetable {
-    changes: ChangesSchedule,
-    audit: Option<Cron>,
-    sweep: Option<Cron>,
-    zone: TimeZone,
+    pub sync: SyncConfig,
     /// How often changes are asked for where that is automatic, and why.
     poll: PollDecision,
-    pub min_interval: Duration,
     /// Added to every tick: mirrors with the same schedule do not all send requests in the same second.
     pub delay: Duration,
 }
@@ -47,12 +41,8 @@ impl Timetable {
     /// The timetable of a configuration. `part`, from 0 to 1, is this mirror's part of the longest delay.
     pub fn new(sync: &SyncConfig, part: f64) -> Timetable {
         Timetable {
-            changes: sync.schedule.clone(),
-            audit: sync.audit_schedule.clone(),
-            sweep: sync.sweep_schedule.clone(),
-            zone: sync.time_zone.clone(),
+            sync: sync.clone(),
             poll: PollDecision { interval: sync.min_interval, reason: PollReason::MinInterval },
-            min_interval: sync.min_interval,
             delay: MAX_DELAY.mul_f64(part.clamp(0.0, 1.0)),
         }
     }
@@ -60,15 +50,15 @@ impl Timetable {
     /// The cron line of a kind; `None` for never.
     pub fn line(&self, kind: ScheduleKind) -> Option<&Cron> {
         match kind {
-            ScheduleKind::Changes => self.changes.cron(),
-            ScheduleKind::Audit => self.audit.as_ref(),
-            ScheduleKind::Sweep => self.sweep.as_ref(),
+            ScheduleKind::Changes => self.sync.schedule.cron(),
+            ScheduleKind::Audit => self.sync.audit_schedule.as_ref(),
+            ScheduleKind::Sweep => self.sync.sweep_schedule.as_ref(),
         }
     }
 
     /// How often changes are asked for where the schedule is automatic; `None` where it is not.
     pub fn poll(&self) -> Option<PollDecision> {
-        (self.changes == ChangesSchedule::Auto).then_some(self.poll)
+        (self.sync.schedule == ChangesSchedule::Auto).then_some(self.poll)
     }
 
     /// Sets how often changes are asked for where the schedule is automatic.
@@ -76,13 +66,9 @@ impl Timetable {
         self.poll = poll;
     }
 
-    pub fn zone(&self) -> &TimeZone {
-        &self.zone
-    }
-
     /// The zone's offset from UTC at an instant, in seconds.
     pub fn offset(&self, at: Instant) -> i32 {
-        self.zone.to_offset(at.timestamp()).seconds()
+        self.sync.time_zone.to_offset(at.timestamp()).seconds()
     }
 
     /// When a job of this kind runs next after an instant; `None` for never.
@@ -91,7 +77,7 @@ impl Timetable {
             // Runs follow each other at intervals that differ: many mirrors do not ask in the same second.
             return Some(after.plus(poll.interval)).filter(|due| *due > after);
         }
-        let due = self.line(kind)?.next_after(after.minus(self.delay), &self.zone)?;
+        let due = self.line(kind)?.next_after(after.minus(self.delay), &self.sync.time_zone)?;
         Some(due.plus(self.delay))
     }
 }

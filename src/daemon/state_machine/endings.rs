@@ -95,7 +95,7 @@ impl StateMachine {
             polled: self.polled.1,
             idle_cost: facts.idle_cost,
         };
-        let poll = decide_poll(&budget, &self.active_hours, self.timetable.min_interval, now);
+        let poll = decide_poll(&budget, &self.active_hours, self.timetable.sync.min_interval, now);
         self.timetable.set_poll(poll);
         self.covered[0] = now;
         self.due_at[0] = self.timetable.next_run(ScheduleKind::Changes, now).map(|due| due.max(now.plus(FLOOR)));
