@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
 use axum::serve::Listener;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -93,27 +93,17 @@ pub(super) async fn finish(mut serving: JoinHandle<()>) {
 
 /// A JSON document and a newline.
 pub(super) fn answer(status: StatusCode, value: &impl Serialize) -> Response {
-    match serde_json::to_vec(value) {
-        Ok(mut body) => {
-            body.push(b'\n');
-            let mut response = with_type("application/json", Body::from(body));
-            *response.status_mut() = status;
-            response
-        }
+    match serde_json::to_string(value) {
+        Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body + "\n").into_response(),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), None),
     }
 }
 
 pub(super) fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> Response {
-    let body = format!("{}\n", json!({"error": error, "hint": hint}));
-    let mut response = with_type("application/json", Body::from(body));
-    *response.status_mut() = status;
-    response
+    answer(status, &json!({"error": error, "hint": hint}))
 }
 
 /// A successful answer of a content type.
-pub(super) fn with_type(kind: &'static str, body: Body) -> Response {
-    let mut response = Response::new(body);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
+pub(super) fn with_type(kind: &'static str, body: impl Into<Body>) -> Response {
+    ([(header::CONTENT_TYPE, kind)], body.into()).into_response()
 }
