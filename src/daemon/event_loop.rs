@@ -21,12 +21,12 @@ use super::job::{FailureKind, QueuedJob, RunEnd};
 use super::loop_message::{JobRunEnd, LoopMessage};
 use super::page::PageKeeper;
 use super::runner::Runner;
-use super::signals::DaemonSignals;
 use super::state_machine::{DaemonHold, HoldReason, PastRuns, StateMachine};
 use super::status_reply::{DaemonStatus, PageStatus};
-use super::task::Task;
+use super::systemd::DaemonSignals;
 use super::timetable::Timetable;
-use super::{sd_notify, status_reply, watches};
+use super::watches::Task;
+use super::{status_reply, systemd, watches};
 use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::format;
@@ -128,21 +128,21 @@ impl EventLoop {
             config.database.display(),
             config.socket.display()
         );
-        let watchdog = sd_notify::heartbeat();
+        let watchdog = systemd::heartbeat();
         let heartbeat = watchdog.unwrap_or(LOOK).min(LOOK);
         let mut alive_at: Option<Monotonic> = None;
         let mut stopped_at = Monotonic::now();
         // Due jobs start before systemd is notified that the daemon is ready: the first status line shows the running
         // job.
         let mut continues = self.on(Input::Tick).await;
-        sd_notify::ready();
+        systemd::ready();
         while continues {
             self.publish_status();
             // Not with every event: a notification blocks if systemd is busy and does not read.
             if let Some(every) = watchdog
                 && alive_at.is_none_or(|at| at.elapsed() >= every / 2)
             {
-                sd_notify::alive();
+                systemd::alive();
                 alive_at = Some(Monotonic::now());
             }
             let now = self.control.now();
@@ -167,7 +167,7 @@ impl EventLoop {
                 Some(Input::Stop) => {
                     stopped_at = Monotonic::now();
                     tracing::info!("Stopping");
-                    sd_notify::stopping();
+                    systemd::stopping();
                     self.control.bus.publish(&Event::Stopping);
                     continues &= self.on(Input::Stop).await && self.end_the_run(inbox, page).await;
                 }
@@ -273,7 +273,7 @@ impl EventLoop {
                 None
             }
         };
-        sd_notify::ready();
+        systemd::ready();
         Input::Reloaded(timetable)
     }
 
@@ -295,7 +295,7 @@ impl EventLoop {
         let mut continues = true;
         let effects = self.state.on(input, self.control.now());
         // Before any answer, so that the status shows its effect.
-        self.control.cache.publish(self.daemon_status());
+        self.control.publish(self.daemon_status());
         for effect in effects {
             match effect {
                 Effect::Start(job) => self.start(&job),
@@ -314,7 +314,7 @@ impl EventLoop {
                     self.runner.store_pause(reply, since);
                 }
                 Effect::Reload => {
-                    sd_notify::reloading();
+                    systemd::reloading();
                     self.runner.reload();
                 }
                 Effect::Reschedule => {
@@ -416,11 +416,11 @@ impl EventLoop {
 
     /// Publishes the current state: in memory, and to systemd, if it changed.
     fn publish_status(&mut self) {
-        self.control.cache.publish(self.daemon_status());
+        self.control.publish(self.daemon_status());
         let line = status_reply::line(&self.state, self.control.bus.current_work(), self.control.now());
         let line = status_reply::after_invalid(self.control.bus.invalid_configuration(), line);
         if line != self.status {
-            sd_notify::status(&line);
+            systemd::status(&line);
             self.status = line;
         }
     }

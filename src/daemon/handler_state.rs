@@ -22,11 +22,17 @@ use super::plot_data::{self, PageHistory};
 use super::status_reply::{DaemonStatus, StatusReply};
 use crate::app::status::{self, MirrorStatus};
 use crate::config::Config;
-use crate::model::{Clock, ClockReading, Instant};
+use crate::model::{Clock, Instant};
 use crate::store::{KeptReader, Reader, StoreError};
 
 /// How long the loop may take to answer before it counts as stuck: the probe answers within two seconds either way.
 pub(super) const ALIVE_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long an answer waits for the file, and for the loop.
+pub(super) const PROMPT: Duration = Duration::from_millis(50);
+
+/// How long the start of the daemon and the end of a run wait for the file.
+pub(super) const PATIENT: Duration = Duration::from_secs(2);
 
 /// The shared state of the request handlers. Clones share it.
 #[derive(Clone)]
@@ -35,7 +41,9 @@ pub(super) struct Control {
     pub(super) bus: EventBus,
     config: Arc<RwLock<Arc<Config>>>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) cache: StatusCache,
+    last_mirror: Arc<Mutex<Option<MirrorStatus>>>,
+    last_daemon: Arc<Mutex<Option<DaemonStatus>>>,
+    reader: Arc<AsyncMutex<KeptReader<Reader>>>,
     ends: watch::Receiver<bool>,
     end: Arc<watch::Sender<bool>>,
 }
@@ -44,8 +52,9 @@ impl Control {
     pub(super) fn new(inbox: mpsc::Sender<LoopMessage>, config: Arc<Config>, clock: Arc<dyn Clock>) -> Control {
         let bus = EventBus::new(clock.clone());
         let (end, ends) = watch::channel(false);
-        let (config, cache) = (Arc::new(RwLock::new(config)), StatusCache::new());
-        Control { inbox, bus, config, clock, cache, ends, end: Arc::new(end) }
+        let (config, end) = (Arc::new(RwLock::new(config)), Arc::new(end));
+        let (last_mirror, last_daemon, reader) = (Arc::default(), Arc::default(), Arc::default());
+        Control { inbox, bus, config, clock, last_mirror, last_daemon, reader, ends, end }
     }
 
     pub(super) fn take(&self, config: Arc<Config>) {
@@ -58,10 +67,6 @@ impl Control {
 
     pub(super) fn now(&self) -> Instant {
         self.clock.now()
-    }
-
-    pub(super) fn reading(&self) -> ClockReading {
-        self.clock.reading()
     }
 
     /// Sends a request to the daemon's loop; `None` while it is stopping.
@@ -89,9 +94,8 @@ impl Control {
     /// The status of mirror and daemon, within [`PROMPT`]. If the mirror cannot be read, the reason, with the daemon's
     /// status.
     pub(super) async fn status(&self) -> Result<StatusReply, (String, Option<DaemonStatus>)> {
-        let read = self.cache.mirror(self.config(), self.reading(), PROMPT);
-        let (read, daemon) = tokio::join!(read, self.daemon(PROMPT));
-        let daemon = daemon.or_else(|| self.cache.daemon());
+        let (read, daemon) = tokio::join!(self.mirror(PROMPT), self.daemon(PROMPT));
+        let daemon = daemon.or_else(|| self.last_daemon());
         let mut status = match read {
             Ok(status) => status,
             Err(error) => return Err((error, daemon)),
@@ -122,63 +126,33 @@ impl Control {
     pub(super) fn events(&self) -> impl Stream<Item = Arc<str>> + Send + use<> {
         self.bus.events(self.ends())
     }
-}
-
-/// How long an answer waits for the file, and for the loop.
-pub(super) const PROMPT: Duration = Duration::from_millis(50);
-
-/// How long the start of the daemon and the end of a run wait for the file.
-pub(super) const PATIENT: Duration = Duration::from_secs(2);
-
-/// The status in memory. Clones share it.
-#[derive(Clone, Debug)]
-pub(super) struct StatusCache {
-    mirror: Arc<Mutex<Option<MirrorStatus>>>,
-    daemon: Arc<Mutex<Option<DaemonStatus>>>,
-    reader: Arc<AsyncMutex<KeptReader<Reader>>>,
-}
-
-impl StatusCache {
-    pub(super) fn new() -> StatusCache {
-        StatusCache { mirror: Arc::default(), daemon: Arc::default(), reader: Arc::default() }
-    }
 
     /// The status of the mirror: read from the file, or, if that takes longer than `within`, as it was last read.
-    pub(super) async fn mirror(
-        &self,
-        config: Arc<Config>,
-        now: ClockReading,
-        within: Duration,
-    ) -> Result<MirrorStatus, String> {
-        match tokio::time::timeout(within, self.read(config, now)).await {
+    pub(super) async fn mirror(&self, within: Duration) -> Result<MirrorStatus, String> {
+        // A read follows those of earlier requests, and continues when nobody waits for it any more.
+        let (last, now) = (self.last_mirror.clone(), self.clock.reading());
+        let read = self.with_reader(move |reader, config| {
+            let status = status::read_with(reader, config, now)?;
+            keep(&last, status.clone());
+            Ok(status)
+        });
+        match tokio::time::timeout(within, read).await {
             Ok(read) => read,
-            Err(_) => kept(&self.mirror).ok_or_else(|| "the mirror's file does not answer".into()),
+            Err(_) => kept(&self.last_mirror).ok_or_else(|| "the mirror's file does not answer".into()),
         }
     }
 
-    /// Reads the file after the reads of earlier requests. A read continues when nobody waits for it any more.
-    async fn read(&self, config: Arc<Config>, now: ClockReading) -> Result<MirrorStatus, String> {
-        let mirror = self.mirror.clone();
-        let read = self.with_reader(config, move |reader, config| {
-            let status = status::read_with(reader, config, now)?;
-            keep(&mirror, status.clone());
-            Ok(status)
-        });
-        read.await
-    }
-
     /// A number that changes with each commit to the mirror's file; rarely, another file has the number of the last one.
-    pub(super) async fn version(&self, config: Arc<Config>) -> Result<i64, String> {
-        self.with_reader(config, |reader, _| reader.data_version()).await
+    pub(super) async fn version(&self) -> Result<i64, String> {
+        self.with_reader(|reader, _| reader.data_version()).await
     }
 
     /// Reads the file, without waiting for a writer.
     pub(super) async fn with_reader<T: Send + 'static>(
         &self,
-        config: Arc<Config>,
         read: impl Fn(&Reader, &Config) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, String> {
-        let mut reader = self.reader.clone().lock_owned().await;
+        let (config, mut reader) = (self.config(), self.reader.clone().lock_owned().await);
         let done = tokio::task::spawn_blocking(move || {
             reader.read(&config.database, Reader::open, |reader| read(reader, &config))
         });
@@ -188,12 +162,13 @@ impl StatusCache {
         }
     }
 
-    pub(super) fn daemon(&self) -> Option<DaemonStatus> {
-        kept(&self.daemon)
+    /// What the loop last published.
+    pub(super) fn last_daemon(&self) -> Option<DaemonStatus> {
+        kept(&self.last_daemon)
     }
 
     pub(super) fn publish(&self, status: DaemonStatus) {
-        keep(&self.daemon, status);
+        keep(&self.last_daemon, status);
     }
 }
 

@@ -13,10 +13,10 @@ use super::handler_state::{Control, PATIENT};
 use super::opening::{Opened, Opening};
 use super::page::PageKeeper;
 use super::runner::Runner;
-use super::signals::DaemonSignals;
 use super::socket::{self, SocketOpened};
-use super::task::Task;
-use super::{control, http_server, notification, sd_notify, watches};
+use super::systemd::DaemonSignals;
+use super::watches::Task;
+use super::{control, http_server, notification, systemd, watches};
 use crate::app::{MirrorSettings, publish_settings};
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
@@ -54,7 +54,7 @@ async fn until_told_to_stop(
     let serving = http_server::spawn(listener, router, control.ends(), limits, |_, _| {});
     let mut page = PageKeeper::start(&config, control.clone(), sender.clone()).await;
     let mut opening = Opening::new(sources.clone(), config, settings, control.clone());
-    control.cache.publish(opening.status());
+    control.publish(opening.status());
     let (ended, open) = match opening.wait(&mut inbox, &mut signals, &mut page).await {
         Err(error) => (Err(error), None),
         Ok(Opened::Stop) => (Ok(()), None),
@@ -62,7 +62,7 @@ async fn until_told_to_stop(
             let (config, page_status) = opening.into_parts();
             control.take(Arc::new(config));
             // From now on a status is known, however slow the file is.
-            let _ = control.cache.mirror(control.config(), control.reading(), PATIENT).await;
+            let _ = control.mirror(PATIENT).await;
             let runner = Runner::new(mirror, sources, control.clone(), sender.clone());
             let notifier = Task::start(notification::tell(control.clone(), Arc::downgrade(runner.mirror())));
             let begun = EventLoop::begin(runner, past, page_status, control.clone(), sender).await;
@@ -81,7 +81,7 @@ async fn until_told_to_stop(
     if let Some((runner, stopped_at)) = open {
         runner.close(END_WITHIN.saturating_sub(stopped_at.elapsed()).max(Duration::from_millis(300))).await;
     }
-    sd_notify::stopping();
+    systemd::stopping();
     ended
 }
 

@@ -3,7 +3,7 @@
 //! [`state_machine`] decides and is pure; [`timetable`] determines what is due; `event_loop` receives inputs and executes
 //! effects, through `runner` in separate tasks. `opening` waits for a mirror that cannot be opened yet. `control`
 //! serves the Unix socket and `page` browsers and monitoring, both with `http_server`; `bus` publishes events;
-//! `cron_ticks` wraps the scheduler; `handler_state` keeps the status in memory; `sd_notify` notifies systemd; [`client`] is
+//! `cron_ticks` wraps the scheduler; `handler_state` keeps the status in memory; `systemd` notifies systemd; [`client`] is
 //! the verbs' client of the socket.
 //!
 //! # Invariants
@@ -32,18 +32,16 @@ mod page;
 mod plot_data;
 pub mod progress_log;
 mod runner;
-mod sd_notify;
-mod signals;
 mod socket;
 pub mod state_machine;
 pub mod status_reply;
-mod task;
+mod systemd;
 pub mod timetable;
 mod watches;
 
 pub use bus::Event;
 pub use error::DaemonError;
 pub use lifetime::run;
-pub use signals::{DaemonSignals, StopSignals};
 pub use status_reply::{DaemonStatus, StatusReply};
+pub use systemd::{DaemonSignals, StopSignals};
 pub use timetable::Timetable;

@@ -15,12 +15,12 @@ use super::handler_state::Control;
 use super::inputs_and_effects::DaemonAnswer;
 use super::loop_message::LoopMessage;
 use super::page::PageKeeper;
-use super::signals::DaemonSignals;
 use super::socket::DELAYS;
 use super::state_machine::PastRuns;
 use super::status_reply::{self, DaemonStatus, PageStatus};
-use super::task::GrowingDelay;
-use super::{runner, sd_notify};
+use super::systemd::DaemonSignals;
+use super::watches::GrowingDelay;
+use super::{runner, systemd};
 use crate::app::{Mirror, MirrorError, MirrorSettings};
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
@@ -95,8 +95,8 @@ impl Opening {
                         Woken::Stop => return Ok(Opened::Stop),
                         Woken::Failed(error) => return Err(error),
                         Woken::Reload => self.reload(page),
-                        Woken::Passed if is_ready => sd_notify::alive(),
-                        Woken::Passed => sd_notify::extend_start(EXTEND_BY),
+                        Woken::Passed if is_ready => systemd::alive(),
+                        Woken::Passed => systemd::extend_start(EXTEND_BY),
                     },
                 }
             };
@@ -121,9 +121,9 @@ impl Opening {
             };
             if !is_ready {
                 is_ready = true;
-                sd_notify::ready();
+                systemd::ready();
             }
-            match self.attend(inbox, signals, sd_notify::wait_alive(next)).await {
+            match self.attend(inbox, signals, systemd::wait_alive(next)).await {
                 Woken::Stop => return Ok(Opened::Stop),
                 Woken::Failed(error) => return Err(error),
                 Woken::Reload => self.reload(page),
@@ -199,7 +199,7 @@ impl Opening {
     /// Shows systemd what is waited for.
     fn show(&self) {
         let reason = self.waiting_for.as_deref().unwrap_or("the mirror is being opened");
-        sd_notify::status(&status_reply::after_invalid(
+        systemd::status(&status_reply::after_invalid(
             self.control.bus.invalid_configuration(),
             format!("Waiting: {reason}"),
         ));

@@ -83,7 +83,7 @@ impl Runner {
             let ended = AssertUnwindSafe(run).catch_unwind().await.unwrap_or_else(|_| JobRunEnd::panicked());
             // Who learns of the end finds the run in the status, also if the file is slow. Only a file that cannot be read
             // is not kept.
-            let _ = control.cache.mirror(config, mirror.clock().reading(), PATIENT).await;
+            let _ = control.mirror(PATIENT).await;
             drop(mirror);
             send(&inbox, LoopMessage::Ended(Box::new(ended))).await;
         })

@@ -17,9 +17,9 @@ use std::{fs, io};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use tokio::net::UnixListener;
 
-use super::sd_notify;
-use super::signals::DaemonSignals;
-use super::task::GrowingDelay;
+use super::systemd;
+use super::systemd::DaemonSignals;
+use super::watches::GrowingDelay;
 use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::store::lock;
@@ -144,9 +144,9 @@ pub(super) async fn open(config: &Config, signals: &mut DaemonSignals) -> Socket
         let reason = reason(&error, config);
         if reported.as_ref() != Some(&reason) {
             tracing::warn!("Waiting for the control socket: {reason} ({})", error.hint());
-            sd_notify::status(&format!("Waiting: {reason}"));
+            systemd::status(&format!("Waiting: {reason}"));
             if reported.is_none() {
-                sd_notify::ready();
+                systemd::ready();
             }
             reported = Some(reason);
         }
@@ -156,7 +156,7 @@ pub(super) async fn open(config: &Config, signals: &mut DaemonSignals) -> Socket
         };
         tokio::select! {
             ends = signals.ends() => return if ends { SocketOpened::Stop } else { SocketOpened::Reload },
-            () = sd_notify::wait_alive(wait) => {}
+            () = systemd::wait_alive(wait) => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tasks that watch files beside the loop.
+//! Tasks beside the daemon's loop: how they end, the delays between their attempts, and those that watch files.
 //!
 //! A file system that stays read-only ends the daemon: the system makes it so after an error, and its administrator makes it
 //! writable again. A unit keeps the mounts that it started with, so the daemon may not see that: only a new start does.
@@ -7,20 +7,61 @@
 //! delays are over. [`EditWatch`] decides when that is. It is asked once a second, on a thread where blocking is allowed,
 //! and only if write-back is on.
 
+use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::error::DaemonError;
 use super::loop_message::LoopMessage;
-use super::task::Task;
 use crate::error_chain::error_chain;
 use crate::model::Clock;
 use crate::outbox::EditWatch;
+
+/// Delays between attempts: each is twice the one before, up to the longest.
+#[derive(Debug)]
+pub(super) struct GrowingDelay {
+    next: Duration,
+    longest: Duration,
+}
+
+impl GrowingDelay {
+    pub(super) fn new(first: Duration, longest: Duration) -> GrowingDelay {
+        GrowingDelay { next: first, longest }
+    }
+
+    pub(super) fn next(&mut self) -> Duration {
+        let longer = (self.next * 2).min(self.longest);
+        std::mem::replace(&mut self.next, longer)
+    }
+}
+
+/// A task that lasts no longer than this value.
+#[derive(Debug)]
+pub(super) struct Task(JoinHandle<()>);
+
+impl Task {
+    pub(super) fn start(work: impl Future<Output = ()> + Send + 'static) -> Task {
+        Task(tokio::spawn(work))
+    }
+
+    /// Ends the task, and returns once it has let go of what it uses.
+    pub(super) async fn end(mut self) {
+        self.0.abort();
+        let _ = (&mut self.0).await;
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
 
 /// The interval between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(15);

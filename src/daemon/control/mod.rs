@@ -119,7 +119,7 @@ fn write_back_is_off() -> Response {
 async fn stop_resync(State(control): State<Control>) -> Response {
     // The state of the loop is current; an older one of the file may lack a sweep that has begun since.
     let daemon = control.daemon(ALIVE_WITHIN).await;
-    let read = control.cache.mirror(control.config(), control.reading(), PATIENT).await;
+    let read = control.mirror(PATIENT).await;
     match read.map(|status| StatusReply { status, daemon }) {
         Ok(status) if !has_resync(&status) => {
             return answer(StatusCode::OK, &json!({"stopped": false}));

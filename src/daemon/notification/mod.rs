@@ -47,8 +47,8 @@ pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
         if matches!(config.notify, NotifyConfig::Off) || !pace.is_due(now) {
             continue;
         }
-        let Ok(version) = control.cache.version(config.clone()).await else { continue };
-        let state = (version, control.cache.daemon());
+        let Ok(version) = control.version().await else { continue };
+        let state = (version, control.last_daemon());
         let is_recent = |at: Instant| now.since(at).max(at.since(now)) < UNCHANGED;
         if seen.as_ref().is_some_and(|(before, at)| *before == state && is_recent(*at)) {
             continue;
@@ -95,7 +95,7 @@ impl Book {
     ) -> Result<(), String> {
         let after = self.scanned;
         let is_read = self.told.is_some();
-        let read = control.cache.with_reader(config.clone(), move |reader, _| {
+        let read = control.with_reader(move |reader, _| {
             let tx = reader.begin()?;
             let told = tx.state::<Told>(&StateKey::Told)?.unwrap_or_default();
             let after = if is_read { after } else { told.fields_after };

@@ -1,12 +1,17 @@
-//! Notifications to systemd: ready, status, watchdog, reloading, stopping. Without systemd they have no effect.
+//! Signals: SIGTERM and Ctrl-C stop a verb or the daemon, SIGHUP reloads the daemon's configuration; and notifications to
+//! systemd: ready, status, watchdog, reloading, stopping. Without systemd they have no effect.
 //!
 //! The protocol is one datagram of `NAME=VALUE` lines to the socket that `NOTIFY_SOCKET` names, see `sd_notify(3)`.
 
+use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::error::DaemonError;
 
 fn tell(lines: &str) {
     let Ok(socket) = std::env::var("NOTIFY_SOCKET") else { return };
@@ -70,4 +75,48 @@ pub(super) fn heartbeat() -> Option<Duration> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     let is_ours = number("WATCHDOG_PID").is_none_or(|process| process == u64::from(std::process::id()));
     number("WATCHDOG_USEC").filter(|_| is_ours).map(|allowed| Duration::from_micros(allowed) / 2)
+}
+
+/// Receives both signals that stop the program from its creation on.
+#[derive(Debug)]
+pub struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl StopSignals {
+    /// Starts to listen; from now on neither signal ends the program by itself.
+    pub fn listen() -> io::Result<StopSignals> {
+        Ok(StopSignals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct DaemonSignals {
+    stop: StopSignals,
+    hangup: Signal,
+}
+
+impl DaemonSignals {
+    /// Starts to listen, in a runtime; from now on none of the signals ends the program by itself. What arrives is
+    /// delivered by whichever runtime runs then.
+    pub fn listen() -> Result<DaemonSignals, DaemonError> {
+        let listen = || Ok(DaemonSignals { stop: StopSignals::listen()?, hangup: signal(SignalKind::hangup())? });
+        listen().map_err(DaemonError::Signals)
+    }
+
+    /// Waits for a signal, and returns whether it stops the daemon.
+    pub(super) async fn ends(&mut self) -> bool {
+        tokio::select! {
+            () = self.stop.next() => true,
+            _ = self.hangup.recv() => false,
+        }
+    }
 }
