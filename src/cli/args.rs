@@ -38,10 +38,10 @@ pub(super) fn objects() -> impl TypedValueParser<Value = Object> {
 #[derive(Args, Clone, Debug)]
 pub struct MirrorArgs {
     /// The mirror [default: `database.path` of the configuration].
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     pub database: Option<PathBuf>,
     /// Print the result as one JSON document.
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub json: bool,
 }
 

@@ -1,21 +1,25 @@
 //! The configuration: its sources, and whether it is valid; the API key: its source, and who else can read it, but never itself;
-//! and the unit that reads both: what its user can access, when root runs the check.
+//! the unit that reads both: what its user can access, when root runs the check; and whether the database of `[publish]` can
+//! be reached.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::facts::CheckFacts;
+use super::facts::{CheckFacts, FileAccess};
 use super::finding::Finding;
-use super::unit_user::FileAccess;
+use crate::app::publish_settings;
+use crate::cli::session;
 use crate::config::{Config, ConfigError, KeyPlace, Sources, UnitCredential};
+use crate::error_chain::error_chain;
 use crate::exit::Exit;
+use crate::publish::{self, PublishError, PublishUrl};
 
 pub(super) fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Finding> {
     let config = match read {
         Ok(config) => config,
         Err(error) => {
             let fix = error.hint().unwrap_or("correct it; `crm-mirror init --full --stdout` explains every key");
-            return vec![Finding::fail("config.settings", Exit::Config, crate::error_chain::error_chain(error), fix)];
+            return vec![Finding::fail("config.settings", Exit::Config, error_chain(error), fix)];
         }
     };
     let files = sources.files().unwrap_or_default();
@@ -43,7 +47,7 @@ pub(super) fn check_key(config: &Config) -> Vec<Finding> {
         Ok(_) => Finding::ok("key.source", source(place)),
         Err(error) => {
             let fix = error.hint().unwrap_or("create a new key in the workspace console");
-            Finding::fail("key.source", Exit::Config, crate::error_chain::error_chain(&error), fix)
+            Finding::fail("key.source", Exit::Config, error_chain(&error), fix)
         }
     }];
     // systemd controls who can read what it passes to a unit.
@@ -72,7 +76,7 @@ fn source(place: &KeyPlace) -> String {
 }
 
 /// A file with a secret should be readable by its owner, and by a group that it was given to, only.
-pub(super) fn permissions(name: &'static str, path: &Path, mode: u32) -> Finding {
+fn permissions(name: &'static str, path: &Path, mode: u32) -> Finding {
     let mode = mode & 0o777;
     let (message, fix) = match (mode & 0o007, mode & 0o030, mode & 0o040) {
         (0, 0, 0) => return Finding::ok(name, format!("only its owner can read it ({mode:04o})")),
@@ -118,6 +122,44 @@ pub(super) fn check_unit(facts: &CheckFacts<'_>, sources: &Sources) -> Vec<Findi
         }
     });
     findings
+}
+
+pub(super) fn check_publish(facts: &CheckFacts<'_>) -> Vec<Finding> {
+    let config = &facts.config.publish;
+    if !config.is_on() {
+        return Vec::new();
+    }
+    let url = match config.url() {
+        Ok(url) => url,
+        Err(error) => {
+            let fix = error.hint().unwrap_or("correct `publish.url_file`");
+            return vec![Finding::fail("publish.url", Exit::Config, error_chain(&error), fix)];
+        }
+    };
+    let url = match PublishUrl::new(&url) {
+        Ok(url) => url,
+        Err(error) => return vec![failed("publish.url", &error)],
+    };
+    let mut findings = vec![Finding::ok("publish.url", url.place())];
+    if let Some((path, meta)) = config.url_file().and_then(|path| Some((path, std::fs::metadata(path).ok()?))) {
+        findings.push(permissions("publish.permissions", path, meta.permissions().mode()));
+    }
+    if facts.offline {
+        findings.push(Finding::skip("publish.database", "not connected: --offline"));
+        return findings;
+    }
+    let settings = publish_settings(facts.config);
+    findings.push(match session::runtime().map(|runtime| runtime.block_on(publish::probe(&url, &settings))) {
+        Ok(Ok(())) => Finding::ok("publish.database", "it answers, and the schema can be used"),
+        Ok(Err(error)) => failed("publish.database", &error),
+        Err(_) => Finding::skip("publish.database", "not connected: the system cannot create threads"),
+    });
+    findings
+}
+
+fn failed(name: &'static str, error: &PublishError) -> Finding {
+    let fix = error.hint().unwrap_or("run `crm-mirror publish` for details");
+    Finding::fail(name, Exit::of_publish(error), error_chain(error), fix)
 }
 
 #[cfg(test)]

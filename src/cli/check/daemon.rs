@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::facts::{self, CheckFacts};
 use super::finding::Finding;
-use crate::cli::remote::DaemonState;
+use crate::cli::session::DaemonState;
 use crate::config::NotifyConfig;
 use crate::daemon::DaemonStatus;
 use crate::exit::Exit;

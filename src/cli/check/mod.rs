@@ -1,4 +1,4 @@
-//! The probes of `crm-mirror check`, from the configuration to the disk.
+//! `crm-mirror check`: finds problems, from the configuration to the disk, and shows how to fix them.
 //!
 //! Each probe evaluates the facts that `facts` collected. A failure does not end the check: the other probes still run.
 //! They look at the setup; what becomes of it (the budget's window, the published copy) is in `status`.
@@ -15,18 +15,46 @@ mod daemon;
 mod facts;
 pub mod finding;
 mod mirror;
-mod publish;
 mod service;
 mod space;
-mod unit_user;
 
-use crate::cli::Failure;
+use crate::cli::ui::output;
+use crate::cli::ui::progress::ProgressView;
+use crate::cli::{Failure, Global, logging};
 use crate::config::{Config, ConfigError, Sources};
+use crate::exit::Exit;
 use facts::CheckFacts;
 use finding::{CheckReport, Finding};
 
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Example:\n  crm-mirror check\n  crm-mirror check --offline\n  \
+                        crm-mirror check --json | jq '.checks[] | select(.state != \"ok\")'")]
+pub struct CheckArgs {
+    /// Do not contact the service; no RU is spent.
+    #[arg(long)]
+    offline: bool,
+    /// Print the result as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(global: &Global, args: &CheckArgs) -> Result<Exit, Failure> {
+    let sources = global.sources(None);
+    let read = Config::load(&sources);
+    if let Ok(config) = &read {
+        logging::start(&config.log, &ProgressView::nothing());
+    }
+    let findings = findings(&sources, &read, args.offline)?;
+    if args.json {
+        output::json(&findings)?;
+    } else {
+        output::prose(&output::complete(&findings.text()))?;
+    }
+    Ok(findings.exit())
+}
+
 /// Runs every probe that can be run, in the order of the report.
-pub fn run(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool) -> Result<CheckReport, Failure> {
+fn findings(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool) -> Result<CheckReport, Failure> {
     let mut findings = configuration::check(sources, read);
     let Ok(config) = read else {
         return Ok(CheckReport::new(findings));
@@ -42,7 +70,7 @@ pub fn run(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool)
     findings.extend(space::check(&facts));
     findings.extend(space::check_readers(&config.database));
     findings.push(budget::check(&facts));
-    findings.extend(publish::check(&facts));
+    findings.extend(configuration::check_publish(&facts));
     findings.extend(daemon::check(&facts));
     Ok(CheckReport::new(findings))
 }

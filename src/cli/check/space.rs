@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access, statvfs};
 use rustix::io::Errno;
 
-use super::facts::CheckFacts;
+use super::facts::{CheckFacts, FileAccess, UnitUser};
 use super::finding::Finding;
-use super::unit_user::{FileAccess, UnitUser};
 use crate::app::{name_in, user_name};
 use crate::exit::Exit;
 use crate::format;

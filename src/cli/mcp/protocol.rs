@@ -26,7 +26,7 @@ const MAX_LINE_BYTES: usize = 1 << 20;
 /// A call that does not end is answered with an error, and the program begins again in the same process: the client keeps
 /// its session. Nothing else is lost by that, because each call opens the mirror anew, and no message is read before the
 /// last one was answered.
-pub fn serve(
+pub(super) fn serve(
     mut input: impl Read,
     output: &(impl Write + Clone + Send + 'static),
     tools: &MirrorTools,

@@ -45,7 +45,7 @@ struct ToolText {
 }
 
 #[derive(Clone, Debug)]
-pub struct MirrorTools {
+pub(super) struct MirrorTools {
     database: PathBuf,
     write_back: bool,
     limit: Duration,
@@ -54,7 +54,7 @@ pub struct MirrorTools {
 }
 
 #[derive(Debug)]
-pub enum CallError {
+pub(super) enum CallError {
     Unknown,
     Failed(String),
 }
@@ -72,7 +72,7 @@ fn store(error: impl std::error::Error) -> CallError {
 impl MirrorTools {
     /// The tools for a configured mirror, and the time that a call may take. Edits can be proposed only if writing back is
     /// enabled.
-    pub fn new(config: &Config, limit: Duration) -> MirrorTools {
+    pub(super) fn new(config: &Config, limit: Duration) -> MirrorTools {
         MirrorTools {
             database: config.database.clone(),
             write_back: config.write_back,
@@ -106,7 +106,7 @@ impl MirrorTools {
         format!("it took longer than {}; ask for less, or use an index", format::duration(self.limit))
     }
 
-    pub fn list(&self) -> Value {
+    pub(super) fn list(&self) -> Value {
         let limit = format::duration(self.limit);
         let text = TOOLS.replace("{limit}", &limit).replace("\"{max_rows}\"", &MAX_ROWS.to_string());
         let tools: Vec<ToolText> = serde_json::from_str(&text).unwrap_or_default();
@@ -124,7 +124,7 @@ impl MirrorTools {
     }
 
     /// Calls a tool, while `watchdog` watches.
-    pub fn call(&self, name: &str, arguments: &Value, watchdog: &Watchdog) -> Result<Value, CallError> {
+    pub(super) fn call(&self, name: &str, arguments: &Value, watchdog: &Watchdog) -> Result<Value, CallError> {
         let call = ToolCall { tools: self, watchdog };
         match name {
             "describe" => call.describe(arguments),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::app::MissingScope;
 use crate::app::status::{MirrorStatus, ObjectStatus, RunProgress, RunningRun};
-use crate::cli::remote::DaemonState;
+use crate::cli::session::DaemonState;
 use crate::cli::ui::output::{self, plain};
 use crate::daemon::state_machine::HoldReason;
 use crate::daemon::{DaemonStatus, StatusReply};

@@ -14,8 +14,6 @@ use crate::format;
 use crate::model::Instant;
 use crate::store::backup::{self, BackupError, BackupReport};
 
-/// Copy the mirror into one file, even while it is written.
-///
 /// The copy contains everything that was committed before it began, and is verified before it gets its name. It is a
 /// mirror of its own: followers of the change feed start again with it, and its open edits are held until a person
 /// releases them.

@@ -10,8 +10,6 @@ use crate::daemon::{self, DaemonSignals};
 use crate::exit::Exit;
 use crate::model::SystemClock;
 
-/// Keep the mirror up to date on a schedule, until stopped.
-///
 /// It answers on its control socket (`daemon.socket`), which sync, resync, verify, push and status use while it runs. SIGHUP
 /// reloads the configuration; SIGTERM and Ctrl-C stop it after the page in progress.
 #[derive(clap::Args, Clone, Debug)]

@@ -35,7 +35,6 @@ const PAGE: &str = "127.0.0.1:8787";
 /// How often the CRM of `--serve` changes.
 const CHURN: Duration = Duration::from_secs(3);
 
-/// Show everything at once on a local sandbox, in a few seconds: no key, no configuration, no network.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror demo\n  crm-mirror demo --serve\n  crm-mirror demo --path /tmp/demo.db")]
 pub struct DemoArgs {

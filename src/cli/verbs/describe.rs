@@ -19,8 +19,6 @@ use crate::format;
 use crate::store::guide::{self, ColumnLine, TableLine};
 use crate::store::{ReadTx, Reader, StoreError};
 
-/// Show what the tables and columns of the mirror mean.
-///
 /// Without TABLE the tables and views, with TABLE its columns. Custom fields are shown with their labels and options.
 /// `--format datasette` prints the metadata with which Datasette shows the mirror well; print it again when the custom
 /// fields change.

@@ -19,8 +19,6 @@ use crate::outbox::typed_values::Given;
 use crate::outbox::{EditRequest, EditSource, QueueError};
 use crate::store::{Reader, write_beside};
 
-/// Change fields of one contact or company at the service.
-///
 /// The change is queued in the mirror and sent by the next run or by the daemon. Until then the mirror shows the
 /// service's values. Fields are named by their columns in contacts_full or companies_full.
 #[derive(clap::Args, Clone, Debug)]

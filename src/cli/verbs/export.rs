@@ -30,8 +30,6 @@ use crate::store::{Reader, StoreError};
 /// The number of changes that are read at once.
 const SLICE: u32 = 200;
 
-/// Print the changes after a cursor, in order, and end; with --snapshot, every row.
-///
 /// Each change has an increasing number, `seq`. Store the cursor that is printed on stderr at the end, and pass it to
 /// the next export as --since: no change is missed or repeated. If a part of the range is no longer kept
 /// (`history.retention`), nothing is printed and the exit code is 74.

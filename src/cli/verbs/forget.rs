@@ -14,8 +14,6 @@ use crate::format;
 use crate::model::Object;
 use crate::store::{ErasedCounts, Erasure, Reader, write_beside};
 
-/// Erase a removed record from the history, the removed records and the edits.
-///
 /// Only a record that the service no longer has can be erased. PostgreSQL follows at the next publish; backups are not
 /// changed. Unused pages of the file keep old contents until they are reused: `VACUUM` clears them. Asks for
 /// confirmation.

@@ -18,7 +18,6 @@ const MODE: u32 = 0o640;
 /// Where `init` expects the key, beside the configuration.
 const KEY_FILE: &str = "api-key";
 
-/// Write a configuration file.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror init --base-url https://api.example.com/v1\n  \
                         crm-mirror init --full --stdout | less")]

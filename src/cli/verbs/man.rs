@@ -1,10 +1,11 @@
-//! `crm-mirror man`: the manual page, or all of them.
+//! `crm-mirror man` and `crm-mirror completions`: the manual page, or all of them, and the completion script of a shell.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory};
+use clap_complete::Shell;
 use clap_mangen::Man;
 
 use super::Cli;
@@ -12,7 +13,6 @@ use crate::cli::ui::output;
 use crate::cli::{Failure, identity};
 use crate::exit::Exit;
 
-/// Print the manual page.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror man | man -l -\n  crm-mirror man --dir /usr/share/man/man1")]
 pub struct ManArgs {
@@ -62,6 +62,21 @@ fn page(command: Command) -> io::Result<Vec<u8>> {
         }
     }
     Ok(page)
+}
+
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Example:\n  crm-mirror completions bash > /etc/bash_completion.d/crm-mirror")]
+pub struct CompletionsArgs {
+    /// The shell.
+    shell: Shell,
+}
+
+pub fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
+    // The generator panics if its writer fails, so it writes to memory first.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "crm-mirror", &mut script);
+    output::raw(&script)?;
+    Ok(Exit::Done)
 }
 
 #[cfg(test)]

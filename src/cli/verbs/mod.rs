@@ -1,10 +1,8 @@
-//! The verbs: one file each, with its arguments and a `run` function.
+//! The verbs: one file each, with its arguments and a `run` function; `check` and `mcp` are beside this module.
 //!
 //! To add a verb, add a file with `…Args` and `run`, a variant of [`Verb`], and an arm in [`Verb::run`].
 
 pub mod backup;
-pub mod check;
-pub mod completions;
 pub mod daemon;
 pub mod demo;
 pub mod describe;
@@ -14,7 +12,6 @@ pub mod export;
 pub mod forget;
 pub mod init;
 pub mod man;
-pub mod mcp;
 pub mod outbox;
 pub mod publish;
 pub mod push;
@@ -28,7 +25,7 @@ pub mod verify;
 
 use clap::{Command, Parser, Subcommand};
 
-use crate::cli::{Failure, Global};
+use crate::cli::{Failure, Global, check, mcp};
 use crate::exit::Exit;
 
 /// The verbs in the order in which people need them.
@@ -120,7 +117,7 @@ pub enum Verb {
     /// Serve the API locally with generated data.
     Sandbox(sandbox::SandboxArgs),
     /// Print the completion script of a shell.
-    Completions(completions::CompletionsArgs),
+    Completions(man::CompletionsArgs),
     /// Print the manual page.
     Man(man::ManArgs),
 }
@@ -150,7 +147,7 @@ impl Verb {
             Verb::Mcp(args) => mcp::run(global, args),
             Verb::Demo(args) => demo::run(global, args),
             Verb::Sandbox(args) => sandbox::run(global, args),
-            Verb::Completions(args) => completions::run(args),
+            Verb::Completions(args) => man::completions(args),
             Verb::Man(args) => man::run(args),
         }
     }

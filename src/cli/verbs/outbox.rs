@@ -1,12 +1,13 @@
 //! `crm-mirror outbox`: lists the waiting edits, and records decisions about them.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::app::person;
+use crate::cli::args::MirrorArgs;
 use crate::cli::ui::cost::EditPrice;
 use crate::cli::ui::output;
 use crate::cli::ui::output::confirm;
@@ -21,8 +22,6 @@ use crate::outbox::user_decisions::{self, DecideError, Decided, Decision, UndoEd
 use crate::store::outbox_report::{self, EditLine, TrailLine};
 use crate::store::{Reader, editable, write_beside};
 
-/// List the waiting edits, and resolve those that cannot continue.
-///
 /// An edit is queued until it is sent, held if a person must release it first (`outbox show` says why), and sending
 /// until its outcome is known. Then it is applied, rejected by the service, or in conflict because the service has
 /// another value by then; a person resolves a conflict.
@@ -37,18 +36,7 @@ pub struct OutboxArgs {
     #[command(flatten)]
     list: ListArgs,
     #[command(flatten)]
-    common: OutboxCommon,
-}
-
-/// Options of every subcommand.
-#[derive(clap::Args, Clone, Debug)]
-struct OutboxCommon {
-    /// The mirror [default: `database.path` of the configuration].
-    #[arg(long, value_name = "FILE", global = true)]
-    database: Option<PathBuf>,
-    /// Print the result as one JSON document.
-    #[arg(long, global = true)]
-    json: bool,
+    common: MirrorArgs,
 }
 
 #[derive(clap::Args, Clone, Debug)]

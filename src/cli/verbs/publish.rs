@@ -9,8 +9,6 @@ use crate::format;
 use crate::model::{Clock, SystemClock};
 use crate::publish::{self, Check, Comparison, PublishError, PublishReport, PublishSettings, PublishUrl};
 
-/// Publish the changes to the PostgreSQL database of `[publish]`, and end.
-///
 /// The first publish loads everything; later ones send only what changed. Ctrl-C and kills lose nothing: the next
 /// publish continues where this one stopped. The daemon publishes automatically, and compares once a day.
 #[derive(clap::Args, Clone, Debug)]

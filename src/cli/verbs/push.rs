@@ -13,7 +13,6 @@ use crate::model::{EditState, HELD_COMMANDS};
 use crate::store::{Reader, outbox_report};
 use crate::sync::Job;
 
-/// Send the waiting edits now, at 2 RU per update. `sync` also sends them, before it reads anything.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror push --dry-run\n  crm-mirror push --json | jq .push")]
 pub struct PushArgs {

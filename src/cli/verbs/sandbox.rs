@@ -13,7 +13,6 @@ use crate::format;
 use crate::model::Instant;
 use crate::sandbox::{ChurnRate, Development, DevelopmentError, FaultLine, SCOPES, Sandbox, WorldOrigin, key_of_seed};
 
-/// Serve the API locally with generated data, for development and tests. Nothing leaves this machine.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror sandbox --contacts 5000 --latency 50ms\n  \
                         crm-mirror sandbox --state crm.state --churn 5/s\n  \

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::budget::Hold;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
-use crate::cli::{Failure, Global, logging, remote, session};
+use crate::cli::{Failure, Global, logging, session};
 use crate::config::Config;
 use crate::daemon::client::DaemonClient;
 use crate::exit::Exit;
@@ -14,14 +14,11 @@ use crate::model::Instant;
 use crate::store::{Store, StoreError};
 use crate::sync::budget_meter::HOLD;
 
-/// Suspend the daemon's schedule; it stays suspended across restarts.
-///
 /// Jobs that a person requests still run.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror pause")]
 pub struct PauseArgs {}
 
-/// Resume the daemon's schedule, starting with a run for changes.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror resume\n  crm-mirror resume --now")]
 pub struct ResumeArgs {
@@ -54,7 +51,7 @@ pub fn resume(global: &Global, args: &ResumeArgs) -> Result<Exit, Failure> {
 /// Ends the hold of a rate limit, and resumes the schedule if there is a daemon.
 async fn resume_now(config: &Config) -> Result<Exit, Failure> {
     let hold_until = crate::app::status::read(config, Instant::system_now())?.hold_until;
-    match remote::daemon(config).await? {
+    match session::daemon(config).await? {
         Some((client, _)) => {
             client.post::<Value>("/hold/clear", &json!({})).await?;
             post(&client, "/resume").await?;
@@ -78,7 +75,7 @@ async fn clear_stored_hold(config: &Config) -> Result<(), StoreError> {
 }
 
 async fn daemon(config: &Config) -> Result<DaemonClient, Failure> {
-    match remote::daemon(config).await? {
+    match session::daemon(config).await? {
         Some((client, _)) => Ok(client),
         None => {
             let message = format!("no daemon of this mirror listens on {}", config.socket.display());

@@ -16,7 +16,6 @@ use crate::store::Reader;
 use crate::store::guide::{self, ColumnLine};
 use crate::store::record::{self, RecordChange, RecordError, RecordView};
 
-/// Show one record with labels, names, pending edits and its last changes; now, or at an earlier time.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror show contact ct_01h8x\n  \
                         crm-mirror show company co_01h8x --at 2026-03-01T00:00:00Z --json")]

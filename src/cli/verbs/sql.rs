@@ -14,8 +14,6 @@ use crate::format;
 use crate::store::watchdog::Watchdog;
 use crate::store::{Reader, WithheldColumns};
 
-/// Run read-only SQL on the mirror with the built-in SQLite.
-///
 /// Besides SQLite's own functions there are decimal_sum(x) and decimal_avg(x), which are exact.
 #[derive(clap::Args, Clone, Debug)]
 #[command(

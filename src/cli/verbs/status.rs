@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use crate::app::status::{self, MirrorStatus, ObjectStatus, Readiness};
 use crate::cli::args::MirrorArgs;
-use crate::cli::remote::{self, DaemonState};
+use crate::cli::session::{self, DaemonState};
 use crate::cli::ui::output;
 use crate::cli::ui::status_text::{self, StatusContext};
-use crate::cli::{Failure, Global, identity, session};
+use crate::cli::{Failure, Global, identity};
 use crate::config::unit::FOLDER;
 use crate::config::{Config, Sources};
 use crate::daemon::StatusReply;
@@ -25,7 +25,6 @@ use crate::format;
 use crate::model::{Clock, ClockReading, Instant, Resource, SystemClock};
 use crate::store::{RunOutcome, StoreError, lock};
 
-/// Show what the mirror contains, how fresh it is, what it cost and what is pending.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror status\n  crm-mirror status --json | jq .ru.left\n  \
                         crm-mirror status --max-age 15m || echo stale")]
@@ -78,7 +77,7 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
         output::text(line)?;
         return Ok(*exit);
     }
-    let (daemon, daemon_state) = session::runtime()?.block_on(remote::daemon_state(&config));
+    let (daemon, daemon_state) = session::runtime()?.block_on(session::daemon_state(&config));
     let reply = StatusReply { status, daemon };
     let writer = lock::current_writer(&config.database).flatten();
     if args.common.json {
@@ -150,7 +149,7 @@ fn every_workspace(folder: &Path, json: bool) -> Result<Exit, Failure> {
         let state = match read {
             Err(error) => WorkspaceState::Unreadable { error },
             Ok((config, status)) => {
-                let (_, daemon_state) = remote::daemon_state(&config).await;
+                let (_, daemon_state) = session::daemon_state(&config).await;
                 let readiness = status.readiness(&config, reading.wall);
                 WorkspaceState::Read { readiness, daemon_state, status: Box::new(status) }
             }

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use crate::app::{Mirror, MirrorSettings, Summary};
 use crate::cli::args::one_of;
-use crate::cli::remote::{self, Finished};
-use crate::cli::session::{self, ScratchFolder};
+use crate::cli::session::{self, Finished, ScratchFolder};
 use crate::cli::ui::cost::Cost;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
@@ -18,7 +17,6 @@ use crate::model::{Instant, Resource, Ru, SystemClock};
 use crate::store::RunOutcome;
 use crate::sync::{Acceptance, Job};
 
-/// Bring the mirror up to date: changes, then details, within the budget. The first run is a full copy.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror sync\n  crm-mirror sync contacts companies --json")]
 pub struct SyncArgs {
@@ -26,7 +24,6 @@ pub struct SyncArgs {
     common: RunArgs,
 }
 
-/// Read every record again, and find removed ones; costs 1 RU per 100 records.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror resync contacts\n  crm-mirror resync --accept-removals")]
 pub struct ResyncArgs {
@@ -87,7 +84,7 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
     let progress = ProgressView::of_process();
     logging::start(&config.log, &progress);
     let runtime = session::runtime()?;
-    if runtime.block_on(remote::daemon(config))?.is_some() {
+    if runtime.block_on(session::daemon(config))?.is_some() {
         return Err(session::needs_the_mirror_alone());
     }
     let mut setup = MirrorSettings { leaves_no_files: true, ..MirrorSettings::from_config(config)? };
@@ -132,7 +129,7 @@ fn stop(global: &Global) -> Result<Exit, Failure> {
     let config = global.load_or_place(None)?;
     logging::start(&config.log, &ProgressView::nothing());
     let runtime = session::runtime()?;
-    if let Some((client, _)) = runtime.block_on(remote::daemon(&config))? {
+    if let Some((client, _)) = runtime.block_on(session::daemon(&config))? {
         let answer = runtime.block_on(client.post::<Value>("/resync/stop", &json!({})))?;
         output::note(match answer["stopped"].as_bool() {
             Some(false) => NOT_RUNNING,

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::app::Summary;
 use crate::cli::args::one_of;
-use crate::cli::remote::Finished;
+use crate::cli::session::Finished;
 use crate::cli::ui::output;
 use crate::cli::verbs::sync;
 use crate::cli::{Failure, Global, session};
@@ -19,8 +19,6 @@ use crate::sync::{Acceptance, Job, Selection};
 /// The maximum number of differences in text output; JSON has up to a thousand per object.
 const SHOWN: usize = 50;
 
-/// Compare the mirror with the service by counting ranges, or record by record, and show the differences.
-///
 /// Without --full, records are counted in ranges of time on both sides, for at most 32 RU per object; if a range
 /// differs, its records are compared one by one. Changes since the last run are fetched first and do not count as
 /// differences.
