@@ -11,9 +11,6 @@ use std::str::FromStr;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use serde::Serialize;
-use serde_json::value::RawValue;
-
 use crate::cli::args::objects;
 use crate::cli::ui::output::{self, PlainWriter};
 use crate::cli::{Failure, Global, session};
@@ -23,9 +20,9 @@ use crate::daemon::client::{DaemonClient, EventStream};
 use crate::exit::Exit;
 use crate::model::Object;
 use crate::publish::{MirrorStream, StreamCursor, StreamError};
-use crate::store::cursor::{self, CursorRefused, FeedCursor};
-use crate::store::feed::{self, FeedEntry, FeedSpan};
-use crate::store::{Reader, StoreError};
+use crate::store::Reader;
+use crate::store::cursor::{self, FeedCursor};
+use crate::store::feed;
 
 /// The number of changes that are read at once.
 const SLICE: u32 = 200;
@@ -83,16 +80,6 @@ impl FromStr for Since {
     }
 }
 
-#[derive(Serialize)]
-struct ExportLine<'a> {
-    seq: i64,
-    object_type: &'a str,
-    record_id: &'a str,
-    kind: &'a str,
-    fields: &'a RawValue,
-    seen_at: &'a str,
-}
-
 pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
     let since = match (&args.since, args.snapshot) {
         (None, true) => return snapshot(global, args.database.as_deref(), None, args.follow),
@@ -132,12 +119,16 @@ fn stream(reader: &Reader, args: &ExportArgs, at: &mut FeedCursor, out: &mut imp
     let mut until = None;
     loop {
         let most = u32::try_from(left).map_or(SLICE, |left| left.min(SLICE));
-        let FeedSlice { checked, span, changes: slice } = slice(reader, at, until, args.object, most)?;
-        checked.map_err(|refused| Failure::new(Exit::Storage, refused).hint(BEGIN_AGAIN))?;
+        let moment = reader.begin()?;
+        cursor::verify(&moment, at)?.map_err(|refused| Failure::new(Exit::Storage, refused).hint(BEGIN_AGAIN))?;
         // Bounded, because constant changes would otherwise keep an export running forever.
-        let end = *until.get_or_insert(span.newest);
+        let end = *until.get_or_insert(feed::span(&moment)?.newest);
+        let slice = feed::after(&moment, at.seq(), end, args.object, most)?;
+        // Nothing is written while a snapshot is open.
+        drop(moment);
         for change in &slice {
-            line(out, change)?;
+            serde_json::to_writer(&mut *out, change).map_err(io::Error::from)?;
+            out.write_all(b"\n")?;
         }
         left -= slice.len() as u64;
         let is_all = slice.len() < most as usize;
@@ -153,44 +144,9 @@ fn stream(reader: &Reader, args: &ExportArgs, at: &mut FeedCursor, out: &mut imp
     }
 }
 
-/// A part of the feed in one snapshot.
-struct FeedSlice {
-    /// Whether the feed contains the position after the cursor.
-    checked: Result<(), CursorRefused>,
-    span: FeedSpan,
-    changes: Vec<FeedEntry>,
-}
-
-/// The next changes and the span of the feed, in one snapshot.
-fn slice(
-    reader: &Reader,
-    at: &FeedCursor,
-    until: Option<i64>,
-    object: Option<Object>,
-    most: u32,
-) -> Result<FeedSlice, StoreError> {
-    let moment = reader.begin()?;
-    let span = feed::span(&moment)?;
-    let changes = feed::after(&moment, at.seq(), until.unwrap_or(span.newest), object, most)?;
-    Ok(FeedSlice { checked: cursor::verify(&moment, at)?, span, changes })
-}
-
 /// The fix if the feed cannot be continued from a cursor.
 const BEGIN_AGAIN: &str =
     "start again: run `crm-mirror export --print-cursor`, copy the tables, then pass that cursor to --since";
-
-fn line(out: &mut impl Write, change: &FeedEntry) -> io::Result<()> {
-    let line = ExportLine {
-        seq: change.seq,
-        object_type: &change.object_type,
-        record_id: &change.record_id,
-        kind: &change.kind,
-        fields: serde_json::from_str(&change.fields)?,
-        seen_at: &change.seen_at,
-    };
-    serde_json::to_writer(&mut *out, &line)?;
-    out.write_all(b"\n")
-}
 
 /// How often the file is checked, with or without events of a daemon: a check reads one page.
 const POLL: Duration = Duration::from_secs(1);

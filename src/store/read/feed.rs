@@ -6,6 +6,9 @@
 //! - Only retention removes entries, and only at the beginning, so a gap is detected by its number.
 
 use rusqlite::params;
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use crate::model::Object;
 use crate::store::error::StoreError;
@@ -14,7 +17,7 @@ use crate::store::statements::Statements;
 
 const DOING: &str = "read the changes";
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize)]
 pub struct FeedEntry {
     pub seq: i64,
     /// `contact` or `company`.
@@ -23,9 +26,14 @@ pub struct FeedEntry {
     /// `insert`, `update` or `remove`.
     pub kind: String,
     /// JSON: `{column: [old, new]}`.
+    #[serde(serialize_with = "verbatim")]
     pub fields: String,
     /// When the mirror saw it, UTC.
     pub seen_at: String,
+}
+
+fn verbatim<S: Serializer>(json: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serde_json::from_str::<&RawValue>(json).map_err(S::Error::custom)?.serialize(serializer)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
