@@ -17,7 +17,9 @@ use crate::model::{ClockReading, Object, Resource};
 use crate::store::outbox_report::{self, EditCounts};
 use crate::store::publishing::queue::{self, PublishLag};
 use crate::store::report::{self, Failing, OddityLine, RecordedRun};
-use crate::store::{BrokenObject, Goal, ReadTx, Reader, StateKey, StoreError, lock, people_report, record};
+use crate::store::{
+    BrokenObject, Goal, ReadTx, Reader, RefusedRemovals, StateKey, StoreError, lock, people_report, record,
+};
 use crate::sync::budget_meter::{self, HOLD, LEDGER};
 use crate::sync::checks::undecided_removals::undecided;
 use crate::sync::progress::{self, ObjectProgress};
@@ -110,7 +112,7 @@ pub struct ObjectStatus {
     /// The sweep or first copy in progress.
     pub sweep: Option<SweepStatus>,
     /// Removals that look like an outage and need confirmation.
-    pub outage: Option<RefusedRemovalsStatus>,
+    pub outage: Option<RefusedRemovals>,
     /// Items that seem to be removed and are kept until that is proven.
     pub undecided: Option<UndecidedStatus>,
 }
@@ -122,16 +124,6 @@ pub struct UndecidedStatus {
     /// When they are looked up again, UTC; `None` for the next run, or for a list an hour later.
     #[serde(serialize_with = "instant::utc")]
     pub next_lookup: Option<Instant>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct RefusedRemovalsStatus {
-    /// Records that would be removed.
-    pub going: u64,
-    pub of: u64,
-    /// When it was found, UTC.
-    #[serde(serialize_with = "instant::utc_always")]
-    pub seen_at: Instant,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -380,7 +372,6 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
     let holds = report::holds(tx, object)?;
     let swept = tx.goals().last_read(Goal::Sweep(object))?;
     let sweep = Sweep::load(tx, object)?;
-    let outage = tx.refused_removals(object)?;
     let complete = tx.goals().complete_as_of(object)?;
     Ok(ObjectStatus {
         object: object.resource(),
@@ -394,11 +385,7 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
         complete_by: complete.map(|known| if known.by_record { "records" } else { "count" }),
         differences: tx.goals().open_differences(object)?,
         sweep: sweep.map(|sweep| SweepStatus { began: sweep.began, rows: sweep.rows(), first_copy: swept.is_none() }),
-        outage: outage.map(|outage| RefusedRemovalsStatus {
-            going: outage.going,
-            of: outage.of,
-            seen_at: outage.seen_at,
-        }),
+        outage: tx.refused_removals(object)?,
         undecided: None,
     })
 }

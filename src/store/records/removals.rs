@@ -19,10 +19,11 @@ use std::time::Duration;
 
 use rusqlite::types::Value;
 use rusqlite::{ToSql, params, params_from_iter};
+use serde::Serialize;
 
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
-use crate::model::instant::Instant;
+use crate::model::instant::{self, Instant};
 use crate::model::request_order::RequestOrder;
 use crate::store::error::StoreError;
 use crate::store::reader::ReadTx;
@@ -349,14 +350,17 @@ impl KnowledgeTx<'_> {
 const REFUSED: &str = "read or write refused removals";
 
 /// Removals that were refused because they look like an outage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusedRemovals {
     /// Records that would have been removed.
     pub going: u64,
     /// All records of the table.
     pub of: u64,
+    /// When it was found, UTC.
+    #[serde(serialize_with = "instant::utc_always")]
     pub seen_at: Instant,
     /// When a sample of the records was last looked up, by the ledger's steady clock.
+    #[serde(skip)]
     pub sampled_at: Option<Instant>,
 }
 
