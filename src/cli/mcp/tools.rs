@@ -125,30 +125,22 @@ impl MirrorTools {
 
     /// Calls a tool, while `watchdog` watches.
     pub(super) fn call(&self, name: &str, arguments: &Value, watchdog: &Watchdog) -> Result<Value, CallError> {
-        let call = ToolCall { tools: self, watchdog };
         match name {
-            "describe" => call.describe(arguments),
+            "describe" => self.describe(arguments, watchdog),
             "query" => {
                 let most = arguments.get("max_rows").and_then(Value::as_u64).unwrap_or(ROWS);
-                call.query(text(arguments, "sql")?, &[], most)
+                self.query(text(arguments, "sql")?, &[], most, watchdog)
             }
-            "search" => call.search(arguments),
-            "show" => call.show(arguments),
-            "propose_edit" => call.propose_edit(arguments),
+            "search" => self.search(arguments, watchdog),
+            "show" => self.show(arguments, watchdog),
+            "propose_edit" => self.propose_edit(arguments),
             _ => Err(CallError::Unknown),
         }
     }
-}
 
-struct ToolCall<'a> {
-    tools: &'a MirrorTools,
-    watchdog: &'a Watchdog,
-}
-
-impl ToolCall<'_> {
-    fn describe(&self, arguments: &Value) -> Result<Value, CallError> {
-        let reader = Reader::open(&self.tools.database).map_err(store)?;
-        self.watchdog.watch(&reader);
+    fn describe(&self, arguments: &Value, watchdog: &Watchdog) -> Result<Value, CallError> {
+        let reader = Reader::open(&self.database).map_err(store)?;
+        watchdog.watch(&reader);
         let moment = reader.begin().map_err(store)?;
         let tables = guide::tables(&moment).map_err(store)?;
         let Some(name) = arguments.get("table").and_then(Value::as_str) else {
@@ -160,18 +152,18 @@ impl ToolCall<'_> {
             )));
         };
         let mut columns = guide::columns(&moment, name).map_err(store)?;
-        columns.retain(|column| !self.tools.withheld.takes(name, &column.name));
+        columns.retain(|column| !self.withheld.takes(name, &column.name));
         Ok(json!({"table": table, "columns": columns}))
     }
 
-    fn query(&self, sql: &str, params: &[&dyn ToSql], most: u64) -> Result<Value, CallError> {
+    fn query(&self, sql: &str, params: &[&dyn ToSql], most: u64, watchdog: &Watchdog) -> Result<Value, CallError> {
         if sql.len() > MAX_SQL {
             return Err(CallError::Failed(format!("the statement is longer than {MAX_SQL} bytes")));
         }
-        let reader = Reader::open_for_strangers(&self.tools.database, &self.tools.withheld).map_err(store)?;
-        self.watchdog.watch(&reader);
+        let reader = Reader::open_for_strangers(&self.database, &self.withheld).map_err(store)?;
+        watchdog.watch(&reader);
         // What a statement that failed has asked for.
-        self.tools.withheld.take_asked();
+        self.withheld.take_asked();
         let mut stmt = reader.prepare(sql).map_err(|error| match error.to_string() {
             text if text.contains("vtable constructor failed") => CallError::Failed(WITHHELD_SEARCH.into()),
             text => CallError::Failed(text),
@@ -181,7 +173,7 @@ impl ToolCall<'_> {
         }
         let most = usize::try_from(most.clamp(1, MAX_ROWS)).unwrap_or(1);
         let mut answer = rows(&mut stmt, params, most).map_err(|error| match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::OperationInterrupted) => CallError::Failed(self.tools.too_slow()),
+            Some(rusqlite::ErrorCode::OperationInterrupted) => CallError::Failed(self.too_slow()),
             Some(rusqlite::ErrorCode::OutOfMemory) => {
                 CallError::Failed("it needs too much memory; ask for less".into())
             }
@@ -191,14 +183,14 @@ impl ToolCall<'_> {
             },
         })?;
         reader.unchanged().map_err(store)?;
-        let withheld = self.tools.withheld.take_asked();
+        let withheld = self.withheld.take_asked();
         if !withheld.is_empty() {
             answer["withheld"] = withheld.into();
         }
         Ok(answer)
     }
 
-    fn search(&self, arguments: &Value) -> Result<Value, CallError> {
+    fn search(&self, arguments: &Value, watchdog: &Watchdog) -> Result<Value, CallError> {
         let object = object(arguments)?;
         let words: Vec<String> = text(arguments, "text")?
             .split_whitespace()
@@ -208,7 +200,7 @@ impl ToolCall<'_> {
             return Err(CallError::Failed("`text` is empty".into()));
         }
         let (table, search) = (object.table(), object.search_table());
-        if self.tools.withheld.is_index_of_withheld(search) {
+        if self.withheld.is_index_of_withheld(search) {
             return Err(CallError::Failed(WITHHELD_SEARCH.into()));
         }
         let sql = format!(
@@ -216,13 +208,13 @@ impl ToolCall<'_> {
              FROM {search} JOIN {table} AS r ON r.id = {search}.record_id WHERE {search} MATCH ?1 ORDER BY rank"
         );
         let most = arguments.get("max_rows").and_then(Value::as_u64).unwrap_or(20);
-        self.query(&sql, &[&words.join(" ")], most)
+        self.query(&sql, &[&words.join(" ")], most, watchdog)
     }
 
-    fn show(&self, arguments: &Value) -> Result<Value, CallError> {
+    fn show(&self, arguments: &Value, watchdog: &Watchdog) -> Result<Value, CallError> {
         let (object, id) = (object(arguments)?, text(arguments, "id")?);
         let sql = format!("SELECT * FROM {} WHERE id = ?1", object.full_view());
-        let found = self.query(&sql, &[&id], 1)?;
+        let found = self.query(&sql, &[&id], 1, watchdog)?;
         let row = found["rows"].get(0).and_then(Value::as_array);
         let row = row.ok_or_else(|| CallError::Failed(format!("there is no {object} `{id}` in the mirror")))?;
         let columns = found["columns"].as_array().into_iter().flatten();
@@ -233,19 +225,19 @@ impl ToolCall<'_> {
             .collect();
         let sql =
             "SELECT column_name, before, after, state FROM pending_edits WHERE object_type = ?1 AND record_id = ?2";
-        let pending = self.query(sql, &[&object.as_str(), &id], ROWS)?;
+        let pending = self.query(sql, &[&object.as_str(), &id], ROWS, watchdog)?;
         Ok(json!({"object": object, "record": record, "pending_edits": pending["rows"]}))
     }
 
     fn propose_edit(&self, arguments: &Value) -> Result<Value, CallError> {
-        if !self.tools.write_back {
+        if !self.write_back {
             let why = "writing back is disabled: a person must set `enabled = true` under `[write_back]` first";
             return Err(CallError::Failed(why.into()));
         }
         let (object, id) = (object(arguments)?, text(arguments, "id")?);
         let fields = arguments.get("fields").and_then(Value::as_object).filter(|fields| !fields.is_empty());
         let fields = fields.ok_or_else(|| CallError::Failed("`fields` must name at least one column".into()))?;
-        if let Some(name) = fields.keys().find(|name| self.tools.withheld.takes(object.table(), name)) {
+        if let Some(name) = fields.keys().find(|name| self.withheld.takes(object.table(), name)) {
             return Err(CallError::Failed(format!("`mcp.exclude` withholds {name}: it cannot be changed unseen")));
         }
         let request = EditRequest {
@@ -255,7 +247,7 @@ impl ToolCall<'_> {
             if_match: None,
         };
         let now = SystemClock.now();
-        let (edit, prepared) = write_beside(&self.tools.database, |tx| {
+        let (edit, prepared) = write_beside(&self.database, |tx| {
             tx.by("mcp");
             propose(tx, &request, now)
         })
