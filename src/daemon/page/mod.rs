@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use self::access::{LIFE, LimitedListener, Places, ServedAt};
@@ -49,25 +49,35 @@ impl PageKeeper {
     /// Serves the page at the configured address, after a first attempt to listen.
     pub(super) async fn start(config: &Config, control: Control, inbox: mpsc::Sender<LoopMessage>) -> PageKeeper {
         let mut keeper = PageKeeper { control, inbox, served: None };
-        if let Some(wanted) = wanted(config) {
-            let bound = bind(wanted.at, true).await;
-            keeper.serve(wanted, Some(bound), None);
+        if let Some(first) = keeper.follow(config) {
+            let _ = first.await;
         }
         keeper
     }
 
-    pub(super) fn follow(&mut self, config: &Config) {
-        let wanted = wanted(config);
+    /// Serves the page where the configuration says now. What is returned ends with the first attempt to listen.
+    pub(super) fn follow(&mut self, config: &Config) -> Option<oneshot::Receiver<()>> {
+        let wanted = config.http.map(|at| Wanted { at, allowed: config.http_allow.clone().into() });
         if self.served.as_ref().map(|(served, ..)| served) == wanted.as_ref() {
-            return;
+            return None;
         }
         let before = self.served.take().map(|(_, end, serving)| {
             end.send_replace(true);
             serving
         });
-        if let Some(wanted) = wanted {
-            self.serve(wanted, None, before);
-        }
+        let place = wanted?;
+        let (end, ends) = watch::channel(false);
+        let (tried, first) = oneshot::channel();
+        let (wanted, control, inbox) = (place.clone(), self.control.clone(), self.inbox.clone());
+        let serving = tokio::spawn(async move {
+            if let Some(before) = before {
+                // The new page may use the same port.
+                http_server::finish(before).await;
+            }
+            keep(wanted, tried, control, inbox, ends).await;
+        });
+        self.served = Some((place, end, serving));
+        Some(first)
     }
 
     /// Stops the page: streams end, and requests in flight get a short time to finish.
@@ -77,82 +87,53 @@ impl PageKeeper {
             http_server::finish(serving).await;
         }
     }
-
-    fn serve(&mut self, wanted: Wanted, first: Option<PageBinding>, before: Option<JoinHandle<()>>) {
-        let (end, ends) = watch::channel(false);
-        let (control, inbox) = (self.control.clone(), self.inbox.clone());
-        let place = wanted.clone();
-        let serving = tokio::spawn(async move {
-            if let Some(before) = before {
-                // The new page may use the same port.
-                http_server::finish(before).await;
-            }
-            keep(place, first, control, inbox, ends).await;
-        });
-        self.served = Some((wanted, end, serving));
-    }
 }
 
-fn wanted(config: &Config) -> Option<Wanted> {
-    Some(Wanted { at: config.http?, allowed: config.http_allow.clone().into() })
-}
-
-/// A listener and its address, or why there is none.
-type PageBinding = Result<(TcpListener, SocketAddr), String>;
-
-/// Listens; a failure is logged if it is the first.
-async fn bind(at: SocketAddr, is_first: bool) -> PageBinding {
-    let bound: std::io::Result<_> = async {
-        let listener = TcpListener::bind(at).await?;
-        let at = listener.local_addr()?;
-        Ok((listener, at))
-    }
-    .await;
-    match &bound {
-        Ok((_, at)) => tracing::info!("The status page is at http://{at}/"),
-        Err(error) if is_first => tracing::error!(
-            "The status page is not served: could not listen on {at}: {error}; retrying. Set another port in \
-             `daemon.http`, or `off`"
-        ),
-        Err(_) => {}
-    }
-    bound.map_err(|error| error.to_string())
-}
-
+/// Serves the page, once its address is free. `tried` is dropped after the first attempt, which alone reports a failure.
 async fn keep(
     wanted: Wanted,
-    first: Option<PageBinding>,
+    tried: oneshot::Sender<()>,
     control: Control,
     inbox: mpsc::Sender<LoopMessage>,
     mut ends: watch::Receiver<bool>,
 ) {
-    let mut bound = match first {
-        Some(bound) => bound,
-        None => bind(wanted.at, true).await,
-    };
-    loop {
-        let at = bound.as_ref().map_or(wanted.at, |(_, at)| *at);
-        let status = PageStatus { at: at.to_string(), error: bound.as_ref().err().cloned() };
-        // The inbox is closed once the daemon has stopped.
-        let _ = inbox.send(LoopMessage::Page(status)).await;
-        if let Ok((listener, at)) = bound {
-            let served = ServedAt { at, beyond_loopback: !wanted.allowed.is_empty() };
-            let listener = LimitedListener { listener, allowed: wanted.allowed };
-            let (router, mut places) = (answers::router(control, served), Places::default());
-            let begun = move |from: &SocketAddr, connection| places.take(from.ip(), connection);
-            let serving = http_server::spawn(listener, router, ends, (IDLE, LIFE), begun);
-            // A panic is already in the log.
-            let _ = serving.await;
-            return;
+    // The inbox is closed once the daemon has stopped.
+    let tell = async |at: String, error| drop(inbox.send(LoopMessage::Page(PageStatus { at, error })).await);
+    let mut tried = Some(tried);
+    let (listener, at) = loop {
+        let first = tried.take();
+        match listen(wanted.at).await {
+            Ok((listener, at)) => {
+                tracing::info!("The status page is at http://{at}/");
+                tell(at.to_string(), None).await;
+                break (listener, at);
+            }
+            Err(error) if first.is_some() => {
+                tracing::error!(
+                    "The status page is not served: could not listen on {}: {error}; retrying. Set another port in \
+                     `daemon.http`, or `off`",
+                    wanted.at
+                );
+                tell(wanted.at.to_string(), Some(error.to_string())).await;
+            }
+            Err(_) => {}
         }
-        bound = loop {
-            tokio::select! {
-                _ = ends.wait_for(|ends| *ends) => return,
-                () = tokio::time::sleep(RETRY_AFTER) => {}
-            }
-            if let Ok(listener) = bind(wanted.at, false).await {
-                break Ok(listener);
-            }
-        };
-    }
+        drop(first);
+        tokio::select! {
+            _ = ends.wait_for(|ends| *ends) => return,
+            () = tokio::time::sleep(RETRY_AFTER) => {}
+        }
+    };
+    let served = ServedAt { at, beyond_loopback: !wanted.allowed.is_empty() };
+    let listener = LimitedListener { listener, allowed: wanted.allowed };
+    let (router, mut places) = (answers::router(control, served), Places::default());
+    let begun = move |from: &SocketAddr, connection| places.take(from.ip(), connection);
+    // A panic is already in the log.
+    let _ = http_server::spawn(listener, router, ends, (IDLE, LIFE), begun).await;
+}
+
+async fn listen(at: SocketAddr) -> std::io::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(at).await?;
+    let at = listener.local_addr()?;
+    Ok((listener, at))
 }
