@@ -16,7 +16,6 @@ mod facts;
 pub mod finding;
 mod mirror;
 mod service;
-mod space;
 
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
@@ -67,8 +66,8 @@ fn findings(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool
         Err(why) => findings.push(Finding::skip("service.scopes", format!("no request sent: {why}"))),
     }
     findings.extend(mirror::check(&facts));
-    findings.extend(space::check(&facts));
-    findings.extend(space::check_readers(&config.database));
+    findings.extend(mirror::check_disk(&facts));
+    findings.extend(mirror::check_readers(&config.database));
     findings.push(budget::check(&facts));
     findings.extend(configuration::check_publish(&facts));
     findings.extend(daemon::check(&facts));
