@@ -7,14 +7,12 @@ pub mod daemon;
 pub mod demo;
 pub mod describe;
 pub mod edit;
-mod edit_rows;
 pub mod export;
 pub mod forget;
 pub mod init;
 pub mod man;
 pub mod outbox;
 pub mod publish;
-pub mod push;
 pub mod sandbox;
 pub mod schedule;
 pub mod show;
@@ -101,7 +99,7 @@ pub enum Verb {
     /// Change fields of one contact or company at the service.
     Edit(edit::EditArgs),
     /// Send the waiting edits now.
-    Push(push::PushArgs),
+    Push(sync::PushArgs),
     /// List the waiting edits, and resolve those that cannot continue.
     Outbox(outbox::OutboxArgs),
     /// Show what the tables and columns of the mirror mean.
@@ -139,7 +137,7 @@ impl Verb {
             Verb::Verify(args) => verify::run(global, args),
             Verb::Sql(args) => sql::run(global, args),
             Verb::Edit(args) => edit::run(global, args),
-            Verb::Push(args) => push::run(global, args),
+            Verb::Push(args) => sync::push(global, args),
             Verb::Outbox(args) => outbox::run(global, args),
             Verb::Describe(args) => describe::run(global, args),
             Verb::Export(args) => export::run(global, args),

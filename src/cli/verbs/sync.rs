@@ -1,20 +1,23 @@
-//! `crm-mirror sync` and `crm-mirror resync`: one run, in the foreground or through the daemon.
+//! `crm-mirror sync`, `resync` and `push`: one run, in the foreground or through the daemon.
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::app::{Mirror, MirrorSettings, Summary};
 use crate::cli::args::one_of;
 use crate::cli::session::{self, Finished, ScratchFolder};
-use crate::cli::ui::cost::Cost;
+use crate::cli::ui::cost::{Cost, EditPrice};
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
+use crate::cli::verbs::edit;
 use crate::cli::{Failure, Global, logging};
 use crate::config::Config;
 use crate::exit::Exit;
-use crate::model::{Instant, Resource, Ru, SystemClock};
-use crate::store::RunOutcome;
+use crate::format;
+use crate::model::{EditState, HELD_COMMANDS, Instant, Resource, Ru, SystemClock};
+use crate::store::{Reader, RunOutcome, outbox_report};
 use crate::sync::{Acceptance, Job};
 
 #[derive(clap::Args, Clone, Debug)]
@@ -171,8 +174,8 @@ pub(super) fn note_outages(summary: &Summary, verb: impl Fn(&str) -> String) {
         output::note(&format!(
             "error: {} of {} {object} would be removed at once, which looks like an outage: none was removed\n\
              hint: if they are really gone, `crm-mirror {verb} --accept-removals` removes them",
-            crate::format::count(outage.going),
-            crate::format::count(outage.of),
+            format::count(outage.going),
+            format::count(outage.of),
         ));
     }
 }
@@ -214,6 +217,64 @@ fn ending(summary: &Summary) -> Exit {
         }
     }
     Exit::of_outcome(summary.outcome)
+}
+
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Example:\n  crm-mirror push --dry-run\n  crm-mirror push --json | jq .push")]
+pub struct PushArgs {
+    /// Only show what would be sent, and what it would cost.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the result as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The JSON document of `--dry-run`.
+#[derive(Serialize)]
+struct PlannedPush {
+    waiting: u64,
+    /// Those of them that may have been applied: they are read back first.
+    in_doubt: u64,
+    /// Edits that wait for a decision.
+    held: u64,
+    #[serde(flatten)]
+    price: EditPrice,
+}
+
+pub fn push(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
+    let config = global.load_or_place(None)?;
+    if args.dry_run {
+        return planned(&config, args.json);
+    }
+    // With an invalid configuration the daemon knows.
+    if !config.write_back && config.invalid().is_none() {
+        return Err(edit::off());
+    }
+    run_now(&config, &Job::Push, &[], None, args.json)
+}
+
+fn planned(config: &Config, json: bool) -> Result<Exit, Failure> {
+    let edits = outbox_report::edits(&Reader::open(&config.database)?.begin()?, false)?;
+    let count = |is: &dyn Fn(&outbox_report::EditLine) -> bool| edits.iter().filter(|edit| is(edit)).count() as u64;
+    let waits = |edit: &outbox_report::EditLine| matches!(edit.state, EditState::Queued | EditState::Sending);
+    let waiting = count(&waits);
+    let plan = PlannedPush {
+        waiting,
+        in_doubt: count(&|edit| edit.state == EditState::Sending),
+        held: count(&|edit| edit.state == EditState::Held),
+        price: EditPrice::of(config, waiting, count(&|edit| waits(edit) && edit.reads_first))?,
+    };
+    let mut text = format!("{} would be sent\n", format::counted(waiting, "edit", "edits"));
+    if plan.in_doubt > 0 {
+        let what = format::count(plan.in_doubt);
+        text.push_str(&format!("{what} of them may have been applied: the record is read back first\n"));
+    }
+    output::report(json, &plan, || text + &plan.price.text())?;
+    if plan.held > 0 && !json {
+        output::note(&format!("{} held: {HELD_COMMANDS}", format::counted(plan.held, "edit is", "edits are")));
+    }
+    Ok(Exit::Done)
 }
 
 #[cfg(test)]
