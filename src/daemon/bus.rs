@@ -85,8 +85,8 @@ impl EventBus {
     }
 
     /// The results of jobs since the daemon started: by kind and exit code.
-    pub(super) fn counted(&self) -> Vec<((&'static str, u8), u64)> {
-        self.known().ended.iter().map(|(key, count)| (*key, *count)).collect()
+    pub(super) fn counted(&self) -> BTreeMap<(&'static str, u8), u64> {
+        self.known().ended.clone()
     }
 
     pub(super) fn took(&self, kind: &'static str, time: Duration) {

@@ -12,6 +12,7 @@ use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 use uuid::Uuid;
 
 use super::error::DaemonError;
+use super::inputs_and_effects::Input;
 use super::loop_message::LoopMessage;
 use super::timetable::{ScheduleKind, Timetable};
 use crate::model::Instant;
@@ -60,7 +61,7 @@ impl CronTicks {
             Box::pin(async move {
                 tokio::time::sleep(delay).await;
                 // A full inbox causes a check soon anyway; a closed one belongs to a stopped daemon.
-                let _ = inbox.try_send(LoopMessage::Tick);
+                let _ = inbox.try_send(LoopMessage::Input(Input::Tick));
             })
         })
         .map_err(|error| failed(&error))

@@ -212,8 +212,7 @@ impl EventLoop {
     /// Converts a message to an input of the state machine, if it is one.
     async fn receive(&mut self, message: LoopMessage, page: &mut PageKeeper) -> Option<Input> {
         match message {
-            LoopMessage::Tick => Some(Input::Tick),
-            LoopMessage::EditsDue => Some(Input::EditsDue),
+            LoopMessage::Input(input) => Some(input),
             LoopMessage::Ask(request, answer) => {
                 self.next_reply += 1;
                 self.waiting.insert(self.next_reply, answer);
@@ -238,7 +237,6 @@ impl EventLoop {
                 self.answer(reply, answer);
                 None
             }
-            LoopMessage::Maintained => Some(Input::Maintained),
             LoopMessage::KeyChanged => {
                 tracing::info!("API key changed; using the new key");
                 Some(Input::NewKey)

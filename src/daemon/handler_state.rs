@@ -16,7 +16,7 @@ use futures_util::stream::Stream;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 
 use super::bus::EventBus;
-use super::inputs_and_effects::{DaemonAnswer, DaemonRequest};
+use super::inputs_and_effects::{DaemonAnswer, DaemonRequest, Input};
 use super::loop_message::LoopMessage;
 use super::plot_data::{self, PageHistory};
 use super::status_reply::{DaemonStatus, StatusReply};
@@ -71,24 +71,23 @@ impl Control {
 
     /// Sends a request to the daemon's loop; `None` while it is stopping.
     pub(super) async fn ask(&self, request: DaemonRequest) -> Option<DaemonAnswer> {
+        self.answered(|answer| LoopMessage::Ask(request, answer)).await
+    }
+
+    async fn answered<T>(&self, message: impl FnOnce(oneshot::Sender<T>) -> LoopMessage) -> Option<T> {
         let (answer, answered) = oneshot::channel();
-        self.inbox.send(LoopMessage::Ask(request, answer)).await.ok()?;
+        self.inbox.send(message(answer)).await.ok()?;
         answered.await.ok()
     }
 
     pub(super) async fn edits_due(&self) {
         // If this is lost, the watch on the outbox notices the edit within a second.
-        let _ = self.inbox.send(LoopMessage::EditsDue).await;
+        let _ = self.inbox.send(LoopMessage::Input(Input::EditsDue)).await;
     }
 
     /// The daemon's status from its loop; `None` while it is stopping, or if its loop is stuck.
     pub(super) async fn daemon(&self, within: Duration) -> Option<DaemonStatus> {
-        let request = async {
-            let (answer, answered) = oneshot::channel();
-            self.inbox.send(LoopMessage::Status(answer)).await.ok()?;
-            answered.await.ok()
-        };
-        tokio::time::timeout(within, request).await.ok().flatten()
+        tokio::time::timeout(within, self.answered(LoopMessage::Status)).await.ok().flatten()
     }
 
     /// The status of mirror and daemon, within [`PROMPT`]. If the mirror cannot be read, the reason, with the daemon's

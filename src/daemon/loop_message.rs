@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::error::DaemonError;
-use super::inputs_and_effects::{DaemonAnswer, DaemonRequest};
+use super::inputs_and_effects::{DaemonAnswer, DaemonRequest, Input};
 use super::job::{FailureKind, RunEnd, RunEnding};
 use super::status_reply::{DaemonStatus, PageStatus};
 use crate::app::Summary;
@@ -17,15 +17,13 @@ use crate::sync::{Findings, Suspension};
 
 #[derive(Debug)]
 pub(super) enum LoopMessage {
-    Tick,
+    /// What needs no conversion.
+    Input(Input),
     Ask(DaemonRequest, oneshot::Sender<DaemonAnswer>),
     Status(oneshot::Sender<DaemonStatus>),
-    EditsDue,
     Ended(Box<JobRunEnd>),
     /// Whether the schedule is paused was stored, or could not be stored; the number identifies the answer.
     PauseStored(u64, DaemonAnswer),
-    /// The sweeps were discarded, or the hold was cleared.
-    Maintained,
     /// The configuration was reloaded, or is invalid.
     Reloaded(Box<Result<Arc<Config>, DaemonError>>),
     KeyChanged,

@@ -160,9 +160,8 @@ fn of_jobs(page: &mut MetricsText, bus: &EventBus) {
     page.family("jobs_total", "counter", "Jobs that ended, by work and exit code.");
     for work in JOBS {
         for (exit, _) in Exit::TABLE {
-            let is_it = |((kind, code), _): &&((&str, u8), u64)| *kind == work && *code == exit.code();
-            let count = ended.iter().find(is_it).map_or(0, |(_, count)| *count);
-            page.line("jobs_total", &[("work", work), ("exit", &exit.code().to_string())], count as f64);
+            let count = ended.get(&(work, exit.code())).map_or(0.0, |count| *count as f64);
+            page.line("jobs_total", &[("work", work), ("exit", &exit.code().to_string())], count);
         }
     }
     page.family("run_duration_seconds", "histogram", "How long runs took, by work.");

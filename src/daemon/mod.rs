@@ -1,7 +1,7 @@
 //! The daemon: runs jobs on a schedule and on request, one at a time.
 //!
 //! [`state_machine`] decides and is pure; [`timetable`] determines what is due; `event_loop` receives inputs and executes
-//! effects, through `runner` in separate tasks. `opening` waits for a mirror that cannot be opened yet. `control`
+//! effects, through `runner` in separate tasks. `lifetime` waits for a mirror that cannot be opened yet. `control`
 //! serves the Unix socket and `page` browsers and monitoring, both with `http_server`; `bus` publishes events;
 //! `cron_ticks` wraps the scheduler; `handler_state` keeps the status in memory; `systemd` notifies systemd; [`client`] is
 //! the verbs' client of the socket.
@@ -27,7 +27,6 @@ mod lifetime;
 mod loop_message;
 mod metrics;
 mod notification;
-mod opening;
 mod page;
 mod plot_data;
 pub mod progress_log;

@@ -14,7 +14,7 @@ use tokio::task::{JoinError, JoinHandle};
 
 use super::error::DaemonError;
 use super::handler_state::{Control, PATIENT};
-use super::inputs_and_effects::DaemonAnswer;
+use super::inputs_and_effects::{DaemonAnswer, Input};
 use super::job::{FailureKind, PollFacts, QueuedJob, RunEnd, RunEnding};
 use super::loop_message::{JobRunEnd, LoopMessage};
 use super::state_machine::PastRuns;
@@ -75,24 +75,34 @@ impl Runner {
     pub(super) fn start(&self, job: &QueuedJob) -> JoinHandle<()> {
         // Here and not in the task: it must not undo a stop that comes next.
         self.mirror.meter().resume();
-        let (mirror, inbox, job) = (self.mirror.clone(), self.inbox.clone(), job.clone());
-        let (config, control) = (self.control.config(), self.control.clone());
-        tokio::spawn(async move {
+        let (inbox, control, job) = (self.inbox.clone(), self.control.clone(), job.clone());
+        self.task(|mirror| async move {
+            let config = control.config();
             let run = run(&mirror, &config, &inbox, &job);
             // A panic ends the run, but not the daemon.
             let ended = AssertUnwindSafe(run).catch_unwind().await.unwrap_or_else(|_| JobRunEnd::panicked());
             // Who learns of the end finds the run in the status, also if the file is slow. Only a file that cannot be read
             // is not kept.
             let _ = control.mirror(PATIENT).await;
-            drop(mirror);
-            send(&inbox, LoopMessage::Ended(Box::new(ended))).await;
+            LoopMessage::Ended(Box::new(ended))
+        })
+    }
+
+    /// Starts work that ends with a message to the loop; by then the work has let go of the mirror.
+    fn task<F>(&self, work: impl FnOnce(Arc<Mirror>) -> F) -> JoinHandle<()>
+    where
+        F: Future<Output = LoopMessage> + Send + 'static,
+    {
+        let (work, inbox) = (work(self.mirror.clone()), self.inbox.clone());
+        tokio::spawn(async move {
+            let message = work.await;
+            send(&inbox, message).await;
         })
     }
 
     /// Discards the sweeps in progress. If that cannot be written now, the next run resumes them.
     pub(super) fn forget_sweeps(&self) {
-        let (mirror, inbox) = (self.mirror.clone(), self.inbox.clone());
-        tokio::spawn(async move {
+        self.task(|mirror| async move {
             match mirror.forget_sweeps().await {
                 Ok(objects) => {
                     for object in objects {
@@ -101,17 +111,14 @@ impl Runner {
                 }
                 Err(error) => tracing::error!("Sweeps could not be stopped: {}", error_chain(&error)),
             }
-            drop(mirror);
-            send(&inbox, LoopMessage::Maintained).await;
+            LoopMessage::Input(Input::Maintained)
         });
     }
 
     pub(super) fn clear_hold(&self) {
-        let (mirror, inbox) = (self.mirror.clone(), self.inbox.clone());
-        tokio::spawn(async move {
+        self.task(|mirror| async move {
             mirror.meter().clear_hold().await;
-            drop(mirror);
-            send(&inbox, LoopMessage::Maintained).await;
+            LoopMessage::Input(Input::Maintained)
         });
     }
 
@@ -124,15 +131,13 @@ impl Runner {
     /// Reloads the configuration for the next run. An invalid one changes nothing; a different mirror or socket needs a
     /// restart.
     pub(super) fn reload(&self) {
-        let (mirror, control, inbox) = (self.mirror.clone(), self.control.clone(), self.inbox.clone());
-        let sources = self.sources.clone();
-        tokio::spawn(async move {
+        let (control, sources) = (self.control.clone(), self.sources.clone());
+        self.task(|mirror| async move {
             let reloaded = reload(&mirror, &sources, &control.config()).await;
             if let Ok(config) = &reloaded {
                 control.take(config.clone());
             }
-            drop(mirror);
-            send(&inbox, LoopMessage::Reloaded(Box::new(reloaded))).await;
+            LoopMessage::Reloaded(Box::new(reloaded))
         });
     }
 

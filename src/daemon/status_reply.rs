@@ -191,16 +191,11 @@ pub(super) fn line(state: &StateMachine, work: Option<CurrentWork>, now: Instant
         };
         // Rounded down, so that the line does not change with every page.
         let rows = format::count(work.rows - work.rows % 1_000);
+        let doing = format!("{}: {} of {}", job.job.kind(), work.work, work.resource);
         return match (work.rows, work.total) {
-            (0..1_000, _) => format!("{}: {} of {}", job.job.kind(), work.work, work.resource),
-            (_, Some(total)) => format!(
-                "{}: {} of {}, {rows} of {} rows",
-                job.job.kind(),
-                work.work,
-                work.resource,
-                format::count(total)
-            ),
-            (_, None) => format!("{}: {} of {}, {rows} rows", job.job.kind(), work.work, work.resource),
+            (0..1_000, _) => doing,
+            (_, Some(total)) => format!("{doing}, {rows} of {} rows", format::count(total)),
+            (_, None) => format!("{doing}, {rows} rows"),
         };
     }
     if let Some(hold) = state.hold(now) {

@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::error::DaemonError;
+use super::inputs_and_effects::Input;
 use super::loop_message::LoopMessage;
 use crate::error_chain::error_chain;
 use crate::model::Clock;
@@ -121,7 +122,7 @@ pub(super) async fn watch_edits(path: PathBuf, clock: Arc<dyn Clock>, inbox: mps
             tracing::debug!("The outbox could not be read: {}", error_chain(&error));
             false
         });
-        if is_due && inbox.send(LoopMessage::EditsDue).await.is_err() {
+        if is_due && inbox.send(LoopMessage::Input(Input::EditsDue)).await.is_err() {
             return;
         }
     }
