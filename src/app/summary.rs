@@ -146,10 +146,7 @@ impl Summary {
             applied: self.push.applied + earlier.push.applied,
             conflicts: self.push.conflicts + earlier.push.conflicts,
             rejected: self.push.rejected + earlier.push.rejected,
-            waiting: self.push.waiting,
-            in_doubt: self.push.in_doubt,
-            in_conflict: self.push.in_conflict,
-            held: self.push.held,
+            ..self.push
         };
         for note in &earlier.notes {
             if !self.notes.contains(note) {
