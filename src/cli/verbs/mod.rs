@@ -14,7 +14,6 @@ pub mod man;
 pub mod outbox;
 pub mod publish;
 pub mod sandbox;
-pub mod schedule;
 pub mod show;
 pub mod sql;
 pub mod status;
@@ -79,11 +78,15 @@ pub enum Verb {
     /// Read every record again, and find removed ones.
     Resync(sync::ResyncArgs),
     /// Keep the mirror up to date on a schedule, until stopped.
-    Daemon(daemon::DaemonArgs),
+    #[command(
+        after_help = "Example:\n  crm-mirror daemon\n  curl --unix-socket mirror.db.sock http://localhost/status"
+    )]
+    Daemon,
     /// Suspend the daemon's schedule.
-    Pause(schedule::PauseArgs),
+    #[command(after_help = "Example:\n  crm-mirror pause")]
+    Pause,
     /// Resume the daemon's schedule.
-    Resume(schedule::ResumeArgs),
+    Resume(daemon::ResumeArgs),
     /// Copy the mirror into one file, even while it is written.
     Backup(backup::BackupArgs),
     /// Show one record, as it is or as it was.
@@ -127,9 +130,9 @@ impl Verb {
             Verb::Check(args) => check::run(global, args),
             Verb::Sync(args) => sync::run(global, args),
             Verb::Resync(args) => sync::rerun(global, args),
-            Verb::Daemon(args) => daemon::run(global, args),
-            Verb::Pause(args) => schedule::pause(global, args),
-            Verb::Resume(args) => schedule::resume(global, args),
+            Verb::Daemon => daemon::run(global),
+            Verb::Pause => daemon::pause(global),
+            Verb::Resume(args) => daemon::resume(global, args),
             Verb::Backup(args) => backup::run(global, args),
             Verb::Show(args) => show::run(global, args),
             Verb::Forget(args) => forget::run(global, args),
