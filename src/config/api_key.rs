@@ -32,7 +32,7 @@ pub enum KeyPlace {
 }
 
 impl KeyPlace {
-    pub const VARIABLE: &str = API_KEY.variable;
+    pub const VARIABLE: &str = API_KEY;
 
     /// The file that it is in, if any.
     pub fn path(&self) -> Option<&Path> {
@@ -55,7 +55,7 @@ impl KeySource {
     /// The environment, else the named file, else the systemd credential if there is one, else the credential of the
     /// unit that reads this configuration file.
     pub(super) fn find(env: &Environment, key_file: Option<PathBuf>, configuration: &Path) -> KeySource {
-        let text = env.get(API_KEY.variable).map(SecretString::from);
+        let text = env.get(API_KEY).map(SecretString::from);
         let credential = || {
             let path = env.directory("CREDENTIALS_DIRECTORY")?.join(CREDENTIAL);
             path.exists().then_some(KeyPlace::Credential(path))
@@ -93,7 +93,7 @@ impl KeySource {
     pub(super) fn read(&self) -> Result<ApiKey, ConfigError> {
         ApiKey::new(self.text()?.expose_secret().trim()).map_err(|source| {
             let path = self.place.path().map(|path| path.display().to_string());
-            ConfigError::BadKey { place: path.unwrap_or_else(|| API_KEY.variable.into()), source }
+            ConfigError::BadKey { place: path.unwrap_or_else(|| API_KEY.into()), source }
         })
     }
 }

@@ -123,8 +123,8 @@ fn translated(error: &figment::Error) -> ConfigError {
         name => name.to_string(),
     };
     match &error.kind {
-        Kind::UnknownField(..) => match SECRETS.iter().find(|secret| secret.key == key) {
-            Some(secret) => ConfigError::SecretInFile { key: secret.key, place },
+        Kind::UnknownField(..) => match SECRETS.iter().find(|(secret, _)| *secret == key) {
+            Some((key, _)) => ConfigError::SecretInFile { key, place },
             None => ConfigError::Unknown { place, meant: closest(&key), key },
         },
         kind => ConfigError::Value { reason: reason(kind, &key), key, place },

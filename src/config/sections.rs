@@ -173,7 +173,7 @@ pub struct PublishConfig {
 impl PublishConfig {
     /// The section with the URL of the environment, which overrides the file.
     pub(super) fn completed(mut self, unmirrored: &[String], env: &Environment) -> PublishConfig {
-        self.url = env.get(PUBLISH_URL.variable).map(SecretString::from);
+        self.url = env.get(PUBLISH_URL).map(SecretString::from);
         self.url_file.take_if(|_| self.url.is_some());
         // What is not mirrored any more is withdrawn where it was published.
         self.exclude.extend_from_slice(unmirrored);

@@ -14,20 +14,12 @@ const DEFAULT_FILE: &str = "/etc/crm-mirror/config.toml";
 /// The file of the current directory, which precedes the default file. `crm-mirror init` writes it.
 pub const LOCAL_FILE: &str = "crm-mirror.toml";
 
-/// A secret setting: it comes from a file of its own or from the environment, and enters no layer.
-#[derive(Debug)]
-pub(super) struct Secret {
-    /// The key, which is not allowed in files.
-    pub key: &'static str,
-    pub variable: &'static str,
-}
+pub(super) const API_KEY: &str = "CRM_MIRROR_API__KEY";
+pub(super) const PUBLISH_URL: &str = "CRM_MIRROR_PUBLISH__URL";
 
-pub(super) const API_KEY: Secret = Secret { key: "api.key", variable: "CRM_MIRROR_API__KEY" };
-
-/// The URL of the database to publish to, which contains a password.
-pub(super) const PUBLISH_URL: Secret = Secret { key: "publish.url", variable: "CRM_MIRROR_PUBLISH__URL" };
-
-pub(super) const SECRETS: [&Secret; 2] = [&API_KEY, &PUBLISH_URL];
+/// The secret settings: each key, which is not allowed in files, and its variable. They come from a file of their own or from
+/// the environment, and enter no layer.
+pub(super) const SECRETS: [(&str, &str); 2] = [("api.key", API_KEY), ("publish.url", PUBLISH_URL)];
 
 /// The environment, as an argument. It may contain secrets, so it does not implement `Debug`.
 #[derive(Clone, Default)]
@@ -50,7 +42,7 @@ impl Environment {
 
     /// The variables that are settings with their values, without secrets.
     pub(super) fn values(&self) -> impl Iterator<Item = (&str, &str)> {
-        let is_secret = |name: &str| SECRETS.iter().any(|secret| secret.variable == name);
+        let is_secret = |name: &str| SECRETS.iter().any(|(_, variable)| *variable == name);
         let variables = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         variables.filter(move |(name, _)| name.starts_with(PREFIX) && !is_secret(name))
     }
