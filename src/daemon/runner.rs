@@ -227,9 +227,8 @@ async fn poll_facts(mirror: &Mirror, config: &Config, job: &QueuedJob, summary: 
             cron.due_after(now, &config.sync.time_zone).take_while(|at| *at < refills_at).take(500).count()
         })
     };
-    let mirrored =
-        |object: &Object| config.sync.objects.as_deref().is_none_or(|named| named.contains(&object.resource()));
-    let objects = Object::ALL.into_iter().filter(mirrored).count().max(1) as u64;
+    let mirrored = Object::ALL.into_iter().filter(|object| config.mirrors(object.resource()));
+    let objects = mirrored.count().max(1) as u64;
     let store = mirror.store();
     let rows = store.read(|tx| {
         Object::ALL.into_iter().map(|object| Ok(report::holds(tx, object)?.rows)).sum::<Result<u64, StoreError>>()

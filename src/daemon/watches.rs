@@ -7,7 +7,6 @@
 //! delays are over. [`EditWatch`] decides when that is. It is asked once a second, on a thread where blocking is allowed,
 //! and only if write-back is on.
 
-use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
