@@ -65,6 +65,15 @@ fn read<'de, D: Deserializer<'de>, T, R: Display>(
     reader(&text(value, expected)?).map_err(Error::custom)
 }
 
+/// Parses a scalar that must be what is expected.
+fn expect<'de, D: Deserializer<'de>, T>(
+    value: D,
+    expected: &'static str,
+    reader: impl FnOnce(&str) -> Option<T>,
+) -> Result<T, D::Error> {
+    read(value, expected, |text| reader(text).ok_or_else(|| concat_must(expected)))
+}
+
 /// A whole number within bounds.
 pub(super) fn whole<'de, D, T, const MIN: u64, const MAX: u64>(value: D) -> Result<T, D::Error>
 where
@@ -84,11 +93,7 @@ pub(super) fn request_units<'de, D: Deserializer<'de>>(value: D) -> Result<Ru, D
 
 /// A number from 0 to 1.
 pub(super) fn fraction<'de, D: Deserializer<'de>>(value: D) -> Result<f64, D::Error> {
-    const EXPECTED: &str = "a number from 0 to 1";
-    read(value, EXPECTED, |text| {
-        let number: Option<f64> = text.parse().ok();
-        number.filter(|number| (0.0..=1.0).contains(number)).ok_or(concat_must(EXPECTED))
-    })
+    expect(value, "a number from 0 to 1", |text| text.parse().ok().filter(|number| (0.0..=1.0).contains(number)))
 }
 
 /// A duration from `MIN` to `MAX` seconds.
@@ -120,10 +125,7 @@ fn word<'de, D: Deserializer<'de>, T: Copy>(
     expected: &'static str,
     words: [(&str, T); 2],
 ) -> Result<T, D::Error> {
-    read(value, expected, |text| {
-        let known = words.into_iter().find(|(word, _)| *word == text);
-        known.map(|(_, meaning)| meaning).ok_or_else(|| concat_must(expected))
-    })
+    expect(value, expected, |text| Some(words.into_iter().find(|(word, _)| *word == text)?.1))
 }
 
 pub(super) fn all_or_off<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
@@ -189,13 +191,13 @@ pub(super) fn log_filter<'de, D: Deserializer<'de>>(value: D) -> Result<String, 
     const EXPECTED: &str = "error, warn, info, debug, trace or off, or a list such as \"info,crm_mirror::api=debug\"";
     let is_level = |word: &str| ["off", "error", "warn", "info", "debug", "trace"].contains(&word);
     let is_module = |name: &str| !name.is_empty() && name.split("::").all(is_plain_name);
-    read(value, EXPECTED, |text| {
+    expect(value, EXPECTED, |text| {
         let filter = text.to_ascii_lowercase().replace(' ', "");
         let fits = filter.split(',').all(|part| match part.split_once('=') {
             None => is_level(part),
             Some((module, level)) => is_module(module) && is_level(level),
         });
-        if fits { Ok(filter) } else { Err(concat_must(EXPECTED)) }
+        fits.then_some(filter)
     })
 }
 
@@ -207,14 +209,11 @@ pub(super) fn base_url<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Bas
 
 /// The address of a webhook, which no error shows.
 pub(super) fn webhook<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Url>, D::Error> {
-    const EXPECTED: &str = "an https:// address with an ASCII host name (http:// on this machine only)";
-    read(value, EXPECTED, |text| webhook_url(text).map(Some).ok_or(concat_must(EXPECTED)))
-}
-
-fn webhook_url(text: &str) -> Option<Url> {
-    let url = Url::parse(text).ok()?;
-    let is_here = is_loopback(&url)?;
-    (url.scheme() == "https" || (url.scheme() == "http" && is_here)).then_some(url)
+    expect(value, "an https:// address with an ASCII host name (http:// on this machine only)", |text| {
+        let url = Url::parse(text).ok()?;
+        let is_here = is_loopback(&url)?;
+        (url.scheme() == "https" || (url.scheme() == "http" && is_here)).then_some(Some(url))
+    })
 }
 
 pub(super) fn command<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Vec<String>>, D::Error> {
@@ -242,10 +241,9 @@ pub(super) fn path<'de, D: Deserializer<'de>>(value: D) -> Result<Option<PathBuf
 
 /// The name of a PostgreSQL schema that needs no quotes.
 pub(super) fn schema_name<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
-    const EXPECTED: &str = "a name of lower-case letters, digits and _, such as \"crm\"";
-    read(value, EXPECTED, |name| {
+    expect(value, "a name of lower-case letters, digits and _, such as \"crm\"", |name| {
         let fits = is_plain_name(name) && name.len() <= 63 && !name.starts_with("pg_");
-        if fits { Ok(name.to_string()) } else { Err(concat_must(EXPECTED)) }
+        fits.then(|| name.to_string())
     })
 }
 
