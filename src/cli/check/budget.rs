@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
+use super::Finding;
 use super::facts::CheckFacts;
-use super::finding::Finding;
 use crate::budget::MAX_POLL;
 use crate::config::{ChangesSchedule, Cron, SyncConfig};
 use crate::format::{self, count};

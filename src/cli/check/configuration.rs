@@ -5,8 +5,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use super::Finding;
 use super::facts::{CheckFacts, FileAccess};
-use super::finding::Finding;
 use crate::app::publish_settings;
 use crate::cli::session;
 use crate::config::{Config, ConfigError, KeyPlace, Sources, UnitCredential};
@@ -165,7 +165,7 @@ fn failed(name: &'static str, error: &PublishError) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::check::finding::FindingState;
+    use crate::cli::check::FindingState;
 
     #[test]
     fn key_that_others_can_read_is_a_warning() {

@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use super::Finding;
 use super::facts::{self, CheckFacts};
-use super::finding::Finding;
 use crate::cli::session::DaemonState;
 use crate::config::NotifyConfig;
 use crate::daemon::DaemonStatus;
@@ -119,7 +119,7 @@ fn notify(notify: &NotifyConfig) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::check::finding::FindingState;
+    use crate::cli::check::FindingState;
 
     #[test]
     fn an_address_that_cannot_be_listened_on_is_a_warning() {

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access, statvfs};
 use rustix::io::Errno;
 
+use super::Finding;
 use super::facts::{CheckFacts, FileAccess, MirrorFacts, UnitUser};
-use super::finding::Finding;
 use super::service::ServiceReport;
 use crate::app::{name_in, user_name};
 use crate::error_chain::error_chain;
@@ -293,7 +293,7 @@ fn wal_files(database: &Path) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::check::finding::FindingState;
+    use crate::cli::check::FindingState;
     use crate::config::ServiceUnit;
 
     const MIB: u64 = 1024 * 1024;

@@ -13,17 +13,21 @@ mod budget;
 mod configuration;
 mod daemon;
 mod facts;
-pub mod finding;
 mod mirror;
 mod service;
 
-use crate::cli::ui::output;
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::cli::ui::output::{self, plain};
 use crate::cli::ui::progress::ProgressView;
 use crate::cli::{Failure, Global, logging};
 use crate::config::{Config, ConfigError, Sources};
 use crate::exit::Exit;
+use crate::format::counted;
 use facts::CheckFacts;
-use finding::{CheckReport, Finding};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror check\n  crm-mirror check --offline\n  \
@@ -72,4 +76,139 @@ fn findings(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool
     findings.extend(configuration::check_publish(&facts));
     findings.extend(daemon::check(&facts));
     Ok(CheckReport::new(findings))
+}
+
+/// The states, the worst one last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FindingState {
+    /// It was not checked; the message says why.
+    Skip,
+    Ok,
+    /// It works, but there is a problem.
+    Warn,
+    /// It does not work.
+    Fail,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Its group and its own name, as in `key.permissions`.
+    pub name: Cow<'static, str>,
+    pub state: FindingState,
+    pub message: String,
+    pub fix: Option<String>,
+    #[serde(skip)]
+    pub exit: Exit,
+}
+
+impl Finding {
+    pub fn ok(name: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Finding {
+        Finding { name: name.into(), state: FindingState::Ok, message: message.into(), fix: None, exit: Exit::Done }
+    }
+
+    pub fn warn(name: impl Into<Cow<'static, str>>, message: impl Into<String>, fix: impl Into<String>) -> Finding {
+        Finding { state: FindingState::Warn, fix: Some(fix.into()), ..Finding::ok(name, message) }
+    }
+
+    pub fn fail(
+        name: impl Into<Cow<'static, str>>,
+        exit: Exit,
+        message: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Finding {
+        Finding { state: FindingState::Fail, exit, ..Finding::warn(name, message, fix) }
+    }
+
+    pub fn skip(name: impl Into<Cow<'static, str>>, why: impl Into<String>) -> Finding {
+        Finding { state: FindingState::Skip, ..Finding::ok(name, why) }
+    }
+
+    fn group_and_name(&self) -> (&str, &str) {
+        self.name.split_once('.').unwrap_or(("", &self.name))
+    }
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct CheckReport {
+    pub checks: Vec<Finding>,
+    pub verdict: FindingState,
+}
+
+/// The exit codes of failures, the one to fix first in front.
+const IMPORTANCE: [Exit; 5] = [Exit::Config, Exit::KeyRefused, Exit::Unavailable, Exit::Storage, Exit::Paused];
+
+impl CheckReport {
+    pub fn new(checks: Vec<Finding>) -> CheckReport {
+        let worst = checks.iter().map(|finding| finding.state).max();
+        CheckReport { checks, verdict: worst.unwrap_or(FindingState::Ok).max(FindingState::Ok) }
+    }
+
+    /// The exit code: that of the failure to fix first.
+    pub fn exit(&self) -> Exit {
+        let failed = self.checks.iter().filter(|finding| finding.state == FindingState::Fail);
+        let rank = |exit: &Exit| IMPORTANCE.iter().position(|known| known == exit).unwrap_or(IMPORTANCE.len());
+        failed.map(|finding| finding.exit).min_by_key(rank).unwrap_or(Exit::Done)
+    }
+
+    /// The report as text: the findings by group, problems with their fix.
+    pub fn text(&self) -> String {
+        let width = self.checks.iter().map(|finding| finding.group_and_name().1.len()).max().unwrap_or(0);
+        let mut text = String::new();
+        let mut last_group = "";
+        for finding in &self.checks {
+            let (group, name) = finding.group_and_name();
+            if group != last_group {
+                last_group = group;
+                let _ = writeln!(text, "{group}");
+            }
+            let mark = match finding.state {
+                FindingState::Ok => "ok",
+                FindingState::Warn => "warn",
+                FindingState::Fail => "FAIL",
+                FindingState::Skip => "skip",
+            };
+            let _ = writeln!(text, "  {mark:<4}  {name:<width$}  {}", plain(&finding.message));
+            if let Some(fix) = &finding.fix {
+                let _ = writeln!(text, "  {:<4}  {:<width$}  fix: {}", "", "", plain(fix));
+            }
+        }
+        let _ = writeln!(text, "\nverdict: {}", self.sentence());
+        text
+    }
+
+    fn sentence(&self) -> String {
+        let counts = [
+            (FindingState::Fail, "failure", "failures"),
+            (FindingState::Warn, "warning", "warnings"),
+            (FindingState::Skip, "skipped", "skipped"),
+        ];
+        let count = |state| self.checks.iter().filter(|finding| finding.state == state).count() as u64;
+        let counts = counts.map(|(state, one, more)| (count(state), one, more)).into_iter();
+        let counts: Vec<String> =
+            counts.filter(|(number, ..)| *number > 0).map(|(number, one, more)| counted(number, one, more)).collect();
+        let verdict = if self.verdict == FindingState::Fail { "FAIL" } else { "ok" };
+        if counts.is_empty() { verdict.into() } else { format!("{verdict}, with {}", counts.join(", ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failure_to_fix_first_determines_the_exit_code() {
+        let fail = |exit| Finding::fail("a.b", exit, "broken", "fix it");
+        let warn = Finding::warn("a.c", "bad", "fix it");
+        for (lines, exit) in [
+            (vec![], Exit::Done),
+            (vec![warn.clone()], Exit::Done),
+            (vec![fail(Exit::Paused), fail(Exit::Storage)], Exit::Storage),
+            (vec![fail(Exit::Storage), fail(Exit::Unavailable)], Exit::Unavailable),
+            (vec![fail(Exit::KeyRefused), fail(Exit::Config)], Exit::Config),
+            (vec![warn, fail(Exit::Internal)], Exit::Internal),
+        ] {
+            assert_eq!(CheckReport::new(lines.clone()).exit(), exit, "{lines:?}");
+        }
+    }
 }

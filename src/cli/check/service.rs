@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::finding::Finding;
+use super::Finding;
 use crate::api::admission::AdmissionError;
 use crate::api::{ApiError, Client, ClientSettings, ErrorClass, ListQuery, PageSize};
 use crate::app::MirrorSettings;
