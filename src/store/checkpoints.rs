@@ -8,14 +8,8 @@ use rusqlite::params;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::model::catalogue::Object;
-use crate::model::instant::Instant;
-use crate::model::time_range::TimeBounds;
-use crate::store::error::StoreError;
-use crate::store::reader::ReadTx;
-use crate::store::statements::Statements;
-use crate::store::statements::StoredTime;
-use crate::store::tx::ClaimsTx;
+use crate::model::{Instant, Object, TimeBounds};
+use crate::store::{ClaimsTx, ReadTx, Statements, StoreError, StoredTime};
 
 const DOING: &str = "read or write what is being read";
 

@@ -10,19 +10,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
-use crate::model::TimeField;
-use crate::model::catalogue::Object;
-use crate::model::custom::{CustomField, Layout};
-use crate::model::ids::RecordId;
-use crate::model::instant::Instant;
-use crate::model::ru::Ru;
-use crate::store::checkpoints::ReadOf;
-use crate::store::custom::rows::FieldToBackFill;
-use crate::store::error::StoreError;
-use crate::store::reader::ReadTx;
-use crate::store::statements::Statements;
-use crate::store::statements::StoredTime;
-use crate::store::tx::ClaimsTx;
+use crate::model::{CustomField, Instant, Layout, Object, RecordId, Ru, TimeField};
+use crate::store::{ClaimsTx, FieldToBackFill, ReadOf, ReadTx, Statements, StoreError, StoredTime};
 
 const DOING: &str = "read or write what is complete";
 

@@ -1,6 +1,6 @@
 //! The names of the views, tables and indexes that the program makes. What has another name belongs to other people.
 
-use crate::model::catalogue::Object;
+use crate::model::Object;
 
 pub(in crate::store) const MIGRATED_VIEWS: [&str; 3] = ["select_labels", "pending_edits", "change_fields"];
 

@@ -11,10 +11,9 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{InterruptHandle, Statement, Transaction};
 
-use super::error::{Doing, StoreError};
-use super::file::open::{self, ReadOnly};
-use super::read::withheld::WithheldColumns;
-use super::read::{functions, untrusted};
+use crate::store::file::open::{self, ReadOnly};
+use crate::store::read::{functions, untrusted};
+use crate::store::{Doing, StoreError, WithheldColumns};
 
 /// A mirror that is open read-only.
 #[derive(Debug)]

@@ -2,11 +2,8 @@
 
 use rusqlite::params;
 
-use crate::model::instant::Instant;
-use crate::model::ru::Ru;
-use crate::store::error::StoreError;
-use crate::store::statements::Statements;
-use crate::store::tx::MirrorTx;
+use crate::model::{Instant, Ru};
+use crate::store::{MirrorTx, Statements, StoreError};
 
 /// Scheduled runs that found nothing are kept only among so many last ones: with one every few seconds they would be most of
 /// the file after a year.

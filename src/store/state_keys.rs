@@ -29,11 +29,8 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::error::{Doing, StoreError};
-use super::reader::ReadTx;
-use super::statements::Statements;
-use super::tx::MirrorTx;
-use crate::model::catalogue::Object;
+use crate::model::Object;
+use crate::store::{Doing, MirrorTx, ReadTx, Statements, StoreError};
 
 const READ: &str = "read the program's state";
 const WRITE: &str = "write the program's state";

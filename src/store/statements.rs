@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Result, Row};
 
 use crate::model::ids::MAX_PREDICATE;
 use crate::model::{DelayScope, EditState, Etag, Instant, Object, RecordId, SqlValue};
-use crate::store::error::{Doing, StoreError};
+use crate::store::{Doing, StoreError};
 
 /// Statements that stay prepared; `doing` says what fails.
 pub(in crate::store) trait Statements {

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::derived::search_document::Document;
-use super::records::shape::{Shape, Source};
-use crate::model::catalogue::{Object, Resource};
-use crate::model::custom::{DataType, Layout};
+use crate::model::{DataType, Layout, Object, Resource};
+use crate::store::derived::search_document::Document;
+use crate::store::records::shape::{Shape, Source};
 
 /// The shapes of the record tables under one layout.
 #[derive(Debug, Clone)]

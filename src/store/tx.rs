@@ -9,16 +9,10 @@ use std::sync::Arc;
 use rusqlite::{Transaction, params};
 use serde::{Deserialize, Serialize};
 
-use super::error::{Doing, StoreError};
-use super::reader::ReadTx;
-use super::statements::Statements;
-use super::table_shapes::Shapes;
-use crate::model::answer_time::AnswerTime;
-use crate::model::catalogue::{Object, Resource};
-use crate::model::custom::Layout;
-use crate::model::instant::Instant;
-use crate::model::request_order::{RequestRegister, RequestStamp};
+use crate::model::{AnswerTime, Instant, Layout, Object, RequestRegister, RequestStamp, Resource};
+use crate::store::table_shapes::Shapes;
 use crate::store::user_objects::objects::UserObject;
+use crate::store::{Doing, ReadTx, Statements, StoreError};
 
 /// An open transaction. It is rolled back if it is dropped without a commit.
 #[derive(Debug)]

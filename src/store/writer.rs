@@ -10,18 +10,15 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::model::custom::Layout;
-use crate::model::request_order::RequestRegister;
-use crate::model::{Instant, Object};
+use crate::model::{Instant, Layout, Object, RequestRegister};
 use crate::store::custom::table_shapes_of_file;
-use crate::store::derived::options::{BuiltFrom, ViewOptions};
-use crate::store::error::{Doing, StoreError};
+use crate::store::derived::options::BuiltFrom;
 use crate::store::file::lock::{self, Lock};
-use crate::store::file::original::{CurrentWriter, FoundCopy};
+use crate::store::file::original::CurrentWriter;
 use crate::store::file::{open, wal};
-use crate::store::reader::ReadTx;
 use crate::store::table_shapes::Shapes;
-use crate::store::tx::{MirrorTx, RowOrder};
+use crate::store::tx::RowOrder;
+use crate::store::{Doing, FoundCopy, MirrorTx, ReadTx, StoreError, ViewOptions};
 
 type WriterJob = Box<dyn FnOnce(&mut Writer) + Send>;
 

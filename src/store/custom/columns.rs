@@ -9,21 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::params;
 
-use crate::model::catalogue::Object;
-use crate::model::column_name::ColumnName;
-use crate::model::custom::{Choice, DataType, Definition};
-use crate::model::ids::RecordId;
-use crate::model::instant::Instant;
-use crate::model::record::Record;
-use crate::store::custom::rows::{DefinitionChanges, FieldToBackFill, Redefined};
+use crate::model::{Choice, ColumnName, DataType, Definition, Instant, Object, Record, RecordId};
 use crate::store::custom::rows::{DefinitionRow, exclusions, physical, rows};
 use crate::store::custom::table_shapes_of_file;
-use crate::store::error::{Doing, StoreError};
-use crate::store::reader::ReadTx;
 use crate::store::records::feed_entries::ColumnChange;
-use crate::store::records::upsert::{Applied, Phase};
-use crate::store::statements::Statements;
-use crate::store::tx::CustomTx;
+use crate::store::{
+    Applied, CustomTx, DefinitionChanges, Doing, FieldToBackFill, Phase, ReadTx, Redefined, Statements, StoreError,
+};
 
 /// The maximum number of custom columns of one object's tables, including companions and archived columns. SQLite
 /// allows 2,000 columns in a table and in a view's result; values of further fields are kept in `extra`.

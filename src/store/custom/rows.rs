@@ -6,14 +6,11 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use crate::model::catalogue::Object;
-use crate::model::column_name::ColumnName;
-use crate::model::custom::{CustomField, CustomFields, DataType, Definition, Layout};
-use crate::model::exclusions::ExcludedFields;
-use crate::model::ids::{FieldKey, RecordId};
+use crate::model::{
+    ColumnName, CustomField, CustomFields, DataType, Definition, ExcludedFields, FieldKey, Layout, Object, RecordId,
+};
 use crate::store::derived::options::BuiltFrom;
-use crate::store::error::StoreError;
-use crate::store::statements::Statements;
+use crate::store::{Statements, StoreError};
 
 /// A definition's row, as far as columns are concerned.
 pub(super) struct DefinitionRow {

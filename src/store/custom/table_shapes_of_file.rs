@@ -6,12 +6,10 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use super::rows::{layout, physical, rows};
-use crate::model::catalogue::Object;
-use crate::model::custom::DataType;
+use crate::model::{DataType, Object};
+use crate::store::StoreError;
 use crate::store::derived::options::BuiltFrom;
-use crate::store::error::StoreError;
-use crate::store::table_shapes::Shapes;
-use crate::store::table_shapes::{ArchivedColumn, LabelColumn, ObjectExtras};
+use crate::store::table_shapes::{ArchivedColumn, LabelColumn, ObjectExtras, Shapes};
 
 /// The maximum number of label columns in a view: SQLite allows 2,000 result columns.
 const MAX_LABELS: usize = 60;

@@ -5,16 +5,8 @@
 
 use rusqlite::params;
 
-use crate::model::catalogue::{FieldProjection, Object};
-use crate::model::custom::CustomField;
-use crate::model::ids::RecordId;
-use crate::model::record::{Extra, Record};
-use crate::model::request_order::RequestStamp;
-use crate::store::error::{Doing, StoreError};
-use crate::store::reader::ReadTx;
-use crate::store::records::upsert::Phase;
-use crate::store::statements::{Statements, fits_a_list};
-use crate::store::tx::CustomTx;
+use crate::model::{CustomField, Extra, FieldProjection, Object, Record, RecordId, RequestStamp};
+use crate::store::{CustomTx, Doing, Phase, ReadTx, Statements, StoreError, fits_a_list};
 
 const DOING: &str = "fill a custom column";
 

@@ -4,18 +4,11 @@
 //! A first copy writes plain rows only; building derived data once at its end is several times cheaper than maintaining
 //! it page by page. After a kill in between, the object is still in its first copy and the data is built again.
 
-use crate::model::catalogue::Object;
-use crate::model::custom::DataType;
-use crate::store::claims::Goal;
+use crate::model::{DataType, Object};
 use crate::store::derived::indexes::has_standard_indexes;
-use crate::store::derived::options::ViewOptions;
 use crate::store::derived::revision::REVISION;
-use crate::store::error::{Doing, StoreError};
 use crate::store::file::open;
-use crate::store::reader::ReadTx;
-use crate::store::records::upsert::Phase;
-use crate::store::statements::Statements;
-use crate::store::tx::DerivedTx;
+use crate::store::{DerivedTx, Doing, Goal, Phase, ReadTx, Statements, StoreError, ViewOptions};
 
 /// SQLite's page cache for sequential reads, in KiB.
 const SMALL_CACHE_KIB: i32 = 1024;

@@ -2,16 +2,14 @@
 
 use rusqlite::{Connection, params};
 
-use crate::model::catalogue::{FieldProjection, Object, Resource};
-use crate::model::custom::{CustomFields, DataType};
+use crate::model::{CustomFields, DataType, FieldProjection, Object, Resource};
 use crate::store::derived::views;
-use crate::store::error::StoreError;
 use crate::store::program_objects::lookup_view;
 use crate::store::read::guide;
 use crate::store::records::shape::{DEFINITIONS, Shape, Source};
 use crate::store::statements::Statements as _;
 use crate::store::table_shapes::ArchivedColumn;
-use crate::store::tx::DerivedTx;
+use crate::store::{DerivedTx, StoreError};
 
 #[derive(Clone)]
 struct Entry {

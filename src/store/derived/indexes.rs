@@ -7,15 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Connection;
 
-use crate::model::catalogue::Object;
-use crate::model::column_name::ColumnName;
-use crate::model::custom::DataType;
+use crate::model::{ColumnName, DataType, Object};
 use crate::store::derived::views;
-use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::accepted_values;
-use crate::store::reader::ReadTx;
-use crate::store::statements::Statements;
-use crate::store::tx::DerivedTx;
+use crate::store::{DerivedTx, Doing, ReadTx, Statements, StoreError};
 
 const DOING: &str = "build the indexes";
 const SHARED: &str = include_str!("../../../schema/indexes_after_first_copy/shared.sql");

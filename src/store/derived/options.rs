@@ -4,10 +4,9 @@
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use crate::store::error::StoreError;
-use crate::store::state_keys::{StateKey, read_state};
-use crate::store::tx::DerivedTx;
+use crate::store::state_keys::read_state;
 use crate::store::user_objects::files::AppliedFiles;
+use crate::store::{DerivedTx, StateKey, StoreError};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

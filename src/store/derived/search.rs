@@ -16,16 +16,11 @@ use std::collections::BTreeSet;
 use rusqlite::{Row, ToSql, params};
 
 use crate::error_chain::error_chain;
-use crate::model::catalogue::Object;
-use crate::store::derived::options::SearchForm;
+use crate::model::Object;
 use crate::store::derived::search_document::Document;
-use crate::store::error::{Doing, StoreError};
 use crate::store::file::migrate;
-use crate::store::reader::ReadTx;
-use crate::store::records::upsert::{ColumnDifference, Phase};
-use crate::store::state_keys::StateKey;
-use crate::store::statements::Statements;
-use crate::store::tx::DerivedTx;
+use crate::store::records::upsert::ColumnDifference;
+use crate::store::{DerivedTx, Doing, Phase, ReadTx, SearchForm, StateKey, Statements, StoreError};
 
 const DOING: &str = "keep the search index";
 

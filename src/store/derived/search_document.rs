@@ -1,8 +1,7 @@
 //! The full-text search document of a record: which texts belong to which column of the search table, and the resulting
 //! statements.
 
-use crate::model::catalogue::Object;
-use crate::model::custom::{CustomFields, DataType};
+use crate::model::{CustomFields, DataType, Object};
 
 /// A column of a search table and its texts: `r.` is the record, `d.` its detail. The columns have the same order as in
 /// `schema/`, after `record_id`; the last one contains the custom texts.

@@ -20,15 +20,13 @@
 //! objects, to that of records, and read half of all changes for the state of one record. DuckDB misprints a unary plus,
 //! which would do the same.
 
-use crate::model::catalogue::Object;
+use crate::model::Object;
 use crate::store::custom::rows::physical;
-use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::accepted_values;
 use crate::store::program_objects::{history_view, lookup_view};
 use crate::store::records::shape::{Column, Shape, is_number};
-use crate::store::table_shapes::ObjectExtras;
-use crate::store::table_shapes::Shapes;
-use crate::store::tx::DerivedTx;
+use crate::store::table_shapes::{ObjectExtras, Shapes};
+use crate::store::{DerivedTx, Doing, StoreError};
 
 /// A text column as an expression without affinity. An index on the same expression serves filters on it.
 pub(in crate::store) fn as_written(column: &str) -> String {

@@ -23,8 +23,8 @@ use rustix::io::Errno;
 use super::original::IN_A_COPY;
 use super::{beside, folder_of, lock, open};
 use crate::model::Instant;
-use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::hold_open::{Requests, hold_open_edits};
+use crate::store::{Doing, StoreError};
 
 /// The retry interval while another process changes the file's schema.
 const RETRY: Duration = Duration::from_millis(50);

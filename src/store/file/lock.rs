@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::regular_file;
-use crate::store::error::StoreError;
+use crate::store::StoreError;
 
 /// Files created here can be written by their owner and read by their group; SQLite gives the WAL and its index the
 /// same mode. A stricter umask reduces it. Directories are never created or changed: in a directory that readers can

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::store::error::{Doing, StoreError};
+use crate::store::{Doing, StoreError};
 
 pub(in crate::store) const TABLES: &str = include_str!("../../../schema/migrations/0001_mirror.sql");
 

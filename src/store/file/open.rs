@@ -12,9 +12,9 @@ use rustix::fs::{Access, access};
 
 use super::folder_of;
 use super::lock::{Lock, MODE};
-use crate::store::error::{Doing, StoreError};
 use crate::store::file::migrate::{self, APPLICATION_ID};
 use crate::store::file::wal;
+use crate::store::{Doing, StoreError};
 
 /// What a path contains that needs no encoding in a URI.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');

@@ -19,11 +19,8 @@ use uuid::Uuid;
 
 use super::lock::Lock;
 use crate::model::Instant;
-use crate::store::error::StoreError;
 use crate::store::outbox::hold_open::{Requests, hold_open_edits};
-use crate::store::state_keys::StateKey;
-use crate::store::statements::Statements;
-use crate::store::tx::MirrorTx;
+use crate::store::{MirrorTx, StateKey, Statements, StoreError};
 
 const DOING: &str = "recognise the mirror's file";
 

@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::store::error::{Doing, StoreError};
-use crate::store::statements::Statements;
+use crate::store::{Doing, Statements, StoreError};
 
 /// The growth after which the writer tries to empty the WAL. SQLite also truncates a WAL to this size when it restarts
 /// it.

@@ -9,11 +9,8 @@ use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
-use crate::store::error::StoreError;
 use crate::store::read::feed;
-use crate::store::reader::ReadTx;
-use crate::store::state_keys::StateKey;
-use crate::store::statements::Statements;
+use crate::store::{ReadTx, StateKey, Statements, StoreError};
 
 const DOING: &str = "read the change feed";
 

@@ -11,9 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::model::Object;
-use crate::store::error::StoreError;
-use crate::store::reader::ReadTx;
-use crate::store::statements::Statements;
+use crate::store::{ReadTx, Statements, StoreError};
 
 const DOING: &str = "read the changes";
 

@@ -5,12 +5,9 @@
 
 use serde::Serialize;
 
-use crate::model::catalogue::Object;
-use crate::model::exclusions::ExcludedFields;
-use crate::store::error::{Doing, StoreError};
+use crate::model::{ExcludedFields, Object};
 use crate::store::program_objects::lookup_view;
-use crate::store::reader::ReadTx;
-use crate::store::statements::Statements;
+use crate::store::{Doing, ReadTx, Statements, StoreError};
 
 const DOING: &str = "read the data dictionary";
 

@@ -4,9 +4,7 @@
 use serde::Serialize;
 
 use crate::model::Instant;
-use crate::store::error::{Doing, StoreError};
-use crate::store::reader::ReadTx;
-use crate::store::statements::Statements;
+use crate::store::{Doing, ReadTx, Statements, StoreError};
 
 const DOING: &str = "read the mirror's history";
 

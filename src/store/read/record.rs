@@ -10,14 +10,11 @@ use rusqlite::params;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::model::catalogue::Object;
-use crate::model::instant::Instant;
-use crate::store::error::{Doing, StoreError};
+use crate::model::{Instant, Object};
 use crate::store::program_objects::history_view;
-use crate::store::reader::ReadTx;
 use crate::store::records::shape::owned;
 use crate::store::records::versions::json;
-use crate::store::statements::Statements;
+use crate::store::{Doing, ReadTx, Statements, StoreError};
 
 const DOING: &str = "read a record";
 

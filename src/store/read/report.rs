@@ -6,12 +6,9 @@ use rusqlite::params;
 use serde::Serialize;
 
 use crate::model::{Instant, Object, Ru};
-use crate::store::error::{Doing, StoreError};
 use crate::store::file::wal;
-use crate::store::reader::ReadTx;
 use crate::store::records::counts as held;
-use crate::store::statements::Statements;
-use crate::store::statements::StoredTime;
+use crate::store::{Doing, ReadTx, Statements, StoreError, StoredTime};
 
 const DOING: &str = "read the mirror";
 

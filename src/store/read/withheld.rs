@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::model::catalogue::Object;
+use crate::model::Object;
 use crate::model::exclusions::{belongs_to, table_of};
 
 /// Columns with documents, values of any column or texts of edits: a part of them cannot be withheld.

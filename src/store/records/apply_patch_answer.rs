@@ -10,15 +10,11 @@
 //! A replayed answer may be old. So an answer is applied only to a row that still has the replaced version; any other
 //! row is newer, and the next changes walk updates it anyway.
 
-use crate::model::field_value::FieldValue;
-use crate::model::record::Extra;
-use crate::model::{Etag, FieldKind, FieldProjection, Object, Record, RequestStamp};
-use crate::store::error::StoreError;
+use crate::model::{Etag, Extra, FieldKind, FieldProjection, FieldValue, Object, Record, RequestStamp};
 use crate::store::records::shape::{Shape, Source};
 use crate::store::records::unread::Shows;
-use crate::store::records::upsert::{Applied, Phase, Written};
-use crate::store::statements::Statements;
-use crate::store::tx::RecordsTx;
+use crate::store::records::upsert::Written;
+use crate::store::{Applied, Phase, RecordsTx, Statements, StoreError};
 
 /// The object with custom values.
 const CUSTOM: &str = "customFields";

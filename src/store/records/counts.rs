@@ -6,11 +6,10 @@
 
 use rusqlite::Connection;
 
-use crate::model::catalogue::Object;
-use crate::store::error::StoreError;
-use crate::store::state_keys::{StateKey, read_state};
-use crate::store::statements::Statements;
-use crate::store::tx::{RecordsTx, RowCounts};
+use crate::model::Object;
+use crate::store::state_keys::read_state;
+use crate::store::tx::RowCounts;
+use crate::store::{RecordsTx, StateKey, Statements, StoreError};
 
 const DOING: &str = "count what is here";
 

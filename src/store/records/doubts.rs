@@ -11,17 +11,12 @@ use std::time::Duration;
 
 use rusqlite::params;
 
-use crate::model::answer_time::{AnswerTime, MOMENTS_APART};
-use crate::model::catalogue::Object;
-use crate::model::ids::{MAX_PREDICATE, RecordId};
-use crate::model::instant::Instant;
-use crate::store::error::StoreError;
-use crate::store::reader::ReadTx;
+use crate::model::answer_time::MOMENTS_APART;
+use crate::model::ids::MAX_PREDICATE;
+use crate::model::{AnswerTime, Instant, Object, RecordId};
 use crate::store::records::former_rows::former_condition;
 use crate::store::records::versions::Version;
-use crate::store::statements::{Statements, fits_a_list};
-use crate::store::statements::{StoredTime, json_list};
-use crate::store::tx::KnowledgeTx;
+use crate::store::{KnowledgeTx, ReadTx, Statements, StoreError, StoredTime, fits_a_list, json_list};
 
 const DOING: &str = "read or write the doubts about records";
 

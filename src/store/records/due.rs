@@ -8,18 +8,10 @@ use std::collections::HashMap;
 
 use rusqlite::params;
 
-use crate::model::catalogue::Object;
-use crate::model::ids::{Etag, RecordId};
-use crate::model::instant::Instant;
-use crate::model::record::Record;
-use crate::store::checkpoints::ReadOf;
-use crate::store::error::{Doing, StoreError};
-use crate::store::reader::ReadTx;
+use crate::model::{Etag, Instant, Object, Record, RecordId};
 use crate::store::records::former_rows::former_condition;
 use crate::store::records::shape::Shape;
-use crate::store::statements::json_list;
-use crate::store::statements::{Statements, fits_a_list};
-use crate::store::tx::KnowledgeTx;
+use crate::store::{Doing, KnowledgeTx, ReadOf, ReadTx, Statements, StoreError, fits_a_list, json_list};
 
 /// A record whose detail is due, and its place in the order of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,20 +1,10 @@
 //! What a change of `sync.exclude` does to the values that are stored: those of a field that was excluded leave every table,
 //! and a field that is mirrored again is read again: until then its NULL means nothing, and is not edited.
 
-use crate::model::catalogue::Object;
-use crate::model::custom::Layout;
-use crate::model::exclusions::ExcludedFields;
-use crate::model::hidden_members::HiddenMembers;
-use crate::model::instant::Instant;
-use crate::store::checkpoints::ReadOf;
+use crate::model::{ExcludedFields, HiddenMembers, Instant, Layout, Object};
 use crate::store::custom::rows::layout;
-use crate::store::derived::options::ViewOptions;
-use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::OPEN;
-use crate::store::reader::ReadTx;
-use crate::store::state_keys::StateKey;
-use crate::store::statements::Statements;
-use crate::store::tx::CustomTx;
+use crate::store::{CustomTx, Doing, ReadOf, ReadTx, StateKey, Statements, StoreError, ViewOptions};
 
 const DOING: &str = "erase the values of excluded fields";
 

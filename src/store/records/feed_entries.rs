@@ -11,13 +11,10 @@ use rusqlite::types::Value;
 use serde_json::{Map, json};
 use strum::IntoStaticStr;
 
-use crate::model::catalogue::Object;
-use crate::model::instant::Instant;
+use crate::model::{Instant, Object};
 use crate::store::derived::views::json_argument;
-use crate::store::error::StoreError;
 use crate::store::records::versions::json;
-use crate::store::statements::Statements;
-use crate::store::tx::FeedTx;
+use crate::store::{FeedTx, Statements, StoreError};
 
 const DOING: &str = "record a change";
 

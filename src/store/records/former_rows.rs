@@ -12,11 +12,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{ToSql, params};
 
 use crate::model::{Instant, Object, RecordId};
-use crate::store::claims::Goal;
-use crate::store::error::StoreError;
 use crate::store::outbox::OPEN;
-use crate::store::statements::Statements;
-use crate::store::tx::RecordsTx;
+use crate::store::{Goal, RecordsTx, Statements, StoreError};
 
 /// The time of reading of a row that was not read since another workspace was accepted: no real one is this.
 const NEVER: &str = "1970-01-01T00:00:00.000000Z";

@@ -15,17 +15,10 @@ use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
-use crate::model::ElapsedClock;
-use crate::model::catalogue::Object;
-use crate::model::ids::RecordId;
-use crate::model::instant::Instant;
-use crate::store::error::{Doing, StoreError};
+use crate::model::{ElapsedClock, Instant, Object, RecordId};
 use crate::store::records::shape::owned;
-use crate::store::records::upsert::Phase;
 use crate::store::records::versions::json;
-use crate::store::state_keys::StateKey;
-use crate::store::statements::Statements;
-use crate::store::tx::{FeedTx, RecordsTx};
+use crate::store::{Doing, FeedTx, Phase, RecordsTx, StateKey, Statements, StoreError};
 
 impl RecordsTx<'_> {
     /// Whether the history saw the record come.

@@ -6,13 +6,10 @@ use std::sync::Arc;
 use rusqlite::CachedStatement;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
-use crate::model::catalogue::Object;
-use crate::model::record::Record;
-use crate::model::request_order::RequestStamp;
-use crate::store::error::{Doing, StoreError};
+use crate::model::{Object, Record, RequestStamp};
 use crate::store::records::shape::{Shape, value_of};
 use crate::store::records::unread::Shows;
-use crate::store::tx::{MirrorTx, RecordsTx};
+use crate::store::{Doing, MirrorTx, RecordsTx, StoreError};
 
 pub(super) const WRITING: &str = "write a record";
 

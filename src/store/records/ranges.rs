@@ -7,15 +7,8 @@ use std::time::Duration;
 use rusqlite::types::Value;
 use rusqlite::{params, params_from_iter};
 
-use crate::model::catalogue::Object;
-use crate::model::ids::RecordId;
-use crate::model::instant::Instant;
-use crate::model::time_range::{TimeBounds, TimeField, TimeRange};
-use crate::store::error::StoreError;
-use crate::store::reader::ReadTx;
-use crate::store::statements::Statements;
-use crate::store::statements::StoredTime;
-use crate::store::tx::{ClaimsTx, KnowledgeTx};
+use crate::model::{Instant, Object, RecordId, TimeBounds, TimeField, TimeRange};
+use crate::store::{ClaimsTx, KnowledgeTx, ReadTx, Statements, StoreError, StoredTime};
 
 /// The condition that selects a range, and its values.
 fn condition(range: &TimeRange) -> (String, Vec<Value>) {

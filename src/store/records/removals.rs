@@ -21,15 +21,10 @@ use rusqlite::types::Value;
 use rusqlite::{ToSql, params, params_from_iter};
 use serde::Serialize;
 
-use crate::model::catalogue::Object;
-use crate::model::ids::RecordId;
-use crate::model::instant::{self, Instant};
-use crate::model::request_order::RequestOrder;
-use crate::store::error::StoreError;
-use crate::store::reader::ReadTx;
-use crate::store::statements::{Statements, fits_a_list};
-use crate::store::statements::{StoredTime, json_list};
-use crate::store::tx::{ClaimsTx, KnowledgeTx, RecordsTx};
+use crate::model::{Instant, Object, RecordId, RequestOrder};
+use crate::store::{
+    ClaimsTx, KnowledgeTx, ReadTx, RecordsTx, Statements, StoreError, StoredTime, fits_a_list, json_list,
+};
 
 /// Smaller tables may lose all of their rows at once.
 const TINY_TABLE: u64 = 10;

@@ -3,11 +3,9 @@
 
 use rusqlite::types::{Value, ValueRef};
 
-use crate::model::catalogue::{FieldKind, FieldProjection, Object, Resource};
-use crate::model::custom::{CustomFields, DataType, Layout};
-use crate::model::decimal;
-use crate::model::field_value::{FieldValue, SqlValue};
-use crate::model::record::Record;
+use crate::model::{
+    CustomFields, DataType, FieldKind, FieldProjection, FieldValue, Layout, Object, Record, Resource, SqlValue, decimal,
+};
 
 pub(crate) const DEFINITIONS: &str = "custom_field_definitions";
 

@@ -19,20 +19,12 @@ use std::time::Duration;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, params};
 
-use crate::model::catalogue::{FieldProjection, Object};
-use crate::model::custom::CustomField;
-use crate::model::field_value::{FieldValue, SqlValue};
-use crate::model::ids::{Etag, FieldKey, RecordId};
-use crate::model::instant::Instant;
-use crate::model::record::Record;
-use crate::store::custom::rows::FieldToBackFill;
-use crate::store::error::StoreError;
-use crate::store::reader::ReadTx;
+use crate::model::{
+    CustomField, Etag, FieldKey, FieldProjection, FieldValue, Instant, Object, Record, RecordId, SqlValue,
+};
 use crate::store::records::doubts::key_type;
 use crate::store::records::shape::{Shape, Source};
-use crate::store::statements::Statements;
-use crate::store::statements::{StoredTime, json_list};
-use crate::store::tx::UnreadTx;
+use crate::store::{FieldToBackFill, ReadTx, Statements, StoreError, StoredTime, UnreadTx, json_list};
 
 const DOING: &str = "read or write what is not read yet";
 

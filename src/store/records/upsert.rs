@@ -6,21 +6,15 @@ use std::borrow::Cow;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Row, params};
 
-use crate::model::catalogue::Object;
-use crate::model::field_value::{FieldValue, SqlValue, multi_values};
-use crate::model::ids::RecordId;
-use crate::model::instant::Instant;
-use crate::model::record::{Extra, Record};
-use crate::model::request_order::RequestStamp;
-use crate::store::error::{Doing, StoreError};
+use crate::model::field_value::multi_values;
+use crate::model::{Extra, FieldValue, Instant, Object, Record, RecordId, RequestStamp, SqlValue};
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::former_rows::is_former;
 use crate::store::records::new_rows::{WRITING, bind};
 use crate::store::records::shape::{Shape, owned, value_of};
 use crate::store::records::unread::Shows;
 use crate::store::records::versions::{Version, VersionFit, is_coarser};
-use crate::store::statements::Statements;
-use crate::store::tx::RecordsTx;
+use crate::store::{Doing, RecordsTx, Statements, StoreError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {

@@ -9,16 +9,9 @@ use std::cmp::Ordering;
 use rusqlite::types::{Value, ValueRef};
 use serde::{Deserialize, Serialize};
 
-use crate::model::answer_time::AnswerTime;
-use crate::model::catalogue::Object;
-use crate::model::instant::Instant;
-use crate::model::record::Record;
-use crate::model::request_order::RequestStamp;
-use crate::model::service_time::ServiceTime;
-use crate::store::error::{Doing, StoreError};
+use crate::model::{AnswerTime, Instant, Object, Record, RequestStamp, ServiceTime};
 use crate::store::records::shape::{Shape, Source, owned, value_of};
-use crate::store::state_keys::StateKey;
-use crate::store::tx::RecordsTx;
+use crate::store::{Doing, RecordsTx, StateKey, StoreError};
 
 /// The length of a canonical timestamp up to its whole seconds, its milliseconds and its microseconds.
 const PRECISIONS: [usize; 3] = [19, 23, 26];

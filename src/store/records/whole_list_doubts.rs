@@ -9,19 +9,11 @@ use std::time::Duration;
 
 use rusqlite::params;
 
-use crate::model::catalogue::Object;
-use crate::model::ids::RecordId;
-use crate::model::instant::Instant;
-use crate::model::record::Record;
-use crate::store::error::StoreError;
-use crate::store::reader::ReadTx;
+use crate::model::{Instant, Object, Record, RecordId};
 use crate::store::records::removals::{DAY, count_removed};
-use crate::store::records::removals::{RemovalGuard, RemovalShare};
-use crate::store::records::upsert::Applied;
-use crate::store::runs::Tally;
-use crate::store::statements::Statements;
-use crate::store::statements::json_list;
-use crate::store::tx::{KnowledgeTx, RecordsTx};
+use crate::store::{
+    Applied, KnowledgeTx, ReadTx, RecordsTx, RemovalGuard, RemovalShare, Statements, StoreError, Tally, json_list,
+};
 
 const DOING: &str = "compare a list with the mirror";
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::regular_file;
-use crate::store::error::{Doing, StoreError};
+use crate::store::{Doing, StoreError};
 
 const DOING: &str = "make the views of the folder";
 const SAVEPOINT: &str = "views_of_a_file";

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 
-use crate::model::catalogue::Object;
-use crate::store::error::{Doing, StoreError};
+use crate::model::Object;
 use crate::store::program_objects::{
     GUARDED_TABLES, MIGRATED_VIEWS, OUTBOX_TABLES, PROGRAM_TABLES, history_view, lookup_view,
 };
-use crate::store::statements::Statements;
+use crate::store::{Doing, Statements, StoreError};
 
 const DOING: &str = "keep the views of other people";
 

@@ -8,13 +8,11 @@ use serde::Serialize;
 
 use super::files::{self, AppliedFiles, ViewFiles};
 use super::objects;
-use crate::model::catalogue::Object;
+use crate::model::Object;
 use crate::store::derived::indexes::configured;
 use crate::store::derived::options::BuiltFrom;
 use crate::store::derived::search::search_damage;
-use crate::store::error::StoreError;
-use crate::store::reader::ReadTx;
-use crate::store::tx::DerivedTx;
+use crate::store::{DerivedTx, ReadTx, StoreError};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BrokenObject {
