@@ -5,77 +5,55 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{InterruptHandle, Statement, Transaction};
+use rusqlite::{Statement, Transaction};
 
-use crate::store::file::open::{self, ReadOnly};
+pub use super::file::open::Reader;
+use crate::store::file::open;
 use crate::store::read::{functions, untrusted};
-use crate::store::{Doing, StoreError, WithheldColumns};
-
-/// A mirror that is open read-only.
-#[derive(Debug)]
-pub struct Reader {
-    file: ReadOnly,
-}
+use crate::store::{Doing, FileId, StoreError, WithheldColumns};
 
 impl Reader {
     pub fn open(path: &Path) -> Result<Reader, StoreError> {
-        Ok(Reader { file: open::reader(path)? })
+        open::reader(path)
     }
 
     /// Opens a mirror for statements of users: with the exact functions, and with misspelt columns as errors.
     pub fn open_for_queries(path: &Path) -> Result<Reader, StoreError> {
-        let file = open::reader(path)?;
-        let conn = &file.conn;
+        let reader = open::reader(path)?;
+        let conn = &reader.conn;
         conn.pragma_update(None, "query_only", true)
             // A misspelt column must be an error, not a string literal.
             .and_then(|()| conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false))
             .and_then(|_| functions::register(conn))
             .map_err(StoreError::opening(path))?;
-        Ok(Reader { file })
+        Ok(reader)
     }
 
     /// Like [`Reader::open_for_queries`], for statements of strangers: only what is known to be harmless is allowed, and
     /// memory is bounded, and some columns are withheld.
     pub fn open_for_strangers(path: &Path, withheld: &WithheldColumns) -> Result<Reader, StoreError> {
         let mut reader = Reader::open_for_queries(path)?;
-        untrusted::confine(&mut reader.file.conn, withheld.clone()).doing("confine a query")?;
+        untrusted::confine(&mut reader.conn, withheld.clone()).doing("confine a query")?;
         Ok(reader)
-    }
-
-    /// Interrupts the statements of this reader, from any thread.
-    pub(in crate::store) fn interrupt_handle(&self) -> InterruptHandle {
-        self.file.conn.get_interrupt_handle()
     }
 
     /// Begins a read transaction, which sees one snapshot.
     pub fn begin(&self) -> Result<ReadTx<'_>, StoreError> {
         self.unchanged()?;
-        self.file.conn.unchecked_transaction().doing("read the mirror").map(ReadTx::new)
-    }
-
-    /// Requires that everything that was read is one state of the mirror: a file that this user cannot open with its WAL
-    /// is read as it is, and may be written meanwhile.
-    pub fn unchanged(&self) -> Result<(), StoreError> {
-        self.file.unchanged()
+        self.conn.unchecked_transaction().doing("read the mirror").map(ReadTx::new)
     }
 
     /// A number that changes whenever another connection has committed something.
     pub fn data_version(&self) -> Result<i64, StoreError> {
         self.unchanged()?;
-        self.file.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing("read the mirror")
+        self.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing("read the mirror")
     }
 
     pub fn prepare(&self, sql: &str) -> rusqlite::Result<Statement<'_>> {
-        self.file.conn.prepare(sql)
-    }
-
-    #[cfg(test)]
-    pub(in crate::store) fn of(conn: rusqlite::Connection) -> Reader {
-        Reader { file: ReadOnly::of(conn) }
+        self.conn.prepare(sql)
     }
 }
 
@@ -90,21 +68,6 @@ pub struct ReadTx<'a> {
 impl<'a> ReadTx<'a> {
     pub(in crate::store) fn new(conn: Transaction<'a>) -> ReadTx<'a> {
         ReadTx { conn, unreadable: RefCell::default() }
-    }
-}
-
-/// The identity of the file at a path: a restore, a mount or a rename can put another file there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileId {
-    device: u64,
-    inode: u64,
-}
-
-impl FileId {
-    /// The file at a path; `None` if there is none or it is not accessible.
-    pub fn of(path: &Path) -> Option<FileId> {
-        let meta = std::fs::metadata(path).ok()?;
-        Some(FileId { device: meta.dev(), inode: meta.ino() })
     }
 }
 

@@ -52,6 +52,31 @@ pub(in crate::store) trait Statements {
         self.connection().prepare_cached(sql).and_then(|mut stmt| stmt.query_row(values, read).optional()).doing(doing)
     }
 
+    /// The columns of the first row, if there is any.
+    fn find_tuple<T: OfRow>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        doing: &'static str,
+    ) -> Result<Option<T>, StoreError> {
+        self.find(sql, values, doing, |row| row.try_into())
+    }
+
+    /// The time in the first column of the first row, if there is any that can be parsed.
+    fn find_time(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<Option<Instant>, StoreError> {
+        Ok(self.find_value(sql, values, doing)?.and_then(|StoredTime(at)| at))
+    }
+
+    /// The columns of every row.
+    fn tuples<T: OfRow, C: FromIterator<T>>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        doing: &'static str,
+    ) -> Result<C, StoreError> {
+        self.rows(sql, values, doing, |row| row.try_into())
+    }
+
     /// The first column of every row.
     fn column<T: FromSql, C: FromIterator<T>>(
         &self,
@@ -72,6 +97,11 @@ pub(in crate::store) trait Statements {
         self.connection().prepare_cached(sql).and_then(|mut stmt| stmt.query_map(values, read)?.collect()).doing(doing)
     }
 }
+
+/// A tuple of a row's columns.
+pub(in crate::store) trait OfRow: for<'r> TryFrom<&'r Row<'r>, Error = rusqlite::Error> {}
+
+impl<T: for<'r> TryFrom<&'r Row<'r>, Error = rusqlite::Error>> OfRow for T {}
 
 impl Statements for Connection {
     fn connection(&self) -> &Connection {

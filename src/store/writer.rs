@@ -4,20 +4,21 @@
 //! while pages are fetched and decoded. The queue is bounded, and therefore memory too.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::model::{Instant, Layout, Object, RequestRegister};
 use crate::store::custom::table_shapes_of_file;
 use crate::store::derived::options::BuiltFrom;
 use crate::store::file::lock::{self, Lock};
-use crate::store::file::original::CurrentWriter;
+use crate::store::file::original::LockedBy;
 use crate::store::file::{open, wal};
 use crate::store::table_shapes::Shapes;
 use crate::store::tx::RowOrder;
+use crate::store::user_objects::objects::drop_indexes_in_the_way;
 use crate::store::{Doing, FoundCopy, MirrorTx, ReadTx, StoreError, ViewOptions};
 
 type WriterJob = Box<dyn FnOnce(&mut Writer) + Send>;
@@ -29,11 +30,11 @@ const QUEUE: usize = 4;
 #[derive(Clone, Debug)]
 pub struct Store {
     queue: mpsc::Sender<WriterJob>,
-    layout: Arc<RwLock<Arc<Layout>>>,
+    layout: watch::Receiver<Arc<Layout>>,
     path: Arc<PathBuf>,
     lock: Arc<Lock>,
     requests: RequestRegister,
-    current: Arc<CurrentWriter>,
+    current: Arc<LockedBy>,
     copy: Arc<Mutex<Option<FoundCopy>>>,
     thread: Arc<Mutex<Option<std::thread::JoinHandle<()>>>>,
 }
@@ -42,6 +43,8 @@ pub struct Store {
 struct Writer {
     conn: Connection,
     shapes: Shapes,
+    /// The columns after the last commit, for the other threads.
+    layout: watch::Sender<Arc<Layout>>,
     wal: wal::Keeper,
     rows: RowOrder,
     before_commit: Option<CommitHook>,
@@ -81,11 +84,12 @@ impl Store {
         );
         let (conn, lock) = open::writer(path)?;
         let shapes = table_shapes_of_file::shapes(&conn)?;
-        let layout = Arc::new(RwLock::new(shapes.layout.clone()));
+        let (now, layout) = watch::channel(shapes.layout.clone());
         let wal = wal::Keeper::of(path);
         let requests = RequestRegister::default();
         let rows = RowOrder::new(requests.clone());
-        let mut writer = Writer { conn, shapes, wal, rows, before_commit: None, looked_at: None, killed: false };
+        let mut writer =
+            Writer { conn, shapes, layout: now, wal, rows, before_commit: None, looked_at: None, killed: false };
         let (current, copy) = writer
             .durably(|writer| {
                 writer.tx(|tx| {
@@ -100,7 +104,6 @@ impl Store {
             })
             .and_then(|((current, copy), step)| current.note(&lock, step).map(|()| (current, copy)))?;
         writer.finish_erasure();
-        *layout.write().unwrap_or_else(PoisonError::into_inner) = writer.shapes.layout.clone();
         writer.before_commit = options.before_commit;
         if let Some(wait) = options.lock_wait {
             writer.conn.busy_timeout(wait).doing("set how long to wait for a lock")?;
@@ -159,15 +162,9 @@ impl Store {
         work: impl FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (answer, answered) = oneshot::channel();
-        let layout = self.layout.clone();
         let work: WriterJob = Box::new(move |writer| {
-            let result = work(writer);
-            let now = &writer.shapes.layout;
-            if layout.read().unwrap_or_else(PoisonError::into_inner).version != now.version {
-                *layout.write().unwrap_or_else(PoisonError::into_inner) = now.clone();
-            }
             // The caller may have stopped waiting; the work is done anyway.
-            let _ = answer.send(result);
+            let _ = answer.send(work(writer));
             if !writer.killed {
                 writer.wal.after_commit(&writer.conn);
             }
@@ -178,20 +175,18 @@ impl Store {
 
     /// Ends a run: empties the WAL, as far as readers allow, and releases memory. Returns whether the WAL is empty.
     pub async fn settle(&self) -> Result<bool, StoreError> {
-        let (answer, answered) = oneshot::channel();
-        let work: WriterJob = Box::new(move |writer| {
+        let settle = |writer: &mut Writer| {
             writer.finish_erasure();
             let emptied = if writer.killed { Ok(false) } else { wal::empty(&writer.conn) };
             writer.release_memory();
-            let _ = answer.send(emptied);
-        });
-        self.queue.send(work).await.map_err(|_| StoreError::Closed)?;
-        answered.await.map_err(|_| StoreError::Closed)?
+            emptied
+        };
+        self.carry_out(settle).await
     }
 
     /// The custom columns after the last finished transaction.
     pub fn layout(&self) -> Arc<Layout> {
-        self.layout.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.layout.borrow().clone()
     }
 
     pub fn lock(&self) -> &Lock {
@@ -318,7 +313,7 @@ impl Writer {
             tx.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing("read the version of the data")?;
         if self.looked_at != Some(version) {
             // First of all: after an error of a damaged index, SQLite refuses to write for the rest of a transaction.
-            tx.derived().drop_indexes_in_the_way()?;
+            drop_indexes_in_the_way(&tx.conn)?;
             tx.derived().mend_searches()?;
         }
         let out = work(&mut tx)?;
@@ -327,6 +322,7 @@ impl Writer {
             return Err(StoreError::Interrupted);
         }
         let (shapes, written) = tx.commit()?;
+        self.layout.send_replace(shapes.layout.clone());
         self.shapes = shapes;
         self.rows.note(written);
         self.looked_at = Some(version);

@@ -8,9 +8,9 @@
 //! - The copy is complete and verified before it gets its name; a file is overwritten only on request.
 //! - It contains everything that was committed before the copying began, as one snapshot.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::original::IN_A_COPY;
-use super::{beside, folder_of, lock, open};
+use super::{FileId, beside, folder_of, lock, open};
 use crate::model::Instant;
 use crate::store::outbox::hold_open::{Requests, hold_open_edits};
 use crate::store::{Doing, StoreError};
@@ -82,13 +82,11 @@ pub fn backup(mirror: &Path, target: &Path, replace: bool, now: Instant) -> Resu
 
 /// Compares by the file's identity, and by path if the file does not exist yet.
 fn refuse_the_mirror(mirror: &Path, target: &Path) -> Result<(), BackupError> {
-    let identity = |found: &Metadata| (found.dev(), found.ino());
-    let known = fs::metadata(target).ok();
+    let known = FileId::of(target);
     let place = |path: &Path| Some((fs::canonicalize(folder_of(path)).ok()?, path.file_name()?.to_owned()));
     for suffix in ["", "-wal", "-shm", "-journal", ".lock", ".sock"] {
         let path = beside(mirror, suffix);
-        let found = fs::metadata(&path).ok();
-        let same_file = matches!((&found, &known), (Some(a), Some(b)) if identity(a) == identity(b));
+        let same_file = known.is_some() && FileId::of(&path) == known;
         if same_file || place(&path).is_some() && place(&path) == place(target) {
             return Err(BackupError::IsTheMirror { path: target.into() });
         }

@@ -1,9 +1,10 @@
 //! The lock file next to a mirror: one process writes the mirror at a time, and leaves a note for the next.
 
 use std::fs::{File, TryLockError};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::FileId;
 use crate::regular_file;
 use crate::store::StoreError;
 
@@ -48,9 +49,7 @@ impl Lock {
             }
             // The previous holder may have removed the file since it was opened: then the next process locks another
             // file.
-            let is = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
-            let (locked, there) = (file.metadata().map_err(&io)?, std::fs::metadata(&path));
-            if there.is_ok_and(|there| is(there) == is(locked)) {
+            if FileId::of(&path) == Some(file.metadata().map_err(&io)?.into()) {
                 break (file, found, found_writer);
             }
         };

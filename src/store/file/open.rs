@@ -158,10 +158,10 @@ fn edited(path: &Path) -> rusqlite::Result<Connection> {
     Ok(conn)
 }
 
-/// A read-only connection.
+/// A mirror that is open read-only.
 #[derive(Debug)]
-pub(in crate::store) struct ReadOnly {
-    pub conn: Connection,
+pub struct Reader {
+    pub(in crate::store) conn: Connection,
     at_rest: Option<AtRest>,
 }
 
@@ -189,14 +189,15 @@ impl AtRest {
     }
 }
 
-impl ReadOnly {
+impl Reader {
     #[cfg(test)]
-    pub(in crate::store) fn of(conn: Connection) -> ReadOnly {
-        ReadOnly { conn, at_rest: None }
+    pub(in crate::store) fn of(conn: Connection) -> Reader {
+        Reader { conn, at_rest: None }
     }
 
-    /// Requires that what was read until now is one state of the mirror.
-    pub(in crate::store) fn unchanged(&self) -> Result<(), StoreError> {
+    /// Requires that everything that was read is one state of the mirror: a file that this user cannot open with its WAL
+    /// is read as it is, and may be written meanwhile.
+    pub fn unchanged(&self) -> Result<(), StoreError> {
         match &self.at_rest {
             Some(before) if AtRest::of(&before.path).as_ref() != Some(before) => {
                 Err(StoreError::Written { path: before.path.clone() })
@@ -215,7 +216,7 @@ impl ReadOnly {
 /// # Errors
 /// [`StoreError::Missing`] if there is none; [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing;
 /// [`StoreError::NotRecovered`] if its writer was killed and this user cannot recover it.
-pub(in crate::store) fn reader(path: &Path) -> Result<ReadOnly, StoreError> {
+pub(in crate::store) fn reader(path: &Path) -> Result<Reader, StoreError> {
     require(path)?;
     let is_awake = || wal::files_beside(path).iter().all(|file| file.exists());
     if !is_awake() && can_write(path) {
@@ -228,7 +229,7 @@ pub(in crate::store) fn reader(path: &Path) -> Result<ReadOnly, StoreError> {
         (peek(path)?, AtRest::of(path))
     };
     conn.busy_timeout(wal::BUSY).map_err(StoreError::opening(path))?;
-    Ok(ReadOnly { conn, at_rest })
+    Ok(Reader { conn, at_rest })
 }
 
 fn can_write(path: &Path) -> bool {
@@ -335,7 +336,7 @@ mod tests {
         conn.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (7)").unwrap();
         drop(conn);
         put_to_rest(&path);
-        let resting = ReadOnly { at_rest: AtRest::of(&path), ..ReadOnly::of(peek(&path).unwrap()) };
+        let resting = Reader { at_rest: AtRest::of(&path), ..Reader::of(peek(&path).unwrap()) };
         resting.unchanged().unwrap();
         let (conn, ..) = writer(&path).unwrap();
         resting.unchanged().unwrap();

@@ -82,9 +82,10 @@ struct LastWriter {
     file: FileIdentity,
 }
 
+/// The writer of a mirror, in its lock file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct LockedBy {
+pub(in crate::store) struct LockedBy {
     nonce: String,
     /// The last step of an edit that was stored before a request was sent.
     step: i64,
@@ -103,18 +104,10 @@ pub struct FoundCopy {
     pub held: u64,
 }
 
-/// The writer of an open mirror, for its lock file.
-#[derive(Clone, Debug)]
-pub(in crate::store) struct CurrentWriter {
-    nonce: String,
-    file: FileIdentity,
-}
-
-impl CurrentWriter {
+impl LockedBy {
     /// Stores in the lock file that a request is about to be sent whose last step is this one.
     pub(in crate::store) fn note(&self, lock: &Lock, step: i64) -> Result<(), StoreError> {
-        let locked = LockedBy { nonce: self.nonce.clone(), step, file: self.file.clone() };
-        let text = serde_json::to_string(&locked)
+        let text = serde_json::to_string(&LockedBy { step, ..self.clone() })
             .map_err(|source| StoreError::State { name: "the lock file".into(), source })?;
         lock.store_writer(&text)
     }
@@ -134,7 +127,7 @@ impl MirrorTx<'_> {
         lock: &Lock,
         path: &Path,
         now: Instant,
-    ) -> Result<(CurrentWriter, Option<FoundCopy>), StoreError> {
+    ) -> Result<(LockedBy, Option<FoundCopy>), StoreError> {
         let here = FileIdentity::of(path)?;
         let last: Option<LastWriter> = self.state(&StateKey::LastWriter)?;
         let locked: Option<LockedBy> = lock.found_writer().and_then(|text| serde_json::from_str(text).ok());
@@ -150,22 +143,21 @@ impl MirrorTx<'_> {
             }
             false => None,
         };
-        let nonce = self.random_id()?;
+        let current = LockedBy { nonce: random_id(), step: 0, file: here };
         if last.is_none() && !copied {
             // A file that is killed while it is made is no copy: its lock file comes first.
-            CurrentWriter { nonce: nonce.clone(), file: here.clone() }.note(lock, 0)?;
+            current.note(lock, 0)?;
         }
         // The lock file follows the file. If this process is killed before it does, it still has the nonce that it has now.
         let before = match (locked.filter(|_| !copied), last) {
             (Some(locked), _) => locked.nonce,
             (None, last) => last.map(|last| last.nonce).unwrap_or_default(),
         };
-        self.set_state(&StateKey::LastWriter, &LastWriter { nonce: nonce.clone(), before, file: here.clone() })?;
-        Ok((CurrentWriter { nonce, file: here }, found))
+        let LockedBy { nonce, file, .. } = current.clone();
+        self.set_state(&StateKey::LastWriter, &LastWriter { nonce, before, file })?;
+        Ok((current, found))
     }
-}
 
-impl MirrorTx<'_> {
     /// Gives the mirror an id if it has none: random and created once. Cursors of the feed begin with it, so that a follower of
     /// one mirror never continues on another. A mirror whose id is lost gets a new one, and its followers start again.
     pub(in crate::store) fn name_mirror(&self) -> Result<(), StoreError> {
@@ -177,13 +169,13 @@ impl MirrorTx<'_> {
 
     /// Gives the mirror a new id, because a copy is a different mirror.
     pub fn renew_mirror_id(&self) -> Result<(), StoreError> {
-        self.set_state(&StateKey::MirrorId, &self.random_id()?)
+        self.set_state(&StateKey::MirrorId, &random_id())
     }
+}
 
-    /// A random text of 32 digits.
-    pub(super) fn random_id(&self) -> Result<String, StoreError> {
-        Ok(Uuid::new_v4().simple().to_string())
-    }
+/// A random text of 32 digits.
+fn random_id() -> String {
+    Uuid::new_v4().simple().to_string()
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl Watchdog {
 
     /// Interrupts the statements of this reader, too.
     pub fn watch(&self, reader: &Reader) {
-        lock(&self.watched).statements = Some(reader.interrupt_handle());
+        lock(&self.watched).statements = Some(reader.conn.get_interrupt_handle());
     }
 }
 
