@@ -2,8 +2,8 @@
 
 use rusqlite::params;
 
-use crate::model::{Instant, Ru};
-use crate::store::{MirrorTx, Statements, StoreError};
+use crate::model::{Instant, Record, Ru};
+use crate::store::{Applied, MirrorTx, Statements, StoreError};
 
 /// Scheduled runs that found nothing are kept only among so many last ones: with one every few seconds they would be most of
 /// the file after a year.
@@ -26,6 +26,16 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Counts a record that was applied. Its warnings are reported when it is written, not each time it is read again.
+    pub fn count(&mut self, record: &Record, applied: Applied) {
+        match applied {
+            Applied::Inserted => self.inserted += 1,
+            Applied::Updated => self.updated += 1,
+            Applied::Unchanged | Applied::Older => return,
+        }
+        self.warnings += u64::from(record.inexact);
+    }
+
     pub fn add(&mut self, other: &Tally) {
         self.rows += other.rows;
         self.inserted += other.inserted;

@@ -23,15 +23,7 @@ pub(super) struct ApplyReport {
 impl ApplyReport {
     pub(super) fn record(&mut self, record: &Record, applied: Applied) {
         self.tally.rows += 1;
-        match applied {
-            Applied::Inserted => self.tally.inserted += 1,
-            Applied::Updated => self.tally.updated += 1,
-            Applied::Unchanged | Applied::Older => {}
-        }
-        // Reported once, when the record is written, and not each time it is read again.
-        if matches!(applied, Applied::Inserted | Applied::Updated) {
-            self.tally.warnings += u64::from(record.inexact);
-        }
+        self.tally.count(record, applied);
     }
 }
 

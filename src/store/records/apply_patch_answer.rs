@@ -13,7 +13,6 @@
 use crate::model::{Etag, Extra, FieldKind, FieldProjection, FieldValue, Object, Record, RequestStamp};
 use crate::store::records::shape::{Shape, Source};
 use crate::store::records::unread::Shows;
-use crate::store::records::upsert::Written;
 use crate::store::{Applied, Phase, RecordsTx, Statements, StoreError};
 
 /// The object with custom values.
@@ -42,7 +41,7 @@ impl RecordsTx<'_> {
         let old_list = old_list.map(|text| Extra::from_json(&text)).unwrap_or_default();
         let extra = self.list_extra(object, record, old_list.clone()).to_json();
         let written = self.write(object, &list, record, extra.as_deref(), asked, phase)?;
-        if !matches!(written, Written::Older) {
+        if written.0 != Applied::Older {
             self.tx.unread().mark_unshown(object, record, Shows::Nothing)?;
         }
         let applied = self.finish(object, record, written, asked, phase)?;
@@ -77,11 +76,10 @@ impl RecordsTx<'_> {
         Shape { table, key, stamp, .. }: &Shape,
         record: &Record,
     ) -> Result<Option<(Option<String>, Option<String>, String)>, StoreError> {
-        self.tx.conn.find(
+        self.tx.conn.find_tuple(
             &format!("SELECT etag, extra, {stamp} FROM {table} WHERE {key} = ?1"),
             [record.id.as_str()],
             "read a record",
-            |row| row.try_into(),
         )
     }
 

@@ -26,6 +26,13 @@ pub enum Applied {
     Older,
 }
 
+impl Applied {
+    /// Whether anything was written.
+    pub fn is_new(self) -> bool {
+        matches!(self, Applied::Inserted | Applied::Updated)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The first copy is in progress: there is no history, and derived data is built at its end.
@@ -37,19 +44,8 @@ pub enum Phase {
 /// A difference in one column: name, old and new value.
 pub(in crate::store) type ColumnDifference = (String, Value, Value);
 
-/// The result of writing to one table.
-pub(in crate::store) enum Written {
-    Inserted(Vec<ColumnDifference>),
-    Updated(Vec<ColumnDifference>),
-    Unchanged,
-    Older,
-}
-
-impl Written {
-    const fn is_new(&self) -> bool {
-        matches!(self, Written::Inserted(_) | Written::Updated(_))
-    }
-}
+/// The result of writing to one table: the effect, and what differs now.
+pub(in crate::store) type Written = (Applied, Vec<ColumnDifference>);
 
 impl RecordsTx<'_> {
     /// Writes a list item. `asked` identifies the request.
@@ -62,7 +58,7 @@ impl RecordsTx<'_> {
     ) -> Result<Applied, StoreError> {
         let shape = self.tx.shapes().list(object);
         let written = self.write(object, &shape, record, record.extra.to_json().as_deref(), asked, phase)?;
-        if !matches!(written, Written::Older) {
+        if written.0 != Applied::Older {
             self.tx.unread().mark_unshown(object, record, Shows::List)?;
         }
         self.finish(object, record, written, asked, phase)
@@ -91,7 +87,7 @@ impl RecordsTx<'_> {
             None => Cow::Borrowed(record),
         };
         let written = self.write(object, &detail, record, detail_extra.to_json().as_deref(), asked, phase)?;
-        if written.is_new() {
+        if written.0.is_new() {
             kept += detail_extra.len() as u64;
         }
         self.finish_detail(object, &record.id, written, asked.at, phase)?;
@@ -145,7 +141,7 @@ impl RecordsTx<'_> {
             }
         }
         let written = self.write(object, &list, &record, extra.to_json().as_deref(), asked, phase)?;
-        let kept = if written.is_new() { extra.len() as u64 } else { 0 };
+        let kept = if written.0.is_new() { extra.len() as u64 } else { 0 };
         let applied = self.finish(object, &record, written, asked, phase)?;
         Ok((applied != Applied::Older).then_some(ListPart { applied, kept, detail_extra, etag }))
     }
@@ -154,23 +150,23 @@ impl RecordsTx<'_> {
         &self,
         object: Object,
         record: &Record,
-        written: Written,
+        (applied, differences): Written,
         asked: &RequestStamp,
         phase: Phase,
     ) -> Result<Applied, StoreError> {
-        let (applied, kind, differences) = match written {
-            Written::Unchanged => return Ok(Applied::Unchanged),
-            Written::Older => return Ok(Applied::Older),
-            Written::Inserted(differences) => (Applied::Inserted, "insert", differences),
-            Written::Updated(differences) => (Applied::Updated, "update", differences),
+        let id = record.id.as_str();
+        let kind = match applied {
+            Applied::Unchanged | Applied::Older => return Ok(applied),
+            Applied::Inserted => "insert",
+            Applied::Updated => "update",
         };
         if applied == Applied::Inserted {
-            self.tx.derived().unsearch(object, record.id.as_str(), phase);
+            self.tx.derived().unsearch(object, id, phase);
         } else {
-            self.tx.derived().unsearch_changed(object, record.id.as_str(), false, &differences, phase);
+            self.tx.derived().unsearch_changed(object, id, false, &differences, phase);
         }
         if phase == Phase::Kept {
-            self.tx.feed().remember(object, record.id.as_str(), kind, &differences, asked.at)?;
+            self.tx.feed().remember(object, id, kind, &differences, asked.at)?;
         }
         Ok(applied)
     }
@@ -181,14 +177,15 @@ impl RecordsTx<'_> {
         &self,
         object: Object,
         id: &RecordId,
-        written: Written,
+        (applied, differences): Written,
         at: Instant,
         phase: Phase,
     ) -> Result<(), StoreError> {
-        let is_first = matches!(written, Written::Inserted(_));
-        let (Written::Inserted(differences) | Written::Updated(differences)) = written else { return Ok(()) };
+        if !applied.is_new() {
+            return Ok(());
+        }
         self.tx.derived().unsearch_changed(object, id.as_str(), true, &differences, phase);
-        if phase == Phase::FirstCopy || is_first && !self.was_inserted(object, id)? {
+        if phase == Phase::FirstCopy || applied == Applied::Inserted && !self.was_inserted(object, id)? {
             return Ok(());
         }
         self.tx.feed().remember(object, id.as_str(), "update", &of_detail(differences), at)
@@ -205,8 +202,8 @@ impl RecordsTx<'_> {
                 Applied::Inserted
             }
             RowComparison::Same { .. } => Applied::Unchanged,
-            RowComparison::Differs { merged, changed, .. } => {
-                self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked_at)?;
+            RowComparison::Differs { changed, .. } => {
+                self.execute(&shape.update(&changed), id, &at(&incoming, &changed), asked_at)?;
                 Applied::Updated
             }
         })
@@ -234,7 +231,7 @@ impl RecordsTx<'_> {
             if !is_detail {
                 self.count_new(object, id);
             }
-            return Ok(Written::Inserted(Vec::new()));
+            return Ok((Applied::Inserted, Vec::new()));
         }
         match self.compare(shape, id, &incoming)? {
             RowComparison::Same { former } => {
@@ -245,12 +242,12 @@ impl RecordsTx<'_> {
                     // The age of a detail is that of the last answer, changed or not.
                     self.execute(&shape.update(&[]), id, &[], asked.at)?;
                 }
-                Ok(Written::Unchanged)
+                Ok((Applied::Unchanged, Vec::new()))
             }
             RowComparison::Missing => {
                 // A later answer showed that the record was removed.
                 if overtaken || !is_detail && !self.takes_back(object, id, shape, &incoming)? {
-                    return Ok(Written::Older);
+                    return Ok((Applied::Older, Vec::new()));
                 }
                 self.count_before(object, id)?;
                 self.execute(&shape.insert, id, &incoming, asked.at)?;
@@ -260,16 +257,16 @@ impl RecordsTx<'_> {
                     let new = (*value).filter(|v| *v != ValueRef::Null)?;
                     Some((column.name.clone(), Value::Null, owned(new)))
                 });
-                Ok(Written::Inserted(differences.collect()))
+                Ok((Applied::Inserted, differences.collect()))
             }
-            RowComparison::Differs { merged, changed, old, former } => {
+            RowComparison::Differs { changed, old, former } => {
                 let is_accepted =
                     former || self.is_accepted((object, id), shape, &incoming, &old, (asked, overtaken))?;
                 if !is_detail {
                     self.tx.knowledge().was_shown(object, id, is_accepted)?;
                 }
                 if !is_accepted {
-                    return Ok(Written::Older);
+                    return Ok((Applied::Older, Vec::new()));
                 }
                 if former {
                     self.hold_edits_of_replaced_row(object, id, asked.at)?;
@@ -277,13 +274,15 @@ impl RecordsTx<'_> {
                     self.tx.unread().mark_omitted(object, shape, id, &incoming, (&old, &changed));
                 }
                 self.count_before(object, id)?;
-                self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked.at)?;
+                self.execute(&shape.update(&changed), id, &at(&incoming, &changed), asked.at)?;
                 self.tx.knowledge().make_detail_due_if_moved(object, shape, record, &changed)?;
                 self.tx.feed().mark_changed(object, id);
                 self.index_multi_values(object, shape, record, &incoming, Some(&changed), phase)?;
-                let differences =
-                    changed.iter().map(|&i| (shape.columns[i].name.clone(), old[i].clone(), merged[i].clone()));
-                Ok(Written::Updated(differences.collect()))
+                let differences = changed.iter().map(|&place| {
+                    let new = incoming[place].map_or(Value::Null, owned);
+                    (shape.columns[place].name.clone(), old[place].clone(), new)
+                });
+                Ok((Applied::Updated, differences.collect()))
             }
         }
     }
@@ -318,11 +317,7 @@ impl RecordsTx<'_> {
             return Ok(RowComparison::Same { former });
         }
         let old = (0..count).map(|i| row.get::<_, Value>(i)).collect::<Result<Vec<_>, _>>().doing(doing)?;
-        let mut merged = old.clone();
-        for &index in &changed {
-            merged[index] = incoming[index].map_or(Value::Null, owned);
-        }
-        Ok(RowComparison::Differs { merged, changed, old, former })
+        Ok(RowComparison::Differs { changed, old, former })
     }
 
     fn execute(
@@ -468,9 +463,9 @@ const GROUPS: [&str; 2] = ["customFields", "location"];
 enum RowComparison {
     Missing,
     Same { former: bool },
-    Differs { merged: Vec<Value>, changed: Vec<usize>, old: Vec<Value>, former: bool },
+    Differs { changed: Vec<usize>, old: Vec<Value>, former: bool },
 }
 
-fn refs<'a>(values: &'a [Value], places: &[usize]) -> Vec<Option<ValueRef<'a>>> {
-    places.iter().map(|&place| Some(ValueRef::from(&values[place]))).collect()
+fn at<'v>(incoming: &[Option<ValueRef<'v>>], places: &[usize]) -> Vec<Option<ValueRef<'v>>> {
+    places.iter().map(|&place| incoming[place]).collect()
 }
