@@ -12,8 +12,8 @@ pub struct Shapes {
     pub layout: Arc<Layout>,
     list: [Arc<Shape>; 2],
     detail: [Arc<Shape>; 2],
-    team: Arc<Shape>,
-    definitions: Arc<Shape>,
+    pub team: Arc<Shape>,
+    pub definitions: Arc<Shape>,
     documents: [Arc<Document>; 2],
     extras: Arc<[ObjectExtras; 2]>,
 }
@@ -49,14 +49,6 @@ impl Shapes {
 
     pub fn extras(&self, object: Object) -> &ObjectExtras {
         &self.extras[object as usize]
-    }
-
-    pub fn team(&self) -> Arc<Shape> {
-        self.team.clone()
-    }
-
-    pub fn definitions(&self) -> Arc<Shape> {
-        self.definitions.clone()
     }
 
     pub fn document(&self, object: Object) -> Arc<Document> {

@@ -5,14 +5,15 @@
 //! - The tables have exactly the `cf_…` columns of the layout.
 //! - Only [`ColumnName`]s become part of statements; keys are bound as parameters.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use rusqlite::params;
 
 use crate::model::{Choice, ColumnName, DataType, Definition, Instant, Object, Record, RecordId};
-use crate::store::custom::rows::{DefinitionRow, exclusions, physical, rows};
+use crate::store::custom::rows::{DefinitionRow, definition_in, exclusions, names, physical, rows, table};
 use crate::store::custom::table_shapes_of_file;
 use crate::store::records::feed_entries::ColumnChange;
+use crate::store::user_objects::objects::drop_indexes_on;
 use crate::store::{
     Applied, CustomTx, DefinitionChanges, Doing, FieldToBackFill, Phase, ReadTx, Redefined, Statements, StoreError,
 };
@@ -94,9 +95,7 @@ impl CustomTx<'_> {
         gone: &[RecordId],
         asked_at: Instant,
     ) -> Result<Redefined, StoreError> {
-        let known = rows(&self.tx.conn, object)?;
-        let before: Vec<(RecordId, DataType)> =
-            known.iter().map(|row| (row.definition.id.clone(), row.definition.data_type)).collect();
+        let before = rows(&self.tx.conn, object)?;
         let mut out = Redefined::default();
         for record in records {
             self.apply_definition(record, asked_at, &mut out.changes)?;
@@ -105,10 +104,7 @@ impl CustomTx<'_> {
         if out.changes == DefinitionChanges::default() {
             return Ok(out);
         }
-        let states = |rows: &[DefinitionRow]| -> BTreeMap<RecordId, bool> {
-            rows.iter().map(|row| (row.definition.id.clone(), row.definition.active)).collect()
-        };
-        out.changes.count_states(&states(&known), &states(&rows(&self.tx.conn, object)?));
+        out.changes.count_states(&before, &rows(&self.tx.conn, object)?);
         self.reconcile(object, &before, asked_at, &mut out)?;
         self.relayout()?;
         // The feed has no entry for changed labels, so every record is published again.
@@ -126,7 +122,7 @@ impl CustomTx<'_> {
         changes: &mut DefinitionChanges,
     ) -> Result<(), StoreError> {
         let doing = "write the options of a custom field";
-        let shape = self.tx.shapes().definitions();
+        let shape = self.tx.shapes().definitions.clone();
         match self.tx.records().apply_plain(&shape, record, asked_at)? {
             Applied::Inserted => changes.added += 1,
             Applied::Updated => changes.changed += 1,
@@ -136,11 +132,10 @@ impl CustomTx<'_> {
             return Ok(());
         };
         let id = record.id.as_str();
-        let known: Vec<(String, Option<String>)> = self.tx.conn.rows(
+        let known: Vec<(String, Option<String>)> = self.tx.conn.tuples(
             "SELECT value, label FROM custom_field_options WHERE definition_id = ?1 ORDER BY position",
             [id],
             doing,
-            |row| row.try_into(),
         )?;
         if !known.iter().map(|(v, l)| (v, l)).eq(options.iter().map(|o| (&o.value, &o.label))) {
             let is_new = |option: &&Choice| !known.iter().any(|(v, l)| *v == option.value && *l == option.label);
@@ -176,7 +171,7 @@ impl CustomTx<'_> {
     fn reconcile(
         &self,
         object: Object,
-        before: &[(RecordId, DataType)],
+        before: &[DefinitionRow],
         seen_at: Instant,
         out: &mut Redefined,
     ) -> Result<(), StoreError> {
@@ -193,7 +188,7 @@ impl CustomTx<'_> {
                 row.excluded = exclusions.takes_column(object, column.as_str());
             }
             let definition = &row.definition;
-            let known = before.iter().find(|(id, _)| *id == definition.id).map(|(_, data_type)| *data_type);
+            let known = definition_in(before, &definition.id).map(|known| known.data_type);
             if let (Some(known), Some(column)) = (known, &row.column)
                 && known != definition.data_type
             {
@@ -231,10 +226,6 @@ impl CustomTx<'_> {
         )
     }
 
-    fn tables(object: Object) -> [&'static str; 2] {
-        [object.table(), object.detail_table()]
-    }
-
     /// Ensures that an active field has its column. Returns whether the column is new or restored.
     fn ensure_column(
         &self,
@@ -243,23 +234,18 @@ impl CustomTx<'_> {
         data_type: DataType,
         known: Option<DataType>,
     ) -> Result<Option<bool>, StoreError> {
-        let detail = usize::from(data_type.detail_only());
-        let table = Self::tables(feed.object)[detail];
+        let (table, key) = table(feed.object, data_type.detail_only());
         let there = physical(&self.tx.conn, table)?;
         if there.contains(column.as_str()) {
             return Ok(None);
         }
         self.tx.derived().drop_views()?;
         if there.contains(&column.archived()) {
-            self.rename(table, &column.archived(), column.as_str())?;
-            if data_type.has_num() {
-                self.rename(table, &format!("{}_num", column.archived()), &column.num())?;
-            }
+            let names = names(column, data_type);
+            names.iter().try_for_each(|(name, archived)| self.rename(table, archived, name))?;
             self.announce(feed, column, ColumnChange::Restored, (None, Some(data_type)))?;
             if feed.is_kept {
-                let mut columns = vec![column.as_str().to_string()];
-                columns.extend(data_type.has_num().then(|| column.num()));
-                let key = ["id", feed.object.detail_key()][detail];
+                let columns: Vec<String> = names.into_iter().map(|(name, _)| name).collect();
                 self.tx.feed().emit_restored(feed.object, table, key, &columns, feed.seen_at)?;
             }
             return Ok(Some(false));
@@ -290,40 +276,38 @@ impl CustomTx<'_> {
             (object, definition.key.as_str()),
             "archive a custom column",
         )?;
-        for table in Self::tables(object) {
+        for table in [object.table(), object.detail_table()] {
             let there = physical(&self.tx.conn, table)?;
-            if there.contains(column.as_str()) {
-                self.tx.derived().drop_views()?;
-                self.tx.derived().drop_index(table, column.as_str())?;
-                self.rename(table, column.as_str(), &column.archived())?;
-                self.announce(feed, column, ColumnChange::Archived, (Some(definition.data_type), None))?;
+            if !there.contains(column.as_str()) {
+                continue;
             }
-            if there.contains(column.as_str()) && definition.data_type.has_num() && there.contains(&column.num()) {
-                self.tx.derived().drop_index(table, &column.num())?;
-                self.rename(table, &column.num(), &format!("{}_num", column.archived()))?;
+            self.tx.derived().drop_views()?;
+            for (name, archived) in names(column, definition.data_type).iter().filter(|(name, _)| there.contains(name))
+            {
+                self.tx.derived().drop_index(table, name)?;
+                self.rename(table, name, archived)?;
             }
+            self.announce(feed, column, ColumnChange::Archived, (Some(definition.data_type), None))?;
         }
         Ok(())
     }
 
     /// Drops the column of an excluded field, with its values.
     fn withdraw(&self, feed: &ColumnFeed, definition: &Definition, column: &ColumnName) -> Result<(), StoreError> {
-        let data_type = definition.data_type;
-        self.tx.feed().forget_retyped(feed.object, column.as_str())?;
-        for table in Self::tables(feed.object) {
+        let (object, data_type) = (feed.object, definition.data_type);
+        self.tx.feed().forget_retyped(object, column.as_str())?;
+        for table in [object.table(), object.detail_table()] {
             if physical(&self.tx.conn, table)?.contains(column.as_str()) {
                 self.announce(feed, column, ColumnChange::Removed, (Some(data_type), None))?;
             }
         }
-        self.drop_columns(feed.object, column, data_type.has_num())
+        self.drop_columns(object, column, data_type)
     }
 
     /// Makes the columns of both objects those of their fields, after other fields were excluded.
     pub(in crate::store) fn reconcile_exclusions(&self, seen_at: Instant) -> Result<(), StoreError> {
         for object in Object::ALL {
-            let known = rows(&self.tx.conn, object)?.into_iter().map(|row| row.definition);
-            let before: Vec<(RecordId, DataType)> = known.map(|known| (known.id, known.data_type)).collect();
-            self.reconcile(object, &before, seen_at, &mut Redefined::default())?;
+            self.reconcile(object, &rows(&self.tx.conn, object)?, seen_at, &mut Redefined::default())?;
         }
         Ok(())
     }
@@ -336,8 +320,7 @@ impl CustomTx<'_> {
         known: DataType,
         row: &DefinitionRow,
     ) -> Result<(), StoreError> {
-        let detail = usize::from(known.detail_only());
-        let table = Self::tables(feed.object)[detail];
+        let (table, key) = table(feed.object, known.detail_only());
         let data_type = row.definition.data_type;
         if feed.is_kept && physical(&self.tx.conn, table)?.contains(column.as_str()) {
             let change = match (row.is_shown(), data_type) {
@@ -346,7 +329,6 @@ impl CustomTx<'_> {
                 (true, _) => ColumnChange::Retyped,
             };
             if change == ColumnChange::Retyped {
-                let key = ["id", feed.object.detail_key()][detail];
                 self.tx.feed().forget_retyped(feed.object, column.as_str())?;
                 self.tx.feed().keep_retyped_values(feed.object, table, key, column.as_str())?;
                 self.announce(feed, column, change, (Some(known), Some(data_type)))?;
@@ -354,7 +336,7 @@ impl CustomTx<'_> {
                 self.announce(feed, column, change, (Some(known), None))?;
             }
         }
-        self.drop_columns(feed.object, column, known.has_num())
+        self.drop_columns(feed.object, column, known)
     }
 
     /// Records the change of a column, and of its companion, in the feed.
@@ -381,18 +363,15 @@ impl CustomTx<'_> {
     }
 
     /// Drops the columns of a field whose type changed, so that the old values are invalid, or that is excluded.
-    fn drop_columns(&self, object: Object, column: &ColumnName, had_num: bool) -> Result<(), StoreError> {
-        let mut names = vec![column.as_str().to_string(), column.archived()];
-        if had_num {
-            // If it had no companion, a column with this name belongs to another field.
-            names.extend([column.num(), format!("{}_num", column.archived())]);
-        }
-        for table in Self::tables(object) {
+    fn drop_columns(&self, object: Object, column: &ColumnName, known: DataType) -> Result<(), StoreError> {
+        let names = names(column, known);
+        for table in [object.table(), object.detail_table()] {
             let there = physical(&self.tx.conn, table)?;
-            for name in names.iter().filter(|name| there.contains(*name)) {
+            for name in names.iter().flat_map(|(name, archived)| [name, archived]).filter(|name| there.contains(*name))
+            {
                 self.tx.derived().drop_views()?;
                 self.tx.derived().drop_index(table, name)?;
-                self.tx.derived().drop_user_indexes(table, name)?;
+                drop_indexes_on(&self.tx.conn, table, name)?;
                 self.alter(&format!("ALTER TABLE {table} DROP COLUMN {name}"))?;
             }
         }

@@ -1,7 +1,7 @@
 //! Reads the definitions in the file, as far as columns are concerned, and the layout that they give; and how they changed when they
 //! were read, for display and for the columns that need values.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -106,6 +106,23 @@ pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRo
     )
 }
 
+pub(super) fn definition_in<'r>(rows: &'r [DefinitionRow], id: &RecordId) -> Option<&'r Definition> {
+    rows.iter().map(|row| &row.definition).find(|definition| definition.id == *id)
+}
+
+/// The column of a field and, if its type has one, its companion, each with its name while the field is archived. Without such
+/// a type, a column with the name of a companion belongs to another field.
+pub(super) fn names(column: &ColumnName, data_type: DataType) -> Vec<(String, String)> {
+    let mut names = vec![(column.as_str().to_string(), column.archived())];
+    names.extend(data_type.has_num().then(|| (column.num(), format!("{}_num", column.archived()))));
+    names
+}
+
+/// The table of lists or of details, and its key.
+pub(super) fn table(object: Object, of_details: bool) -> (&'static str, &'static str) {
+    if of_details { (object.detail_table(), object.detail_key()) } else { (object.table(), "id") }
+}
+
 /// The columns of a table that were made for custom fields, parked ones included.
 pub(in crate::store) fn physical(conn: &Connection, table: &str) -> Result<BTreeSet<String>, StoreError> {
     let doing = "read the custom columns";
@@ -136,11 +153,10 @@ impl DefinitionChanges {
         self.options += other.options;
     }
 
-    /// Separates archived and restored fields from other changes, by the fields that were active before and are active
-    /// now.
-    pub(super) fn count_states(&mut self, before: &BTreeMap<RecordId, bool>, now: &BTreeMap<RecordId, bool>) {
-        for (id, is_active) in now {
-            match (before.get(id), is_active) {
+    /// Separates archived and restored fields from other changes.
+    pub(super) fn count_states(&mut self, before: &[DefinitionRow], now: &[DefinitionRow]) {
+        for Definition { id, active, .. } in now.iter().map(|row| &row.definition) {
+            match (definition_in(before, id).map(|known| known.active), active) {
                 (Some(true), false) => self.archived += 1,
                 (Some(false), true) => self.restored += 1,
                 _ => {}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::rows::{layout, physical, rows};
+use super::rows::{layout, names, physical, rows};
 use crate::model::{DataType, Object};
 use crate::store::StoreError;
 use crate::store::derived::options::BuiltFrom;
@@ -31,11 +31,8 @@ fn extras(conn: &Connection, object: Object) -> Result<ObjectExtras, StoreError>
             let Some(column) = &row.column else { continue };
             let definition = &row.definition;
             let is_detail = definition.data_type.detail_only();
-            let mut names = vec![(column.as_str().to_string(), column.archived(), Some(definition.data_type))];
-            if definition.data_type.has_num() {
-                names.push((column.num(), format!("{}_num", column.archived()), None));
-            }
-            for (name, source, data_type) in names {
+            let types = [Some(definition.data_type), None];
+            for ((name, source), data_type) in names(column, definition.data_type).into_iter().zip(types) {
                 if there[usize::from(is_detail)].contains(&source) {
                     extras.archived.push(ArchivedColumn {
                         name,

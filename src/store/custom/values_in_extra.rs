@@ -6,13 +6,10 @@
 use rusqlite::params;
 
 use crate::model::{CustomField, Extra, FieldProjection, Object, Record, RecordId, RequestStamp};
-use crate::store::{CustomTx, Doing, Phase, ReadTx, Statements, StoreError, fits_a_list};
+use crate::store::custom::rows::table;
+use crate::store::{CustomTx, Phase, ReadTx, Statements, StoreError, fits_a_list, json_list};
 
 const DOING: &str = "fill a custom column";
-
-fn table(object: Object, of_details: bool) -> (&'static str, &'static str) {
-    if of_details { (object.detail_table(), object.detail_key()) } else { (object.table(), "id") }
-}
 
 impl ReadTx<'_> {
     /// Rows whose `extra` has custom values, in the order of their identifiers.
@@ -38,6 +35,34 @@ impl ReadTx<'_> {
         let (table, _) = table(object, field.data_type.detail_only());
         let sql = format!("SELECT count({}) FROM {table}", field.column);
         self.conn.count(&sql, [], DOING)
+    }
+
+    /// Records that have a value here and were not read.
+    pub fn not_filled(&self, object: Object, field: &CustomField) -> Result<Vec<RecordId>, StoreError> {
+        let (table, key) = table(object, field.data_type.detail_only());
+        let sql = format!(
+            "SELECT {key} FROM {table} WHERE {} IS NOT NULL
+             AND {key} NOT IN (SELECT id FROM filled_records WHERE object_type = ?1)
+             ORDER BY NOT {}, {key}",
+            field.column,
+            fits_a_list(key)
+        );
+        self.conn.column(&sql, [object], DOING)
+    }
+
+    /// Those of these records that have a value in the column of a field that lists contain.
+    pub fn with_value(
+        &self,
+        object: Object,
+        field: &CustomField,
+        ids: &[RecordId],
+    ) -> Result<Vec<RecordId>, StoreError> {
+        let sql = format!(
+            "SELECT r.id FROM json_each(?1) AS ids CROSS JOIN {} AS r ON r.id = ids.value WHERE r.{} IS NOT NULL",
+            object.table(),
+            field.column
+        );
+        self.conn.column(&sql, [json_list(ids)], DOING)
     }
 }
 
@@ -71,42 +96,7 @@ impl CustomTx<'_> {
         }
         self.tx.records().finish(object, record, written, &asked, phase).map(drop)
     }
-}
 
-impl ReadTx<'_> {
-    /// Records that have a value here and were not read.
-    pub fn not_filled(&self, object: Object, field: &CustomField) -> Result<Vec<RecordId>, StoreError> {
-        let (table, key) = table(object, field.data_type.detail_only());
-        let sql = format!(
-            "SELECT {key} FROM {table} WHERE {} IS NOT NULL
-             AND {key} NOT IN (SELECT id FROM filled_records WHERE object_type = ?1)
-             ORDER BY NOT {}, {key}",
-            field.column,
-            fits_a_list(key)
-        );
-        self.conn.column(&sql, [object], DOING)
-    }
-
-    /// Those of these records that have a value in the column of a field that lists contain.
-    pub fn with_value(
-        &self,
-        object: Object,
-        field: &CustomField,
-        ids: &[RecordId],
-    ) -> Result<Vec<RecordId>, StoreError> {
-        let sql = format!("SELECT 1 FROM {} WHERE id = ?1 AND {} IS NOT NULL", object.table(), field.column);
-        let mut stmt = self.conn.prepare_cached(&sql).doing(DOING)?;
-        let mut with_value = Vec::new();
-        for id in ids {
-            if stmt.exists([id]).doing(DOING)? {
-                with_value.push(id.clone());
-            }
-        }
-        Ok(with_value)
-    }
-}
-
-impl CustomTx<'_> {
     /// Forgets which records were read.
     pub fn clear_filled(&self, object: Object) -> Result<(), StoreError> {
         self.tx.conn.run("DELETE FROM filled_records WHERE object_type = ?1", [object], DOING)

@@ -1,38 +1,33 @@
 //! `mirror_columns`: the data dictionary, built from the catalogue, the definitions and the schema.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, params};
 
-use crate::model::{CustomFields, DataType, FieldProjection, Object, Resource};
+use crate::model::{CustomFields, DataType, FieldProjection, Object, RecordId, Resource};
 use crate::store::derived::views;
 use crate::store::program_objects::lookup_view;
-use crate::store::read::guide;
+use crate::store::read::guide::{self, ColumnLine};
 use crate::store::records::shape::{DEFINITIONS, Shape, Source};
 use crate::store::statements::Statements as _;
 use crate::store::table_shapes::ArchivedColumn;
 use crate::store::{DerivedTx, StoreError};
 
-#[derive(Clone)]
-struct Entry {
-    column: String,
-    wire: Option<String>,
-    label: Option<String>,
-    data_type: String,
-    source: &'static str,
-    about: Option<String>,
-}
-
-impl Entry {
-    fn own(column: &str, data_type: &str, about: &str) -> Entry {
-        Entry {
-            column: column.into(),
-            wire: None,
-            label: None,
-            data_type: data_type.into(),
-            source: "mirror",
-            about: Some(about.into()),
-        }
+/// The line of a column of the mirror's own.
+fn own(name: &str, data_type: &str, about: &str) -> ColumnLine {
+    ColumnLine {
+        name: name.into(),
+        wire_name: None,
+        label: None,
+        data_type: data_type.into(),
+        source: "mirror".into(),
+        about: Some(about.into()),
+        options: Vec::new(),
     }
 }
+
+/// The labels of custom fields, by definition.
+type Labels = BTreeMap<RecordId, String>;
 
 const DOING: &str = "remake the data dictionary";
 const SYNCED: &str = "when the answer that this row was last written from was asked for";
@@ -40,75 +35,73 @@ const FETCHED: &str = "when the detail was asked for";
 const EXTRA: &str = "what the columns cannot hold, verbatim JSON by wire name";
 
 /// The lines of a table with a shape.
-fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &[(String, String)]) -> Vec<Entry> {
-    let mut entries = vec![Entry { source: "list", ..Entry::own(shape.key, "id", "record identifier") }];
-    entries[0].wire = Some("id".into());
+fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &Labels) -> Vec<ColumnLine> {
+    let id = own(shape.key, "id", "record identifier");
+    let mut lines = vec![ColumnLine { wire_name: Some("id".into()), source: "list".into(), ..id }];
     for column in &shape.columns {
-        entries.push(match column.source {
+        let line = match column.source {
             Source::Field(index) | Source::FieldNum(index) => {
                 let field = &resource.fields()[index];
-                let num = matches!(column.source, Source::FieldNum(_));
                 let own_etag = column.name == "etag" && shape.stamp == "fetched_at";
-                Entry {
-                    column: column.name.clone(),
-                    wire: Some(field.wire.into()),
-                    label: None,
-                    data_type: if num { "number".into() } else { field.kind.as_str().into() },
-                    source: if field.projection == FieldProjection::Detail || own_etag { "detail" } else { "list" },
-                    about: Some(match (num, own_etag) {
-                        (true, _) => format!("the nearest double of {}, for sorting and sums", field.column),
-                        (_, true) => "the record's etag when this detail was read".into(),
-                        _ => field.about.into(),
-                    }),
+                let is_detail = field.projection == FieldProjection::Detail || own_etag;
+                let about = if own_etag { "the record's etag when this detail was read" } else { field.about };
+                ColumnLine {
+                    wire_name: Some(field.wire.into()),
+                    source: if is_detail { "detail" } else { "list" }.into(),
+                    ..own(&column.name, field.kind.as_str(), about)
                 }
             }
             Source::Slot(slot) | Source::SlotNum(slot) => {
                 let field = &custom.fields()[slot];
-                let num = matches!(column.source, Source::SlotNum(_));
-                let label = labels.iter().find(|(id, _)| *id == field.definition.as_str()).map(|(_, l)| l.clone());
-                Entry {
-                    column: column.name.clone(),
-                    wire: Some(format!("customFields.{}", field.key)),
-                    label,
-                    data_type: if num { "number".into() } else { field.data_type.as_str().into() },
-                    source: "custom",
-                    about: num.then(|| format!("the nearest double of {}, for sorting and sums", field.column)),
+                ColumnLine {
+                    wire_name: Some(format!("customFields.{}", field.key)),
+                    label: labels.get(&field.definition).cloned(),
+                    source: "custom".into(),
+                    about: None,
+                    ..own(&column.name, field.data_type.as_str(), "")
                 }
             }
-            Source::Extra => Entry::own("extra", "json", EXTRA),
+            Source::Extra => own("extra", "json", EXTRA),
+        };
+        let is_num = matches!(column.source, Source::FieldNum(_) | Source::SlotNum(_));
+        lines.push(match column.name.strip_suffix("_num").filter(|_| is_num) {
+            Some(of) => {
+                let about = Some(format!("the nearest double of {of}, for sorting and sums"));
+                ColumnLine { data_type: "number".into(), about, ..line }
+            }
+            None => line,
         });
     }
     let about = if shape.stamp == "fetched_at" { FETCHED } else { SYNCED };
-    entries.push(Entry::own(shape.stamp, "timestamp", about));
-    entries
+    lines.push(own(shape.stamp, "timestamp", about));
+    lines
 }
 
 /// The description of an archived field's column in the `_full` view.
-fn of_archived(column: &ArchivedColumn) -> Entry {
+fn of_archived(column: &ArchivedColumn) -> ColumnLine {
     let about = "archived: the last values before that";
-    Entry {
-        wire: Some(format!("customFields.{}", column.key)),
+    ColumnLine {
+        wire_name: Some(format!("customFields.{}", column.key)),
         label: column.label.clone(),
-        source: "custom",
-        ..Entry::own(&column.name, column.data_type.map_or("number", DataType::as_str), about)
+        source: "custom".into(),
+        ..own(&column.name, column.data_type.map_or("number", DataType::as_str), about)
     }
 }
 
 /// The description of a label column; `select` is the one of its values' column.
-fn of_labels(name: &str, of: &str, select: Option<&Entry>) -> Entry {
+fn of_labels(name: &str, of: &str, select: Option<&ColumnLine>) -> ColumnLine {
     let is_list = select.is_some_and(|entry| entry.data_type == DataType::MultiSelect.as_str());
     let data_type = if is_list { DataType::MultiSelect.as_str() } else { "text" };
     let about = format!("what the values of {of} are called");
-    Entry { label: select.and_then(|entry| entry.label.clone()), ..Entry::own(name, data_type, &about) }
+    ColumnLine { label: select.and_then(|entry| entry.label.clone()), ..own(name, data_type, &about) }
 }
 
 /// The lines of a table or view that only the schema describes: the comment of a column's line is its meaning.
-fn plain(conn: &Connection, table: &str) -> Result<Vec<Entry>, StoreError> {
+fn plain(conn: &Connection, table: &str) -> Result<Vec<ColumnLine>, StoreError> {
     let doing = "read the schema";
     let sql: String =
         conn.value("SELECT sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1", [table], doing)?;
-    let columns: Vec<(String, String)> =
-        conn.rows("SELECT name, type FROM pragma_table_info(?1)", [table], doing, |row| row.try_into())?;
+    let columns: Vec<(String, String)> = conn.tuples("SELECT name, type FROM pragma_table_info(?1)", [table], doing)?;
     let about = |column: &str| {
         if let Some((.., about)) = ABOUT.iter().find(|(of, name, _)| (*of, *name) == (table, column)) {
             return Some((*about).to_string());
@@ -121,10 +114,10 @@ fn plain(conn: &Connection, table: &str) -> Result<Vec<Entry>, StoreError> {
     };
     Ok(columns
         .into_iter()
-        .map(|(name, kind)| Entry {
+        .map(|(name, kind)| ColumnLine {
             about: about(&name),
             // The columns of a search table have no type: they are texts.
-            ..Entry::own(&name, if kind.is_empty() { "text".into() } else { kind.to_lowercase() }.as_str(), "")
+            ..own(&name, if kind.is_empty() { "text".into() } else { kind.to_lowercase() }.as_str(), "")
         })
         .collect())
 }
@@ -151,7 +144,7 @@ impl DerivedTx<'_> {
             let of_list = shaped(&list, object.resource(), custom, &labels);
             let of_detail = shaped(&detail, object.resource(), custom, &labels);
             let archived = &shapes.extras(object).archived;
-            let mut full: Vec<Entry> = views::columns(&self.tx.shapes(), object)
+            let mut full: Vec<ColumnLine> = views::columns(&self.tx.shapes(), object)
                 .into_iter()
                 .filter_map(|shown| {
                     if let Some(column) = archived.iter().find(|column| column.name == shown.name) {
@@ -160,28 +153,28 @@ impl DerivedTx<'_> {
                     let (from, column) = match &shown.from {
                         views::From::List(column) => (&of_list, column),
                         views::From::Detail(column) => (&of_detail, column),
-                        views::From::Name { about, .. } => return Some(Entry::own(&shown.name, "text", about)),
+                        views::From::Name { about, .. } => return Some(own(&shown.name, "text", about)),
                         views::From::Labels { of, .. } => {
-                            let select = of_list.iter().find(|entry| entry.column == *of);
+                            let select = of_list.iter().find(|entry| entry.name == *of);
                             return Some(of_labels(&shown.name, of, select));
                         }
                     };
-                    let entry = from.iter().find(|entry| entry.column == *column)?;
-                    Some(Entry { column: shown.name, ..entry.clone() })
+                    let entry = from.iter().find(|entry| entry.name == *column)?;
+                    Some(ColumnLine { name: shown.name, ..entry.clone() })
                 })
                 .collect();
             let current = "1 while the detail's columns are as new as the record's, else 0";
-            full.push(Entry::own("details_current", "boolean", current));
+            full.push(own("details_current", "boolean", current));
             self.enter(list.table, &of_list)?;
             self.enter(detail.table, &of_detail)?;
             self.enter(object.full_view(), &full)?;
             self.enter(lookup_view(object), &full)?;
         }
         let none = CustomFields::default();
-        self.enter("team_members", &shaped(&self.tx.shapes().team(), Resource::TeamMembers, &none, &[]))?;
-        let mut definitions = shaped(&self.tx.shapes().definitions(), Resource::CustomFields, &none, &[]);
+        self.enter("team_members", &shaped(&self.tx.shapes().team, Resource::TeamMembers, &none, &Labels::new()))?;
+        let mut definitions = shaped(&self.tx.shapes().definitions, Resource::CustomFields, &none, &Labels::new());
         let about = "the column that holds the values; NULL where they are kept in extra";
-        definitions.insert(definitions.len() - 2, Entry::own("column_name", "text", about));
+        definitions.insert(definitions.len() - 2, own("column_name", "text", about));
         self.enter(DEFINITIONS, &definitions)?;
         for (table, _) in guide::PLAIN {
             self.enter(table, &plain(&self.tx.conn, table)?)?;
@@ -189,15 +182,16 @@ impl DerivedTx<'_> {
         Ok(())
     }
 
-    fn labels(&self) -> Result<Vec<(String, String)>, StoreError> {
+    fn labels(&self) -> Result<Labels, StoreError> {
         let sql = "SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL";
-        self.tx.conn.rows(sql, [], "read the custom field definitions", |row| row.try_into())
+        self.tx.conn.tuples(sql, [], "read the custom field definitions")
     }
 
-    fn enter(&self, table: &str, entries: &[Entry]) -> Result<(), StoreError> {
+    fn enter(&self, table: &str, lines: &[ColumnLine]) -> Result<(), StoreError> {
         let sql = "INSERT INTO mirror_columns VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-        for (position, Entry { column, wire, label, data_type, source, about }) in entries.iter().enumerate() {
-            let values = params![table, column, position as i64, wire, label, data_type, source, about];
+        for (position, line) in lines.iter().enumerate() {
+            let ColumnLine { name, wire_name, label, data_type, source, about, .. } = line;
+            let values = params![table, name, position as i64, wire_name, label, data_type, source, about];
             self.tx.conn.run(sql, values, DOING)?;
         }
         Ok(())

@@ -28,12 +28,6 @@ pub(in crate::store) enum ColumnChange {
     Removed,
 }
 
-impl ColumnChange {
-    fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// A difference of a detail's row in the form of the feed: without its own etag, and with its `extra` under the name of
 /// the `_full` views.
 pub(in crate::store) fn of_detail(differences: Vec<(String, Value, Value)>) -> Vec<(String, Value, Value)> {
@@ -92,7 +86,8 @@ impl FeedTx<'_> {
         types: (Option<&str>, Option<&str>),
         seen_at: Instant,
     ) -> Result<(), StoreError> {
-        let fields = json!({ "column": column, "op": change.as_str(), "from": types.0, "to": types.1 });
+        let op: &str = change.into();
+        let fields = json!({ "column": column, "op": op, "from": types.0, "to": types.1 });
         self.enter_change(object, "", "schema", &fields, seen_at)
     }
 

@@ -12,7 +12,7 @@ use rusqlite::params;
 use crate::model::{Instant, Object, Record, RecordId};
 use crate::store::records::removals::{DAY, count_removed};
 use crate::store::{
-    Applied, KnowledgeTx, ReadTx, RecordsTx, RemovalGuard, RemovalShare, Statements, StoreError, Tally, json_list,
+    KnowledgeTx, ReadTx, RecordsTx, RemovalGuard, RemovalShare, Statements, StoreError, Tally, json_list,
 };
 
 const DOING: &str = "compare a list with the mirror";
@@ -53,6 +53,10 @@ pub enum UnlistedDecision {
 }
 
 impl ReadTx<'_> {
+    pub fn team_ids(&self) -> Result<Vec<RecordId>, StoreError> {
+        self.conn.column("SELECT id FROM team_members", [], "read the team members")
+    }
+
     /// Whether a list must be read again because an hour has passed since it lacked an item, or because a person `accepted`
     /// removals.
     pub fn needs_list(&self, list: WholeListKind, steady: Instant, accepted: bool) -> Result<bool, StoreError> {
@@ -142,15 +146,10 @@ impl KnowledgeTx<'_> {
 impl RecordsTx<'_> {
     /// Stores the whole list of team members: writes changes, deletes those whose removal is known.
     pub fn apply_team(&self, records: &[Record], gone: &[RecordId], asked_at: Instant) -> Result<Tally, StoreError> {
-        let shape = self.tx.shapes().team();
+        let shape = self.tx.shapes().team.clone();
         let mut tally = Tally { rows: records.len() as u64, ..Tally::default() };
         for record in records {
-            match self.apply_plain(&shape, record, asked_at)? {
-                Applied::Inserted => tally.inserted += 1,
-                Applied::Updated => tally.updated += 1,
-                Applied::Unchanged | Applied::Older => continue,
-            }
-            tally.warnings += u64::from(record.inexact);
+            tally.count(record, self.apply_plain(&shape, record, asked_at)?);
         }
         for id in gone {
             let delete = "DELETE FROM team_members WHERE id = ?1";
@@ -158,12 +157,6 @@ impl RecordsTx<'_> {
             tally.removed += left as u64;
         }
         Ok(tally)
-    }
-}
-
-impl ReadTx<'_> {
-    pub fn team_ids(&self) -> Result<Vec<RecordId>, StoreError> {
-        self.conn.column("SELECT id FROM team_members", [], "read the team members")
     }
 }
 

@@ -1,13 +1,9 @@
 //! Finds users' objects in the file, and removes and restores them.
 
-use std::collections::BTreeSet;
-
 use rusqlite::Connection;
 
 use crate::model::Object;
-use crate::store::program_objects::{
-    GUARDED_TABLES, MIGRATED_VIEWS, OUTBOX_TABLES, PROGRAM_TABLES, history_view, lookup_view,
-};
+use crate::store::program_objects::{GUARDED_TABLES, OUTBOX_TABLES, is_program_table, is_program_view};
 use crate::store::{Doing, Statements, StoreError};
 
 const DOING: &str = "keep the views of other people";
@@ -31,13 +27,6 @@ pub(in crate::store) struct UserObject {
     sql: String,
 }
 
-/// The program's own views.
-fn own_views() -> BTreeSet<&'static str> {
-    let derived =
-        Object::ALL.into_iter().flat_map(|object| [object.full_view(), history_view(object), lookup_view(object)]);
-    MIGRATED_VIEWS.into_iter().chain(derived).collect()
-}
-
 /// Whether a trigger is the program's own: its name derives from its table's, see `store::outbox`.
 fn is_own_trigger(name: &str, table: &str) -> bool {
     let Some(what) = name.strip_prefix(table).and_then(|rest| rest.strip_prefix('_')) else { return false };
@@ -53,9 +42,8 @@ fn is_own_trigger(name: &str, table: &str) -> bool {
 
 /// Users' views, in the order of creation.
 pub(super) fn views(conn: &Connection) -> Result<Vec<UserObject>, StoreError> {
-    let own = own_views();
     let mut views = read(conn, "type = 'view'")?;
-    views.retain(|view| !own.contains(view.name.as_str()));
+    views.retain(|view| !is_program_view(&view.name));
     Ok(views)
 }
 
@@ -72,7 +60,7 @@ pub(in crate::store) fn indexes(conn: &Connection) -> Result<Vec<UserObject>, St
     indexes.retain(|index| {
         let rest = index.name.strip_prefix(&index.table);
         let is_own = index.name.starts_with("ix_") || rest.is_some_and(|rest| rest.starts_with("_"));
-        PROGRAM_TABLES.contains(&index.table.as_str()) && !is_own
+        is_program_table(&index.table) && !is_own
     });
     Ok(indexes)
 }
@@ -125,10 +113,10 @@ pub(in crate::store) fn drop_indexes_on(conn: &Connection, table: &str, column: 
     Ok(())
 }
 
-/// Drops users' indexes that could make a write fail.
+/// Drops users' indexes that could make a write fail. Call it before the first write after a change of the schema.
 pub(in crate::store) fn drop_indexes_in_the_way(conn: &Connection) -> Result<(), StoreError> {
     for index in read(conn, &format!("type = 'index' AND {COULD_REFUSE_A_ROW}"))? {
-        if PROGRAM_TABLES.contains(&index.table.as_str()) {
+        if is_program_table(&index.table) {
             let why = "it is UNIQUE, partial or on an expression, so it could refuse a record of the service";
             drop_for_good(conn, &index, why)?;
         }

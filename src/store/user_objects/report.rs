@@ -86,11 +86,6 @@ impl DerivedTx<'_> {
         Ok(())
     }
 
-    /// Drops users' indexes on a column that will be dropped.
-    pub(in crate::store) fn drop_user_indexes(&self, table: &str, column: &str) -> Result<(), StoreError> {
-        objects::drop_indexes_on(&self.tx.conn, table, column)
-    }
-
     /// Restores the removed views and recreates those of the directory.
     pub(in crate::store) fn restore_user_objects(&self) -> Result<(), StoreError> {
         let Some(mut views) = self.tx.pending.aside.take() else { return Ok(()) };
@@ -98,11 +93,6 @@ impl DerivedTx<'_> {
         views.retain(|view| known.file_of(&view.name).is_none());
         objects::restore(&self.tx.conn, &views);
         self.apply_view_files(&known, &self.view_files()?)
-    }
-
-    /// Drops users' indexes that could make a write fail. Call it before the first write after a change of the schema.
-    pub(in crate::store) fn drop_indexes_in_the_way(&self) -> Result<(), StoreError> {
-        objects::drop_indexes_in_the_way(&self.tx.conn)
     }
 
     /// Recreates the views of the directory if a file changed.
