@@ -103,12 +103,11 @@ impl ReadTx<'_> {
     /// The parts of a list that are read for a purpose. One whose position cannot be parsed is none.
     pub fn reads<P: DeserializeOwned>(&self, what: ReadOf) -> Result<Vec<Checkpoint<P>>, StoreError> {
         type Row = (String, String, Option<String>, Option<String>, bool, StoredTime, String);
-        let rows: Vec<Row> = self.conn.rows(
+        let rows: Vec<Row> = self.conn.tuples(
             "SELECT part, bounds, low, high, done, as_of, position FROM reads WHERE object = ?1 AND purpose = ?2
              ORDER BY length(part), part",
             what.row(),
             DOING,
-            |row| row.try_into(),
         )?;
         let parsed = rows.into_iter().filter_map(|(part, bounds, low, high, done, as_of, position)| {
             // An edge that cannot be parsed is not an open one.
@@ -132,7 +131,7 @@ impl ReadTx<'_> {
 
     pub fn known_changes(&self, object: Object) -> Result<KnownChanges, StoreError> {
         let sql = "SELECT watermark, served_at FROM frontier WHERE object = ?1";
-        let found: Option<(StoredTime, StoredTime)> = self.conn.find(sql, [object], DOING, |row| row.try_into())?;
+        let found: Option<(StoredTime, StoredTime)> = self.conn.find_tuple(sql, [object], DOING)?;
         let known = found.map(|(watermark, served_at)| KnownChanges { watermark: watermark.0, served_at: served_at.0 });
         Ok(known.unwrap_or_default())
     }
@@ -181,8 +180,7 @@ impl ClaimsTx<'_> {
     pub(in crate::store) fn date_reads(&self, dated: impl Fn(Instant) -> Option<Instant>) -> Result<(), StoreError> {
         for object in Object::ALL {
             let sql = "SELECT as_of FROM reads WHERE object = ?1 AND purpose = 'changes'";
-            let found = self.tx.conn.find_value(sql, [object], DOING)?;
-            let Some(StoredTime(Some(at))) = found else { continue };
+            let Some(at) = self.tx.conn.find_time(sql, [object], DOING)? else { continue };
             self.tx.conn.run(
                 "UPDATE reads SET as_of = ?2 WHERE object = ?1 AND purpose = 'changes' AND as_of IS NOT ?2",
                 params![object, dated(at)],

@@ -103,7 +103,7 @@ pub(in crate::store) fn filled_fields(
     object: Object,
 ) -> Result<BTreeMap<RecordId, Option<String>>, StoreError> {
     let sql = "SELECT definition, since FROM goals WHERE object = ?1 AND kind = 'filled'";
-    let filled: Vec<_> = conn.rows(sql, [object], DOING, |row| row.try_into())?;
+    let filled: Vec<_> = conn.tuples(sql, [object], DOING)?;
     Ok(filled.into_iter().collect())
 }
 
@@ -143,11 +143,10 @@ impl Goals<'_> {
 
     /// When something was last read; a row that cannot be parsed is none.
     pub fn last_read(&self, goal: Goal) -> Result<Option<LastRead>, StoreError> {
-        let found: Option<(StoredTime, StoredTime, StoredTime, Option<i64>)> = self.tx.conn.find(
+        let found: Option<(StoredTime, StoredTime, StoredTime, Option<i64>)> = self.tx.conn.find_tuple(
             "SELECT since, finished, steady, cost FROM goals WHERE object = ?1 AND kind = ?2",
             goal.row(),
             DOING,
-            |row| row.try_into(),
         )?;
         Ok(found.and_then(|(began, finished, steady, cost)| {
             let cost = cost.map(|cost| Ru::new(cost.unsigned_abs()));
@@ -161,12 +160,11 @@ impl Goals<'_> {
         if self.tx.unproven(object, TimeField::CreatedAt)?.is_some() {
             return Ok(None);
         }
-        let found: Option<(StoredTime, bool)> = self.tx.conn.find(
+        let found: Option<(StoredTime, bool)> = self.tx.conn.find_tuple(
             "SELECT since, kind = 'compared' FROM goals WHERE object = ?1 AND kind IN ('compared', 'counted')
                  ORDER BY since DESC, kind LIMIT 1",
             [object],
             DOING,
-            |row| row.try_into(),
         )?;
         Ok(found.and_then(|(since, by_record)| Some(Completeness { as_of: since.0?, by_record })))
     }
@@ -191,15 +189,14 @@ impl Goals<'_> {
     /// When the sweep under way began, and how many records it passed over because they could not be read.
     pub fn sweeping(&self, object: Object) -> Result<Option<(Instant, u64)>, StoreError> {
         let sql = "SELECT since, open FROM goals WHERE object = ?1 AND kind = ?2";
-        let found: Option<(StoredTime, i64)> =
-            self.tx.conn.find(sql, Goal::Sweeping(object).row(), DOING, |row| row.try_into())?;
+        let found: Option<(StoredTime, i64)> = self.tx.conn.find_tuple(sql, Goal::Sweeping(object).row(), DOING)?;
         Ok(found.map(|(since, open)| (since.0.unwrap_or(Instant::EPOCH), open.unsigned_abs())))
     }
 
     /// What the key cannot read or write, and the scope that it lacks: by the resource for reading, by the scope for writing.
     pub fn missing_scopes(&self) -> Result<Vec<(String, String)>, StoreError> {
         let sql = "SELECT object, definition FROM goals WHERE kind = 'missing scope' ORDER BY object";
-        self.tx.conn.rows(sql, [], DOING, |row| row.try_into())
+        self.tx.conn.tuples(sql, [], DOING)
     }
 
     /// The last step of an edit before another workspace was accepted; 0 if none was.
@@ -307,11 +304,10 @@ impl ClaimsTx<'_> {
     /// no claim: a later time is the safe one.
     pub fn date_claims_back(&self, by: Duration) -> Result<(), StoreError> {
         self.date_reads(|at| Some(at.minus(by)))?;
-        let rows: Vec<(String, String, StoredTime, StoredTime)> = self.tx.conn.rows(
+        let rows: Vec<(String, String, StoredTime, StoredTime)> = self.tx.conn.tuples(
             "SELECT object, kind, since, finished FROM goals WHERE since > ?1 AND kind <> 'filled'",
             [Instant::EPOCH],
             DOING,
-            |row| row.try_into(),
         )?;
         for (object, kind, since, finished) in rows {
             let [since, finished] = [since, finished].map(|at| at.0.map(|at| at.minus(by)));

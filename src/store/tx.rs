@@ -119,7 +119,7 @@ impl<'a> MirrorTx<'a> {
 
     /// Refuses a page that was decoded with a different layout, to be decoded again.
     pub fn expect_layout(&self, version: u64) -> Result<(), StoreError> {
-        if self.shapes().layout.version == version { Ok(()) } else { Err(StoreError::StaleLayout) }
+        self.with_current_layout((), version, |_| None)
     }
 
     /// Records an anomaly: the service broke its own documentation.

@@ -111,7 +111,7 @@ impl DerivedTx<'_> {
     /// The columns that should have an index: for a decimal its companion, which sorts as numbers. The values of
     /// multi-selects have their own table.
     fn indexed_columns(&self, object: Object) -> Result<Vec<String>, StoreError> {
-        let rows: Vec<(String, Option<String>)> = self.tx.conn.rows(
+        let rows: Vec<(String, Option<String>)> = self.tx.conn.tuples(
             "SELECT column_name, data_type FROM custom_field_definitions
                  WHERE object_type = ?1 AND status = 'ACTIVE' AND readable IS NOT 0 AND filterable = 1
                    AND key IS NOT NULL AND data_type NOT IN ('LONG_TEXT', 'MULTI_SELECT')
@@ -120,7 +120,6 @@ impl DerivedTx<'_> {
                  ORDER BY created_at IS NULL, created_at, id LIMIT ?2",
             rusqlite::params![object, MAX_INDEXED, object.table()],
             DOING,
-            |row| row.try_into(),
         )?;
         let columns = rows.into_iter().filter_map(|(column, data_type)| {
             let column = ColumnName::given(&column)?;

@@ -4,7 +4,6 @@ pub(super) mod build;
 mod dictionary;
 pub(super) mod indexes;
 pub(super) mod options;
-mod revision;
 pub(super) mod search;
 pub(super) mod search_document;
 pub(super) mod views;

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Row, ToSql, params};
+use rusqlite::{ToSql, params};
 
 use crate::error_chain::error_chain;
 use crate::model::Object;
@@ -23,6 +23,9 @@ use crate::store::records::upsert::ColumnDifference;
 use crate::store::{DerivedTx, Doing, Phase, ReadTx, SearchForm, StateKey, Statements, StoreError};
 
 const DOING: &str = "keep the search index";
+const MAKING: &str = "make the search index";
+/// The text before the tokenizer in the statement that creates a search table.
+const TOKENIZE: &str = "tokenize =";
 
 /// Which of the two objects a document is of: a 0 or a 1 takes no byte in a row, nor in the index.
 fn is_company(object: Object) -> i64 {
@@ -215,8 +218,7 @@ impl DerivedTx<'_> {
     fn compare_documents(&self, object: Object, document: &Document) -> Result<(), StoreError> {
         let (mut last, sql) = (i64::MIN, &document.next_outdated);
         let next = |last: i64| -> Result<Option<(i64, String)>, StoreError> {
-            let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
-            self.tx.conn.find(sql, params![last, is_company(object)], DOING, read)
+            self.tx.conn.find_tuple(sql, [last, is_company(object)], DOING)
         };
         while let Some((docid, id)) = next(last)? {
             self.run(&document.update, &[&docid, &id])?;
@@ -224,17 +226,7 @@ impl DerivedTx<'_> {
         }
         Ok(())
     }
-}
 
-const MAKING: &str = "make the search index";
-
-/// The tables of a search table.
-pub(super) const PARTS: [&str; 5] = ["data", "idx", "content", "docsize", "config"];
-
-/// The text before the tokenizer in the statement that creates a search table.
-const TOKENIZE: &str = "tokenize =";
-
-impl DerivedTx<'_> {
     /// Recreates the search tables if the tokenization changed. They are filled if the first copy is complete.
     pub(in crate::store) fn set_search_form(&self, form: SearchForm) -> Result<(), StoreError> {
         for object in Object::ALL {
@@ -281,3 +273,6 @@ impl DerivedTx<'_> {
         self.tx.conn.execute_batch(&format!("{begin}{columns}{TOKENIZE} '{}')", form.tokenizer())).doing(MAKING)
     }
 }
+
+/// The tables of a search table.
+pub(super) const PARTS: [&str; 5] = ["data", "idx", "content", "docsize", "config"];

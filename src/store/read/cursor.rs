@@ -88,12 +88,8 @@ pub fn behind(tx: &ReadTx<'_>, seq: i64) -> Result<FeedCursor, StoreError> {
 
 /// A short digest of an entry, the same in every copy of the mirror; `None` if there is no such entry.
 fn check_of(tx: &ReadTx<'_>, seq: i64) -> Result<Option<String>, StoreError> {
-    let entry: Option<(String, String, String, String)> = tx.conn.find(
-        "SELECT object_type, record_id, kind, seen_at FROM changes WHERE seq = ?1",
-        [seq],
-        DOING,
-        |row| row.try_into(),
-    )?;
+    let entry: Option<(String, String, String, String)> =
+        tx.conn.find_tuple("SELECT object_type, record_id, kind, seen_at FROM changes WHERE seq = ?1", [seq], DOING)?;
     let digest = |(object, record, kind, seen_at): (String, String, String, String)| {
         let digest = Sha256::digest(format!("{object}\n{record}\n{kind}\n{seen_at}").as_bytes());
         digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()

@@ -84,12 +84,11 @@ pub fn about(name: &str) -> &'static str {
 
 /// The tables and views for queries, the most useful first.
 pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>, StoreError> {
-    let found: Vec<(String, String)> = tx.conn.rows(
+    let found: Vec<(String, String)> = tx.conn.tuples(
         "SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') AND
              (name IN (SELECT table_name FROM mirror_columns) OR name IN ('contact_search', 'company_search'))",
         [],
         DOING,
-        |row| row.try_into(),
     )?;
     let place = |name: &str| SHAPED.iter().chain(&PLAIN).position(|(table, _)| *table == name);
     let mut tables: Vec<TableLine> =

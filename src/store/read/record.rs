@@ -72,11 +72,10 @@ pub enum RecordError {
 pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) -> Result<RecordView, RecordError> {
     let mut columns = columns(tx, object)?;
     let now = row(tx, object, &columns, id)?;
-    let removed: Option<(String, String)> = tx.conn.find(
+    let removed: Option<(String, String)> = tx.conn.find_tuple(
         "SELECT removed_at, record FROM removed_records WHERE object_type = ?1 AND id = ?2",
         params![object, id],
         DOING,
-        |row| row.try_into(),
     )?;
     if now.is_none() && removed.is_none() {
         let known = changes(tx, object, id, None, 1)?;

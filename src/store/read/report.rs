@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::model::{Instant, Object, Ru};
 use crate::store::file::wal;
 use crate::store::records::counts as held;
-use crate::store::{Doing, ReadTx, Statements, StoreError, StoredTime};
+use crate::store::{ReadTx, Statements, StoreError, StoredTime};
 
 const DOING: &str = "read the mirror";
 
@@ -66,49 +66,36 @@ pub struct OddityLine {
 /// The cost of the last runs of a kind. The first completed run for changes is omitted: it made the copy, and says nothing about
 /// the next one.
 pub fn cost_of_runs(tx: &ReadTx<'_>, kind: &str, most: u32) -> Result<Vec<Ru>, StoreError> {
-    let doing = "read the last runs";
     tx.conn.rows(
         "SELECT ru FROM sync_runs WHERE kind = ?1 AND outcome = 'done'
                AND id > (SELECT min(id) FROM sync_runs WHERE kind = 'sync' AND outcome = 'done')
              ORDER BY id DESC LIMIT ?2",
         params![kind, most],
-        doing,
+        "read the last runs",
         |row| row.get::<_, i64>(0).map(|ru| Ru::new(ru.unsigned_abs())),
     )
 }
 
-fn number(tx: &ReadTx<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<u64, StoreError> {
-    tx.conn.count(sql, params, DOING)
-}
-
 pub fn holds(tx: &ReadTx<'_>, object: Object) -> Result<Holds, StoreError> {
-    let word = object.as_str();
-    let held = match held::kept(&tx.conn, object)? {
-        Some(held) => held,
-        // The entry was lost: counted until the next writer does.
-        None => held::count(&tx.conn, object)?,
-    };
+    // If the entry was lost, it is counted until the next writer does.
+    let held = held::kept(&tx.conn, object)?.map_or_else(|| held::count(&tx.conn, object), Ok)?;
     let removed = "SELECT count(*) FROM removed_records WHERE object_type = ?1";
     let fields = "SELECT count(*) FROM custom_field_definitions WHERE object_type = ?1 AND status = 'ACTIVE'";
     Ok(Holds {
         rows: held.rows,
-        removed: number(tx, removed, &[&word])?,
+        removed: tx.conn.count(removed, [object], DOING)?,
         details_current: held.details_current,
-        custom_fields: number(tx, fields, &[&word])?,
+        custom_fields: tx.conn.count(fields, [object], DOING)?,
     })
 }
 
-fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64, StoreError> {
-    number(tx, &format!("SELECT count(*) FROM {table}"), &[])
-}
-
 pub fn team_members(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
-    rows(tx, "team_members")
+    tx.conn.count("SELECT count(*) FROM team_members", [], DOING)
 }
 
 /// The number of custom fields, including archived ones.
 pub fn custom_fields(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
-    rows(tx, "custom_field_definitions")
+    tx.conn.count("SELECT count(*) FROM custom_field_definitions", [], DOING)
 }
 
 pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>, StoreError> {
@@ -136,7 +123,7 @@ pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>, StoreEr
 
 /// When runs began that found changes, since an instant, and when the first run of all began.
 pub fn runs_with_changes(tx: &ReadTx<'_>, since: Instant) -> Result<(Option<Instant>, Vec<Instant>), StoreError> {
-    let first = instant_of(tx, "SELECT min(started_at) FROM sync_runs", &[])?;
+    let first = tx.conn.find_time("SELECT min(started_at) FROM sync_runs", [], DOING)?;
     let sql = "SELECT started_at FROM sync_runs WHERE started_at >= ?1 AND inserted + updated + removed > 0";
     let found: Vec<StoredTime> = tx.conn.column(sql, [since], DOING)?;
     Ok((first, found.into_iter().filter_map(|at| at.0).collect()))
@@ -145,23 +132,18 @@ pub fn runs_with_changes(tx: &ReadTx<'_>, since: Instant) -> Result<(Option<Inst
 /// How many scheduled runs for changes began since an instant.
 pub fn scheduled_polls(tx: &ReadTx<'_>, since: Instant) -> Result<u64, StoreError> {
     let sql = "SELECT count(*) FROM sync_runs WHERE kind = 'sync' AND \"trigger\" = 'schedule' AND started_at >= ?1";
-    number(tx, sql, &[&since])
+    tx.conn.count(sql, [since], DOING)
 }
 
 /// When the last run of a kind started.
 pub fn last_begun(tx: &ReadTx<'_>, kind: &str) -> Result<Option<Instant>, StoreError> {
-    instant_of(tx, "SELECT max(started_at) FROM sync_runs WHERE kind = ?1", &[&kind])
+    tx.conn.find_time("SELECT max(started_at) FROM sync_runs WHERE kind = ?1", [kind], DOING)
 }
 
 /// When a run last completed.
 pub fn last_success(tx: &ReadTx<'_>) -> Result<Option<Instant>, StoreError> {
     let sql = "SELECT finished_at FROM sync_runs WHERE outcome = 'done' ORDER BY id DESC LIMIT 1";
-    instant_of(tx, sql, &[])
-}
-
-fn instant_of(tx: &ReadTx<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Option<Instant>, StoreError> {
-    let at: Option<StoredTime> = tx.conn.find_value(sql, params, DOING)?;
-    Ok(at.and_then(|at| at.0))
+    tx.conn.find_time(sql, [], DOING)
 }
 
 /// Consecutive failed runs, up to the last one.
@@ -178,20 +160,14 @@ pub fn failing(tx: &ReadTx<'_>) -> Result<Option<Failing>, StoreError> {
     let sql = "SELECT min(started_at), count(*), (SELECT error FROM sync_runs WHERE outcome = 'failed' ORDER BY id DESC LIMIT 1)
                FROM sync_runs WHERE outcome = 'failed'
                  AND id > (SELECT coalesce(max(id), 0) FROM sync_runs WHERE outcome <> 'failed')";
-    tx.conn
-        .query_row(sql, [], |row| {
-            let since: Option<String> = row.get(0)?;
-            let runs = row.get(1)?;
-            let error = row.get(2)?;
-            Ok(since.map(|since| Failing { since, runs, error }))
-        })
-        .doing(DOING)
+    let found: Option<(Option<String>, u32, Option<String>)> = tx.conn.find_tuple(sql, [], DOING)?;
+    Ok(found.and_then(|(since, runs, error)| Some(Failing { since: since?, runs, error })))
 }
 
 /// Whether every run was started by `trigger`.
 pub fn all_runs_by(tx: &ReadTx<'_>, trigger: &str) -> Result<bool, StoreError> {
     let sql = "SELECT count(*) FROM sync_runs WHERE \"trigger\" <> ?1";
-    Ok(number(tx, sql, &[&trigger])? == 0)
+    Ok(tx.conn.count(sql, [trigger], DOING)? == 0)
 }
 
 /// A change of a custom column in the feed.
@@ -206,7 +182,7 @@ pub struct SchemaChange {
 
 /// The newest entry of the feed, and the changes of columns after an entry, a hundred at most; none without an entry.
 pub fn schema_changes(tx: &ReadTx<'_>, after: Option<u64>) -> Result<(u64, Vec<SchemaChange>), StoreError> {
-    let newest = number(tx, "SELECT coalesce(max(seq), 0) FROM changes", &[])?;
+    let newest = tx.conn.count("SELECT coalesce(max(seq), 0) FROM changes", [], DOING)?;
     let sql = "SELECT object_type, fields ->> '$.column', fields ->> '$.op' FROM changes
                WHERE seq > ?1 AND kind = 'schema' ORDER BY seq LIMIT 100";
     let changes = tx.conn.rows(sql, [after.unwrap_or(newest) as i64], DOING, |row| {

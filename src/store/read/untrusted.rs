@@ -8,7 +8,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, Result};
 
-use super::withheld::{ColumnAccess, WithheldColumns};
+use super::withheld::WithheldColumns;
 
 /// The longest value and row, in bytes. No record of the service comes near.
 const MAX_BYTES: i32 = 4 << 20;
@@ -62,11 +62,7 @@ pub(in crate::store) fn confine(conn: &mut Connection, withheld: WithheldColumns
     }
     conn.authorizer(Some(move |context: AuthContext<'_>| match context.action {
         AuthAction::Read { table_name, column_name } => {
-            match withheld.access(table_name, column_name, context.accessor.is_none()) {
-                ColumnAccess::Shown => Authorization::Allow,
-                ColumnAccess::Withheld => Authorization::Ignore,
-                ColumnAccess::Refused => Authorization::Deny,
-            }
+            withheld.access(table_name, column_name, context.accessor.is_none())
         }
         action if is_allowed(action) => Authorization::Allow,
         _ => Authorization::Deny,

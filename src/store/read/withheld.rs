@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rusqlite::hooks::Authorization;
+
 use crate::model::Object;
 use crate::model::exclusions::{belongs_to, table_of};
 
@@ -26,14 +28,6 @@ pub struct WithheldColumns {
     /// Table, if one is named, and column.
     entries: Arc<Vec<(Option<String>, String)>>,
     asked: Arc<Mutex<BTreeSet<String>>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum ColumnAccess {
-    Shown,
-    Withheld,
-    /// Nothing can be asked: an index of words tells what it finds.
-    Refused,
 }
 
 impl WithheldColumns {
@@ -59,18 +53,19 @@ impl WithheldColumns {
         self.entries.iter().any(|(of, name)| of.as_deref().is_none_or(|of| of == table) && belongs_to(column, name))
     }
 
-    /// What a statement gets of a column. Those that it names itself are noted.
-    pub(in crate::store) fn access(&self, table: &str, column: &str, is_named: bool) -> ColumnAccess {
+    /// What a statement gets of a column; nothing of an index of words, which tells what it finds. Columns that it names itself
+    /// are noted.
+    pub(in crate::store) fn access(&self, table: &str, column: &str, is_named: bool) -> Authorization {
         if self.is_index_of_withheld(table) {
-            return ColumnAccess::Refused;
+            return Authorization::Deny;
         }
         if !self.takes(table, column) {
-            return ColumnAccess::Shown;
+            return Authorization::Allow;
         }
         if is_named {
             self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{table}.{column}"));
         }
-        ColumnAccess::Withheld
+        Authorization::Ignore
     }
 
     /// Whether a table belongs to a search index that has words of a withheld column.
@@ -114,11 +109,11 @@ mod tests {
         for (table, column) in [("company_details", "notes"), ("contacts", "email"), ("changes", "seq")] {
             assert!(!withheld.takes(table, column), "{table}.{column}");
         }
-        assert_eq!(withheld.access("contact_search_content", "c4", true), ColumnAccess::Refused);
+        assert_eq!(withheld.access("contact_search_content", "c4", true), Authorization::Deny);
         assert!(!WithheldColumns::default().takes("changes", "fields"));
         let only_companies = WithheldColumns::new(&["companies.notes".into()]);
         assert!(!only_companies.is_index_of_withheld("contact_search"));
-        assert_eq!(withheld.access("contact_details", "notes", false), ColumnAccess::Withheld);
+        assert_eq!(withheld.access("contact_details", "notes", false), Authorization::Ignore);
         assert!(withheld.take_asked().is_empty());
         withheld.access("contacts_full", "notes", true);
         assert_eq!(withheld.take_asked(), ["contacts_full.notes"]);

@@ -31,6 +31,7 @@ const OF_RECORD: [&str; 2] =
     ["why IN ('missed', 'older', 'gone', 'omitted', 'failed')", "why >= 'lacks ' AND why < 'lacks!'"];
 /// What is kept as the version of a missed record while the service lists no record at all.
 const NOTHING_LISTED: &str = "none";
+const RECOGNISE: &str = "read or write whether the workspace is recognised";
 
 /// The records of an object whose lookup is due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,8 +93,7 @@ impl ReadTx<'_> {
              WHERE object_type = ?1 AND why IN ('missed', 'older') ORDER BY NOT {}, record_id",
             fits_a_list("record_id")
         );
-        let doubts: Vec<(RecordId, bool, bool, u32, StoredTime)> =
-            self.conn.rows(&sql, [object], DOING, |row| row.try_into())?;
+        let doubts: Vec<(RecordId, bool, bool, u32, StoredTime)> = self.conn.tuples(&sql, [object], DOING)?;
         let (mut due, mut last_lookup) = (DueDoubts::default(), None);
         for (id, missed, open, tries, StoredTime(not_before)) in doubts {
             if let Some(not_before) = not_before.filter(|_| !missed && tries > 0) {
@@ -119,7 +119,7 @@ impl ReadTx<'_> {
 
     /// How long the next lookup of a nominated record waits, if one waits.
     pub fn wait_of_nominated(&self, object: Object, steady: Instant) -> Result<Option<Duration>, StoreError> {
-        let StoredTime(first) = self.conn.value(
+        let first = self.conn.find_time(
             "SELECT min(not_before) FROM doubts WHERE object_type = ?1 AND why = 'missed' AND tries > 0",
             [object],
             DOING,
@@ -130,13 +130,12 @@ impl ReadTx<'_> {
 
     /// Since when every lookup of these records found that the service lists no record at all.
     pub fn nothing_listed_since(&self, object: Object, ids: &[RecordId]) -> Result<Option<Instant>, StoreError> {
-        let found: Option<(StoredTime, i64)> = self.conn.find(
+        let found: Option<(StoredTime, i64)> = self.conn.find_tuple(
             "SELECT max(first_seen), count(first_seen) FROM doubts
              WHERE object_type = ?1 AND why = 'missed' AND version = ?2
                AND record_id IN (SELECT value FROM json_each(?3))",
             params![object, NOTHING_LISTED, json_list(ids)],
             DOING,
-            |row| row.try_into(),
         )?;
         Ok(found.filter(|(_, count)| count.unsigned_abs() == ids.len() as u64).and_then(|(since, _)| since.0))
     }
@@ -287,12 +286,11 @@ impl KnowledgeTx<'_> {
         seen: (Option<&str>, &str),
         answer: AnswerTime,
     ) -> Result<bool, StoreError> {
-        let known: Option<(Option<String>, Option<String>, StoredTime)> = self.tx.conn.find(
+        let known: Option<(Option<String>, Option<String>, StoredTime)> = self.tx.conn.find_tuple(
             "SELECT etag, version, first_seen FROM doubts
                  WHERE object_type = ?1 AND record_id = ?2 AND why = 'older'",
             (object, id),
             DOING,
-            |row| row.try_into(),
         )?;
         if let Some((etag, Some(version), first_seen)) = known
             && (etag.as_deref(), version.as_str()) == seen
@@ -335,12 +333,11 @@ impl KnowledgeTx<'_> {
         let marked = (!lists_others).then_some(NOTHING_LISTED);
         let mut again = Vec::new();
         for id in ids {
-            let known: Option<(Option<String>, StoredTime)> = self.tx.conn.find(
+            let known: Option<(Option<String>, StoredTime)> = self.tx.conn.find_tuple(
                 "SELECT version, first_seen FROM doubts
                      WHERE object_type = ?1 AND record_id = ?2 AND why = 'missed'",
                 (object, id),
                 DOING,
-                |row| row.try_into(),
             )?;
             let first = match known {
                 Some((version, first_seen)) if version.as_deref() == marked => first_seen.0,
@@ -376,12 +373,11 @@ impl KnowledgeTx<'_> {
 
     /// Notes that these records were looked up: those that are still in doubt wait.
     pub fn were_looked_up(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<(), StoreError> {
-        let tried: Vec<(String, String, u32, StoredTime)> = self.tx.conn.rows(
+        let tried: Vec<(String, String, u32, StoredTime)> = self.tx.conn.tuples(
             "SELECT record_id, why, tries, not_before FROM doubts WHERE object_type = ?1 AND why IN ('missed', 'older')
              AND record_id IN (SELECT value FROM json_each(?2))",
             params![object, json_list(ids)],
             DOING,
-            |row| row.try_into(),
         )?;
         // One that was looked up before its time waits as long as before.
         for (id, why, tries, _) in tried.into_iter().filter(|(.., not_before)| waits(not_before.0, steady).is_none()) {
@@ -394,11 +390,7 @@ impl KnowledgeTx<'_> {
         }
         Ok(())
     }
-}
 
-const RECOGNISE: &str = "read or write whether the workspace is recognised";
-
-impl KnowledgeTx<'_> {
     /// Notes that a key and address did not recognise the workspace, which may be an outage. Returns the first such moment; a later one than now was
     /// stored by a clock that was lost.
     pub fn not_recognised(&self, seen_by: &str, steady: Instant) -> Result<Instant, StoreError> {
@@ -411,8 +403,7 @@ impl KnowledgeTx<'_> {
             RECOGNISE,
         )?;
         let sql = format!("SELECT first_seen FROM doubts WHERE {of_sight}");
-        let StoredTime(first) = self.tx.conn.value(&sql, [seen_by], RECOGNISE)?;
-        Ok(first.unwrap_or(steady))
+        Ok(self.tx.conn.find_time(&sql, [seen_by], RECOGNISE)?.unwrap_or(steady))
     }
 
     pub fn recognised(&self) -> Result<(), StoreError> {

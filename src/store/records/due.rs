@@ -57,7 +57,7 @@ impl ReadTx<'_> {
             fits_a_list("id"),
             former_condition(table)
         );
-        self.conn.rows(&sql, params![most as i64, former], doing, |row| row.try_into())
+        self.conn.tuples(&sql, params![most as i64, former], doing)
     }
 
     /// Records whose detail is missing or of an older version, newest first, behind the last one of the batch before. Each
@@ -100,7 +100,7 @@ impl ReadTx<'_> {
     /// The versions of those of the records that are mirrored.
     pub fn versions(&self, object: Object, ids: &[RecordId]) -> Result<HashMap<RecordId, Option<Etag>>, StoreError> {
         let sql = format!("SELECT id, etag FROM {} WHERE id IN (SELECT value FROM json_each(?1))", object.table());
-        self.conn.rows(&sql, [json_list(ids)], "read the versions of records", |row| row.try_into())
+        self.conn.tuples(&sql, [json_list(ids)], "read the versions of records")
     }
 
     /// How many of these records have a detail that is due.

@@ -49,9 +49,9 @@ impl CustomTx<'_> {
         let mut stmt = self.tx.conn.prepare(&sql).doing(DOING)?;
         let mut rows = stmt.query([]).doing(DOING)?;
         while let Some(row) = rows.next().doing(DOING)? {
-            let (object, fields): (String, String) = (row.get(1).doing(DOING)?, row.get(2).doing(DOING)?);
+            let (id, object, fields): (i64, String, String) = row.try_into().doing(DOING)?;
             if without_excluded(&layout, &object, &fields).is_some() {
-                return Err(StoreError::EditOfExcluded { id: row.get(0).doing(DOING)? });
+                return Err(StoreError::EditOfExcluded { id });
             }
         }
         Ok(())
@@ -62,7 +62,7 @@ impl CustomTx<'_> {
         for object in Object::ALL {
             self.erase_columns(object, &layout.exclusions)?;
             for table in [object.table(), object.detail_table()] {
-                let select = format!("SELECT rowid, extra FROM {table} WHERE extra IS NOT NULL");
+                let select = format!("SELECT rowid, extra, '{object}' FROM {table} WHERE extra IS NOT NULL");
                 let update = format!("UPDATE {table} SET extra = nullif(?2, '{{}}') WHERE rowid = ?1");
                 self.rewrite(&select, &update, |text, _| {
                     let kept = layout.extra_without(object.table(), text)?;
@@ -77,7 +77,7 @@ impl CustomTx<'_> {
             let select = format!("SELECT {key}, {column}, object_type FROM {table} WHERE {condition}");
             let more = if table == "outbox" { ", body = NULL, answer = NULL" } else { "" };
             let update = format!("UPDATE {table} SET {column} = ?2{more} WHERE {key} = ?1");
-            self.rewrite(&select, &update, |text, object| without_excluded(&layout, object?, text))?;
+            self.rewrite(&select, &update, |text, object| without_excluded(&layout, object, text))?;
         }
         Ok(())
     }
@@ -94,23 +94,19 @@ impl CustomTx<'_> {
         Ok(())
     }
 
-    /// Changes the texts of a select of key, text and perhaps object, where `change` gives another one.
+    /// Changes the texts of a select of key, text and object, where `change` gives another one.
     fn rewrite(
         &self,
         select: &str,
         update: &str,
-        change: impl Fn(&str, Option<&str>) -> Option<String>,
+        change: impl Fn(&str, &str) -> Option<String>,
     ) -> Result<(), StoreError> {
         let mut changed: Vec<(rusqlite::types::Value, String)> = Vec::new();
         let mut stmt = self.tx.conn.prepare(select).doing(DOING)?;
-        let has_object = stmt.column_count() > 2;
         let mut rows = stmt.query([]).doing(DOING)?;
         while let Some(row) = rows.next().doing(DOING)? {
-            let text: String = row.get(1).doing(DOING)?;
-            let object: Option<String> = if has_object { row.get(2).doing(DOING)? } else { None };
-            if let Some(text) = change(&text, object.as_deref()) {
-                changed.push((row.get(0).doing(DOING)?, text));
-            }
+            let (key, text, object): (_, String, String) = row.try_into().doing(DOING)?;
+            changed.extend(change(&text, &object).map(|text| (key, text)));
         }
         drop(rows);
         changed.into_iter().try_for_each(|values| self.tx.conn.run(update, values, DOING))

@@ -20,6 +20,13 @@ use crate::store::records::shape::owned;
 use crate::store::records::versions::json;
 use crate::store::{Doing, FeedTx, Phase, RecordsTx, StateKey, Statements, StoreError};
 
+const ERASE: &str = "erase a removed record";
+const PRUNE: &str = "prune old history";
+/// The number of marks that cover the retention.
+const MARKS: u32 = 128;
+/// The maximum difference between the wall clock and the service's `Date` when the wall clock bridges a restart.
+const AGREEMENT: Duration = Duration::from_secs(3_600);
+
 impl RecordsTx<'_> {
     /// Whether the history saw the record come.
     pub(in crate::store) fn was_inserted(&self, object: Object, id: &RecordId) -> Result<bool, StoreError> {
@@ -91,8 +98,6 @@ impl RecordsTx<'_> {
     }
 }
 
-const ERASE: &str = "erase a removed record";
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Erasure {
     /// The service still has the record, as far as is known.
@@ -138,37 +143,7 @@ impl FeedTx<'_> {
         self.publish_erasure(object, id)?;
         Ok(Erasure::Erased(ErasedCounts { record, changes, edits }))
     }
-}
 
-const PRUNE: &str = "prune old history";
-
-/// The number of marks that cover the retention.
-const MARKS: u32 = 128;
-
-/// The maximum difference between the wall clock and the service's `Date` when the wall clock bridges a restart.
-const AGREEMENT: Duration = Duration::from_secs(3_600);
-
-/// The end of the history at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct HistoryMark {
-    clock: ElapsedClock,
-    changes: i64,
-    audits: i64,
-    runs: i64,
-}
-
-impl HistoryMark {
-    /// Whether a mark has certainly been there for so long; `date` is the service's time at about `now`, if it is known.
-    fn is_older_than(&self, retention: Duration, clock: &ElapsedClock, now: Instant, date: Option<Instant>) -> bool {
-        let is_confirmed = date.is_some_and(|date| date.since(now).max(now.since(date)) <= AGREEMENT);
-        clock.measured().saturating_sub(self.clock.measured()) >= retention
-            || is_confirmed
-                && clock.time().since(self.clock.time()) >= retention
-                && now.since(self.clock.reading().wall) >= retention
-    }
-}
-
-impl FeedTx<'_> {
     /// Prunes entries that have been stored for longer than `retention`: changes, removed records, audits, runs, and
     /// finished edits. `clock` is that of the ledger at `now`, and `date` the service's time then, if it is known.
     pub fn forget_old_history(
@@ -228,6 +203,26 @@ impl FeedTx<'_> {
             self.tx.conn.run(sql, [newest], PRUNE)?;
         }
         self.tx.edits().forget_edits_before(before)
+    }
+}
+
+/// The end of the history at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct HistoryMark {
+    clock: ElapsedClock,
+    changes: i64,
+    audits: i64,
+    runs: i64,
+}
+
+impl HistoryMark {
+    /// Whether a mark has certainly been there for so long; `date` is the service's time at about `now`, if it is known.
+    fn is_older_than(&self, retention: Duration, clock: &ElapsedClock, now: Instant, date: Option<Instant>) -> bool {
+        let is_confirmed = date.is_some_and(|date| date.since(now).max(now.since(date)) <= AGREEMENT);
+        clock.measured().saturating_sub(self.clock.measured()) >= retention
+            || is_confirmed
+                && clock.time().since(self.clock.time()) >= retention
+                && now.since(self.clock.reading().wall) >= retention
     }
 }
 

@@ -10,6 +10,10 @@ use rusqlite::{params, params_from_iter};
 use crate::model::{Instant, Object, RecordId, TimeBounds, TimeField, TimeRange};
 use crate::store::{ClaimsTx, KnowledgeTx, ReadTx, Statements, StoreError, StoredTime};
 
+const DOING: &str = "read or write the doubts about ranges";
+/// How often a tie is listed.
+const DAY: Duration = Duration::from_secs(86_400);
+
 /// The condition that selects a range, and its values.
 fn condition(range: &TimeRange) -> (String, Vec<Value>) {
     let mut values = Vec::new();
@@ -83,8 +87,7 @@ impl ReadTx<'_> {
             table = object.table(),
             n = values.len()
         );
-        let at: Option<StoredTime> = self.conn.find_value(&sql, params_from_iter(values), "cut a range")?;
-        Ok(at.and_then(|at| at.0))
+        self.conn.find_time(&sql, params_from_iter(values), "cut a range")
     }
 
     /// The whole seconds that divide a range into `parts` of about the same number of records; `shift`, from 0 to 1,
@@ -105,14 +108,40 @@ impl ReadTx<'_> {
         let sql = "SELECT count_here, count_there FROM audits
              WHERE object_type = ?1 AND range_from IS NULL AND range_to IS NULL AND NOT null_range
              ORDER BY id DESC LIMIT 1";
-        let counts: Option<(i64, i64)> = self.conn.find(sql, [object], "read an audit", |row| row.try_into())?;
+        let counts: Option<(i64, i64)> = self.conn.find_tuple(sql, [object], "read an audit")?;
         Ok(counts.map(|(here, there)| (here.unsigned_abs(), there.unsigned_abs())))
     }
 
     pub fn last_counted(&self, object: Object) -> Result<Option<Instant>, StoreError> {
         let sql = "SELECT audited_at FROM audits WHERE object_type = ?1 ORDER BY id DESC LIMIT 1";
-        let at: Option<StoredTime> = self.conn.find_value(sql, [object], "read an audit")?;
-        Ok(at.and_then(|at| at.0))
+        self.conn.find_time(sql, [object], "read an audit")
+    }
+
+    /// What a kind of walk has read and nothing has proven; `None` if everything is. A range that cannot be parsed may be any.
+    pub fn unproven(&self, object: Object, by: TimeField) -> Result<Option<UnprovenRanges>, StoreError> {
+        let rows: Vec<(String, bool, StoredTime)> = self.conn.tuples(
+            "SELECT record_id, tries > 0, not_before FROM doubts WHERE object_type = ?1 AND why = ?2",
+            [range_type(object).as_str(), by.column()],
+            DOING,
+        )?;
+        let mut unproven = UnprovenRanges::default();
+        for (range, is_second, waits) in &rows {
+            unproven.ranges.push(serde_json::from_str(range).unwrap_or(TimeRange::WHOLE));
+            unproven.is_second |= is_second;
+            unproven.waits_until = unproven.waits_until.max(waits.0);
+        }
+        unproven.ranges.sort_by_key(TimeRange::order);
+        Ok((!rows.is_empty()).then_some(unproven))
+    }
+
+    /// Whether the records of a range, which share both timestamps, were listed within a day.
+    pub fn tie_was_listed(&self, object: Object, range: TimeRange, steady: Instant) -> Result<bool, StoreError> {
+        let listed = self.conn.find_time(
+            "SELECT first_seen FROM doubts WHERE object_type = ?1 AND why = 'tie' AND record_id = ?2",
+            [range_type(object), json(&range)?],
+            DOING,
+        )?;
+        Ok(listed.is_some_and(|at| at <= steady && steady.since(at) < DAY))
     }
 }
 
@@ -141,11 +170,6 @@ impl KnowledgeTx<'_> {
     }
 }
 
-const DOING: &str = "read or write the doubts about ranges";
-
-/// How often a tie is listed.
-const DAY: Duration = Duration::from_secs(86_400);
-
 /// What a kind of walk has read by cursor and that a count has to prove: sweeps by `createdAt`, changes by `updatedAt`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnprovenRanges {
@@ -165,36 +189,6 @@ fn range_type(object: Object) -> String {
 
 fn json(range: &TimeRange) -> Result<String, StoreError> {
     serde_json::to_string(range).map_err(|source| StoreError::State { name: "a range".into(), source })
-}
-
-impl ReadTx<'_> {
-    /// What a kind of walk has read and nothing has proven; `None` if everything is. A range that cannot be parsed may be any.
-    pub fn unproven(&self, object: Object, by: TimeField) -> Result<Option<UnprovenRanges>, StoreError> {
-        let rows: Vec<(String, bool, StoredTime)> = self.conn.rows(
-            "SELECT record_id, tries > 0, not_before FROM doubts WHERE object_type = ?1 AND why = ?2",
-            [range_type(object).as_str(), by.column()],
-            DOING,
-            |row| row.try_into(),
-        )?;
-        let mut unproven = UnprovenRanges::default();
-        for (range, is_second, waits) in &rows {
-            unproven.ranges.push(serde_json::from_str(range).unwrap_or(TimeRange::WHOLE));
-            unproven.is_second |= is_second;
-            unproven.waits_until = unproven.waits_until.max(waits.0);
-        }
-        unproven.ranges.sort_by_key(TimeRange::order);
-        Ok((!rows.is_empty()).then_some(unproven))
-    }
-
-    /// Whether the records of a range, which share both timestamps, were listed within a day.
-    pub fn tie_was_listed(&self, object: Object, range: TimeRange, steady: Instant) -> Result<bool, StoreError> {
-        let listed: Option<StoredTime> = self.conn.find_value(
-            "SELECT first_seen FROM doubts WHERE object_type = ?1 AND why = 'tie' AND record_id = ?2",
-            [range_type(object), json(&range)?],
-            DOING,
-        )?;
-        Ok(listed.and_then(|at| at.0).is_some_and(|at| at <= steady && steady.since(at) < DAY))
-    }
 }
 
 impl ClaimsTx<'_> {

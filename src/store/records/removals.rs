@@ -28,6 +28,11 @@ use crate::store::{
 
 /// Smaller tables may lose all of their rows at once.
 const TINY_TABLE: u64 = 10;
+const NOMINATE: &str = "nominate records for removal";
+/// How long removals count, and an empty list lasts that is evidence.
+pub(super) const DAY: Duration = Duration::from_secs(86_400);
+const REMOVED: &str = "read or write the removals of the last day";
+const REFUSED: &str = "read or write refused removals";
 
 /// The limit on removals without a person's confirmation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -146,6 +151,28 @@ impl ReadTx<'_> {
         let recent = count_removed(self, object.as_str(), steady)?;
         Ok(RemovalShare { going: recent.saturating_add(more), of: self.count_rows(object)?.saturating_add(recent) })
     }
+
+    /// The records that are nominated for removal, those that fit a list first.
+    pub fn nominated(&self, object: Object) -> Result<Vec<RecordId>, StoreError> {
+        let sql = format!(
+            "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'missed' ORDER BY NOT {}, record_id",
+            fits_a_list("record_id")
+        );
+        self.conn.column(&sql, [object], NOMINATE)
+    }
+
+    /// The removals of an object that wait for a person. The table has what they would be removed from.
+    pub fn refused_removals(&self, object: Object) -> Result<Option<RefusedRemovals>, StoreError> {
+        let sql = "SELECT since, steady, open FROM goals WHERE object = ?1 AND kind = 'refused removals'";
+        let found: Option<(StoredTime, StoredTime, i64)> = self.conn.find_tuple(sql, [object], REFUSED)?;
+        let Some((seen_at, sampled_at, going)) = found else { return Ok(None) };
+        Ok(Some(RefusedRemovals {
+            going: going.unsigned_abs(),
+            of: self.count_rows(object)?,
+            seen_at: seen_at.0.unwrap_or(Instant::EPOCH),
+            sampled_at: sampled_at.0,
+        }))
+    }
 }
 
 impl RecordsTx<'_> {
@@ -177,19 +204,6 @@ impl RecordsTx<'_> {
             self.tx.remember_order(object, id.as_str(), *order);
         }
         Ok(RemovalDecision::Removed(removed))
-    }
-}
-
-const NOMINATE: &str = "nominate records for removal";
-
-impl ReadTx<'_> {
-    /// The records that are nominated for removal, those that fit a list first.
-    pub fn nominated(&self, object: Object) -> Result<Vec<RecordId>, StoreError> {
-        let sql = format!(
-            "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'missed' ORDER BY NOT {}, record_id",
-            fits_a_list("record_id")
-        );
-        self.conn.column(&sql, [object], NOMINATE)
     }
 }
 
@@ -227,16 +241,14 @@ impl KnowledgeTx<'_> {
     }
 
     /// The values of the condition begin with `?3`.
-    fn nominate_where(&self, object: Object, condition: &str, mut values: Vec<Value>) -> Result<(), StoreError> {
+    fn nominate_where(&self, object: Object, condition: &str, values: Vec<Value>) -> Result<(), StoreError> {
         let sql = format!(
             "INSERT OR IGNORE INTO doubts (object_type, record_id, why, first_seen)
              SELECT ?1, id, 'missed', ?2 FROM {} WHERE {condition}",
             object.table()
         );
-        values.splice(
-            0..0,
-            [object.as_str().to_string().into(), self.tx.answer.get().map(|answer| answer.steady.to_string()).into()],
-        );
+        let steady = self.tx.answer.get().map(|answer| answer.steady.to_string());
+        let values = [object.as_str().to_string().into(), steady.into()].into_iter().chain(values);
         let nominated = self.tx.conn.change(&sql, params_from_iter(values), NOMINATE)?;
         if nominated > 0 {
             self.tx.pending.doubts[object as usize].set(Some(true));
@@ -247,22 +259,7 @@ impl KnowledgeTx<'_> {
     pub fn clear_nominations(&self, object: Object) -> Result<(), StoreError> {
         self.delete_doubts("object_type = ?1 AND why = 'missed'", [object])
     }
-}
 
-/// How long removals count, and an empty list lasts that is evidence.
-pub(super) const DAY: Duration = Duration::from_secs(86_400);
-
-const REMOVED: &str = "read or write the removals of the last day";
-
-/// The removals within a day of an object or a list that nobody accepted, those of what is here again included. A time in the
-/// future was stored by a clock that was lost.
-pub(super) fn count_removed(tx: &ReadTx<'_>, object: &str, steady: Instant) -> Result<u64, StoreError> {
-    let sql = "SELECT coalesce(sum(tries), 0) FROM doubts WHERE object_type = ?1 AND why IN ('gone', 'counted')
-               AND first_seen >= ?2 AND first_seen <= ?3";
-    tx.conn.count(sql, (object, steady.minus(DAY), steady.plus(DAY)), REMOVED)
-}
-
-impl KnowledgeTx<'_> {
     /// Notes that a record was just removed: an answer that shows the same version may be of a moment before. Whether it
     /// `counts` says that nobody accepted that.
     pub(in crate::store) fn record_removal(
@@ -323,11 +320,10 @@ impl KnowledgeTx<'_> {
         if !self.has_doubts(object)? {
             return Ok(false);
         }
-        let removed: Option<(String, StoredTime)> = self.tx.conn.find(
+        let removed: Option<(String, StoredTime)> = self.tx.conn.find_tuple(
             "SELECT version, first_seen FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'gone'",
             (object, id),
             REMOVED,
-            |row| row.try_into(),
         )?;
         let is_before =
             |(removed, at): (String, StoredTime)| version <= removed.as_str() && !answer.is_second_moment(at.0);
@@ -342,7 +338,13 @@ impl KnowledgeTx<'_> {
     }
 }
 
-const REFUSED: &str = "read or write refused removals";
+/// The removals within a day of an object or a list that nobody accepted, those of what is here again included. A time in the
+/// future was stored by a clock that was lost.
+pub(super) fn count_removed(tx: &ReadTx<'_>, object: &str, steady: Instant) -> Result<u64, StoreError> {
+    let sql = "SELECT coalesce(sum(tries), 0) FROM doubts WHERE object_type = ?1 AND why IN ('gone', 'counted')
+               AND first_seen >= ?2 AND first_seen <= ?3";
+    tx.conn.count(sql, (object, steady.minus(DAY), steady.plus(DAY)), REMOVED)
+}
 
 /// Removals that were refused because they look like an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -367,32 +369,16 @@ impl RefusedRemovals {
     }
 }
 
-impl ReadTx<'_> {
-    /// The removals of an object that wait for a person. The table has what they would be removed from.
-    pub fn refused_removals(&self, object: Object) -> Result<Option<RefusedRemovals>, StoreError> {
-        let sql = "SELECT since, steady, open FROM goals WHERE object = ?1 AND kind = 'refused removals'";
-        let found: Option<(StoredTime, StoredTime, i64)> =
-            self.conn.find(sql, [object], REFUSED, |row| row.try_into())?;
-        let Some((seen_at, sampled_at, going)) = found else { return Ok(None) };
-        Ok(Some(RefusedRemovals {
-            going: going.unsigned_abs(),
-            of: self.count_rows(object)?,
-            seen_at: seen_at.0.unwrap_or(Instant::EPOCH),
-            sampled_at: sampled_at.0,
-        }))
-    }
-}
-
 impl ClaimsTx<'_> {
     /// Says that removals of an object wait for a person, or that none do.
     pub fn set_refused_removals(&self, object: Object, refused: Option<RefusedRemovals>) -> Result<(), StoreError> {
         let Some(RefusedRemovals { going, seen_at, sampled_at, .. }) = refused else {
             let sql = "DELETE FROM goals WHERE object = ?1 AND kind = 'refused removals'";
-            return self.tx.conn.change(sql, [object], REFUSED).map(drop);
+            return self.tx.conn.run(sql, [object], REFUSED);
         };
         let sql = "INSERT OR REPLACE INTO goals (object, kind, since, steady, open) VALUES (?1, 'refused removals', ?2, ?3, ?4)";
         let values = params![object, seen_at, sampled_at, going.cast_signed()];
-        self.tx.conn.run(sql, values, REFUSED).map(drop)
+        self.tx.conn.run(sql, values, REFUSED)
     }
 }
 

@@ -35,6 +35,14 @@ const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
 const HOUR: Duration = Duration::from_secs(3600);
 /// The maximum number of keys without a definition per object; beyond that, keys cause no reading.
 const MAX_KEYS: usize = 1_000;
+/// The maximum number of records that are noted at once, for all fields together. If there were more, the columns that
+/// they lacked are filled again.
+const MAX_RECORDS: u32 = 200;
+/// A key that details still lack after so many readings of the definitions says nothing.
+const MAX_READINGS: u8 = 3;
+/// After so many more readings it is noted again, about a week later: the service may have changed.
+const READINGS_WITHOUT: u8 = 30;
+const SHOWN: &str = "read or write what answers did not show";
 
 /// How long a record waits after so many requests that failed, and so many failures before.
 fn wait_after(requests: u32, failures: u32) -> Duration {
@@ -67,11 +75,10 @@ pub fn waiting_details(tx: &ReadTx<'_>, object: Object, steady: Instant) -> Resu
 
 /// How many requests that failed are still to be paid for by the share for them, and since when that share pays.
 pub fn failed_owed(tx: &ReadTx<'_>, object: Object) -> Result<Option<(Instant, u32)>, StoreError> {
-    let owed: Option<(StoredTime, u32)> = tx.conn.find(
+    let owed: Option<(StoredTime, u32)> = tx.conn.find_tuple(
         "SELECT not_before, tries FROM doubts WHERE object_type = ?1 AND record_id = '' AND why = 'failed'",
         [object],
         DOING,
-        |row| row.try_into(),
     )?;
     Ok(owed.and_then(|(since, requests)| Some((since.0?, requests))))
 }
@@ -108,11 +115,10 @@ impl UnreadTx<'_> {
         (steady, owed): (Instant, (Instant, u32)),
     ) -> Result<(), StoreError> {
         let Some(etag) = self.tx.versions(object, std::slice::from_ref(id))?.remove(id) else { return Ok(()) };
-        let before: Option<(Option<Etag>, u32)> = self.tx.conn.find(
+        let before: Option<(Option<Etag>, u32)> = self.tx.conn.find_tuple(
             "SELECT etag, tries FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'failed'",
             (object, id),
             DOING,
-            |row| row.try_into(),
         )?;
         let failures = before.filter(|(of, _)| *of == etag).map_or(0, |(_, failures)| failures);
         let not_before = steady.plus(wait_after(requests, failures));
@@ -134,11 +140,10 @@ impl UnreadTx<'_> {
         if keys.is_empty() {
             return Ok(false);
         }
-        let known: BTreeMap<String, bool> = self.tx.conn.rows(
+        let known: BTreeMap<String, bool> = self.tx.conn.tuples(
             "SELECT record_id, tries > 0 FROM doubts WHERE object_type = ?1 AND why = 'unknown key'",
             [key_type(object)],
             DOING,
-            |row| row.try_into(),
         )?;
         let room = MAX_KEYS.saturating_sub(known.len());
         let is_unread = |key: &str| known.get(key) == Some(&false);
@@ -159,57 +164,7 @@ impl UnreadTx<'_> {
     fn run(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
         self.tx.conn.run(sql, values, DOING)
     }
-}
 
-/// The maximum number of records that are noted at once, for all fields together. If there were more, the columns that
-/// they lacked are filled again.
-const MAX_RECORDS: u32 = 200;
-
-/// A key that details still lack after so many readings of the definitions says nothing.
-const MAX_READINGS: u8 = 3;
-
-/// After so many more readings it is noted again, about a week later: the service may have changed.
-const READINGS_WITHOUT: u8 = 30;
-
-const SHOWN: &str = "read or write what answers did not show";
-
-/// Which part of a record an answer should show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Shows {
-    /// The fields of a list, of which custom values may be missing.
-    List,
-    /// The fields of a list, from a detail.
-    ListOfDetail,
-    /// All of it.
-    Detail,
-    /// Only what it shows: the answer to an update.
-    Nothing,
-}
-
-/// The columns of a record that the last answer should have shown and did not.
-pub(in crate::store) fn unshown_columns(
-    conn: &Connection,
-    object: Object,
-    id: &RecordId,
-) -> Result<BTreeSet<String>, StoreError> {
-    let found: Option<String> = conn.find_value(
-        "SELECT columns FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2",
-        (object, id),
-        SHOWN,
-    )?;
-    Ok(found.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
-}
-
-/// What must be read again when the definitions show that the fields are active.
-#[derive(Debug, Default)]
-pub struct LackedValues {
-    /// Records whose details lacked a key.
-    pub records: Vec<RecordId>,
-    /// Fields of which more records may lack values.
-    pub fields: Vec<FieldToBackFill>,
-}
-
-impl UnreadTx<'_> {
     /// Notes which columns that can be edited an answer shows, and which it should have shown.
     pub(in crate::store) fn mark_unshown(
         &self,
@@ -259,16 +214,12 @@ impl UnreadTx<'_> {
             return Ok(());
         }
         has_unshown.set(Some(true));
-        let (sql, columns) = match unshown.is_empty() {
-            true => (
-                "DELETE FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2 AND ?3 IS NOT NULL",
-                String::new(),
-            ),
-            false => {
-                ("INSERT OR REPLACE INTO unshown_columns VALUES (?1, ?2, ?3)", serde_json::json!(unshown).to_string())
-            }
-        };
-        self.tx.conn.run(sql, params![object, record.id, columns], SHOWN)
+        if unshown.is_empty() {
+            let sql = "DELETE FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2";
+            return self.tx.conn.run(sql, (object, &record.id), SHOWN);
+        }
+        let (sql, columns) = ("INSERT OR REPLACE INTO unshown_columns VALUES (?1, ?2, ?3)", serde_json::json!(unshown));
+        self.tx.conn.run(sql, params![object, record.id, columns.to_string()], SHOWN)
     }
 
     /// Notes the active keys that a detail lacked, of long texts only if the whole detail is stored.
@@ -375,7 +326,7 @@ impl UnreadTx<'_> {
             has("lacked now"),
             has("lacked by more")
         );
-        self.tx.conn.rows(&sql, [key_type(object)], SHOWN, |row| row.try_into())
+        self.tx.conn.tuples(&sql, [key_type(object)], SHOWN)
     }
 
     /// Forgets which records lacked a key, and this of its field.
@@ -384,14 +335,7 @@ impl UnreadTx<'_> {
         let of_field = format!("object_type = ?1 AND record_id = ?2 AND why IN ({why})");
         self.tx.knowledge().delete_doubts(&of_field, [&key_type(object), definition.as_str()])
     }
-}
 
-/// Why a record is in doubt whose detail lacked the key of a field.
-fn lacks(definition: &str) -> String {
-    format!("lacks {definition}")
-}
-
-impl UnreadTx<'_> {
     /// Notes a changed record if the list omitted a stored value: a missing key is no information about the value (reference,
     /// *Custom values*, rule 5), so only the detail shows whether it was cleared. `changed` has the places of the columns that it
     /// changes.
@@ -424,6 +368,47 @@ impl UnreadTx<'_> {
         let of_object = taken.into_iter().filter(|((of, _), _)| *of == object);
         of_object.map(|((_, id), has_other_etag)| (RecordId::new(id), has_other_etag)).collect()
     }
+}
+
+/// Which part of a record an answer should show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Shows {
+    /// The fields of a list, of which custom values may be missing.
+    List,
+    /// The fields of a list, from a detail.
+    ListOfDetail,
+    /// All of it.
+    Detail,
+    /// Only what it shows: the answer to an update.
+    Nothing,
+}
+
+/// The columns of a record that the last answer should have shown and did not.
+pub(in crate::store) fn unshown_columns(
+    conn: &Connection,
+    object: Object,
+    id: &RecordId,
+) -> Result<BTreeSet<String>, StoreError> {
+    let found: Option<String> = conn.find_value(
+        "SELECT columns FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2",
+        (object, id),
+        SHOWN,
+    )?;
+    Ok(found.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+}
+
+/// What must be read again when the definitions show that the fields are active.
+#[derive(Debug, Default)]
+pub struct LackedValues {
+    /// Records whose details lacked a key.
+    pub records: Vec<RecordId>,
+    /// Fields of which more records may lack values.
+    pub fields: Vec<FieldToBackFill>,
+}
+
+/// Why a record is in doubt whose detail lacked the key of a field.
+fn lacks(definition: &str) -> String {
+    format!("lacks {definition}")
 }
 
 #[cfg(test)]

@@ -150,6 +150,34 @@ impl RecordsTx<'_> {
         time.observe(asked.reading(), None);
         Ok(time.is_plausible(version) == Some(false))
     }
+
+    /// Compares a list item with its row, column by column.
+    pub fn compare_list(&self, object: Object, record: &Record) -> Result<Compared, StoreError> {
+        let doing = "compare a record";
+        let shape = self.tx.shapes().list(object);
+        let extra = record.extra.to_json();
+        let mut stmt = self.tx.conn.prepare_cached(&shape.select).doing(doing)?;
+        let mut rows = stmt.query([record.id.as_str()]).doing(doing)?;
+        let Some(row) = rows.next().doing(doing)? else {
+            return Ok(Compared::Missing);
+        };
+        let etag = shape.place("etag");
+        let told = |place: usize| value_of(shape.columns[place].source, record, extra.as_deref());
+        let shows_its_etag = |etag: usize| told(etag).is_none_or(|new| row.get_ref(etag).is_ok_and(|old| old == new));
+        let is_one_version = etag.is_none_or(shows_its_etag);
+        let mut fields = Vec::new();
+        for (index, column) in shape.columns.iter().enumerate() {
+            let Some(new) = told(index) else {
+                continue;
+            };
+            let old: ValueRef<'_> = row.get_ref(index).doing(doing)?;
+            if old != new && !(is_one_version && column.is_instant && is_coarser(new, old)) {
+                let (here, there) = (json(&owned(old)), json(&owned(new)));
+                fields.push(FieldDifference { column: column.name.clone(), here, there });
+            }
+        }
+        Ok(if fields.is_empty() { Compared::Same } else { Compared::Differs(fields) })
+    }
 }
 
 impl Shape {
@@ -190,36 +218,6 @@ pub(in crate::store) fn json(value: &Value) -> serde_json::Value {
         Value::Real(r) => (*r).into(),
         Value::Text(text) => text.as_str().into(),
         Value::Null | Value::Blob(_) => serde_json::Value::Null,
-    }
-}
-
-impl RecordsTx<'_> {
-    /// Compares a list item with its row, column by column.
-    pub fn compare_list(&self, object: Object, record: &Record) -> Result<Compared, StoreError> {
-        let doing = "compare a record";
-        let shape = self.tx.shapes().list(object);
-        let extra = record.extra.to_json();
-        let mut stmt = self.tx.conn.prepare_cached(&shape.select).doing(doing)?;
-        let mut rows = stmt.query([record.id.as_str()]).doing(doing)?;
-        let Some(row) = rows.next().doing(doing)? else {
-            return Ok(Compared::Missing);
-        };
-        let etag = shape.place("etag");
-        let told = |place: usize| value_of(shape.columns[place].source, record, extra.as_deref());
-        let shows_its_etag = |etag: usize| told(etag).is_none_or(|new| row.get_ref(etag).is_ok_and(|old| old == new));
-        let is_one_version = etag.is_none_or(shows_its_etag);
-        let mut fields = Vec::new();
-        for (index, column) in shape.columns.iter().enumerate() {
-            let Some(new) = told(index) else {
-                continue;
-            };
-            let old: ValueRef<'_> = row.get_ref(index).doing(doing)?;
-            if old != new && !(is_one_version && column.is_instant && is_coarser(new, old)) {
-                let (here, there) = (json(&owned(old)), json(&owned(new)));
-                fields.push(FieldDifference { column: column.name.clone(), here, there });
-            }
-        }
-        Ok(if fields.is_empty() { Compared::Same } else { Compared::Differs(fields) })
     }
 }
 
