@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::daemon::progress_log::CurrentWork;
 use crate::model::{Instant, instant};
 use crate::store::report::{self, RecordedRun};
-use crate::store::{Reader, StoreError, history_report};
+use crate::store::{Reader, StoreError};
 
 /// The number of windows shown, including the current one.
 const WINDOWS: u32 = 7;
@@ -34,7 +34,7 @@ pub(super) struct PageHistory {
     /// The last runs, the newest first.
     pub runs: Vec<RecordedRun>,
     /// The last changes, the newest first.
-    pub changes: Vec<history_report::RecentChange>,
+    pub changes: Vec<report::RecentChange>,
     pub under_way: Option<CurrentWork>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn read(config: &Config, under_way: Option<CurrentWork>, now: Instant
     let window = Ledger::default().at(now, &limits);
     let until = window.refills_at(&limits);
     let mut counted = SpentCounter::new(window.since, limits.window, now);
-    history_report::spent_since(&moment, counted.from, |at, ru| counted.add(at, ru))?;
+    report::spent_since(&moment, counted.from, |at, ru| counted.add(at, ru))?;
     let costs = report::cost_of_runs(&moment, "sync", RUNS_OF_FORECAST)?;
     let due = config.sync.schedule.due_after(now, &config.sync.time_zone);
     let reserve = due.map(|due| budget::reserve(due, until, budget::forecast(&costs), limits.limit).get());
@@ -75,7 +75,7 @@ pub(super) fn read(config: &Config, under_way: Option<CurrentWork>, now: Instant
         window: BudgetWindow { since: window.since, until, reserve: reserve.unwrap_or(0), parts: counted.parts },
         windows: counted.windows,
         runs: report::last_runs(&moment, RUNS)?,
-        changes: history_report::last_changes(&moment, CHANGES)?,
+        changes: report::last_changes(&moment, CHANGES)?,
         under_way,
     })
 }

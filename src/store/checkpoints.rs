@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::model::{Instant, Object, TimeBounds};
-use crate::store::{ClaimsTx, ReadTx, Statements, StoreError, StoredTime};
+use crate::store::{ClaimsTx, ReadTx, Result, Statements, StoreError, StoredTime};
 
 const DOING: &str = "read or write what is being read";
 
@@ -101,7 +101,7 @@ pub fn uncovered<P>(parts: &[Checkpoint<P>]) -> Vec<TimeBounds> {
 
 impl ReadTx<'_> {
     /// The parts of a list that are read for a purpose. One whose position cannot be parsed is none.
-    pub fn reads<P: DeserializeOwned>(&self, what: ReadOf) -> Result<Vec<Checkpoint<P>>, StoreError> {
+    pub fn reads<P: DeserializeOwned>(&self, what: ReadOf) -> Result<Vec<Checkpoint<P>>> {
         type Row = (String, String, Option<String>, Option<String>, bool, StoredTime, String);
         let rows: Vec<Row> = self.conn.tuples(
             "SELECT part, bounds, low, high, done, as_of, position FROM reads WHERE object = ?1 AND purpose = ?2
@@ -125,11 +125,11 @@ impl ReadTx<'_> {
     }
 
     /// How far something was read that is no walk.
-    pub fn position<P: DeserializeOwned>(&self, what: ReadOf) -> Result<Option<P>, StoreError> {
+    pub fn position<P: DeserializeOwned>(&self, what: ReadOf) -> Result<Option<P>> {
         Ok(self.reads(what)?.pop().map(|read| read.position))
     }
 
-    pub fn known_changes(&self, object: Object) -> Result<KnownChanges, StoreError> {
+    pub fn known_changes(&self, object: Object) -> Result<KnownChanges> {
         let sql = "SELECT watermark, served_at FROM frontier WHERE object = ?1";
         let found: Option<(StoredTime, StoredTime)> = self.conn.find_tuple(sql, [object], DOING)?;
         let known = found.map(|(watermark, served_at)| KnownChanges { watermark: watermark.0, served_at: served_at.0 });
@@ -138,7 +138,7 @@ impl ReadTx<'_> {
 }
 
 impl ClaimsTx<'_> {
-    pub fn know_changes(&self, object: Object, known: KnownChanges) -> Result<(), StoreError> {
+    pub fn know_changes(&self, object: Object, known: KnownChanges) -> Result<()> {
         self.tx.conn.run(
             "INSERT OR REPLACE INTO frontier (object, watermark, served_at) VALUES (?1, ?2, ?3)",
             params![object, known.watermark, known.served_at],
@@ -147,7 +147,7 @@ impl ClaimsTx<'_> {
     }
 
     /// Says how far a part of a list was read.
-    pub fn keep_read<P: Serialize>(&self, what: ReadOf, read: &Checkpoint<P>) -> Result<(), StoreError> {
+    pub fn keep_read<P: Serialize>(&self, what: ReadOf, read: &Checkpoint<P>) -> Result<()> {
         let [object, purpose] = what.row();
         let position = serde_json::to_string(&read.position)
             .map_err(|source| StoreError::State { name: purpose.into(), source })?;
@@ -165,19 +165,19 @@ impl ClaimsTx<'_> {
     }
 
     /// Says how far something was read that is no walk.
-    pub fn keep_position<P: Serialize>(&self, what: ReadOf, position: &P) -> Result<(), StoreError> {
+    pub fn keep_position<P: Serialize>(&self, what: ReadOf, position: &P) -> Result<()> {
         let (part, bounds) = (String::new(), TimeBounds::Whole);
         self.keep_read(what, &Checkpoint { part, bounds, done: false, as_of: None, position })
     }
 
     /// Forgets what was read.
-    pub fn end_read(&self, what: ReadOf) -> Result<(), StoreError> {
+    pub fn end_read(&self, what: ReadOf) -> Result<()> {
         self.tx.conn.run("DELETE FROM reads WHERE object = ?1 AND purpose = ?2", what.row(), DOING)
     }
 
     /// Dates otherwise as of when the changes that are being read will be complete; `dated` gives `None` for what nobody
     /// knows any more.
-    pub(in crate::store) fn date_reads(&self, dated: impl Fn(Instant) -> Option<Instant>) -> Result<(), StoreError> {
+    pub(in crate::store) fn date_reads(&self, dated: impl Fn(Instant) -> Option<Instant>) -> Result<()> {
         for object in Object::ALL {
             let sql = "SELECT as_of FROM reads WHERE object = ?1 AND purpose = 'changes'";
             let Some(at) = self.tx.conn.find_time(sql, [object], DOING)? else { continue };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 
 use crate::model::{CustomField, Instant, Layout, Object, RecordId, Ru, TimeField};
-use crate::store::{ClaimsTx, FieldToBackFill, ReadOf, ReadTx, Statements, StoreError, StoredTime};
+use crate::store::{ClaimsTx, FieldToBackFill, ReadOf, ReadTx, Result, Statements, StoredTime};
 
 const DOING: &str = "read or write what is complete";
 
@@ -91,23 +91,20 @@ pub struct Completeness {
 }
 
 /// Whether there is such a row.
-pub(in crate::store) fn is_set(conn: &Connection, goal: Goal) -> Result<bool, StoreError> {
+pub(in crate::store) fn is_set(conn: &Connection, goal: Goal) -> Result<bool> {
     conn.value("SELECT EXISTS (SELECT 1 FROM goals WHERE object = ?1 AND kind = ?2)", goal.row(), DOING)
 }
 
 /// The definitions of custom fields of an object whose columns hold every value that lists tell; also since when, but for
 /// those of a first copy: a filter may know less than a detail, a sweep may leave a record out, and a detail that was read
 /// before shows nothing of the field.
-pub(in crate::store) fn filled_fields(
-    conn: &Connection,
-    object: Object,
-) -> Result<BTreeMap<RecordId, Option<String>>, StoreError> {
+pub(in crate::store) fn filled_fields(conn: &Connection, object: Object) -> Result<BTreeMap<RecordId, Option<String>>> {
     let sql = "SELECT definition, since FROM goals WHERE object = ?1 AND kind = 'filled'";
     let filled: Vec<_> = conn.tuples(sql, [object], DOING)?;
     Ok(filled.into_iter().collect())
 }
 
-fn fields(conn: &Connection, object: Object, kind: &str) -> Result<BTreeSet<RecordId>, StoreError> {
+fn fields(conn: &Connection, object: Object, kind: &str) -> Result<BTreeSet<RecordId>> {
     conn.column("SELECT definition FROM goals WHERE object = ?1 AND kind = ?2", (object, kind), DOING)
 }
 
@@ -137,12 +134,12 @@ impl ReadTx<'_> {
 }
 
 impl Goals<'_> {
-    pub fn is_set(&self, goal: Goal) -> Result<bool, StoreError> {
+    pub fn is_set(&self, goal: Goal) -> Result<bool> {
         is_set(&self.tx.conn, goal)
     }
 
     /// When something was last read; a row that cannot be parsed is none.
-    pub fn last_read(&self, goal: Goal) -> Result<Option<LastRead>, StoreError> {
+    pub fn last_read(&self, goal: Goal) -> Result<Option<LastRead>> {
         let found: Option<(StoredTime, StoredTime, StoredTime, Option<i64>)> = self.tx.conn.find_tuple(
             "SELECT since, finished, steady, cost FROM goals WHERE object = ?1 AND kind = ?2",
             goal.row(),
@@ -156,7 +153,7 @@ impl Goals<'_> {
 
     /// The last comparison of an object with the service that left no difference open; `None` while a part of a list is not
     /// proven, because a sweep of several pages is not relied on before it was counted.
-    pub fn complete_as_of(&self, object: Object) -> Result<Option<Completeness>, StoreError> {
+    pub fn complete_as_of(&self, object: Object) -> Result<Option<Completeness>> {
         if self.tx.unproven(object, TimeField::CreatedAt)?.is_some() {
             return Ok(None);
         }
@@ -170,7 +167,7 @@ impl Goals<'_> {
     }
 
     /// Our clock when the last walk began that has read all changes, or sweep that has read every record.
-    pub fn changes_as_of(&self, object: Object) -> Result<Option<Instant>, StoreError> {
+    pub fn changes_as_of(&self, object: Object) -> Result<Option<Instant>> {
         let is_counted = self.tx.unproven(object, TimeField::CreatedAt)?.is_none();
         let (changes, swept) = (self.last_read(Goal::Changes(object))?, self.last_read(Goal::Sweep(object))?);
         let known = changes.into_iter().chain(swept.filter(|_| is_counted)).map(|read| read.began);
@@ -178,7 +175,7 @@ impl Goals<'_> {
     }
 
     /// The differences that the last comparison of an object left open.
-    pub fn open_differences(&self, object: Object) -> Result<u64, StoreError> {
+    pub fn open_differences(&self, object: Object) -> Result<u64> {
         self.tx.conn.count(
             "SELECT coalesce(max(open), 0) FROM goals WHERE object = ?1 AND kind = 'differing'",
             [object],
@@ -187,32 +184,32 @@ impl Goals<'_> {
     }
 
     /// When the sweep under way began, and how many records it passed over because they could not be read.
-    pub fn sweeping(&self, object: Object) -> Result<Option<(Instant, u64)>, StoreError> {
+    pub fn sweeping(&self, object: Object) -> Result<Option<(Instant, u64)>> {
         let sql = "SELECT since, open FROM goals WHERE object = ?1 AND kind = ?2";
         let found: Option<(StoredTime, i64)> = self.tx.conn.find_tuple(sql, Goal::Sweeping(object).row(), DOING)?;
         Ok(found.map(|(since, open)| (since.0.unwrap_or(Instant::EPOCH), open.unsigned_abs())))
     }
 
     /// What the key cannot read or write, and the scope that it lacks: by the resource for reading, by the scope for writing.
-    pub fn missing_scopes(&self) -> Result<Vec<(String, String)>, StoreError> {
+    pub fn missing_scopes(&self) -> Result<Vec<(String, String)>> {
         let sql = "SELECT object, definition FROM goals WHERE kind = 'missing scope' ORDER BY object";
         self.tx.conn.tuples(sql, [], DOING)
     }
 
     /// The last step of an edit before another workspace was accepted; 0 if none was.
-    pub(in crate::store) fn accepted_after(&self) -> Result<i64, StoreError> {
+    pub(in crate::store) fn accepted_after(&self) -> Result<i64> {
         self.tx.conn.value("SELECT coalesce(max(open), 0) FROM goals WHERE kind = 'accepted'", [], DOING)
     }
 
     /// The custom fields of a layout whose columns are not complete.
-    pub fn unfilled(&self, layout: &Layout, object: Object) -> Result<Vec<CustomField>, StoreError> {
+    pub fn unfilled(&self, layout: &Layout, object: Object) -> Result<Vec<CustomField>> {
         let filled = fields(&self.tx.conn, object, "filled")?;
         Ok(layout.of(object).fields().iter().filter(|field| !filled.contains(&field.definition)).cloned().collect())
     }
 
     /// The slots and fields whose columns have values of an earlier time and are not complete, as far as lists contain
     /// them.
-    pub fn restored(&self, layout: &Layout, object: Object) -> Result<Vec<(usize, CustomField)>, StoreError> {
+    pub fn restored(&self, layout: &Layout, object: Object) -> Result<Vec<(usize, CustomField)>> {
         let (filled, made) = (fields(&self.tx.conn, object, "filled")?, fields(&self.tx.conn, object, "made")?);
         let is_restored = |field: &CustomField| {
             !filled.contains(&field.definition) && !made.contains(&field.definition) && !field.data_type.detail_only()
@@ -222,19 +219,19 @@ impl Goals<'_> {
     }
 
     /// Whether a column was made empty and has been filled from answers alone since.
-    pub fn was_made(&self, object: Object, definition: &RecordId) -> Result<bool, StoreError> {
+    pub fn was_made(&self, object: Object, definition: &RecordId) -> Result<bool> {
         Ok(fields(&self.tx.conn, object, "made")?.contains(definition))
     }
 
     /// The fields whose columns the sweep in progress completes: those that were not complete when it began.
-    pub fn being_filled(&self, object: Object) -> Result<BTreeSet<RecordId>, StoreError> {
+    pub fn being_filled(&self, object: Object) -> Result<BTreeSet<RecordId>> {
         fields(&self.tx.conn, object, "filling")
     }
 }
 
 impl ClaimsTx<'_> {
     /// Says that something was read completely.
-    pub fn reach(&self, goal: Goal, read: LastRead) -> Result<(), StoreError> {
+    pub fn reach(&self, goal: Goal, read: LastRead) -> Result<()> {
         let [object, kind] = goal.row();
         let cost = read.cost.map(|cost| cost.get().cast_signed());
         self.run(
@@ -244,12 +241,12 @@ impl ClaimsTx<'_> {
     }
 
     /// Says something that has no time.
-    pub fn set(&self, goal: Goal) -> Result<(), StoreError> {
+    pub fn set(&self, goal: Goal) -> Result<()> {
         self.run("INSERT OR IGNORE INTO goals (object, kind) VALUES (?1, ?2)", goal.row())
     }
 
     /// Says which scope the key lacks for something, or that it lacks none.
-    pub fn set_missing_scope(&self, what: &str, scope: Option<&str>) -> Result<(), StoreError> {
+    pub fn set_missing_scope(&self, what: &str, scope: Option<&str>) -> Result<()> {
         self.run("DELETE FROM goals WHERE object = ?1 AND kind = 'missing scope'", [what])?;
         let Some(scope) = scope else { return Ok(()) };
         let sql = "INSERT INTO goals (object, kind, definition) VALUES (?1, 'missing scope', ?2)";
@@ -257,36 +254,36 @@ impl ClaimsTx<'_> {
     }
 
     /// Says that another workspace was accepted after this step of an edit.
-    pub(in crate::store) fn accept_after(&self, step: i64) -> Result<(), StoreError> {
+    pub(in crate::store) fn accept_after(&self, step: i64) -> Result<()> {
         let sql = "INSERT OR REPLACE INTO goals (object, kind, open) VALUES ('', 'accepted', ?1)";
         self.run(sql, [step])
     }
 
     /// Notes that the sweep under way passes over a record.
-    pub fn leave_record_out(&self, object: Object) -> Result<(), StoreError> {
+    pub fn leave_record_out(&self, object: Object) -> Result<()> {
         let sql = "UPDATE goals SET open = open + 1 WHERE object = ?1 AND kind = ?2";
         self.run(sql, Goal::Sweeping(object).row())
     }
 
     /// Discards the sweep under way, with what it has read.
-    pub fn discard_sweep(&self, object: Object) -> Result<(), StoreError> {
+    pub fn discard_sweep(&self, object: Object) -> Result<()> {
         self.unset(Goal::Sweeping(object))?;
         self.end_read(ReadOf::Sweep(object))
     }
 
     /// Says something no longer.
-    pub fn unset(&self, goal: Goal) -> Result<(), StoreError> {
+    pub fn unset(&self, goal: Goal) -> Result<()> {
         self.run("DELETE FROM goals WHERE object = ?1 AND kind = ?2", goal.row())
     }
 
     /// What was said of one is said of the other.
-    pub fn replace(&self, goal: Goal, by: Goal) -> Result<(), StoreError> {
+    pub fn replace(&self, goal: Goal, by: Goal) -> Result<()> {
         let ([object, kind], [_, new]) = (goal.row(), by.row());
         self.run("UPDATE OR REPLACE goals SET kind = ?3 WHERE object = ?1 AND kind = ?2", [object, kind, new])
     }
 
     /// Says what a comparison with the service has found.
-    pub fn compared(&self, object: Object, complete: Completeness, open: u64) -> Result<(), StoreError> {
+    pub fn compared(&self, object: Object, complete: Completeness, open: u64) -> Result<()> {
         self.run("DELETE FROM goals WHERE object = ?1 AND kind = 'differing'", [object])?;
         let kind = match (open, complete.by_record) {
             (0, true) => "compared",
@@ -302,7 +299,7 @@ impl ClaimsTx<'_> {
     /// Dates everything that is said earlier, after the clock was set back by so much: what was read while it was ahead is
     /// older than it says. What was read before that becomes too old, which is true as well. From when a column is filled is
     /// no claim: a later time is the safe one.
-    pub fn date_claims_back(&self, by: Duration) -> Result<(), StoreError> {
+    pub fn date_claims_back(&self, by: Duration) -> Result<()> {
         self.date_reads(|at| Some(at.minus(by)))?;
         let rows: Vec<(String, String, StoredTime, StoredTime)> = self.tx.conn.tuples(
             "SELECT object, kind, since, finished FROM goals WHERE since > ?1 AND kind <> 'filled'",
@@ -321,7 +318,7 @@ impl ClaimsTx<'_> {
 
     /// Withdraws what is said as of a time after `now`: the clock that dated it was ahead, so it would become a wrong claim
     /// as time passes. The object stays copied; nobody knows when it was.
-    pub fn withdraw_future_claims(&self, now: Instant) -> Result<(), StoreError> {
+    pub fn withdraw_future_claims(&self, now: Instant) -> Result<()> {
         self.date_reads(|at| Some(at).filter(|at| *at <= now))?;
         self.run(
             "DELETE FROM goals WHERE kind IN ('changes', 'uncounted changes', 'counted', 'compared') AND since > ?1",
@@ -334,7 +331,7 @@ impl ClaimsTx<'_> {
     }
 
     /// Forgets what is said of a workspace. What the file has, and which columns were filled, stays.
-    pub fn forget_goals_of_workspace(&self) -> Result<(), StoreError> {
+    pub fn forget_goals_of_workspace(&self) -> Result<()> {
         self.run(
             &format!(
                 "DELETE FROM goals WHERE kind NOT IN ('copied', 'filled', 'made', 'missing scope', '{UNREAD_FIELDS}')"
@@ -346,7 +343,7 @@ impl ClaimsTx<'_> {
     }
 
     /// Says that nothing is known of fields of an object that were excluded: only a sweep shows them.
-    pub fn forget_fields(&self, object: Object) -> Result<(), StoreError> {
+    pub fn forget_fields(&self, object: Object) -> Result<()> {
         self.run(
             "DELETE FROM goals WHERE object = ?1
              AND kind IN ('counted', 'compared', 'differing', 'filled', 'made', 'filling')",
@@ -361,7 +358,7 @@ impl ClaimsTx<'_> {
 
     /// Notes what a reading of the definitions left to fill. A table without rows has nothing that could be missing: its
     /// first copy brings the values with it. A sweep in progress has pages behind it that were read without them.
-    pub fn fill_again(&self, object: Object, columns: &[FieldToBackFill]) -> Result<(), StoreError> {
+    pub fn fill_again(&self, object: Object, columns: &[FieldToBackFill]) -> Result<()> {
         if self.tx.is_empty(object)? {
             return self.mark_first_copy(object);
         }
@@ -375,7 +372,7 @@ impl ClaimsTx<'_> {
     }
 
     /// Notes that a first copy begins: it brings the values of every column that there is.
-    pub fn mark_first_copy(&self, object: Object) -> Result<(), StoreError> {
+    pub fn mark_first_copy(&self, object: Object) -> Result<()> {
         self.run(
             &format!("DELETE FROM goals WHERE object = ?1 AND kind IN ('filled', 'made', '{UNREAD_FIELDS}')"),
             [object],
@@ -390,7 +387,7 @@ impl ClaimsTx<'_> {
 
     /// Notes that a column is complete, as far as lists tell. A detail shows its value if it is read later than now, and later
     /// than all that there are, whose clock may have been ahead.
-    pub fn mark_column_filled(&self, object: Object, definition: &RecordId, now: Instant) -> Result<(), StoreError> {
+    pub fn mark_column_filled(&self, object: Object, definition: &RecordId, now: Instant) -> Result<()> {
         self.forget_column(object, definition)?;
         let latest = format!("SELECT max(fetched_at) FROM {}", object.detail_table());
         let latest: Option<String> = self.tx.conn.value(&latest, [], DOING)?;
@@ -399,39 +396,33 @@ impl ClaimsTx<'_> {
     }
 
     /// Notes which columns a sweep that begins completes; none if it is discarded.
-    pub fn begin_filling(&self, object: Object, columns: &[CustomField]) -> Result<(), StoreError> {
+    pub fn begin_filling(&self, object: Object, columns: &[CustomField]) -> Result<()> {
         self.run("DELETE FROM goals WHERE object = ?1 AND kind = 'filling'", [object])?;
         columns.iter().try_for_each(|field| self.add_column(object, "filling", &field.definition, None))
     }
 
     /// Notes that a sweep has ended, which completes its columns and those of all standard fields.
-    pub fn end_filling(&self, object: Object, now: Instant) -> Result<(), StoreError> {
+    pub fn end_filling(&self, object: Object, now: Instant) -> Result<()> {
         self.unset(Goal::UnreadFields(object))?;
         let completed = self.tx.goals().being_filled(object)?;
         completed.iter().try_for_each(|definition| self.mark_column_filled(object, definition, now))
     }
 
-    fn add_column(
-        &self,
-        object: Object,
-        kind: &str,
-        definition: &RecordId,
-        since: Option<&str>,
-    ) -> Result<(), StoreError> {
+    fn add_column(&self, object: Object, kind: &str, definition: &RecordId, since: Option<&str>) -> Result<()> {
         self.run(
             "INSERT OR IGNORE INTO goals (object, kind, definition, since) VALUES (?1, ?2, ?3, ?4)",
             params![object, kind, definition, since],
         )
     }
 
-    fn forget_column(&self, object: Object, definition: &RecordId) -> Result<(), StoreError> {
+    fn forget_column(&self, object: Object, definition: &RecordId) -> Result<()> {
         self.run(
             "DELETE FROM goals WHERE object = ?1 AND kind IN ('filled', 'made', 'filling') AND definition = ?2",
             (object, definition),
         )
     }
 
-    fn run(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
+    fn run(&self, sql: &str, values: impl rusqlite::Params) -> Result<()> {
         self.tx.conn.run(sql, values, DOING)
     }
 }

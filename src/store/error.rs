@@ -46,6 +46,9 @@ pub enum StoreError {
     Interrupted,
 }
 
+/// What the functions of this room return.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 impl StoreError {
     /// What an error of SQLite is where this mirror is opened.
     pub(in crate::store) fn opening(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError {

@@ -13,15 +13,15 @@ use rusqlite::{Statement, Transaction};
 pub use super::file::open::Reader;
 use crate::store::file::open;
 use crate::store::read::{functions, untrusted};
-use crate::store::{Doing, FileId, StoreError, WithheldColumns};
+use crate::store::{Doing, FileId, Result, StoreError, WithheldColumns};
 
 impl Reader {
-    pub fn open(path: &Path) -> Result<Reader, StoreError> {
+    pub fn open(path: &Path) -> Result<Reader> {
         open::reader(path)
     }
 
     /// Opens a mirror for statements of users: with the exact functions, and with misspelt columns as errors.
-    pub fn open_for_queries(path: &Path) -> Result<Reader, StoreError> {
+    pub fn open_for_queries(path: &Path) -> Result<Reader> {
         let reader = open::reader(path)?;
         let conn = &reader.conn;
         conn.pragma_update(None, "query_only", true)
@@ -34,20 +34,20 @@ impl Reader {
 
     /// Like [`Reader::open_for_queries`], for statements of strangers: only what is known to be harmless is allowed, and
     /// memory is bounded, and some columns are withheld.
-    pub fn open_for_strangers(path: &Path, withheld: &WithheldColumns) -> Result<Reader, StoreError> {
+    pub fn open_for_strangers(path: &Path, withheld: &WithheldColumns) -> Result<Reader> {
         let mut reader = Reader::open_for_queries(path)?;
         untrusted::confine(&mut reader.conn, withheld.clone()).doing("confine a query")?;
         Ok(reader)
     }
 
     /// Begins a read transaction, which sees one snapshot.
-    pub fn begin(&self) -> Result<ReadTx<'_>, StoreError> {
+    pub fn begin(&self) -> Result<ReadTx<'_>> {
         self.unchanged()?;
         self.conn.unchecked_transaction().doing("read the mirror").map(ReadTx::new)
     }
 
     /// A number that changes whenever another connection has committed something.
-    pub fn data_version(&self) -> Result<i64, StoreError> {
+    pub fn data_version(&self) -> Result<i64> {
         self.unchanged()?;
         self.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing("read the mirror")
     }
@@ -86,9 +86,9 @@ impl<R> KeptReader<R> {
     pub fn read<T>(
         &mut self,
         path: &Path,
-        open: impl FnOnce(&Path) -> Result<R, StoreError>,
-        read: impl Fn(&mut R) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+        open: impl FnOnce(&Path) -> Result<R>,
+        read: impl Fn(&mut R) -> Result<T>,
+    ) -> Result<T> {
         let file = FileId::of(path);
         if let Some((mut reader, known)) = self.0.take()
             && Some(known) == file

@@ -3,7 +3,7 @@
 use rusqlite::params;
 
 use crate::model::{Instant, Record, Ru};
-use crate::store::{Applied, MirrorTx, Statements, StoreError};
+use crate::store::{Applied, MirrorTx, Result, Statements};
 
 /// Scheduled runs that found nothing are kept only among so many last ones: with one every few seconds they would be most of
 /// the file after a year.
@@ -68,7 +68,7 @@ impl RunOutcome {
 
 impl MirrorTx<'_> {
     /// Records the start of a run and returns its id.
-    pub fn begin_run(&self, kind: &str, trigger: &str, now: Instant) -> Result<i64, StoreError> {
+    pub fn begin_run(&self, kind: &str, trigger: &str, now: Instant) -> Result<i64> {
         self.conn.run(
             "INSERT INTO sync_runs (kind, \"trigger\", started_at) VALUES (?1, ?2, ?3)",
             params![kind, trigger, now],
@@ -84,7 +84,7 @@ impl MirrorTx<'_> {
         outcome: RunOutcome,
         tally: &Tally,
         error: Option<&str>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let n = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         self.conn.run(
             "UPDATE sync_runs SET finished_at = ?2, outcome = ?3, \"rows\" = ?4, ru = ?5, inserted = ?6,

@@ -30,7 +30,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::model::Object;
-use crate::store::{Doing, MirrorTx, ReadTx, Statements, StoreError};
+use crate::store::{Doing, MirrorTx, ReadTx, Result, Statements, StoreError};
 
 const READ: &str = "read the program's state";
 const WRITE: &str = "write the program's state";
@@ -100,15 +100,12 @@ impl StateKey {
     }
 }
 
-fn text(conn: &Connection, name: &str) -> Result<Option<String>, StoreError> {
+fn text(conn: &Connection, name: &str) -> Result<Option<String>> {
     conn.find_value("SELECT value FROM state WHERE name = ?1", [name], READ)
 }
 
 /// Reads an entry; an unparseable one is absent but not deleted here.
-pub(in crate::store) fn read_state<T: DeserializeOwned>(
-    conn: &Connection,
-    key: &StateKey,
-) -> Result<Option<T>, StoreError> {
+pub(in crate::store) fn read_state<T: DeserializeOwned>(conn: &Connection, key: &StateKey) -> Result<Option<T>> {
     let name = key.to_string();
     Ok(text(conn, &name)?.and_then(|text| parse(&name, &text)))
 }
@@ -130,7 +127,7 @@ fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Option<T> {
 
 impl ReadTx<'_> {
     /// Reads an entry of the program's state; an unparseable one is absent.
-    pub fn state<T: DeserializeOwned>(&self, key: &StateKey) -> Result<Option<T>, StoreError> {
+    pub fn state<T: DeserializeOwned>(&self, key: &StateKey) -> Result<Option<T>> {
         let name = key.to_string();
         let Some(text) = text(&self.conn, &name)? else { return Ok(None) };
         let value = parse(&name, &text);
@@ -143,7 +140,7 @@ impl ReadTx<'_> {
 
 impl MirrorTx<'_> {
     /// Writes an entry of the program's state if it changed.
-    pub fn set_state<T: Serialize>(&self, key: &StateKey, value: &T) -> Result<(), StoreError> {
+    pub fn set_state<T: Serialize>(&self, key: &StateKey, value: &T) -> Result<()> {
         let name = key.to_string();
         let text = serde_json::to_string(value).map_err(|source| StoreError::State { name: name.clone(), source })?;
         self.conn.run(
@@ -155,12 +152,12 @@ impl MirrorTx<'_> {
     }
 
     /// Deletes an entry of the program's state.
-    pub fn clear_state(&self, key: &StateKey) -> Result<(), StoreError> {
+    pub fn clear_state(&self, key: &StateKey) -> Result<()> {
         self.conn.run("DELETE FROM state WHERE name = ?1", [key.to_string()], WRITE)
     }
 
     /// Deletes the unparseable entries that were not written since.
-    pub(in crate::store) fn drop_unreadable(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn drop_unreadable(&self) -> Result<()> {
         for (name, text) in self.unreadable.take() {
             let sql = "DELETE FROM state WHERE name = ?1 AND value = ?2";
             self.conn.execute(sql, params![name, text]).doing(WRITE)?;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{AnswerTime, Instant, Layout, Object, RequestRegister, RequestStamp, Resource};
 use crate::store::table_shapes::Shapes;
 use crate::store::user_objects::objects::UserObject;
-use crate::store::{Doing, ReadTx, Statements, StoreError};
+use crate::store::{Doing, ReadTx, Result, Statements, StoreError};
 
 /// An open transaction. It is rolled back if it is dropped without a commit.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl<'a> MirrorTx<'a> {
         self.author.replace(Some(who.into()));
     }
 
-    pub(in crate::store) fn commit(self) -> Result<(Shapes, WrittenRows), StoreError> {
+    pub(in crate::store) fn commit(self) -> Result<(Shapes, WrittenRows)> {
         self.derived().flush_search()?;
         self.records().flush_counts()?;
         self.feed().flush_changed()?;
@@ -110,7 +110,7 @@ impl<'a> MirrorTx<'a> {
         decoded: D,
         version: u64,
         decode: impl FnOnce(&Layout) -> Option<D>,
-    ) -> Result<D, StoreError> {
+    ) -> Result<D> {
         if self.shapes().layout.version == version {
             return Ok(decoded);
         }
@@ -118,12 +118,12 @@ impl<'a> MirrorTx<'a> {
     }
 
     /// Refuses a page that was decoded with a different layout, to be decoded again.
-    pub fn expect_layout(&self, version: u64) -> Result<(), StoreError> {
+    pub fn expect_layout(&self, version: u64) -> Result<()> {
         self.with_current_layout((), version, |_| None)
     }
 
     /// Records an anomaly: the service broke its own documentation.
-    pub fn record_anomaly(&self, kind: &str, resource: Resource, what: &str, now: Instant) -> Result<(), StoreError> {
+    pub fn record_anomaly(&self, kind: &str, resource: Resource, what: &str, now: Instant) -> Result<()> {
         self.conn.run(
             "INSERT INTO service_oddities (kind, resource, what, first_seen_at, last_seen_at, times)
                  VALUES (?1, ?2, ?3, ?4, ?4, 1)

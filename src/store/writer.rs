@@ -19,7 +19,7 @@ use crate::store::file::{open, wal};
 use crate::store::table_shapes::Shapes;
 use crate::store::tx::RowOrder;
 use crate::store::user_objects::objects::drop_indexes_in_the_way;
-use crate::store::{Doing, FoundCopy, MirrorTx, ReadTx, StoreError, ViewOptions};
+use crate::store::{Doing, FoundCopy, MirrorTx, ReadTx, Result, StoreError, ViewOptions};
 
 type WriterJob = Box<dyn FnOnce(&mut Writer) + Send>;
 
@@ -72,11 +72,11 @@ pub struct StoreOptions {
 
 impl Store {
     /// Opens the mirror for writing, and creates it if it does not exist.
-    pub fn open(path: &Path) -> Result<Store, StoreError> {
+    pub fn open(path: &Path) -> Result<Store> {
         Store::open_with(path, StoreOptions::default())
     }
 
-    pub fn open_with(path: &Path, options: StoreOptions) -> Result<Store, StoreError> {
+    pub fn open_with(path: &Path, options: StoreOptions) -> Result<Store> {
         let [log, index] = wal::files_beside(path);
         let (removes_log, removes_lock) = (
             options.leaves_no_files && !(log.exists() && index.exists()),
@@ -136,31 +136,31 @@ impl Store {
     /// Executes `work` in one transaction: it is committed if `work` succeeds, and rolled back if it fails.
     pub async fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
+        work: impl FnOnce(&MirrorTx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         self.carry_out(|writer| writer.tx(work)).await
     }
 
     /// Like [`Store::write`], but durable once it returns: for data that cannot be read again from the service.
     pub async fn write_durably<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
+        work: impl FnOnce(&MirrorTx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         self.carry_out(|writer| writer.durably(|writer| writer.tx(work))).await
     }
 
     /// Reads one snapshot, after all earlier writes, without a lock that blocks writers.
     pub async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&ReadTx<'_>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
+        work: impl FnOnce(&ReadTx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         self.carry_out(|writer| writer.read(work)).await
     }
 
     async fn carry_out<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
+        work: impl FnOnce(&mut Writer) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let (answer, answered) = oneshot::channel();
         let work: WriterJob = Box::new(move |writer| {
             // The caller may have stopped waiting; the work is done anyway.
@@ -174,7 +174,7 @@ impl Store {
     }
 
     /// Ends a run: empties the WAL, as far as readers allow, and releases memory. Returns whether the WAL is empty.
-    pub async fn settle(&self) -> Result<bool, StoreError> {
+    pub async fn settle(&self) -> Result<bool> {
         let settle = |writer: &mut Writer| {
             writer.finish_erasure();
             let emptied = if writer.killed { Ok(false) } else { wal::empty(&writer.conn) };
@@ -200,7 +200,7 @@ impl Store {
 
     /// Records, outside the file, that a request with this step is about to be sent: a copy of the file from before it is
     /// recognised.
-    pub fn store_step(&self, step: i64) -> Result<(), StoreError> {
+    pub fn store_step(&self, step: i64) -> Result<()> {
         self.current.note(&self.lock, step)
     }
 
@@ -238,7 +238,7 @@ impl Writer {
     /// that is not possible now, the end of the next run tries again.
     fn finish_erasure(&mut self) {
         let doing = "rewrite the file without the values of excluded fields";
-        let mut rewrite = || -> Result<bool, StoreError> {
+        let mut rewrite = || -> Result<bool> {
             let built = BuiltFrom::read(&self.conn)?;
             if self.killed || !built.owes_erasure() {
                 return Ok(true);
@@ -260,7 +260,7 @@ impl Writer {
     }
 
     /// Runs the closure with durable commits. This cannot be set inside a transaction.
-    fn durably<T>(&mut self, work: impl FnOnce(&mut Writer) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn durably<T>(&mut self, work: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
         let set =
             |writer: &Writer, how| writer.conn.pragma_update(None, "synchronous", how).doing("make a commit durable");
         set(self, "full")?;
@@ -270,7 +270,7 @@ impl Writer {
     }
 
     /// Reads one snapshot; unparsable entries of the program's state are dropped afterwards.
-    fn read<T>(&mut self, work: impl FnOnce(&ReadTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn read<T>(&mut self, work: impl FnOnce(&ReadTx<'_>) -> Result<T>) -> Result<T> {
         if self.killed {
             return Err(StoreError::Interrupted);
         }
@@ -288,7 +288,7 @@ impl Writer {
         Ok(out)
     }
 
-    fn tx<T>(&mut self, work: impl FnOnce(&MirrorTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn tx<T>(&mut self, work: impl FnOnce(&MirrorTx<'_>) -> Result<T>) -> Result<T> {
         let done = self.attempt(work);
         if let Err(error) = &done
             && error.is_of_a_damaged_index()
@@ -303,7 +303,7 @@ impl Writer {
         done
     }
 
-    fn attempt<T>(&mut self, work: impl FnOnce(&MirrorTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn attempt<T>(&mut self, work: impl FnOnce(&MirrorTx<'_>) -> Result<T>) -> Result<T> {
         if self.killed {
             return Err(StoreError::Interrupted);
         }

@@ -10,7 +10,7 @@ use crate::model::{
     ColumnName, CustomField, CustomFields, DataType, Definition, ExcludedFields, FieldKey, Layout, Object, RecordId,
 };
 use crate::store::derived::options::BuiltFrom;
-use crate::store::{Statements, StoreError};
+use crate::store::{Result, Statements};
 
 /// A definition's row, as far as columns are concerned.
 pub(super) struct DefinitionRow {
@@ -36,10 +36,10 @@ impl DefinitionRow {
     }
 }
 
-pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout, StoreError> {
+pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout> {
     let version = BuiltFrom::read(conn)?.layout;
     let exclusions = Arc::new(exclusions(conn)?);
-    let of = |object| -> Result<Arc<CustomFields>, StoreError> {
+    let of = |object| -> Result<Arc<CustomFields>> {
         let rows = rows(conn, object)?;
         let excluded = rows.iter().filter(|r| r.excluded).map(|r| r.definition.key.clone()).collect();
         let unplaced = rows
@@ -60,12 +60,12 @@ pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout, StoreError> 
     Ok(Layout { version, contact: of(Object::Contact)?, company: of(Object::Company)?, exclusions })
 }
 
-pub(in crate::store) fn exclusions(conn: &Connection) -> Result<ExcludedFields, StoreError> {
+pub(in crate::store) fn exclusions(conn: &Connection) -> Result<ExcludedFields> {
     Ok(ExcludedFields::new(&BuiltFrom::read(conn)?.options.exclude))
 }
 
 /// The definitions of an object in order of their creation, which is the order of their columns.
-pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRow>, StoreError> {
+pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRow>> {
     let doing = "read the custom field definitions";
     let exclusions = exclusions(conn)?;
     conn.rows(
@@ -124,7 +124,7 @@ pub(super) fn table(object: Object, of_details: bool) -> (&'static str, &'static
 }
 
 /// The columns of a table that were made for custom fields, parked ones included.
-pub(in crate::store) fn physical(conn: &Connection, table: &str) -> Result<BTreeSet<String>, StoreError> {
+pub(in crate::store) fn physical(conn: &Connection, table: &str) -> Result<BTreeSet<String>> {
     let doing = "read the custom columns";
     let sql = "SELECT name FROM pragma_table_info(?1)
                WHERE substr(name, 1, 3) = 'cf_' OR substr(name, 1, 12) = 'archived_cf_'";

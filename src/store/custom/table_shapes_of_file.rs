@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::rows::{layout, names, physical, rows};
 use crate::model::{DataType, Object};
-use crate::store::StoreError;
+use crate::store::Result;
 use crate::store::derived::options::BuiltFrom;
 use crate::store::table_shapes::{ArchivedColumn, LabelColumn, ObjectExtras, Shapes};
 
@@ -15,13 +15,13 @@ use crate::store::table_shapes::{ArchivedColumn, LabelColumn, ObjectExtras, Shap
 const MAX_LABELS: usize = 60;
 
 /// The shapes that the definitions in the file and the configuration give.
-pub(in crate::store) fn shapes(conn: &Connection) -> Result<Shapes, StoreError> {
+pub(in crate::store) fn shapes(conn: &Connection) -> Result<Shapes> {
     let [contact, company] = Object::ALL;
     Ok(Shapes::new(Arc::new(layout(conn)?), [extras(conn, contact)?, extras(conn, company)?]))
 }
 
 /// The columns that the definitions and the configuration give.
-fn extras(conn: &Connection, object: Object) -> Result<ObjectExtras, StoreError> {
+fn extras(conn: &Connection, object: Object) -> Result<ObjectExtras> {
     let options = BuiltFrom::read(conn)?.options;
     let mut extras = ObjectExtras::default();
     let rows = rows(conn, object)?;

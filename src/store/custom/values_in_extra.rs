@@ -7,7 +7,7 @@ use rusqlite::params;
 
 use crate::model::{CustomField, Extra, FieldProjection, Object, Record, RecordId, RequestStamp};
 use crate::store::custom::rows::table;
-use crate::store::{CustomTx, Phase, ReadTx, Statements, StoreError, fits_a_list, json_list};
+use crate::store::{CustomTx, Phase, ReadTx, Result, Statements, fits_a_list, json_list};
 
 const DOING: &str = "fill a custom column";
 
@@ -19,7 +19,7 @@ impl ReadTx<'_> {
         of_details: bool,
         after: Option<&RecordId>,
         most: usize,
-    ) -> Result<Vec<(RecordId, Extra)>, StoreError> {
+    ) -> Result<Vec<(RecordId, Extra)>> {
         let (table, key) = table(object, of_details);
         let sql = format!(
             "SELECT {key}, extra FROM {table} WHERE extra IS NOT NULL AND {key} > ?1
@@ -31,14 +31,14 @@ impl ReadTx<'_> {
     }
 
     /// How many records have a value in a custom column.
-    pub fn count_values(&self, object: Object, field: &CustomField) -> Result<u64, StoreError> {
+    pub fn count_values(&self, object: Object, field: &CustomField) -> Result<u64> {
         let (table, _) = table(object, field.data_type.detail_only());
         let sql = format!("SELECT count({}) FROM {table}", field.column);
         self.conn.count(&sql, [], DOING)
     }
 
     /// Records that have a value here and were not read.
-    pub fn not_filled(&self, object: Object, field: &CustomField) -> Result<Vec<RecordId>, StoreError> {
+    pub fn not_filled(&self, object: Object, field: &CustomField) -> Result<Vec<RecordId>> {
         let (table, key) = table(object, field.data_type.detail_only());
         let sql = format!(
             "SELECT {key} FROM {table} WHERE {} IS NOT NULL
@@ -51,12 +51,7 @@ impl ReadTx<'_> {
     }
 
     /// Those of these records that have a value in the column of a field that lists contain.
-    pub fn with_value(
-        &self,
-        object: Object,
-        field: &CustomField,
-        ids: &[RecordId],
-    ) -> Result<Vec<RecordId>, StoreError> {
+    pub fn with_value(&self, object: Object, field: &CustomField, ids: &[RecordId]) -> Result<Vec<RecordId>> {
         let sql = format!(
             "SELECT r.id FROM json_each(?1) AS ids CROSS JOIN {} AS r ON r.id = ids.value WHERE r.{} IS NOT NULL",
             object.table(),
@@ -75,7 +70,7 @@ impl CustomTx<'_> {
         of_details: bool,
         asked: &RequestStamp,
         phase: Phase,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let (shape, shown) = if of_details {
             (self.tx.shapes().detail(object), FieldProjection::Detail)
         } else {
@@ -98,11 +93,11 @@ impl CustomTx<'_> {
     }
 
     /// Forgets which records were read.
-    pub fn clear_filled(&self, object: Object) -> Result<(), StoreError> {
+    pub fn clear_filled(&self, object: Object) -> Result<()> {
         self.tx.conn.run("DELETE FROM filled_records WHERE object_type = ?1", [object], DOING)
     }
 
-    pub fn mark_filled(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
+    pub fn mark_filled(&self, object: Object, ids: &[RecordId]) -> Result<()> {
         let sql = "INSERT OR IGNORE INTO filled_records VALUES (?1, ?2)";
         ids.iter().try_for_each(|id| self.tx.conn.run(sql, (object, id), DOING))
     }

@@ -68,12 +68,12 @@ impl DerivedTx<'_> {
     }
 
     /// Keeps SQLite's cache small while indexes are read once and in order: an idle daemon would keep what it takes.
-    pub(super) fn read_once(&self) -> Result<(), StoreError> {
+    pub(super) fn read_once(&self) -> Result<()> {
         self.cache(READ_CACHE_KIB)
     }
 
     /// Sets SQLite's cache to what is still to be written.
-    pub(super) fn fit_cache(&self) -> Result<(), StoreError> {
+    pub(super) fn fit_cache(&self) -> Result<()> {
         for object in Object::ALL {
             if self.tx.phase(object)? == Phase::FirstCopy {
                 return self.cache(open::CACHE_KIB);

@@ -11,7 +11,7 @@ use crate::store::read::guide::{self, ColumnLine};
 use crate::store::records::shape::{DEFINITIONS, Shape, Source};
 use crate::store::statements::Statements as _;
 use crate::store::table_shapes::ArchivedColumn;
-use crate::store::{DerivedTx, StoreError};
+use crate::store::{DerivedTx, Result};
 
 /// The line of a column of the mirror's own.
 fn own(name: &str, data_type: &str, about: &str) -> ColumnLine {
@@ -97,7 +97,7 @@ fn of_labels(name: &str, of: &str, select: Option<&ColumnLine>) -> ColumnLine {
 }
 
 /// The lines of a table or view that only the schema describes: the comment of a column's line is its meaning.
-fn plain(conn: &Connection, table: &str) -> Result<Vec<ColumnLine>, StoreError> {
+fn plain(conn: &Connection, table: &str) -> Result<Vec<ColumnLine>> {
     let doing = "read the schema";
     let sql: String =
         conn.value("SELECT sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1", [table], doing)?;
@@ -134,7 +134,7 @@ const ABOUT: [(&str, &str, &str); 3] = [
 ];
 
 impl DerivedTx<'_> {
-    pub(in crate::store) fn rebuild_dictionary(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn rebuild_dictionary(&self) -> Result<()> {
         self.tx.conn.run("DELETE FROM mirror_columns", [], DOING)?;
         let labels = self.labels()?;
         for object in Object::ALL {
@@ -182,12 +182,12 @@ impl DerivedTx<'_> {
         Ok(())
     }
 
-    fn labels(&self) -> Result<Labels, StoreError> {
+    fn labels(&self) -> Result<Labels> {
         let sql = "SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL";
         self.tx.conn.tuples(sql, [], "read the custom field definitions")
     }
 
-    fn enter(&self, table: &str, lines: &[ColumnLine]) -> Result<(), StoreError> {
+    fn enter(&self, table: &str, lines: &[ColumnLine]) -> Result<()> {
         let sql = "INSERT INTO mirror_columns VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
         for (position, line) in lines.iter().enumerate() {
             let ColumnLine { name, wire_name, label, data_type, source, about, .. } = line;

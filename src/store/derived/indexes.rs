@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use crate::model::{ColumnName, DataType, Object};
 use crate::store::derived::views;
 use crate::store::outbox::accepted_values;
-use crate::store::{DerivedTx, Doing, ReadTx, Statements, StoreError};
+use crate::store::{DerivedTx, Doing, ReadTx, Result, Statements};
 
 const DOING: &str = "build the indexes";
 const SHARED: &str = include_str!("../../../schema/indexes_after_first_copy/shared.sql");
@@ -36,10 +36,7 @@ fn name_in_view(table: &str, column: &str) -> String {
 
 /// The table and column of an entry of `database.indexes`, such as `contacts.cf_tier`; `None` if there is no such
 /// column.
-pub(in crate::store) fn configured(
-    conn: &Connection,
-    entry: &str,
-) -> Result<Option<(&'static str, String)>, StoreError> {
+pub(in crate::store) fn configured(conn: &Connection, entry: &str) -> Result<Option<(&'static str, String)>> {
     let Some((of, column)) = entry.split_once('.') else { return Ok(None) };
     let named = |object: &Object| [object.table(), object.detail_table(), object.full_view()].contains(&of);
     let Some(object) = Object::ALL.into_iter().find(named) else { return Ok(None) };
@@ -55,7 +52,7 @@ pub(in crate::store) fn configured(
 
 /// Whether the indexes of the schema exist. The transaction that ends a first copy builds them, so they prove that
 /// it ended even if the state entry is lost.
-pub(in crate::store) fn has_standard_indexes(tx: &ReadTx<'_>, object: Object) -> Result<bool, StoreError> {
+pub(in crate::store) fn has_standard_indexes(tx: &ReadTx<'_>, object: Object) -> Result<bool> {
     tx.conn.value(
         "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1)",
         [format!("{}_by_created_at", object.table())],
@@ -65,7 +62,7 @@ pub(in crate::store) fn has_standard_indexes(tx: &ReadTx<'_>, object: Object) ->
 
 impl DerivedTx<'_> {
     /// Builds missing indexes of an object, and drops those of custom fields that no longer have one.
-    pub(in crate::store) fn bring_indexes_in_step(&self, object: Object) -> Result<(), StoreError> {
+    pub(in crate::store) fn bring_indexes_in_step(&self, object: Object) -> Result<()> {
         self.tx.conn.execute_batch(standard(object)).doing(DOING)?;
         self.tx.conn.execute_batch(SHARED).doing(DOING)?;
         let editable = self.tx.edits().editable(object)?;
@@ -93,15 +90,15 @@ impl DerivedTx<'_> {
     }
 
     /// The configured columns of an object that exist, each with its table.
-    fn configured_indexes(&self, object: Object) -> Result<Vec<(&'static str, String)>, StoreError> {
+    fn configured_indexes(&self, object: Object) -> Result<Vec<(&'static str, String)>> {
         let options = self.built_from()?.options;
         let named = options.indexes.iter().filter_map(|entry| configured(&self.tx.conn, entry).transpose());
-        let named: Result<Vec<_>, StoreError> = named.collect();
+        let named: Result<Vec<_>> = named.collect();
         Ok(named?.into_iter().filter(|(table, _)| [object.table(), object.detail_table()].contains(table)).collect())
     }
 
     /// Drops the index of a column that is about to be parked or dropped.
-    pub(in crate::store) fn drop_index(&self, table: &str, column: &str) -> Result<(), StoreError> {
+    pub(in crate::store) fn drop_index(&self, table: &str, column: &str) -> Result<()> {
         for index in [name(table, column), name_in_view(table, column)] {
             self.tx.conn.execute_batch(&format!("DROP INDEX IF EXISTS {index}")).doing("drop an index")?;
         }
@@ -110,7 +107,7 @@ impl DerivedTx<'_> {
 
     /// The columns that should have an index: for a decimal its companion, which sorts as numbers. The values of
     /// multi-selects have their own table.
-    fn indexed_columns(&self, object: Object) -> Result<Vec<String>, StoreError> {
+    fn indexed_columns(&self, object: Object) -> Result<Vec<String>> {
         let rows: Vec<(String, Option<String>)> = self.tx.conn.tuples(
             "SELECT column_name, data_type FROM custom_field_definitions
                  WHERE object_type = ?1 AND status = 'ACTIVE' AND readable IS NOT 0 AND filterable = 1
@@ -130,7 +127,7 @@ impl DerivedTx<'_> {
     }
 
     /// The indexes of a table that this program created; those of users have other names.
-    fn custom_indexes(&self, table: &str) -> Result<BTreeSet<String>, StoreError> {
+    fn custom_indexes(&self, table: &str) -> Result<BTreeSet<String>> {
         self.tx.conn.column(
             "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1
                  AND (substr(name, 1, length(?1) + 4) = 'ix_' || ?1 || '_'

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::state_keys::read_state;
 use crate::store::user_objects::files::AppliedFiles;
-use crate::store::{DerivedTx, StateKey, StoreError};
+use crate::store::{DerivedTx, Result, StateKey};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -80,7 +80,7 @@ pub(in crate::store) struct BuiltFrom {
 }
 
 impl BuiltFrom {
-    pub(in crate::store) fn read(conn: &Connection) -> Result<BuiltFrom, StoreError> {
+    pub(in crate::store) fn read(conn: &Connection) -> Result<BuiltFrom> {
         Ok(read_state(conn, &StateKey::BuiltFrom)?.unwrap_or_default())
     }
 
@@ -91,11 +91,11 @@ impl BuiltFrom {
 }
 
 impl DerivedTx<'_> {
-    pub(in crate::store) fn built_from(&self) -> Result<BuiltFrom, StoreError> {
+    pub(in crate::store) fn built_from(&self) -> Result<BuiltFrom> {
         Ok(self.tx.state(&StateKey::BuiltFrom)?.unwrap_or_default())
     }
 
-    pub(in crate::store) fn now_built_from(&self, change: impl FnOnce(&mut BuiltFrom)) -> Result<(), StoreError> {
+    pub(in crate::store) fn now_built_from(&self, change: impl FnOnce(&mut BuiltFrom)) -> Result<()> {
         let mut built = self.built_from()?;
         change(&mut built);
         self.tx.set_state(&StateKey::BuiltFrom, &built)

@@ -20,7 +20,7 @@ use crate::model::Object;
 use crate::store::derived::search_document::Document;
 use crate::store::file::migrate;
 use crate::store::records::upsert::ColumnDifference;
-use crate::store::{DerivedTx, Doing, Phase, ReadTx, SearchForm, StateKey, Statements, StoreError};
+use crate::store::{DerivedTx, Doing, Phase, ReadTx, Result, SearchForm, StateKey, Statements};
 
 const DOING: &str = "keep the search index";
 const MAKING: &str = "make the search index";
@@ -34,7 +34,7 @@ fn is_company(object: Object) -> i64 {
 
 /// What is wrong with the index of an object, as far as a few counts and one search show it; `None` also if there is
 /// none yet.
-pub(in crate::store) fn search_damage(tx: &ReadTx<'_>, object: Object) -> Result<Option<String>, StoreError> {
+pub(in crate::store) fn search_damage(tx: &ReadTx<'_>, object: Object) -> Result<Option<String>> {
     if tx.state::<Vec<String>>(&StateKey::Searched(object))?.is_none() {
         return Ok(None);
     }
@@ -100,7 +100,7 @@ impl DerivedTx<'_> {
     }
 
     /// Writes the documents that became out of date in this transaction.
-    pub(in crate::store) fn flush_search(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn flush_search(&self) -> Result<()> {
         let stale = self.tx.pending.stale_documents.take();
         for object in Object::ALL {
             let mut ids = stale.iter().filter(|(of, _)| *of == object).map(|(_, id)| id.as_str()).peekable();
@@ -124,7 +124,7 @@ impl DerivedTx<'_> {
 
     /// Builds an index anew if it is damaged: it is derived, and must not stop the page that it is derived from. An error that
     /// has another reason occurs again here.
-    fn mend_search(&self, object: Object, why: &str) -> Result<(), StoreError> {
+    fn mend_search(&self, object: Object, why: &str) -> Result<()> {
         let form = self.built_from()?.options.search;
         let document = self.tx.shapes().document(object);
         self.recreate_search(object, form)?;
@@ -135,7 +135,7 @@ impl DerivedTx<'_> {
     }
 
     /// Builds the indexes anew that another program has damaged, as far as a few counts show it.
-    pub(in crate::store) fn mend_searches(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn mend_searches(&self) -> Result<()> {
         self.read_once()?;
         for object in Object::ALL {
             if let Some(why) = search_damage(self.tx, object)? {
@@ -145,7 +145,7 @@ impl DerivedTx<'_> {
         self.fit_cache()
     }
 
-    fn write_documents<'i>(&self, object: Object, ids: impl Iterator<Item = &'i str>) -> Result<(), StoreError> {
+    fn write_documents<'i>(&self, object: Object, ids: impl Iterator<Item = &'i str>) -> Result<()> {
         let (mut known, mut new) = (BTreeSet::new(), Vec::new());
         for id in ids {
             let docid: Option<i64> = self.tx.conn.find_value(
@@ -180,13 +180,13 @@ impl DerivedTx<'_> {
         Ok(())
     }
 
-    fn run(&self, sql: &str, values: &[&dyn ToSql]) -> Result<(), StoreError> {
+    fn run(&self, sql: &str, values: &[&dyn ToSql]) -> Result<()> {
         self.tx.conn.run(sql, values, DOING)
     }
 
     /// Updates an object's index to the custom fields: builds it if there is none, and rewrites documents that differ
     /// if other custom texts are searched now.
-    pub(in crate::store) fn bring_search_in_step(&self, object: Object) -> Result<(), StoreError> {
+    pub(in crate::store) fn bring_search_in_step(&self, object: Object) -> Result<()> {
         let document = self.tx.shapes().document(object);
         let built = match self.tx.state::<Vec<String>>(&StateKey::Searched(object))? {
             Some(custom) if custom == document.custom => return Ok(()),
@@ -200,7 +200,7 @@ impl DerivedTx<'_> {
     }
 
     /// Writes every record's document, in the table's order.
-    fn build_search(&self, object: Object, document: &Document) -> Result<(), StoreError> {
+    fn build_search(&self, object: Object, document: &Document) -> Result<()> {
         // Documents of an index with an unknown form.
         self.run(&format!("DELETE FROM {}", object.search_table()), &[])?;
         self.run("DELETE FROM search_documents WHERE is_company = ?1", &[&is_company(object)])?;
@@ -215,9 +215,9 @@ impl DerivedTx<'_> {
     }
 
     /// Compares every document, in the index's order. Reading is far cheaper than indexing.
-    fn compare_documents(&self, object: Object, document: &Document) -> Result<(), StoreError> {
+    fn compare_documents(&self, object: Object, document: &Document) -> Result<()> {
         let (mut last, sql) = (i64::MIN, &document.next_outdated);
-        let next = |last: i64| -> Result<Option<(i64, String)>, StoreError> {
+        let next = |last: i64| -> Result<Option<(i64, String)>> {
             self.tx.conn.find_tuple(sql, [last, is_company(object)], DOING)
         };
         while let Some((docid, id)) = next(last)? {
@@ -228,7 +228,7 @@ impl DerivedTx<'_> {
     }
 
     /// Recreates the search tables if the tokenization changed. They are filled if the first copy is complete.
-    pub(in crate::store) fn set_search_form(&self, form: SearchForm) -> Result<(), StoreError> {
+    pub(in crate::store) fn set_search_form(&self, form: SearchForm) -> Result<()> {
         for object in Object::ALL {
             let sql: Option<String> = self.tx.conn.find_value(
                 "SELECT sql FROM sqlite_schema WHERE name = ?1",
@@ -245,7 +245,7 @@ impl DerivedTx<'_> {
     }
 
     /// Recreates the search table of an object, empty, whatever is left of it.
-    pub(in crate::store) fn recreate_search(&self, object: Object, form: SearchForm) -> Result<(), StoreError> {
+    pub(in crate::store) fn recreate_search(&self, object: Object, form: SearchForm) -> Result<()> {
         let table = object.search_table();
         let begin = format!("CREATE VIRTUAL TABLE {table} ");
         let made = migrate::TABLES.split_once(&begin).and_then(|(_, rest)| rest.split_once(TOKENIZE));

@@ -26,7 +26,7 @@ use crate::store::outbox::accepted_values;
 use crate::store::program_objects::{history_view, lookup_view};
 use crate::store::records::shape::{Column, Shape, is_number};
 use crate::store::table_shapes::{ObjectExtras, Shapes};
-use crate::store::{DerivedTx, Doing, StoreError};
+use crate::store::{DerivedTx, Doing, Result};
 
 /// A text column as an expression without affinity. An index on the same expression serves filters on it.
 pub(in crate::store) fn as_written(column: &str) -> String {
@@ -34,7 +34,7 @@ pub(in crate::store) fn as_written(column: &str) -> String {
 }
 
 impl DerivedTx<'_> {
-    pub(in crate::store) fn drop_views(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn drop_views(&self) -> Result<()> {
         self.remove_user_objects()?;
         for object in Object::ALL {
             for view in [object.full_view(), lookup_view(object), history_view(object)] {
@@ -44,7 +44,7 @@ impl DerivedTx<'_> {
         Ok(())
     }
 
-    pub(in crate::store) fn rebuild_views(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn rebuild_views(&self) -> Result<()> {
         self.drop_views()?;
         for object in Object::ALL {
             let (list, detail) = (self.tx.shapes().list(object), self.tx.shapes().detail(object));

@@ -24,7 +24,7 @@ use super::original::IN_A_COPY;
 use super::{FileId, beside, folder_of, lock, open};
 use crate::model::Instant;
 use crate::store::outbox::hold_open::{Requests, hold_open_edits};
-use crate::store::{Doing, StoreError};
+use crate::store::{Doing, Result, StoreError};
 
 /// The retry interval while another process changes the file's schema.
 const RETRY: Duration = Duration::from_millis(50);
@@ -147,7 +147,7 @@ fn fill(source: &Connection, path: &Path, now: Instant) -> Result<u64, BackupErr
 }
 
 /// Gives the copy a new id, and holds its open edits with an entry in their history.
-fn become_another_mirror(copy: &mut Connection, now: Instant) -> Result<u64, StoreError> {
+fn become_another_mirror(copy: &mut Connection, now: Instant) -> Result<u64> {
     let doing = "prepare the copy of the mirror";
     // The copy is a single file: it is written without a WAL.
     let _: String = copy.query_row("PRAGMA journal_mode = delete", [], |row| row.get(0)).doing(doing)?;

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::store::{Doing, StoreError};
+use crate::store::{Doing, Result, StoreError};
 
 pub(in crate::store) const TABLES: &str = include_str!("../../../schema/migrations/0001_mirror.sql");
 
@@ -19,7 +19,7 @@ pub const KNOWN: u32 = STEPS.len() as u32;
 ///
 /// # Errors
 /// [`StoreError::NewerSchema`] if a newer version wrote the file, which is then not changed.
-pub fn migrate(conn: &mut Connection) -> Result<(), StoreError> {
+pub fn migrate(conn: &mut Connection) -> Result<()> {
     let doing = "make the tables";
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).doing(doing)?;
     let found: u32 = tx.pragma_query_value(None, "user_version", |row| row.get(0)).doing(doing)?;

@@ -14,14 +14,14 @@ use super::folder_of;
 use super::lock::{Lock, MODE};
 use crate::store::file::migrate::{self, APPLICATION_ID};
 use crate::store::file::wal;
-use crate::store::{Doing, StoreError};
+use crate::store::{Doing, Result, StoreError};
 
 /// What a path contains that needs no encoding in a URI.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Whether there is a mirror, with a schema that this version supports, or nothing. SQLite is asked: after a kill the header
 /// may still be in the WAL.
-fn is_mirror(path: &Path) -> Result<bool, StoreError> {
+fn is_mirror(path: &Path) -> Result<bool> {
     match std::fs::metadata(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         Err(source) => return Err(StoreError::using(path)(source)),
@@ -68,7 +68,7 @@ fn not_a_mirror(path: &Path, why: &'static str) -> StoreError {
     StoreError::NotAMirror { path: path.to_path_buf(), why }
 }
 
-fn require(path: &Path) -> Result<(), StoreError> {
+fn require(path: &Path) -> Result<()> {
     if is_mirror(path)? { Ok(()) } else { Err(StoreError::Missing { path: path.to_path_buf() }) }
 }
 
@@ -76,7 +76,7 @@ fn require(path: &Path) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// [`StoreError::NotAMirror`], [`StoreError::NewerSchema`] and [`StoreError::Locked`] leave the file unchanged.
-pub(in crate::store) fn writer(path: &Path) -> Result<(Connection, Lock), StoreError> {
+pub(in crate::store) fn writer(path: &Path) -> Result<(Connection, Lock)> {
     is_mirror(path)?;
     let lock = Lock::take(path)?;
     make(path)?;
@@ -87,12 +87,12 @@ pub(in crate::store) fn writer(path: &Path) -> Result<(Connection, Lock), StoreE
 }
 
 /// Creates a mirror if it does not exist, and returns its lock.
-pub fn create(path: &Path) -> Result<Lock, StoreError> {
+pub fn create(path: &Path) -> Result<Lock> {
     writer(path).map(|(_, lock)| lock)
 }
 
 /// Creates an empty file if there is none: for SQLite it is a database without tables.
-fn make(path: &Path) -> Result<(), StoreError> {
+fn make(path: &Path) -> Result<()> {
     match File::options().create_new(true).write(true).mode(MODE).open(path) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(StoreError::using(path)(error)),
         _ => Ok(()),
@@ -133,7 +133,7 @@ fn settings(conn: &Connection) -> rusqlite::Result<()> {
 
 /// Checkpoints the WAL and keeps its file, so that users with read-only access to the directory can open the mirror
 /// after a clean stop.
-pub(in crate::store) fn before_close(conn: &Connection) -> Result<(), StoreError> {
+pub(in crate::store) fn before_close(conn: &Connection) -> Result<()> {
     let doing = "close the mirror";
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).doing(doing)?;
     wal::empty(conn).map(|_| ())
@@ -141,7 +141,7 @@ pub(in crate::store) fn before_close(conn: &Connection) -> Result<(), StoreError
 
 /// Opens a mirror concurrently with its writer, to put edits into the outbox: this needs no lock, and waits for the
 /// writer no longer than the time to store a page. Commits are durable.
-pub(in crate::store) fn editor(path: &Path) -> Result<Connection, StoreError> {
+pub(in crate::store) fn editor(path: &Path) -> Result<Connection> {
     require(path)?;
     edited(path).map_err(StoreError::opening(path))
 }
@@ -197,7 +197,7 @@ impl Reader {
 
     /// Requires that everything that was read is one state of the mirror: a file that this user cannot open with its WAL
     /// is read as it is, and may be written meanwhile.
-    pub fn unchanged(&self) -> Result<(), StoreError> {
+    pub fn unchanged(&self) -> Result<()> {
         match &self.at_rest {
             Some(before) if AtRest::of(&before.path).as_ref() != Some(before) => {
                 Err(StoreError::Written { path: before.path.clone() })
@@ -216,7 +216,7 @@ impl Reader {
 /// # Errors
 /// [`StoreError::Missing`] if there is none; [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing;
 /// [`StoreError::NotRecovered`] if its writer was killed and this user cannot recover it.
-pub(in crate::store) fn reader(path: &Path) -> Result<Reader, StoreError> {
+pub(in crate::store) fn reader(path: &Path) -> Result<Reader> {
     require(path)?;
     let is_awake = || wal::files_beside(path).iter().all(|file| file.exists());
     if !is_awake() && can_write(path) {
@@ -237,7 +237,7 @@ fn can_write(path: &Path) -> bool {
 }
 
 /// Opens a mirror without creating a file; later writes are not seen.
-fn peek(path: &Path) -> Result<Connection, StoreError> {
+fn peek(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let [log, index] = wal::files_beside(path);
     let has_log = std::fs::metadata(&log).is_ok_and(|meta| meta.len() > 0);
@@ -255,7 +255,7 @@ fn peek(path: &Path) -> Result<Connection, StoreError> {
 
 /// Opens a file that no process has open and whose WAL has contents. In exclusive mode SQLite keeps the index of the WAL in
 /// memory; without a checkpoint on close, the WAL stays as it is.
-fn after_a_kill(path: &Path) -> Result<Connection, StoreError> {
+fn after_a_kill(path: &Path) -> Result<Connection> {
     if !can_write(path) {
         return Err(StoreError::NotRecovered { path: path.to_path_buf() });
     }

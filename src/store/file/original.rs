@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::lock::Lock;
 use crate::model::Instant;
 use crate::store::outbox::hold_open::{Requests, hold_open_edits};
-use crate::store::{MirrorTx, StateKey, Statements, StoreError};
+use crate::store::{MirrorTx, Result, StateKey, Statements, StoreError};
 
 const DOING: &str = "recognise the mirror's file";
 
@@ -39,7 +39,7 @@ struct FileIdentity {
 }
 
 impl FileIdentity {
-    fn of(path: &Path) -> Result<FileIdentity, StoreError> {
+    fn of(path: &Path) -> Result<FileIdentity> {
         let meta = std::fs::metadata(path).map_err(StoreError::using(path))?;
         let born = meta.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         Ok(FileIdentity {
@@ -106,7 +106,7 @@ pub struct FoundCopy {
 
 impl LockedBy {
     /// Stores in the lock file that a request is about to be sent whose last step is this one.
-    pub(in crate::store) fn note(&self, lock: &Lock, step: i64) -> Result<(), StoreError> {
+    pub(in crate::store) fn note(&self, lock: &Lock, step: i64) -> Result<()> {
         let text = serde_json::to_string(&LockedBy { step, ..self.clone() })
             .map_err(|source| StoreError::State { name: "the lock file".into(), source })?;
         lock.store_writer(&text)
@@ -114,7 +114,7 @@ impl LockedBy {
 }
 
 impl MirrorTx<'_> {
-    pub fn newest_step(&self) -> Result<i64, StoreError> {
+    pub fn newest_step(&self) -> Result<i64> {
         let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'outbox_events'";
         let step: Option<i64> = self.conn.find_value(sql, [], DOING)?;
         Ok(step.unwrap_or_default())
@@ -127,7 +127,7 @@ impl MirrorTx<'_> {
         lock: &Lock,
         path: &Path,
         now: Instant,
-    ) -> Result<(LockedBy, Option<FoundCopy>), StoreError> {
+    ) -> Result<(LockedBy, Option<FoundCopy>)> {
         let here = FileIdentity::of(path)?;
         let last: Option<LastWriter> = self.state(&StateKey::LastWriter)?;
         let locked: Option<LockedBy> = lock.found_writer().and_then(|text| serde_json::from_str(text).ok());
@@ -160,7 +160,7 @@ impl MirrorTx<'_> {
 
     /// Gives the mirror an id if it has none: random and created once. Cursors of the feed begin with it, so that a follower of
     /// one mirror never continues on another. A mirror whose id is lost gets a new one, and its followers start again.
-    pub(in crate::store) fn name_mirror(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn name_mirror(&self) -> Result<()> {
         if self.state::<String>(&StateKey::MirrorId)?.is_some_and(|id| !id.is_empty()) {
             return Ok(());
         }
@@ -168,7 +168,7 @@ impl MirrorTx<'_> {
     }
 
     /// Gives the mirror a new id, because a copy is a different mirror.
-    pub fn renew_mirror_id(&self) -> Result<(), StoreError> {
+    pub fn renew_mirror_id(&self) -> Result<()> {
         self.set_state(&StateKey::MirrorId, &random_id())
     }
 }

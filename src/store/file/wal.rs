@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::store::{Doing, Statements, StoreError};
+use crate::store::{Doing, Result, Statements};
 
 /// The growth after which the writer tries to empty the WAL. SQLite also truncates a WAL to this size when it restarts
 /// it.
@@ -46,7 +46,7 @@ pub fn files_beside(mirror: &Path) -> [PathBuf; 2] {
 
 /// Checkpoints and truncates the WAL. Returns whether that was possible; if not, as much as readers allow is copied,
 /// and nothing is lost.
-pub(in crate::store) fn empty(conn: &Connection) -> Result<bool, StoreError> {
+pub(in crate::store) fn empty(conn: &Connection) -> Result<bool> {
     let doing = "empty the WAL";
     let busy: u32 = conn.value("PRAGMA busy_timeout", [], doing)?;
     conn.busy_timeout(CHECKPOINT_WAIT).doing(doing)?;

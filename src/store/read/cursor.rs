@@ -10,7 +10,7 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 
 use crate::store::read::feed;
-use crate::store::{ReadTx, StateKey, Statements, StoreError};
+use crate::store::{ReadTx, Result, StateKey, Statements};
 
 const DOING: &str = "read the change feed";
 
@@ -77,17 +77,17 @@ pub enum CursorRefused {
 }
 
 /// The id of the mirror, which cursors begin with; empty if no current version has opened the file for writing.
-pub fn mirror_id(tx: &ReadTx<'_>) -> Result<String, StoreError> {
+pub fn mirror_id(tx: &ReadTx<'_>) -> Result<String> {
     Ok(tx.state(&StateKey::MirrorId)?.unwrap_or_default())
 }
 
 /// The cursor after a change.
-pub fn behind(tx: &ReadTx<'_>, seq: i64) -> Result<FeedCursor, StoreError> {
+pub fn behind(tx: &ReadTx<'_>, seq: i64) -> Result<FeedCursor> {
     Ok(FeedCursor::Behind { mirror: mirror_id(tx)?, seq, check: check_of(tx, seq)? })
 }
 
 /// A short digest of an entry, the same in every copy of the mirror; `None` if there is no such entry.
-fn check_of(tx: &ReadTx<'_>, seq: i64) -> Result<Option<String>, StoreError> {
+fn check_of(tx: &ReadTx<'_>, seq: i64) -> Result<Option<String>> {
     let entry: Option<(String, String, String, String)> =
         tx.conn.find_tuple("SELECT object_type, record_id, kind, seen_at FROM changes WHERE seq = ?1", [seq], DOING)?;
     let digest = |(object, record, kind, seen_at): (String, String, String, String)| {
@@ -98,7 +98,7 @@ fn check_of(tx: &ReadTx<'_>, seq: i64) -> Result<Option<String>, StoreError> {
 }
 
 /// Whether the feed continues after a cursor.
-pub fn verify(tx: &ReadTx<'_>, cursor: &FeedCursor) -> Result<Result<(), CursorRefused>, StoreError> {
+pub fn verify(tx: &ReadTx<'_>, cursor: &FeedCursor) -> Result<Result<(), CursorRefused>> {
     let span = feed::span(tx)?;
     if let FeedCursor::Behind { mirror, seq, check } = cursor {
         let here = mirror_id(tx)?;

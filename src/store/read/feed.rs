@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::model::Object;
-use crate::store::{ReadTx, Statements, StoreError};
+use crate::store::{ReadTx, Result, Statements};
 
 const DOING: &str = "read the changes";
 
@@ -42,7 +42,7 @@ pub struct FeedSpan {
     pub forgotten: i64,
 }
 
-pub fn span(tx: &ReadTx<'_>) -> Result<FeedSpan, StoreError> {
+pub fn span(tx: &ReadTx<'_>) -> Result<FeedSpan> {
     let newest: Option<i64> =
         tx.conn.find_value("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [], DOING)?;
     let newest = newest.unwrap_or(0);
@@ -51,13 +51,7 @@ pub fn span(tx: &ReadTx<'_>) -> Result<FeedSpan, StoreError> {
 }
 
 /// The next changes after `since`, up to `until`, in order, limited to `most`.
-pub fn after(
-    tx: &ReadTx<'_>,
-    since: i64,
-    until: i64,
-    object: Option<Object>,
-    most: u32,
-) -> Result<Vec<FeedEntry>, StoreError> {
+pub fn after(tx: &ReadTx<'_>, since: i64, until: i64, object: Option<Object>, most: u32) -> Result<Vec<FeedEntry>> {
     // The plus prevents SQLite from using the index by record, whose result would have to be sorted.
     tx.conn.rows(
         "SELECT seq, object_type, record_id, kind, fields, seen_at FROM changes

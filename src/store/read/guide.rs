@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::model::{ExcludedFields, Object};
 use crate::store::program_objects::lookup_view;
-use crate::store::{Doing, ReadTx, Statements, StoreError};
+use crate::store::{Doing, ReadTx, Result, Statements};
 
 const DOING: &str = "read the data dictionary";
 
@@ -83,7 +83,7 @@ pub fn about(name: &str) -> &'static str {
 }
 
 /// The tables and views for queries, the most useful first.
-pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>, StoreError> {
+pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>> {
     let found: Vec<(String, String)> = tx.conn.tuples(
         "SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') AND
              (name IN (SELECT table_name FROM mirror_columns) OR name IN ('contact_search', 'company_search'))",
@@ -98,7 +98,7 @@ pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>, StoreError> {
 }
 
 /// Tables and views that are private: their form may change.
-pub fn internal_tables(tx: &ReadTx<'_>) -> Result<Vec<String>, StoreError> {
+pub fn internal_tables(tx: &ReadTx<'_>) -> Result<Vec<String>> {
     tx.conn.column(
         "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')
              AND name NOT IN (SELECT table_name FROM mirror_columns)
@@ -110,12 +110,12 @@ pub fn internal_tables(tx: &ReadTx<'_>) -> Result<Vec<String>, StoreError> {
 }
 
 /// The number of rows of a table or view of [`tables`].
-pub fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64, StoreError> {
+pub fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64> {
     let sql = format!("SELECT count(*) FROM \"{}\"", table.replace('"', "\"\""));
     tx.conn.count(&sql, [], DOING)
 }
 
-pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>, StoreError> {
+pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>> {
     let mut columns = columns_without_options(tx, table)?;
     if let Some(object) = object_of(table) {
         for column in columns.iter_mut().filter(|column| column.source == "custom") {
@@ -125,7 +125,7 @@ pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>, StoreErr
     Ok(columns)
 }
 
-pub(in crate::store) fn columns_without_options(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>, StoreError> {
+pub(in crate::store) fn columns_without_options(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>> {
     tx.conn.rows(
         "SELECT column_name, data_type, label, wire_name, source, about
              FROM mirror_columns WHERE table_name = ?1 ORDER BY position",
@@ -146,7 +146,7 @@ pub(in crate::store) fn columns_without_options(tx: &ReadTx<'_>, table: &str) ->
 }
 
 /// The first of these columns, given as `column` or `table.column`, that no table has; a custom field may be created later.
-pub fn unknown_column(tx: &ReadTx<'_>, names: &[String]) -> Result<Option<String>, StoreError> {
+pub fn unknown_column(tx: &ReadTx<'_>, names: &[String]) -> Result<Option<String>> {
     let mut stmt = tx
         .conn
         .prepare("SELECT 1 FROM mirror_columns WHERE column_name = ?2 AND (?1 IS NULL OR table_name = ?1)")
@@ -171,7 +171,7 @@ fn object_of(table: &str) -> Option<Object> {
     })
 }
 
-fn options(tx: &ReadTx<'_>, object: Object, column: &str) -> Result<Vec<OptionLine>, StoreError> {
+fn options(tx: &ReadTx<'_>, object: Object, column: &str) -> Result<Vec<OptionLine>> {
     tx.conn.rows(
         "SELECT o.value, o.label FROM custom_field_definitions AS d
              JOIN custom_field_options AS o ON o.definition_id = d.id

@@ -14,7 +14,7 @@ use crate::model::{Instant, Object};
 use crate::store::program_objects::history_view;
 use crate::store::records::shape::owned;
 use crate::store::records::versions::json;
-use crate::store::{Doing, ReadTx, Statements, StoreError};
+use crate::store::{Doing, ReadTx, Result, Statements, StoreError};
 
 const DOING: &str = "read a record";
 
@@ -113,17 +113,12 @@ pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) ->
     })
 }
 
-fn columns(tx: &ReadTx<'_>, object: Object) -> Result<Vec<String>, StoreError> {
+fn columns(tx: &ReadTx<'_>, object: Object) -> Result<Vec<String>> {
     let stmt = tx.conn.prepare(&format!("SELECT * FROM {}", object.full_view())).doing(DOING)?;
     Ok(stmt.column_names().map(String::from).collect())
 }
 
-fn row(
-    tx: &ReadTx<'_>,
-    object: Object,
-    columns: &[String],
-    id: &str,
-) -> Result<Option<Map<String, Value>>, StoreError> {
+fn row(tx: &ReadTx<'_>, object: Object, columns: &[String], id: &str) -> Result<Option<Map<String, Value>>> {
     tx.conn.find(&format!("SELECT * FROM {} WHERE id = ?1", object.full_view()), [id], DOING, |row| {
         let value = |place| row.get_ref(place).map(|value| json(&owned(value)));
         columns.iter().enumerate().map(|(place, name)| Ok((name.clone(), value(place)?))).collect()
@@ -161,7 +156,7 @@ fn as_of(
 
 /// The values at a time of the fields that were ever archived or got another type: the old value of a later change may
 /// have ended with its field.
-fn of_ended_fields(tx: &ReadTx<'_>, object: Object, id: &str, at: Instant) -> Result<Vec<(String, Value)>, StoreError> {
+fn of_ended_fields(tx: &ReadTx<'_>, object: Object, id: &str, at: Instant) -> Result<Vec<(String, Value)>> {
     let sql = format!(
         "SELECT f.column_name, (SELECT h.value FROM {} AS h WHERE h.id = ?2 AND h.column_name = f.column_name
              AND (h.valid_from IS NULL OR h.valid_from <= ?3) AND (h.valid_to IS NULL OR h.valid_to > ?3))
@@ -175,7 +170,7 @@ fn of_ended_fields(tx: &ReadTx<'_>, object: Object, id: &str, at: Instant) -> Re
 
 /// When the history begins: with the oldest entry if older ones were pruned, otherwise with the first run. `None` before
 /// the first run.
-pub fn horizon(tx: &ReadTx<'_>) -> Result<Option<String>, StoreError> {
+pub fn horizon(tx: &ReadTx<'_>) -> Result<Option<String>> {
     let sql = "SELECT CASE WHEN coalesce((SELECT min(seq) FROM changes), 1) > 1
                    THEN (SELECT seen_at FROM changes ORDER BY seq LIMIT 1)
                    ELSE (SELECT started_at FROM sync_runs ORDER BY id LIMIT 1) END";
@@ -184,7 +179,7 @@ pub fn horizon(tx: &ReadTx<'_>) -> Result<Option<String>, StoreError> {
 }
 
 /// Names that the view takes from other tables: those of the ids at that time.
-fn names(tx: &ReadTx<'_>, state: &mut Map<String, Value>) -> Result<(), StoreError> {
+fn names(tx: &ReadTx<'_>, state: &mut Map<String, Value>) -> Result<()> {
     for (key, name, sql) in [
         (
             "owner_id",
@@ -205,7 +200,7 @@ fn names(tx: &ReadTx<'_>, state: &mut Map<String, Value>) -> Result<(), StoreErr
     Ok(())
 }
 
-fn pending(tx: &ReadTx<'_>, object: Object, id: &str) -> Result<Vec<PendingEditLine>, StoreError> {
+fn pending(tx: &ReadTx<'_>, object: Object, id: &str) -> Result<Vec<PendingEditLine>> {
     tx.conn.rows(
         "SELECT edit_id, column_name, after, state FROM pending_edits
              WHERE object_type = ?1 AND record_id = ?2 ORDER BY edit_id, column_name",
@@ -219,13 +214,7 @@ fn pending(tx: &ReadTx<'_>, object: Object, id: &str) -> Result<Vec<PendingEditL
 }
 
 /// The history entries of a record up to a time, the newest first.
-fn changes(
-    tx: &ReadTx<'_>,
-    object: Object,
-    id: &str,
-    until: Option<Instant>,
-    most: u32,
-) -> Result<Vec<RecordChange>, StoreError> {
+fn changes(tx: &ReadTx<'_>, object: Object, id: &str, until: Option<Instant>, most: u32) -> Result<Vec<RecordChange>> {
     let until = until.map(|at| at.to_string());
     tx.conn.rows(
         "SELECT seq, seen_at, kind, fields FROM changes

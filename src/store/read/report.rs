@@ -1,4 +1,5 @@
-//! Queries of `status` on a read-only connection. Use one read transaction, so that the results are consistent.
+//! Queries of `status` and of its history on a read-only connection: RU spent over time, recent changes. Use one read
+//! transaction, so that the results are consistent.
 
 use std::path::Path;
 
@@ -8,9 +9,10 @@ use serde::Serialize;
 use crate::model::{Instant, Object, Ru};
 use crate::store::file::wal;
 use crate::store::records::counts as held;
-use crate::store::{ReadTx, Statements, StoreError, StoredTime};
+use crate::store::{Doing, ReadTx, Result, Statements, StoredTime};
 
 const DOING: &str = "read the mirror";
+const HISTORY: &str = "read the mirror's history";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Holds {
@@ -65,7 +67,7 @@ pub struct OddityLine {
 
 /// The cost of the last runs of a kind. The first completed run for changes is omitted: it made the copy, and says nothing about
 /// the next one.
-pub fn cost_of_runs(tx: &ReadTx<'_>, kind: &str, most: u32) -> Result<Vec<Ru>, StoreError> {
+pub fn cost_of_runs(tx: &ReadTx<'_>, kind: &str, most: u32) -> Result<Vec<Ru>> {
     tx.conn.rows(
         "SELECT ru FROM sync_runs WHERE kind = ?1 AND outcome = 'done'
                AND id > (SELECT min(id) FROM sync_runs WHERE kind = 'sync' AND outcome = 'done')
@@ -76,7 +78,7 @@ pub fn cost_of_runs(tx: &ReadTx<'_>, kind: &str, most: u32) -> Result<Vec<Ru>, S
     )
 }
 
-pub fn holds(tx: &ReadTx<'_>, object: Object) -> Result<Holds, StoreError> {
+pub fn holds(tx: &ReadTx<'_>, object: Object) -> Result<Holds> {
     // If the entry was lost, it is counted until the next writer does.
     let held = held::kept(&tx.conn, object)?.map_or_else(|| held::count(&tx.conn, object), Ok)?;
     let removed = "SELECT count(*) FROM removed_records WHERE object_type = ?1";
@@ -89,16 +91,16 @@ pub fn holds(tx: &ReadTx<'_>, object: Object) -> Result<Holds, StoreError> {
     })
 }
 
-pub fn team_members(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
+pub fn team_members(tx: &ReadTx<'_>) -> Result<u64> {
     tx.conn.count("SELECT count(*) FROM team_members", [], DOING)
 }
 
 /// The number of custom fields, including archived ones.
-pub fn custom_fields(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
+pub fn custom_fields(tx: &ReadTx<'_>) -> Result<u64> {
     tx.conn.count("SELECT count(*) FROM custom_field_definitions", [], DOING)
 }
 
-pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>, StoreError> {
+pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>> {
     let sql = "SELECT id, kind, \"trigger\", started_at, finished_at, outcome, \"rows\", inserted, updated, removed, \
                details, ru, error FROM sync_runs ORDER BY id DESC LIMIT ?1";
     let count = |row: &rusqlite::Row<'_>, i| row.get::<_, i64>(i).map(i64::unsigned_abs);
@@ -122,7 +124,7 @@ pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>, StoreEr
 }
 
 /// When runs began that found changes, since an instant, and when the first run of all began.
-pub fn runs_with_changes(tx: &ReadTx<'_>, since: Instant) -> Result<(Option<Instant>, Vec<Instant>), StoreError> {
+pub fn runs_with_changes(tx: &ReadTx<'_>, since: Instant) -> Result<(Option<Instant>, Vec<Instant>)> {
     let first = tx.conn.find_time("SELECT min(started_at) FROM sync_runs", [], DOING)?;
     let sql = "SELECT started_at FROM sync_runs WHERE started_at >= ?1 AND inserted + updated + removed > 0";
     let found: Vec<StoredTime> = tx.conn.column(sql, [since], DOING)?;
@@ -130,18 +132,18 @@ pub fn runs_with_changes(tx: &ReadTx<'_>, since: Instant) -> Result<(Option<Inst
 }
 
 /// How many scheduled runs for changes began since an instant.
-pub fn scheduled_polls(tx: &ReadTx<'_>, since: Instant) -> Result<u64, StoreError> {
+pub fn scheduled_polls(tx: &ReadTx<'_>, since: Instant) -> Result<u64> {
     let sql = "SELECT count(*) FROM sync_runs WHERE kind = 'sync' AND \"trigger\" = 'schedule' AND started_at >= ?1";
     tx.conn.count(sql, [since], DOING)
 }
 
 /// When the last run of a kind started.
-pub fn last_begun(tx: &ReadTx<'_>, kind: &str) -> Result<Option<Instant>, StoreError> {
+pub fn last_begun(tx: &ReadTx<'_>, kind: &str) -> Result<Option<Instant>> {
     tx.conn.find_time("SELECT max(started_at) FROM sync_runs WHERE kind = ?1", [kind], DOING)
 }
 
 /// When a run last completed.
-pub fn last_success(tx: &ReadTx<'_>) -> Result<Option<Instant>, StoreError> {
+pub fn last_success(tx: &ReadTx<'_>) -> Result<Option<Instant>> {
     let sql = "SELECT finished_at FROM sync_runs WHERE outcome = 'done' ORDER BY id DESC LIMIT 1";
     tx.conn.find_time(sql, [], DOING)
 }
@@ -156,7 +158,7 @@ pub struct Failing {
 }
 
 /// The failed runs since the last one that did not fail; `None` if there are none.
-pub fn failing(tx: &ReadTx<'_>) -> Result<Option<Failing>, StoreError> {
+pub fn failing(tx: &ReadTx<'_>) -> Result<Option<Failing>> {
     let sql = "SELECT min(started_at), count(*), (SELECT error FROM sync_runs WHERE outcome = 'failed' ORDER BY id DESC LIMIT 1)
                FROM sync_runs WHERE outcome = 'failed'
                  AND id > (SELECT coalesce(max(id), 0) FROM sync_runs WHERE outcome <> 'failed')";
@@ -165,7 +167,7 @@ pub fn failing(tx: &ReadTx<'_>) -> Result<Option<Failing>, StoreError> {
 }
 
 /// Whether every run was started by `trigger`.
-pub fn all_runs_by(tx: &ReadTx<'_>, trigger: &str) -> Result<bool, StoreError> {
+pub fn all_runs_by(tx: &ReadTx<'_>, trigger: &str) -> Result<bool> {
     let sql = "SELECT count(*) FROM sync_runs WHERE \"trigger\" <> ?1";
     Ok(tx.conn.count(sql, [trigger], DOING)? == 0)
 }
@@ -181,7 +183,7 @@ pub struct SchemaChange {
 }
 
 /// The newest entry of the feed, and the changes of columns after an entry, a hundred at most; none without an entry.
-pub fn schema_changes(tx: &ReadTx<'_>, after: Option<u64>) -> Result<(u64, Vec<SchemaChange>), StoreError> {
+pub fn schema_changes(tx: &ReadTx<'_>, after: Option<u64>) -> Result<(u64, Vec<SchemaChange>)> {
     let newest = tx.conn.count("SELECT coalesce(max(seq), 0) FROM changes", [], DOING)?;
     let sql = "SELECT object_type, fields ->> '$.column', fields ->> '$.op' FROM changes
                WHERE seq > ?1 AND kind = 'schema' ORDER BY seq LIMIT 100";
@@ -192,7 +194,7 @@ pub fn schema_changes(tx: &ReadTx<'_>, after: Option<u64>) -> Result<(u64, Vec<S
 }
 
 /// Where the service breaks its own documentation, the latest first.
-pub fn oddities(tx: &ReadTx<'_>) -> Result<Vec<OddityLine>, StoreError> {
+pub fn oddities(tx: &ReadTx<'_>) -> Result<Vec<OddityLine>> {
     let sql = "SELECT kind, resource, what, times, last_seen_at FROM service_oddities ORDER BY last_seen_at DESC";
     tx.conn.rows(sql, [], DOING, |row| {
         Ok(OddityLine {
@@ -209,4 +211,107 @@ pub fn oddities(tx: &ReadTx<'_>) -> Result<Vec<OddityLine>, StoreError> {
 pub fn sizes(path: &Path) -> (u64, u64) {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
     (size(path), size(&wal::beside(path)))
+}
+
+/// A line of `changes`, without the values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RecentChange {
+    pub seq: i64,
+    pub object: String,
+    pub id: String,
+    pub kind: String,
+    /// The columns of an update that changed; empty for an insert or removal.
+    pub columns: Vec<String>,
+    pub seen_at: String,
+}
+
+/// The number of entries that are examined for each wanted one.
+const LOOKS: u32 = 10;
+
+/// The last changes, the newest first, without those that changed only the record's version. Values are omitted: users
+/// who can see the status page need not have access to personal data.
+pub fn last_changes(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecentChange>> {
+    // Inserts and removals list every column, which may be thousands and says nothing.
+    let sql = "SELECT seq, object_type, record_id, kind, seen_at,
+                      CASE kind WHEN 'update' THEN (SELECT json_group_array(f.key) FROM json_each(changes.fields) AS f) END
+               FROM (SELECT * FROM changes ORDER BY seq DESC LIMIT ?2) AS changes
+               WHERE kind <> 'update'
+                  OR EXISTS (SELECT 1 FROM json_each(changes.fields) AS f WHERE f.key NOT IN ('etag', 'updated_at'))
+               ORDER BY seq DESC LIMIT ?1";
+    tx.conn.rows(sql, [most, most.saturating_mul(LOOKS)], HISTORY, |row| {
+        let columns: Option<String> = row.get(5)?;
+        Ok(RecentChange {
+            seq: row.get(0)?,
+            object: row.get(1)?,
+            id: row.get(2)?,
+            kind: row.get(3)?,
+            columns: columns.and_then(|names| serde_json::from_str(&names).ok()).unwrap_or_default(),
+            seen_at: row.get(4)?,
+        })
+    })
+}
+
+/// The RU of each run that ended at or after an instant, the newest first; an unfinished run is not included. `each`
+/// gets the end and the RU.
+pub fn spent_since(tx: &ReadTx<'_>, since: Instant, mut each: impl FnMut(Instant, u64)) -> Result<()> {
+    // One run at a time: ids and end times increase together, so only the wanted runs are read.
+    let sql = "SELECT coalesce(finished_at, started_at), ru FROM sync_runs ORDER BY id DESC";
+    let mut stmt = tx.conn.prepare(sql).doing(HISTORY)?;
+    let mut rows = stmt.query([]).doing(HISTORY)?;
+    while let Some(row) = rows.next().doing(HISTORY)? {
+        let ended: String = row.get(0).doing(HISTORY)?;
+        let spent: i64 = row.get(1).doing(HISTORY)?;
+        let Ok(ended) = ended.parse::<Instant>() else { continue };
+        if ended < since {
+            break;
+        }
+        each(ended, spent.unsigned_abs());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::reader::Reader;
+
+    fn mirror() -> Reader {
+        let conn = rusqlite::Connection::open_in_memory().unwrap();
+        conn.execute_batch(
+            "CREATE TABLE changes (seq INTEGER PRIMARY KEY, object_type, record_id, kind, fields, seen_at);
+             CREATE TABLE sync_runs (id INTEGER PRIMARY KEY, started_at, finished_at, ru);
+             INSERT INTO changes VALUES
+                 (1, 'contact', 'ct_1', 'insert', '{\"name\": [null, \"Ada\"]}', '2026-03-04T12:00:00.000000Z'),
+                 (3, 'contact', 'ct_1', 'update', '{\"etag\": [\"1\", \"2\"], \"updated_at\": [null, null]}', '2026-03-04T12:06:00.000000Z'),
+                 (2, 'contact', 'ct_1', 'update', '{\"name\": [\"Ada\", \"Eve\"], \"email\": [null, \"e\"]}', '2026-03-04T12:05:00.000000Z');
+             INSERT INTO sync_runs VALUES
+                 (1, '2026-03-03T23:00:00.000000Z', '2026-03-03T23:30:00.000000Z', 100),
+                 (2, '2026-03-03T23:50:00.000000Z', '2026-03-04T00:10:00.000000Z', 7),
+                 (3, '2026-03-04T01:00:00.000000Z', NULL, 0);",
+        )
+        .unwrap();
+        Reader::of(conn)
+    }
+
+    #[test]
+    fn changes_name_columns_and_no_value() {
+        let changes = last_changes(&mirror().begin().unwrap(), 10).unwrap();
+        assert_eq!(changes.iter().map(|c| c.seq).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(changes[0].columns, ["name", "email"]);
+        assert_eq!((changes[1].kind.as_str(), changes[1].columns.len()), ("insert", 0));
+        let json = serde_json::to_string(&changes).unwrap();
+        assert!(!json.contains("Ada") && !json.contains("Eve"), "{json}");
+        assert_eq!(last_changes(&mirror().begin().unwrap(), 1).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn run_counts_in_the_window_in_which_it_ended() {
+        let mut spent = Vec::new();
+        spent_since(&mirror().begin().unwrap(), "2026-03-04T00:00:00Z".parse().unwrap(), |at, ru| {
+            spent.push((at.to_string(), ru));
+        })
+        .unwrap();
+        let expected = [("2026-03-04T01:00:00.000000Z", 0), ("2026-03-04T00:10:00.000000Z", 7)];
+        assert_eq!(spent, expected.map(|(at, ru)| (at.to_string(), ru)));
+    }
 }

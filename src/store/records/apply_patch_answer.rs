@@ -13,7 +13,7 @@
 use crate::model::{Etag, Extra, FieldKind, FieldProjection, FieldValue, Object, Record, RequestStamp};
 use crate::store::records::shape::{Shape, Source};
 use crate::store::records::unread::Shows;
-use crate::store::{Applied, Phase, RecordsTx, Statements, StoreError};
+use crate::store::{Applied, Phase, RecordsTx, Result, Statements};
 
 /// The object with custom values.
 const CUSTOM: &str = "customFields";
@@ -30,7 +30,7 @@ impl RecordsTx<'_> {
         complete: bool,
         asked: &RequestStamp,
         phase: Phase,
-    ) -> Result<Option<Applied>, StoreError> {
+    ) -> Result<Option<Applied>> {
         let (list, detail) = (self.tx.shapes().list(object), self.tx.shapes().detail(object));
         let Some((etag, old_list, _)) = self.version(&list, record)? else {
             return Ok(None);
@@ -75,7 +75,7 @@ impl RecordsTx<'_> {
         &self,
         Shape { table, key, stamp, .. }: &Shape,
         record: &Record,
-    ) -> Result<Option<(Option<String>, Option<String>, String)>, StoreError> {
+    ) -> Result<Option<(Option<String>, Option<String>, String)>> {
         self.tx.conn.find_tuple(
             &format!("SELECT etag, extra, {stamp} FROM {table} WHERE {key} = ?1"),
             [record.id.as_str()],

@@ -9,19 +9,19 @@ use rusqlite::Connection;
 use crate::model::Object;
 use crate::store::state_keys::read_state;
 use crate::store::tx::RowCounts;
-use crate::store::{RecordsTx, StateKey, Statements, StoreError};
+use crate::store::{RecordsTx, Result, StateKey, Statements};
 
 const DOING: &str = "count what is here";
 
 /// The stored counts of an object; `None` if no writer of this version has opened the mirror yet.
-pub(in crate::store) fn kept(conn: &Connection, object: Object) -> Result<Option<RowCounts>, StoreError> {
+pub(in crate::store) fn kept(conn: &Connection, object: Object) -> Result<Option<RowCounts>> {
     read_state(conn, &StateKey::RowCounts(object))
 }
 
 /// Counts an object's records and details by reading both tables.
-pub(in crate::store) fn count(conn: &Connection, object: Object) -> Result<RowCounts, StoreError> {
+pub(in crate::store) fn count(conn: &Connection, object: Object) -> Result<RowCounts> {
     let (table, details, key) = (object.table(), object.detail_table(), object.detail_key());
-    let number = |sql: &str| -> Result<u64, StoreError> { conn.count(sql, [], DOING) };
+    let number = |sql: &str| -> Result<u64> { conn.count(sql, [], DOING) };
     Ok(RowCounts {
         rows: number(&format!("SELECT count(*) FROM {table}"))?,
         details_current: number(&format!(
@@ -32,7 +32,7 @@ pub(in crate::store) fn count(conn: &Connection, object: Object) -> Result<RowCo
 
 impl RecordsTx<'_> {
     /// Records the presence of a record, before this transaction first changes it.
-    pub(in crate::store) fn count_before(&self, object: Object, id: &str) -> Result<(), StoreError> {
+    pub(in crate::store) fn count_before(&self, object: Object, id: &str) -> Result<()> {
         if !self.tx.pending.before.borrow()[object as usize].contains_key(id) {
             let presence = self.presence(object, id)?;
             self.tx.pending.before.borrow_mut()[object as usize].insert(id.into(), presence);
@@ -49,7 +49,7 @@ impl RecordsTx<'_> {
         }
     }
 
-    fn presence(&self, object: Object, id: &str) -> Result<RowCounts, StoreError> {
+    fn presence(&self, object: Object, id: &str) -> Result<RowCounts> {
         let (table, details, key) = (object.table(), object.detail_table(), object.detail_key());
         let sql = format!(
             "SELECT d.{key} IS NOT NULL AND d.etag IS r.etag
@@ -60,7 +60,7 @@ impl RecordsTx<'_> {
     }
 
     /// Applies the differences of this transaction so far.
-    pub(in crate::store) fn flush_counts(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn flush_counts(&self) -> Result<()> {
         let before = self.tx.pending.before.take();
         for (object, before) in Object::ALL.into_iter().zip(before) {
             let new = self.tx.pending.new[object as usize].take();
@@ -83,21 +83,21 @@ impl RecordsTx<'_> {
         Ok(())
     }
 
-    pub fn recount(&self, object: Object) -> Result<(), StoreError> {
+    pub fn recount(&self, object: Object) -> Result<()> {
         self.tx.pending.before.borrow_mut()[object as usize].clear();
         self.tx.pending.new[object as usize].take();
         self.tx.set_state(&StateKey::RowCounts(object), &count(&self.tx.conn, object)?)
     }
 
     /// The counts at this point of the transaction; no table is read unless they were lost.
-    pub(in crate::store) fn counts_now(&self, object: Object) -> Result<RowCounts, StoreError> {
+    pub(in crate::store) fn counts_now(&self, object: Object) -> Result<RowCounts> {
         self.flush_counts()?;
         self.count_once(object)?;
         Ok(kept(&self.tx.conn, object)?.unwrap_or_default())
     }
 
     /// Counts if no writer has counted yet.
-    pub(in crate::store) fn count_once(&self, object: Object) -> Result<(), StoreError> {
+    pub(in crate::store) fn count_once(&self, object: Object) -> Result<()> {
         if kept(&self.tx.conn, object)?.is_none() { self.recount(object) } else { Ok(()) }
     }
 }

@@ -16,7 +16,7 @@ use crate::model::ids::MAX_PREDICATE;
 use crate::model::{AnswerTime, Instant, Object, RecordId};
 use crate::store::records::former_rows::former_condition;
 use crate::store::records::versions::Version;
-use crate::store::{KnowledgeTx, ReadTx, Statements, StoreError, StoredTime, fits_a_list, json_list};
+use crate::store::{KnowledgeTx, ReadTx, Result, Statements, StoredTime, fits_a_list, json_list};
 
 const DOING: &str = "read or write the doubts about records";
 
@@ -60,34 +60,28 @@ pub(super) fn key_type(object: Object) -> String {
 
 impl ReadTx<'_> {
     /// The number of records of an object that are nominated for removal.
-    pub fn count_nominated(&self, object: Object) -> Result<u64, StoreError> {
+    pub fn count_nominated(&self, object: Object) -> Result<u64> {
         self.count_doubts(object, "why = 'missed'")
     }
 
     /// The number of records of an object that were shown in an earlier version, which is neither accepted nor refuted.
-    pub fn count_older(&self, object: Object) -> Result<u64, StoreError> {
+    pub fn count_older(&self, object: Object) -> Result<u64> {
         self.count_doubts(object, "why = 'older' AND version IS NOT NULL")
     }
 
     /// Whether a lookup has left nominations of an object undecided.
-    pub fn has_undecided(&self, object: Object) -> Result<bool, StoreError> {
+    pub fn has_undecided(&self, object: Object) -> Result<bool> {
         Ok(self.count_doubts(object, "why = 'missed' AND tries > 0")? > 0)
     }
 
-    fn count_doubts(&self, object: Object, condition: &str) -> Result<u64, StoreError> {
+    fn count_doubts(&self, object: Object, condition: &str) -> Result<u64> {
         let sql = format!("SELECT count(*) FROM doubts WHERE object_type = ?1 AND {condition}");
         self.conn.count(&sql, [object], DOING)
     }
 
     /// The records whose lookup is due, or with `at_once` every record in doubt. The schedule looks new doubts about
     /// versions up at most once a minute.
-    pub fn due_doubts(
-        &self,
-        object: Object,
-        steady: Instant,
-        at_once: bool,
-        by_person: bool,
-    ) -> Result<DueDoubts, StoreError> {
+    pub fn due_doubts(&self, object: Object, steady: Instant, at_once: bool, by_person: bool) -> Result<DueDoubts> {
         let sql = format!(
             "SELECT record_id, why = 'missed', version IS NOT NULL, tries, not_before FROM doubts
              WHERE object_type = ?1 AND why IN ('missed', 'older') ORDER BY NOT {}, record_id",
@@ -118,7 +112,7 @@ impl ReadTx<'_> {
     }
 
     /// How long the next lookup of a nominated record waits, if one waits.
-    pub fn wait_of_nominated(&self, object: Object, steady: Instant) -> Result<Option<Duration>, StoreError> {
+    pub fn wait_of_nominated(&self, object: Object, steady: Instant) -> Result<Option<Duration>> {
         let first = self.conn.find_time(
             "SELECT min(not_before) FROM doubts WHERE object_type = ?1 AND why = 'missed' AND tries > 0",
             [object],
@@ -129,7 +123,7 @@ impl ReadTx<'_> {
     }
 
     /// Since when every lookup of these records found that the service lists no record at all.
-    pub fn nothing_listed_since(&self, object: Object, ids: &[RecordId]) -> Result<Option<Instant>, StoreError> {
+    pub fn nothing_listed_since(&self, object: Object, ids: &[RecordId]) -> Result<Option<Instant>> {
         let found: Option<(StoredTime, i64)> = self.conn.find_tuple(
             "SELECT max(first_seen), count(first_seen) FROM doubts
              WHERE object_type = ?1 AND why = 'missed' AND version = ?2
@@ -142,7 +136,7 @@ impl ReadTx<'_> {
 
     /// The later of `updatedAt` and `createdAt` of these records, of those that are mirrored. The time of a row of the
     /// workspace before says nothing about the accepted one.
-    pub fn times_of(&self, object: Object, ids: &[RecordId]) -> Result<HashMap<RecordId, Option<Instant>>, StoreError> {
+    pub fn times_of(&self, object: Object, ids: &[RecordId]) -> Result<HashMap<RecordId, Option<Instant>>> {
         let sql = format!(
             "SELECT id, iif({former}, NULL, nullif({TIME}, '')) FROM {table}
              WHERE id IN (SELECT value FROM json_each(?1))",
@@ -154,7 +148,7 @@ impl ReadTx<'_> {
 
     /// The witness of a lookup by id: the newest record that is not in doubt and not dated after `latest`, and that a list
     /// can be asked for.
-    pub fn witness(&self, object: Object, latest: Option<Instant>) -> Result<Option<RecordId>, StoreError> {
+    pub fn witness(&self, object: Object, latest: Option<Instant>) -> Result<Option<RecordId>> {
         let (table, latest) = (object.table(), latest.unwrap_or(Instant::MAX));
         // A witness with a comma costs a request of its own.
         for commas in ["=", ">"] {
@@ -185,25 +179,25 @@ impl KnowledgeTx<'_> {
     }
 
     /// Forgets every doubt about records, keys and ranges of an object. Its removals of the last day still count.
-    pub fn clear_doubts(&self, object: Object) -> Result<(), StoreError> {
+    pub fn clear_doubts(&self, object: Object) -> Result<()> {
         self.settle_removals(object, "true", &[])?;
         let of_object = "object_type = ?1 AND why <> 'counted' OR object_type IN (?1 || '_key', ?1 || '_range')";
         self.delete_doubts(of_object, [object])
     }
 
     /// Forgets the doubts about a record that is removed.
-    pub(in crate::store) fn forget_doubts(&self, object: Object, id: &str) -> Result<(), StoreError> {
+    pub(in crate::store) fn forget_doubts(&self, object: Object, id: &str) -> Result<()> {
         OF_RECORD.iter().try_for_each(|why| {
             self.delete_doubts(&format!("object_type = ?1 AND {why} AND record_id = ?2"), (object, id))
         })
     }
 
-    pub(super) fn delete_doubts(&self, condition: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
+    pub(super) fn delete_doubts(&self, condition: &str, values: impl rusqlite::Params) -> Result<()> {
         self.tx.conn.run(&format!("DELETE FROM doubts WHERE {condition}"), values, DOING)
     }
 
     /// Whether any record of an object is in doubt: looked up once in a transaction, for most have none.
-    pub(super) fn has_doubts(&self, object: Object) -> Result<bool, StoreError> {
+    pub(super) fn has_doubts(&self, object: Object) -> Result<bool> {
         let known = &self.tx.pending.doubts[object as usize];
         if let Some(known) = known.get() {
             return Ok(known);
@@ -215,7 +209,7 @@ impl KnowledgeTx<'_> {
 
     /// Forgets what was refuted an hour after it would have been looked up again. A removal that no lagging answer precedes, or
     /// that was dated by a clock that was lost, only counts from then on.
-    pub fn forget_old_doubts(&self, object: Object) -> Result<(), StoreError> {
+    pub fn forget_old_doubts(&self, object: Object) -> Result<()> {
         let Some(AnswerTime { steady, .. }) = self.tx.answer.get() else { return Ok(()) };
         if !self.has_doubts(object)? {
             return Ok(());
@@ -230,7 +224,7 @@ impl KnowledgeTx<'_> {
 
     /// Ends the doubts that an answer refutes which shows a record, in the version of the row or a later one if it
     /// `is_current`.
-    pub fn was_shown(&self, object: Object, id: &str, is_current: bool) -> Result<(), StoreError> {
+    pub fn was_shown(&self, object: Object, id: &str, is_current: bool) -> Result<()> {
         if !self.has_doubts(object)? {
             return Ok(());
         }
@@ -256,7 +250,7 @@ impl KnowledgeTx<'_> {
         id: &str,
         (etag, version): (Option<&str>, &str),
         here: Option<Instant>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let Some(answer) = self.tx.answer.get() else { return Ok(false) };
         let is_as_new = answer.is_as_new_as(here);
         if is_as_new || self.is_older_again(object, id, (etag, version), answer)? {
@@ -271,7 +265,7 @@ impl KnowledgeTx<'_> {
 
     /// Notes that a detail showed an earlier version of a record: if the service has dated it back behind what is known, no
     /// list of changes shows that.
-    pub(in crate::store) fn doubt_older(&self, object: Object, id: &str, seen: Version<'_>) -> Result<(), StoreError> {
+    pub(in crate::store) fn doubt_older(&self, object: Object, id: &str, seen: Version<'_>) -> Result<()> {
         if let (Some(answer), Some(version)) = (self.tx.answer.get(), seen.updated_at) {
             self.is_older_again(object, id, (seen.etag, version), answer)?;
         }
@@ -285,7 +279,7 @@ impl KnowledgeTx<'_> {
         id: &str,
         seen: (Option<&str>, &str),
         answer: AnswerTime,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let known: Option<(Option<String>, Option<String>, StoredTime)> = self.tx.conn.find_tuple(
             "SELECT etag, version, first_seen FROM doubts
                  WHERE object_type = ?1 AND record_id = ?2 AND why = 'older'",
@@ -309,7 +303,7 @@ impl KnowledgeTx<'_> {
     }
 
     /// Ends the doubts about versions of records that were looked up and are not there.
-    pub fn forget_versions(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
+    pub fn forget_versions(&self, object: Object, ids: &[RecordId]) -> Result<()> {
         let of_records = "object_type = ?1 AND why = 'older' AND record_id IN (SELECT value FROM json_each(?2))";
         self.delete_doubts(of_records, (object, &json_list(ids)))
     }
@@ -328,7 +322,7 @@ impl KnowledgeTx<'_> {
         ids: &[RecordId],
         lists_others: bool,
         answer: AnswerTime,
-    ) -> Result<Vec<RecordId>, StoreError> {
+    ) -> Result<Vec<RecordId>> {
         let steady = answer.steady;
         let marked = (!lists_others).then_some(NOTHING_LISTED);
         let mut again = Vec::new();
@@ -362,7 +356,7 @@ impl KnowledgeTx<'_> {
     }
 
     /// Counts the time anew since which these records were not found.
-    pub fn begin_not_found_again(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<(), StoreError> {
+    pub fn begin_not_found_again(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<()> {
         self.tx.conn.run(
             "UPDATE doubts SET first_seen = ?2 WHERE object_type = ?1 AND why = 'missed'
                  AND record_id IN (SELECT value FROM json_each(?3))",
@@ -372,7 +366,7 @@ impl KnowledgeTx<'_> {
     }
 
     /// Notes that these records were looked up: those that are still in doubt wait.
-    pub fn were_looked_up(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<(), StoreError> {
+    pub fn were_looked_up(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<()> {
         let tried: Vec<(String, String, u32, StoredTime)> = self.tx.conn.tuples(
             "SELECT record_id, why, tries, not_before FROM doubts WHERE object_type = ?1 AND why IN ('missed', 'older')
              AND record_id IN (SELECT value FROM json_each(?2))",
@@ -393,7 +387,7 @@ impl KnowledgeTx<'_> {
 
     /// Notes that a key and address did not recognise the workspace, which may be an outage. Returns the first such moment; a later one than now was
     /// stored by a clock that was lost.
-    pub fn not_recognised(&self, seen_by: &str, steady: Instant) -> Result<Instant, StoreError> {
+    pub fn not_recognised(&self, seen_by: &str, steady: Instant) -> Result<Instant> {
         let of_sight = "object_type = 'workspace' AND record_id = ?1";
         self.delete_doubts(&format!("{of_sight} AND first_seen > ?2"), (seen_by, steady))?;
         self.tx.conn.run(
@@ -406,7 +400,7 @@ impl KnowledgeTx<'_> {
         Ok(self.tx.conn.find_time(&sql, [seen_by], RECOGNISE)?.unwrap_or(steady))
     }
 
-    pub fn recognised(&self) -> Result<(), StoreError> {
+    pub fn recognised(&self) -> Result<()> {
         self.delete_doubts("object_type = 'workspace'", [])
     }
 }

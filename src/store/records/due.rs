@@ -11,7 +11,7 @@ use rusqlite::params;
 use crate::model::{Etag, Instant, Object, Record, RecordId};
 use crate::store::records::former_rows::former_condition;
 use crate::store::records::shape::Shape;
-use crate::store::{Doing, KnowledgeTx, ReadOf, ReadTx, Statements, StoreError, fits_a_list, json_list};
+use crate::store::{Doing, KnowledgeTx, ReadOf, ReadTx, Result, Statements, fits_a_list, json_list};
 
 /// A record whose detail is due, and its place in the order of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,24 +27,19 @@ const EXAMINED_AT_ONCE: usize = 2_000;
 const DUE_BEHIND: &str = "(r.updated_at, r.id) < (?1, ?2)";
 
 impl ReadTx<'_> {
-    pub fn is_empty(&self, object: Object) -> Result<bool, StoreError> {
+    pub fn is_empty(&self, object: Object) -> Result<bool> {
         let sql = format!("SELECT NOT EXISTS (SELECT 1 FROM {})", object.table());
         self.conn.value(&sql, [], "look into a table")
     }
 
-    pub fn count_rows(&self, object: Object) -> Result<u64, StoreError> {
+    pub fn count_rows(&self, object: Object) -> Result<u64> {
         let sql = format!("SELECT count(*) FROM {}", object.table());
         self.conn.count(&sql, [], "count a table")
     }
 
     /// Records with their creation times, for recognizing the workspace: those whose ids can be part of a list, and whose
     /// rows are of the workspace before an accepted one, or not.
-    pub fn sample_created(
-        &self,
-        object: Object,
-        most: usize,
-        former: bool,
-    ) -> Result<Vec<(RecordId, String)>, StoreError> {
+    pub fn sample_created(&self, object: Object, most: usize, former: bool) -> Result<Vec<(RecordId, String)>> {
         let doing = "choose records to recognise the workspace by";
         let table = object.table();
         // Half of them are the newest, which are the least likely to have been removed since; the others are from all
@@ -62,12 +57,7 @@ impl ReadTx<'_> {
 
     /// Records whose detail is missing or of an older version, newest first, behind the last one of the batch before. Each
     /// batch begins where that ended, so that all of them together read the index once.
-    pub fn due_details(
-        &self,
-        object: Object,
-        behind: Option<&DueDetail>,
-        most: usize,
-    ) -> Result<Vec<DueDetail>, StoreError> {
+    pub fn due_details(&self, object: Object, behind: Option<&DueDetail>, most: usize) -> Result<Vec<DueDetail>> {
         match behind {
             None => self.due_where(object, "true", params![], most),
             Some(DueDetail { updated_at: None, id }) => {
@@ -90,7 +80,7 @@ impl ReadTx<'_> {
         condition: &str,
         values: &[&dyn rusqlite::ToSql],
         most: usize,
-    ) -> Result<Vec<DueDetail>, StoreError> {
+    ) -> Result<Vec<DueDetail>> {
         let doing = "find due details";
         self.conn.rows(&due_batch(object, condition, most), values, doing, |row| {
             Ok(DueDetail { updated_at: row.get(0)?, id: row.get(1)? })
@@ -98,17 +88,13 @@ impl ReadTx<'_> {
     }
 
     /// The versions of those of the records that are mirrored.
-    pub fn versions(&self, object: Object, ids: &[RecordId]) -> Result<HashMap<RecordId, Option<Etag>>, StoreError> {
+    pub fn versions(&self, object: Object, ids: &[RecordId]) -> Result<HashMap<RecordId, Option<Etag>>> {
         let sql = format!("SELECT id, etag FROM {} WHERE id IN (SELECT value FROM json_each(?1))", object.table());
         self.conn.tuples(&sql, [json_list(ids)], "read the versions of records")
     }
 
     /// How many of these records have a detail that is due.
-    pub fn count_due_among<'i>(
-        &self,
-        object: Object,
-        ids: impl IntoIterator<Item = &'i RecordId>,
-    ) -> Result<u64, StoreError> {
+    pub fn count_due_among<'i>(&self, object: Object, ids: impl IntoIterator<Item = &'i RecordId>) -> Result<u64> {
         let ids: Vec<&RecordId> = ids.into_iter().collect();
         if ids.is_empty() {
             return Ok(0);
@@ -120,7 +106,7 @@ impl ReadTx<'_> {
 
 impl KnowledgeTx<'_> {
     /// The number of due details, from the stored counts: no table is read.
-    pub fn count_due_details(&self, object: Object) -> Result<u64, StoreError> {
+    pub fn count_due_details(&self, object: Object) -> Result<u64> {
         let counts = self.tx.records().counts_now(object)?;
         Ok(counts.rows.saturating_sub(counts.details_current))
     }
@@ -129,7 +115,7 @@ impl KnowledgeTx<'_> {
     /// 2,000 details (`EXAMINED_AT_ONCE`) in the order of row numbers, and after the last one begins again: a run reads as much
     /// of a large table as of a small one. Where a call ended is stored; VACUUM may renumber rows, which only changes when
     /// a detail is examined next.
-    pub fn aged_details(&self, object: Object, before: Instant, most: usize) -> Result<Vec<RecordId>, StoreError> {
+    pub fn aged_details(&self, object: Object, before: Instant, most: usize) -> Result<Vec<RecordId>> {
         let doing = "find aged details";
         let reading = ReadOf::Ages(object);
         let (from, before) = (self.tx.position::<i64>(reading)?.unwrap_or(0), before.to_string());
@@ -156,7 +142,7 @@ impl KnowledgeTx<'_> {
     }
 
     /// Makes details due again: of these records, or of all.
-    pub fn make_details_due(&self, object: Object, ids: Option<&[RecordId]>) -> Result<(), StoreError> {
+    pub fn make_details_due(&self, object: Object, ids: Option<&[RecordId]>) -> Result<()> {
         let doing = "make details due";
         let Some(ids) = ids else {
             let table = object.detail_table();
@@ -169,7 +155,7 @@ impl KnowledgeTx<'_> {
     }
 
     /// Makes those details of these records due again that were read at the present version.
-    pub fn make_current_details_due(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
+    pub fn make_current_details_due(&self, object: Object, ids: &[RecordId]) -> Result<()> {
         let (records, key) = (object.table(), object.detail_key());
         self.make_due(object, ids, &format!("etag = (SELECT r.etag FROM {records} AS r WHERE r.id = {key})"))
     }
@@ -181,7 +167,7 @@ impl KnowledgeTx<'_> {
         shape: &Shape,
         record: &Record,
         changed: &[usize],
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let has_changed = |name| shape.own_field(name).is_some_and(|place| changed.contains(&place));
         if !has_changed("updated_at") || has_changed("etag") {
             return Ok(());
@@ -189,7 +175,7 @@ impl KnowledgeTx<'_> {
         self.make_details_due(object, Some(std::slice::from_ref(&record.id)))
     }
 
-    fn make_due(&self, object: Object, ids: &[RecordId], condition: &str) -> Result<(), StoreError> {
+    fn make_due(&self, object: Object, ids: &[RecordId], condition: &str) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
         }

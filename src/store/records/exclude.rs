@@ -4,7 +4,7 @@
 use crate::model::{ExcludedFields, HiddenMembers, Instant, Layout, Object};
 use crate::store::custom::rows::layout;
 use crate::store::outbox::OPEN;
-use crate::store::{CustomTx, Doing, ReadOf, ReadTx, StateKey, Statements, StoreError, ViewOptions};
+use crate::store::{CustomTx, Doing, ReadOf, ReadTx, Result, StateKey, Statements, StoreError, ViewOptions};
 
 const DOING: &str = "erase the values of excluded fields";
 
@@ -20,18 +20,14 @@ const DOCUMENTS: [Documents; 4] = [
 
 impl ReadTx<'_> {
     /// Whether a field of an object is mirrored that only details carry.
-    pub fn has_details(&self, object: Object) -> Result<bool, StoreError> {
+    pub fn has_details(&self, object: Object) -> Result<bool> {
         Ok(layout(&self.conn)?.has_details(object))
     }
 }
 
 impl CustomTx<'_> {
     /// Makes what is stored follow the exclusions that `options` have instead of those before.
-    pub(in crate::store) fn change_exclusions(
-        &self,
-        before: &[String],
-        options: &ViewOptions,
-    ) -> Result<(), StoreError> {
+    pub(in crate::store) fn change_exclusions(&self, before: &[String], options: &ViewOptions) -> Result<()> {
         if options.exclude.iter().any(|column| !before.contains(column)) {
             self.expect_no_open_edits_of_excluded()?;
             self.erase_excluded(options)?;
@@ -43,7 +39,7 @@ impl CustomTx<'_> {
     }
 
     /// An edit that is not finished needs its values.
-    fn expect_no_open_edits_of_excluded(&self) -> Result<(), StoreError> {
+    fn expect_no_open_edits_of_excluded(&self) -> Result<()> {
         let layout = layout(&self.tx.conn)?;
         let sql = format!("SELECT id, object_type, fields FROM outbox WHERE {OPEN} ORDER BY id");
         let mut stmt = self.tx.conn.prepare(&sql).doing(DOING)?;
@@ -57,7 +53,7 @@ impl CustomTx<'_> {
         Ok(())
     }
 
-    fn erase_excluded(&self, options: &ViewOptions) -> Result<(), StoreError> {
+    fn erase_excluded(&self, options: &ViewOptions) -> Result<()> {
         let layout = layout(&self.tx.conn)?;
         for object in Object::ALL {
             self.erase_columns(object, &layout.exclusions)?;
@@ -83,7 +79,7 @@ impl CustomTx<'_> {
     }
 
     /// Empties the columns of standard fields; those of custom fields are dropped with the new layout.
-    fn erase_columns(&self, object: Object, exclusions: &ExcludedFields) -> Result<(), StoreError> {
+    fn erase_columns(&self, object: Object, exclusions: &ExcludedFields) -> Result<()> {
         for table in [object.table(), object.detail_table()] {
             let names: Vec<String> = self.tx.conn.column("SELECT name FROM pragma_table_info(?1)", [table], DOING)?;
             for name in names.iter().filter(|name| exclusions.takes_column(object, name)) {
@@ -95,12 +91,7 @@ impl CustomTx<'_> {
     }
 
     /// Changes the texts of a select of key, text and object, where `change` gives another one.
-    fn rewrite(
-        &self,
-        select: &str,
-        update: &str,
-        change: impl Fn(&str, &str) -> Option<String>,
-    ) -> Result<(), StoreError> {
+    fn rewrite(&self, select: &str, update: &str, change: impl Fn(&str, &str) -> Option<String>) -> Result<()> {
         let mut changed: Vec<(rusqlite::types::Value, String)> = Vec::new();
         let mut stmt = self.tx.conn.prepare(select).doing(DOING)?;
         let mut rows = stmt.query([]).doing(DOING)?;
@@ -113,7 +104,7 @@ impl CustomTx<'_> {
     }
 
     /// Reads every record of an object again: nothing is known of a field that was excluded.
-    fn read_again(&self, object: Object) -> Result<(), StoreError> {
+    fn read_again(&self, object: Object) -> Result<()> {
         self.tx.claims().discard_sweep(object)?;
         self.tx.claims().end_read(ReadOf::Fill(object))?;
         self.clear_filled(object)?;

@@ -14,7 +14,7 @@ use strum::IntoStaticStr;
 use crate::model::{Instant, Object};
 use crate::store::derived::views::json_argument;
 use crate::store::records::versions::json;
-use crate::store::{FeedTx, Statements, StoreError};
+use crate::store::{FeedTx, Result, Statements};
 
 const DOING: &str = "record a change";
 
@@ -49,7 +49,7 @@ impl FeedTx<'_> {
         kind: &str,
         differences: &[(String, Value, Value)],
         seen_at: Instant,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         if kind == "update" && differences.iter().all(|(column, ..)| column == "etag") {
             return Ok(());
         }
@@ -72,7 +72,7 @@ impl FeedTx<'_> {
         kind: &str,
         fields: &serde_json::Value,
         seen_at: Instant,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let sql = "INSERT INTO changes (object_type, record_id, kind, fields, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)";
         self.tx.conn.run(sql, params![object, id, kind, fields.to_string(), seen_at], DOING)
     }
@@ -85,7 +85,7 @@ impl FeedTx<'_> {
         change: ColumnChange,
         types: (Option<&str>, Option<&str>),
         seen_at: Instant,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let op: &str = change.into();
         let fields = json!({ "column": column, "op": op, "from": types.0, "to": types.1 });
         self.enter_change(object, "", "schema", &fields, seen_at)
@@ -99,7 +99,7 @@ impl FeedTx<'_> {
         key: &str,
         columns: &[String],
         seen_at: Instant,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let pairs: Vec<String> = columns
             .iter()
             .map(|column| format!("'{column}', json_array({value}, {value})", value = json_argument(column)))
@@ -120,7 +120,7 @@ impl FeedTx<'_> {
         table: &str,
         key: &str,
         column: &str,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let sql = format!(
             "INSERT OR IGNORE INTO retyped_values (object_type, record_id, column_name, value)
              SELECT ?1, {key}, ?2, json_quote({value}) FROM {table} WHERE {column} IS NOT NULL",
@@ -129,16 +129,11 @@ impl FeedTx<'_> {
         self.tx.conn.run(&sql, (object, column), DOING)
     }
 
-    fn has_retyped_values(&self) -> Result<bool, StoreError> {
+    fn has_retyped_values(&self) -> Result<bool> {
         self.tx.conn.value("SELECT EXISTS (SELECT 1 FROM retyped_values)", [], DOING)
     }
 
-    fn take_retyped_value(
-        &self,
-        object: Object,
-        id: &str,
-        column: &str,
-    ) -> Result<Option<serde_json::Value>, StoreError> {
+    fn take_retyped_value(&self, object: Object, id: &str, column: &str) -> Result<Option<serde_json::Value>> {
         let text: Option<String> = self.tx.conn.find_value(
             "DELETE FROM retyped_values WHERE object_type = ?1 AND record_id = ?2 AND column_name = ?3
                  RETURNING value",
@@ -149,7 +144,7 @@ impl FeedTx<'_> {
     }
 
     /// Deletes the values that a column had before its type changed.
-    pub(in crate::store) fn forget_retyped(&self, object: Object, column: &str) -> Result<(), StoreError> {
+    pub(in crate::store) fn forget_retyped(&self, object: Object, column: &str) -> Result<()> {
         self.tx.conn.run(
             "DELETE FROM retyped_values WHERE object_type = ?1 AND column_name = ?2",
             (object, column),

@@ -13,7 +13,7 @@ use rusqlite::{ToSql, params};
 
 use crate::model::{Instant, Object, RecordId};
 use crate::store::outbox::OPEN;
-use crate::store::{Goal, RecordsTx, Statements, StoreError};
+use crate::store::{Goal, RecordsTx, Result, Statements};
 
 /// The time of reading of a row that was not read since another workspace was accepted: no real one is this.
 const NEVER: &str = "1970-01-01T00:00:00.000000Z";
@@ -32,7 +32,7 @@ pub(in crate::store) fn former_condition(table: &str) -> String {
 }
 
 impl RecordsTx<'_> {
-    pub fn make_rows_former(&self, object: Object) -> Result<(), StoreError> {
+    pub fn make_rows_former(&self, object: Object) -> Result<()> {
         self.tx.conn.run(
             &format!("UPDATE {} SET synced_at = ?1", object.table()),
             [NEVER],
@@ -42,12 +42,7 @@ impl RecordsTx<'_> {
 
     /// Holds the new edits of a record whose former row is replaced. While every row is being replaced, the edits of the
     /// whole object are held at the end of that.
-    pub(in crate::store) fn hold_edits_of_replaced_row(
-        &self,
-        object: Object,
-        id: &str,
-        now: Instant,
-    ) -> Result<(), StoreError> {
+    pub(in crate::store) fn hold_edits_of_replaced_row(&self, object: Object, id: &str, now: Instant) -> Result<()> {
         if !self.tx.goals().is_set(Goal::FormerRows(object))? {
             self.tx.edits().hold_new_edits_where(
                 "object_type = ?1 AND record_id = ?2",
@@ -61,12 +56,7 @@ impl RecordsTx<'_> {
 
     /// Holds the edits of an object, or of one of its records, that were neither sent nor released, if their rows may still
     /// be of the workspace before an accepted one. Returns their number.
-    pub fn hold_edits_of_former_rows(
-        &self,
-        object: Object,
-        record: Option<&RecordId>,
-        now: Instant,
-    ) -> Result<u64, StoreError> {
+    pub fn hold_edits_of_former_rows(&self, object: Object, record: Option<&RecordId>, now: Instant) -> Result<u64> {
         if self.tx.goals().is_set(Goal::FormerRows(object))? {
             return self.tx.edits().hold_new_edits(Some(object), FORMER_ROW, now);
         }

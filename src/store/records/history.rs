@@ -18,7 +18,7 @@ use serde_json::Map;
 use crate::model::{ElapsedClock, Instant, Object, RecordId};
 use crate::store::records::shape::owned;
 use crate::store::records::versions::json;
-use crate::store::{Doing, FeedTx, Phase, RecordsTx, StateKey, Statements, StoreError};
+use crate::store::{Doing, FeedTx, Phase, RecordsTx, Result, StateKey, Statements};
 
 const ERASE: &str = "erase a removed record";
 const PRUNE: &str = "prune old history";
@@ -29,7 +29,7 @@ const AGREEMENT: Duration = Duration::from_secs(3_600);
 
 impl RecordsTx<'_> {
     /// Whether the history saw the record come.
-    pub(in crate::store) fn was_inserted(&self, object: Object, id: &RecordId) -> Result<bool, StoreError> {
+    pub(in crate::store) fn was_inserted(&self, object: Object, id: &RecordId) -> Result<bool> {
         self.tx.conn.value(
             "SELECT EXISTS (SELECT 1 FROM changes WHERE object_type = ?1 AND record_id = ?2 AND kind = 'insert')",
             params![object, id],
@@ -39,13 +39,7 @@ impl RecordsTx<'_> {
 
     /// Moves a record that the service no longer has to `removed_records`. Returns whether it was mirrored. Only the
     /// removal gate calls it.
-    pub(super) fn remove(
-        &self,
-        object: Object,
-        id: &RecordId,
-        removed_at: Instant,
-        phase: Phase,
-    ) -> Result<bool, StoreError> {
+    pub(super) fn remove(&self, object: Object, id: &RecordId, removed_at: Instant, phase: Phase) -> Result<bool> {
         let doing = "move a removed record";
         let Some(mut record) = self.row(object.table(), "id", id)? else {
             return Ok(false);
@@ -85,7 +79,7 @@ impl RecordsTx<'_> {
     }
 
     /// A whole row by column names.
-    fn row(&self, table: &str, key: &str, id: &RecordId) -> Result<Option<Vec<(String, Value)>>, StoreError> {
+    fn row(&self, table: &str, key: &str, id: &RecordId) -> Result<Option<Vec<(String, Value)>>> {
         let doing = "read a record";
         // Not cached: `*` depends on columns that are added and removed.
         let mut stmt = self.tx.conn.prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1")).doing(doing)?;
@@ -119,7 +113,7 @@ pub struct ErasedCounts {
 impl FeedTx<'_> {
     /// Erases a record that is no longer mirrored from all tables, and overwrites its contents. Published copies
     /// follow.
-    pub fn erase_removed(&self, object: Object, id: &str) -> Result<Erasure, StoreError> {
+    pub fn erase_removed(&self, object: Object, id: &str) -> Result<Erasure> {
         let exists = format!("SELECT EXISTS (SELECT 1 FROM {} WHERE id = ?1)", object.table());
         if self.tx.conn.value(&exists, [id], ERASE)? {
             return Ok(Erasure::StillHere);
@@ -152,7 +146,7 @@ impl FeedTx<'_> {
         clock: ElapsedClock,
         now: Instant,
         date: Option<Instant>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let mut marks: Vec<HistoryMark> = self.tx.state(&StateKey::HistoryMarks)?.unwrap_or_default();
         // A clock that was lost, and began anew, makes older marks later ones.
         marks.retain(|mark| mark.clock.time() <= clock.time());
@@ -172,8 +166,8 @@ impl FeedTx<'_> {
         self.tx.set_state(&StateKey::HistoryMarks, &marks)
     }
 
-    fn history_mark(&self, clock: &ElapsedClock) -> Result<HistoryMark, StoreError> {
-        let newest = |sql: &str| -> Result<i64, StoreError> { self.tx.conn.value(sql, [], PRUNE) };
+    fn history_mark(&self, clock: &ElapsedClock) -> Result<HistoryMark> {
+        let newest = |sql: &str| -> Result<i64> { self.tx.conn.value(sql, [], PRUNE) };
         Ok(HistoryMark {
             clock: *clock,
             changes: newest("SELECT coalesce(max(seq), 0) FROM changes")?,
@@ -182,7 +176,7 @@ impl FeedTx<'_> {
         })
     }
 
-    fn forget_up_to(&self, mark: &HistoryMark, before: Instant) -> Result<(), StoreError> {
+    fn forget_up_to(&self, mark: &HistoryMark, before: Instant) -> Result<()> {
         // Both clocks must agree that it is time: that of the mark, and the current one.
         let before = before.min(mark.clock.reading().wall);
         let removed = "SELECT object_type, id FROM removed_records AS r

@@ -9,7 +9,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use crate::model::{Object, Record, RequestStamp};
 use crate::store::records::shape::{Shape, value_of};
 use crate::store::records::unread::Shows;
-use crate::store::{Doing, MirrorTx, RecordsTx, StoreError};
+use crate::store::{Doing, MirrorTx, RecordsTx, Result};
 
 pub(super) const WRITING: &str = "write a record";
 
@@ -34,7 +34,7 @@ impl<'t> RecordsTx<'t> {
 
 impl NewRows<'_> {
     /// Inserts a record, unless it has a row, or a later answer showed that it was removed. Returns whether it did.
-    pub fn insert(&mut self, record: &Record) -> Result<bool, StoreError> {
+    pub fn insert(&mut self, record: &Record) -> Result<bool> {
         let (object, id) = (self.object, record.id.as_str());
         if self.tx.is_overtaken(object, id, self.asked) {
             return Ok(false);

@@ -24,7 +24,7 @@ use crate::model::{
 };
 use crate::store::records::doubts::key_type;
 use crate::store::records::shape::{Shape, Source};
-use crate::store::{FieldToBackFill, ReadTx, Statements, StoreError, StoredTime, UnreadTx, json_list};
+use crate::store::{FieldToBackFill, ReadTx, Result, Statements, StoredTime, UnreadTx, json_list};
 
 const DOING: &str = "read or write what is not read yet";
 
@@ -52,19 +52,19 @@ fn wait_after(requests: u32, failures: u32) -> Duration {
 }
 
 /// The records to be read by id because a list omitted a value that is stored here.
-pub fn omitted(tx: &ReadTx<'_>, object: Object) -> Result<Vec<RecordId>, StoreError> {
+pub fn omitted(tx: &ReadTx<'_>, object: Object) -> Result<Vec<RecordId>> {
     let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'omitted'";
     tx.conn.column(sql, [object], DOING)
 }
 
 /// How many records are to be read by id because a list omitted a value.
-pub fn count_omitted(tx: &ReadTx<'_>, object: Object) -> Result<u64, StoreError> {
+pub fn count_omitted(tx: &ReadTx<'_>, object: Object) -> Result<u64> {
     let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = 'omitted'";
     tx.conn.count(sql, [object], DOING)
 }
 
 /// The records whose detail could not be read in their present version, and is not requested again yet.
-pub fn waiting_details(tx: &ReadTx<'_>, object: Object, steady: Instant) -> Result<HashSet<RecordId>, StoreError> {
+pub fn waiting_details(tx: &ReadTx<'_>, object: Object, steady: Instant) -> Result<HashSet<RecordId>> {
     let sql = format!(
         "SELECT record_id FROM doubts AS d JOIN {} AS r ON r.id = d.record_id AND r.etag IS d.etag
          WHERE d.object_type = ?1 AND why = 'failed' AND not_before > ?2 AND not_before <= ?3",
@@ -74,7 +74,7 @@ pub fn waiting_details(tx: &ReadTx<'_>, object: Object, steady: Instant) -> Resu
 }
 
 /// How many requests that failed are still to be paid for by the share for them, and since when that share pays.
-pub fn failed_owed(tx: &ReadTx<'_>, object: Object) -> Result<Option<(Instant, u32)>, StoreError> {
+pub fn failed_owed(tx: &ReadTx<'_>, object: Object) -> Result<Option<(Instant, u32)>> {
     let owed: Option<(StoredTime, u32)> = tx.conn.find_tuple(
         "SELECT not_before, tries FROM doubts WHERE object_type = ?1 AND record_id = '' AND why = 'failed'",
         [object],
@@ -85,7 +85,7 @@ pub fn failed_owed(tx: &ReadTx<'_>, object: Object) -> Result<Option<(Instant, u
 
 impl UnreadTx<'_> {
     /// Notes that these records are to be read by id.
-    pub fn mark_unread(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
+    pub fn mark_unread(&self, object: Object, ids: &[RecordId]) -> Result<()> {
         self.run(
             "INSERT OR IGNORE INTO doubts (object_type, record_id, why) SELECT ?1, value, 'omitted' FROM json_each(?2)",
             params![object, json_list(ids)],
@@ -93,14 +93,14 @@ impl UnreadTx<'_> {
     }
 
     /// Forgets records to be read by id that were removed meanwhile.
-    pub fn forget_removed_unread(&self, object: Object) -> Result<(), StoreError> {
+    pub fn forget_removed_unread(&self, object: Object) -> Result<()> {
         let table = object.table();
         let is_removed = format!("object_type = ?1 AND why = 'omitted' AND record_id NOT IN (SELECT id FROM {table})");
         self.tx.knowledge().delete_doubts(&is_removed, [object])
     }
 
     /// Notes that a record's detail was read.
-    pub fn was_read(&self, object: Object, id: &RecordId) -> Result<(), StoreError> {
+    pub fn was_read(&self, object: Object, id: &RecordId) -> Result<()> {
         let of_record = "object_type = ?1 AND record_id = ?2 AND why IN ('omitted', 'failed')";
         self.tx.knowledge().delete_doubts(of_record, (object, id))
     }
@@ -113,7 +113,7 @@ impl UnreadTx<'_> {
         id: &RecordId,
         requests: u32,
         (steady, owed): (Instant, (Instant, u32)),
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let Some(etag) = self.tx.versions(object, std::slice::from_ref(id))?.remove(id) else { return Ok(()) };
         let before: Option<(Option<Etag>, u32)> = self.tx.conn.find_tuple(
             "SELECT etag, tries FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'failed'",
@@ -131,11 +131,7 @@ impl UnreadTx<'_> {
     }
 
     /// Notes custom keys without a definition. Returns whether the definitions were not read since one of them was seen.
-    pub fn mark_unknown_keys<'k>(
-        &self,
-        object: Object,
-        keys: impl IntoIterator<Item = &'k FieldKey>,
-    ) -> Result<bool, StoreError> {
+    pub fn mark_unknown_keys<'k>(&self, object: Object, keys: impl IntoIterator<Item = &'k FieldKey>) -> Result<bool> {
         let keys: BTreeSet<&str> = keys.into_iter().map(FieldKey::as_str).collect();
         if keys.is_empty() {
             return Ok(false);
@@ -157,21 +153,16 @@ impl UnreadTx<'_> {
 
     /// Notes that the definitions were read: for the keys seen so far, reading them again would be useless. Later definitions
     /// are found by the regular reading.
-    pub fn definitions_were_read(&self) -> Result<(), StoreError> {
+    pub fn definitions_were_read(&self) -> Result<()> {
         self.run("UPDATE doubts SET tries = 1 WHERE why = 'unknown key'", [])
     }
 
-    fn run(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
+    fn run(&self, sql: &str, values: impl rusqlite::Params) -> Result<()> {
         self.tx.conn.run(sql, values, DOING)
     }
 
     /// Notes which columns that can be edited an answer shows, and which it should have shown.
-    pub(in crate::store) fn mark_unshown(
-        &self,
-        object: Object,
-        record: &Record,
-        shows: Shows,
-    ) -> Result<(), StoreError> {
+    pub(in crate::store) fn mark_unshown(&self, object: Object, record: &Record, shows: Shows) -> Result<()> {
         let layout = self.tx.layout();
         let standard = object.fields().iter().zip(&record.fields).filter(|(field, _)| field.writable);
         let standard = standard.filter(|(field, _)| !layout.exclusions.takes_column(object, field.column));
@@ -223,12 +214,7 @@ impl UnreadTx<'_> {
     }
 
     /// Notes the active keys that a detail lacked, of long texts only if the whole detail is stored.
-    pub(in crate::store) fn mark_lacking(
-        &self,
-        object: Object,
-        record: &Record,
-        shows: Shows,
-    ) -> Result<(), StoreError> {
+    pub(in crate::store) fn mark_lacking(&self, object: Object, record: &Record, shows: Shows) -> Result<()> {
         self.mark_unshown(object, record, shows)?;
         let whole = shows == Shows::Detail;
         let is_lacking = |(slot, field): &(usize, &CustomField)| {
@@ -266,7 +252,7 @@ impl UnreadTx<'_> {
     }
 
     /// Whether another key that a record lacks can be noted.
-    fn has_room_for(&self, object: Object, id: &RecordId) -> Result<bool, StoreError> {
+    fn has_room_for(&self, object: Object, id: &RecordId) -> Result<bool> {
         self.tx.conn.value(
             "SELECT count(DISTINCT record_id) < ?3 OR coalesce(max(record_id = ?2), 0) FROM doubts
                  WHERE object_type = ?1 AND why >= 'lacks ' AND why < 'lacks!'",
@@ -280,7 +266,7 @@ impl UnreadTx<'_> {
     /// A column is filled only after the details that were read again had its key: a service that omits it would be
     /// asked for the same values again and again. The column of a field that is not active any more is filled when it is
     /// restored.
-    pub fn take_lacking(&self, object: Object) -> Result<LackedValues, StoreError> {
+    pub fn take_lacking(&self, object: Object) -> Result<LackedValues> {
         let layout = self.tx.layout().clone();
         let mut out = LackedValues::default();
         for (definition, readings, lacked, more) in self.lacked_fields(object)? {
@@ -314,7 +300,7 @@ impl UnreadTx<'_> {
 
     /// The fields that details lacked, each with the readings of the definitions since, whether a detail lacked it since
     /// the last one, and whether more records did than are noted.
-    fn lacked_fields(&self, object: Object) -> Result<Vec<(RecordId, u8, bool, bool)>, StoreError> {
+    fn lacked_fields(&self, object: Object) -> Result<Vec<(RecordId, u8, bool, bool)>> {
         let has = |why: &str| {
             format!(
                 "EXISTS (SELECT 1 FROM doubts
@@ -330,7 +316,7 @@ impl UnreadTx<'_> {
     }
 
     /// Forgets which records lacked a key, and this of its field.
-    fn forget_lacked(&self, object: Object, definition: &RecordId, why: &str) -> Result<(), StoreError> {
+    fn forget_lacked(&self, object: Object, definition: &RecordId, why: &str) -> Result<()> {
         self.tx.knowledge().delete_doubts("object_type = ?1 AND why = ?2", (object, lacks(definition.as_str())))?;
         let of_field = format!("object_type = ?1 AND record_id = ?2 AND why IN ({why})");
         self.tx.knowledge().delete_doubts(&of_field, [&key_type(object), definition.as_str()])
@@ -384,11 +370,7 @@ pub(in crate::store) enum Shows {
 }
 
 /// The columns of a record that the last answer should have shown and did not.
-pub(in crate::store) fn unshown_columns(
-    conn: &Connection,
-    object: Object,
-    id: &RecordId,
-) -> Result<BTreeSet<String>, StoreError> {
+pub(in crate::store) fn unshown_columns(conn: &Connection, object: Object, id: &RecordId) -> Result<BTreeSet<String>> {
     let found: Option<String> = conn.find_value(
         "SELECT columns FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2",
         (object, id),

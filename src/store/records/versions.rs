@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{AnswerTime, Instant, Object, Record, RequestStamp, ServiceTime};
 use crate::store::records::shape::{Shape, Source, owned, value_of};
-use crate::store::{Doing, RecordsTx, StateKey, StoreError};
+use crate::store::{Doing, RecordsTx, Result, StateKey};
 
 /// The length of a canonical timestamp up to its whole seconds, its milliseconds and its microseconds.
 const PRECISIONS: [usize; 3] = [19, 23, 26];
@@ -121,7 +121,7 @@ impl RecordsTx<'_> {
         incoming: &[Option<ValueRef<'_>>],
         old: &[Value],
         (asked, overtaken): (&RequestStamp, bool),
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let (new, row) = (Version::of_answer(shape, incoming), Version::of_row(shape, old));
         Ok(match new.order(&row) {
             Some(Ordering::Greater) => true,
@@ -143,7 +143,7 @@ impl RecordsTx<'_> {
 
     /// Whether a row is dated in the future when the answer was requested, according to what the service showed of its
     /// time and to the time since. Such a row blocks no change that is dated before it.
-    fn dated_in_the_future(&self, version: Option<Instant>, asked: &RequestStamp) -> Result<bool, StoreError> {
+    fn dated_in_the_future(&self, version: Option<Instant>, asked: &RequestStamp) -> Result<bool> {
         let Some(version) = version else { return Ok(false) };
         let mut time = self.tx.state::<ServiceTime>(&StateKey::ServiceTime)?.unwrap_or_default();
         // The stored time is of the last answer that a walk took in, which may be days ago.
@@ -152,7 +152,7 @@ impl RecordsTx<'_> {
     }
 
     /// Compares a list item with its row, column by column.
-    pub fn compare_list(&self, object: Object, record: &Record) -> Result<Compared, StoreError> {
+    pub fn compare_list(&self, object: Object, record: &Record) -> Result<Compared> {
         let doing = "compare a record";
         let shape = self.tx.shapes().list(object);
         let extra = record.extra.to_json();

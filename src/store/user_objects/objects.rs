@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use crate::model::Object;
 use crate::store::program_objects::{GUARDED_TABLES, OUTBOX_TABLES, is_program_table, is_program_view};
-use crate::store::{Doing, Statements, StoreError};
+use crate::store::{Doing, Result, Statements};
 
 const DOING: &str = "keep the views of other people";
 
@@ -41,21 +41,21 @@ fn is_own_trigger(name: &str, table: &str) -> bool {
 }
 
 /// Users' views, in the order of creation.
-pub(super) fn views(conn: &Connection) -> Result<Vec<UserObject>, StoreError> {
+pub(super) fn views(conn: &Connection) -> Result<Vec<UserObject>> {
     let mut views = read(conn, "type = 'view'")?;
     views.retain(|view| !is_program_view(&view.name));
     Ok(views)
 }
 
 /// Users' triggers on any table or view.
-pub(super) fn triggers(conn: &Connection) -> Result<Vec<UserObject>, StoreError> {
+pub(super) fn triggers(conn: &Connection) -> Result<Vec<UserObject>> {
     let mut triggers = read(conn, "type = 'trigger'")?;
     triggers.retain(|trigger| !is_own_trigger(&trigger.name, &trigger.table));
     Ok(triggers)
 }
 
 /// Users' indexes on the program's tables.
-pub(in crate::store) fn indexes(conn: &Connection) -> Result<Vec<UserObject>, StoreError> {
+pub(in crate::store) fn indexes(conn: &Connection) -> Result<Vec<UserObject>> {
     let mut indexes = read(conn, "type = 'index'")?;
     indexes.retain(|index| {
         let rest = index.name.strip_prefix(&index.table);
@@ -65,7 +65,7 @@ pub(in crate::store) fn indexes(conn: &Connection) -> Result<Vec<UserObject>, St
     Ok(indexes)
 }
 
-fn read(conn: &Connection, condition: &str) -> Result<Vec<UserObject>, StoreError> {
+fn read(conn: &Connection, condition: &str) -> Result<Vec<UserObject>> {
     let sql = format!(
         "SELECT type, name, tbl_name, sql FROM main.sqlite_schema WHERE {condition} AND sql IS NOT NULL ORDER BY rowid"
     );
@@ -75,7 +75,7 @@ fn read(conn: &Connection, condition: &str) -> Result<Vec<UserObject>, StoreErro
 }
 
 /// Drops users' triggers, and removes their views until [`restore`].
-pub(in crate::store) fn set_aside(conn: &Connection) -> Result<Vec<UserObject>, StoreError> {
+pub(in crate::store) fn set_aside(conn: &Connection) -> Result<Vec<UserObject>> {
     // Dropping a view drops its triggers.
     for trigger in triggers(conn)? {
         drop_for_good(conn, &trigger, "it is in the way of a change of the columns")?;
@@ -102,7 +102,7 @@ pub(in crate::store) fn restore(conn: &Connection, views: &[UserObject]) {
 }
 
 /// Drops users' indexes on a column that will be dropped. The program's own have been dropped before.
-pub(in crate::store) fn drop_indexes_on(conn: &Connection, table: &str, column: &str) -> Result<(), StoreError> {
+pub(in crate::store) fn drop_indexes_on(conn: &Connection, table: &str, column: &str) -> Result<()> {
     let condition = format!(
         "type = 'index' AND tbl_name = '{table}'
          AND EXISTS (SELECT 1 FROM pragma_index_info(sqlite_schema.name) AS i WHERE i.name = '{column}')"
@@ -114,7 +114,7 @@ pub(in crate::store) fn drop_indexes_on(conn: &Connection, table: &str, column: 
 }
 
 /// Drops users' indexes that could make a write fail. Call it before the first write after a change of the schema.
-pub(in crate::store) fn drop_indexes_in_the_way(conn: &Connection) -> Result<(), StoreError> {
+pub(in crate::store) fn drop_indexes_in_the_way(conn: &Connection) -> Result<()> {
     for index in read(conn, &format!("type = 'index' AND {COULD_REFUSE_A_ROW}"))? {
         if is_program_table(&index.table) {
             let why = "it is UNIQUE, partial or on an expression, so it could refuse a record of the service";
@@ -124,12 +124,12 @@ pub(in crate::store) fn drop_indexes_in_the_way(conn: &Connection) -> Result<(),
     Ok(())
 }
 
-fn drop_for_good(conn: &Connection, object: &UserObject, why: &str) -> Result<(), StoreError> {
+fn drop_for_good(conn: &Connection, object: &UserObject, why: &str) -> Result<()> {
     tracing::warn!("The {} `{}` was dropped: {why}. It was: {}", object.kind, object.name, object.sql);
     drop_object(conn, object)
 }
 
-fn drop_object(conn: &Connection, object: &UserObject) -> Result<(), StoreError> {
+fn drop_object(conn: &Connection, object: &UserObject) -> Result<()> {
     let name = object.name.replace('"', "\"\"");
     conn.execute_batch(&format!("DROP {} IF EXISTS main.\"{name}\"", object.kind)).doing(DOING)
 }

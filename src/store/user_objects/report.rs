@@ -12,7 +12,7 @@ use crate::model::Object;
 use crate::store::derived::indexes::configured;
 use crate::store::derived::options::BuiltFrom;
 use crate::store::derived::search::search_damage;
-use crate::store::{DerivedTx, ReadTx, StoreError};
+use crate::store::{DerivedTx, ReadTx, Result};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BrokenObject {
@@ -26,7 +26,7 @@ pub struct BrokenObject {
 /// SQLite's errors for objects that need functions or modules of another program, which is no defect.
 const UNKNOWN_HERE: [&str; 3] = ["no such function", "no such collation sequence", "no such module"];
 
-pub fn broken(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>, StoreError> {
+pub fn broken(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>> {
     let BuiltFrom { files, options, .. } = BuiltFrom::read(&tx.conn)?;
     let mut broken = views(&tx.conn, &files)?;
     for entry in options.indexes {
@@ -40,7 +40,7 @@ pub fn broken(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>, StoreError> {
 }
 
 /// The search indexes that another program has damaged. This reads the documents of every record.
-pub fn damaged_search(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>, StoreError> {
+pub fn damaged_search(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>> {
     let mut broken = Vec::new();
     for object in Object::ALL {
         if let Some(why) = search_damage(tx, object)? {
@@ -52,13 +52,13 @@ pub fn damaged_search(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>, StoreError> 
 }
 
 /// Users' indexes and triggers, as `index by_name`. A run drops those that are in its way.
-pub fn not_kept(tx: &ReadTx<'_>) -> Result<Vec<String>, StoreError> {
+pub fn not_kept(tx: &ReadTx<'_>) -> Result<Vec<String>> {
     let found = [objects::indexes(&tx.conn)?, objects::triggers(&tx.conn)?];
     Ok(found.into_iter().flatten().map(|object| format!("{} {}", object.kind, object.name)).collect())
 }
 
 /// Users' views that do not compile; for a view from a file, the file.
-pub(super) fn views(conn: &Connection, files: &AppliedFiles) -> Result<Vec<BrokenObject>, StoreError> {
+pub(super) fn views(conn: &Connection, files: &AppliedFiles) -> Result<Vec<BrokenObject>> {
     Ok(objects::views(conn)?
         .into_iter()
         .filter_map(|view| {
@@ -78,7 +78,7 @@ pub(super) fn views(conn: &Connection, files: &AppliedFiles) -> Result<Vec<Broke
 
 impl DerivedTx<'_> {
     /// Removes users' views and triggers from the file until the columns have been changed in this transaction.
-    pub(in crate::store) fn remove_user_objects(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn remove_user_objects(&self) -> Result<()> {
         let mut aside = self.tx.pending.aside.borrow_mut();
         if aside.is_none() {
             *aside = Some(objects::set_aside(&self.tx.conn)?);
@@ -87,7 +87,7 @@ impl DerivedTx<'_> {
     }
 
     /// Restores the removed views and recreates those of the directory.
-    pub(in crate::store) fn restore_user_objects(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn restore_user_objects(&self) -> Result<()> {
         let Some(mut views) = self.tx.pending.aside.take() else { return Ok(()) };
         let known = self.built_from()?.files;
         views.retain(|view| known.file_of(&view.name).is_none());
@@ -96,7 +96,7 @@ impl DerivedTx<'_> {
     }
 
     /// Recreates the views of the directory if a file changed.
-    pub(in crate::store) fn refresh_view_files(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn refresh_view_files(&self) -> Result<()> {
         let known = self.built_from()?.files;
         let found = self.view_files()?;
         if known.digest == files::digest(&found) || known.digest.is_empty() && found.is_empty() {
@@ -105,12 +105,12 @@ impl DerivedTx<'_> {
         self.apply_view_files(&known, &found)
     }
 
-    fn view_files(&self) -> Result<ViewFiles, StoreError> {
+    fn view_files(&self) -> Result<ViewFiles> {
         Ok(self.built_from()?.options.folder.map(|folder| files::read(Path::new(&folder))).unwrap_or_default())
     }
 
     /// Applies the files, and logs a warning for each object that does not work.
-    fn apply_view_files(&self, known: &AppliedFiles, found: &ViewFiles) -> Result<(), StoreError> {
+    fn apply_view_files(&self, known: &AppliedFiles, found: &ViewFiles) -> Result<()> {
         let now = files::apply(&self.tx.conn, known, found)?;
         for (file, why) in now.refused.iter().filter(|(file, _)| !known.refused.contains_key(*file)) {
             tracing::warn!("The file `{file}` of database.views was not applied: {why}");
