@@ -12,10 +12,12 @@ use rusqlite::params;
 use crate::model::{Choice, ColumnName, DataType, Definition, Instant, Object, Record, RecordId};
 use crate::store::custom::rows::{DefinitionRow, definition_in, exclusions, names, physical, rows, table};
 use crate::store::custom::table_shapes_of_file;
+use crate::store::derived::build::REVISION;
 use crate::store::records::feed_entries::ColumnChange;
 use crate::store::user_objects::objects::drop_indexes_on;
 use crate::store::{
-    Applied, CustomTx, DefinitionChanges, Doing, FieldToBackFill, Phase, ReadTx, Redefined, Statements, StoreError,
+    Applied, CustomTx, DefinitionChanges, Doing, FieldToBackFill, Phase, ReadTx, Redefined, Result, Statements,
+    json_list,
 };
 
 /// The maximum number of custom columns of one object's tables, including companions and archived columns. SQLite
@@ -94,13 +96,20 @@ impl CustomTx<'_> {
         records: &[Record],
         gone: &[RecordId],
         asked_at: Instant,
-    ) -> Result<Redefined, StoreError> {
+    ) -> Result<Redefined> {
         let before = rows(&self.tx.conn, object)?;
         let mut out = Redefined::default();
         for record in records {
             self.apply_definition(record, asked_at, &mut out.changes)?;
         }
-        self.archive_gone_definitions(gone, &mut out.changes)?;
+        // A definition on neither list any more is treated as archived: its column and values are kept.
+        let archived = self.tx.conn.change(
+            "UPDATE custom_field_definitions SET status = 'ARCHIVED'
+             WHERE id IN (SELECT value FROM json_each(?1)) AND status = 'ACTIVE'",
+            [json_list(gone)],
+            "archive a custom field that is no longer listed",
+        )?;
+        out.changes.changed += archived as u64;
         if out.changes == DefinitionChanges::default() {
             return Ok(out);
         }
@@ -115,12 +124,7 @@ impl CustomTx<'_> {
     }
 
     /// Writes one definition and its options, and counts what changed.
-    fn apply_definition(
-        &self,
-        record: &Record,
-        asked_at: Instant,
-        changes: &mut DefinitionChanges,
-    ) -> Result<(), StoreError> {
+    fn apply_definition(&self, record: &Record, asked_at: Instant, changes: &mut DefinitionChanges) -> Result<()> {
         let doing = "write the options of a custom field";
         let shape = self.tx.shapes().definitions.clone();
         match self.tx.records().apply_plain(&shape, record, asked_at)? {
@@ -154,27 +158,8 @@ impl CustomTx<'_> {
         Ok(())
     }
 
-    /// A definition on neither list any more is treated as archived: its column and values are kept.
-    fn archive_gone_definitions(&self, gone: &[RecordId], changes: &mut DefinitionChanges) -> Result<(), StoreError> {
-        for id in gone {
-            let archived = self.tx.conn.change(
-                "UPDATE custom_field_definitions SET status = 'ARCHIVED' WHERE id = ?1 AND status = 'ACTIVE'",
-                [id],
-                "archive a custom field that is no longer listed",
-            )?;
-            changes.changed += archived as u64;
-        }
-        Ok(())
-    }
-
     /// Creates, archives and restores columns until the tables match the definitions.
-    fn reconcile(
-        &self,
-        object: Object,
-        before: &[DefinitionRow],
-        seen_at: Instant,
-        out: &mut Redefined,
-    ) -> Result<(), StoreError> {
+    fn reconcile(&self, object: Object, before: &[DefinitionRow], seen_at: Instant, out: &mut Redefined) -> Result<()> {
         let rows = rows(&self.tx.conn, object)?;
         let feed = ColumnFeed { object, seen_at, is_kept: self.tx.phase(object)? == Phase::Kept };
         let mut names = Names::of(&rows);
@@ -218,7 +203,7 @@ impl CustomTx<'_> {
         Ok(())
     }
 
-    fn name_column(&self, definition: &Definition, column: Option<&ColumnName>) -> Result<(), StoreError> {
+    fn name_column(&self, definition: &Definition, column: Option<&ColumnName>) -> Result<()> {
         self.tx.conn.run(
             "UPDATE custom_field_definitions SET column_name = ?2 WHERE id = ?1",
             params![definition.id, column.map(ColumnName::as_str)],
@@ -233,7 +218,7 @@ impl CustomTx<'_> {
         column: &ColumnName,
         data_type: DataType,
         known: Option<DataType>,
-    ) -> Result<Option<bool>, StoreError> {
+    ) -> Result<Option<bool>> {
         let (table, key) = table(feed.object, data_type.detail_only());
         let there = physical(&self.tx.conn, table)?;
         if there.contains(column.as_str()) {
@@ -263,12 +248,7 @@ impl CustomTx<'_> {
     }
 
     /// Archives the column of an archived field: its last values stay in the file, but not in the views.
-    fn archive_column(
-        &self,
-        feed: &ColumnFeed,
-        definition: &Definition,
-        column: &ColumnName,
-    ) -> Result<(), StoreError> {
+    fn archive_column(&self, feed: &ColumnFeed, definition: &Definition, column: &ColumnName) -> Result<()> {
         let object = feed.object;
         self.tx.feed().forget_retyped(object, column.as_str())?;
         self.tx.conn.run(
@@ -293,7 +273,7 @@ impl CustomTx<'_> {
     }
 
     /// Drops the column of an excluded field, with its values.
-    fn withdraw(&self, feed: &ColumnFeed, definition: &Definition, column: &ColumnName) -> Result<(), StoreError> {
+    fn withdraw(&self, feed: &ColumnFeed, definition: &Definition, column: &ColumnName) -> Result<()> {
         let (object, data_type) = (feed.object, definition.data_type);
         self.tx.feed().forget_retyped(object, column.as_str())?;
         for table in [object.table(), object.detail_table()] {
@@ -305,7 +285,7 @@ impl CustomTx<'_> {
     }
 
     /// Makes the columns of both objects those of their fields, after other fields were excluded.
-    pub(in crate::store) fn reconcile_exclusions(&self, seen_at: Instant) -> Result<(), StoreError> {
+    pub(in crate::store) fn reconcile_exclusions(&self, seen_at: Instant) -> Result<()> {
         for object in Object::ALL {
             self.reconcile(object, &rows(&self.tx.conn, object)?, seen_at, &mut Redefined::default())?;
         }
@@ -313,13 +293,7 @@ impl CustomTx<'_> {
     }
 
     /// Drops the columns of a field whose type changed, and records that in the feed.
-    fn retype(
-        &self,
-        feed: &ColumnFeed,
-        column: &ColumnName,
-        known: DataType,
-        row: &DefinitionRow,
-    ) -> Result<(), StoreError> {
+    fn retype(&self, feed: &ColumnFeed, column: &ColumnName, known: DataType, row: &DefinitionRow) -> Result<()> {
         let (table, key) = table(feed.object, known.detail_only());
         let data_type = row.definition.data_type;
         if feed.is_kept && physical(&self.tx.conn, table)?.contains(column.as_str()) {
@@ -346,7 +320,7 @@ impl CustomTx<'_> {
         column: &ColumnName,
         change: ColumnChange,
         (from, to): (Option<DataType>, Option<DataType>),
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         if !feed.is_kept {
             return Ok(());
         }
@@ -363,7 +337,7 @@ impl CustomTx<'_> {
     }
 
     /// Drops the columns of a field whose type changed, so that the old values are invalid, or that is excluded.
-    fn drop_columns(&self, object: Object, column: &ColumnName, known: DataType) -> Result<(), StoreError> {
+    fn drop_columns(&self, object: Object, column: &ColumnName, known: DataType) -> Result<()> {
         let names = names(column, known);
         for table in [object.table(), object.detail_table()] {
             let there = physical(&self.tx.conn, table)?;
@@ -378,18 +352,21 @@ impl CustomTx<'_> {
         Ok(())
     }
 
-    fn rename(&self, table: &str, from: &str, to: &str) -> Result<(), StoreError> {
+    fn rename(&self, table: &str, from: &str, to: &str) -> Result<()> {
         self.alter(&format!("ALTER TABLE {table} RENAME COLUMN {from} TO {to}"))
     }
 
-    fn alter(&self, sql: &str) -> Result<(), StoreError> {
+    fn alter(&self, sql: &str) -> Result<()> {
         self.tx.conn.execute_batch(sql).doing("change the custom columns")
     }
 
     /// Makes a new layout from the definitions, with views and dictionary.
-    pub(in crate::store) fn relayout(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn relayout(&self) -> Result<()> {
         let version = self.tx.shapes().layout.version.wrapping_add(1);
-        self.tx.derived().now_built_from(|built| built.layout = version)?;
+        self.tx.derived().now_built_from(|built| {
+            built.layout = version;
+            built.revision.clone_from(&REVISION);
+        })?;
         self.tx.set_shapes(table_shapes_of_file::shapes(&self.tx.conn)?);
         for object in Object::ALL {
             // A restored column also restores its values.
@@ -398,14 +375,13 @@ impl CustomTx<'_> {
             }
         }
         self.tx.derived().rebuild_views()?;
-        self.tx.derived().rebuild_dictionary()?;
-        self.tx.derived().mark_derived()
+        self.tx.derived().rebuild_dictionary()
     }
 }
 
 impl ReadTx<'_> {
     /// The active definitions of an object, without options.
-    pub fn definitions(&self, object: Object) -> Result<Vec<Definition>, StoreError> {
+    pub fn definitions(&self, object: Object) -> Result<Vec<Definition>> {
         Ok(rows(&self.conn, object)?.into_iter().map(|row| row.definition).filter(|d| d.active).collect())
     }
 }

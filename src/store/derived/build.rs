@@ -11,14 +11,14 @@ use sha2::{Digest, Sha256};
 use crate::model::{DataType, Object};
 use crate::store::derived::indexes::has_standard_indexes;
 use crate::store::file::{migrate, open};
-use crate::store::{DerivedTx, Doing, Goal, Phase, ReadTx, Statements, StoreError, ViewOptions};
+use crate::store::{DerivedTx, Doing, Goal, Phase, ReadTx, Result, Statements, ViewOptions};
 
 /// SQLite's page cache for sequential reads, in KiB.
 const SMALL_CACHE_KIB: i32 = 1024;
 const READ_CACHE_KIB: i32 = 128;
 
 impl ReadTx<'_> {
-    pub fn phase(&self, object: Object) -> Result<Phase, StoreError> {
+    pub fn phase(&self, object: Object) -> Result<Phase> {
         if self.goals().is_set(Goal::Copied(object))? || has_standard_indexes(self, object)? {
             return Ok(Phase::Kept);
         }
@@ -28,7 +28,7 @@ impl ReadTx<'_> {
 
 impl DerivedTx<'_> {
     /// Ends an object's first copy: builds its derived data, which is updated with every page from now on.
-    pub fn finish_first_copy(&self, object: Object) -> Result<(), StoreError> {
+    pub fn finish_first_copy(&self, object: Object) -> Result<()> {
         if self.tx.phase(object)? == Phase::Kept {
             return Ok(());
         }
@@ -42,7 +42,7 @@ impl DerivedTx<'_> {
     }
 
     /// Builds derived data that another revision of the program built, or that a process which was killed did not build.
-    pub(in crate::store) fn catch_up(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn catch_up(&self) -> Result<()> {
         if self.built_from()?.revision != *REVISION {
             self.tx.custom().relayout()?;
         }
@@ -50,7 +50,7 @@ impl DerivedTx<'_> {
     }
 
     /// Changes the settings of views, indexes and search, and rebuilds what depends on them.
-    pub fn configure_views(&self, options: &ViewOptions) -> Result<(), StoreError> {
+    pub fn configure_views(&self, options: &ViewOptions) -> Result<()> {
         let known = self.built_from()?.options;
         if known != *options {
             self.now_built_from(|built| {
@@ -82,16 +82,11 @@ impl DerivedTx<'_> {
         self.cache(open::CACHE_KEPT_KIB)
     }
 
-    /// Records that all derived data is built by this revision of the program.
-    pub(in crate::store) fn mark_derived(&self) -> Result<(), StoreError> {
-        self.now_built_from(|built| built.revision.clone_from(&REVISION))
-    }
-
     /// Updates everything that is derived from an object's rows to the current columns.
     ///
     /// All rows are read sequentially, once for each index, so cached pages are never read again: a small cache is
     /// faster, and reduces the peak memory of a first copy by a quarter.
-    pub(in crate::store) fn derive(&self, object: Object) -> Result<(), StoreError> {
+    pub(in crate::store) fn derive(&self, object: Object) -> Result<()> {
         self.cache(SMALL_CACHE_KIB)?;
         self.rebuild_multi_values(object)?;
         self.bring_search_in_step(object)?;
@@ -99,11 +94,11 @@ impl DerivedTx<'_> {
         self.fit_cache()
     }
 
-    fn cache(&self, kib: i32) -> Result<(), StoreError> {
+    fn cache(&self, kib: i32) -> Result<()> {
         self.tx.conn.pragma_update(None, "cache_size", -kib).doing("set the size of the cache")
     }
 
-    fn rebuild_multi_values(&self, object: Object) -> Result<(), StoreError> {
+    fn rebuild_multi_values(&self, object: Object) -> Result<()> {
         let doing = "build the rows of multi-selects";
         self.tx.conn.run("DELETE FROM custom_multi_values WHERE object_type = ?1", [object], doing)?;
         for field in self.tx.layout().of(object).fields().iter().filter(|f| f.data_type == DataType::MultiSelect) {
@@ -139,7 +134,7 @@ const SOURCES: [(&str, &str); 12] = [
 
 /// The revision of the code that makes derived data: the schema, and a digest of the sources. The statements are assembled from
 /// the layout, so no constant holds them, and a number that is raised by hand is forgotten.
-static REVISION: LazyLock<String> = LazyLock::new(|| {
+pub(in crate::store) static REVISION: LazyLock<String> = LazyLock::new(|| {
     let mut digest = Sha256::new();
     for (name, source) in SOURCES {
         digest.update(name);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::FileId;
 use crate::regular_file;
-use crate::store::StoreError;
+use crate::store::{Result, StoreError};
 
 /// Files created here can be written by their owner and read by their group; SQLite gives the WAL and its index the
 /// same mode. A stricter umask reduces it. Directories are never created or changed: in a directory that readers can
@@ -34,7 +34,7 @@ const NOTE_AT: usize = PID_WIDTH + 1;
 const WRITER_AT: usize = NOTE_AT + NOTE_WIDTH + 1;
 
 impl Lock {
-    pub(super) fn take(mirror: &Path) -> Result<Lock, StoreError> {
+    pub(super) fn take(mirror: &Path) -> Result<Lock> {
         let path = beside(mirror);
         let io = StoreError::using(&path);
         let (file, found, found_writer) = loop {
@@ -64,7 +64,7 @@ impl Lock {
     }
 
     /// Replaces the note. It survives the process, but not a power failure.
-    pub fn note(&self, note: &str) -> Result<(), StoreError> {
+    pub fn note(&self, note: &str) -> Result<()> {
         self.write_line(NOTE_AT, note, NOTE_WIDTH)
     }
 
@@ -74,12 +74,12 @@ impl Lock {
     }
 
     /// Replaces what is said about the file that is written, also for after a power failure, like that file.
-    pub(super) fn store_writer(&self, text: &str) -> Result<(), StoreError> {
+    pub(super) fn store_writer(&self, text: &str) -> Result<()> {
         self.write_line(WRITER_AT, text, WRITER_WIDTH)?;
         self.file.sync_data().map_err(StoreError::using(&self.path))
     }
 
-    fn write_line(&self, at: usize, text: &str, width: usize) -> Result<(), StoreError> {
+    fn write_line(&self, at: usize, text: &str, width: usize) -> Result<()> {
         let io = StoreError::using(&self.path);
         if text.len() > width {
             return Err(io(std::io::Error::other("the note is too long")));
@@ -105,13 +105,8 @@ impl Lock {
 fn beside(mirror: &Path) -> PathBuf {
     let file = std::fs::canonicalize(mirror).or_else(|_| {
         // If the file does not exist yet, it is created at the target of a dangling link.
-        let target = std::fs::read_link(mirror).map_or_else(
-            |_| mirror.to_path_buf(),
-            |to| match mirror.parent() {
-                Some(folder) => folder.join(to),
-                None => to,
-            },
-        );
+        let linked = std::fs::read_link(mirror).map(|to| super::folder_of(mirror).join(to));
+        let target = linked.unwrap_or_else(|_| mirror.to_path_buf());
         let name = target.file_name().unwrap_or_default();
         std::fs::canonicalize(super::folder_of(&target)).map(|folder| folder.join(name))
     });

@@ -2,17 +2,15 @@
 //! Rows of `doubts` say what a walk read by cursor and nothing has counted yet, and which ties are listed once a day.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use rusqlite::types::Value;
 use rusqlite::{params, params_from_iter};
 
 use crate::model::{Instant, Object, RecordId, TimeBounds, TimeField, TimeRange};
-use crate::store::{ClaimsTx, KnowledgeTx, ReadTx, Statements, StoreError, StoredTime};
+use crate::store::records::removals::DAY;
+use crate::store::{ClaimsTx, KnowledgeTx, ReadTx, Result, Statements, StoreError, StoredTime};
 
 const DOING: &str = "read or write the doubts about ranges";
-/// How often a tie is listed.
-const DAY: Duration = Duration::from_secs(86_400);
 
 /// The condition that selects a range, and its values.
 fn condition(range: &TimeRange) -> (String, Vec<Value>) {
@@ -45,14 +43,14 @@ fn bounds_condition(field: TimeField, bounds: TimeBounds, values: &mut Vec<Value
 
 impl ReadTx<'_> {
     /// The number of records of a range in the mirror.
-    pub fn count_range(&self, object: Object, range: TimeRange) -> Result<u64, StoreError> {
+    pub fn count_range(&self, object: Object, range: TimeRange) -> Result<u64> {
         let (condition, values) = condition(&range);
         let sql = format!("SELECT count(*) FROM {} WHERE {condition}", object.table());
         self.conn.count(&sql, params_from_iter(values), "count a range")
     }
 
     /// The number of records of a range in the mirror that are not nominated for removal.
-    pub fn count_unnominated(&self, object: Object, range: TimeRange) -> Result<u64, StoreError> {
+    pub fn count_unnominated(&self, object: Object, range: TimeRange) -> Result<u64> {
         let (condition, mut values) = condition(&range);
         values.push(object.as_str().to_string().into());
         let sql = format!(
@@ -65,12 +63,12 @@ impl ReadTx<'_> {
     }
 
     /// How many records have an `updatedAt` after one instant and up to another.
-    pub fn count_updated(&self, object: Object, after: Instant, to: Instant) -> Result<u64, StoreError> {
+    pub fn count_updated(&self, object: Object, after: Instant, to: Instant) -> Result<u64> {
         let sql = format!("SELECT count(*) FROM {} WHERE updated_at > ?1 AND updated_at <= ?2", object.table());
         self.conn.count(&sql, params![after, to], "count changed records")
     }
 
-    pub fn ids_of_range(&self, object: Object, range: TimeRange) -> Result<HashSet<RecordId>, StoreError> {
+    pub fn ids_of_range(&self, object: Object, range: TimeRange) -> Result<HashSet<RecordId>> {
         let doing = "list a range";
         let (condition, values) = condition(&range);
         let sql = format!("SELECT id FROM {} WHERE {condition}", object.table());
@@ -78,7 +76,7 @@ impl ReadTx<'_> {
     }
 
     /// The timestamp of a range's record number `skip`, oldest first, by which it can be cut.
-    pub fn nth_of_range(&self, object: Object, range: TimeRange, skip: u64) -> Result<Option<Instant>, StoreError> {
+    pub fn nth_of_range(&self, object: Object, range: TimeRange, skip: u64) -> Result<Option<Instant>> {
         let (condition, mut values) = condition(&range);
         values.push(i64::try_from(skip).unwrap_or(i64::MAX).into());
         let sql = format!(
@@ -92,7 +90,7 @@ impl ReadTx<'_> {
 
     /// The whole seconds that divide a range into `parts` of about the same number of records; `shift`, from 0 to 1,
     /// moves the edges by a fraction of a part, so that they differ from one audit to the next.
-    pub fn edges(&self, object: Object, range: TimeRange, parts: u64, shift: f64) -> Result<Vec<Instant>, StoreError> {
+    pub fn edges(&self, object: Object, range: TimeRange, parts: u64, shift: f64) -> Result<Vec<Instant>> {
         let rows = self.count_range(object, range)?;
         let mut edges = Vec::new();
         for part in 1..parts {
@@ -104,7 +102,7 @@ impl ReadTx<'_> {
     }
 
     /// The numbers of all records, here and at the service, as they were last counted.
-    pub fn last_total(&self, object: Object) -> Result<Option<(u64, u64)>, StoreError> {
+    pub fn last_total(&self, object: Object) -> Result<Option<(u64, u64)>> {
         let sql = "SELECT count_here, count_there FROM audits
              WHERE object_type = ?1 AND range_from IS NULL AND range_to IS NULL AND NOT null_range
              ORDER BY id DESC LIMIT 1";
@@ -112,13 +110,13 @@ impl ReadTx<'_> {
         Ok(counts.map(|(here, there)| (here.unsigned_abs(), there.unsigned_abs())))
     }
 
-    pub fn last_counted(&self, object: Object) -> Result<Option<Instant>, StoreError> {
+    pub fn last_counted(&self, object: Object) -> Result<Option<Instant>> {
         let sql = "SELECT audited_at FROM audits WHERE object_type = ?1 ORDER BY id DESC LIMIT 1";
         self.conn.find_time(sql, [object], "read an audit")
     }
 
     /// What a kind of walk has read and nothing has proven; `None` if everything is. A range that cannot be parsed may be any.
-    pub fn unproven(&self, object: Object, by: TimeField) -> Result<Option<UnprovenRanges>, StoreError> {
+    pub fn unproven(&self, object: Object, by: TimeField) -> Result<Option<UnprovenRanges>> {
         let rows: Vec<(String, bool, StoredTime)> = self.conn.tuples(
             "SELECT record_id, tries > 0, not_before FROM doubts WHERE object_type = ?1 AND why = ?2",
             [range_type(object).as_str(), by.column()],
@@ -135,7 +133,7 @@ impl ReadTx<'_> {
     }
 
     /// Whether the records of a range, which share both timestamps, were listed within a day.
-    pub fn tie_was_listed(&self, object: Object, range: TimeRange, steady: Instant) -> Result<bool, StoreError> {
+    pub fn tie_was_listed(&self, object: Object, range: TimeRange, steady: Instant) -> Result<bool> {
         let listed = self.conn.find_time(
             "SELECT first_seen FROM doubts WHERE object_type = ?1 AND why = 'tie' AND record_id = ?2",
             [range_type(object), json(&range)?],
@@ -153,7 +151,7 @@ impl KnowledgeTx<'_> {
         counts: (u64, u64),
         found: Option<&str>,
         now: Instant,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let (from, to) = match range.bounds {
             TimeBounds::Dated { from, to } => (from, to),
             TimeBounds::Dateless | TimeBounds::Whole => (None, None),
@@ -187,13 +185,13 @@ fn range_type(object: Object) -> String {
     format!("{object}_range")
 }
 
-fn json(range: &TimeRange) -> Result<String, StoreError> {
+fn json(range: &TimeRange) -> Result<String> {
     serde_json::to_string(range).map_err(|source| StoreError::State { name: "a range".into(), source })
 }
 
 impl ClaimsTx<'_> {
     /// Says what a kind of walk has read that nothing has proven yet.
-    pub fn set_unproven(&self, object: Object, by: TimeField, unproven: &UnprovenRanges) -> Result<(), StoreError> {
+    pub fn set_unproven(&self, object: Object, by: TimeField, unproven: &UnprovenRanges) -> Result<()> {
         let of_object = range_type(object);
         self.tx.conn.run(
             "DELETE FROM doubts WHERE object_type = ?1 AND why = ?2",
@@ -212,7 +210,7 @@ impl ClaimsTx<'_> {
     }
 
     /// Notes that the records of a range, which share both timestamps, are listed now, and forgets what was listed longer ago.
-    pub fn tie_is_listed(&self, object: Object, range: TimeRange, steady: Instant) -> Result<(), StoreError> {
+    pub fn tie_is_listed(&self, object: Object, range: TimeRange, steady: Instant) -> Result<()> {
         let of_object = range_type(object);
         self.tx.conn.run(
             "DELETE FROM doubts WHERE object_type = ?1 AND why = 'tie' AND (first_seen <= ?2 OR first_seen > ?3)",

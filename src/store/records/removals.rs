@@ -22,14 +22,12 @@ use rusqlite::{ToSql, params, params_from_iter};
 use serde::Serialize;
 
 use crate::model::{Instant, Object, RecordId, RequestOrder};
-use crate::store::{
-    ClaimsTx, KnowledgeTx, ReadTx, RecordsTx, Statements, StoreError, StoredTime, fits_a_list, json_list,
-};
+use crate::store::{ClaimsTx, KnowledgeTx, ReadTx, RecordsTx, Result, Statements, StoredTime, fits_a_list, json_list};
 
 /// Smaller tables may lose all of their rows at once.
 const TINY_TABLE: u64 = 10;
 const NOMINATE: &str = "nominate records for removal";
-/// How long removals count, and an empty list lasts that is evidence.
+/// How long removals count, how long an empty list lasts that is evidence, and how often a tie is listed.
 pub(super) const DAY: Duration = Duration::from_secs(86_400);
 const REMOVED: &str = "read or write the removals of the last day";
 const REFUSED: &str = "read or write refused removals";
@@ -147,13 +145,13 @@ pub struct RemovalShare {
 
 impl ReadTx<'_> {
     /// The share that removing so many more records would reach, with the removals of the last day that nobody accepted.
-    pub fn removal_share(&self, object: Object, more: u64, steady: Instant) -> Result<RemovalShare, StoreError> {
+    pub fn removal_share(&self, object: Object, more: u64, steady: Instant) -> Result<RemovalShare> {
         let recent = count_removed(self, object.as_str(), steady)?;
         Ok(RemovalShare { going: recent.saturating_add(more), of: self.count_rows(object)?.saturating_add(recent) })
     }
 
     /// The records that are nominated for removal, those that fit a list first.
-    pub fn nominated(&self, object: Object) -> Result<Vec<RecordId>, StoreError> {
+    pub fn nominated(&self, object: Object) -> Result<Vec<RecordId>> {
         let sql = format!(
             "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'missed' ORDER BY NOT {}, record_id",
             fits_a_list("record_id")
@@ -162,7 +160,7 @@ impl ReadTx<'_> {
     }
 
     /// The removals of an object that wait for a person. The table has what they would be removed from.
-    pub fn refused_removals(&self, object: Object) -> Result<Option<RefusedRemovals>, StoreError> {
+    pub fn refused_removals(&self, object: Object) -> Result<Option<RefusedRemovals>> {
         let sql = "SELECT since, steady, open FROM goals WHERE object = ?1 AND kind = 'refused removals'";
         let found: Option<(StoredTime, StoredTime, i64)> = self.conn.find_tuple(sql, [object], REFUSED)?;
         let Some((seen_at, sampled_at, going)) = found else { return Ok(None) };
@@ -183,7 +181,7 @@ impl RecordsTx<'_> {
         guard: &RemovalGuard,
         steady: Instant,
         now: Instant,
-    ) -> Result<RemovalDecision, StoreError> {
+    ) -> Result<RemovalDecision> {
         let object = confirmed.object;
         let share = self.tx.removal_share(object, confirmed.ids.len() as u64, steady)?;
         let unwitnessed = !confirmed.is_witnessed() && !guard.accepted && !confirmed.ids.is_empty();
@@ -209,7 +207,7 @@ impl RecordsTx<'_> {
 
 impl KnowledgeTx<'_> {
     /// Nominates records for removal; unknown ones are ignored.
-    pub fn nominate(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
+    pub fn nominate(&self, object: Object, ids: &[RecordId]) -> Result<()> {
         self.nominate_where(object, "id IN (SELECT value FROM json_each(?3))", vec![json_list(ids).into()])
     }
 
@@ -221,7 +219,7 @@ impl KnowledgeTx<'_> {
         low: Option<(Instant, bool)>,
         high: Option<(Instant, bool)>,
         ids: &str,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let mut condition = String::from("created_at IS NOT NULL AND id NOT IN (SELECT value FROM json_each(?3))");
         let mut values: Vec<Value> = vec![ids.to_string().into()];
         for (bound, inside, outside) in [(low, ">=", ">"), (high, "<=", "<")] {
@@ -235,13 +233,13 @@ impl KnowledgeTx<'_> {
     }
 
     /// Nominates the records without a creation date that are not among `ids`, a JSON array.
-    pub fn nominate_dateless(&self, object: Object, ids: &str) -> Result<(), StoreError> {
+    pub fn nominate_dateless(&self, object: Object, ids: &str) -> Result<()> {
         let condition = "created_at IS NULL AND id NOT IN (SELECT value FROM json_each(?3))";
         self.nominate_where(object, condition, vec![ids.to_string().into()])
     }
 
     /// The values of the condition begin with `?3`.
-    fn nominate_where(&self, object: Object, condition: &str, values: Vec<Value>) -> Result<(), StoreError> {
+    fn nominate_where(&self, object: Object, condition: &str, values: Vec<Value>) -> Result<()> {
         let sql = format!(
             "INSERT OR IGNORE INTO doubts (object_type, record_id, why, first_seen)
              SELECT ?1, id, 'missed', ?2 FROM {} WHERE {condition}",
@@ -256,7 +254,7 @@ impl KnowledgeTx<'_> {
         Ok(())
     }
 
-    pub fn clear_nominations(&self, object: Object) -> Result<(), StoreError> {
+    pub fn clear_nominations(&self, object: Object) -> Result<()> {
         self.delete_doubts("object_type = ?1 AND why = 'missed'", [object])
     }
 
@@ -267,7 +265,7 @@ impl KnowledgeTx<'_> {
         object: Object,
         id: &str,
         (steady, counts): (Instant, bool),
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         self.tx.conn.run(
             "INSERT INTO doubts (object_type, record_id, why, version, first_seen, tries)
              SELECT object_type, id, 'gone', coalesce(json_extract(record, '$.updated_at'), ''), ?3, ?4
@@ -280,7 +278,7 @@ impl KnowledgeTx<'_> {
     }
 
     /// Forgets the removals that do not count any more.
-    pub(in crate::store) fn forget_counted_removals(&self, object: Object, steady: Instant) -> Result<(), StoreError> {
+    pub(in crate::store) fn forget_counted_removals(&self, object: Object, steady: Instant) -> Result<()> {
         self.delete_doubts(
             "object_type = ?1 AND why = 'counted' AND (first_seen < ?2 OR first_seen > ?3)",
             (object, steady.minus(DAY), steady.plus(DAY)),
@@ -288,12 +286,7 @@ impl KnowledgeTx<'_> {
     }
 
     /// Makes removals hide no answer any more: from now on, they only count. The condition may use `?2` and on.
-    pub(super) fn settle_removals(
-        &self,
-        object: Object,
-        condition: &str,
-        values: &[&dyn ToSql],
-    ) -> Result<(), StoreError> {
+    pub(super) fn settle_removals(&self, object: Object, condition: &str, values: &[&dyn ToSql]) -> Result<()> {
         let values: Vec<&dyn ToSql> = [&object as &dyn ToSql].into_iter().chain(values.iter().copied()).collect();
         let of_them = format!("object_type = ?1 AND why = 'gone' AND {condition}");
         self.tx.conn.run(
@@ -315,7 +308,7 @@ impl KnowledgeTx<'_> {
         object: Object,
         id: &str,
         (etag, version): (Option<&str>, &str),
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let Some(answer) = self.tx.answer.get() else { return Ok(false) };
         if !self.has_doubts(object)? {
             return Ok(false);
@@ -340,7 +333,7 @@ impl KnowledgeTx<'_> {
 
 /// The removals within a day of an object or a list that nobody accepted, those of what is here again included. A time in the
 /// future was stored by a clock that was lost.
-pub(super) fn count_removed(tx: &ReadTx<'_>, object: &str, steady: Instant) -> Result<u64, StoreError> {
+pub(super) fn count_removed(tx: &ReadTx<'_>, object: &str, steady: Instant) -> Result<u64> {
     let sql = "SELECT coalesce(sum(tries), 0) FROM doubts WHERE object_type = ?1 AND why IN ('gone', 'counted')
                AND first_seen >= ?2 AND first_seen <= ?3";
     tx.conn.count(sql, (object, steady.minus(DAY), steady.plus(DAY)), REMOVED)
@@ -371,7 +364,7 @@ impl RefusedRemovals {
 
 impl ClaimsTx<'_> {
     /// Says that removals of an object wait for a person, or that none do.
-    pub fn set_refused_removals(&self, object: Object, refused: Option<RefusedRemovals>) -> Result<(), StoreError> {
+    pub fn set_refused_removals(&self, object: Object, refused: Option<RefusedRemovals>) -> Result<()> {
         let Some(RefusedRemovals { going, seen_at, sampled_at, .. }) = refused else {
             let sql = "DELETE FROM goals WHERE object = ?1 AND kind = 'refused removals'";
             return self.tx.conn.run(sql, [object], REFUSED);

@@ -14,7 +14,7 @@ use crate::store::records::new_rows::{WRITING, bind};
 use crate::store::records::shape::{Shape, owned, value_of};
 use crate::store::records::unread::Shows;
 use crate::store::records::versions::{Version, VersionFit, is_coarser};
-use crate::store::{Doing, RecordsTx, Statements, StoreError};
+use crate::store::{Doing, RecordsTx, Result, Statements};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
@@ -49,13 +49,7 @@ pub(in crate::store) type Written = (Applied, Vec<ColumnDifference>);
 
 impl RecordsTx<'_> {
     /// Writes a list item. `asked` identifies the request.
-    pub fn apply_list(
-        &self,
-        object: Object,
-        record: &Record,
-        asked: &RequestStamp,
-        phase: Phase,
-    ) -> Result<Applied, StoreError> {
+    pub fn apply_list(&self, object: Object, record: &Record, asked: &RequestStamp, phase: Phase) -> Result<Applied> {
         let shape = self.tx.shapes().list(object);
         let written = self.write(object, &shape, record, record.extra.to_json().as_deref(), asked, phase)?;
         if written.0 != Applied::Older {
@@ -72,7 +66,7 @@ impl RecordsTx<'_> {
         record: &Record,
         asked: &RequestStamp,
         phase: Phase,
-    ) -> Result<(Applied, u64), StoreError> {
+    ) -> Result<(Applied, u64)> {
         let Some(ListPart { applied, mut kept, detail_extra, etag }) =
             self.apply_list_part(object, record, asked, phase)?
         else {
@@ -101,7 +95,7 @@ impl RecordsTx<'_> {
         record: &Record,
         asked: &RequestStamp,
         phase: Phase,
-    ) -> Result<(Applied, u64), StoreError> {
+    ) -> Result<(Applied, u64)> {
         let Some(ListPart { applied, kept, .. }) = self.apply_list_part(object, record, asked, phase)? else {
             return Ok((Applied::Older, 0));
         };
@@ -116,7 +110,7 @@ impl RecordsTx<'_> {
         record: &Record,
         asked: &RequestStamp,
         phase: Phase,
-    ) -> Result<Option<ListPart>, StoreError> {
+    ) -> Result<Option<ListPart>> {
         let list = self.tx.shapes().list(object);
         let DividedDetail { extra, detail_extra, fit } = self.divided(object, &list, record)?;
         let (mut record, mut etag) = (Cow::Borrowed(record), None);
@@ -153,7 +147,7 @@ impl RecordsTx<'_> {
         (applied, differences): Written,
         asked: &RequestStamp,
         phase: Phase,
-    ) -> Result<Applied, StoreError> {
+    ) -> Result<Applied> {
         let id = record.id.as_str();
         let kind = match applied {
             Applied::Unchanged | Applied::Older => return Ok(applied),
@@ -180,7 +174,7 @@ impl RecordsTx<'_> {
         (applied, differences): Written,
         at: Instant,
         phase: Phase,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         if !applied.is_new() {
             return Ok(());
         }
@@ -192,7 +186,7 @@ impl RecordsTx<'_> {
     }
 
     /// Writes a team member or a definition.
-    pub fn apply_plain(&self, shape: &Shape, record: &Record, asked_at: Instant) -> Result<Applied, StoreError> {
+    pub fn apply_plain(&self, shape: &Shape, record: &Record, asked_at: Instant) -> Result<Applied> {
         let extra = record.extra.to_json();
         let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra.as_deref())).collect();
         let id = record.id.as_str();
@@ -217,7 +211,7 @@ impl RecordsTx<'_> {
         extra: Option<&str>,
         asked: &RequestStamp,
         phase: Phase,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<Written> {
         let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra)).collect();
         let (id, is_detail) = (record.id.as_str(), shape.key != "id");
         let overtaken = !is_detail && self.tx.is_overtaken(object, id, asked);
@@ -287,7 +281,7 @@ impl RecordsTx<'_> {
         }
     }
 
-    fn compare(&self, shape: &Shape, id: &str, incoming: &[Option<ValueRef<'_>>]) -> Result<RowComparison, StoreError> {
+    fn compare(&self, shape: &Shape, id: &str, incoming: &[Option<ValueRef<'_>>]) -> Result<RowComparison> {
         let doing = "read a record";
         let mut stmt = self.tx.conn.prepare_cached(&shape.select).doing(doing)?;
         let mut rows = stmt.query([id]).doing(doing)?;
@@ -320,13 +314,7 @@ impl RecordsTx<'_> {
         Ok(RowComparison::Differs { changed, old, former })
     }
 
-    fn execute(
-        &self,
-        sql: &str,
-        id: &str,
-        values: &[Option<ValueRef<'_>>],
-        asked_at: Instant,
-    ) -> Result<usize, StoreError> {
+    fn execute(&self, sql: &str, id: &str, values: &[Option<ValueRef<'_>>], asked_at: Instant) -> Result<usize> {
         let mut stmt = self.tx.conn.prepare_cached(sql).doing(WRITING)?;
         let bound = bind(&mut stmt, id, values.iter().copied(), &asked_at.to_string());
         bound.and_then(|()| stmt.raw_execute()).doing(WRITING)
@@ -334,13 +322,7 @@ impl RecordsTx<'_> {
 
     /// Removes a record that returns from the removed records. Returns whether it does: the answer may be of a moment before
     /// the removal.
-    fn takes_back(
-        &self,
-        object: Object,
-        id: &str,
-        shape: &Shape,
-        incoming: &[Option<ValueRef<'_>>],
-    ) -> Result<bool, StoreError> {
+    fn takes_back(&self, object: Object, id: &str, shape: &Shape, incoming: &[Option<ValueRef<'_>>]) -> Result<bool> {
         let Version { etag, updated_at } = Version::of_answer(shape, incoming);
         if self.tx.knowledge().was_just_removed(object, id, (etag, updated_at.unwrap_or_default()))? {
             return Ok(false);
@@ -362,7 +344,7 @@ impl RecordsTx<'_> {
         incoming: &[Option<ValueRef<'_>>],
         changed: Option<&[usize]>,
         phase: Phase,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         if phase == Phase::FirstCopy {
             return Ok(());
         }
@@ -394,26 +376,22 @@ impl RecordsTx<'_> {
     /// Both `extra` columns after a detail was read. List fields in the detail replace those in the list's `extra`.
     /// Unknown fields stay with the list if a list contained them, so that a list never clears a value that only a
     /// detail contains.
-    fn divided(&self, object: Object, list: &Shape, record: &Record) -> Result<DividedDetail, StoreError> {
+    fn divided(&self, object: Object, list: &Shape, record: &Record) -> Result<DividedDetail> {
         let doing = "read a record";
         let sql = format!("SELECT extra, etag, updated_at, synced_at FROM {} WHERE id = ?1", object.table());
         let read = |row: &Row<'_>| Ok(([row.get(0)?, row.get(1)?, row.get(2)?], is_former(row.get_ref(3)?)));
         let row: Option<([Option<String>; 3], bool)> = self.tx.conn.find(&sql, [&record.id], doing, read)?;
-        let undivided = |fit| {
-            let (extra, detail_extra) = (record.extra.clone(), record.detail_extra.clone());
-            DividedDetail { extra, detail_extra, fit }
-        };
+        let (extra, detail_extra) = (record.extra.clone(), record.detail_extra.clone());
+        let mut divided = DividedDetail { extra, detail_extra, fit: VersionFit::Other };
         let Some(([old, etag, updated_at], _)) = row.filter(|(_, former)| !former) else {
-            return Ok(undivided(VersionFit::Other));
+            return Ok(divided);
         };
         let incoming: Vec<_> = list.columns.iter().map(|column| value_of(column.source, record, None)).collect();
         let here = Version { etag: etag.as_deref(), updated_at: updated_at.as_deref() };
-        let fit = Version::of_answer(list, &incoming).fit(&here);
-        let Some(old) = old.filter(|_| fit != VersionFit::Doubtful) else { return Ok(undivided(fit)) };
-        let old = Extra::from_json(&old);
-        let (mut list, mut detail) = (record.extra.clone(), record.detail_extra.clone());
+        divided.fit = Version::of_answer(list, &incoming).fit(&here);
+        let Some(old) = old.filter(|_| divided.fit != VersionFit::Doubtful) else { return Ok(divided) };
         let is_listed = |wire: &str| object.list_fields().any(|field| field.wire == wire);
-        for (key, source) in old.sources {
+        for (key, source) in Extra::from_json(&old).sources {
             let (group, name) = (key.0.as_str(), key.1.as_str());
             let is_elsewhere = match group {
                 "" => is_listed(name) || GROUPS.contains(&name),
@@ -427,14 +405,14 @@ impl RecordsTx<'_> {
                 continue;
             }
             if group.is_empty() {
-                list.sources.entry(key).or_insert(source);
+                divided.extra.sources.entry(key).or_insert(source);
             } else {
                 // The field was in a list: the detail's value for it belongs there too.
-                let newer = detail.sources.remove(&key);
-                list.sources.insert(key, newer.unwrap_or(source));
+                let newer = divided.detail_extra.sources.remove(&key);
+                divided.extra.sources.insert(key, newer.unwrap_or(source));
             }
         }
-        Ok(DividedDetail { extra: list, detail_extra: detail, fit })
+        Ok(divided)
     }
 }
 

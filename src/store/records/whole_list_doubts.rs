@@ -11,9 +11,7 @@ use rusqlite::params;
 
 use crate::model::{Instant, Object, Record, RecordId};
 use crate::store::records::removals::{DAY, count_removed};
-use crate::store::{
-    KnowledgeTx, ReadTx, RecordsTx, RemovalGuard, RemovalShare, Statements, StoreError, Tally, json_list,
-};
+use crate::store::{KnowledgeTx, ReadTx, RecordsTx, RemovalGuard, RemovalShare, Result, Statements, Tally, json_list};
 
 const DOING: &str = "compare a list with the mirror";
 
@@ -53,13 +51,13 @@ pub enum UnlistedDecision {
 }
 
 impl ReadTx<'_> {
-    pub fn team_ids(&self) -> Result<Vec<RecordId>, StoreError> {
+    pub fn team_ids(&self) -> Result<Vec<RecordId>> {
         self.conn.column("SELECT id FROM team_members", [], "read the team members")
     }
 
     /// Whether a list must be read again because an hour has passed since it lacked an item, or because a person `accepted`
     /// removals.
-    pub fn needs_list(&self, list: WholeListKind, steady: Instant, accepted: bool) -> Result<bool, StoreError> {
+    pub fn needs_list(&self, list: WholeListKind, steady: Instant, accepted: bool) -> Result<bool> {
         if accepted && self.count_unlisted(list)? > 0 {
             return Ok(true);
         }
@@ -70,13 +68,13 @@ impl ReadTx<'_> {
     }
 
     /// The number of items that the last complete list did not have, and that are kept.
-    pub fn count_unlisted(&self, list: WholeListKind) -> Result<u64, StoreError> {
+    pub fn count_unlisted(&self, list: WholeListKind) -> Result<u64> {
         let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = 'unlisted'";
         self.conn.count(sql, [list.as_str()], DOING)
     }
 
     /// The items that a list of at least an hour ago lacked too.
-    fn unlisted_before(&self, list: WholeListKind, steady: Instant) -> Result<BTreeSet<RecordId>, StoreError> {
+    fn unlisted_before(&self, list: WholeListKind, steady: Instant) -> Result<BTreeSet<RecordId>> {
         let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'unlisted' AND first_seen <= ?2";
         self.conn.column(sql, (list.as_str(), steady.minus(LISTS_APART)), DOING)
     }
@@ -84,7 +82,7 @@ impl ReadTx<'_> {
 
 impl KnowledgeTx<'_> {
     /// Forgets what any of these lists lacked.
-    pub fn clear_unlisted(&self) -> Result<(), StoreError> {
+    pub fn clear_unlisted(&self) -> Result<()> {
         self.tx.conn.run(
             "DELETE FROM doubts WHERE object_type IN ('team_member', 'contact_field', 'company_field')",
             [],
@@ -100,7 +98,7 @@ impl KnowledgeTx<'_> {
         listed: &ListedItems,
         guard: &RemovalGuard,
         steady: Instant,
-    ) -> Result<UnlistedDecision, StoreError> {
+    ) -> Result<UnlistedDecision> {
         let execute = |sql: &str, values: &[&dyn rusqlite::ToSql]| self.tx.conn.change(sql, values, DOING);
         let kind = list.as_str();
         let there = json_list(&listed.ids);
@@ -145,17 +143,14 @@ impl KnowledgeTx<'_> {
 
 impl RecordsTx<'_> {
     /// Stores the whole list of team members: writes changes, deletes those whose removal is known.
-    pub fn apply_team(&self, records: &[Record], gone: &[RecordId], asked_at: Instant) -> Result<Tally, StoreError> {
+    pub fn apply_team(&self, records: &[Record], gone: &[RecordId], asked_at: Instant) -> Result<Tally> {
         let shape = self.tx.shapes().team.clone();
         let mut tally = Tally { rows: records.len() as u64, ..Tally::default() };
         for record in records {
             tally.count(record, self.apply_plain(&shape, record, asked_at)?);
         }
-        for id in gone {
-            let delete = "DELETE FROM team_members WHERE id = ?1";
-            let left = self.tx.conn.change(delete, [id], "delete team members who left")?;
-            tally.removed += left as u64;
-        }
+        let delete = "DELETE FROM team_members WHERE id IN (SELECT value FROM json_each(?1))";
+        tally.removed = self.tx.conn.change(delete, [json_list(gone)], "delete team members who left")? as u64;
         Ok(tally)
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::regular_file;
-use crate::store::{Doing, StoreError};
+use crate::store::{Doing, Result};
 
 const DOING: &str = "make the views of the folder";
 const SAVEPOINT: &str = "views_of_a_file";
@@ -55,7 +55,7 @@ fn read_file(path: &Path) -> Result<String, String> {
 }
 
 /// Drops the views created from the files before, and applies the current files.
-pub(super) fn apply(conn: &Connection, before: &AppliedFiles, files: &ViewFiles) -> Result<AppliedFiles, StoreError> {
+pub(super) fn apply(conn: &Connection, before: &AppliedFiles, files: &ViewFiles) -> Result<AppliedFiles> {
     for view in before.views.values().flatten() {
         conn.execute_batch(&format!("DROP VIEW IF EXISTS main.\"{}\"", view.replace('"', "\"\""))).doing(DOING)?;
     }
@@ -74,14 +74,11 @@ pub(super) fn apply(conn: &Connection, before: &AppliedFiles, files: &ViewFiles)
 }
 
 /// Applies one file. Returns its views, or why it was refused.
-fn apply_file(conn: &Connection, text: &str) -> Result<Result<Vec<String>, String>, StoreError> {
+fn apply_file(conn: &Connection, text: &str) -> Result<Result<Vec<String>, String>> {
     conn.execute_batch(&format!("SAVEPOINT {SAVEPOINT}")).doing(DOING)?;
     let made = made_by(conn, text);
-    let end = if made.is_ok() { "RELEASE" } else { "ROLLBACK TO" };
-    conn.execute_batch(&format!("{end} {SAVEPOINT}")).doing(DOING)?;
-    if made.is_err() {
-        conn.execute_batch(&format!("RELEASE {SAVEPOINT}")).doing(DOING)?;
-    }
+    let undo = if made.is_ok() { String::new() } else { format!("ROLLBACK TO {SAVEPOINT};") };
+    conn.execute_batch(&format!("{undo} RELEASE {SAVEPOINT}")).doing(DOING)?;
     Ok(made)
 }
 
