@@ -85,11 +85,8 @@ impl CustomTx<'_> {
         extra.sources.extend(kept.sources.clone().into_iter().chain(record.extra.sources.clone()));
         // Nothing was read: the row is as old as before.
         let asked = RequestStamp { at: stamped_at.parse().unwrap_or(asked.at), ..asked.clone() };
-        let written = self.tx.records().write(object, &shape, record, extra.to_json().as_deref(), &asked, phase)?;
-        if of_details {
-            return self.tx.records().finish_detail(object, &record.id, written, asked.at, phase);
-        }
-        self.tx.records().finish(object, record, written, &asked, phase).map(drop)
+        let extra = extra.to_json();
+        self.tx.records().write(object, &shape, record, extra.as_deref(), (&asked, asked.at), phase).map(drop)
     }
 
     /// Forgets which records were read.

@@ -6,9 +6,7 @@
 //! contains every submitted field. If it does not (`notes` changes `notesAt`, which no confirmation contains), the
 //! detail keeps its old version and is due again.
 //!
-//! # When an answer is ignored
-//! A replayed answer may be old. So an answer is applied only to a row that still has the replaced version; any other
-//! row is newer, and the next changes walk updates it anyway.
+//! A replayed answer may be old, so it is applied only to a row that still has the replaced version: any other row is newer.
 
 use crate::model::{Etag, Extra, FieldKind, FieldProjection, FieldValue, Object, Record, RequestStamp};
 use crate::store::records::shape::{Shape, Source};
@@ -40,11 +38,10 @@ impl RecordsTx<'_> {
         }
         let old_list = old_list.map(|text| Extra::from_json(&text)).unwrap_or_default();
         let extra = self.list_extra(object, record, old_list.clone()).to_json();
-        let written = self.write(object, &list, record, extra.as_deref(), asked, phase)?;
-        if written.0 != Applied::Older {
+        let applied = self.write(object, &list, record, extra.as_deref(), (asked, asked.at), phase)?;
+        if applied != Applied::Older {
             self.tx.unread().mark_unshown(object, record, Shows::Nothing)?;
         }
-        let applied = self.finish(object, record, written, asked, phase)?;
         let found = self.version(&detail, record)?;
         let Some((detail_etag, old_detail, fetched_at)) = found else {
             return Ok(Some(applied));
@@ -63,9 +60,8 @@ impl RecordsTx<'_> {
         let old_detail = old_detail.map(|text| Extra::from_json(&text)).unwrap_or_default();
         let extra = self.detail_extra(object, record, &old_list, old_detail).to_json();
         // The detail was not read again: its age is unchanged.
-        let read_at = RequestStamp { at: fetched_at.parse().unwrap_or(asked.at), ..asked.clone() };
-        let written = self.write(object, &detail, &of_detail, extra.as_deref(), &read_at, phase)?;
-        self.finish_detail(object, &record.id, written, asked.at, phase)?;
+        let read_at = fetched_at.parse().unwrap_or(asked.at);
+        self.write(object, &detail, &of_detail, extra.as_deref(), (asked, read_at), phase)?;
         Ok(Some(applied))
     }
 

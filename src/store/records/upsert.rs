@@ -7,7 +7,7 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Row, params};
 
 use crate::model::field_value::multi_values;
-use crate::model::{Extra, FieldValue, Instant, Object, Record, RecordId, RequestStamp, SqlValue};
+use crate::model::{Extra, FieldValue, Instant, Object, Record, RequestStamp, SqlValue};
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::former_rows::is_former;
 use crate::store::records::new_rows::{WRITING, bind};
@@ -44,18 +44,16 @@ pub enum Phase {
 /// A difference in one column: name, old and new value.
 pub(in crate::store) type ColumnDifference = (String, Value, Value);
 
-/// The result of writing to one table: the effect, and what differs now.
-pub(in crate::store) type Written = (Applied, Vec<ColumnDifference>);
-
 impl RecordsTx<'_> {
     /// Writes a list item. `asked` identifies the request.
     pub fn apply_list(&self, object: Object, record: &Record, asked: &RequestStamp, phase: Phase) -> Result<Applied> {
         let shape = self.tx.shapes().list(object);
-        let written = self.write(object, &shape, record, record.extra.to_json().as_deref(), asked, phase)?;
-        if written.0 != Applied::Older {
+        let extra = record.extra.to_json();
+        let applied = self.write(object, &shape, record, extra.as_deref(), (asked, asked.at), phase)?;
+        if applied != Applied::Older {
             self.tx.unread().mark_unshown(object, record, Shows::List)?;
         }
-        self.finish(object, record, written, asked, phase)
+        Ok(applied)
     }
 
     /// Writes a detail, which also contains the list fields. Returns the effect on the list part, and how many values
@@ -80,11 +78,10 @@ impl RecordsTx<'_> {
             Some(etag) => Cow::Owned(record.with_field(object, "etag", FieldValue::Exact(SqlValue::from(&**etag)))),
             None => Cow::Borrowed(record),
         };
-        let written = self.write(object, &detail, record, detail_extra.to_json().as_deref(), asked, phase)?;
-        if written.0.is_new() {
+        let extra = detail_extra.to_json();
+        if self.write(object, &detail, record, extra.as_deref(), (asked, asked.at), phase)?.is_new() {
             kept += detail_extra.len() as u64;
         }
-        self.finish_detail(object, &record.id, written, asked.at, phase)?;
         Ok((applied, kept))
     }
 
@@ -134,55 +131,9 @@ impl RecordsTx<'_> {
                 etag = Some(of_lists);
             }
         }
-        let written = self.write(object, &list, &record, extra.to_json().as_deref(), asked, phase)?;
-        let kept = if written.0.is_new() { extra.len() as u64 } else { 0 };
-        let applied = self.finish(object, &record, written, asked, phase)?;
+        let applied = self.write(object, &list, &record, extra.to_json().as_deref(), (asked, asked.at), phase)?;
+        let kept = if applied.is_new() { extra.len() as u64 } else { 0 };
         Ok((applied != Applied::Older).then_some(ListPart { applied, kept, detail_extra, etag }))
-    }
-
-    pub(in crate::store) fn finish(
-        &self,
-        object: Object,
-        record: &Record,
-        (applied, differences): Written,
-        asked: &RequestStamp,
-        phase: Phase,
-    ) -> Result<Applied> {
-        let id = record.id.as_str();
-        let kind = match applied {
-            Applied::Unchanged | Applied::Older => return Ok(applied),
-            Applied::Inserted => "insert",
-            Applied::Updated => "update",
-        };
-        if applied == Applied::Inserted {
-            self.tx.derived().unsearch(object, id, phase);
-        } else {
-            self.tx.derived().unsearch_changed(object, id, false, &differences, phase);
-        }
-        if phase == Phase::Kept {
-            self.tx.feed().remember(object, id, kind, &differences, asked.at)?;
-        }
-        Ok(applied)
-    }
-
-    /// Enters what has changed in the row of a detail. The first reading of a detail is not a change, unless the record itself was
-    /// created after the first copy.
-    pub(in crate::store) fn finish_detail(
-        &self,
-        object: Object,
-        id: &RecordId,
-        (applied, differences): Written,
-        at: Instant,
-        phase: Phase,
-    ) -> Result<()> {
-        if !applied.is_new() {
-            return Ok(());
-        }
-        self.tx.derived().unsearch_changed(object, id.as_str(), true, &differences, phase);
-        if phase == Phase::FirstCopy || applied == Applied::Inserted && !self.was_inserted(object, id)? {
-            return Ok(());
-        }
-        self.tx.feed().remember(object, id.as_str(), "update", &of_detail(differences), at)
     }
 
     /// Writes a team member or a definition.
@@ -203,15 +154,45 @@ impl RecordsTx<'_> {
         })
     }
 
+    /// Writes to the list's or the detail's table, as read at a time, and enters what has changed into feed and search.
     pub(in crate::store) fn write(
         &self,
         object: Object,
         shape: &Shape,
         record: &Record,
         extra: Option<&str>,
-        asked: &RequestStamp,
+        (asked, read_at): (&RequestStamp, Instant),
         phase: Phase,
-    ) -> Result<Written> {
+    ) -> Result<Applied> {
+        let (applied, differences) = self.write_row(object, shape, record, extra, (asked, read_at), phase)?;
+        if !applied.is_new() {
+            return Ok(applied);
+        }
+        let (id, is_detail, is_first) = (record.id.as_str(), shape.key != "id", applied == Applied::Inserted);
+        if is_first && !is_detail {
+            self.tx.derived().unsearch(object, id, phase);
+        } else {
+            self.tx.derived().unsearch_changed(object, id, is_detail, &differences, phase);
+        }
+        // The first reading of a detail is not a change, unless the record itself was created after the first copy.
+        if phase == Phase::Kept && (!is_detail || !is_first || self.was_inserted(object, &record.id)?) {
+            let kind = if is_first && !is_detail { "insert" } else { "update" };
+            let differences = if is_detail { of_detail(differences) } else { differences };
+            self.tx.feed().remember(object, id, kind, &differences, asked.at)?;
+        }
+        Ok(applied)
+    }
+
+    /// Returns the effect, and what differs now.
+    fn write_row(
+        &self,
+        object: Object,
+        shape: &Shape,
+        record: &Record,
+        extra: Option<&str>,
+        (asked, read_at): (&RequestStamp, Instant),
+        phase: Phase,
+    ) -> Result<(Applied, Vec<ColumnDifference>)> {
         let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra)).collect();
         let (id, is_detail) = (record.id.as_str(), shape.key != "id");
         let overtaken = !is_detail && self.tx.is_overtaken(object, id, asked);
@@ -221,7 +202,7 @@ impl RecordsTx<'_> {
             self.tx.remember_order(object, id, asked.order.number());
         }
         // In a first copy nearly every row is new: try that first, and compare only what is there already.
-        if phase == Phase::FirstCopy && !overtaken && self.execute(&shape.insert, id, &incoming, asked.at)? == 1 {
+        if phase == Phase::FirstCopy && !overtaken && self.execute(&shape.insert, id, &incoming, read_at)? == 1 {
             if !is_detail {
                 self.count_new(object, id);
             }
@@ -234,7 +215,7 @@ impl RecordsTx<'_> {
                 }
                 if is_detail || former {
                     // The age of a detail is that of the last answer, changed or not.
-                    self.execute(&shape.update(&[]), id, &[], asked.at)?;
+                    self.execute(&shape.update(&[]), id, &[], read_at)?;
                 }
                 Ok((Applied::Unchanged, Vec::new()))
             }
@@ -244,7 +225,7 @@ impl RecordsTx<'_> {
                     return Ok((Applied::Older, Vec::new()));
                 }
                 self.count_before(object, id)?;
-                self.execute(&shape.insert, id, &incoming, asked.at)?;
+                self.execute(&shape.insert, id, &incoming, read_at)?;
                 self.tx.feed().mark_changed(object, id);
                 self.index_multi_values(object, shape, record, &incoming, None, phase)?;
                 let differences = shape.columns.iter().zip(&incoming).filter_map(|(column, value)| {
@@ -268,7 +249,7 @@ impl RecordsTx<'_> {
                     self.tx.unread().mark_omitted(object, shape, id, &incoming, (&old, &changed));
                 }
                 self.count_before(object, id)?;
-                self.execute(&shape.update(&changed), id, &at(&incoming, &changed), asked.at)?;
+                self.execute(&shape.update(&changed), id, &at(&incoming, &changed), read_at)?;
                 self.tx.knowledge().make_detail_due_if_moved(object, shape, record, &changed)?;
                 self.tx.feed().mark_changed(object, id);
                 self.index_multi_values(object, shape, record, &incoming, Some(&changed), phase)?;
