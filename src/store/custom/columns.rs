@@ -13,7 +13,7 @@ use crate::model::{Choice, ColumnName, DataType, Definition, Instant, Object, Re
 use crate::store::custom::rows::{DefinitionRow, definition_in, exclusions, names, physical, rows, table};
 use crate::store::custom::table_shapes_of_file;
 use crate::store::derived::build::REVISION;
-use crate::store::records::feed_entries::ColumnChange;
+use crate::store::records::feed_entries::{ColumnChange, ColumnFeed};
 use crate::store::user_objects::objects::drop_indexes_on;
 use crate::store::{
     Applied, CustomTx, DefinitionChanges, Doing, FieldToBackFill, Phase, ReadTx, Redefined, Result, Statements,
@@ -77,14 +77,6 @@ impl Names {
         self.take(&column, *data_type);
         Some(column)
     }
-}
-
-/// Records changes of an object's columns in the change feed.
-struct ColumnFeed {
-    object: Object,
-    seen_at: Instant,
-    /// Whether there is a feed: it begins at the end of the first copy.
-    is_kept: bool,
 }
 
 impl CustomTx<'_> {
@@ -161,7 +153,8 @@ impl CustomTx<'_> {
     /// Creates, archives and restores columns until the tables match the definitions.
     fn reconcile(&self, object: Object, before: &[DefinitionRow], seen_at: Instant, out: &mut Redefined) -> Result<()> {
         let rows = rows(&self.tx.conn, object)?;
-        let feed = ColumnFeed { object, seen_at, is_kept: self.tx.phase(object)? == Phase::Kept };
+        let is_kept = self.tx.phase(object)? == Phase::Kept;
+        let feed = ColumnFeed { feed: self.tx.feed(), object, seen_at, is_kept };
         let mut names = Names::of(&rows);
         // Cached statements on tables that are about to change must not be used afterwards.
         self.tx.conn.flush_prepared_statement_cache();
@@ -214,7 +207,7 @@ impl CustomTx<'_> {
     /// Ensures that an active field has its column. Returns whether the column is new or restored.
     fn ensure_column(
         &self,
-        feed: &ColumnFeed,
+        feed: &ColumnFeed<'_>,
         column: &ColumnName,
         data_type: DataType,
         known: Option<DataType>,
@@ -228,11 +221,8 @@ impl CustomTx<'_> {
         if there.contains(&column.archived()) {
             let names = names(column, data_type);
             names.iter().try_for_each(|(name, archived)| self.rename(table, archived, name))?;
-            self.announce(feed, column, ColumnChange::Restored, (None, Some(data_type)))?;
-            if feed.is_kept {
-                let columns: Vec<String> = names.into_iter().map(|(name, _)| name).collect();
-                self.tx.feed().emit_restored(feed.object, table, key, &columns, feed.seen_at)?;
-            }
+            feed.announce(column, ColumnChange::Restored, None, Some(data_type))?;
+            feed.emit_restored(table, key, &names)?;
             return Ok(Some(false));
         }
         self.alter(&format!("ALTER TABLE {table} ADD COLUMN {column} {}", data_type.sql_type()))?;
@@ -241,16 +231,16 @@ impl CustomTx<'_> {
         }
         // The change of a type was announced when the old column was dropped.
         if known.is_none_or(|known| known == data_type) {
-            self.announce(feed, column, ColumnChange::Added, (None, Some(data_type)))?;
+            feed.announce(column, ColumnChange::Added, None, Some(data_type))?;
         }
         // What `extra` has of a field of another type says nothing about the values now.
         Ok(Some(known.is_none_or(|known| known == data_type)))
     }
 
     /// Archives the column of an archived field: its last values stay in the file, but not in the views.
-    fn archive_column(&self, feed: &ColumnFeed, definition: &Definition, column: &ColumnName) -> Result<()> {
+    fn archive_column(&self, feed: &ColumnFeed<'_>, definition: &Definition, column: &ColumnName) -> Result<()> {
         let object = feed.object;
-        self.tx.feed().forget_retyped(object, column.as_str())?;
+        feed.forget_retyped(column)?;
         self.tx.conn.run(
             "DELETE FROM custom_multi_values WHERE object_type = ?1 AND field_key = ?2",
             (object, definition.key.as_str()),
@@ -267,18 +257,18 @@ impl CustomTx<'_> {
                 self.tx.derived().drop_index(table, name)?;
                 self.rename(table, name, archived)?;
             }
-            self.announce(feed, column, ColumnChange::Archived, (Some(definition.data_type), None))?;
+            feed.announce(column, ColumnChange::Archived, Some(definition.data_type), None)?;
         }
         Ok(())
     }
 
     /// Drops the column of an excluded field, with its values.
-    fn withdraw(&self, feed: &ColumnFeed, definition: &Definition, column: &ColumnName) -> Result<()> {
+    fn withdraw(&self, feed: &ColumnFeed<'_>, definition: &Definition, column: &ColumnName) -> Result<()> {
         let (object, data_type) = (feed.object, definition.data_type);
-        self.tx.feed().forget_retyped(object, column.as_str())?;
+        feed.forget_retyped(column)?;
         for table in [object.table(), object.detail_table()] {
             if physical(&self.tx.conn, table)?.contains(column.as_str()) {
-                self.announce(feed, column, ColumnChange::Removed, (Some(data_type), None))?;
+                feed.announce(column, ColumnChange::Removed, Some(data_type), None)?;
             }
         }
         self.drop_columns(object, column, data_type)
@@ -293,7 +283,7 @@ impl CustomTx<'_> {
     }
 
     /// Drops the columns of a field whose type changed, and records that in the feed.
-    fn retype(&self, feed: &ColumnFeed, column: &ColumnName, known: DataType, row: &DefinitionRow) -> Result<()> {
+    fn retype(&self, feed: &ColumnFeed<'_>, column: &ColumnName, known: DataType, row: &DefinitionRow) -> Result<()> {
         let (table, key) = table(feed.object, known.detail_only());
         let data_type = row.definition.data_type;
         if feed.is_kept && physical(&self.tx.conn, table)?.contains(column.as_str()) {
@@ -302,38 +292,13 @@ impl CustomTx<'_> {
                 (true, DataType::Unknown) => ColumnChange::Removed,
                 (true, _) => ColumnChange::Retyped,
             };
-            if change == ColumnChange::Retyped {
-                self.tx.feed().forget_retyped(feed.object, column.as_str())?;
-                self.tx.feed().keep_retyped_values(feed.object, table, key, column.as_str())?;
-                self.announce(feed, column, change, (Some(known), Some(data_type)))?;
-            } else {
-                self.announce(feed, column, change, (Some(known), None))?;
+            let is_retyped = change == ColumnChange::Retyped;
+            if is_retyped {
+                feed.keep_retyped_values(table, key, column)?;
             }
+            feed.announce(column, change, Some(known), is_retyped.then_some(data_type))?;
         }
         self.drop_columns(feed.object, column, known)
-    }
-
-    /// Records the change of a column, and of its companion, in the feed.
-    fn announce(
-        &self,
-        feed: &ColumnFeed,
-        column: &ColumnName,
-        change: ColumnChange,
-        (from, to): (Option<DataType>, Option<DataType>),
-    ) -> Result<()> {
-        if !feed.is_kept {
-            return Ok(());
-        }
-        let types = (from.map(DataType::as_str), to.map(DataType::as_str));
-        self.tx.feed().remember_column(feed.object, column.as_str(), change, types, feed.seen_at)?;
-        let num = |data_type: Option<DataType>| data_type.is_some_and(DataType::has_num).then_some("number");
-        let change = match (num(from), num(to), change) {
-            (None, None, _) => return Ok(()),
-            (Some(_), None, ColumnChange::Retyped) => ColumnChange::Removed,
-            (None, Some(_), ColumnChange::Retyped) => ColumnChange::Added,
-            (_, _, change) => change,
-        };
-        self.tx.feed().remember_column(feed.object, &column.num(), change, (num(from), num(to)), feed.seen_at)
     }
 
     /// Drops the columns of a field whose type changed, so that the old values are invalid, or that is excluded.

@@ -11,7 +11,7 @@ use rusqlite::types::Value;
 use serde_json::{Map, json};
 use strum::IntoStaticStr;
 
-use crate::model::{Instant, Object};
+use crate::model::{ColumnName, DataType, Instant, Object};
 use crate::store::derived::views::json_argument;
 use crate::store::records::versions::json;
 use crate::store::{FeedTx, Result, Statements};
@@ -77,58 +77,6 @@ impl FeedTx<'_> {
         self.tx.conn.run(sql, params![object, id, kind, fields.to_string(), seen_at], DOING)
     }
 
-    /// Enters that a column was added, removed or retyped; `from` and `to` are the types of its values.
-    pub(in crate::store) fn remember_column(
-        &self,
-        object: Object,
-        column: &str,
-        change: ColumnChange,
-        types: (Option<&str>, Option<&str>),
-        seen_at: Instant,
-    ) -> Result<()> {
-        let op: &str = change.into();
-        let fields = json!({ "column": column, "op": op, "from": types.0, "to": types.1 });
-        self.enter_change(object, "", "schema", &fields, seen_at)
-    }
-
-    /// Emits the values of restored columns, as they were when the columns were archived.
-    pub(in crate::store) fn emit_restored(
-        &self,
-        object: Object,
-        table: &str,
-        key: &str,
-        columns: &[String],
-        seen_at: Instant,
-    ) -> Result<()> {
-        let pairs: Vec<String> = columns
-            .iter()
-            .map(|column| format!("'{column}', json_array({value}, {value})", value = json_argument(column)))
-            .collect();
-        let sql = format!(
-            "INSERT INTO changes (object_type, record_id, kind, fields, seen_at)
-             SELECT ?1, {key}, 'update', json_object({pairs}), ?2 FROM {table} WHERE {first} IS NOT NULL ORDER BY {key}",
-            pairs = pairs.join(", "),
-            first = columns.first().map_or("NULL", String::as_str),
-        );
-        self.tx.conn.run(&sql, (object, seen_at), DOING)
-    }
-
-    /// Keeps the values of a retyped column, for the changes that bring the new ones.
-    pub(in crate::store) fn keep_retyped_values(
-        &self,
-        object: Object,
-        table: &str,
-        key: &str,
-        column: &str,
-    ) -> Result<()> {
-        let sql = format!(
-            "INSERT OR IGNORE INTO retyped_values (object_type, record_id, column_name, value)
-             SELECT ?1, {key}, ?2, json_quote({value}) FROM {table} WHERE {column} IS NOT NULL",
-            value = json_argument(column)
-        );
-        self.tx.conn.run(&sql, (object, column), DOING)
-    }
-
     fn has_retyped_values(&self) -> Result<bool> {
         self.tx.conn.value("SELECT EXISTS (SELECT 1 FROM retyped_values)", [], DOING)
     }
@@ -142,13 +90,76 @@ impl FeedTx<'_> {
         )?;
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
+}
+
+/// The changes of an object's columns, for the feed.
+pub(in crate::store) struct ColumnFeed<'t> {
+    pub feed: FeedTx<'t>,
+    pub object: Object,
+    pub seen_at: Instant,
+    /// Whether there is a feed: it begins at the end of the first copy.
+    pub is_kept: bool,
+}
+
+impl ColumnFeed<'_> {
+    /// Enters the change of a column, and of its companion; `from` and `to` are the types of the values.
+    pub(in crate::store) fn announce(
+        &self,
+        column: &ColumnName,
+        change: ColumnChange,
+        from: Option<DataType>,
+        to: Option<DataType>,
+    ) -> Result<()> {
+        if !self.is_kept {
+            return Ok(());
+        }
+        self.enter(column.as_str(), change, from.map(DataType::as_str), to.map(DataType::as_str))?;
+        let num = |data_type: Option<DataType>| data_type.is_some_and(DataType::has_num).then_some("number");
+        let (from, to) = (num(from), num(to));
+        let change = match (from, to, change) {
+            (None, None, _) => return Ok(()),
+            (Some(_), None, ColumnChange::Retyped) => ColumnChange::Removed,
+            (None, Some(_), ColumnChange::Retyped) => ColumnChange::Added,
+            (_, _, change) => change,
+        };
+        self.enter(&column.num(), change, from, to)
+    }
+
+    fn enter(&self, column: &str, change: ColumnChange, from: Option<&str>, to: Option<&str>) -> Result<()> {
+        let op: &str = change.into();
+        let fields = json!({ "column": column, "op": op, "from": from, "to": to });
+        self.feed.enter_change(self.object, "", "schema", &fields, self.seen_at)
+    }
+
+    /// Emits the values of a restored column and its companion, as they were when they were archived.
+    pub(in crate::store) fn emit_restored(&self, table: &str, key: &str, columns: &[(String, String)]) -> Result<()> {
+        let Some((first, _)) = columns.first().filter(|_| self.is_kept) else { return Ok(()) };
+        let pairs: Vec<String> = columns
+            .iter()
+            .map(|(column, _)| format!("'{column}', json_array({value}, {value})", value = json_argument(column)))
+            .collect();
+        let sql = format!(
+            "INSERT INTO changes (object_type, record_id, kind, fields, seen_at)
+             SELECT ?1, {key}, 'update', json_object({pairs}), ?2 FROM {table} WHERE {first} IS NOT NULL ORDER BY {key}",
+            pairs = pairs.join(", "),
+        );
+        self.feed.tx.conn.run(&sql, (self.object, self.seen_at), DOING)
+    }
+
+    /// Keeps the values of a retyped column, for the changes that bring the new ones.
+    pub(in crate::store) fn keep_retyped_values(&self, table: &str, key: &str, column: &ColumnName) -> Result<()> {
+        self.forget_retyped(column)?;
+        let sql = format!(
+            "INSERT OR IGNORE INTO retyped_values (object_type, record_id, column_name, value)
+             SELECT ?1, {key}, ?2, json_quote({value}) FROM {table} WHERE {column} IS NOT NULL",
+            value = json_argument(column.as_str())
+        );
+        self.feed.tx.conn.run(&sql, (self.object, column.as_str()), DOING)
+    }
 
     /// Deletes the values that a column had before its type changed.
-    pub(in crate::store) fn forget_retyped(&self, object: Object, column: &str) -> Result<()> {
-        self.tx.conn.run(
-            "DELETE FROM retyped_values WHERE object_type = ?1 AND column_name = ?2",
-            (object, column),
-            DOING,
-        )
+    pub(in crate::store) fn forget_retyped(&self, column: &ColumnName) -> Result<()> {
+        let sql = "DELETE FROM retyped_values WHERE object_type = ?1 AND column_name = ?2";
+        self.feed.tx.conn.run(sql, (self.object, column.as_str()), DOING)
     }
 }
