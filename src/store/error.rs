@@ -60,10 +60,15 @@ impl StoreError {
         move |source| StoreError::Io { path: path.to_path_buf(), source }
     }
 
+    /// The extended code of an error of SQLite.
+    fn code(&self) -> Option<i32> {
+        let (StoreError::Sqlite { source, .. } | StoreError::Open { source, .. }) = self else { return None };
+        source.sqlite_error().map(|error| error.extended_code)
+    }
+
     /// Whether an index does not fit its table any more. It can be built again from it.
     pub(in crate::store) fn is_of_a_damaged_index(&self) -> bool {
-        let StoreError::Sqlite { source, .. } = self else { return false };
-        source.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_CORRUPT_INDEX)
+        self.code() == Some(rusqlite::ffi::SQLITE_CORRUPT_INDEX)
     }
 
     /// Whether another process had the file locked for longer than anybody waits: it is free again after its statement.
@@ -73,15 +78,10 @@ impl StoreError {
         matches!(source.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
     }
 
-    /// Whether SQLite finds the file damaged, not only an index that can be built again.
-    fn is_of_a_damaged_file(&self) -> bool {
-        let (StoreError::Sqlite { source, .. } | StoreError::Open { source, .. }) = self else { return false };
-        source.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_CORRUPT)
-    }
-
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            damaged if damaged.is_of_a_damaged_file() => Some(
+            // Not only an index that can be built again.
+            damaged if damaged.code() == Some(rusqlite::ffi::SQLITE_CORRUPT) => Some(
                 "try again, as the disk may have failed to read it; if the file is damaged, restore a backup, or move it away and \
                  `crm-mirror sync` copies everything again; edits that were not sent are only in it",
             ),

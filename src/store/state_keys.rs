@@ -94,10 +94,8 @@ state_keys! {
 }
 
 impl StateKey {
-    /// Whether the entry is about what was read of the workspace. The others are about the file, the program and the budget.
-    pub const fn is_of_workspace(&self) -> bool {
-        matches!(self, StateKey::ServiceTime | StateKey::StepFailures)
-    }
+    /// The entries about what was read of the workspace. The others are about the file, the program and the budget.
+    pub const OF_WORKSPACE: [StateKey; 2] = [StateKey::ServiceTime, StateKey::StepFailures];
 }
 
 fn text(conn: &Connection, name: &str) -> Result<Option<String>> {

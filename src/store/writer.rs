@@ -330,11 +330,8 @@ impl Writer {
     }
 }
 
-/// Writes to the outbox beside the writer, from a process that does not hold the mirror's lock: a person who edits must not wait for
-/// a run to end. Records, checkpoints and the ledger are written only by the writer.
-///
-/// Executes `work` in one durable transaction: it is committed if `work` succeeds, and rolled back if it fails. It
-/// waits for the mirror's writer as long as storing a page takes.
+/// Executes `work` in one durable transaction on the outbox, beside the writer: a person who edits must not wait for a run to
+/// end, only for a page to be stored. Records, checkpoints and the ledger are written only by the writer.
 pub fn write_beside<T, E: From<StoreError>>(
     path: &Path,
     work: impl FnOnce(&MirrorTx<'_>) -> Result<T, E>,

@@ -1,8 +1,7 @@
 //! `contact_search` and `company_search`: full-text search over names, addresses, notes, summaries and custom texts.
 //!
-//! One list of SQL expressions, in [`crate::store::derived::search_document`], makes a document from its record's row and
-//! detail, for bulk building at the end of a first copy, for a page, and for a changed definition. So the index always equals
-//! a rebuilt one.
+//! One list of SQL expressions, in [`crate::store::derived::search_document`], makes every document, in bulk and for a page. So
+//! the index always equals a rebuilt one.
 //!
 //! # Invariants
 //! - Once an object's first copy is finished, each of its records has one document, up to date at every commit.

@@ -1,19 +1,16 @@
 //! `contacts_full` and `companies_full`: record and detail in one row, with active custom fields and the names of the
 //! owner and the company.
 //!
-//! The views are recreated inside the transaction that changes the columns, so no reader finds a missing view or one
-//! with a missing column. Every join is an outer join by a unique key, so SQLite skips those whose columns a query does
-//! not use.
+//! The views are recreated inside the transaction that changes the columns, so no reader finds one missing. Every join is an
+//! outer join by a unique key, so SQLite skips those whose columns a query does not use.
 //!
-//! The views for joins read one table and everything else with subqueries by key: SQLite flattens a view on the right side of a
-//! `LEFT JOIN` only if the view itself contains no join; otherwise it materializes the whole view. Looking up a row by id is
-//! fast, and a scan of all columns is slower than with the `_full` views.
+//! The views for joins contain none, but subqueries by key: SQLite materializes a view with a join on the right side of a
+//! `LEFT JOIN`. Looking up a row by id is fast, and a scan of all columns is slower than with the `_full` views.
 //!
 //! # `contact_history` and `company_history`
-//! Every value of every field, with the time it was valid (a slowly changing dimension of type 2). The views are computed from
-//! `changes`, the current rows, the columns of archived fields, and the values that a field had before its type changed; nothing
-//! is stored twice. `valid_from` is NULL if the value is older than the history, `valid_to` if it is the current one. A value
-//! ends with the next one, or when its field is archived or gets another type.
+//! Every value of every field, with the time it was valid (a slowly changing dimension of type 2), from `changes`, the current
+//! rows, the columns of archived fields, and the values that a field had before its type changed. A value ends with the next one,
+//! or when its field is archived or gets another type.
 //!
 //! SQLite reads a few records by index, also those of a join or a subquery, only if a column has the same affinity in every
 //! part of the UNION. No index can be used for an expression: without statistics SQLite would prefer an index of times, or of

@@ -15,10 +15,7 @@ pub const APPLICATION_ID: i32 = 0x4352_4D4D;
 /// The newest schema that this version supports.
 pub const KNOWN: u32 = STEPS.len() as u32;
 
-/// Applies the missing steps in one transaction: if one fails, the file stays as it is.
-///
-/// # Errors
-/// [`StoreError::NewerSchema`] if a newer version wrote the file, which is then not changed.
+/// Applies the missing steps in one transaction: if one fails, or a newer version wrote the file, it stays as it is.
 pub fn migrate(conn: &mut Connection) -> Result<()> {
     let doing = "make the tables";
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).doing(doing)?;

@@ -72,10 +72,8 @@ fn require(path: &Path) -> Result<()> {
     if is_mirror(path)? { Ok(()) } else { Err(StoreError::Missing { path: path.to_path_buf() }) }
 }
 
-/// Opens a mirror for writing, and creates it if it does not exist.
-///
-/// # Errors
-/// [`StoreError::NotAMirror`], [`StoreError::NewerSchema`] and [`StoreError::Locked`] leave the file unchanged.
+/// Opens a mirror for writing, and creates it if it does not exist. What is no mirror, of a newer version or locked, stays
+/// unchanged.
 pub(in crate::store) fn writer(path: &Path) -> Result<(Connection, Lock)> {
     is_mirror(path)?;
     let lock = Lock::take(path)?;
@@ -212,10 +210,6 @@ impl Reader {
 /// With its WAL and the index of it, SQLite reads it whoever writes meanwhile. The last connection that is closed removes
 /// both, unless it is one of this program; then a user who can write creates them again, and others read the file as it
 /// is. Nobody is locked out by what another program did.
-///
-/// # Errors
-/// [`StoreError::Missing`] if there is none; [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing;
-/// [`StoreError::NotRecovered`] if its writer was killed and this user cannot recover it.
 pub(in crate::store) fn reader(path: &Path) -> Result<Reader> {
     require(path)?;
     let is_awake = || wal::files_beside(path).iter().all(|file| file.exists());

@@ -2,12 +2,10 @@
 //!
 //! After a commit that leaves 16 MiB or more in the WAL, SQLite checkpoints it and starts again at its beginning, but
 //! only if no process reads from it at that time. Two kinds of readers prevent that:
-//! - Short, overlapping ones, so that there is always at least one. Each time the WAL has grown by another `STEP`, and
-//!   at the end of every run, the writer waits a short time for the current readers. New readers find everything in the
-//!   file, need no WAL, and do not wait.
-//! - One that keeps its transaction open. It must keep its snapshot, so everything that is written after it began has
-//!   to stay in the WAL. The writer continues, `status` reports that the WAL is large, and the first commits and the
-//!   end of the first run after that reader ends make the WAL short again.
+//! - Short, overlapping ones. Each time the WAL has grown by another `STEP`, and at the end of every run, the writer waits
+//!   a short time for the current ones. New readers find everything in the file, and do not wait.
+//! - One that keeps its transaction open, and with it what is written after it began. The writer continues, `status` reports
+//!   that the WAL is large, and the next commits and the end of a run after that reader make it short again.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

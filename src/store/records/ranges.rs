@@ -33,7 +33,7 @@ fn bounds_condition(field: TimeField, bounds: TimeBounds, values: &mut Vec<Value
             for (edge, op) in [(from, ">="), (to, "<")] {
                 if let Some(edge) = edge {
                     values.push(edge.to_string().into());
-                    sql.push_str(&format!(" AND {column} {op} ?{}", values.len()));
+                    sql.push_str(&format!(" AND {column} {op} ?"));
                 }
             }
             sql
@@ -55,9 +55,8 @@ impl ReadTx<'_> {
         values.push(object.as_str().to_string().into());
         let sql = format!(
             "SELECT count(*) FROM {} WHERE {condition}
-             AND id NOT IN (SELECT record_id FROM doubts WHERE object_type = ?{} AND why = 'missed')",
-            object.table(),
-            values.len()
+             AND id NOT IN (SELECT record_id FROM doubts WHERE object_type = ? AND why = 'missed')",
+            object.table()
         );
         self.conn.count(&sql, params_from_iter(values), "count a range")
     }
@@ -80,10 +79,9 @@ impl ReadTx<'_> {
         let (condition, mut values) = condition(&range);
         values.push(i64::try_from(skip).unwrap_or(i64::MAX).into());
         let sql = format!(
-            "SELECT {column} FROM {table} WHERE {condition} ORDER BY {column} LIMIT 1 OFFSET ?{n}",
+            "SELECT {column} FROM {table} WHERE {condition} ORDER BY {column} LIMIT 1 OFFSET ?",
             column = range.cut_field().column(),
-            table = object.table(),
-            n = values.len()
+            table = object.table()
         );
         self.conn.find_time(&sql, params_from_iter(values), "cut a range")
     }

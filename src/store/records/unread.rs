@@ -6,10 +6,9 @@
 //! missing from any answer, as far as it can be edited.
 //!
 //! # Active custom keys that a detail lacked
-//! A detail lists every active key, with null for a missing value (reference,
-//! *Custom values*, rules 3 and 4), so a field whose key is not there was archived when the detail was read, and the
-//! mirror did not know. If it is active again when the definitions are read, nothing else shows that it ever was
-//! archived, and the record may have changed its value before: its detail is read once more.
+//! A detail lists every active key, with null for a missing value (reference, *Custom values*, rules 3 and 4), so a field whose
+//! key is not there was archived when the detail was read. If it is active again when the definitions are read, nothing else
+//! shows that, and the record may have changed its value before: its detail is read once more.
 //!
 //! A service whose details omit nulls, or a key that may not see a field, costs a bounded number of requests.
 

@@ -1,8 +1,7 @@
 //! Views, triggers and indexes that users add to the file.
 //!
-//! SQLite parses every view and trigger of the file when a column is renamed or dropped, and fails if one of them does
-//! not compile at that moment. Therefore users' views are removed before such a change and restored after it, in the
-//! same transaction and with their own text: no reader sees the file without them.
+//! SQLite cannot rename or drop a column while any view or trigger does not compile. Therefore users' views are removed before
+//! such a change and restored after it, in the same transaction: no reader sees the file without them.
 //!
 //! # Invariants
 //! - No object of a user makes a run fail.

@@ -20,7 +20,7 @@ use crate::sync::walks::sweep_state::Sweep;
 
 /// Begins to replace the rows of the workspace before. Returns how many edits are held. Write it durably.
 pub(in crate::sync) fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, StoreError> {
-    for key in StateKey::all().into_iter().filter(StateKey::is_of_workspace) {
+    for key in StateKey::OF_WORKSPACE {
         tx.clear_state(&key)?;
     }
     tx.claims().forget_goals_of_workspace()?;
