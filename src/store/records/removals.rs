@@ -347,7 +347,7 @@ pub struct RefusedRemovals {
     /// All records of the table.
     pub of: u64,
     /// When it was found, UTC.
-    #[serde(serialize_with = "instant::utc_always")]
+    #[serde(serialize_with = "crate::model::instant::utc_always")]
     pub seen_at: Instant,
     /// When a sample of the records was last looked up, by the ledger's steady clock.
     #[serde(skip)]
