@@ -5,7 +5,6 @@
 //! detail that cannot be read affects its record only: [`FailedDetails`] bounds what such requests cost.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
@@ -36,67 +35,40 @@ const MAX_UNANSWERED: u32 = 3;
 
 const DOING: &str = "read a detail of";
 
-pub(super) struct BatchResult {
+/// The details of a batch that are still to be read, and what became of the others.
+pub(super) struct DetailQueue {
+    ids: VecDeque<RecordId>,
     skipped: HashSet<RecordId>,
     gone: Vec<RecordId>,
-    /// Whether so many were not found that it looks like an outage.
-    outage: bool,
-    /// Whether too many failed, so that no more are read in this run.
-    given_up: bool,
-}
-
-#[derive(Default)]
-struct FailureStreak {
+    failures: FailedDetails,
+    /// Records that failed since the last success, and requests without an answer since the last answer.
     failed: u32,
     unanswered: u32,
+    under_way: u32,
+    /// Rows so far in this step.
+    rows: u64,
+    /// Whether too many failed or were not found, so that no more are read in this run.
     given_up: bool,
-}
-
-struct DetailQueue {
-    purpose: Purpose,
-    part: DetailPart,
-    ids: Mutex<VecDeque<RecordId>>,
-    skipped: Mutex<HashSet<RecordId>>,
-    streak: Mutex<FailureStreak>,
-    failures: Mutex<FailedDetails>,
-    gone: Mutex<Vec<RecordId>>,
-    under_way: AtomicU32,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl DetailQueue {
-    fn pop(&self) -> Option<RecordId> {
-        lock(&self.ids).pop_front()
+    fn give_up(&mut self) {
+        self.given_up = true;
+        self.ids.clear();
     }
+}
 
-    /// Records a detail that was not found. After many, the rest waits for a decision about them.
-    fn is_gone(&self, id: RecordId) {
-        let mut gone = lock(&self.gone);
-        gone.push(id);
-        if gone.len() >= MANY_NOT_FOUND {
-            self.close();
-        }
-    }
+/// Details that are read side by side.
+struct DetailBatch {
+    object: Object,
+    purpose: Purpose,
+    part: DetailPart,
+    queue: Mutex<DetailQueue>,
+}
 
-    /// Leaves the rest to another run.
-    fn close(&self) {
-        lock(&self.ids).clear();
-    }
-
-    fn put_back(&self, id: RecordId) {
-        lock(&self.ids).push_front(id);
-    }
-
-    fn give_up(&self) {
-        lock(&self.streak).given_up = true;
-        self.close();
-    }
-
-    fn skip(&self, id: RecordId) {
-        lock(&self.skipped).insert(id);
+impl DetailBatch {
+    fn queue(&self) -> MutexGuard<'_, DetailQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -112,7 +84,7 @@ impl Details<'_> {
         let waiting_due = self.run.store().read(move |tx| tx.count_due_among(object, &others)).await?;
         self.run.begins(object.resource(), "details", Some(total));
         self.run.store_detail_progress(object, total).await?;
-        let (mut read, mut skipped, mut not_found) = (0, waiting.clone(), HashSet::new());
+        let (mut rows, mut skipped) = (0, waiting.clone());
         let mut last: Option<DueDetail> = None;
         // Those behind `last`, and those of them that do not wait.
         let (mut behind, mut wanted) = (total, total.saturating_sub(waiting_due));
@@ -132,10 +104,10 @@ impl Details<'_> {
             if ids.is_empty() {
                 continue;
             }
-            let batch = self.read_batch(object, ids, (Purpose::Details, DetailPart::Whole), &mut read).await?;
-            skipped.extend(batch.skipped);
-            not_found.extend(batch.gone);
-            if batch.outage || batch.given_up {
+            let ended = self.read_batch(object, ids, (Purpose::Details, DetailPart::Whole), rows).await?;
+            skipped.extend(ended.skipped);
+            rows = ended.rows;
+            if ended.given_up {
                 // Further requests would fail in the same way.
                 break;
             }
@@ -168,153 +140,148 @@ impl Details<'_> {
         if aged.is_empty() {
             return Ok(());
         }
-        match self.read_batch(object, aged, (Purpose::Refresh, DetailPart::Whole), &mut 0).await {
+        match self.read_batch(object, aged, (Purpose::Refresh, DetailPart::Whole), 0).await {
             // No RU are left over: the run is complete anyway.
             Err(error) if matches!(error.suspension(), Some(Suspension::Budget(_))) => Ok(()),
             other => other.map(|_| ()),
         }
     }
 
+    /// Reads these details; `rows` were read in this step before.
     pub(super) async fn read_batch(
         &self,
         object: Object,
         ids: VecDeque<RecordId>,
         (purpose, part): (Purpose, DetailPart),
-        read: &mut u64,
-    ) -> Result<BatchResult, SyncError> {
+        rows: u64,
+    ) -> Result<DetailQueue, SyncError> {
         let workers = self.run.engine.workers().min(ids.len());
-        let steady = self.run.gate().steady_time();
+        let (limits, tries) = (self.run.engine.meter.limits(), self.run.engine.client.tries());
         let owed = self.run.store().read(move |tx| unread::failed_owed(tx, object)).await?;
         let queue = DetailQueue {
-            purpose,
-            part,
-            ids: Mutex::new(ids),
-            skipped: Mutex::default(),
-            streak: Mutex::default(),
-            failures: Mutex::new(FailedDetails::stored(
-                owed,
-                self.run.engine.meter.limits(),
-                self.run.engine.client.tries(),
-                steady,
-            )),
-            gone: Mutex::default(),
-            under_way: AtomicU32::new(0),
+            ids,
+            skipped: HashSet::new(),
+            gone: Vec::new(),
+            failures: FailedDetails::stored(owed, limits, tries, self.run.gate().steady_time()),
+            failed: 0,
+            unanswered: 0,
+            under_way: 0,
+            rows,
+            given_up: false,
         };
-        let done = Mutex::new(*read);
-        let work = (0..workers).map(|_| self.detail_worker(object, &queue, &done));
+        let batch = DetailBatch { object, purpose, part, queue: Mutex::new(queue) };
         // Each worker completes its request, even if another one failed: an answer that was paid for is stored.
-        let worked: Result<Vec<()>, SyncError> = join_all(work).await.into_iter().collect();
-        *read = *lock(&done);
-        let skipped = queue.skipped.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let gone = queue.gone.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let outage = !self.run.gate().nominate_not_found(object, gone.clone()).await?;
-        worked?;
-        Ok(BatchResult { skipped, gone, outage, given_up: lock(&queue.streak).given_up })
+        let worked = join_all((0..workers).map(|_| self.detail_worker(&batch))).await;
+        let mut queue = batch.queue.into_inner().unwrap_or_else(PoisonError::into_inner);
+        queue.given_up |= !self.run.gate().nominate_not_found(object, queue.gone.clone()).await?;
+        worked.into_iter().collect::<Result<(), SyncError>>()?;
+        Ok(queue)
     }
 
-    async fn detail_worker(&self, object: Object, queue: &DetailQueue, done: &Mutex<u64>) -> Result<(), SyncError> {
-        while let Some(id) = queue.pop() {
-            // Every request under way may fail, as often as it is repeated.
-            let others = queue.under_way.fetch_add(1, Ordering::Relaxed);
-            let most = (others + 1).saturating_mul(self.run.engine.client.tries());
-            if lock(&queue.failures).exhausted(most, others == 0, self.run.gate().steady_time()) {
-                queue.under_way.fetch_sub(1, Ordering::Relaxed);
-                // The others know soon whether more may be asked for.
-                if others == 0 {
-                    queue.give_up();
-                } else {
-                    queue.put_back(id);
-                }
-                return Ok(());
-            }
-            let read = self.read_detail(object, &id, queue).await;
-            queue.under_way.fetch_sub(1, Ordering::Relaxed);
-            if let Err(error) = read {
-                queue.close();
-                return Err(error);
-            }
+    async fn detail_worker(&self, batch: &DetailBatch) -> Result<(), SyncError> {
+        while let Some(id) = self.next_detail(batch) {
+            let read = self.read_detail(&id, batch).await;
             let rows = {
-                let mut done = lock(done);
-                *done += 1;
-                *done
+                let mut queue = batch.queue();
+                queue.under_way -= 1;
+                if let Err(error) = read {
+                    queue.ids.clear();
+                    return Err(error);
+                }
+                queue.rows += 1;
+                queue.rows
             };
-            self.run.engine.observer.on(RunEvent::Stored { resource: object.resource(), rows, ru: self.run.spent() });
+            let (resource, ru) = (batch.object.resource(), self.run.spent());
+            self.run.engine.observer.on(RunEvent::Stored { resource, rows, ru });
         }
         Ok(())
     }
 
-    async fn read_detail(&self, object: Object, id: &RecordId, queue: &DetailQueue) -> Result<(), SyncError> {
-        let resource = object.resource();
-        match self.run.engine.client.detail(object, id, queue.purpose).await {
-            Ok(answer) => match self.store_detail(object, id, &answer, queue).await {
-                Err(error @ SyncError::Store(_)) => Err(error),
+    /// The next detail to request, if more may fail: every request under way may, as often as it is repeated.
+    fn next_detail(&self, batch: &DetailBatch) -> Option<RecordId> {
+        let steady = self.run.gate().steady_time();
+        let queue = &mut *batch.queue();
+        let others = queue.under_way;
+        let most = (others + 1).saturating_mul(self.run.engine.client.tries());
+        if queue.ids.is_empty() || !queue.failures.exhausted(most, others == 0, steady) {
+            let id = queue.ids.pop_front()?;
+            queue.under_way += 1;
+            return Some(id);
+        }
+        // The others know soon whether more may be asked for.
+        if others == 0 {
+            queue.give_up();
+        }
+        None
+    }
+
+    async fn read_detail(&self, id: &RecordId, batch: &DetailBatch) -> Result<(), SyncError> {
+        let resource = batch.object.resource();
+        let error = match self.run.engine.client.detail(batch.object, id, batch.purpose).await {
+            Ok(answer) => match self.store_detail(id, &answer, batch).await {
+                Err(error @ SyncError::Store(_)) => return Err(error),
                 // The answer is not a record with this id: other records may be readable.
-                Err(_) => self.detail_failed(object, id, queue, 1).await,
+                Err(_) => return self.detail_failed(id, batch, 1).await,
                 Ok(()) => {
-                    *lock(&queue.streak) = FailureStreak::default();
-                    Ok(())
+                    let queue = &mut *batch.queue();
+                    (queue.failed, queue.unanswered, queue.given_up) = (0, 0, false);
+                    return Ok(());
                 }
             },
-            Err(error) => match error.class() {
-                ErrorClass::Gone => {
-                    queue.is_gone(id.clone());
-                    // If the lists contain it anyway, its detail is not requested in every run.
-                    self.remember_failure(object, id, queue, 1).await
+            Err(error) => error,
+        };
+        match error.class() {
+            ErrorClass::Gone => {
+                {
+                    let queue = &mut *batch.queue();
+                    queue.gone.push(id.clone());
+                    if queue.gone.len() >= MANY_NOT_FOUND {
+                        // The rest waits for a decision about them.
+                        queue.ids.clear();
+                    }
                 }
-                // The list with the same scope was answered, so a 403 concerns this record.
-                ErrorClass::SkipObject | ErrorClass::SkipRecord | ErrorClass::BadRequest | ErrorClass::Failed => {
-                    self.detail_failed(object, id, queue, 1).await
-                }
-                ErrorClass::PreconditionFailed => self.detail_failed(object, id, queue, 1).await,
-                ErrorClass::Retry => {
-                    let unanswered = matches!(
-                        error,
-                        ApiError::Unreachable { .. } | ApiError::NoAnswer { .. } | ApiError::Timeout { .. }
-                    );
-                    let in_a_row = {
-                        let mut streak = lock(&queue.streak);
-                        streak.unanswered = if unanswered { streak.unanswered + 1 } else { 0 };
-                        streak.unanswered
-                    };
-                    self.detail_failed(object, id, queue, error.tries()).await?;
-                    if in_a_row >= MAX_UNANSWERED { Err(error).asking(DOING, resource) } else { Ok(()) }
-                }
-                _ => Err(error).asking(DOING, resource),
-            },
+                // If the lists contain it anyway, its detail is not requested in every run.
+                self.remember_failure(id, batch, 1).await
+            }
+            // The list with the same scope was answered, so a 403 concerns this record.
+            ErrorClass::SkipObject
+            | ErrorClass::SkipRecord
+            | ErrorClass::BadRequest
+            | ErrorClass::Failed
+            | ErrorClass::PreconditionFailed => self.detail_failed(id, batch, 1).await,
+            ErrorClass::Retry => {
+                let unanswered = matches!(
+                    error,
+                    ApiError::Unreachable { .. } | ApiError::NoAnswer { .. } | ApiError::Timeout { .. }
+                );
+                let in_a_row = {
+                    let queue = &mut *batch.queue();
+                    queue.unanswered = if unanswered { queue.unanswered + 1 } else { 0 };
+                    queue.unanswered
+                };
+                self.detail_failed(id, batch, error.tries()).await?;
+                if in_a_row >= MAX_UNANSWERED { Err(error).asking(DOING, resource) } else { Ok(()) }
+            }
+            _ => Err(error).asking(DOING, resource),
         }
     }
 
     /// Stores that a detail could not be read, so that it waits. After many, the rest is left to another run.
-    async fn detail_failed(
-        &self,
-        object: Object,
-        id: &RecordId,
-        queue: &DetailQueue,
-        requests: u32,
-    ) -> Result<(), SyncError> {
-        queue.skip(id.clone());
-        self.remember_failure(object, id, queue, requests).await?;
-        let failed = {
-            let mut streak = lock(&queue.streak);
-            streak.failed += 1;
-            streak.failed
-        };
-        if failed >= MAX_FAILURES {
+    async fn detail_failed(&self, id: &RecordId, batch: &DetailBatch, requests: u32) -> Result<(), SyncError> {
+        batch.queue().skipped.insert(id.clone());
+        self.remember_failure(id, batch, requests).await?;
+        let queue = &mut *batch.queue();
+        queue.failed += 1;
+        if queue.failed >= MAX_FAILURES {
             queue.give_up();
         }
         Ok(())
     }
 
-    async fn remember_failure(
-        &self,
-        object: Object,
-        id: &RecordId,
-        queue: &DetailQueue,
-        requests: u32,
-    ) -> Result<(), SyncError> {
-        let (id, steady) = (id.clone(), self.run.gate().steady_time());
+    async fn remember_failure(&self, id: &RecordId, batch: &DetailBatch, requests: u32) -> Result<(), SyncError> {
+        let (object, id, steady) = (batch.object, id.clone(), self.run.gate().steady_time());
         let owed = {
-            let mut failures = lock(&queue.failures);
+            let failures = &mut batch.queue().failures;
             failures.failed(requests, steady);
             failures.owed(steady)
         };
@@ -322,17 +289,11 @@ impl Details<'_> {
         Ok(self.run.store().write(noted).await?)
     }
 
-    async fn store_detail(
-        &self,
-        object: Object,
-        id: &RecordId,
-        answer: &DetailAnswer,
-        queue: &DetailQueue,
-    ) -> Result<(), SyncError> {
-        let layout = self.run.store().layout();
+    async fn store_detail(&self, id: &RecordId, answer: &DetailAnswer, batch: &DetailBatch) -> Result<(), SyncError> {
+        let (object, part, layout) = (batch.object, batch.part, self.run.store().layout());
         let record = decoded(object, id, answer, &layout).asking("understand a detail of", object.resource())?;
         let (its_id, answer, version) = (id.clone(), answer.clone(), layout.version);
-        let (meter, part) = (self.run.engine.meter.clone(), queue.part);
+        let meter = self.run.engine.meter.clone();
         let answered = AnswerTime { shows: None, steady: self.run.gate().steady_time() };
         let stored = self.run.store().write(move |tx| {
             let decode = |layout: &Layout| decoded(object, &its_id, &answer, layout).ok();
@@ -358,8 +319,8 @@ impl Details<'_> {
         self.run.count(&noted.tally);
         if noted.tally.details == 0 {
             // The mirror has a newer answer: the detail comes from a lagging replica or a cache.
-            queue.skip(id.clone());
-            self.remember_failure(object, id, queue, 1).await?;
+            batch.queue().skipped.insert(id.clone());
+            self.remember_failure(id, batch, 1).await?;
         }
         if noted.unknown_keys {
             self.run.whole_lists().refresh_definitions_for_unknown_keys().await?;

@@ -90,7 +90,7 @@ impl BackFills<'_> {
         if ids.is_empty() {
             return Ok(());
         }
-        match self.run.details().read_batch(object, ids, (Purpose::Changes, DetailPart::List), &mut 0).await {
+        match self.run.details().read_batch(object, ids, (Purpose::Changes, DetailPart::List), 0).await {
             // The lists of the object may be answered although its details are not: the rest stays noted.
             Err(error) if error.class() == Some(ErrorClass::Retry) => {
                 tracing::info!(%object, "Some values of {object} records stay as they were: {}", error_chain(&error));
