@@ -84,7 +84,7 @@ impl Run<'_> {
         if !self.engine.settings.write_back || !self.edits_are_due().await {
             return Ok(());
         }
-        if self.store().read(move |tx| tx.state::<Instant>(&paused)).await?.is_some() {
+        if self.read(move |tx| tx.state::<Instant>(&paused)).await?.is_some() {
             return Ok(());
         }
         self.push_edits().await

@@ -92,7 +92,7 @@ impl Run<'_> {
     /// Notes that the list of an object is read from now on.
     pub(super) async fn store_list_progress(&self, object: Object) -> Result<(), SyncError> {
         let since = self.now();
-        let note = self.store().write(move |tx| {
+        let note = self.write(move |tx| {
             let (work, total) = match tx.phase(object)? {
                 Phase::FirstCopy => (LongWork::FirstCopy, None),
                 Phase::Kept => (LongWork::Sweep, Some(tx.count_rows(object)?)),
@@ -100,29 +100,29 @@ impl Run<'_> {
             let rows = read_so_far(tx, object, work)?;
             tx.claims().keep_position(ReadOf::Progress(object), &WorkStart { work, since, rows, total })
         });
-        Ok(note.await?)
+        note.await
     }
 
     /// Notes the total number of rows of the list.
     pub(super) async fn store_total(&self, object: Object, total: u64) -> Result<(), SyncError> {
-        let note = self.store().write(move |tx| {
+        let note = self.write(move |tx| {
             let start: Option<WorkStart> = tx.position(ReadOf::Progress(object))?;
             start.filter(|start| start.work != LongWork::Details).map_or(Ok(()), |start| {
                 tx.claims().keep_position(ReadOf::Progress(object), &WorkStart { total: Some(total), ..start })
             })
         });
-        Ok(note.await?)
+        note.await
     }
 
     /// Notes that this many details are read from now on.
     pub(super) async fn store_detail_progress(&self, object: Object, total: u64) -> Result<(), SyncError> {
         let since = self.now();
-        let note = self.store().write(move |tx| {
+        let note = self.write(move |tx| {
             let rows = read_so_far(tx, object, LongWork::Details)?;
             let start = WorkStart { work: LongWork::Details, since, rows, total: Some(total) };
             tx.claims().keep_position(ReadOf::Progress(object), &start)
         });
-        Ok(note.await?)
+        note.await
     }
 }
 

@@ -19,7 +19,7 @@ use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::{Instant, Object, RecordId, Resource, Ru};
 use crate::model::{ServiceTime, TimeField};
 use crate::outbox::{EditWatch, PushTally};
-use crate::store::{DefinitionChanges, RefusedRemovals, Store, Tally, UnprovenRanges};
+use crate::store::{DefinitionChanges, MirrorTx, ReadTx, RefusedRemovals, Store, StoreError, Tally, UnprovenRanges};
 
 pub(super) struct Run<'a> {
     pub(super) engine: &'a Engine,
@@ -101,8 +101,29 @@ impl<'a> Run<'a> {
         &self.engine.store
     }
 
+    /// Reads one snapshot of the mirror.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&ReadTx<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, SyncError> {
+        Ok(self.engine.store.read(work).await?)
+    }
+
+    /// Writes to the mirror, in one transaction.
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, SyncError> {
+        Ok(self.engine.store.write(work).await?)
+    }
+
     pub(super) fn now(&self) -> Instant {
         self.engine.clock.now()
+    }
+
+    /// The ledger's steady clock, which measures days.
+    pub(super) fn steady_time(&self) -> Instant {
+        self.engine.meter.ledger().steady_time()
     }
 
     pub(super) fn results(&self) -> MutexGuard<'_, RunResults> {

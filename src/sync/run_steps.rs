@@ -213,7 +213,7 @@ impl Run<'_> {
         };
         self.walks().recall_service_time().await?;
         let mut failed = FailedSteps::default();
-        let failures = self.store().read(StepFailures::load).await?;
+        let failures = self.read(StepFailures::load).await?;
         _ = self.failures.set(failures);
         loop {
             self.learn(&mut known).await?;
@@ -323,7 +323,7 @@ impl Run<'_> {
     /// The error of a step that the schedule does not attempt again yet.
     pub(super) fn not_due(&self, step: Step) -> Option<SyncError> {
         let failure = self.failures.get()?.of(step).filter(|_| !self.by_person)?;
-        let wait = failure.wait(self.gate().steady_time(), self.engine.meter.limits())?;
+        let wait = failure.wait(self.steady_time(), self.engine.meter.limits())?;
         Some(SyncError::NotDue { error: failure.error.clone(), due_at: self.now().plus(wait) })
     }
 
@@ -331,12 +331,12 @@ impl Run<'_> {
     async fn learn(&self, known: &mut Knowledge) -> Result<(), SyncError> {
         known.skipped = self.results().skipped.keys().copied().collect();
         let (now, first) = (self.now(), known.done.is_empty());
-        let steady = self.gate().steady_time();
+        let steady = self.steady_time();
         let persistence = (self.gate().retries_refusals(), self.by_person);
         let accepted = self.job.accept().removals;
         let key = self.engine.client.key_fingerprint().to_string();
         let limits = *self.engine.meter.limits();
-        let learnt = self.store().read(move |tx| {
+        let learnt = self.read(move |tx| {
             let objects = [
                 of_object(tx, Object::Contact, (now, steady), persistence, &limits)?,
                 of_object(tx, Object::Company, (now, steady), persistence, &limits)?,

@@ -46,7 +46,7 @@ impl RemovalGate<'_> {
     /// one does not have, on which is decided as on any. Edits that were made meanwhile are held.
     pub(in crate::sync) async fn end_replacement(&self, object: Object) -> Result<(), SyncError> {
         let now = self.run.now();
-        let held = self.run.store().write(move |tx| {
+        let held = self.run.write(move |tx| {
             if !tx.goals().is_set(Goal::FormerRows(object))? {
                 return Ok(0);
             }

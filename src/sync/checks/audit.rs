@@ -52,7 +52,7 @@ impl Audits<'_> {
     /// Counts an object's records by the age of their last change, and follows differences.
     pub(in crate::sync) async fn audit(&self, audit: &mut Audit) -> Result<(), SyncError> {
         let object = audit.object;
-        let rows = self.run.store().read(move |tx| tx.count_rows(object)).await?;
+        let rows = self.run.read(move |tx| tx.count_rows(object)).await?;
         let pages = rows.div_ceil(LEAF);
         let edges = (pages / 2).clamp(2, MAX_EDGES);
         if pages <= edges + BESIDE_EDGES {
@@ -106,7 +106,7 @@ impl Audits<'_> {
     /// age, by their number. An age without records needs no range: what the service has of it, its neighbour shows.
     async fn edges_by_age(&self, object: Object, most: u64, shift: f64) -> Result<Vec<Instant>, SyncError> {
         let ages = ages(self.service_now());
-        let divided = self.run.store().read(move |tx| {
+        let divided = self.run.read(move |tx| {
             let dated = |from, to| TimeRange::dated(TimeField::UpdatedAt, from, to);
             let mut rest = dated(None, None);
             let mut ranges: Vec<(TimeRange, u64)> = Vec::new();
@@ -135,7 +135,7 @@ impl Audits<'_> {
             };
             Ok(ranges.iter().filter_map(edge).take(most as usize).collect())
         });
-        Ok(divided.await?)
+        divided.await
     }
 
     /// The service's time now, at least; without any, our own.
@@ -160,7 +160,7 @@ impl Audits<'_> {
         let from = oldest.map(|oldest| oldest.whole_second().plus(SECOND)).filter(|_| page.next.is_some());
         let shown = TimeRange::dated(TimeField::UpdatedAt, from, None);
         let mut unseen = match oldest {
-            Some(_) => self.run.store().read(move |tx| tx.ids_of_range(object, shown)).await?,
+            Some(_) => self.run.read(move |tx| tx.ids_of_range(object, shown)).await?,
             None => HashSet::new(),
         };
         self.compare_page(audit, fetched, &mut unseen).await?;
@@ -171,11 +171,11 @@ impl Audits<'_> {
     /// Counts an object between its audits, for 1 RU: a removal is in no list of changes. A difference that is new starts an
     /// audit at once. What a count differed by the last time, that audit has looked for.
     pub(in crate::sync) async fn count_between_audits(&self, object: Object) -> Result<(), SyncError> {
-        let known = self.run.store().read(move |tx| tx.last_total(object)).await?;
+        let known = self.run.read(move |tx| tx.last_total(object)).await?;
         let differs_by = |(here, there): (u64, u64)| there as i64 - here as i64;
         let mut audit = Audit::new(object, true, None);
         let total = self.total(&mut audit).await?;
-        let undecided = self.run.store().read(move |tx| tx.count_nominated(object)).await? as i64;
+        let undecided = self.run.read(move |tx| tx.count_nominated(object)).await? as i64;
         let found = differs_by(total);
         if found == 0 || found == -undecided || known.map(differs_by) == Some(found) {
             return Ok(());
@@ -196,7 +196,7 @@ impl Audits<'_> {
         shift: f64,
     ) -> Result<Vec<TimeRange>, SyncError> {
         let all = TimeRange::dated(by, None, None);
-        let edges = self.run.store().read(move |tx| tx.edges(object, all, parts, shift)).await?;
+        let edges = self.run.read(move |tx| tx.edges(object, all, parts, shift)).await?;
         Ok(TimeRange::between(by, &edges))
     }
 
@@ -239,11 +239,9 @@ impl Audits<'_> {
     ) -> Result<(), SyncError> {
         audit.findings.ranges += 1;
         let (object, now, found) = (audit.object, self.run.now(), audit.findings.since(before));
-        self.run
-            .store()
-            .write(move |tx| tx.knowledge().enter_audit(object, range, counts, found.as_deref(), now))
-            .await?;
-        Ok(())
+        let writing =
+            self.run.write(move |tx| tx.knowledge().enter_audit(object, range, counts, found.as_deref(), now));
+        writing.await
     }
 
     /// Counts ranges on both sides, but lists those of a page if they are to be listed. Those that cannot be listed, because
@@ -296,7 +294,7 @@ impl Audits<'_> {
     }
 
     pub(in crate::sync) async fn count_here(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
-        let counted = self.run.store().read(move |tx| {
+        let counted = self.run.read(move |tx| {
             // Records whose removal is refused are known to differ: a range is not followed again because of them.
             let refusal = tx.refused_removals(object)?;
             match refusal {
@@ -304,7 +302,7 @@ impl Audits<'_> {
                 None => tx.count_range(object, range),
             }
         });
-        Ok(counted.await?)
+        counted.await
     }
 
     pub(in crate::sync) async fn count_there(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
@@ -327,7 +325,7 @@ impl Audits<'_> {
     /// Lists a range that differs and cannot be cut further. A range of more than a page has records that share both
     /// timestamps: unless the user requests it, it is listed once a day.
     async fn list_leaf(&self, audit: &mut Audit, range: TimeRange, here: u64, there: u64) -> Result<(), SyncError> {
-        let (object, steady) = (audit.object, self.run.gate().steady_time());
+        let (object, steady) = (audit.object, self.run.steady_time());
         if here.max(there) > LEAF {
             // The counts by the other timestamp lead to the same records.
             let range = range.by_creation();
@@ -335,12 +333,12 @@ impl Audits<'_> {
                 return Ok(());
             }
             audit.ties.push(range);
-            let was_listed = self.run.store().read(move |tx| tx.tie_was_listed(object, range, steady)).await?;
+            let was_listed = self.run.read(move |tx| tx.tie_was_listed(object, range, steady)).await?;
             if was_listed && !self.run.by_person {
                 audit.unlisted += here.abs_diff(there);
                 return Ok(());
             }
-            self.run.store().write(move |tx| tx.claims().tie_is_listed(object, range, steady)).await?;
+            self.run.write(move |tx| tx.claims().tie_is_listed(object, range, steady)).await?;
         }
         self.list(audit, range).await?;
         Ok(())
@@ -374,7 +372,7 @@ impl Audits<'_> {
         range: TimeRange,
         here: u64,
     ) -> Result<Option<(TimeRange, TimeRange)>, SyncError> {
-        let middle = self.run.store().read(move |tx| tx.nth_of_range(object, range, here / 2)).await?;
+        let middle = self.run.read(move |tx| tx.nth_of_range(object, range, here / 2)).await?;
         let Some(middle) = middle.map(Instant::whole_second) else {
             return Ok(None);
         };
@@ -402,7 +400,7 @@ impl Audits<'_> {
 
     async fn list_with(&self, audit: &mut Audit, range: TimeRange, query: ListQuery) -> Result<u64, SyncError> {
         let object = audit.object;
-        let mut unseen = self.run.store().read(move |tx| tx.ids_of_range(object, range)).await?;
+        let mut unseen = self.run.read(move |tx| tx.ids_of_range(object, range)).await?;
         let (mut list, mut there) = (ShortList::new(query), 0);
         loop {
             let fetched = self.ask(&list.query(), "audit").await?;

@@ -61,7 +61,7 @@ impl Audits<'_> {
         let details = self.run.engine.reads_details(object);
         let FoundRecords { records, asked, layout, answer, .. } = found;
         let rows = records.len() as u64;
-        let compared = self.run.store().write(move |tx| {
+        let compared = self.run.write(move |tx| {
             let decode = |layout: &Layout| Some(decode::page(object.resource(), &body?, layout).ok()?.records);
             let records = tx.with_current_layout(records, layout, decode)?;
             let phase = tx.phase(object)?;

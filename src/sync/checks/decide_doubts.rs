@@ -14,22 +14,19 @@ impl RemovalGate<'_> {
     /// Looks up the records in doubt whose lookup is due, and removes those that the service does not have. Those that it has
     /// are compared for the current audit.
     pub(in crate::sync) async fn decide_doubts(&self, audit: &mut Audit) -> Result<Settlement, SyncError> {
-        let (object, guard, steady) = (audit.object, self.removal_guard(), self.steady_time());
+        let (object, guard, steady) = (audit.object, self.removal_guard(), self.run.steady_time());
         let (at_once, by_person) = (self.retries_refusals(), self.run.by_person);
-        let (nominated, mut due, share, refusal) = self
-            .run
-            .store()
-            .read(move |tx| {
-                let nominated = tx.nominated(object)?;
-                let share = tx.removal_share(object, nominated.len() as u64, steady)?;
-                let refusal = tx.refused_removals(object)?;
-                Ok((nominated, tx.due_doubts(object, steady, at_once, by_person)?, share, refusal))
-            })
-            .await?;
+        let reading = self.run.read(move |tx| {
+            let nominated = tx.nominated(object)?;
+            let share = tx.removal_share(object, nominated.len() as u64, steady)?;
+            let refusal = tx.refused_removals(object)?;
+            Ok((nominated, tx.due_doubts(object, steady, at_once, by_person)?, share, refusal))
+        });
+        let (nominated, mut due, share, refusal) = reading.await?;
         let mut settlement = Settlement::default();
         match refusal {
             Some(_) if nominated.is_empty() => {
-                self.run.store().write(move |tx| tx.claims().set_refused_removals(object, None)).await?;
+                self.run.write(move |tx| tx.claims().set_refused_removals(object, None)).await?;
             }
             Some(refusal) if !at_once => {
                 settlement = self.sample_refused(audit, refusal, &nominated).await?;
@@ -69,14 +66,14 @@ impl RemovalGate<'_> {
         }
         let concluded = self.conclude(audit, confirmation, guard).await?;
         let refused = concluded.refused || settlement.refused;
-        let left = self.run.store().read(move |tx| tx.count_nominated(object)).await?;
+        let left = self.run.read(move |tx| tx.count_nominated(object)).await?;
         ended.map(|()| Settlement { gone: concluded.gone, refused, unproven: if refused { 0 } else { left } })
     }
 
     /// Looks up records that were shown in an earlier version; nothing else is decided about the others once a few lookups
     /// in a row were in vain.
     async fn look_at_older(&self, audit: &mut Audit, older: Vec<RecordId>) -> Result<(), SyncError> {
-        let (object, steady) = (audit.object, self.steady_time());
+        let (object, steady) = (audit.object, self.run.steady_time());
         let (mut rest, mut in_vain, mut ended) = (&older[..], 0, Ok(()));
         while !rest.is_empty() && in_vain < MAX_IN_VAIN && ended.is_ok() {
             let (some, others) = split_lookup(rest);
@@ -86,7 +83,7 @@ impl RemovalGate<'_> {
             let missed = gone.clone();
             // First: what the answers refute keeps its delay, and those that are not there any more are decided about as any
             // that were missed.
-            let noted = self.run.store().write(move |tx| {
+            let noted = self.run.write(move |tx| {
                 tx.knowledge().were_looked_up(object, &looked_up, steady)?;
                 tx.knowledge().forget_versions(object, &gone)
             });
@@ -99,7 +96,7 @@ impl RemovalGate<'_> {
             (rest, ended) = (others, confirmation.ended);
         }
         let rest = rest.to_vec();
-        let waiting = self.run.store().write(move |tx| tx.knowledge().were_looked_up(object, &rest, steady));
+        let waiting = self.run.write(move |tx| tx.knowledge().were_looked_up(object, &rest, steady));
         waiting.await?;
         ended
     }

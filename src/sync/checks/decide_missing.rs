@@ -193,7 +193,7 @@ impl Lookups<'_> {
         into: &mut Confirmation,
     ) -> Result<(), SyncError> {
         let (ids, answer) = (missing.clone(), found.answer);
-        let times = self.run.store().read(move |tx| tx.times_of(object, &ids)).await?;
+        let times = self.run.read(move |tx| tx.times_of(object, &ids)).await?;
         // A person who accepts removals says that the service is right.
         let accepted = self.run.job.accept().removals;
         let is_as_new = |id: &RecordId| accepted || answer.is_as_new_as(times.get(id).copied().flatten());
@@ -219,9 +219,8 @@ impl Lookups<'_> {
         if ids.is_empty() || !self.repairs() {
             return Ok(Vec::new());
         }
-        let noted =
-            self.run.store().write(move |tx| tx.knowledge().doubt_not_found(object, &ids, lists_others, answer));
-        Ok(noted.await?)
+        let noted = self.run.write(move |tx| tx.knowledge().doubt_not_found(object, &ids, lists_others, answer));
+        noted.await
     }
 
     fn repairs(&self) -> bool {
@@ -252,7 +251,7 @@ impl Lookups<'_> {
     /// them.
     pub(in crate::sync) async fn apply_found(&self, object: Object, found: FoundRecords) -> Result<(), SyncError> {
         let (details, overlap) = (self.run.engine.reads_details(object), self.run.engine.settings.overlap);
-        let applied = self.run.store().write(move |tx| {
+        let applied = self.run.write(move |tx| {
             let mut noted = ApplyReport::default();
             tx.knowledge().answered(found.answer);
             if tx.expect_layout(found.layout).is_ok() {
@@ -272,8 +271,8 @@ impl Lookups<'_> {
     /// Nominates records for removal. Only the removal gate removes them.
     pub(in crate::sync) async fn nominate(&self, object: Object, ids: Vec<RecordId>) -> Result<(), SyncError> {
         if !ids.is_empty() {
-            let answer = AnswerTime { shows: None, steady: self.run.gate().steady_time() };
-            let nominated = self.run.store().write(move |tx| {
+            let answer = AnswerTime { shows: None, steady: self.run.steady_time() };
+            let nominated = self.run.write(move |tx| {
                 tx.knowledge().answered(answer);
                 tx.knowledge().nominate(object, &ids)
             });
@@ -333,7 +332,7 @@ impl Lookups<'_> {
             layout: self.run.store().layout().version,
             has_unusable: false,
             has_pages: false,
-            answer: AnswerTime { shows: None, steady: self.run.gate().steady_time() },
+            answer: AnswerTime { shows: None, steady: self.run.steady_time() },
         };
         let mut list = ShortList::new(query);
         loop {
@@ -364,7 +363,7 @@ impl Lookups<'_> {
             return Ok(witness);
         }
         let latest = self.run.results().service_time.latest();
-        let witness = match self.run.store().read(move |tx| tx.witness(object, latest)).await? {
+        let witness = match self.run.read(move |tx| tx.witness(object, latest)).await? {
             Some(witness) if witness.fits_a_predicate() => Some(witness),
             _ => self.listed_record(object).await?,
         };

@@ -18,13 +18,13 @@ impl Audits<'_> {
     pub(in crate::sync) async fn finish_sweep(&self, object: Object) -> Result<(), SyncError> {
         let is_settled = self.decide_nominations(object).await?;
         self.run.gate().end_replacement(object).await?;
-        let phase = self.run.store().read(move |tx| tx.phase(object)).await?;
+        let phase = self.run.read(move |tx| tx.phase(object)).await?;
         if !is_settled && phase != Phase::FirstCopy {
             return Ok(());
         }
         let unread = self.run.back_fills().unread(object).await?;
         let finished = self.run.now();
-        let ending = self.run.store().write(move |tx| {
+        let ending = self.run.write(move |tx| {
             let open = unread + tx.count_nominated(object)? + tx.count_older(object)?;
             end_sweep(tx, object, finished, open)
         });
@@ -68,7 +68,7 @@ impl Audits<'_> {
             results.counted.clone()
         };
         counted.retain(|(of, _), _| *of == object);
-        let owing = self.run.store().write(move |tx| {
+        let owing = self.run.write(move |tx| {
             counted.into_iter().try_for_each(|((object, by), owed)| closing_counts::owe_again(tx, object, by, owed))
         });
         owing.await?;

@@ -57,7 +57,7 @@ impl RemovalGate<'_> {
             base_url: self.run.engine.client.base_url().as_str().to_string(),
             key: self.run.engine.client.key_fingerprint().to_string(),
         };
-        let known: Option<Identity> = self.run.store().read(|tx| tx.state(&StateKey::Identity)).await?;
+        let known: Option<Identity> = self.run.read(|tx| tx.state(&StateKey::Identity)).await?;
         if known.as_ref() == Some(&now) {
             return Ok(());
         }
@@ -102,9 +102,9 @@ impl RemovalGate<'_> {
     /// Handles a check that did not recognise the workspace: the second one means a different workspace.
     async fn not_recognised(&self, identity: Identity, asked: usize, met: usize) -> Result<SyncError, SyncError> {
         let first_moment = SyncError::NotRecognised { asked, met, unread: Vec::new() };
-        let steady = self.steady_time();
+        let steady = self.run.steady_time();
         let seen_by = format!("{} {}", identity.key, identity.base_url);
-        let first = self.run.store().write(move |tx| tx.knowledge().not_recognised(&seen_by, steady)).await?;
+        let first = self.run.write(move |tx| tx.knowledge().not_recognised(&seen_by, steady)).await?;
         Ok(match steady.since(first) >= MOMENTS_APART {
             true => SyncError::OtherWorkspace { asked, met },
             false => first_moment,

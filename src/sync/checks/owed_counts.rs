@@ -39,12 +39,12 @@ impl Audits<'_> {
     /// record that was removed behind a cursor that counts rows hides another one.
     pub(in crate::sync) async fn carry_out_count(&self, object: Object, walk: TimeField) -> Result<(), SyncError> {
         let is_sweep = walk == TimeField::CreatedAt;
-        let known = self.run.store().read(move |tx| {
+        let known = self.run.read(move |tx| {
             let waits = is_sweep && tx.count_nominated(object)? > 0;
             Ok(tx.unproven(object, walk)?.filter(|_| !waits))
         });
         let Some(mut owed) = known.await? else { return Ok(()) };
-        let steady = self.run.gate().steady_time();
+        let steady = self.run.steady_time();
         let waits = owed.waits_until.is_some_and(|until| until > steady && until <= steady.plus(DAY));
         if waits && !self.run.by_person {
             return Ok(());
@@ -59,8 +59,8 @@ impl Audits<'_> {
             self.compare_or_list(&mut audit, counted.clone(), is_sweep).await?;
             if audit.unlisted > 0 {
                 let waiting = UnprovenRanges { waits_until: Some(steady.plus(DAY)), ..owed };
-                let noting = self.run.store().write(move |tx| tx.claims().set_unproven(object, walk, &waiting));
-                return Ok(noting.await?);
+                let noting = self.run.write(move |tx| tx.claims().set_unproven(object, walk, &waiting));
+                return noting.await;
             }
             let differs = audit.findings.count() > 0 || !audit.unseen.is_empty();
             found += audit.findings.count();
@@ -69,7 +69,7 @@ impl Audits<'_> {
             }
             let (known, unseen) = (owed.clone(), Vec::from_iter(audit.unseen));
             // Together: a removal that is decided before the rest is counted must not be forgotten.
-            let noting = self.run.store().write(move |tx| {
+            let noting = self.run.write(move |tx| {
                 tx.knowledge().nominate(object, &unseen)?;
                 // The last ranges stay until everything that the counts found is read: without them, all is proven.
                 if known.ranges.is_empty() { Ok(()) } else { tx.claims().set_unproven(object, walk, &known) }
@@ -83,10 +83,10 @@ impl Audits<'_> {
         self.run.back_fills().read_omitted(object).await?;
         self.run.results().counted.insert((object, walk), begun);
         owed.is_second = true;
-        let noting = self.run.store().write(move |tx| match owed.ranges.is_empty() {
+        let noting = self.run.write(move |tx| match owed.ranges.is_empty() {
             true => closing_counts::were_made(tx, object, walk),
             false => tx.claims().set_unproven(object, walk, &owed),
         });
-        Ok(noting.await?)
+        noting.await
     }
 }

@@ -7,7 +7,7 @@
 //! increasing delay.
 
 use super::compare::Audit;
-use crate::model::{Instant, Object, RecordId, Resource};
+use crate::model::{Object, RecordId, Resource};
 use crate::store::{RefusedRemovals, RemovalDecision, RemovalGuard, RemovalShare};
 use crate::sync::checks::decide_missing::{Confirmation, FoundRecords, split_lookup};
 use crate::sync::error::SyncError;
@@ -47,11 +47,6 @@ impl RemovalGate<'_> {
         RemovalGuard { most: self.run.engine.settings.most_removals, accepted: self.run.job.accept().removals }
     }
 
-    /// The ledger's steady clock, which measures days.
-    pub(in crate::sync) fn steady_time(&self) -> Instant {
-        self.run.engine.meter.ledger().steady_time()
-    }
-
     /// Whether this run spends RU on removals that were refused before.
     pub(in crate::sync) fn retries_refusals(&self) -> bool {
         retries_refusals(self.run.job, self.run.by_person)
@@ -66,8 +61,8 @@ impl RemovalGate<'_> {
             "{} {object} records seem to be removed, but no answer of the service proves it: they are kept",
             unproven.len()
         ));
-        let steady = self.steady_time();
-        Ok(self.run.store().write(move |tx| tx.knowledge().were_looked_up(object, &unproven, steady)).await?)
+        let steady = self.run.steady_time();
+        self.run.write(move |tx| tx.knowledge().were_looked_up(object, &unproven, steady)).await
     }
 
     pub(super) async fn conclude(
@@ -76,14 +71,14 @@ impl RemovalGate<'_> {
         confirmation: Confirmation,
         guard: RemovalGuard,
     ) -> Result<Settlement, SyncError> {
-        let (object, steady, now) = (audit.object, self.steady_time(), self.run.now());
+        let (object, steady, now) = (audit.object, self.run.steady_time(), self.run.now());
         let Confirmation { mut gone, found, unproven, .. } = confirmation;
         self.keep_found(audit, found).await?;
         if !guard.accepted {
             self.check_details(object, &mut gone).await?;
         }
         let ids = gone.ids().to_vec();
-        let decided = self.run.store().write(move |tx| {
+        let decided = self.run.write(move |tx| {
             let decision = tx.records().remove_confirmed(&gone, &guard, steady, now)?;
             let mut edits = Vec::new();
             if let RemovalDecision::Removed(_) = decision {
@@ -118,8 +113,8 @@ impl RemovalGate<'_> {
 
     pub(super) async fn refuse(&self, object: Object, share: RemovalShare) -> Result<Settlement, SyncError> {
         let RemovalShare { going, of } = share;
-        let outage = RefusedRemovals { going, of, seen_at: self.run.now(), sampled_at: Some(self.steady_time()) };
-        self.run.store().write(move |tx| tx.claims().set_refused_removals(object, Some(outage))).await?;
+        let outage = RefusedRemovals { going, of, seen_at: self.run.now(), sampled_at: Some(self.run.steady_time()) };
+        self.run.write(move |tx| tx.claims().set_refused_removals(object, Some(outage))).await?;
         self.report_outage(object.resource(), outage);
         Ok(Settlement { refused: true, ..Settlement::default() })
     }
@@ -137,7 +132,7 @@ impl RemovalGate<'_> {
         refusal: RefusedRemovals,
         nominated: &[RecordId],
     ) -> Result<Settlement, SyncError> {
-        let (object, steady) = (audit.object, self.steady_time());
+        let (object, steady) = (audit.object, self.run.steady_time());
         let still = Settlement { refused: true, ..Settlement::default() };
         if !matches!(self.run.job, Job::Sync { .. } | Job::Push) {
             self.report_outage(object.resource(), refusal);
@@ -151,10 +146,10 @@ impl RemovalGate<'_> {
         if !confirmation.has_found(few) {
             confirmation.ended?;
             let sampled = RefusedRemovals { sampled_at: Some(steady), ..refusal };
-            self.run.store().write(move |tx| tx.claims().set_refused_removals(object, Some(sampled))).await?;
+            self.run.write(move |tx| tx.claims().set_refused_removals(object, Some(sampled))).await?;
             return Ok(still);
         }
-        let withdrawn = self.run.store().write(move |tx| tx.claims().set_refused_removals(object, None));
+        let withdrawn = self.run.write(move |tx| tx.claims().set_refused_removals(object, None));
         withdrawn.await?;
         tracing::info!(%object, "Records of {object} whose removal was refused are back");
         for found in confirmation.found {

@@ -35,8 +35,8 @@ impl RemovalGate<'_> {
         object: Object,
         gone: &mut ConfirmedRemovals,
     ) -> Result<(), SyncError> {
-        let (steady, ids) = (self.steady_time(), gone.ids().to_vec());
-        let since = self.run.store().read(move |tx| tx.nothing_listed_since(object, &ids)).await?;
+        let (steady, ids) = (self.run.steady_time(), gone.ids().to_vec());
+        let since = self.run.read(move |tx| tx.nothing_listed_since(object, &ids)).await?;
         let Some(since) = since.filter(|since| gone.is_long_enough(*since, steady)) else {
             return Ok(());
         };
@@ -50,9 +50,8 @@ impl RemovalGate<'_> {
                 // The record exists, or it is unknown: the lists cannot be trusted, and the day begins again.
                 _ => {
                     let ids = gone.ids().to_vec();
-                    let begun =
-                        self.run.store().write(move |tx| tx.knowledge().begin_not_found_again(object, &ids, steady));
-                    return Ok(begun.await?);
+                    let begun = self.run.write(move |tx| tx.knowledge().begin_not_found_again(object, &ids, steady));
+                    return begun.await;
                 }
             };
         }

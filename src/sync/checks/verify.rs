@@ -23,7 +23,7 @@ impl Audits<'_> {
 
     /// Compares an object with the service, by counts or record by record.
     pub(super) async fn compare_object(&self, object: Object, full: bool, repair: bool) -> Result<(), SyncError> {
-        if self.run.store().read(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
+        if self.run.read(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
             self.run.warn(format!("{} have not been copied yet: run `crm-mirror sync`", object.resource()));
             let here = self.count_here(object, TimeRange::WHOLE).await?;
             let missing = self.count_there(object, TimeRange::WHOLE).await?.saturating_sub(here);
@@ -32,10 +32,10 @@ impl Audits<'_> {
             return Ok(());
         }
         let as_of = self.run.now();
-        let since = self.run.store().read(move |tx| tx.known_changes(object)).await?.served_at;
+        let since = self.run.read(move |tx| tx.known_changes(object)).await?.served_at;
         let mut audit = Audit::new(object, repair, since);
         if full {
-            let rows = self.run.store().read(move |tx| tx.count_rows(object)).await?;
+            let rows = self.run.read(move |tx| tx.count_rows(object)).await?;
             let parts = rows / STRIDE;
             let ranges = if parts < 2 {
                 vec![TimeRange::WHOLE]
@@ -54,17 +54,15 @@ impl Audits<'_> {
         }
         let by_record = audit.findings.compared >= audit.findings.ranges && full;
         let open = audit.findings.open;
-        self.run
-            .store()
-            .write(move |tx| {
-                // The mirror may have been edited, which a verification should detect.
-                tx.records().recount(object)?;
-                if tx.goals().is_set(Goal::FormerRows(object))? {
-                    return Ok(());
-                }
-                tx.claims().compared(object, Completeness { as_of, by_record }, open)
-            })
-            .await?;
+        let writing = self.run.write(move |tx| {
+            // The mirror may have been edited, which a verification should detect.
+            tx.records().recount(object)?;
+            if tx.goals().is_set(Goal::FormerRows(object))? {
+                return Ok(());
+            }
+            tx.claims().compared(object, Completeness { as_of, by_record }, open)
+        });
+        writing.await?;
         self.run.results().findings.push((object, audit.findings));
         read
     }
@@ -100,7 +98,7 @@ impl Audits<'_> {
     }
 
     async fn refused_removals(&self, object: Object) -> Result<u64, SyncError> {
-        let outage = self.run.store().read(move |tx| tx.refused_removals(object)).await?;
+        let outage = self.run.read(move |tx| tx.refused_removals(object)).await?;
         Ok(outage.map_or(0, |outage| outage.going))
     }
 }

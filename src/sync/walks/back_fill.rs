@@ -42,22 +42,19 @@ impl BackFills<'_> {
     /// first, then by a back-fill of each, or by one sweep where that costs less.
     pub(in crate::sync) async fn fill_columns(&self, object: Object) -> Result<(), SyncError> {
         let layout = self.run.store().layout();
-        let (missing, waiting, rows, definitions) = self
-            .run
-            .store()
-            .read(move |tx| {
-                let missing = tx.goals().unfilled(&layout, object)?;
-                if missing.is_empty() {
-                    return Ok((missing, None, 0, Vec::new()));
-                }
-                let being_filled = match tx.goals().is_set(Goal::Sweeping(object))? {
-                    true => tx.goals().being_filled(object)?,
-                    false => BTreeSet::new(),
-                };
-                let waiting = (!tx.goals().is_set(Goal::WantedSweep(object))?).then_some(being_filled);
-                Ok((missing, waiting, tx.count_rows(object)?, tx.definitions(object)?))
-            })
-            .await?;
+        let reading = self.run.read(move |tx| {
+            let missing = tx.goals().unfilled(&layout, object)?;
+            if missing.is_empty() {
+                return Ok((missing, None, 0, Vec::new()));
+            }
+            let being_filled = match tx.goals().is_set(Goal::Sweeping(object))? {
+                true => tx.goals().being_filled(object)?,
+                false => BTreeSet::new(),
+            };
+            let waiting = (!tx.goals().is_set(Goal::WantedSweep(object))?).then_some(being_filled);
+            Ok((missing, waiting, tx.count_rows(object)?, tx.definitions(object)?))
+        });
+        let (missing, waiting, rows, definitions) = reading.await?;
         // What the sweep under way completes, or one that is wanted, is not filled by itself.
         let missing: Vec<CustomField> = missing
             .into_iter()
@@ -92,7 +89,7 @@ impl BackFills<'_> {
             listed -= u64::from(of_lists);
         }
         if sweeps {
-            self.run.store().write(move |tx| tx.claims().set(Goal::WantedSweep(object))).await?;
+            self.run.write(move |tx| tx.claims().set(Goal::WantedSweep(object))).await?;
         }
         Ok(())
     }
@@ -106,7 +103,7 @@ impl BackFills<'_> {
         definition: &Definition,
     ) -> Result<bool, SyncError> {
         let id = field.definition.clone();
-        let was_made = self.run.store().read(move |tx| tx.goals().was_made(object, &id)).await?;
+        let was_made = self.run.read(move |tx| tx.goals().was_made(object, &id)).await?;
         let query = ListQuery::new(object.resource()).custom_is_null(definition, false);
         let (true, Ok(query)) = (was_made, query) else { return Ok(false) };
         let doing = "count the values of a new field of";
@@ -116,7 +113,7 @@ impl BackFills<'_> {
             arrived => arrived?.page,
         };
         let counted = field.clone();
-        let here = self.run.store().read(move |tx| tx.count_values(object, &counted)).await?;
+        let here = self.run.read(move |tx| tx.count_values(object, &counted)).await?;
         Ok(page.total == Some(here))
     }
 
@@ -149,12 +146,12 @@ impl BackFills<'_> {
 
     async fn mark_filled(&self, object: Object, definition: &Definition) -> Result<(), SyncError> {
         let (id, now) = (definition.id.clone(), self.run.now());
-        let noted = self.run.store().write(move |tx| {
+        let noted = self.run.write(move |tx| {
             tx.claims().end_read(ReadOf::Fill(object))?;
             tx.custom().clear_filled(object)?;
             tx.claims().mark_column_filled(object, &id, now)
         });
-        Ok(noted.await?)
+        noted.await
     }
 
     /// Reads again the records with a local value that the filter did not return: they lost it while the field was
@@ -162,25 +159,19 @@ impl BackFills<'_> {
     /// next run goes on with the others.
     async fn read_passed_over(&self, object: Object, key: &FieldKey) -> Result<(), SyncError> {
         let name = key.clone();
-        let passed_over = self
-            .run
-            .store()
-            .write(move |tx| {
-                let layout = tx.layout().clone();
-                let Some((_, field)) = layout.of(object).by_key(name.as_str()) else { return Ok(Vec::new()) };
-                let mut ids = tx.not_filled(object, field)?;
-                let others = if field.data_type.detail_only() {
-                    0
-                } else {
-                    ids.iter().take_while(|id| id.fits_a_list()).count()
-                };
-                // Ids that do not fit into a list, and values that no list contains.
-                let others = ids.split_off(others);
-                tx.knowledge().make_details_due(object, Some(&others))?;
-                tx.custom().mark_filled(object, &others)?;
-                Ok(ids)
-            })
-            .await?;
+        let writing = self.run.write(move |tx| {
+            let layout = tx.layout().clone();
+            let Some((_, field)) = layout.of(object).by_key(name.as_str()) else { return Ok(Vec::new()) };
+            let mut ids = tx.not_filled(object, field)?;
+            let others =
+                if field.data_type.detail_only() { 0 } else { ids.iter().take_while(|id| id.fits_a_list()).count() };
+            // Ids that do not fit into a list, and values that no list contains.
+            let others = ids.split_off(others);
+            tx.knowledge().make_details_due(object, Some(&others))?;
+            tx.custom().mark_filled(object, &others)?;
+            Ok(ids)
+        });
+        let passed_over = writing.await?;
         let mut rest = &passed_over[..];
         while !rest.is_empty() {
             let (some, others) = split_lookup(rest);
@@ -196,19 +187,19 @@ impl BackFills<'_> {
     /// that omits nulls does not show that, and a detail does.
     async fn mark_passed_over(&self, object: Object, key: FieldKey, ids: Vec<RecordId>) -> Result<(), SyncError> {
         let details = self.run.engine.reads_details(object);
-        let noted = self.run.store().write(move |tx| {
+        let noted = self.run.write(move |tx| {
             let layout = tx.layout().clone();
             if let Some((_, field)) = layout.of(object).by_key(key.as_str()) {
                 omitted_values::mark_unshown(tx, object, &tx.with_value(object, field, &ids)?, details)?;
             }
             tx.custom().mark_filled(object, &ids)
         });
-        Ok(noted.await?)
+        noted.await
     }
 
     async fn without_filter(&self, object: Object, long: bool) -> Result<bool, SyncError> {
         if long {
-            self.run.store().write(move |tx| tx.knowledge().make_details_due(object, None)).await?;
+            self.run.write(move |tx| tx.knowledge().make_details_due(object, None)).await?;
         }
         Ok(!long)
     }
@@ -218,7 +209,7 @@ impl BackFills<'_> {
     async fn fill_from(&self, target: BackFillColumn) -> Result<bool, SyncError> {
         let (object, field) = (target.object, target.definition.key.as_str().to_string());
         let (reader, may_count) = (self.run.reader.clone(), self.run.audits().may_count(object));
-        let walk = self.run.store().write(move |tx| {
+        let walk = self.run.write(move |tx| {
             let mut known: Vec<Checkpoint<Walk>> = tx.reads(ReadOf::Fill(object))?;
             // One that was short proves nothing, however long ago that was.
             known.retain(|read| read.part == field && !(read.done && read.position.is_short()));
@@ -236,7 +227,7 @@ impl BackFills<'_> {
         if let Some(walk) = walk.await? {
             self.run.walks().walk(WalkPurpose::Fill(target), walk).await?;
         }
-        let read: Vec<Checkpoint<Walk>> = self.run.store().read(move |tx| tx.reads(ReadOf::Fill(object))).await?;
+        let read: Vec<Checkpoint<Walk>> = self.run.read(move |tx| tx.reads(ReadOf::Fill(object))).await?;
         Ok(read.iter().any(|read| read.position.is_short()))
     }
 }

@@ -44,7 +44,7 @@ impl Walks<'_> {
     pub(in crate::sync) async fn walk_changes(&self, object: Object) -> Result<(), SyncError> {
         let began = self.run.now();
         let reading = ReadOf::Changes(object);
-        let read = self.run.store().read(move |tx| Ok((tx.known_changes(object)?, tx.reads(reading)?.pop())));
+        let read = self.run.read(move |tx| Ok((tx.known_changes(object)?, tx.reads(reading)?.pop())));
         let walk = match read.await? {
             (_, Some(read)) => Walk::of(read).resumed(&self.run.reader),
             (known, None) => self.new_changes_walk(object, &known).await?,
@@ -56,7 +56,7 @@ impl Walks<'_> {
         self.run.ends(object.resource());
         if let (WalkEnd::Finished, Some(began)) = (end, as_of) {
             let fresh = LastRead::between(began, self.run.now());
-            self.run.store().write(move |tx| closing_counts::claim_changes(tx, object, fresh)).await?;
+            self.run.write(move |tx| closing_counts::claim_changes(tx, object, fresh)).await?;
         }
         Ok(())
     }
@@ -84,7 +84,7 @@ impl Walks<'_> {
         if low >= high {
             return Ok(after);
         }
-        let left_out = self.run.store().write(move |tx| {
+        let left_out = self.run.write(move |tx| {
             let left_out = tx.count_updated(object, low, high)? > u64::from(PageSize::MAX.get());
             if left_out {
                 closing_counts::owe_changes(tx, object, Some(low), Some(high), 1)?;

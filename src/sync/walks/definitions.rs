@@ -43,9 +43,9 @@ impl WholeList {
 impl WholeLists<'_> {
     /// The lists of a resource, as far as an earlier run has read them.
     async fn lists_under_way(&self, resource: Resource) -> Result<ListsUnderWay, SyncError> {
-        let before = self.run.store().read(|tx| tx.position(ReadOf::Lists)).await?;
+        let before = self.run.read(|tx| tx.position(ReadOf::Lists)).await?;
         let (key, now) = (self.run.engine.client.key_fingerprint().to_string(), self.run.now());
-        Ok(ListsUnderWay::new(resource, &key, now, self.run.gate().steady_time()).or_resumed(before))
+        Ok(ListsUnderWay::new(resource, &key, now, self.run.steady_time()).or_resumed(before))
     }
 
     /// Stores what was read if the budget, a hold or a stop ended it. After any other error the lists begin again: it may
@@ -53,7 +53,7 @@ impl WholeLists<'_> {
     async fn keep_lists<T>(&self, lists: ListsUnderWay, read: Result<T, SyncError>) -> Result<T, SyncError> {
         if let Err(error) = &read {
             let kept = if error.class() == Some(ErrorClass::Pause) { lists.kept_for_next_run() } else { None };
-            let stored = self.run.store().write(move |tx| match kept {
+            let stored = self.run.write(move |tx| match kept {
                 Some(lists) => tx.claims().keep_position(ReadOf::Lists, &lists),
                 None => tx.claims().end_read(ReadOf::Lists),
             });
@@ -139,7 +139,7 @@ impl WholeLists<'_> {
         what: &'static str,
     ) -> Result<(), SyncError> {
         let now = self.run.now();
-        self.run.store().write(move |tx| tx.record_anomaly(kind, resource, what, now)).await?;
+        self.run.write(move |tx| tx.record_anomaly(kind, resource, what, now)).await?;
         self.run.count(&Tally { warnings: 1, ..Tally::default() });
         Ok(())
     }
@@ -159,15 +159,12 @@ impl WholeLists<'_> {
             lists.were_applied(object);
         }
         let fresh = lists.fresh(self.run.now());
-        self.run
-            .store()
-            .write(move |tx| {
-                tx.unread().definitions_were_read()?;
-                tx.claims().end_read(ReadOf::Lists)?;
-                tx.claims().reach(Goal::Definitions, fresh)
-            })
-            .await?;
-        Ok(())
+        let writing = self.run.write(move |tx| {
+            tx.unread().definitions_were_read()?;
+            tx.claims().end_read(ReadOf::Lists)?;
+            tx.claims().reach(Goal::Definitions, fresh)
+        });
+        writing.await
     }
 
     async fn refresh_definitions_of(&self, object: Object, lists: &mut Vec<ListUnderWay>) -> Result<(), SyncError> {
@@ -176,7 +173,7 @@ impl WholeLists<'_> {
         // counts.
         let archived = self.whole_list(lists, 1, ListQuery::definitions_of(object, false)).await?;
         list.add(archived.records, archived.complete);
-        let known = self.run.store().read(move |tx| tx.definitions(object)).await?;
+        let known = self.run.read(move |tx| tx.definitions(object)).await?;
         if known.iter().any(|known| !list.records.iter().any(|record| record.id == known.id)) {
             // A definition that moved the other way is on neither: the first list is read once more.
             let active = self.whole_list(lists, 2, ListQuery::definitions_of(object, true)).await?;
@@ -194,33 +191,29 @@ impl WholeLists<'_> {
         let active: Vec<RecordId> = active.collect();
         let details = self.run.engine.reads_details(object);
         let (rows, guard, steady) =
-            (list.records.len() as u64, self.run.gate().removal_guard(), self.run.gate().steady_time());
-        let (redefined, refused): (Redefined, _) = self
-            .run
-            .store()
-            .write(move |tx| {
-                let kind = WholeListKind::Definitions(object);
-                let (gone, refused) =
-                    match tx.knowledge().decide_unlisted(kind, &active, &list.items(), &guard, steady)? {
-                        UnlistedDecision::Removed(gone) => (gone, None),
-                        UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
-                    };
-                let mut redefined = tx.custom().apply_definitions(object, &list.records, &gone, list.asked_at)?;
-                let lacked = tx.unread().take_lacking(object)?;
-                omitted_values::mark_unshown(tx, object, &lacked.records, details)?;
-                for field in lacked.fields {
-                    if !redefined.to_fill.iter().any(|known| known.definition == field.definition) {
-                        redefined.to_fill.push(field);
-                    }
+            (list.records.len() as u64, self.run.gate().removal_guard(), self.run.steady_time());
+        let writing = self.run.write(move |tx| {
+            let kind = WholeListKind::Definitions(object);
+            let (gone, refused) = match tx.knowledge().decide_unlisted(kind, &active, &list.items(), &guard, steady)? {
+                UnlistedDecision::Removed(gone) => (gone, None),
+                UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
+            };
+            let mut redefined = tx.custom().apply_definitions(object, &list.records, &gone, list.asked_at)?;
+            let lacked = tx.unread().take_lacking(object)?;
+            omitted_values::mark_unshown(tx, object, &lacked.records, details)?;
+            for field in lacked.fields {
+                if !redefined.to_fill.iter().any(|known| known.definition == field.definition) {
+                    redefined.to_fill.push(field);
                 }
-                // In the same transaction, so that a new column is always filled.
-                tx.claims().fill_again(object, &redefined.to_fill)?;
-                forget_back_fill(tx, object, &redefined.to_fill)?;
-                // These lists are evidence once.
-                tx.claims().end_read(ReadOf::Lists)?;
-                Ok((redefined, refused))
-            })
-            .await?;
+            }
+            // In the same transaction, so that a new column is always filled.
+            tx.claims().fill_again(object, &redefined.to_fill)?;
+            forget_back_fill(tx, object, &redefined.to_fill)?;
+            // These lists are evidence once.
+            tx.claims().end_read(ReadOf::Lists)?;
+            Ok((redefined, refused))
+        });
+        let (redefined, refused): (Redefined, _) = writing.await?;
         self.refused_items(Resource::CustomFields, refused);
         self.run.count(&Tally { rows, ..Tally::default() });
         self.run.results().definitions.add(redefined.changes);
@@ -275,24 +268,20 @@ impl WholeLists<'_> {
         let read = self.whole_list(&mut lists.lists, 0, ListQuery::new(Resource::TeamMembers)).await;
         let fresh = lists.fresh(self.run.now());
         let list = self.keep_lists(lists, read).await?;
-        let (guard, steady) = (self.run.gate().removal_guard(), self.run.gate().steady_time());
-        let (tally, refused) = self
-            .run
-            .store()
-            .write(move |tx| {
-                let known = tx.team_ids()?;
-                let decided =
-                    tx.knowledge().decide_unlisted(WholeListKind::Team, &known, &list.items(), &guard, steady)?;
-                let (gone, refused) = match decided {
-                    UnlistedDecision::Removed(gone) => (gone, None),
-                    UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
-                };
-                let tally = tx.records().apply_team(&list.records, &gone, list.asked_at)?;
-                tx.claims().end_read(ReadOf::Lists)?;
-                tx.claims().reach(Goal::Team, fresh)?;
-                Ok((tally, refused))
-            })
-            .await?;
+        let (guard, steady) = (self.run.gate().removal_guard(), self.run.steady_time());
+        let writing = self.run.write(move |tx| {
+            let known = tx.team_ids()?;
+            let decided = tx.knowledge().decide_unlisted(WholeListKind::Team, &known, &list.items(), &guard, steady)?;
+            let (gone, refused) = match decided {
+                UnlistedDecision::Removed(gone) => (gone, None),
+                UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
+            };
+            let tally = tx.records().apply_team(&list.records, &gone, list.asked_at)?;
+            tx.claims().end_read(ReadOf::Lists)?;
+            tx.claims().reach(Goal::Team, fresh)?;
+            Ok((tally, refused))
+        });
+        let (tally, refused) = writing.await?;
         self.run.count(&tally);
         self.refused_items(Resource::TeamMembers, refused);
         Ok(())

@@ -75,13 +75,13 @@ impl DetailBatch {
 impl Details<'_> {
     /// Reads the due details, as far as the budget allows.
     pub(in crate::sync) async fn read_details(&self, object: Object) -> Result<(), SyncError> {
-        let total = self.run.store().write(move |tx| tx.knowledge().count_due_details(object)).await?;
+        let total = self.run.write(move |tx| tx.knowledge().count_due_details(object)).await?;
         if total == 0 {
             return Ok(());
         }
         let waiting = self.waiting(object).await?;
         let others = waiting.clone();
-        let waiting_due = self.run.store().read(move |tx| tx.count_due_among(object, &others)).await?;
+        let waiting_due = self.run.read(move |tx| tx.count_due_among(object, &others)).await?;
         self.run.begins(object.resource(), "details", Some(total));
         self.run.store_detail_progress(object, total).await?;
         let (mut rows, mut skipped) = (0, waiting.clone());
@@ -90,10 +90,10 @@ impl Details<'_> {
         let (mut behind, mut wanted) = (total, total.saturating_sub(waiting_due));
         while wanted > 0 {
             let (from, most) = (last.clone(), behind.min(BATCH));
-            let due = self.run.store().read(move |tx| tx.due_details(object, from.as_ref(), most as usize)).await?;
+            let due = self.run.read(move |tx| tx.due_details(object, from.as_ref(), most as usize)).await?;
             if (due.len() as u64) < most {
                 // Another process changed the tables: there are fewer than were counted.
-                self.run.store().write(move |tx| tx.records().recount(object)).await?;
+                self.run.write(move |tx| tx.records().recount(object)).await?;
                 (behind, wanted) = (due.len() as u64, due.len() as u64);
             }
             last = due.last().cloned();
@@ -122,8 +122,8 @@ impl Details<'_> {
 
     /// The records whose detail could not be read, and that wait because of that.
     pub(super) async fn waiting(&self, object: Object) -> Result<HashSet<RecordId>, SyncError> {
-        let steady = self.run.gate().steady_time();
-        Ok(self.run.store().read(move |tx| unread::waiting_details(tx, object, steady)).await?)
+        let steady = self.run.steady_time();
+        self.run.read(move |tx| unread::waiting_details(tx, object, steady)).await
     }
 
     /// Reads old details again, a few per run, if RU are left over: the reference does not say whether a change of a
@@ -134,7 +134,7 @@ impl Details<'_> {
         };
         let waiting = self.waiting(object).await?;
         let (before, most) = (self.run.now().minus(age), REFRESHED_AT_ONCE + waiting.len());
-        let aged = self.run.store().write(move |tx| tx.knowledge().aged_details(object, before, most)).await?;
+        let aged = self.run.write(move |tx| tx.knowledge().aged_details(object, before, most)).await?;
         let aged: VecDeque<RecordId> =
             aged.into_iter().filter(|id| !waiting.contains(id)).take(REFRESHED_AT_ONCE).collect();
         if aged.is_empty() {
@@ -157,12 +157,12 @@ impl Details<'_> {
     ) -> Result<DetailQueue, SyncError> {
         let workers = self.run.engine.workers().min(ids.len());
         let (limits, tries) = (self.run.engine.meter.limits(), self.run.engine.client.tries());
-        let owed = self.run.store().read(move |tx| unread::failed_owed(tx, object)).await?;
+        let owed = self.run.read(move |tx| unread::failed_owed(tx, object)).await?;
         let queue = DetailQueue {
             ids,
             skipped: HashSet::new(),
             gone: Vec::new(),
-            failures: FailedDetails::stored(owed, limits, tries, self.run.gate().steady_time()),
+            failures: FailedDetails::stored(owed, limits, tries, self.run.steady_time()),
             failed: 0,
             unanswered: 0,
             under_way: 0,
@@ -199,7 +199,7 @@ impl Details<'_> {
 
     /// The next detail to request, if more may fail: every request under way may, as often as it is repeated.
     fn next_detail(&self, batch: &DetailBatch) -> Option<RecordId> {
-        let steady = self.run.gate().steady_time();
+        let steady = self.run.steady_time();
         let queue = &mut *batch.queue();
         let others = queue.under_way;
         let most = (others + 1).saturating_mul(self.run.engine.client.tries());
@@ -279,14 +279,14 @@ impl Details<'_> {
     }
 
     async fn remember_failure(&self, id: &RecordId, batch: &DetailBatch, requests: u32) -> Result<(), SyncError> {
-        let (object, id, steady) = (batch.object, id.clone(), self.run.gate().steady_time());
+        let (object, id, steady) = (batch.object, id.clone(), self.run.steady_time());
         let owed = {
             let failures = &mut batch.queue().failures;
             failures.failed(requests, steady);
             failures.owed(steady)
         };
         let noted = move |tx: &MirrorTx<'_>| tx.unread().detail_failed(object, &id, requests, (steady, owed));
-        Ok(self.run.store().write(noted).await?)
+        self.run.write(noted).await
     }
 
     async fn store_detail(&self, id: &RecordId, answer: &DetailAnswer, batch: &DetailBatch) -> Result<(), SyncError> {
@@ -294,8 +294,8 @@ impl Details<'_> {
         let record = decoded(object, id, answer, &layout).asking("understand a detail of", object.resource())?;
         let (its_id, answer, version) = (id.clone(), answer.clone(), layout.version);
         let meter = self.run.engine.meter.clone();
-        let answered = AnswerTime { shows: None, steady: self.run.gate().steady_time() };
-        let stored = self.run.store().write(move |tx| {
+        let answered = AnswerTime { shows: None, steady: self.run.steady_time() };
+        let stored = self.run.write(move |tx| {
             let decode = |layout: &Layout| decoded(object, &its_id, &answer, layout).ok();
             let record = tx.with_current_layout(record, version, decode)?;
             let phase = tx.phase(object)?;

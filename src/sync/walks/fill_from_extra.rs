@@ -33,11 +33,9 @@ impl BackFills<'_> {
             let mut after = None;
             loop {
                 let from = after.clone();
-                let rows = self
-                    .run
-                    .store()
-                    .read(move |tx| tx.rows_with_custom_extra(object, of_details, from.as_ref(), BATCH))
-                    .await?;
+                let reading =
+                    self.run.read(move |tx| tx.rows_with_custom_extra(object, of_details, from.as_ref(), BATCH));
+                let rows = reading.await?;
                 let Some((last, _)) = rows.last() else { break };
                 after = Some(last.clone());
                 got.extend(self.take_from_extra(object, of_details, &keys, rows).await?);
@@ -75,7 +73,7 @@ impl BackFills<'_> {
         let layout = self.run.store().layout();
         let page = decode::page(resource, body.as_bytes(), &layout).asking(doing, resource)?;
         let asked = RequestStamp::new(self.run.engine.clock.reading(), self.run.store().requests().begin());
-        let taken = self.run.store().write(move |tx| {
+        let taken = self.run.write(move |tx| {
             tx.expect_layout(layout.version)?;
             let phase = tx.phase(object)?;
             for record in &page.records {
@@ -85,8 +83,8 @@ impl BackFills<'_> {
         });
         match taken.await {
             // The definitions changed once more meanwhile: the back-fill brings the values.
-            Err(StoreError::StaleLayout) => Ok(BTreeSet::new()),
-            other => Ok(other.map(|()| got)?),
+            Err(SyncError::Store(StoreError::StaleLayout)) => Ok(BTreeSet::new()),
+            other => other.map(|()| got),
         }
     }
 }

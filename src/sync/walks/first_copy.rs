@@ -147,7 +147,7 @@ impl Walks<'_> {
 
     /// The only walk of a first copy that was not cut; `None` where there are several or another.
     async fn whole_walk(&self, object: Object) -> Result<Option<Checkpoint<Walk>>, SyncError> {
-        let slices: Vec<Checkpoint<Walk>> = self.run.store().read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
+        let slices: Vec<Checkpoint<Walk>> = self.run.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
         let is_counted = |walk: &Walk| walk.size.counted || walk.size.total.is_some();
         let is_whole = |walk: &Walk| matches!(walk.range, WalkRange::All { .. });
         let mut whole = slices.into_iter().filter(|slice| slice.bounds == TimeBounds::Whole && !slice.done);
@@ -164,7 +164,7 @@ impl Walks<'_> {
     ) -> Result<(), SyncError> {
         let newest = newest.cloned();
         let (resource, meter, now) = (object.resource(), self.run.engine.meter.clone(), self.run.now());
-        let stored = self.run.store().write(move |tx| {
+        let stored = self.run.write(move |tx| {
             slices.iter().try_for_each(|slice| tx.claims().keep_read(ReadOf::Sweep(object), slice))?;
             let Some(FetchedPage { answer, page, layout }) = newest else { return Ok(None) };
             let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
@@ -192,7 +192,7 @@ impl Walks<'_> {
             self.walk(WalkPurpose::Slice(object, part, bounds), position.pausing())
         });
         join_all(reading).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let stored: Vec<Checkpoint<Walk>> = self.run.store().read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
+        let stored: Vec<Checkpoint<Walk>> = self.run.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
         let mut slices = Vec::new();
         for read in stored.into_iter().filter(|slice| !slice.done && names.contains(&slice.part)) {
             // Without a place to go on from it is only read, and cut no more.

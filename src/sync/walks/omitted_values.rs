@@ -73,14 +73,14 @@ pub(super) fn mark_unshown(
 impl BackFills<'_> {
     /// How many records are to be read for which a list omitted a value.
     pub(in crate::sync) async fn unread(&self, object: Object) -> Result<u64, SyncError> {
-        Ok(self.run.store().read(move |tx| unread::count_omitted(tx, object)).await?)
+        self.run.read(move |tx| unread::count_omitted(tx, object)).await
     }
 
     pub(in crate::sync) async fn read_omitted(&self, object: Object) -> Result<(), SyncError> {
         if self.unread(object).await? == 0 {
             return Ok(());
         }
-        let noted = self.run.store().write(move |tx| {
+        let noted = self.run.write(move |tx| {
             tx.unread().forget_removed_unread(object)?;
             unread::omitted(tx, object)
         });

@@ -189,7 +189,7 @@ impl Walks<'_> {
         let walked = self.walk_pages(&job, &mut walk, &mut unsaved).await;
         if let (Err(_), Some(stored)) = (&walked, unsaved.walk) {
             // A walk that is stopped regularly continues exactly where it stopped.
-            self.run.store().write(move |tx| job.checkpoint(tx, &stored, false)).await?;
+            self.run.write(move |tx| job.checkpoint(tx, &stored, false)).await?;
         }
         walked
     }
@@ -327,13 +327,11 @@ impl Walks<'_> {
     ) -> Result<Walk, SyncError> {
         let (resource, now) = (job.object().resource(), self.run.now());
         let (job, checkpoint) = (job.clone(), walk.clone());
-        self.run
-            .store()
-            .write(move |tx| {
-                job.checkpoint(tx, &checkpoint, false)?;
-                anomaly.map_or(Ok(()), |anomaly| tx.record_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now))
-            })
-            .await?;
+        let writing = self.run.write(move |tx| {
+            job.checkpoint(tx, &checkpoint, false)?;
+            anomaly.map_or(Ok(()), |anomaly| tx.record_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now))
+        });
+        writing.await?;
         self.run.count(&Tally { warnings: u64::from(anomaly.is_some()), ..Tally::default() });
         Ok(walk)
     }
@@ -347,7 +345,7 @@ impl Walks<'_> {
         let (details, overlap) = (self.run.engine.reads_details(object), self.run.engine.settings.overlap);
         let answered = self.answer_time(&answer, &page.records);
         let (job, walk, meter, now) = (job.clone(), walk.clone(), self.run.engine.meter.clone(), self.run.now());
-        let stored = self.run.store().write(move |tx| {
+        let stored = self.run.write(move |tx| {
             let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
             let page = tx.with_current_layout(page, layout, decode)?;
             let phase = tx.phase(object)?;

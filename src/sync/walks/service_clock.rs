@@ -18,7 +18,7 @@ const DOING: &str = "look for the newest of";
 impl Walks<'_> {
     /// Takes over what earlier runs knew about the service's time.
     pub(in crate::sync) async fn recall_service_time(&self) -> Result<(), SyncError> {
-        let known: Option<ServiceTime> = self.run.store().read(|tx| tx.state(&StateKey::ServiceTime)).await?;
+        let known: Option<ServiceTime> = self.run.read(|tx| tx.state(&StateKey::ServiceTime)).await?;
         self.run.results().service_time = known.unwrap_or_default();
         Ok(())
     }
@@ -47,10 +47,7 @@ impl Walks<'_> {
         time.observe(answer.asked.reading(), answer.date);
         time.observe(self.run.engine.clock.reading(), answer.date);
         let times = records.iter().flat_map(|record| [record.updated_at, record.created_at]);
-        AnswerTime {
-            shows: times.flatten().filter(|at| time.is_past(*at)).max(),
-            steady: self.run.gate().steady_time(),
-        }
+        AnswerTime { shows: times.flatten().filter(|at| time.is_past(*at)).max(), steady: self.run.steady_time() }
     }
 
     /// The service's time now, at least. Where nothing is known about it, the newest record tells, for 1 RU; `None` where

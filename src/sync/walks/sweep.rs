@@ -58,29 +58,26 @@ impl Walks<'_> {
     /// that have not started.
     pub(in crate::sync) async fn store_sweeps(&self) -> Result<(), SyncError> {
         let (job, accepted, now) = (self.run.job.clone(), self.run.job.accept().removals, self.run.now());
-        self.run
-            .store()
-            .write(move |tx| {
-                for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
-                    let outage = tx.refused_removals(object)?;
-                    let waits = outage.is_some() || tx.has_undecided(object)?;
-                    let begins = Sweep::load(tx, object)?.is_none_or(|sweep| {
-                        // A person who accepts what was refused decides on recent evidence without reading it again.
-                        outage.is_some() && !accepted || waits && !sweep.is_recent(now)
-                    });
-                    if begins && tx.phase(object)? == Phase::Kept {
-                        tx.claims().set(Goal::AskedSweep(object))?;
-                    }
+        let writing = self.run.write(move |tx| {
+            for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
+                let outage = tx.refused_removals(object)?;
+                let waits = outage.is_some() || tx.has_undecided(object)?;
+                let begins = Sweep::load(tx, object)?.is_none_or(|sweep| {
+                    // A person who accepts what was refused decides on recent evidence without reading it again.
+                    outage.is_some() && !accepted || waits && !sweep.is_recent(now)
+                });
+                if begins && tx.phase(object)? == Phase::Kept {
+                    tx.claims().set(Goal::AskedSweep(object))?;
                 }
-                Ok(())
-            })
-            .await?;
-        Ok(())
+            }
+            Ok(())
+        });
+        writing.await
     }
 
     /// Reads every record: starts a sweep, or continues the one in progress.
     pub(in crate::sync) async fn sweep(&self, object: Object) -> Result<(), SyncError> {
-        let phase = self.run.store().read(move |tx| tx.phase(object)).await?;
+        let phase = self.run.read(move |tx| tx.phase(object)).await?;
         self.run.set_swept(0);
         let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
         self.run.begins(object.resource(), work, None);
@@ -98,52 +95,49 @@ impl Walks<'_> {
     async fn begin_sweep(&self, object: Object, again: bool) -> Result<(), SyncError> {
         let now = self.run.now();
         // The first changes walk begins where the copy began: what is copied early may change while the rest is read.
-        let first = self.run.store().read(move |tx| {
+        let first = self.run.read(move |tx| {
             let first = tx.phase(object)? == Phase::FirstCopy || tx.goals().is_set(Goal::FormerRows(object))?;
             Ok(first && !tx.goals().is_set(Goal::Sweeping(object))?)
         });
         let served_at = if first.await? { self.boundary(object).await? } else { None };
         let (workers, settings) = (self.run.engine.workers() as u64, self.run.engine.settings);
         let may_count = self.run.audits().may_count(object);
-        self.run
-            .store()
-            .write(move |tx| {
-                if let Some(sweep) = Sweep::load(tx, object)? {
-                    let refused = tx.refused_removals(object)?;
-                    let waits = refused.is_some() || tx.has_undecided(object)?;
-                    let asked = tx.goals().is_set(Goal::AskedSweep(object))?;
-                    // In progress; or read completely, and the missed records have to be decided on. A sweep that was
-                    // asked for since then is another one.
-                    if !(sweep.is_read() && (asked || waits && again)) {
-                        return Ok(());
-                    }
+        let writing = self.run.write(move |tx| {
+            if let Some(sweep) = Sweep::load(tx, object)? {
+                let refused = tx.refused_removals(object)?;
+                let waits = refused.is_some() || tx.has_undecided(object)?;
+                let asked = tx.goals().is_set(Goal::AskedSweep(object))?;
+                // In progress; or read completely, and the missed records have to be decided on. A sweep that was
+                // asked for since then is another one.
+                if !(sweep.is_read() && (asked || waits && again)) {
+                    return Ok(());
                 }
-                tx.claims().discard_sweep(object)?;
-                let first_copy = tx.phase(object)? == Phase::FirstCopy;
-                if first_copy && tx.is_empty(object)? {
-                    tx.claims().mark_first_copy(object)?;
-                }
-                let mut fills = tx.goals().unfilled(&tx.layout().clone(), object)?;
-                // Long texts are in details only.
-                fills.retain(|field| !field.data_type.detail_only());
-                tx.claims().begin_filling(object, &fills)?;
-                tx.claims().unset(Goal::WantedSweep(object))?;
-                tx.claims().unset(Goal::AskedSweep(object))?;
-                tx.claims().reach(Goal::Sweeping(object), LastRead::between(now, now))?;
-                for (number, bounds) in slices(tx, object, workers, &settings)?.into_iter().enumerate() {
-                    let mut slice = new_slice(number, bounds, may_count);
-                    slice.position.seen.served_at = served_at;
-                    tx.claims().keep_read(ReadOf::Sweep(object), &slice)?;
-                }
-                Ok(())
-            })
-            .await?;
-        Ok(())
+            }
+            tx.claims().discard_sweep(object)?;
+            let first_copy = tx.phase(object)? == Phase::FirstCopy;
+            if first_copy && tx.is_empty(object)? {
+                tx.claims().mark_first_copy(object)?;
+            }
+            let mut fills = tx.goals().unfilled(&tx.layout().clone(), object)?;
+            // Long texts are in details only.
+            fills.retain(|field| !field.data_type.detail_only());
+            tx.claims().begin_filling(object, &fills)?;
+            tx.claims().unset(Goal::WantedSweep(object))?;
+            tx.claims().unset(Goal::AskedSweep(object))?;
+            tx.claims().reach(Goal::Sweeping(object), LastRead::between(now, now))?;
+            for (number, bounds) in slices(tx, object, workers, &settings)?.into_iter().enumerate() {
+                let mut slice = new_slice(number, bounds, may_count);
+                slice.position.seen.served_at = served_at;
+                tx.claims().keep_read(ReadOf::Sweep(object), &slice)?;
+            }
+            Ok(())
+        });
+        writing.await
     }
 
     async fn walk_slices(&self, object: Object) -> Result<(), SyncError> {
         let may_count = self.run.audits().may_count(object);
-        let Some(Sweep { mut parts, .. }) = self.run.store().read(move |tx| Sweep::load(tx, object)).await? else {
+        let Some(Sweep { mut parts, .. }) = self.run.read(move |tx| Sweep::load(tx, object)).await? else {
             return Ok(());
         };
         self.run.set_swept(parts.iter().map(|slice| slice.position.seen.rows).sum());

@@ -147,7 +147,7 @@ impl Walks<'_> {
         self.run.whole_lists().note("unreadable_record", resource, what).await?;
         self.run.warn(format!("records of {resource} before {at} could not be read and are left out: {error}"));
         match job {
-            WalkPurpose::Slice(..) => self.run.store().write(move |tx| tx.claims().leave_record_out(object)).await?,
+            WalkPurpose::Slice(..) => self.run.write(move |tx| tx.claims().leave_record_out(object)).await?,
             // One that changes again and again is not searched for each time.
             WalkPurpose::Changes(_) => {
                 let cost = self.run.cost().since(before).spent;
