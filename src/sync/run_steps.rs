@@ -380,46 +380,43 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Takes a step. If the key cannot read its resource, that is skipped.
     async fn take_step(&self, step: Step) -> Result<(), SyncError> {
-        match step {
-            Step::Identity => self.gate().check_identity().await?,
-            Step::Edits => self.push_edits().await?,
-            Step::NoteSweeps => self.walks().store_sweeps().await?,
+        let taken = match step {
+            Step::Identity => self.gate().check_identity().await,
+            Step::Edits => self.push_edits().await,
+            Step::NoteSweeps => self.walks().store_sweeps().await,
             Step::Definitions => {
                 // A failed attempt is not repeated in this run either.
                 *self.definitions_read.lock().await = true;
-                self.guard(Resource::CustomFields, self.whole_lists().refresh_definitions().await)?;
+                self.whole_lists().refresh_definitions().await
             }
-            Step::Team => _ = self.guard(Resource::TeamMembers, self.whole_lists().refresh_team().await)?,
-            Step::Changes(object) => {
-                self.guard(object.resource(), self.changes(object).await)?;
-            }
-            Step::Fill(object) => _ = self.guard(object.resource(), self.back_fills().fill_columns(object).await)?,
-            Step::Counts(object) => _ = self.guard(object.resource(), self.audits().carry_out_counts(object).await)?,
-            Step::Sweep(object) => {
-                if self.guard(object.resource(), self.walks().sweep(object).await)?.is_some() {
-                    self.guard(object.resource(), self.audits().finish_sweep(object).await)?;
+            Step::Team => self.whole_lists().refresh_team().await,
+            Step::Changes(object) => self.changes(object).await,
+            Step::Fill(object) => self.back_fills().fill_columns(object).await,
+            Step::Counts(object) => self.audits().carry_out_counts(object).await,
+            Step::Sweep(object) => match self.walks().sweep(object).await {
+                Ok(()) => self.audits().finish_sweep(object).await,
+                failed => failed,
+            },
+            Step::Total(object) => match self.audits().count_between_audits(object).await {
+                Err(error) if error.concerns_one_resource() => {
+                    self.audits().mark_uncounted(object, &error);
+                    Ok(())
                 }
-            }
-            Step::Total(object) => {
-                let counted = self.audits().count_between_audits(object).await;
-                match self.guard(object.resource(), counted) {
-                    Err(error) if error.concerns_one_resource() => self.audits().mark_uncounted(object, &error),
-                    counted => _ = counted?,
-                }
-            }
-            Step::Audit(object) => _ = self.guard(object.resource(), self.audits().verify_object(object).await)?,
-            Step::Details(object) | Step::OldDetails(object) if !self.engine.reads_details(object) => {}
-            Step::Details(object) => _ = self.guard(object.resource(), self.details().read_details(object).await)?,
-            Step::OldDetails(object) => {
-                _ = self.guard(object.resource(), self.details().refresh_details(object).await)?
-            }
-            Step::Removals(object) | Step::LateRemovals(object) => {
-                self.guard(object.resource(), self.audits().decide_not_found(object).await)?;
-            }
-            Step::End => {}
+                counted => counted,
+            },
+            Step::Audit(object) => self.audits().verify_object(object).await,
+            Step::Details(object) | Step::OldDetails(object) if !self.engine.reads_details(object) => return Ok(()),
+            Step::Details(object) => self.details().read_details(object).await,
+            Step::OldDetails(object) => self.details().refresh_details(object).await,
+            Step::Removals(object) | Step::LateRemovals(object) => self.audits().decide_not_found(object).await,
+            Step::End => Ok(()),
+        };
+        match step.resource() {
+            Some(resource) => self.guard(resource, taken).map(drop),
+            None => taken,
         }
-        Ok(())
     }
 }
 

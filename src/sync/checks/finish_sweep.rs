@@ -57,9 +57,9 @@ impl Audits<'_> {
     /// If one of them was removed while a walk of this run was under way, the walk may have missed another record at the
     /// edge of a page, and the counts were equal because that one was missing and this one was still there. They are owed
     /// again.
-    pub(in crate::sync) async fn decide_not_found(&self, object: Object) -> Result<bool, SyncError> {
+    pub(in crate::sync) async fn decide_not_found(&self, object: Object) -> Result<(), SyncError> {
         let before = self.run.results().tally.removed;
-        let settled = self.decide_nominations(object).await;
+        let settled = self.decide_nominations(object).await.map(drop);
         let mut counted = {
             let results = self.run.results();
             if results.tally.removed == before {
