@@ -1,12 +1,12 @@
-//! The rows that a walk reads, and the query for them. Pure.
+//! Ranges of records, and the queries that list or count them. Pure.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::api::query::QueryError;
-use crate::api::{Bound, ListQuery, SortBy};
-use crate::model::{Instant, Resource, TimeBounds};
+use crate::api::{Bound, ListQuery, PageSize, SortBy};
+use crate::model::{Instant, Resource, TimeBounds, TimeField, TimeRange};
 
 /// What a tie is cut to: the service may compare at another precision than it shows.
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -59,50 +59,32 @@ impl WalkRange {
     /// # Errors
     /// Returns a [`QueryError`] if the resource does not support the query.
     pub fn query(&self, resource: Resource) -> Result<ListQuery, QueryError> {
-        let query = ListQuery::new(resource);
         match self {
-            WalkRange::Changes { after, inclusive } => {
-                let query = query.sort(SortBy::UpdatedAsc)?;
-                match after {
-                    Some(after) if *inclusive => query.updated(Bound::Gte(*after)),
-                    Some(after) => query.updated(Bound::Gt(*after)),
-                    None => Ok(query),
-                }
+            WalkRange::Changes { after: Some(after), inclusive: false } => {
+                ListQuery::new(resource).sort(SortBy::UpdatedAsc)?.updated(Bound::Gt(*after))
             }
-            WalkRange::Tied { at, from } => {
-                let query =
-                    query.sort(SortBy::CreatedAsc)?.updated(Bound::Gte(*at))?.updated(Bound::Lt(at.plus(SECOND)))?;
-                from.map_or(Ok(query.clone()), |from| query.created(Bound::Gte(from)))
+            WalkRange::Changes { after: from, .. } | WalkRange::Tied { from, .. } => {
+                self.between(*from, None).list(resource)
             }
             WalkRange::All { .. } | WalkRange::Created { .. } => {
                 let (from, to) = self.dates();
-                let query = query.sort(SortBy::CreatedAsc)?;
-                let query = from.map_or(Ok(query.clone()), |from| query.created(Bound::Gte(from)))?;
-                to.map_or(Ok(query.clone()), |to| query.created(Bound::Lt(to)))
+                self.between(from, to).list(resource)
             }
-            WalkRange::WithoutCreated => query.sort(SortBy::CreatedAsc)?.is_null("createdAt", true),
+            WalkRange::WithoutCreated => TimeRange::of(TimeField::CreatedAt, TimeBounds::Dateless).list(resource),
         }
     }
 
-    /// The query for rows of its kind between these instants, in its order.
-    ///
-    /// # Errors
-    /// Returns a [`QueryError`] if the resource does not support the query.
-    pub(super) fn between(
-        &self,
-        from: Instant,
-        to: Option<Instant>,
-        resource: Resource,
-    ) -> Result<ListQuery, QueryError> {
+    /// The rows of its kind between these instants, in its order; without any, those without a date too.
+    pub(super) fn between(&self, from: Option<Instant>, to: Option<Instant>) -> TimeRange {
+        let is_whole = from.is_none() && to.is_none();
+        let bounds = if is_whole { TimeBounds::Whole } else { TimeBounds::Dated { from, to } };
         match self {
-            WalkRange::Changes { .. } | WalkRange::Tied { .. } => {
-                let query = self.starting_at(from).query(resource)?;
-                let by_update = matches!(self, WalkRange::Changes { .. });
-                to.map_or(Ok(query.clone()), |to| {
-                    if by_update { query.updated(Bound::Lt(to)) } else { query.created(Bound::Lt(to)) }
-                })
+            WalkRange::Changes { .. } => TimeRange::of(TimeField::UpdatedAt, bounds),
+            WalkRange::Tied { at, .. } => {
+                let second = TimeBounds::Dated { from: Some(*at), to: Some(at.plus(SECOND)) };
+                TimeRange { within: Some(second), ..TimeRange::of(TimeField::CreatedAt, bounds) }
             }
-            _ => WalkRange::Created { from: Some(from), to }.query(resource),
+            _ => TimeRange::of(TimeField::CreatedAt, bounds),
         }
     }
 
@@ -145,5 +127,74 @@ impl WalkRange {
             }
             _ => false,
         }
+    }
+}
+
+impl TimeRange {
+    /// The query that lists the range, oldest first.
+    ///
+    /// # Errors
+    /// Returns a [`QueryError`] if the resource does not support the query.
+    pub fn list(&self, resource: Resource) -> Result<ListQuery, QueryError> {
+        let sort = match self.field {
+            TimeField::CreatedAt => SortBy::CreatedAsc,
+            TimeField::UpdatedAt => SortBy::UpdatedAsc,
+        };
+        let query = ListQuery::new(resource).sort(sort)?;
+        let query = bounded(query, self.field, self.bounds)?;
+        match self.within {
+            Some(within) => bounded(query, self.field.other(), within),
+            None => Ok(query),
+        }
+    }
+
+    /// The query that counts the range, for 1 RU; it returns at most one row.
+    ///
+    /// # Errors
+    /// Returns a [`QueryError`] if the resource does not support the query.
+    pub fn count(&self, resource: Resource) -> Result<ListQuery, QueryError> {
+        Ok(self.list(resource)?.limit(PageSize::ONE).count_exact())
+    }
+}
+
+/// The query with these bounds of a timestamp.
+fn bounded(query: ListQuery, field: TimeField, bounds: TimeBounds) -> Result<ListQuery, QueryError> {
+    let bound = |query: ListQuery, bound| match field {
+        TimeField::CreatedAt => query.created(bound),
+        TimeField::UpdatedAt => query.updated(bound),
+    };
+    match bounds {
+        TimeBounds::Whole => Ok(query),
+        TimeBounds::Dateless => query.is_null(field.wire(), true),
+        TimeBounds::Dated { from: None, to: None } => query.is_null(field.wire(), false),
+        TimeBounds::Dated { from, to } => {
+            let query = from.map_or(Ok(query.clone()), |from| bound(query, Bound::Gte(from)))?;
+            to.map_or(Ok(query.clone()), |to| bound(query, Bound::Lt(to)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Instant {
+        Instant::from_secs(second).unwrap()
+    }
+
+    #[test]
+    fn count_query_has_one_row_and_the_exact_total() {
+        let range = TimeRange::dated(TimeField::UpdatedAt, Some(at(10)), Some(at(20)));
+        let params = range.count(Resource::Contacts).unwrap().to_params();
+        for (key, value) in [
+            ("limit", "1"),
+            ("count", "exact"),
+            ("filter[updatedAt][gte]", "1970-01-01T00:00:10.000Z"),
+            ("filter[updatedAt][lt]", "1970-01-01T00:00:20.000Z"),
+        ] {
+            assert!(params.contains(&(key.into(), value.into())), "{key} {params:?}");
+        }
+        let open = TimeRange::dated(TimeField::CreatedAt, None, None).count(Resource::Contacts).unwrap().to_params();
+        assert!(open.contains(&("filter[createdAt][isNull]".into(), "false".into())), "{open:?}");
     }
 }

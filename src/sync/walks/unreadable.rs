@@ -111,7 +111,7 @@ impl Walks<'_> {
             results.passed_over
         };
         // A service that answers nothing readable at all is no matter of one record.
-        let behind_all = walk.range.between(Instant::MAX, None, job.object().resource());
+        let behind_all = walk.range.between(Some(Instant::MAX), None).list(job.object().resource());
         let is_down = match self.first_row(job, behind_all).await {
             Err(refused) if refused.is_refused() => false,
             answered => answered?.is_none(),
@@ -171,7 +171,7 @@ impl Walks<'_> {
         let is_by_update = matches!(walk.range, WalkRange::Changes { .. });
         while search.low < search.end {
             let (from, resource) = (search.low, job.object().resource());
-            let range = walk.range.between(from, Some(search.next()), resource);
+            let range = walk.range.between(Some(from), Some(search.next())).list(resource);
             let key = |record: Record| if is_by_update { record.updated_at } else { record.created_at };
             let shown = match self.first_row(job, range).await?.map(|row| row.map(key)) {
                 None => RangeStart::Unreadable,
