@@ -21,9 +21,9 @@ use crate::store::{
     BrokenObject, Goal, ReadTx, Reader, RefusedRemovals, StateKey, StoreError, lock, people_report, record,
 };
 use crate::sync::budget_meter::{self, HOLD, LEDGER};
-use crate::sync::checks::undecided_removals::undecided;
+use crate::sync::checks::removal_gate::undecided;
 use crate::sync::progress::{self, ObjectProgress};
-use crate::sync::{checks::identity::Identity, walks::sweep_state::Sweep};
+use crate::sync::{checks::identity::Identity, walks::sweep::Sweep};
 
 const RUNS: u32 = 5;
 

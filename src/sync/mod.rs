@@ -22,7 +22,6 @@ pub mod forecast;
 pub mod job;
 pub mod plan;
 pub mod progress;
-pub mod report;
 mod run;
 mod run_line;
 mod run_parts;
@@ -36,7 +35,7 @@ pub use engine::{Engine, ListSchedule, SyncSettings};
 pub use error::{Suspension, SyncError};
 pub use forecast::Forecast;
 pub use job::{Acceptance, Job, Selection};
-pub use report::RunReport;
+pub use run::RunReport;
 pub use run_line::RUN_LINE;
 
 pub use crate::outbox::PushTally;

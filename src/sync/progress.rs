@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::SyncError;
 use super::run::Run;
-use super::walks::sweep_state::Sweep;
+use super::walks::sweep::Sweep;
 use crate::model::{Instant, Object};
 use crate::store::{Goal, Phase, ReadOf, ReadTx, StoreError, report};
 

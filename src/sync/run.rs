@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::checks::findings::Findings;
 use super::engine::Engine;
-use super::error::SyncError;
+use super::error::{Suspension, SyncError};
 use super::events::RunEvent;
 use super::job::Job;
 use super::plan::Step;
@@ -19,7 +19,9 @@ use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::{Instant, Object, RecordId, Resource, Ru};
 use crate::model::{ServiceTime, TimeField};
 use crate::outbox::{EditWatch, PushTally};
-use crate::store::{DefinitionChanges, MirrorTx, ReadTx, RefusedRemovals, Store, StoreError, Tally, UnprovenRanges};
+use crate::store::{
+    DefinitionChanges, MirrorTx, ReadTx, RefusedRemovals, RunOutcome, Store, StoreError, Tally, UnprovenRanges,
+};
 
 pub(super) struct Run<'a> {
     pub(super) engine: &'a Engine,
@@ -79,6 +81,25 @@ pub(super) struct RunResults {
     /// How many records it could not read and searched for.
     pub(super) passed_over: u32,
     swept: u64,
+}
+
+/// What a run reports.
+#[derive(Clone, Debug)]
+pub struct RunReport {
+    pub run: i64,
+    pub outcome: RunOutcome,
+    /// Why it was suspended, if it was.
+    pub suspension: Option<Suspension>,
+    pub tally: Tally,
+    pub push: PushTally,
+    /// Resources that the key cannot read or write, with the missing scope.
+    pub missing_scopes: Vec<(Resource, &'static str)>,
+    pub outages: Vec<(Resource, RefusedRemovals)>,
+    pub definitions: DefinitionChanges,
+    /// The findings of a verification, object by object.
+    pub findings: Vec<(Object, Findings)>,
+    pub pending_details: u64,
+    pub warnings: Vec<String>,
 }
 
 impl<'a> Run<'a> {

@@ -16,7 +16,7 @@ use crate::outbox::former_edits;
 use crate::store::{Goal, MirrorTx, StateKey, StoreError};
 use crate::sync::error::SyncError;
 use crate::sync::run_parts::RemovalGate;
-use crate::sync::walks::sweep_state::Sweep;
+use crate::sync::walks::sweep::Sweep;
 
 /// Begins to replace the rows of the workspace before. Returns how many edits are held. Write it durably.
 pub(in crate::sync) fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, StoreError> {

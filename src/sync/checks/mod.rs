@@ -9,6 +9,5 @@ pub mod findings;
 mod finish_sweep;
 pub mod identity;
 mod owed_counts;
-pub(super) mod removal_gate;
-pub mod undecided_removals;
+pub mod removal_gate;
 mod verify;

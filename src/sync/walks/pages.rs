@@ -13,7 +13,7 @@ use crate::model::{Definition, Layout, Object, Purpose, Record, RecordId, Resour
 use crate::store::{Checkpoint, KnownChanges, MirrorTx, Phase, ReadOf, StateKey, StoreError, Tally};
 
 use super::walk::{Anomaly, Facts, Frontier, Next, Walk, WalkRange};
-use super::{closing_counts, nominate, omitted_values};
+use super::{closing_counts, omitted_values};
 use crate::sync::apply::{self, ApplyReport};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::events::RunEvent;
@@ -132,7 +132,7 @@ impl WalkPurpose {
             WalkPurpose::Changes(_) => Ok(()),
             WalkPurpose::Slice(object, ..) => {
                 if tx.phase(*object)? == Phase::Kept {
-                    nominate::mark_missing(tx, *object, walk, before, records, is_last)?;
+                    mark_missing(tx, *object, walk, before, records, is_last)?;
                     omitted_values::mark_restored(tx, *object, (records, older), details)?;
                 }
                 Ok(())
@@ -180,6 +180,40 @@ impl WalkPurpose {
         tx.claims().know_changes(object, known)?;
         tx.claims().end_read(ReadOf::Changes(object))
     }
+}
+
+/// Nominates what a page missed: rows of the mirror between the walk's frontier before and after the page that are not
+/// on the page. Paging is not a snapshot (reference, *List query conventions*, rule 10).
+fn mark_missing(
+    tx: &MirrorTx<'_>,
+    object: Object,
+    walk: &Walk,
+    before: Frontier,
+    records: &[Record],
+    is_last: bool,
+) -> Result<(), StoreError> {
+    let ids: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
+    let ids = serde_json::Value::from(ids).to_string();
+    let after = walk.frontier;
+    let (from, to) = walk.range.dates();
+    let low = match before {
+        Frontier::Start => from.map(|from| (from, true)),
+        Frontier::At(at) => Some((at, false)),
+        Frontier::Nulls => None,
+    };
+    let has_dates = !matches!(walk.range, WalkRange::WithoutCreated) && before != Frontier::Nulls;
+    let has_nulls = matches!(walk.range, WalkRange::All { from: None } | WalkRange::WithoutCreated);
+    if has_dates {
+        match after {
+            Frontier::At(at) if !is_last => tx.knowledge().nominate_between(object, low, Some((at, true)), &ids)?,
+            Frontier::Start if !is_last => {}
+            _ => tx.knowledge().nominate_between(object, low, to.map(|to| (to, false)), &ids)?,
+        }
+    }
+    if has_nulls && before != Frontier::Nulls && (after == Frontier::Nulls || is_last) {
+        tx.knowledge().nominate_dateless(object, &ids)?;
+    }
+    Ok(())
 }
 
 impl Walks<'_> {
