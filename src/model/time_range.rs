@@ -53,6 +53,15 @@ pub enum TimeBounds {
     Whole,
 }
 
+impl TimeBounds {
+    pub const fn dates(self) -> (Option<Instant>, Option<Instant>) {
+        match self {
+            TimeBounds::Dated { from, to } => (from, to),
+            TimeBounds::Dateless | TimeBounds::Whole => (None, None),
+        }
+    }
+}
+
 /// A range to be counted or listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeRange {

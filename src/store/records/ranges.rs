@@ -150,10 +150,7 @@ impl KnowledgeTx<'_> {
         found: Option<&str>,
         now: Instant,
     ) -> Result<()> {
-        let (from, to) = match range.bounds {
-            TimeBounds::Dated { from, to } => (from, to),
-            TimeBounds::Dateless | TimeBounds::Whole => (None, None),
-        };
+        let (from, to) = range.bounds.dates();
         let (here, there) = (counts.0 as i64, counts.1 as i64);
         let dateless = range.bounds == TimeBounds::Dateless;
         self.tx.conn.run(

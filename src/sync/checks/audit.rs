@@ -129,11 +129,7 @@ impl Audits<'_> {
                 let older_rows = tx.count_range(object, older)?;
                 ranges.splice(largest..=largest, [(older, older_rows), (newer, rows.saturating_sub(older_rows))]);
             }
-            let edge = |(range, _): &(TimeRange, u64)| match range.bounds {
-                TimeBounds::Dated { to, .. } => to,
-                TimeBounds::Dateless | TimeBounds::Whole => None,
-            };
-            Ok(ranges.iter().filter_map(edge).take(most as usize).collect())
+            Ok(ranges.iter().filter_map(|(range, _)| range.bounds.dates().1).take(most as usize).collect())
         });
         divided.await
     }

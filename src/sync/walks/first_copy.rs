@@ -113,10 +113,7 @@ impl Walks<'_> {
             let slice = &slices[n];
             let end = slice.read.position.range.dates().1;
             let Some(parts) = slice.read.position.cut(slice.from, &cuts, end) else { break };
-            let first = match slice.read.bounds {
-                TimeBounds::Dated { from, .. } => from,
-                TimeBounds::Whole | TimeBounds::Dateless => None,
-            };
+            let first = slice.read.bounds.dates().0;
             let mut parts: Vec<Checkpoint<Walk>> = parts
                 .into_iter()
                 .enumerate()

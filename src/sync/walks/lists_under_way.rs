@@ -48,9 +48,6 @@ impl ListUnderWay {
     }
 
     /// The pages so far, and what they show of the list's progress.
-    ///
-    /// # Errors
-    /// If a page cannot be decoded.
     pub(super) fn decoded(
         &self,
         resource: Resource,

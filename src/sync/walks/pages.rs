@@ -168,10 +168,7 @@ impl WalkPurpose {
         let WalkPurpose::Changes(object) = *self else { return self.checkpoint(tx, walk, true) };
         if walk.seen.pages > 1 {
             // What it passed over may be later than all that it has read.
-            let passed = walk.seen.paged.iter().filter_map(|range| match range.bounds {
-                TimeBounds::Dated { to, .. } => to,
-                TimeBounds::Dateless | TimeBounds::Whole => None,
-            });
+            let passed = walk.seen.paged.iter().filter_map(|range| range.bounds.dates().1);
             let high = passed.chain(walk.seen.high).max();
             closing_counts::owe_changes(tx, object, walk.origin, high, walk.seen.pages)?;
         }

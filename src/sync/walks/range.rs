@@ -55,22 +55,16 @@ impl WalkRange {
     }
 
     /// The query of the range's first page.
-    ///
-    /// # Errors
-    /// Returns a [`QueryError`] if the resource does not support the query.
     pub fn query(&self, resource: Resource) -> Result<ListQuery, QueryError> {
         match self {
             WalkRange::Changes { after: Some(after), inclusive: false } => {
                 ListQuery::new(resource).sort(SortBy::UpdatedAsc)?.updated(Bound::Gt(*after))
             }
-            WalkRange::Changes { after: from, .. } | WalkRange::Tied { from, .. } => {
-                self.between(*from, None).list(resource)
-            }
-            WalkRange::All { .. } | WalkRange::Created { .. } => {
+            WalkRange::WithoutCreated => TimeRange::of(TimeField::CreatedAt, TimeBounds::Dateless).list(resource),
+            _ => {
                 let (from, to) = self.dates();
                 self.between(from, to).list(resource)
             }
-            WalkRange::WithoutCreated => TimeRange::of(TimeField::CreatedAt, TimeBounds::Dateless).list(resource),
         }
     }
 
@@ -88,12 +82,14 @@ impl WalkRange {
         }
     }
 
-    /// Between which dates its rows were created, as far as it says.
+    /// Between which dates its rows are, by its order, as far as it says.
     pub(in crate::sync) const fn dates(&self) -> (Option<Instant>, Option<Instant>) {
         match self {
-            WalkRange::All { from } => (*from, None),
+            WalkRange::Changes { after: from, .. } | WalkRange::Tied { from, .. } | WalkRange::All { from } => {
+                (*from, None)
+            }
             WalkRange::Created { from, to } => (*from, *to),
-            WalkRange::Changes { .. } | WalkRange::Tied { .. } | WalkRange::WithoutCreated => (None, None),
+            WalkRange::WithoutCreated => (None, None),
         }
     }
 
@@ -132,9 +128,6 @@ impl WalkRange {
 
 impl TimeRange {
     /// The query that lists the range, oldest first.
-    ///
-    /// # Errors
-    /// Returns a [`QueryError`] if the resource does not support the query.
     pub fn list(&self, resource: Resource) -> Result<ListQuery, QueryError> {
         let sort = match self.field {
             TimeField::CreatedAt => SortBy::CreatedAsc,
@@ -149,9 +142,6 @@ impl TimeRange {
     }
 
     /// The query that counts the range, for 1 RU; it returns at most one row.
-    ///
-    /// # Errors
-    /// Returns a [`QueryError`] if the resource does not support the query.
     pub fn count(&self, resource: Resource) -> Result<ListQuery, QueryError> {
         Ok(self.list(resource)?.limit(PageSize::ONE).count_exact())
     }

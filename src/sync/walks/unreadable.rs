@@ -244,11 +244,7 @@ impl Walks<'_> {
 
 /// The search behind the frontier.
 fn unread(walk: &Walk) -> Search {
-    let (from, to) = match walk.range {
-        WalkRange::Changes { after, .. } => (after, None),
-        WalkRange::Tied { from, .. } => (from, None),
-        WalkRange::All { .. } | WalkRange::Created { .. } | WalkRange::WithoutCreated => walk.range.dates(),
-    };
+    let (from, to) = walk.range.dates();
     let end = to.unwrap_or(Instant::MAX);
     let low = match walk.frontier {
         Frontier::Nulls => end,

@@ -316,9 +316,6 @@ impl Walk {
     }
 
     /// The query of the next page.
-    ///
-    /// # Errors
-    /// Returns a [`QueryError`] if the resource does not support the query.
     pub fn query(&self, resource: Resource) -> Result<ListQuery, QueryError> {
         let range = self.value().map_or_else(|| self.range.clone(), |at| self.range.starting_at(at));
         let query = range.query(resource)?;
