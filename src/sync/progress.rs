@@ -89,13 +89,14 @@ fn read_so_far(tx: &ReadTx<'_>, object: Object, work: LongWork) -> Result<u64, S
 }
 
 impl Run<'_> {
-    /// Notes that the list of an object is read from now on.
-    pub(super) async fn store_list_progress(&self, object: Object) -> Result<(), SyncError> {
+    /// Notes that an object is read from now on: so many details of it, or its list.
+    pub(super) async fn store_progress(&self, object: Object, details: Option<u64>) -> Result<(), SyncError> {
         let since = self.now();
         let note = self.write(move |tx| {
-            let (work, total) = match tx.phase(object)? {
-                Phase::FirstCopy => (LongWork::FirstCopy, None),
-                Phase::Kept => (LongWork::Sweep, Some(tx.count_rows(object)?)),
+            let (work, total) = match (details, tx.phase(object)?) {
+                (Some(total), _) => (LongWork::Details, Some(total)),
+                (None, Phase::FirstCopy) => (LongWork::FirstCopy, None),
+                (None, Phase::Kept) => (LongWork::Sweep, Some(tx.count_rows(object)?)),
             };
             let rows = read_so_far(tx, object, work)?;
             tx.claims().keep_position(ReadOf::Progress(object), &WorkStart { work, since, rows, total })
@@ -110,17 +111,6 @@ impl Run<'_> {
             start.filter(|start| start.work != LongWork::Details).map_or(Ok(()), |start| {
                 tx.claims().keep_position(ReadOf::Progress(object), &WorkStart { total: Some(total), ..start })
             })
-        });
-        note.await
-    }
-
-    /// Notes that this many details are read from now on.
-    pub(super) async fn store_detail_progress(&self, object: Object, total: u64) -> Result<(), SyncError> {
-        let since = self.now();
-        let note = self.write(move |tx| {
-            let rows = read_so_far(tx, object, LongWork::Details)?;
-            let start = WorkStart { work: LongWork::Details, since, rows, total: Some(total) };
-            tx.claims().keep_position(ReadOf::Progress(object), &start)
         });
         note.await
     }

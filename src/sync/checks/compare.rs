@@ -8,7 +8,7 @@ use hyper::body::Bytes;
 use super::findings::{Difference, DifferenceKind, Findings};
 use crate::api::decode;
 use crate::model::{Instant, Layout, Object, RecordId, TimeRange};
-use crate::store::{Applied, Compared, StoreError};
+use crate::store::{Applied, Compared};
 use crate::sync::apply::{self, ApplyReport};
 use crate::sync::checks::decide_missing::FoundRecords;
 use crate::sync::error::SyncError;
@@ -106,14 +106,5 @@ impl Audits<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Like [`Run::compare_records`], for records that were looked up by id. If the columns have changed since they
-    /// were decoded, the next run compares them; here it matters only that they exist.
-    pub(in crate::sync) async fn compare_found(&self, audit: &mut Audit, found: FoundRecords) -> Result<(), SyncError> {
-        match self.compare_records(audit, found, None).await {
-            Err(SyncError::Store(StoreError::StaleLayout)) => Ok(()),
-            other => other,
-        }
     }
 }

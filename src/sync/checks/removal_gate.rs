@@ -160,7 +160,11 @@ impl RemovalGate<'_> {
     /// Compares records that exist, which ends their nominations.
     pub(super) async fn keep_found(&self, audit: &mut Audit, found: Vec<FoundRecords>) -> Result<(), SyncError> {
         for found in found {
-            self.run.audits().compare_found(audit, found).await?;
+            match self.run.audits().compare_records(audit, found, None).await {
+                // The columns have changed since they were decoded: the next run compares them, here they exist.
+                Err(SyncError::Store(StoreError::StaleLayout)) => {}
+                compared => compared?,
+            }
         }
         Ok(())
     }
@@ -206,9 +210,7 @@ impl RemovalGate<'_> {
         let withdrawn = self.run.write(move |tx| tx.claims().set_refused_removals(object, None));
         withdrawn.await?;
         tracing::info!(%object, "Records of {object} whose removal was refused are back");
-        for found in confirmation.found {
-            self.run.audits().compare_found(audit, found).await?;
-        }
+        self.keep_found(audit, confirmation.found).await?;
         confirmation.ended?;
         Ok(Settlement { unproven: nominated.len() as u64, ..Settlement::default() })
     }

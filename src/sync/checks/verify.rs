@@ -82,9 +82,7 @@ impl Audits<'_> {
             let mut confirmation = Confirmation::of(object);
             self.run.lookups().confirm(object, &unseen, &mut confirmation).await;
             confirmation.ended?;
-            for found in confirmation.found {
-                self.compare_found(audit, found).await?;
-            }
+            self.run.gate().keep_found(audit, confirmation.found).await?;
             (confirmation.gone.ids().to_vec(), 0, confirmation.unproven.len() as u64)
         };
         for id in gone {

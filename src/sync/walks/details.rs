@@ -83,7 +83,7 @@ impl Details<'_> {
         let others = waiting.clone();
         let waiting_due = self.run.read(move |tx| tx.count_due_among(object, &others)).await?;
         self.run.begins(object.resource(), "details", Some(total));
-        self.run.store_detail_progress(object, total).await?;
+        self.run.store_progress(object, Some(total)).await?;
         let (mut rows, mut skipped) = (0, waiting.clone());
         let mut last: Option<DueDetail> = None;
         // Those behind `last`, and those of them that do not wait.

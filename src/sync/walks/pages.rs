@@ -325,7 +325,8 @@ impl Walks<'_> {
             return Err(error);
         }
         self.run.audits().mark_uncounted(job.object(), &error);
-        let uncounted = walk.clone().uncounted();
+        let mut uncounted = walk.clone();
+        uncounted.size.counted = false;
         // The cursor is bound to the conditions of its page.
         if uncounted.cursor().is_some() { self.restart(job, &uncounted, None).await } else { Ok(uncounted) }
     }

@@ -140,7 +140,7 @@ impl Walks<'_> {
         self.run.begins(object.resource(), work, None);
         let again = matches!(self.run.job, Job::Resync { .. }) && !self.run.job.accept().removals;
         self.begin_sweep(object, again).await?;
-        self.run.store_list_progress(object).await?;
+        self.run.store_progress(object, None).await?;
         if phase == Phase::FirstCopy {
             self.cut_first_copy(object).await?;
         }

@@ -255,12 +255,6 @@ impl Walk {
         Walk { size: RangeSize { counted: true, ..self.size }, ..self }
     }
 
-    /// This walk, without asking for the total.
-    #[must_use]
-    pub fn uncounted(self) -> Walk {
-        Walk { size: RangeSize { counted: false, ..self.size }, ..self }
-    }
-
     /// Where a walk goes on that cannot read what lies before this instant. What it passes over is as a page that proves
     /// nothing: a count has to show that nothing is missing.
     #[must_use]
