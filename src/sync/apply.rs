@@ -11,7 +11,6 @@ use crate::store::{Applied, KnownChanges, MirrorTx, Phase, StoreError, Tally};
 #[derive(Clone, Debug, Default)]
 pub(super) struct ApplyReport {
     pub tally: Tally,
-    pub anomalies: u64,
     /// Whether a record has a custom key for which the definitions have to be read.
     pub unknown_keys: bool,
     /// Whether a list omitted values that must be read by id.
@@ -40,7 +39,7 @@ pub(super) fn apply_page(
     let mut new_rows = (phase == Phase::FirstCopy).then(|| tx.records().new_rows(object, asked));
     for record in &page.records {
         if !ids.insert(&record.id) {
-            noted.anomalies += 1;
+            noted.tally.warnings += 1;
             tx.record_anomaly("duplicate_id", object.resource(), "a page contained the same record twice", now)?;
         }
         let inserted = new_rows.as_mut().map_or(Ok(false), |rows| rows.insert(record))?;
@@ -54,7 +53,7 @@ pub(super) fn apply_page(
         }
     }
     if page.unusable > 0 {
-        noted.anomalies += u64::from(page.unusable);
+        noted.tally.warnings += u64::from(page.unusable);
         let what = "an item without an `id` cannot be mirrored";
         tx.record_anomaly("unusable_item", object.resource(), what, now)?;
     }

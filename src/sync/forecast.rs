@@ -16,8 +16,7 @@ use crate::sync::walks::walk::WalkRange;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ObjectForecast {
-    #[serde(serialize_with = "as_resource")]
-    pub object: Object,
+    pub object: Resource,
     /// Whether it would be read completely.
     pub whole: bool,
     /// Rows that the lists would return.
@@ -26,12 +25,6 @@ pub struct ObjectForecast {
     pub lists: Ru,
     /// The cost of details: for those rows, and for records whose details are already due.
     pub details: Ru,
-}
-
-/// Serializes an object under the name of its list.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn as_resource<S: serde::Serializer>(object: &Object, serializer: S) -> Result<S::Ok, S::Error> {
-    object.resource().serialize(serializer)
 }
 
 /// What a sweep of so many rows costs: each page but the first repeats a row of the page before.
@@ -134,6 +127,6 @@ impl Engine {
             (true, true) => due + counted.saturating_sub(rows_here),
             (true, false) => due + counted,
         };
-        Ok(ObjectForecast { object, whole, rows, lists, details: Ru::new(details) })
+        Ok(ObjectForecast { object: resource, whole, rows, lists, details: Ru::new(details) })
     }
 }

@@ -80,7 +80,8 @@ pub(super) struct RunResults {
     pub(super) page_sizes: BTreeMap<Resource, PageSize>,
     /// How many records it could not read and searched for.
     pub(super) passed_over: u32,
-    swept: u64,
+    /// Rows of the current sweep.
+    pub(super) swept: u64,
 }
 
 /// What a run reports.
@@ -229,11 +230,6 @@ impl<'a> Run<'a> {
         let mut results = self.results();
         results.swept += rows;
         results.swept
-    }
-
-    /// Sets the rows that a sweep had read before this run.
-    pub(super) fn set_swept(&self, rows: u64) {
-        self.results().swept = rows;
     }
 
     pub(super) fn begins(&self, resource: Resource, work: &'static str, total: Option<u64>) {

@@ -286,13 +286,10 @@ impl Run<'_> {
             }
             return Err(error);
         };
-        if is_not_due(&error) {
-            self.results().steps_not_due.insert(step);
-        } else {
-            let chain = error_chain(&error);
-            tracing::info!(%resource, "{resource} could not be mirrored in this run: {chain}");
-            self.record_failure(step, chain, cost.of_failed(step));
+        if !is_not_due(&error) {
+            tracing::info!(%resource, "{resource} could not be mirrored in this run: {}", error_chain(&error));
         }
+        self.note_failure(step, &error, cost);
         failed.0.insert(step, error);
         if failed.resources() < 2 || self.was_answered() {
             return Ok(());
@@ -311,6 +308,15 @@ impl Run<'_> {
         } else if matches!(suspension, Suspension::Budget(_)) && cost.wasted() > Ru::ZERO {
             let why = format!("the window's last {} RU had no good answer", cost.wasted());
             self.record_failure(step, why, cost.wasted());
+        }
+    }
+
+    /// Notes that a step failed, or was not due again after it had.
+    pub(super) fn note_failure(&self, step: Step, error: &SyncError, cost: StepCost) {
+        if is_not_due(error) {
+            self.results().steps_not_due.insert(step);
+        } else {
+            self.record_failure(step, error_chain(error), cost.of_failed(step));
         }
     }
 

@@ -49,7 +49,7 @@ impl Cost {
             let what = if of.whole { "read whole" } else { "changed since the last run" };
             text.push_str(&format!(
                 "{}: {} {what}, {} for lists, {} for details\n",
-                of.object.resource(),
+                of.object,
                 format::counted(of.rows, "row", "rows"),
                 format::ru(of.lists),
                 format::ru(of.details),

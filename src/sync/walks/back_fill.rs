@@ -121,27 +121,22 @@ impl BackFills<'_> {
     async fn back_fill(&self, object: Object, definition: Definition) -> Result<bool, SyncError> {
         let long = definition.data_type.detail_only();
         let definition = Arc::new(definition);
-        let target = BackFillColumn { object, definition: definition.clone() };
-        let needs_sweep = match ListQuery::new(object.resource()).custom_is_null(&definition, false) {
-            Ok(_) => match self.fill_from(target).await {
+        let has_filter = ListQuery::new(object.resource()).custom_is_null(&definition, false).is_ok();
+        let is_listed = has_filter
+            && match self.fill_from(BackFillColumn { object, definition: definition.clone() }).await {
                 // The service refuses what its definition allows.
-                Err(error) if error.class() == Some(ErrorClass::BadRequest) => {
-                    self.without_filter(object, long).await?
-                }
-                is_short => match is_short? && !long {
-                    true => self.without_filter(object, long).await?,
-                    false => {
-                        self.read_passed_over(object, &definition.key).await?;
-                        false
-                    }
-                },
-            },
-            Err(_) => self.without_filter(object, long).await?,
-        };
-        if !needs_sweep {
-            self.mark_filled(object, &definition).await?;
+                Err(error) if error.class() == Some(ErrorClass::BadRequest) => false,
+                is_short => !is_short? || long,
+            };
+        if is_listed {
+            self.read_passed_over(object, &definition.key).await?;
+        } else if long {
+            self.run.write(move |tx| tx.knowledge().make_details_due(object, None)).await?;
+        } else {
+            return Ok(true);
         }
-        Ok(needs_sweep)
+        self.mark_filled(object, &definition).await?;
+        Ok(false)
     }
 
     async fn mark_filled(&self, object: Object, definition: &Definition) -> Result<(), SyncError> {
@@ -195,13 +190,6 @@ impl BackFills<'_> {
             tx.custom().mark_filled(object, &ids)
         });
         noted.await
-    }
-
-    async fn without_filter(&self, object: Object, long: bool) -> Result<bool, SyncError> {
-        if long {
-            self.run.write(move |tx| tx.knowledge().make_details_due(object, None)).await?;
-        }
-        Ok(!long)
     }
 
     /// Reads the records that have a value: begins a walk, or resumes the one that is under way. Says whether the service has

@@ -7,7 +7,6 @@ use super::lists_under_way::{ListUnderWay, ListsUnderWay};
 use super::omitted_values;
 use super::pages::FetchedPage;
 use crate::api::{ErrorClass, ListQuery, PageSize, SortBy};
-use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Purpose, Record, RecordId, Resource, Ru};
 use crate::store::{
     Goal, ListedItems, ReadOf, Redefined, RefusedRemovals, RemovalShare, Tally, UnlistedDecision, WholeListKind,
@@ -240,12 +239,7 @@ impl WholeLists<'_> {
         match read {
             Err(error) if self.run.skip(Resource::CustomFields, &error) => Ok(()),
             Err(error) if error.concerns_one_resource() => {
-                if matches!(error, SyncError::NotDue { .. }) {
-                    self.run.results().steps_not_due.insert(Step::Definitions);
-                } else {
-                    let cost = self.run.cost().since(before).of_failed(Step::Definitions);
-                    self.run.record_failure(Step::Definitions, error_chain(&error), cost);
-                }
+                self.run.note_failure(Step::Definitions, &error, self.run.cost().since(before));
                 self.run.results().failures_within.insert(Step::Definitions, error);
                 Ok(())
             }

@@ -402,7 +402,7 @@ impl Walks<'_> {
                 meter.enter(tx)?;
                 tx.set_state(&StateKey::ServiceTime, &service_time)?;
             }
-            noted.anomalies += anomalies.len() as u64;
+            noted.tally.warnings += anomalies.len() as u64;
             // The page is returned to the thread that created it: freeing it here would make both threads wait for the
             // allocator's lock.
             Ok((StoredPage { saved, noted }, page, answer))
@@ -432,7 +432,7 @@ impl Walks<'_> {
 
     /// Adds the results of a page to the run's tally, and notifies the observer.
     pub(super) fn report_page(&self, resource: Resource, rows: u64, noted: &ApplyReport) {
-        self.run.count(&Tally { warnings: noted.tally.warnings + noted.anomalies, ..noted.tally });
+        self.run.count(&noted.tally);
         self.run.engine.observer.on(RunEvent::Stored { resource, rows, ru: self.run.spent() });
     }
 }

@@ -135,7 +135,7 @@ impl Walks<'_> {
     /// Reads every record: starts a sweep, or continues the one in progress.
     pub(in crate::sync) async fn sweep(&self, object: Object) -> Result<(), SyncError> {
         let phase = self.run.read(move |tx| tx.phase(object)).await?;
-        self.run.set_swept(0);
+        self.run.results().swept = 0;
         let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
         self.run.begins(object.resource(), work, None);
         let again = matches!(self.run.job, Job::Resync { .. }) && !self.run.job.accept().removals;
@@ -197,7 +197,7 @@ impl Walks<'_> {
         let Some(Sweep { mut parts, .. }) = self.run.read(move |tx| Sweep::load(tx, object)).await? else {
             return Ok(());
         };
-        self.run.set_swept(parts.iter().map(|slice| slice.position.seen.rows).sum());
+        self.run.results().swept = parts.iter().map(|slice| slice.position.seen.rows).sum();
         let free = parts.iter().filter_map(|slice| slice.part.parse().ok()).max().map_or(0, |last: usize| last + 1);
         let lost = uncovered(&parts).into_iter().enumerate();
         parts.extend(lost.map(|(n, bounds)| new_slice(free + n, bounds, may_count)));
