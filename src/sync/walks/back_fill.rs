@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::omitted_values;
-use super::pages::{BackFillColumn, WalkPurpose};
+use super::pages::WalkPurpose;
 use super::walk::{Walk, WalkRange};
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId, TimeBounds};
@@ -123,7 +123,7 @@ impl BackFills<'_> {
         let definition = Arc::new(definition);
         let has_filter = ListQuery::new(object.resource()).custom_is_null(&definition, false).is_ok();
         let is_listed = has_filter
-            && match self.fill_from(BackFillColumn { object, definition: definition.clone() }).await {
+            && match self.fill_from(object, definition.clone()).await {
                 // The service refuses what its definition allows.
                 Err(error) if error.class() == Some(ErrorClass::BadRequest) => false,
                 is_short => !is_short? || long,
@@ -194,8 +194,8 @@ impl BackFills<'_> {
 
     /// Reads the records that have a value: begins a walk, or resumes the one that is under way. Says whether the service has
     /// announced more of them.
-    async fn fill_from(&self, target: BackFillColumn) -> Result<bool, SyncError> {
-        let (object, field) = (target.object, target.definition.key.as_str().to_string());
+    async fn fill_from(&self, object: Object, definition: Arc<Definition>) -> Result<bool, SyncError> {
+        let field = definition.key.as_str().to_string();
         let (reader, may_count) = (self.run.reader.clone(), self.run.audits().may_count(object));
         let walk = self.run.write(move |tx| {
             let mut known: Vec<Checkpoint<Walk>> = tx.reads(ReadOf::Fill(object))?;
@@ -213,7 +213,7 @@ impl BackFills<'_> {
             Ok(Some(read.position))
         });
         if let Some(walk) = walk.await? {
-            self.run.walks().walk(WalkPurpose::Fill(target), walk).await?;
+            self.run.walks().walk(WalkPurpose::Fill(object, definition), walk).await?;
         }
         let read: Vec<Checkpoint<Walk>> = self.run.read(move |tx| tx.reads(ReadOf::Fill(object))).await?;
         Ok(read.iter().any(|read| read.position.is_short()))

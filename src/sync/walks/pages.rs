@@ -26,21 +26,7 @@ pub(in crate::sync) enum WalkPurpose {
     /// One slice of a sweep: its number, and what it has.
     Slice(Object, String, TimeBounds),
     /// The records that have a value in a custom field.
-    Fill(BackFillColumn),
-}
-
-/// A custom column that gets its values.
-#[derive(Clone, Debug)]
-pub(in crate::sync) struct BackFillColumn {
-    pub(in crate::sync) object: Object,
-    pub(in crate::sync) definition: Arc<Definition>,
-}
-
-impl BackFillColumn {
-    /// Whether lists only tell who has a value, and details have it.
-    fn is_of_details(&self) -> bool {
-        self.definition.data_type.detail_only()
-    }
+    Fill(Object, Arc<Definition>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,40 +68,18 @@ struct PageToStore<'a> {
     save: bool,
 }
 
-struct StoredPage {
-    saved: bool,
-    noted: ApplyReport,
-}
-
 impl WalkPurpose {
     pub(super) fn object(&self) -> Object {
-        match self {
-            WalkPurpose::Changes(object) | WalkPurpose::Slice(object, ..) => *object,
-            WalkPurpose::Fill(target) => target.object,
-        }
+        let (WalkPurpose::Changes(object) | WalkPurpose::Slice(object, ..) | WalkPurpose::Fill(object, ..)) = self;
+        *object
     }
 
-    pub(super) fn purpose(&self) -> Purpose {
+    /// What its requests are for, for the budget and for people.
+    const fn asks(&self) -> (Purpose, &'static str) {
         match self {
-            WalkPurpose::Changes(_) => Purpose::Changes,
-            WalkPurpose::Slice(..) => Purpose::Sweep,
-            WalkPurpose::Fill(..) => Purpose::Definitions,
-        }
-    }
-
-    pub(super) fn doing(&self) -> &'static str {
-        match self {
-            WalkPurpose::Changes(_) => "list the changes of",
-            WalkPurpose::Slice(..) => "list",
-            WalkPurpose::Fill(..) => "list the values of a new field of",
-        }
-    }
-
-    /// The query, for the records that the purpose concerns.
-    pub(super) fn narrowed(&self, query: ListQuery) -> Result<ListQuery, QueryError> {
-        match self {
-            WalkPurpose::Fill(target) => query.custom_is_null(&target.definition, false),
-            WalkPurpose::Changes(_) | WalkPurpose::Slice(..) => Ok(query),
+            WalkPurpose::Changes(_) => (Purpose::Changes, "list the changes of"),
+            WalkPurpose::Slice(..) => (Purpose::Sweep, "list"),
+            WalkPurpose::Fill(..) => (Purpose::Definitions, "list the values of a new field of"),
         }
     }
 
@@ -137,14 +101,15 @@ impl WalkPurpose {
                 }
                 Ok(())
             }
-            WalkPurpose::Fill(target) => {
+            WalkPurpose::Fill(object, definition) => {
                 let mut ids: Vec<RecordId> = records.iter().map(|record| record.id.clone()).collect();
-                if target.is_of_details() {
-                    tx.knowledge().make_details_due(target.object, Some(&ids))?;
+                // Lists only tell who has a value, and details have it.
+                if definition.data_type.detail_only() {
+                    tx.knowledge().make_details_due(*object, Some(&ids))?;
                 }
                 // Whether the newer version has a value as well, an older one does not say.
                 ids.retain(|id| !older.contains(id));
-                tx.custom().mark_filled(target.object, &ids)
+                tx.custom().mark_filled(*object, &ids)
             }
         }
     }
@@ -154,8 +119,8 @@ impl WalkPurpose {
         let (reading, part, bounds) = match self {
             WalkPurpose::Changes(object) => (ReadOf::Changes(*object), "", TimeBounds::Whole),
             WalkPurpose::Slice(object, part, bounds) => (ReadOf::Sweep(*object), part.as_str(), *bounds),
-            WalkPurpose::Fill(target) => {
-                (ReadOf::Fill(target.object), target.definition.key.as_str(), TimeBounds::Whole)
+            WalkPurpose::Fill(object, definition) => {
+                (ReadOf::Fill(*object), definition.key.as_str(), TimeBounds::Whole)
             }
         };
         let read = Checkpoint { part: part.into(), bounds, done, as_of: walk.present.at, position: walk };
@@ -265,27 +230,24 @@ impl Walks<'_> {
             let is_last = next == Next::End || matches!(next, Next::Restart(_)) && facts.next.is_none();
             let landing = PageToStore { arrived, before, walk, is_last, ends: next == Next::End, anomalies, save };
             let storing = self.store_page(job, landing);
-            let stored = if goes_on {
+            let (saved, noted) = if goes_on {
                 let (stored, fetched) = self.run.read_ahead.beside(storing, self.fetch(job, walk)).await;
                 ahead = fetched;
                 stored?
             } else {
                 storing.await?
             };
-            *unsaved = if stored.saved {
-                Unsaved::default()
-            } else {
-                Unsaved { pages: unsaved.pages + 1, walk: Some(walk.clone()) }
-            };
+            *unsaved =
+                if saved { Unsaved::default() } else { Unsaved { pages: unsaved.pages + 1, walk: Some(walk.clone()) } };
             let rows = match job {
                 WalkPurpose::Changes(_) | WalkPurpose::Fill(..) => walk.seen.rows,
                 WalkPurpose::Slice(..) => self.run.swept(facts.keys.len() as u64),
             };
-            self.report_page(resource, rows, &stored.noted);
-            if stored.noted.unknown_keys {
+            self.report_page(resource, rows, &noted);
+            if noted.unknown_keys {
                 self.run.whole_lists().refresh_definitions_for_unknown_keys().await?;
             }
-            if stored.noted.omitted {
+            if noted.omitted {
                 self.run.back_fills().read_omitted(job.object()).await?;
             }
             match next {
@@ -332,9 +294,22 @@ impl Walks<'_> {
     }
 
     async fn fetch(&self, job: &WalkPurpose, walk: &Walk) -> Result<FetchedPage, SyncError> {
-        let resource = job.object().resource();
-        let query = walk.query(resource).and_then(|query| job.narrowed(query)).asking(job.doing(), resource)?;
-        self.run.engine.page(&query, job.purpose(), job.doing()).await
+        self.ask(job, walk.query(job.object().resource())).await
+    }
+
+    /// Requests a list, of the records that the purpose concerns.
+    pub(super) async fn ask(
+        &self,
+        job: &WalkPurpose,
+        query: Result<ListQuery, QueryError>,
+    ) -> Result<FetchedPage, SyncError> {
+        let (purpose, doing) = job.asks();
+        let narrowed = query.and_then(|query| match job {
+            WalkPurpose::Fill(_, definition) => query.custom_is_null(definition, false),
+            WalkPurpose::Changes(_) | WalkPurpose::Slice(..) => Ok(query),
+        });
+        let query = narrowed.asking(doing, job.object().resource())?;
+        self.run.engine.page(&query, purpose, doing).await
     }
 
     /// Stores the restart of a walk, with which to go on.
@@ -368,8 +343,8 @@ impl Walks<'_> {
         Ok(walk)
     }
 
-    /// Stores a page, its checkpoint and its anomalies.
-    async fn store_page(&self, job: &WalkPurpose, landing: PageToStore<'_>) -> Result<StoredPage, SyncError> {
+    /// Stores a page, its checkpoint and its anomalies. Says whether the checkpoint was stored, and what the page had.
+    async fn store_page(&self, job: &WalkPurpose, landing: PageToStore<'_>) -> Result<(bool, ApplyReport), SyncError> {
         let object = job.object();
         let PageToStore { arrived: FetchedPage { answer, page, layout }, before, walk, is_last, ends, anomalies, save } =
             landing;
@@ -405,10 +380,10 @@ impl Walks<'_> {
             noted.tally.warnings += anomalies.len() as u64;
             // The page is returned to the thread that created it: freeing it here would make both threads wait for the
             // allocator's lock.
-            Ok((StoredPage { saved, noted }, page, answer))
+            Ok((saved, noted, page, answer))
         });
-        let (stored, ..) = stored.await?;
-        Ok(stored)
+        let (saved, noted, ..) = stored.await?;
+        Ok((saved, noted))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::api::query::QueryError;
 use crate::api::{Bound, ListQuery, PageSize, SortBy};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Record, TimeField, TimeRange};
-use crate::sync::error::{Asking, SyncError};
+use crate::sync::error::SyncError;
 use crate::sync::plan::Step;
 use crate::sync::run_parts::Walks;
 
@@ -153,7 +153,7 @@ impl Walks<'_> {
                 let cost = self.run.cost().since(before).spent;
                 self.run.record_failure(Step::Changes(object), error_chain(&error), cost);
             }
-            WalkPurpose::Fill(_) => {}
+            WalkPurpose::Fill(..) => {}
         }
         let time = self.run.results().service_time;
         let mut walk = walk.clone().passing_to(at);
@@ -233,8 +233,7 @@ impl Walks<'_> {
         job: &WalkPurpose,
         query: Result<ListQuery, QueryError>,
     ) -> Result<Option<Option<Record>>, SyncError> {
-        let query = query.and_then(|query| job.narrowed(query)).asking(job.doing(), job.object().resource())?;
-        match self.run.engine.page(&query.limit(PageSize::ONE).once(), job.purpose(), job.doing()).await {
+        match self.ask(job, query.map(|query| query.limit(PageSize::ONE).once())).await {
             Ok(arrived) => Ok(Some(arrived.page.records.into_iter().next())),
             Err(error) if error.is_unreadable() => Ok(None),
             Err(error) => Err(error),
