@@ -14,9 +14,9 @@ use super::run::{Check, PublishReport, PublishSettings, publish};
 use super::target::PublishUrl;
 use crate::error_chain::error_chain;
 use crate::model::{Clock, ClockReading, Instant, Object};
-use crate::store::publishing::queue::PublishProgress;
+use crate::store::publishing::queue;
 use crate::store::publishing::source::{PageQuery, PublishSource};
-use crate::store::{KeptReader, StoreError};
+use crate::store::{KeptReader, StoreError, feed};
 
 /// The interval between two checks of the mirror.
 const EVERY: Duration = Duration::from_secs(2);
@@ -204,9 +204,9 @@ impl WatchedMirror {
 
 fn find(source: &PublishSource) -> Result<PublishDue, StoreError> {
     source.moment(|moment| {
-        let progress: PublishProgress = moment.progress()?.unwrap_or_default();
+        let progress = queue::progress(moment.tx)?.unwrap_or_default();
         let copied = (moment.is_copied(Object::Contact)?, moment.is_copied(Object::Company)?);
-        let newest = (moment.span()?.newest, moment.newest_changed()?, moment.layout()?);
+        let newest = (feed::span(moment.tx)?.newest, moment.newest_changed()?, moment.layout()?);
         let contents = format!("{copied:?} {newest:?} {:?}", moment.page(&team(), None, u32::MAX)?);
         Ok(PublishDue {
             has_failed: progress.failures > 0,

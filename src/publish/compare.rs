@@ -19,9 +19,9 @@ use super::state::TargetState;
 use super::tables::{PgType, Publication, PublishedTable};
 use super::{follow, sql, value};
 use crate::model::field_value::SqlValue;
-use crate::store::StoreError;
 use crate::store::publishing::queue::{CopyDifference, CopyDifferenceKind};
 use crate::store::publishing::source::{Moment, PageQuery, SourceRow};
+use crate::store::{StoreError, feed};
 
 /// The maximum number of differences that a report names.
 const NAMED: usize = 10_000;
@@ -153,26 +153,18 @@ impl TableComparison<'_, '_> {
         let rows: Vec<&SourceRow> = rows.iter().collect();
         let differing = self.differing(&rows).await?;
         let extra = self.present(&extra).await?;
-        let mut number = extra.len() as u64;
+        let number = count(&differing, &extra);
         for row in &differing {
-            let key = texts(&self.converted(rows[row.row])).join(" ");
-            number += row.note(self.table, &key, self.found);
+            row.note(self.table, &texts(&self.converted(rows[row.row])).join(" "), self.found);
         }
-        let of_row = |kind, key: &[String]| CopyDifference {
-            table: self.table.name.into(),
-            key: key.join(" "),
-            column: None,
-            kind,
-        };
-        extra.iter().for_each(|key| self.found.note(of_row(CopyDifferenceKind::Extra, key)));
+        for key in &extra {
+            let (table, key) = (self.table.name.to_string(), key.join(" "));
+            self.found.note(CopyDifference { table, key, column: None, kind: CopyDifferenceKind::Extra });
+        }
         if self.repairs && number > 0 {
             let rows: Vec<&SourceRow> = differing.iter().map(|differing| rows[differing.row]).collect();
             self.repair(&rows, &extra).await?;
-            let mut left = Comparison::default();
-            for row in self.differing(&rows).await? {
-                row.note(self.table, "", &mut left);
-            }
-            let left = left.differences + self.present(&extra).await?.len() as u64;
+            let left = count(&self.differing(&rows).await?, &self.present(&extra).await?);
             self.found.repaired += number.saturating_sub(left);
         }
         Ok(())
@@ -221,7 +213,7 @@ impl TableComparison<'_, '_> {
         self.sides.database.begin(&self.sides.state).await?;
         let rows: Vec<PgRow> = rows.iter().map(|row| self.converter().convert(row)).collect();
         for part in rows.chunks(PAGE) {
-            self.sides.database.upsert(self.table, part).await?;
+            self.sides.database.upsert(self.table, self.table.name, part).await?;
         }
         let names = extra.iter().map(|key| format!("deletion of {}", key.join(" "))).collect();
         let array = |place: usize| extra.iter().map(|key| Some(key[place].as_str())).collect();
@@ -294,8 +286,7 @@ impl DifferingRow {
         Some(DifferingRow { row: from + place, columns })
     }
 
-    /// Notes the differences, and returns their number.
-    fn note(&self, table: &PublishedTable, key: &str, found: &mut Comparison) -> u64 {
+    fn note(&self, table: &PublishedTable, key: &str, found: &mut Comparison) {
         let (table_name, key) = (table.name.to_string(), key.to_string());
         let one = |kind, column| CopyDifference { table: table_name.clone(), key: key.clone(), column, kind };
         match &self.columns {
@@ -305,11 +296,15 @@ impl DifferingRow {
                 for place in columns {
                     found.note(one(CopyDifferenceKind::Value, table.columns.get(*place).map(|c| c.name.clone())));
                 }
-                return columns.len() as u64;
             }
         }
-        1
     }
+}
+
+/// The number of values that differ, and of whole rows that only one side has.
+fn count(differing: &[DifferingRow], extra: &[Vec<String>]) -> u64 {
+    let values = differing.iter().map(|row| row.columns.as_ref().map_or(1, |columns| columns.len().max(1)));
+    (values.sum::<usize>() + extra.len()) as u64
 }
 
 fn as_params<A: ToSql + Sync>(arrays: &[A]) -> Vec<Param<'_>> {
@@ -376,7 +371,7 @@ fn without_changed(
     mut extra: Vec<Vec<String>>,
 ) -> Result<Settled, StoreError> {
     if table.name == "changes" {
-        let forgotten = moment.span()?.forgotten;
+        let forgotten = feed::span(moment.tx)?.forgotten;
         extra.retain(|key| key[0].parse::<i64>().is_ok_and(|seq| seq > forgotten));
     }
     let in_key = table.key.iter().position(|key| ["id", "record_id"].contains(key)).filter(|_| !table.is_small());

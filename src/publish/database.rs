@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures_util::SinkExt;
 use hyper::body::Bytes;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::{ToSql, Type};
@@ -24,10 +23,25 @@ use super::target::{Connected, PublishUrl};
 /// A parameter and its type: statements are sent unnamed, so that a connection pooler can be used.
 pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
+/// A running COPY into a table, which takes lines in its text form.
+pub(super) type RowSink = Pin<Box<CopyInSink<Bytes>>>;
+
+pub(super) const COPYING: &str = "copy rows";
+
+const READING: &str = "read the catalogue";
+
+const COLUMNS: &str = include_str!("columns.sql");
+
+/// A key that is checked late cannot be used to write rows.
+const KEYS: &str = include_str!("keys.sql");
+
+const USERS: &str = include_str!("views.sql");
+
 pub(super) struct Database {
     client: Client,
     connection: JoinHandle<()>,
-    place: String,
+    /// The server: host, port and database.
+    pub(super) place: String,
     pub(super) schema: String,
     /// Whether the list of refused rows may have entries.
     pub(super) has_refused: AtomicBool,
@@ -62,12 +76,7 @@ impl Database {
         }
     }
 
-    /// The server: host, port and database.
-    pub(super) fn place(&self) -> &str {
-        &self.place
-    }
-
-    fn failed(&self, doing: &'static str) -> impl Fn(tokio_postgres::Error) -> PublishError + '_ {
+    pub(super) fn failed(&self, doing: &'static str) -> impl Fn(tokio_postgres::Error) -> PublishError + '_ {
         move |error| PublishError::of(doing, &self.place, &error)
     }
 
@@ -103,8 +112,7 @@ impl Database {
         rows.iter().map(|row| (0..row.len()).map(|n| row.try_get(n).map_err(self.failed(doing))).collect()).collect()
     }
 
-    /// Creates the schema and the private tables if they are missing. A schema that has tables of these names but no
-    /// private table belongs to another program.
+    /// Creates the schema and the private tables if they are missing.
     pub(super) async fn prepare(&self, tables: &BTreeSet<&str>) -> Result<(), PublishError> {
         let doing = "create the schema";
         let there = self
@@ -117,8 +125,7 @@ impl Database {
         if there.is_empty() {
             self.transaction(doing, &format!("CREATE SCHEMA IF NOT EXISTS {}", sql::ident(&self.schema))).await?;
         }
-        let columns = self.tables().await?;
-        self.check_tables(&columns, tables)?;
+        let columns = self.check_tables(tables).await?;
         for (name, statement) in [(STATE_TABLE, sql::CREATE_STATE), (REFUSED_TABLE, sql::CREATE_REFUSED)] {
             if !columns.contains_key(name) {
                 self.transaction(doing, &sql::private(&self.schema, statement)).await?;
@@ -128,22 +135,16 @@ impl Database {
         Ok(())
     }
 
-    /// Whether the private table exists. Tables of these names without it belong to another program.
-    pub(super) async fn is_ours(&self, tables: &BTreeSet<&str>) -> Result<bool, PublishError> {
-        self.check_tables(&self.tables().await?, tables)
-    }
-
-    fn check_tables(
+    /// The tables of the schema. Some of these names without the private table belong to another program.
+    pub(super) async fn check_tables(
         &self,
-        columns: &BTreeMap<String, ExistingTable>,
-        tables: &BTreeSet<&str>,
-    ) -> Result<bool, PublishError> {
-        if columns.contains_key(STATE_TABLE) {
-            return Ok(true);
-        }
-        match columns.keys().find(|name| tables.contains(name.as_str())) {
+        names: &BTreeSet<&str>,
+    ) -> Result<BTreeMap<String, ExistingTable>, PublishError> {
+        let there = self.tables().await?;
+        let foreign = there.keys().find(|name| names.contains(name.as_str()) && !there.contains_key(STATE_TABLE));
+        match foreign {
             Some(table) => Err(PublishError::ForeignTable { schema: self.schema.clone(), table: table.clone() }),
-            None => Ok(false),
+            None => Ok(there),
         }
     }
 
@@ -217,42 +218,11 @@ impl Database {
     }
 
     /// Starts copying rows into a table, under its own name or a shadow's.
-    pub(super) async fn copy_into(&self, table: &PublishedTable, name: &str) -> Result<RowSink<'_>, PublishError> {
+    pub(super) async fn copy_into(&self, table: &PublishedTable, name: &str) -> Result<RowSink, PublishError> {
         let statement = sql::copy_in(&self.schema, table, name);
-        let sink = self.client.copy_in(&statement).await.map_err(self.failed("copy rows"))?;
-        Ok(RowSink { sink: Box::pin(sink), place: &self.place })
-    }
-}
-
-/// A running COPY into a table.
-pub(super) struct RowSink<'a> {
-    sink: Pin<Box<CopyInSink<Bytes>>>,
-    place: &'a str,
-}
-
-impl RowSink<'_> {
-    /// Sends lines in the text form of COPY; waits if the server is slow to accept them.
-    pub(super) async fn send(&mut self, lines: String) -> Result<(), PublishError> {
-        let sent = self.sink.send(Bytes::from(lines)).await;
-        sent.map_err(|error| PublishError::of("copy rows", self.place, &error))
+        self.client.copy_in(&statement).await.map(Box::pin).map_err(self.failed(COPYING))
     }
 
-    /// Ends the copy, and returns the number of rows.
-    pub(super) async fn finish(mut self) -> Result<u64, PublishError> {
-        self.sink.as_mut().finish().await.map_err(|error| PublishError::of("copy rows", self.place, &error))
-    }
-}
-
-const READING: &str = "read the catalogue";
-
-const COLUMNS: &str = include_str!("columns.sql");
-
-/// A key that is checked late cannot be used to write rows.
-const KEYS: &str = include_str!("keys.sql");
-
-const USERS: &str = include_str!("views.sql");
-
-impl Database {
     pub(super) async fn tables(&self) -> Result<BTreeMap<String, ExistingTable>, PublishError> {
         let schema: [Param<'_>; 1] = [(&self.schema, Type::TEXT)];
         let mut tables: BTreeMap<String, ExistingTable> = BTreeMap::new();

@@ -16,7 +16,7 @@ use super::tables::{Publication, PublishedTable};
 use super::{sql, value};
 use crate::model::Object;
 use crate::store::StoreError;
-use crate::store::feed::FeedSpan;
+use crate::store::feed::{self, FeedSpan};
 use crate::store::publishing::source::{ChangedRecord, Moment, PageQuery, SourceRow};
 
 const DELETING: &str = "delete rows";
@@ -28,11 +28,15 @@ struct Batch {
     changes: Unsent,
     /// The position in the feed after this batch.
     seq: i64,
-    owners: Option<(Vec<SourceRow>, String)>,
-    /// The names of the companies that changed: id, and name if the company still exists.
-    company_names: BTreeMap<String, Option<String>>,
+    /// The names of all owners, with their digest, if one changed.
+    owners: Option<(JoinedNames, String)>,
+    /// The names of the companies that changed.
+    companies: JoinedNames,
     is_last: bool,
 }
+
+/// The names of records that others point to, by id; `None` for one that has none or does not exist.
+type JoinedNames = BTreeMap<String, Option<String>>;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BatchOutcome {
@@ -49,7 +53,7 @@ impl Sides<'_> {
             let sent = match self.send_batch().await {
                 // A deferred constraint failed the commit.
                 Err(error) if error.is_of_rows() && self.database.retry_checking_at_once().await? => continue,
-                sent => sent?.ok_or(PublishError::Unsettled)?,
+                sent => sent?,
             };
             all = BatchOutcome {
                 records: all.records + sent.records,
@@ -60,12 +64,9 @@ impl Sides<'_> {
         Ok(all)
     }
 
-    /// Sends one batch. `None` if the columns of the mirror have changed since `publication` was read.
-    async fn send_batch(&mut self) -> Result<Option<BatchOutcome>, PublishError> {
+    async fn send_batch(&mut self) -> Result<BatchOutcome, PublishError> {
         let (publication, seen) = (self.publication.clone(), self.state.clone());
-        let Some(batch) = self.mirror.moment(move |moment| read(moment, &publication, &seen)).await? else {
-            return Ok(None);
-        };
+        let batch = self.mirror.moment(move |moment| read(moment, &publication, &seen)).await?;
         let publication = &self.publication;
         let mut next = self.state.clone();
         if let Some((_, seq)) = &mut next.cursor {
@@ -97,38 +98,34 @@ impl Sides<'_> {
                 self.drop_other_multi_values(*object).await?;
             }
         }
-        self.send_company_names(&batch.company_names).await?;
+        self.send_names(("company_id", "company_name"), &batch.companies, false).await?;
         self.send_changes(&batch).await?;
         if let Some((owners, _)) = &batch.owners {
-            self.send_owner_names(owners).await?;
+            self.send_names(("owner_id", "owner_name"), owners, true).await?;
         }
         self.database.commit().await?;
         next.generation += 1;
         self.state = next;
-        Ok(Some(BatchOutcome {
+        Ok(BatchOutcome {
             records: batch.changes.records.len() as u64,
             changes: batch.changes.entries.len() as u64,
             is_last: batch.is_last,
-        }))
+        })
     }
 
     async fn replace_small(&self, table: &PublishedTable, rows: &[SourceRow]) -> Result<(), PublishError> {
         let (database, rows) = (self.database, self.converted(table, rows));
         let doing = "replace a small table";
         database.forget_refused(table.name).await?;
-        let deleted = (table.name, "rows that no longer exist");
-        match (table.key, table.place("id")) {
-            (["id"], Some(place)) => {
-                let others = sql::delete_others(&database.schema, table.name);
-                let kept = keys(&rows, place);
-                database.write_whole(doing, &others, deleted, vec![(&kept, Type::TEXT_ARRAY)]).await?;
-            }
-            _ => {
-                let all = format!("DELETE FROM {}", sql::qualified(&database.schema, table.name));
-                database.write_whole(doing, &all, deleted, Vec::new()).await?;
-            }
+        let (name, deleted) = (sql::qualified(&database.schema, table.name), (table.name, "rows that no longer exist"));
+        let (mut statement, mut params) = (format!("DELETE FROM {name}"), Vec::<Param<'_>>::new());
+        let kept = table.place("id").filter(|_| table.key == ["id"]).map(|place| keys(&rows, place));
+        if let Some(kept) = &kept {
+            statement.push_str(" WHERE NOT (id = ANY($1::text[]))");
+            params.push((kept, Type::TEXT_ARRAY));
         }
-        database.upsert(table, &rows).await
+        database.write_whole(doing, &statement, deleted, params).await?;
+        database.upsert(table, table.name, &rows).await
     }
 
     /// Sends the records of an object: existing rows are written, missing ones are deleted.
@@ -146,7 +143,7 @@ impl Sides<'_> {
             let rows = self.converted(table, batch.changes.rows.get(table.name).unwrap_or(&none));
             let kept = keys(&rows, table.place("id").unwrap_or(0));
             let gone: Vec<&str> = ids.iter().filter(|id| !kept.contains(id)).map(String::as_str).collect();
-            database.upsert(table, &rows).await?;
+            database.upsert(table, table.name, &rows).await?;
             let names = gone.iter().map(ToString::to_string).collect();
             let arrays = vec![gone.into_iter().map(Some).collect()];
             let statement = sql::delete_records(schema, table.name, "id", false);
@@ -165,7 +162,7 @@ impl Sides<'_> {
             let delete = RowStatement::new(DELETING, sql::delete_records(schema, name, key, true), name, names, arrays);
             database.write(&RowStatement { fixed: vec![(&object_type, Type::TEXT)], ..delete }).await?;
             let rows = self.converted(table, &of_object(name).unwrap_or_default());
-            database.upsert(table, &rows).await?;
+            database.upsert(table, table.name, &rows).await?;
         }
         let erased = records.iter().filter(|record| record.erase > 0 && publication.table("changes").is_some());
         for record in erased {
@@ -198,9 +195,8 @@ impl Sides<'_> {
 
     async fn send_changes(&self, batch: &Batch) -> Result<(), PublishError> {
         let Some(table) = self.publication.table("changes") else { return Ok(()) };
-        self.database.upsert(table, &self.converted(table, &batch.changes.entries)).await?;
-        let since = self.state.cursor.as_ref().map_or(0, |(_, seq)| *seq);
-        if batch.span.forgotten > 0 && since > 0 {
+        self.database.upsert(table, table.name, &self.converted(table, &batch.changes.entries)).await?;
+        if batch.span.forgotten > 0 && self.state.seq() > 0 {
             let statement =
                 format!("DELETE FROM {} WHERE seq <= $1", sql::qualified(&self.database.schema, table.name));
             let params: Vec<Param<'_>> = vec![(&batch.span.forgotten, Type::INT8)];
@@ -209,45 +205,30 @@ impl Sides<'_> {
         Ok(())
     }
 
-    /// Updates the contacts of companies that changed: the feed has no entry for the name of a contact's company.
-    async fn send_company_names(&self, names: &BTreeMap<String, Option<String>>) -> Result<(), PublishError> {
-        let Some(contacts) = self.publication.table("contacts").filter(|_| !names.is_empty()) else { return Ok(()) };
-        let ids: Vec<String> = names.keys().map(|id| value::key(id).into_owned()).collect();
-        let names = names.values().map(Option::as_deref).collect();
-        self.set_names(contacts, ("company_id", "company_name"), &ids, names).await
-    }
-
-    /// Updates a joined name where it differs, if the table has it.
-    async fn set_names(
+    /// Updates a joined name where it differs, in the tables that have it: the feed has no entry for the name of another
+    /// record. Where the names are all that there are, others are cleared.
+    async fn send_names(
         &self,
-        table: &PublishedTable,
         (pointer, column): (&str, &str),
-        ids: &[String],
-        names: Vec<Option<&str>>,
+        names: &JoinedNames,
+        are_all: bool,
     ) -> Result<(), PublishError> {
-        if table.place(column).is_none() || table.place(pointer).is_none() {
-            return Ok(());
-        }
-        let updated = ids.iter().map(|id| format!("{column} of {id}")).collect();
-        let arrays = vec![ids.iter().map(|id| Some(id.as_str())).collect(), names];
-        let statement = sql::set_names(&self.database.schema, table.name, pointer, column);
-        self.database.write(&RowStatement::new("update names", statement, table.name, updated, arrays)).await
-    }
-
-    /// Updates the records of owners whose names changed or who were removed.
-    async fn send_owner_names(&self, owners: &[SourceRow]) -> Result<(), PublishError> {
-        let ids: Vec<String> =
-            owners.iter().map(|row| value::key(row[0].as_text().unwrap_or_default()).into_owned()).collect();
-        let names: Vec<Option<&str>> =
-            owners.iter().map(|row| row[1].as_text().filter(|name| !name.contains('\0'))).collect();
+        let (database, doing) = (self.database, "update names");
+        let ids: Vec<String> = names.keys().map(|id| value::key(id).into_owned()).collect();
         for table in self.publication.open_tables().filter(|table| table.object().is_some()) {
-            if table.place("owner_name").is_none() || table.place("owner_id").is_none() {
+            if table.place(column).is_none() || table.place(pointer).is_none() {
                 continue;
             }
-            self.set_names(table, ("owner_id", "owner_name"), &ids, names.clone()).await?;
-            let clear = sql::clear_names(&self.database.schema, table.name, "owner_id", "owner_name");
-            let removed = (table.name, "owner_name of removed owners");
-            self.database.write_whole("update names", &clear, removed, vec![(&ids, Type::TEXT_ARRAY)]).await?;
+            let updated = ids.iter().map(|id| format!("{column} of {id}")).collect();
+            let arrays =
+                vec![ids.iter().map(|id| Some(id.as_str())).collect(), names.values().map(Option::as_deref).collect()];
+            let statement = sql::set_names(&database.schema, table.name, pointer, column);
+            database.write(&RowStatement::new(doing, statement, table.name, updated, arrays)).await?;
+            if are_all {
+                let clear = sql::clear_names(&database.schema, table.name, pointer, column);
+                let removed = (table.name, "owner_name of removed owners");
+                database.write_whole(doing, &clear, removed, vec![(&ids, Type::TEXT_ARRAY)]).await?;
+            }
         }
         Ok(())
     }
@@ -264,51 +245,50 @@ pub(super) fn is_waiting(
         || reading::small(moment, publication)?.iter().any(|(name, small)| differs(state, name, small)))
 }
 
-fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> Result<Option<Batch>, StoreError> {
-    let span = moment.span()?;
-    let since = state.cursor.as_ref().map_or(0, |(_, seq)| *seq);
-    let Some(mut changes) = Unsent::read(moment, publication, state, (state.details.changed, since))? else {
-        return Ok(None);
-    };
+fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> Result<Batch, PublishError> {
+    let span = feed::span(moment.tx)?;
+    let mut changes = Unsent::read(moment, publication, state, (state.details.changed, state.seq()))?;
     changes.small.retain(|name, small| differs(state, name, small));
     let seq = changes.last.filter(|_| !changes.is_end).unwrap_or(span.newest);
-    Ok(Some(Batch {
+    Ok(Batch {
         span,
         seq,
         owners: read_owners(moment, state)?,
-        company_names: read_company_names(moment, &changes.records)?,
+        companies: read_company_names(moment, &changes.records)?,
         is_last: changes.records.len() < PAGE && seq >= span.newest,
         changes,
-    }))
+    })
 }
 
 fn differs(state: &TargetState, name: &str, (_, digest): &(Vec<SourceRow>, String)) -> bool {
     state.details.digests.get(name) != Some(digest)
 }
 
-fn read_company_names(
-    moment: &Moment<'_>,
-    records: &[ChangedRecord],
-) -> Result<BTreeMap<String, Option<String>>, StoreError> {
+fn read_company_names(moment: &Moment<'_>, records: &[ChangedRecord]) -> Result<JoinedNames, StoreError> {
     let changed = records.iter().filter(|record| record.object == Object::Company);
-    let mut names: BTreeMap<String, Option<String>> = changed.map(|record| (record.id.clone(), None)).collect();
+    let mut names: JoinedNames = changed.map(|record| (record.id.clone(), None)).collect();
     let query = PageQuery {
         table: Object::Company.table().into(),
         columns: vec!["id".into(), "name".into()],
         key: vec!["id".into()],
     };
     let ids: Vec<&str> = names.keys().map(String::as_str).collect();
-    for row in moment.of_records(&query, "id", None, &ids)? {
-        let (Some(id), name) = (row[0].as_text(), row[1].as_text()) else { continue };
-        names.insert(id.into(), name.filter(|name| !name.contains('\0')).map(String::from));
-    }
+    let found = moment.of_records(&query, "id", None, &ids)?;
+    names.extend(names_of(&found));
     Ok(names)
 }
 
-fn read_owners(moment: &Moment<'_>, state: &TargetState) -> Result<Option<(Vec<SourceRow>, String)>, StoreError> {
+fn read_owners(moment: &Moment<'_>, state: &TargetState) -> Result<Option<(JoinedNames, String)>, StoreError> {
     let owners = moment.owner_names()?;
     let digest = value::digest(format!("{owners:?}").as_bytes());
-    Ok((state.details.digests.get("owner_names") != Some(&digest)).then_some((owners, digest)))
+    let has_changed = state.details.digests.get("owner_names") != Some(&digest);
+    Ok(has_changed.then(|| (names_of(&owners).collect(), digest)))
+}
+
+/// The names in rows of an id and a name, as far as PostgreSQL can store them.
+fn names_of(rows: &[SourceRow]) -> impl Iterator<Item = (String, Option<String>)> {
+    let name = |row: &SourceRow| row[1].as_text().filter(|name| !name.contains('\0')).map(String::from);
+    rows.iter().filter_map(move |row| Some((row[0].as_text()?.to_string(), name(row))))
 }
 
 /// The keys of some rows, in their published form.

@@ -10,10 +10,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures_util::SinkExt as _;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-use super::database::{Database, Param};
+use super::database::{COPYING, Database, Param};
 use super::ddl::{self, ExistingTable, LEFT_BEHIND};
 use super::error::PublishError;
 use super::reading::RowFilter;
@@ -134,12 +135,12 @@ impl Sides<'_> {
                     let mut lines = String::new();
                     rows.for_each(|row| copy_line(&row, &mut lines));
                     if !lines.is_empty() {
-                        sink.send(lines).await?;
+                        sink.send(lines.into()).await.map_err(self.database.failed(COPYING))?;
                     }
                 }
                 None => {
                     let rows: Vec<PgRow> = rows.collect();
-                    self.database.upsert_into(table, name, &rows).await?;
+                    self.database.upsert(table, name, &rows).await?;
                     written += rows.len() as u64;
                 }
             }
@@ -149,7 +150,7 @@ impl Sides<'_> {
             }
         }
         match sink {
-            Some(sink) => sink.finish().await,
+            Some(mut sink) => sink.as_mut().finish().await.map_err(self.database.failed(COPYING)),
             None => Ok(written),
         }
     }
@@ -228,26 +229,23 @@ impl Database {
         let (schema, name) = (self.schema.as_str(), table.name);
         let (new, old) = (sql::qualified(schema, name), sql::qualified(schema, &sql::old_name(name)));
         let shadow = sql::qualified(schema, &sql::shadow_name(name));
-        let take_place = format!("ALTER TABLE {shadow} RENAME TO {}", sql::ident(name));
         let mut left_behind = Vec::new();
-        if is_new {
-            self.run(DOING, &take_place).await?;
-            self.run(DOING, &sql::rename_indexes(schema, table)).await?;
-            return Ok(left_behind);
-        }
-        let params: [Param<'_>; 2] = [(&schema, Type::TEXT), (&name, Type::TEXT)];
-        if !self.query(DOING, HAS_ROW_SECURITY, &params).await?.is_empty() {
-            return Err(PublishError::RowSecurity { schema: schema.into(), table: name.into() });
-        }
-        let attachments = self.attachments(table).await?;
-        self.run(DOING, &sql::drop_indexes(schema, table)).await?;
-        for attachment in attachments.iter().rev().filter(|attachment| !attachment.remove.is_empty()) {
-            if let Err(error) = self.attempt(DOING, &attachment.remove).await? {
-                left_behind.push(attachment.sentence(name, &error));
+        let mut attachments = Vec::new();
+        if !is_new {
+            let params: [Param<'_>; 2] = [(&schema, Type::TEXT), (&name, Type::TEXT)];
+            if !self.query(DOING, HAS_ROW_SECURITY, &params).await?.is_empty() {
+                return Err(PublishError::RowSecurity { schema: schema.into(), table: name.into() });
             }
+            attachments = self.attachments(table).await?;
+            self.run(DOING, &sql::drop_indexes(schema, table)).await?;
+            for attachment in attachments.iter().rev().filter(|attachment| !attachment.remove.is_empty()) {
+                if let Err(error) = self.attempt(DOING, &attachment.remove).await? {
+                    left_behind.push(attachment.sentence(name, &error));
+                }
+            }
+            self.run(DOING, &format!("ALTER TABLE {new} RENAME TO {}", sql::ident(&sql::old_name(name)))).await?;
         }
-        self.run(DOING, &format!("ALTER TABLE {new} RENAME TO {}", sql::ident(&sql::old_name(name)))).await?;
-        self.run(DOING, &take_place).await?;
+        self.run(DOING, &format!("ALTER TABLE {shadow} RENAME TO {}", sql::ident(name))).await?;
         self.run(DOING, &sql::rename_indexes(schema, table)).await?;
         for attachment in &attachments {
             let mut made = self.attempt(DOING, &attachment.make).await?;
@@ -259,7 +257,7 @@ impl Database {
                 left_behind.push(attachment.sentence(name, &error));
             }
         }
-        if self.attempt(DOING, &format!("DROP TABLE {old}")).await?.is_err() {
+        if !is_new && self.attempt(DOING, &format!("DROP TABLE {old}")).await?.is_err() {
             self.leave_behind(table, hides).await?;
         }
         Ok(left_behind)

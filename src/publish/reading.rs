@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::error::PublishError;
 use super::state::TargetState;
 use super::tables::{Publication, PublishedTable};
 use super::value;
@@ -31,17 +32,14 @@ pub(super) struct Unsent {
 }
 
 impl Unsent {
-    /// What changed after a changed record and an entry of the feed; `None` if the columns of the mirror have changed since
-    /// `publication` was read.
+    /// What changed after a changed record and an entry of the feed.
     pub(super) fn read(
         moment: &Moment<'_>,
         publication: &Publication,
         state: &TargetState,
         (changed, seq): (i64, i64),
-    ) -> Result<Option<Unsent>, StoreError> {
-        if moment.layout()? != publication.layout {
-            return Ok(None);
-        }
+    ) -> Result<Unsent, PublishError> {
+        expect_layout(moment, publication.layout)?;
         let records = moment.changed_records(changed, PAGE as u32)?;
         let mut rows = BTreeMap::new();
         for object in &publication.objects {
@@ -67,8 +65,13 @@ impl Unsent {
             let filter = RowFilter::new(table, publication, state);
             entries = page.into_iter().filter(|row| filter.is_chosen(row)).collect();
         }
-        Ok(Some(Unsent { records, rows, entries, last, is_end, small: small(moment, publication)? }))
+        Ok(Unsent { records, rows, entries, last, is_end, small: small(moment, publication)? })
     }
+}
+
+/// Fails if the columns of the mirror have changed since `layout`.
+pub(super) fn expect_layout(moment: &Moment<'_>, layout: u64) -> Result<(), PublishError> {
+    if moment.layout()? == layout { Ok(()) } else { Err(PublishError::Unsettled) }
 }
 
 pub(super) fn small(moment: &Moment<'_>, publication: &Publication) -> Result<SmallTables, StoreError> {
@@ -103,7 +106,7 @@ impl<'a> RowFilter<'a> {
             object_type: table.place("object_type").filter(|_| !table.is_small()),
             field_key: table.place("field_key"),
             seq: table.place("seq"),
-            newest: state.cursor.as_ref().map_or(0, |(_, seq)| *seq),
+            newest: state.seq(),
             loaded: &state.details.loaded,
             publication,
         }

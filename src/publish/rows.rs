@@ -49,21 +49,11 @@ impl<'a> RowStatement<'a> {
 
 impl Database {
     /// Inserts rows, or replaces those with the same key, in the table itself or its shadow `name`.
-    pub(super) async fn upsert_into(
-        &self,
-        table: &PublishedTable,
-        name: &str,
-        rows: &[PgRow],
-    ) -> Result<(), PublishError> {
+    pub(super) async fn upsert(&self, table: &PublishedTable, name: &str, rows: &[PgRow]) -> Result<(), PublishError> {
         let arrays = (0..table.columns.len()).map(|place| rows.iter().map(|row| row[place].as_deref()).collect());
         let names = rows.iter().map(|row| row_name(table, row)).collect();
         let statement = sql::upsert(&self.schema, table, name);
         self.write(&RowStatement::new(WRITING, statement, table.name, names, arrays.collect())).await
-    }
-
-    /// As [`Database::upsert_into`], into the table itself.
-    pub(super) async fn upsert(&self, table: &PublishedTable, rows: &[PgRow]) -> Result<(), PublishError> {
-        self.upsert_into(table, table.name, rows).await
     }
 
     /// Executes a statement that cannot be divided; if the database refuses it, `name` is listed.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -18,7 +18,8 @@ use super::{compare, schema};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Resource};
 use crate::regular_file;
-use crate::store::publishing::queue::{CopyProof, PublishProgress, RefusedRow};
+use crate::store::publishing::queue::{self, CopyProof, PublishProgress, RefusedRow};
+use crate::store::{StateKey, StoreError, beside};
 
 /// How often the columns of the mirror may change while one run sends its rows.
 const LAYOUTS: u32 = 5;
@@ -98,7 +99,7 @@ pub async fn publish(
 ) -> Result<PublishReport, PublishError> {
     let lock = PublishLock::take(settings)?;
     let mirror = PublishedMirror::open(&settings.mirror).await?;
-    if !mirror.moment(|moment| moment.is_recording()).await? {
+    if !mirror.moment(|moment| queue::is_recording(moment.tx)).await? {
         mirror.note(|tx| tx.feed().begin_recording()).await?;
     }
     let ended = Publisher { url, settings, mirror: &mirror, now }.run().await;
@@ -109,10 +110,10 @@ pub async fn publish(
     let sent = ended.as_ref().ok().map(|(report, _)| report.clone());
     let error = ended.as_ref().err().map(error_chain);
     let noted = mirror.note(move |tx| {
-        let before = tx.feed().publish_progress()?;
+        let before = queue::progress(tx)?.unwrap_or_default();
         let blocked = sent.as_ref().and_then(PublishReport::blocked_sentence);
         let sent = sent.unwrap_or_default();
-        tx.feed().set_publish_progress(&match error {
+        let progress = match error {
             None => PublishProgress {
                 seq: reached.as_ref().and_then(|state| Some(state.cursor.as_ref()?.1)),
                 changed: reached.as_ref().map_or(0, |state| state.details.changed),
@@ -131,7 +132,8 @@ pub async fn publish(
                 failures: before.failures.saturating_add(1),
                 ..before
             },
-        })
+        };
+        tx.set_state(&StateKey::PublishProgress, &progress)
     });
     let noted = noted.await;
     drop(lock);
@@ -143,7 +145,7 @@ pub async fn publish(
 /// Checks whether the database answers and can store this mirror. Nothing is changed in it.
 pub async fn probe(url: &PublishUrl, settings: &PublishSettings) -> Result<(), PublishError> {
     let database = Database::connect(url, &settings.schema).await?;
-    database.is_ours(&tables::names()).await.map(drop)
+    database.check_tables(&tables::names()).await.map(drop)
 }
 
 /// The lock file next to the mirror, locked while it is published.
@@ -162,9 +164,9 @@ impl Drop for PublishLock {
 impl PublishLock {
     fn take(settings: &PublishSettings) -> Result<PublishLock, PublishError> {
         if !settings.mirror.exists() {
-            return Err(crate::store::StoreError::Missing { path: settings.mirror.clone() }.into());
+            return Err(StoreError::Missing { path: settings.mirror.clone() }.into());
         }
-        let path = lock_path(&settings.mirror);
+        let path = beside(&settings.mirror, ".publish.lock");
         let failed = |source| PublishError::Lock { path: path.clone(), source };
         let file = regular_file::open_or_create_own(&path, 0o600).map_err(failed)?;
         match file.try_lock() {
@@ -173,12 +175,6 @@ impl PublishLock {
             Err(TryLockError::Error(source)) => Err(failed(source)),
         }
     }
-}
-
-fn lock_path(mirror: &Path) -> PathBuf {
-    let mut path = mirror.as_os_str().to_owned();
-    path.push(".publish.lock");
-    PathBuf::from(path)
 }
 
 struct Publisher<'a> {
@@ -203,7 +199,7 @@ impl Publisher<'_> {
         // An invalid configuration is found before anything is sent.
         self.round(None).await?;
         let database = Database::connect(self.url, &self.settings.schema).await?;
-        report.server = database.place().to_string();
+        report.server.clone_from(&database.place);
         for _ in 0..LAYOUTS {
             match self.publish_layout(&database, &mut full, &mut report).await {
                 Ok(state) => {
@@ -285,19 +281,12 @@ impl Publisher<'_> {
         let (resources, exclude) = (self.settings.objects.clone(), self.settings.exclude.clone());
         self.mirror
             .moment(move |moment| {
-                let publication = match tables::publication(moment, resources.as_deref(), &exclude)? {
-                    Ok(publication) => publication,
-                    Err(error) => return Ok(Err(error)),
-                };
-                let refilled = match since {
-                    Some(since) => moment.refilled_columns(since)?,
-                    None => Vec::new(),
-                };
-                let refilled =
-                    refilled.into_iter().map(|(object, column)| (object.table().to_string(), column)).collect();
-                Ok(Ok(Round { refilled, publication }))
+                let publication = tables::publication(moment, resources.as_deref(), &exclude)?;
+                let refilled = since.map_or(Ok(Vec::new()), |since| moment.refilled_columns(since))?;
+                let refilled = refilled.into_iter().map(|(object, column)| (object.table().to_string(), column));
+                Ok::<_, PublishError>(Round { refilled: refilled.collect(), publication })
             })
-            .await?
+            .await
     }
 }
 

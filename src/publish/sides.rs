@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::database::Database;
 use super::error::PublishError;
-use super::reading::PAGE;
+use super::reading::{PAGE, expect_layout};
 use super::row::{Converter, PgRow};
 use super::state::TargetState;
 use super::tables::{Publication, PublishedTable};
@@ -59,13 +59,15 @@ impl PublishedMirror {
         Ok(PublishedMirror { source: Arc::new(Mutex::new(source)), path })
     }
 
-    pub(super) async fn moment<T, F>(&self, read: F) -> Result<T, PublishError>
+    pub(super) async fn moment<T, E, F>(&self, read: F) -> Result<T, PublishError>
     where
         T: Send + 'static,
-        F: FnOnce(&Moment<'_>) -> Result<T, StoreError> + Send + 'static,
+        E: From<StoreError> + Into<PublishError> + Send + 'static,
+        F: FnOnce(&Moment<'_>) -> Result<T, E> + Send + 'static,
     {
         let source = self.source.clone();
-        Ok(blocking(move || source.lock().unwrap_or_else(PoisonError::into_inner).moment(read)).await??)
+        let found = blocking(move || source.lock().unwrap_or_else(PoisonError::into_inner).moment(read)).await?;
+        found.map_err(Into::into)
     }
 
     /// A page of a table after a key, while the columns of the mirror are those of `layout`.
@@ -76,12 +78,11 @@ impl PublishedMirror {
         after: Option<Vec<SqlValue>>,
     ) -> Result<Vec<SourceRow>, PublishError> {
         let query = query.clone();
-        self.moment(move |moment| match moment.layout()? == layout {
-            true => moment.page(&query, after.as_deref(), PAGE as u32).map(Some),
-            false => Ok(None),
+        self.moment(move |moment| {
+            expect_layout(moment, layout)?;
+            moment.page(&query, after.as_deref(), PAGE as u32).map_err(PublishError::from)
         })
-        .await?
-        .ok_or(PublishError::Unsettled)
+        .await
     }
 
     /// Writes to the mirror, concurrently with its writer.

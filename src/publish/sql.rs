@@ -305,11 +305,6 @@ pub(super) fn delete_records(schema: &str, table: &str, key: &str, of_object: bo
     format!("DELETE FROM {} WHERE {} = ANY($1::text[]){object}", qualified(schema, table), ident(key))
 }
 
-/// Deletes the rows except those with these ids.
-pub(super) fn delete_others(schema: &str, table: &str) -> String {
-    format!("DELETE FROM {} WHERE NOT (id = ANY($1::text[]))", qualified(schema, table))
-}
-
 /// Sets a joined name if it differs: `$1` the referenced ids, `$2` their names.
 pub(super) fn set_names(schema: &str, table: &str, pointer: &str, name: &str) -> String {
     let (table, pointer, name) = (qualified(schema, table), ident(pointer), ident(name));

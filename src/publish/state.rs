@@ -58,6 +58,11 @@ impl TargetState {
         table.object().is_none_or(|object| self.details.loaded.contains(&object))
     }
 
+    /// The position in the feed; 0 before the first load.
+    pub(super) fn seq(&self) -> i64 {
+        self.cursor.as_ref().map_or(0, |(_, seq)| *seq)
+    }
+
     pub(super) fn cursor_text(&self) -> String {
         self.cursor.as_ref().map(|(mirror, seq)| format!("{mirror}:{seq}")).unwrap_or_default()
     }

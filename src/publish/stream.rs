@@ -12,13 +12,14 @@ use std::path::Path;
 use std::str::FromStr;
 
 use super::error::PublishError;
-use super::reading::{PAGE, RowFilter, Unsent, tables_of_record};
+use super::reading::{PAGE, RowFilter, Unsent, expect_layout, tables_of_record};
 use super::row::{self, Converter};
 use super::state::TargetState;
 use super::tables::{self, PgType, Publication, PublishedTable};
 use super::value;
 use crate::model::field_value::SqlValue;
 use crate::model::{Object, Resource};
+use crate::store::publishing::queue;
 use crate::store::publishing::source::{ChangedRecord, ColumnEvent, Moment, PublishSource, SourceRow};
 use crate::store::{StoreError, write_beside};
 
@@ -110,7 +111,7 @@ impl MirrorStream {
         exclude: Vec<String>,
     ) -> Result<MirrorStream, StreamError> {
         let source = PublishSource::open(path)?;
-        if !source.moment(|moment| moment.is_recording())? {
+        if !source.moment(|moment| queue::is_recording(moment.tx))? {
             write_beside::<_, StoreError>(path, |tx| tx.feed().begin_recording())?;
         }
         Ok(MirrorStream {
@@ -128,7 +129,7 @@ impl MirrorStream {
     /// # Errors
     /// [`StreamError::Cursor`] for a cursor of another mirror, or if the history no longer reaches back to it.
     pub fn resume(&mut self, cursor: StreamCursor) -> Result<(), StreamError> {
-        let scene = self.source.moment(|moment| self.scene(moment))??;
+        let scene = self.source.moment(|moment| self.scene(moment))?;
         let Publication { mirror, feed, changed, .. } = &scene.publication;
         if cursor.mirror != *mirror {
             return Err(StreamError::Cursor("it belongs to a different mirror"));
@@ -146,17 +147,18 @@ impl MirrorStream {
     /// Writes a consistent group of the changes since the last one, and its cursor; first, without
     /// [`MirrorStream::resume`], everything. Returns whether there was anything to write.
     pub fn step(&mut self, out: &mut impl Write) -> Result<bool, StreamError> {
-        let scene = self.source.moment(|moment| self.scene(moment))??;
-        match self.cursor.clone() {
+        let scene = self.source.moment(|moment| self.scene(moment))?;
+        let wrote = match self.cursor.clone() {
             Some(cursor) if cursor.columns == scene.columns => self.changes(&scene, &cursor, out),
             Some(cursor) if cursor.columns.settings == scene.columns.settings => {
-                self.changed_columns(&scene, &cursor, out)?;
-                Ok(true)
+                self.changed_columns(&scene, &cursor, out).map(|()| true)
             }
-            _ => {
-                self.everything(&scene, out)?;
-                Ok(true)
-            }
+            _ => self.everything(&scene, out).map(|()| true),
+        };
+        match wrote {
+            // The columns changed meanwhile: the next step starts again.
+            Err(StreamError::Publish(PublishError::Unsettled)) => Ok(true),
+            wrote => wrote,
         }
     }
 
@@ -165,11 +167,8 @@ impl MirrorStream {
         Ok(self.source.version()?)
     }
 
-    fn scene(&self, moment: &Moment<'_>) -> Result<Result<Scene, PublishError>, StoreError> {
-        let mut publication = match tables::publication(moment, self.resources.as_deref(), &self.exclude)? {
-            Ok(publication) => publication,
-            Err(error) => return Ok(Err(error)),
-        };
+    fn scene(&self, moment: &Moment<'_>) -> Result<Scene, PublishError> {
+        let mut publication = tables::publication(moment, self.resources.as_deref(), &self.exclude)?;
         for table in &mut publication.tables {
             table.columns.retain(|column| !row::is_joined(&column.source));
         }
@@ -187,7 +186,7 @@ impl MirrorStream {
             ObjectDigest { columns: digest(&columns(table)), multi_selects: short_digest(&format!("{keys:?}")) }
         };
         let columns = StreamColumns { settings: short_digest(&settings), objects: Object::ALL.map(digest_of) };
-        Ok(Ok(Scene { publication, state, columns }))
+        Ok(Scene { publication, state, columns })
     }
 
     /// Writes every table from its beginning. Changes made meanwhile are part of the next group.
@@ -199,10 +198,7 @@ impl MirrorStream {
                 continue;
             }
             Lines { out, announced: &mut self.announced }.schema(table, true)?;
-            if !self.rows(scene, table, &[], None, out)? {
-                // The columns changed: the next step starts again.
-                return Ok(());
-            }
+            self.rows(scene, table, &[], None, out)?;
         }
         self.small.clear();
         self.finish(scene, scene.publication.feed.newest, scene.publication.changed, out)
@@ -224,26 +220,21 @@ impl MirrorStream {
                 let filled = filled_since(table, &scene.publication, events, &before.columns);
                 Lines { out, announced: &mut self.announced }.schema(table, filled.is_none())?;
                 let filled = filled.as_deref();
-                if filled.is_none_or(|columns| !columns.is_empty())
-                    && !self.rows(scene, table, filled.unwrap_or_default(), None, out)?
-                {
-                    return Ok(());
+                if filled.is_none_or(|columns| !columns.is_empty()) {
+                    self.rows(scene, table, filled.unwrap_or_default(), None, out)?;
                 }
             }
             let multi_values = scene.publication.table("custom_multi_values");
             if let Some(table) = multi_values.filter(|_| before.multi_selects != now.multi_selects) {
                 let mut lines = Lines { out, announced: &mut self.announced };
                 lines.remove(table, &[("object_type", object.as_str())])?;
-                if !self.rows(scene, table, &[], Some(object), out)? {
-                    return Ok(());
-                }
+                self.rows(scene, table, &[], Some(object), out)?;
             }
         }
         self.finish(scene, cursor.seq, cursor.changed, out)
     }
 
-    /// Writes the rows of a table: those with a value in one of these columns, or all; with an object, its rows. Returns
-    /// whether the columns stayed the same meanwhile.
+    /// Writes the rows of a table: those with a value in one of these columns, or all; with an object, its rows.
     fn rows(
         &mut self,
         scene: &Scene,
@@ -251,7 +242,7 @@ impl MirrorStream {
         filled: &[String],
         object: Option<Object>,
         out: &mut impl Write,
-    ) -> Result<bool, StreamError> {
+    ) -> Result<(), StreamError> {
         let converter = Converter::of(&scene.publication, table);
         let filter = RowFilter::new(table, &scene.publication, &scene.state);
         let is_of = |row: &SourceRow| {
@@ -262,18 +253,16 @@ impl MirrorStream {
         let mut after: Option<Vec<SqlValue>> = None;
         loop {
             let page = self.source.moment(|moment| {
-                let is_current = moment.layout()? == layout;
-                let page = || moment.filled_page(&query, filled, after.as_deref(), PAGE as u32);
-                is_current.then(page).transpose()
+                expect_layout(moment, layout)?;
+                moment.filled_page(&query, filled, after.as_deref(), PAGE as u32).map_err(PublishError::from)
             })?;
-            let Some(page) = page else { return Ok(false) };
             let mut lines = Lines { out, announced: &mut self.announced };
             page.iter()
                 .filter(|row| filter.keeps(row) && is_of(row))
                 .try_for_each(|row| lines.row(table, &converter, row))?;
             after = filter.next(table, &page);
             if after.is_none() {
-                return Ok(true);
+                return Ok(());
             }
         }
     }
@@ -285,7 +274,7 @@ impl MirrorStream {
         }
         let position = (cursor.changed, cursor.seq);
         let read = |moment: &Moment<'_>| Unsent::read(moment, publication, &scene.state, position);
-        let Some(mut group) = self.source.moment(read)? else { return Ok(true) };
+        let mut group = self.source.moment(read)?;
         let changed = group.records.last().map_or(cursor.changed, |record| record.seq);
         let seq = group.last.unwrap_or(cursor.seq);
         group.records.retain(|record| publication.objects.contains(&record.object));

@@ -10,8 +10,8 @@ use super::error::PublishError;
 use crate::model::column_name::ColumnName;
 use crate::model::exclusions::{belongs_to, object_of, table_of};
 use crate::model::{Object, Resource};
-use crate::store::StoreError;
-use crate::store::feed::FeedSpan;
+use crate::store::StateKey;
+use crate::store::feed::{self, FeedSpan};
 use crate::store::guide::{self, ColumnLine};
 use crate::store::publishing::source::{Moment, PageQuery};
 
@@ -244,7 +244,7 @@ pub(super) fn publication(
     moment: &Moment<'_>,
     resources: Option<&[Resource]>,
     exclude: &[String],
-) -> Result<Result<Publication, PublishError>, StoreError> {
+) -> Result<Publication, PublishError> {
     let keys = SPECS.iter().flat_map(|spec| spec.key.iter().map(|column| (spec.name.to_string(), column.to_string())));
     let exclusions = Exclusions::new(exclude, keys.collect());
     let chosen = |resource: Resource| resources.is_none_or(|chosen| chosen.contains(&resource));
@@ -256,7 +256,7 @@ pub(super) fn publication(
     let mut known: BTreeSet<(String, String)> = of_catalogue.collect();
     let (mut tables, mut hidden, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for spec in SPECS {
-        let columns = moment.columns(source(spec.name))?;
+        let columns = guide::columns_without_options(moment.tx, source(spec.name))?;
         known.extend(columns.iter().map(|column| (spec.name.to_string(), column.name.clone())));
         hidden.extend(
             columns
@@ -271,11 +271,9 @@ pub(super) fn publication(
         }
     }
     if tables.is_empty() {
-        return Ok(Err(PublishError::Empty));
+        return Err(PublishError::Empty);
     }
-    if let Err(wrong) = exclusions.check(&known) {
-        return Ok(Err(wrong));
-    }
+    exclusions.check(&known)?;
     let multi_selects = moment.multi_selects()?.into_iter();
     let multi_selects = multi_selects
         .filter(|(object, _, column)| objects.contains(object) && !exclusions.hides_of(*object, column))
@@ -287,10 +285,10 @@ pub(super) fn publication(
             copied.push(*object);
         }
     }
-    Ok(Ok(Publication {
+    Ok(Publication {
         layout: moment.layout()?,
-        mirror: moment.mirror_id()?.unwrap_or_default(),
-        feed: moment.span()?,
+        mirror: moment.tx.state(&StateKey::MirrorId)?.unwrap_or_default(),
+        feed: feed::span(moment.tx)?,
         changed: moment.newest_changed()?,
         copied,
         tables,
@@ -300,7 +298,7 @@ pub(super) fn publication(
         multi_selects,
         left_out,
         blocked: BTreeSet::new(),
-    }))
+    })
 }
 
 fn table(spec: &Spec, columns: Vec<ColumnLine>, exclusions: &Exclusions) -> PublishedTable {

@@ -124,18 +124,11 @@ impl FeedTx<'_> {
 
     /// Enters all records of an object.
     pub(in crate::store) fn requeue_all(&self, object: Object) -> Result<(), StoreError> {
-        if is_recording(self.tx)? {
-            let sql = format!(
-                "INSERT OR REPLACE INTO changed_records (object_type, record_id) SELECT ?1, id FROM {}",
-                object.table()
-            );
-            self.tx.conn.run(&sql, [object], DOING)?;
-        }
-        Ok(())
+        self.requeue_selected(&format!("SELECT ?1, id FROM {}", object.table()), &[&object])
     }
 
-    /// Queues removed records that are about to be deleted; `selection` returns their `object_type` and `id`.
-    pub(in crate::store) fn requeue_removed(
+    /// Enters the records whose `object_type` and `id` the selection returns, removed ones too.
+    pub(in crate::store) fn requeue_selected(
         &self,
         selection: &str,
         values: &[&dyn rusqlite::ToSql],
@@ -167,15 +160,6 @@ impl FeedTx<'_> {
         )
     }
 
-    /// The progress of publishing; an unreadable entry counts as empty.
-    pub fn publish_progress(&self) -> Result<PublishProgress, StoreError> {
-        Ok(progress(self.tx)?.unwrap_or_default())
-    }
-
-    pub fn set_publish_progress(&self, progress: &PublishProgress) -> Result<(), StoreError> {
-        self.tx.set_state(&StateKey::PublishProgress, progress)
-    }
-
     /// Enters up to `most` records of an object whose ids are after `after`. Returns the last of them while there may
     /// be more.
     pub fn requeue(
@@ -200,7 +184,7 @@ impl FeedTx<'_> {
 }
 
 /// Whether changed records are noted: once the mirror is published or followed.
-pub(super) fn is_recording(tx: &ReadTx<'_>) -> Result<bool, StoreError> {
+pub fn is_recording(tx: &ReadTx<'_>) -> Result<bool, StoreError> {
     tx.conn.value("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)", [StateKey::ChangedRecords.to_string()], DOING)
 }
 

@@ -11,12 +11,8 @@ use crate::model::field_value::SqlValue;
 use crate::store::derived::options::BuiltFrom;
 use crate::store::derived::views::OWNER_NAME;
 use crate::store::error::{Doing, StoreError};
-use crate::store::publishing::queue::{self, PublishProgress};
-use crate::store::read::feed::{self, FeedSpan};
-use crate::store::read::guide::{self, ColumnLine};
 use crate::store::reader::{ReadTx, Reader};
 use crate::store::records::upsert::Phase;
-use crate::store::state_keys::StateKey;
 use crate::store::statements::Statements;
 
 const DOING: &str = "read what is to be published";
@@ -67,15 +63,17 @@ impl PublishSource {
     }
 
     /// Reads one snapshot: everything that `read` reads is consistent. Keep it short, because it prevents checkpoints.
-    pub fn moment<T>(&self, read: impl FnOnce(&Moment<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    pub fn moment<T, E: From<StoreError>>(&self, read: impl FnOnce(&Moment<'_>) -> Result<T, E>) -> Result<T, E> {
         let found = read(&Moment { tx: &self.reader.begin()? })?;
-        self.reader.unchanged().map(|()| found)
+        self.reader.unchanged()?;
+        Ok(found)
     }
 }
 
+/// One snapshot, with the readings that only followers need.
 #[derive(Debug)]
 pub struct Moment<'a> {
-    tx: &'a ReadTx<'a>,
+    pub tx: &'a ReadTx<'a>,
 }
 
 impl Moment<'_> {
@@ -84,23 +82,9 @@ impl Moment<'_> {
         Ok(BuiltFrom::read(&self.tx.conn)?.layout)
     }
 
-    /// The number of the newest change, and the range that was pruned.
-    pub fn span(&self) -> Result<FeedSpan, StoreError> {
-        feed::span(self.tx)
-    }
-
-    pub fn progress(&self) -> Result<Option<PublishProgress>, StoreError> {
-        queue::progress(self.tx)
-    }
-
     /// Whether an object's first copy is finished: before that, changes are not entered into `changed_records`.
     pub fn is_copied(&self, object: Object) -> Result<bool, StoreError> {
         Ok(self.tx.phase(object)? == Phase::Kept)
-    }
-
-    /// The columns of a table or view, in its order.
-    pub fn columns(&self, table: &str) -> Result<Vec<ColumnLine>, StoreError> {
-        guide::columns_without_options(self.tx, table)
     }
 
     /// The multi-selects with a column: object, field key and column.
@@ -197,10 +181,6 @@ impl Moment<'_> {
         self.rows(&sql, [Value::from(ids).to_string()])
     }
 
-    pub fn is_recording(&self) -> Result<bool, StoreError> {
-        queue::is_recording(self.tx)
-    }
-
     /// The number of the newest entry of `changed_records`; 0 before the first.
     pub fn newest_changed(&self) -> Result<i64, StoreError> {
         let newest: Option<i64> =
@@ -256,10 +236,6 @@ impl Moment<'_> {
             DOING,
             |row| Ok(ColumnEvent { column: row.get(0)?, op: row.get(1)?, from: row.get(2)? }),
         )
-    }
-
-    pub fn mirror_id(&self) -> Result<Option<String>, StoreError> {
-        self.tx.state(&StateKey::MirrorId)
     }
 }
 

@@ -125,7 +125,7 @@ pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>> {
     Ok(columns)
 }
 
-pub(in crate::store) fn columns_without_options(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>> {
+pub fn columns_without_options(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>> {
     tx.conn.rows(
         "SELECT column_name, data_type, label, wire_name, source, about
              FROM mirror_columns WHERE table_name = ?1 ORDER BY position",

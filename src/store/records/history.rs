@@ -186,7 +186,7 @@ impl FeedTx<'_> {
                                     AND c.record_id = r.id AND c.kind = 'remove' AND c.seq > ?1)
                    ELSE r.removed_at < ?2 END";
         let values = params![mark.changes, before.to_string()];
-        self.requeue_removed(removed, values)?;
+        self.requeue_selected(removed, values)?;
         let forget = format!("DELETE FROM removed_records WHERE (object_type, id) IN ({removed})");
         self.tx.conn.run(&forget, values, PRUNE)?;
         for (sql, newest) in [
