@@ -128,35 +128,31 @@ impl PublishUrl {
 
     async fn connect_to(&self, server: &Server) -> Result<Connected, PublishError> {
         let failed = |error: std::io::Error| PublishError::not_connected(&server.place, &error.to_string());
-        let mut addresses = Vec::new();
-        match (&server.host, server.address) {
-            (_, Some(address)) => addresses.push(SocketAddr::new(address, server.port)),
+        let addresses: Vec<SocketAddr> = match (&server.host, server.address) {
+            (_, Some(address)) => vec![SocketAddr::new(address, server.port)],
             (Some(Host::Tcp(name)), None) => {
-                addresses.extend(tokio::net::lookup_host((name.as_str(), server.port)).await.map_err(failed)?);
+                tokio::net::lookup_host((name.as_str(), server.port)).await.map_err(failed)?.collect()
             }
             (Some(Host::Unix(folder)), None) => {
                 let path = folder.join(format!(".s.PGSQL.{}", server.port));
-                let socket = UnixStream::connect(path).await.map_err(failed)?;
-                return self.begin(socket, server).await;
+                return self.begin(UnixStream::connect(path).await.map_err(failed)?, server).await;
             }
-            (None, None) => {}
-        }
+            (None, None) => Vec::new(),
+        };
         let mut last = PublishError::not_connected(&server.place, "its name has no address");
         for address in addresses {
-            match self.reach(address, server).await {
+            let reached = tokio::time::timeout(REACH, TcpStream::connect(address)).await;
+            let reached = reached.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
+            let connected = match reached.and_then(|socket| socket.set_nodelay(true).map(|()| socket)) {
+                Ok(socket) => self.begin(socket, server).await,
+                Err(error) => Err(failed(error)),
+            };
+            match connected {
                 Ok(connected) => return Ok(connected),
                 Err(error) => last = error,
             }
         }
         Err(last)
-    }
-
-    async fn reach(&self, address: SocketAddr, server: &Server) -> Result<Connected, PublishError> {
-        let failed = |error: std::io::Error| PublishError::not_connected(&server.place, &error.to_string());
-        let reached = tokio::time::timeout(REACH, TcpStream::connect(address)).await;
-        let socket = reached.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).map_err(failed)?;
-        socket.set_nodelay(true).map_err(failed)?;
-        self.begin(socket, server).await
     }
 
     async fn begin<S>(&self, socket: S, server: &Server) -> Result<Connected, PublishError>
