@@ -164,17 +164,13 @@ impl DateHeader {
 }
 
 /// The part of an answer that a fault changes. Faults of different layers combine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultLayer {
     /// The records that the service sees.
     View,
     Answer,
     Delay,
     Date,
-}
-
-impl FaultLayer {
-    pub(crate) const COUNT: usize = 4;
 }
 
 impl Fault {
@@ -190,19 +186,11 @@ impl Fault {
 
 /// The faults of one request: at most one of each layer.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TakenFaults(Vec<Fault>);
+pub(crate) struct TakenFaults(pub(super) Vec<Fault>);
 
 impl TakenFaults {
-    pub(crate) fn push(&mut self, fault: Fault) {
-        self.0.push(fault);
-    }
-
     pub(crate) fn has(&self, layer: FaultLayer) -> bool {
         self.of(layer).is_some()
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.0.len() == FaultLayer::COUNT
     }
 
     pub(crate) fn of(&self, layer: FaultLayer) -> Option<&Fault> {

@@ -199,13 +199,10 @@ impl Faults {
             if rule.times < u32::MAX {
                 rule.times = rule.times.saturating_sub(1);
             }
-            taken.push(match rule.fault {
+            taken.0.push(match rule.fault {
                 Fault::SlowBetween(low, high) => Fault::Slow(low + (high - low).mul_f64(rng.f64())),
                 _ => rule.fault.clone(),
             });
-            if taken.is_full() {
-                break;
-            }
         }
         rules.retain(|rule| rule.times > 0 && rule.until.is_none_or(|until| now < until));
         taken
