@@ -50,19 +50,25 @@ pub(crate) fn answer(sandbox: &Sandbox, method: &str, path: &str, body: &[u8]) -
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RecordRequest {
-    object: AdminObject,
+    #[serde(rename = "object", with = "AdminObject")]
+    resource: Resource,
     id: Option<String>,
     #[serde(default)]
     fields: Map<String, Value>,
 }
 
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+/// The names of the resources here.
+#[derive(Deserialize)]
+#[serde(remote = "Resource")]
 enum AdminObject {
-    Contact,
-    Company,
-    TeamMember,
-    CustomField,
+    #[serde(rename = "contact")]
+    Contacts,
+    #[serde(rename = "company")]
+    Companies,
+    #[serde(rename = "team-member")]
+    TeamMembers,
+    #[serde(rename = "custom-field")]
+    CustomFields,
 }
 
 #[derive(Deserialize)]
@@ -87,15 +93,6 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ErrorAnswer> {
 }
 
 impl RecordRequest {
-    fn resource(&self) -> Resource {
-        match self.object {
-            AdminObject::Contact => Resource::Contacts,
-            AdminObject::Company => Resource::Companies,
-            AdminObject::TeamMember => Resource::TeamMembers,
-            AdminObject::CustomField => Resource::CustomFields,
-        }
-    }
-
     fn id(&self) -> Result<Option<&str>, ErrorAnswer> {
         match self.id.as_deref() {
             Some("") => Err(ErrorAnswer::of_field(400, "id", "must not be empty")),
@@ -105,7 +102,7 @@ impl RecordRequest {
 
     /// The resource and the id of an existing record.
     fn existing(&self, world: &World) -> Result<(Resource, &str), ErrorAnswer> {
-        let resource = self.resource();
+        let resource = self.resource;
         let id = self.id()?.ok_or_else(|| ErrorAnswer::of_field(400, "id", "is required"))?;
         match world.table(resource).get(id) {
             Some(_) => Ok((resource, id)),
@@ -115,7 +112,7 @@ impl RecordRequest {
 }
 
 fn create(sandbox: &Sandbox, request: &RecordRequest) -> Result<Value, ErrorAnswer> {
-    let (resource, id) = (request.resource(), request.id()?);
+    let (resource, id) = (request.resource, request.id()?);
     sandbox.change(|world| {
         if let Some(id) = id.filter(|id| world.table(resource).get(id).is_some()) {
             return Err(ErrorAnswer::of_field(400, "id", &format!("`{id}` already exists")));
