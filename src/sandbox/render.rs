@@ -206,40 +206,24 @@ pub(crate) enum Include {
     ContactSummary,
 }
 
-/// The values that an endpoint accepts; `None` for values that add nothing.
-type IncludeTable = &'static [(&'static str, Option<Include>)];
+/// The values that an endpoint accepts: those that add something, and those that do not.
+type IncludeTable = (&'static [(&'static str, Include)], &'static [&'static str]);
 
-pub(crate) const CONTACT: IncludeTable = &[
-    ("company", Some(Include::Company)),
-    ("owner", Some(Include::Owner)),
-    ("profile", None),
-    ("notes", None),
-    ("insights", None),
-    ("engagement", None),
-    ("enrichment", None),
-    ("consent", None),
-    ("contactability", None),
-];
+const CONTACT: IncludeTable = (
+    &[("company", Include::Company), ("owner", Include::Owner)],
+    &["profile", "notes", "insights", "engagement", "enrichment", "consent", "contactability"],
+);
 
-pub(crate) const COMPANY: IncludeTable = &[
-    ("owner", Some(Include::Owner)),
-    ("contactSummary", Some(Include::ContactSummary)),
-    ("fit", None),
-    ("enrichment", None),
-];
+const COMPANY: IncludeTable =
+    (&[("owner", Include::Owner), ("contactSummary", Include::ContactSummary)], &["fit", "enrichment"]);
 
-pub(crate) const fn accepted(object: Object) -> IncludeTable {
-    match object {
-        Object::Contact => CONTACT,
-        Object::Company => COMPANY,
-    }
-}
-
-pub(crate) fn includes(accepted: IncludeTable, value: &str) -> Result<BTreeSet<Include>, String> {
+pub(crate) fn includes(object: Object, value: &str) -> Result<BTreeSet<Include>, String> {
+    let (adding, legacy) = object.pick(CONTACT, COMPANY);
     let mut includes = BTreeSet::new();
     for name in value.split(',') {
-        match accepted.iter().find(|(known, _)| *known == name) {
-            Some((_, include)) => includes.extend(*include),
+        match adding.iter().find(|(known, _)| *known == name) {
+            Some((_, include)) => includes.extend([*include]),
+            None if legacy.contains(&name) => {}
             None => return Err(format!("has no value `{name}`")),
         }
     }

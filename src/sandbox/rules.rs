@@ -76,22 +76,14 @@ impl ListRequest {
                 "sort" => sort(resource, value).map(|sort| query.sort = sort),
                 "q" if resource.searchable() => search(value).map(|q| query.search = Some(q)),
                 "include" if resource == Resource::Companies => {
-                    render::includes(render::COMPANY, value).map(|include| query.include = include)
+                    render::includes(Object::Company, value).map(|include| query.include = include)
                 }
-                "objectType" if definitions => match value.parse::<Object>().ok() {
-                    Some(object) => {
-                        query.predicates.push(equals(resource, "objectType", object.as_str()));
-                        Ok(())
-                    }
-                    None => Err("must be contact or company".to_string()),
-                },
-                "status" if definitions => match value.as_str() {
-                    "ACTIVE" | "ARCHIVED" => {
-                        query.predicates.push(equals(resource, "status", value));
-                        Ok(())
-                    }
-                    _ => Err("must be ACTIVE or ARCHIVED".to_string()),
-                },
+                "objectType" | "status" if definitions => {
+                    let [one, other] = if name == "status" { ["ACTIVE", "ARCHIVED"] } else { ["contact", "company"] };
+                    let is_known = value == one || value == other;
+                    query.predicates.extend(is_known.then(|| equals(resource, name, value)));
+                    is_known.then_some(()).ok_or_else(|| format!("must be {one} or {other}"))
+                }
                 _ if name.starts_with("filter[") && !definitions => {
                     predicates += 1;
                     custom += usize::from(name.starts_with("filter[customFields."));

@@ -228,7 +228,7 @@ impl Asked<'_> {
         let mut includes = Default::default();
         for (name, value) in &asked.query {
             match name.as_str() {
-                "include" => match render::includes(render::accepted(object), value) {
+                "include" => match render::includes(object, value) {
                     Ok(read) => includes = read,
                     Err(message) => wrong.add(name, message),
                 },

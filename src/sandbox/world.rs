@@ -352,9 +352,7 @@ impl World {
         };
         format!("{prefix}_{scrambled:012x}")
     }
-}
 
-impl World {
     /// The definitions of custom fields, to be changed.
     pub fn fields(&mut self) -> Fields<'_> {
         Fields { world: self }
