@@ -32,7 +32,6 @@ pub(crate) struct Success {
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
     pub(crate) result: Result<Success, ErrorAnswer>,
-    pub(crate) retry_after_header: Option<u64>,
     /// What happens to the answer on its way.
     pub(crate) fault: Option<Fault>,
     pub(crate) date: DateHeader,
@@ -165,12 +164,13 @@ pub(crate) struct ErrorAnswer {
     pub(crate) status: u16,
     pub(crate) message: String,
     pub(crate) details: Option<Value>,
-    pub(crate) retry_after: Option<u64>,
+    /// The wait in the body, and in the `Retry-After` header.
+    pub(crate) retry_after: (Option<u64>, Option<u64>),
 }
 
 impl ErrorAnswer {
     pub(crate) fn new(status: u16, message: impl Into<String>) -> ErrorAnswer {
-        ErrorAnswer { status, message: message.into(), details: None, retry_after: None }
+        ErrorAnswer { status, message: message.into(), details: None, retry_after: (None, None) }
     }
 
     /// Sets `details` as a string, the other form that the reference allows.
@@ -200,7 +200,7 @@ impl ErrorAnswer {
         if let Some(details) = &self.details {
             body["details"] = details.clone();
         }
-        if let Some(seconds) = self.retry_after {
+        if let (Some(seconds), _) = self.retry_after {
             body["retryAfter"] = Value::from(seconds);
         }
         if self.status == 500 {

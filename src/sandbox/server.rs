@@ -186,11 +186,13 @@ fn response(served: &Served, number: u64, gzip: bool, switch: &Switch) -> Respon
             }
             body.clone()
         }
-        Err(refusal) => refusal.body(number),
+        Err(refusal) => {
+            if let (_, Some(seconds)) = refusal.retry_after {
+                put(&mut response, header::RETRY_AFTER, &seconds.to_string());
+            }
+            refusal.body(number)
+        }
     };
-    if let Some(seconds) = served.retry_after_header {
-        put(&mut response, header::RETRY_AFTER, &seconds.to_string());
-    }
     *response.body_mut() = deliver(&mut response, served, body, gzip);
     response
 }

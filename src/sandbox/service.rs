@@ -60,57 +60,47 @@ impl Memory {
 }
 
 pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &IncomingRequest, faults: &TakenFaults) -> Served {
-    let key = memory.keys.find(request.authorization.as_deref());
-    let mut served = Served {
-        result: Err(ErrorAnswer::new(500, INJECTED)),
-        retry_after_header: None,
-        fault: faults.answer().cloned(),
-        date: match faults.of(FaultLayer::Date) {
-            Some(Fault::Date(date)) => date.clone(),
-            _ => memory.settings.date_header.clone(),
-        },
-        key: key.as_ref().ok().map(|(index, _)| *index),
-        ru: Ru::ZERO,
-        slow: Duration::ZERO,
-        drag: Duration::ZERO,
+    let key = memory.keys.find(request.authorization.as_deref()).map(|(index, key)| (index, key.clone()));
+    let index = key.as_ref().ok().map(|(index, _)| *index);
+    let mut result = match faults.answer().and_then(refusal) {
+        Some(refusal) => Err(refusal),
+        None => key.and_then(|(_, key)| Asked { key: &key, request, faults }.answer(world, memory)),
     };
-    match faults.of(FaultLayer::Delay) {
-        Some(Fault::Slow(time)) => served.slow = *time,
-        Some(Fault::Drag(time)) => served.drag = *time,
-        _ => {}
-    }
-    if faults.answer().is_none_or(|fault| !refuse(&mut served, fault)) {
-        let key = key.map(|(_, key)| key.clone());
-        served.result = key.and_then(|key| Asked { key: &key, request, faults }.answer(world, memory));
-        if let Ok(Success { body, .. }) = &mut served.result {
-            match faults.answer() {
-                Some(Fault::Body(other)) => body.clone_from(other),
-                Some(Fault::Rewritten(BodyRewrite(rewrite), with)) => *body = rewrite(body, with),
-                _ => {}
-            }
+    if let Ok(Success { body, .. }) = &mut result {
+        match faults.answer() {
+            Some(Fault::Body(other)) => body.clone_from(other),
+            Some(Fault::Rewritten(BodyRewrite(rewrite), with)) => *body = rewrite(body, with),
+            _ => {}
         }
     }
-    served.ru = match (&served.fault, &served.result) {
+    let ru = match (faults.answer(), &result) {
         (Some(Fault::ErrorAfterApply(_)), _) | (_, Err(_)) => memory.settings.failed_ru,
         (_, Ok(success)) if success.replayed == Some(true) => memory.settings.replayed_ru,
         (_, Ok(success)) if success.replayed.is_some() => Ru::PATCH,
         (_, Ok(_)) => Ru::GET,
     };
-    served
+    let date = match faults.of(FaultLayer::Date) {
+        Some(Fault::Date(date)) => date.clone(),
+        _ => memory.settings.date_header.clone(),
+    };
+    let (slow, drag) = match faults.of(FaultLayer::Delay) {
+        Some(Fault::Slow(time)) => (*time, Duration::ZERO),
+        Some(Fault::Drag(time)) => (Duration::ZERO, *time),
+        _ => (Duration::ZERO, Duration::ZERO),
+    };
+    Served { result, fault: faults.answer().cloned(), date, key: index, ru, slow, drag }
 }
 
-/// Answers with a failure before the request has an effect, if the fault is one.
-fn refuse(served: &mut Served, fault: &Fault) -> bool {
-    let (status, message, body, header) = match fault {
-        Fault::TooMany { body, header } => (429, "Rate limit exceeded", *body, *header),
-        Fault::StatusWithRetry { status, body, header } => (*status, INJECTED, *body, *header),
-        Fault::Status(status) => (*status, INJECTED, None, None),
-        Fault::Html(_) | Fault::Redirect { .. } | Fault::Reset => return true,
-        _ => return false,
+/// The answer of a fault that lets the request have no effect, as far as there is one.
+fn refusal(fault: &Fault) -> Option<ErrorAnswer> {
+    let (status, message, retry_after) = match fault {
+        Fault::TooMany { body, header } => (429, "Rate limit exceeded", (*body, *header)),
+        Fault::StatusWithRetry { status, body, header } => (*status, INJECTED, (*body, *header)),
+        Fault::Status(status) => (*status, INJECTED, (None, None)),
+        Fault::Html(_) | Fault::Redirect { .. } | Fault::Reset => (500, INJECTED, (None, None)),
+        _ => return None,
     };
-    served.retry_after_header = header;
-    served.result = Err(ErrorAnswer { retry_after: body, ..ErrorAnswer::new(status, message) });
-    true
+    Some(ErrorAnswer { retry_after, ..ErrorAnswer::new(status, message) })
 }
 
 /// The world as seen by the replica that answers this request.
