@@ -1,5 +1,5 @@
-//! Sends the waiting edits: the dependencies, the transaction of each step, and the workers. Other modules decide what to send and
-//! what an answer means.
+//! Sends the waiting edits: the dependencies, the transaction of each step, the requests, and the workers. Other modules
+//! decide what to send and what an answer means.
 //!
 //! Records are processed concurrently, as the client's pace allows; the edits of one record are sent in order. A
 //! request is durably stored before its first byte is sent; its answer and the resulting changes of the mirror are one
@@ -9,13 +9,16 @@ use std::sync::{Arc, PoisonError};
 
 use futures_util::future::join_all;
 
-use super::edit_outcome::AfterReadBack;
-use super::edit_tx::{EditTx, IdempotencyKeys, NextRequest, PushRules};
+use super::edit_outcome::{AfterReadBack, RefusedAnswer};
+use super::edit_tx::{EditTx, IdempotencyKeys, NextRequest, PushRules, StoredRequest};
+use super::patch_answer::{self, AfterAnswer, PatchOutcome, SentRequest};
 use super::push_progress::{PushPass, Pushed, lock};
+use super::trail;
 use crate::api::admission::AdmissionError;
-use crate::api::{ApiError, Client, ErrorClass};
-use crate::model::{Clock, DelayScope, Instant, Object, RecordId};
-use crate::store::{MirrorTx, Store, StoreError, outbox_report};
+use crate::api::client::{DetailAnswer, PatchAnswer, PatchError};
+use crate::api::{ApiError, Client, ErrorClass, decode};
+use crate::model::{AnswerTime, Clock, DelayScope, Instant, Layout, Object, Purpose, Record, RecordId};
+use crate::store::{Applied, MirrorTx, Store, StoreError, outbox_report};
 
 pub(super) type EnterLedger = Arc<dyn Fn(&MirrorTx<'_>) -> Result<(), StoreError> + Send + Sync>;
 
@@ -40,6 +43,51 @@ pub(super) struct RecordPush<'a> {
     pub pass: &'a PushPass,
     pub object: Object,
     pub id: &'a RecordId,
+}
+
+impl Pusher {
+    /// Sends the waiting edits until an error ends it. The results so far are returned in any case.
+    pub async fn push(&self) -> (Pushed, Result<(), OutboxError>) {
+        let pass = PushPass::default();
+        let result = self.work(&pass).await;
+        let mut pushed = pass.pushed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // A plan that does not allow custom values refuses them for every object.
+        let refused = lock(&pass.no_custom).clone();
+        pushed.unwritable.extend(refused.difference(&pushed.written));
+        let result = match self.store.read(outbox_report::counts).await {
+            Ok(counts) => {
+                let push = &mut pushed.push;
+                (push.waiting, push.in_doubt) = (counts.queued + counts.sending, counts.sending);
+                (push.in_conflict, push.held) = (counts.conflict, counts.held);
+                result
+            }
+            Err(error) => result.and(Err(error.into())),
+        };
+        (pushed, result)
+    }
+
+    async fn work(&self, pass: &PushPass) -> Result<(), OutboxError> {
+        let records = self.store.read(|tx| tx.edited_records()).await?;
+        if records.is_empty() {
+            return Ok(());
+        }
+        let api_key = self.client.key_fingerprint().to_string();
+        self.store.write(move |tx| tx.edits().end_obsolete_delays(&api_key)).await?;
+        let workers = self.workers.clamp(1, records.len());
+        *lock(&pass.records) = records.into();
+        let work = (0..workers).map(|_| async {
+            while let Some((object, id)) = pass.pop() {
+                let record = RecordPush { pusher: self, pass, object, id: &id };
+                if let Err(error) = record.push().await {
+                    pass.close();
+                    return Err(error);
+                }
+            }
+            Ok(())
+        });
+        // Each worker completes the request that it has sent, even if another one failed.
+        join_all(work).await.into_iter().collect()
+    }
 }
 
 impl RecordPush<'_> {
@@ -92,54 +140,7 @@ impl RecordPush<'_> {
         }
         Ok(false)
     }
-}
 
-impl Pusher {
-    /// Sends the waiting edits until an error ends it. The results so far are returned in any case.
-    pub async fn push(&self) -> (Pushed, Result<(), OutboxError>) {
-        let pass = PushPass::default();
-        let result = self.work(&pass).await;
-        let mut pushed = pass.pushed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // A plan that does not allow custom values refuses them for every object.
-        let refused = lock(&pass.no_custom).clone();
-        pushed.unwritable.extend(refused.difference(&pushed.written));
-        let result = match self.store.read(outbox_report::counts).await {
-            Ok(counts) => {
-                let push = &mut pushed.push;
-                (push.waiting, push.in_doubt) = (counts.queued + counts.sending, counts.sending);
-                (push.in_conflict, push.held) = (counts.conflict, counts.held);
-                result
-            }
-            Err(error) => result.and(Err(error.into())),
-        };
-        (pushed, result)
-    }
-
-    async fn work(&self, pass: &PushPass) -> Result<(), OutboxError> {
-        let records = self.store.read(|tx| tx.edited_records()).await?;
-        if records.is_empty() {
-            return Ok(());
-        }
-        let api_key = self.client.key_fingerprint().to_string();
-        self.store.write(move |tx| tx.edits().end_obsolete_delays(&api_key)).await?;
-        let workers = self.workers.clamp(1, records.len());
-        *lock(&pass.records) = records.into();
-        let work = (0..workers).map(|_| async {
-            while let Some((object, id)) = pass.pop() {
-                let record = RecordPush { pusher: self, pass, object, id: &id };
-                if let Err(error) = record.push().await {
-                    pass.close();
-                    return Err(error);
-                }
-            }
-            Ok(())
-        });
-        // Each worker completes the request that it has sent, even if another one failed.
-        join_all(work).await.into_iter().collect()
-    }
-}
-
-impl RecordPush<'_> {
     /// Sends the record's edits, one request after the other, as long as its delay allows.
     async fn push(&self) -> Result<(), OutboxError> {
         let mut just_read = false;
@@ -165,6 +166,185 @@ impl RecordPush<'_> {
             }
         }
     }
+
+    /// Reads a record into the mirror and, if a request is given, decides on its outcome.
+    pub(super) async fn read_back(&self, carrier: Option<i64>) -> Result<AfterReadBack, OutboxError> {
+        let RecordPush { pusher, pass, object, id } = *self;
+        match pusher.client.detail(object, id, Purpose::Outbox).await {
+            Ok(answer) => self.take_detail(carrier, answer).await,
+            Err(error) if error.class() == ErrorClass::Gone => {
+                let (status, answer_json) = (error.status(), trail::of_error(&error));
+                self.edit(move |edits| edits.not_found(status, &answer_json)).await?;
+                Ok(AfterReadBack::Wait)
+            }
+            Err(error) if error.class() == ErrorClass::SkipObject => {
+                pass.warn(format!(
+                    "an edit of a {object} is waiting: the record has to be read first, and the key lacks `{}`",
+                    object.resource().read_scope()
+                ));
+                Ok(AfterReadBack::Wait)
+            }
+            Err(error) => {
+                if let ApiError::NotAdmitted(_) = error {
+                    self.edit(|edits| edits.was_not_sent()).await?;
+                }
+                self.failing("read", error).await?;
+                Ok(AfterReadBack::Wait)
+            }
+        }
+    }
+
+    /// Stores a detail in the mirror, and decides on the request, in one transaction.
+    async fn take_detail(&self, carrier: Option<i64>, answer: DetailAnswer) -> Result<AfterReadBack, OutboxError> {
+        let RecordPush { pusher, pass, object, id } = *self;
+        let layout = pusher.store.layout();
+        let Some(record) = decoded(object, id, &answer, &layout) else {
+            pass.warn(format!("the detail of a {object} with an edit could not be decoded"));
+            return Ok(AfterReadBack::Wait);
+        };
+        let (its_id, version) = (id.clone(), layout.version);
+        let done = self.edit(move |edits| {
+            let decode = |layout: &Layout| decoded(object, &its_id, &answer, layout);
+            let record = edits.tx.with_current_layout(record, version, decode)?;
+            let phase = edits.tx.phase(object)?;
+            edits.tx.knowledge().answered(AnswerTime { shows: None, steady: edits.rules.steady });
+            let (applied, _) = edits.tx.records().apply_detail(object, &record, &answer.asked, phase)?;
+            let after = match carrier {
+                Some(carrier) => edits.was_read_back(carrier)?,
+                None if applied == Applied::Older => AfterReadBack::Wait,
+                // The same read again would show the same: the next one is subject to the delay.
+                None if edits.needs_read()? => AfterReadBack::Wait,
+                None => {
+                    edits.was_read()?;
+                    AfterReadBack::Continue
+                }
+            };
+            let unversioned = carrier.is_none() && applied != Applied::Older && after == AfterReadBack::Wait;
+            Ok((after, applied, unversioned, !record.unknown_keys.is_empty()))
+        });
+        let (after, applied, unversioned, unknown_keys) = done.await?;
+        if unversioned {
+            pass.warn(format!("an edit of a {object} is waiting: the detail of the record has no usable `etag`"));
+        }
+        let mut pushed = lock(&pass.pushed);
+        pushed.unknown_keys |= unknown_keys;
+        pushed.mirror.details += 1;
+        pushed.mirror.updated += u64::from(applied == Applied::Updated);
+        Ok(after)
+    }
+
+    /// Sends a request and processes its answer. Returns whether the record's next request may follow.
+    pub(super) async fn send(&self, request: StoredRequest) -> Result<bool, OutboxError> {
+        let RecordPush { pusher, pass, object, id } = *self;
+        pusher.store.store_step(request.step)?;
+        match pusher.client.patch(object, id, &request.body, &request.if_match, &request.key).await {
+            Ok(answer) => {
+                lock(&pass.pushed).push.sent += 1;
+                self.confirm(request, answer).await
+            }
+            Err(failed) => self.refuse(request, failed).await,
+        }
+    }
+
+    /// Processes a missing answer, or one that is not a confirmation.
+    async fn refuse(&self, mut request: StoredRequest, failed: PatchError) -> Result<bool, OutboxError> {
+        let RecordPush { pass, object, .. } = *self;
+        let PatchError { why, unanswered } = failed;
+        let outcome = outcome(&why, unanswered);
+        let status = match outcome {
+            PatchOutcome::Refused(status) => Some(status),
+            _ => None,
+        };
+        let sent = outcome != PatchOutcome::NotSent;
+        lock(&pass.pushed).push.sent += u64::from(sent);
+        request.doubt |= unanswered;
+        let facts = SentRequest { doubt: request.doubt, edits: request.edits, last_status: request.last_status };
+        let next = patch_answer::classify(outcome, facts);
+        let (custom, answer_json) = (request.custom, trail::of_error(&why));
+        let admitted = !matches!(why, ApiError::NotAdmitted(_));
+        let follows = self
+            .edit(move |edits| {
+                edits.refused(&request, next, RefusedAnswer { status, answer_json: &answer_json, sent, admitted })
+            })
+            .await?;
+        match next {
+            AfterAnswer::SendAgain | AfterAnswer::Requeue => {
+                return match why.class() {
+                    ErrorClass::SkipObject => {
+                        pass.forbidden(object, custom);
+                        Ok(follows)
+                    }
+                    // The meter keeps the hold.
+                    ErrorClass::Hold if follows => Ok(true),
+                    _ => self.failing("update", why).await,
+                };
+            }
+            _ => {}
+        }
+        pass.answered(object);
+        Ok(follows)
+    }
+
+    /// Finishes the edits of an applied request, and stores the answer in the mirror. An answer that does not show the
+    /// update finishes nothing. Returns whether the record's next request may follow.
+    async fn confirm(&self, request: StoredRequest, answer: PatchAnswer) -> Result<bool, OutboxError> {
+        let RecordPush { pusher, pass, object, id } = *self;
+        let layout = pusher.store.layout();
+        let PatchAnswer { status, confirmation, replayed } = answer;
+        let record = decoded(object, id, &confirmation, &layout);
+        let (its_id, version) = (id.clone(), layout.version);
+        let done = self.edit(move |edits| {
+            let decode = |layout: &Layout| Some(decoded(object, &its_id, &confirmation, layout));
+            let record = edits.tx.with_current_layout(record, version, decode)?;
+            if !edits.shows(&request, record.as_ref(), status)? {
+                let facts = SentRequest { doubt: true, edits: request.edits, last_status: None };
+                let next = patch_answer::classify(PatchOutcome::Unconfirmed, facts);
+                let answer_json = trail::of_text(&format!("status {status}, without the updated record"));
+                let answer =
+                    RefusedAnswer { status: Some(status), answer_json: &answer_json, sent: true, admitted: true };
+                edits.refused(&request, next, answer)?;
+                return Ok(None);
+            }
+            let unknown_keys = record.as_ref().is_some_and(|record| !record.unknown_keys.is_empty());
+            let applied = edits.confirmed(&request, record.as_ref(), replayed, &confirmation.asked)?;
+            Ok(Some((applied, unknown_keys)))
+        });
+        let Some((applied, unknown_keys)) = done.await? else {
+            pass.warn(format!(
+                "the answer to an update of a {object} did not show the update: the record is read back"
+            ));
+            let why = "the answer to the update does not show it".into();
+            self.failing("update", ApiError::Broken { tries: 1, why }).await?;
+            return Ok(true);
+        };
+        pass.answered(object);
+        let mut pushed = lock(&pass.pushed);
+        pushed.written.insert(object);
+        pushed.unknown_keys |= unknown_keys;
+        pushed.mirror.updated += u64::from(applied == Some(Applied::Updated));
+        Ok(true)
+    }
+}
+
+/// The record of an answer about one; `None` if it is not this record.
+pub(super) fn decoded(object: Object, id: &RecordId, answer: &DetailAnswer, layout: &Layout) -> Option<Record> {
+    let record = decode::detail(object.resource(), &answer.body, layout).ok();
+    let mut record = record.filter(|record| record.id == *id)?;
+    if let Some(etag) = &answer.etag {
+        record.take_header_etag(object, etag.as_str());
+    }
+    Some(record)
+}
+
+fn outcome(error: &ApiError, unanswered: bool) -> PatchOutcome {
+    match (error, error.status()) {
+        // A gateway's answer says nothing about the edit, nor about the record.
+        (ApiError::Status(rejection), _) if unanswered && !rejection.envelope => PatchOutcome::Silence,
+        (_, Some(status)) => PatchOutcome::Refused(status),
+        (ApiError::NotAdmitted(_), _) => PatchOutcome::NotSent,
+        _ if unanswered => PatchOutcome::Silence,
+        _ => PatchOutcome::NotSent,
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -186,6 +366,35 @@ impl OutboxError {
         match self {
             OutboxError::Api { source, .. } => Some(source.class()),
             OutboxError::Store(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "send_tests.rs"]
+mod send_tests;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Etag, FieldKind, FieldValue, SqlValue};
+    use crate::outbox::edit_bench::{CONTACT, contact, on_mirror, stamp};
+
+    #[tokio::test]
+    async fn answer_has_the_version_of_its_header_unless_its_body_has_one() {
+        let place = CONTACT.fields().iter().position(|field| field.kind == FieldKind::Etag).unwrap();
+        for (body, header, version) in [
+            (r#"{"data":{"id":"c"}}"#, Some("v2"), Some("v2")),
+            (r#"{"data":{"id":"c","etag":"v1"}}"#, Some("v2"), Some("v1")),
+            (r#"{"data":{"id":"c","etag":"v1"}}"#, None, Some("v1")),
+            (r#"{"data":{"id":"d","etag":"v1"}}"#, Some("v2"), None),
+            ("{}", Some("v2"), None),
+        ] {
+            let answer = DetailAnswer { body: body.into(), etag: header.map(Etag::new), asked: stamp() };
+            let record = on_mirror(move |tx| decoded(CONTACT, &contact(), &answer, &tx.layout())).await;
+            let found = record.map(|record| record.fields[place].clone());
+            let expected = version.map(|version| FieldValue::Exact(SqlValue::from(version)));
+            assert_eq!(found, expected, "{body}");
         }
     }
 }
