@@ -64,7 +64,7 @@ impl EditTx<'_, '_> {
             AfterAnswer::ReadBack => {
                 let shown = if status == Some(412) { trail::OTHER_VERSION } else { trail::UNCONFIRMED };
                 self.all(&edits, EditState::Sending, &step(shown))?;
-                self.follow(|delay, now| delay::after_progress(delay, 2, now))?;
+                self.amend(DelayScope::Record, |delay, now| delay::after_progress(delay, 2, now))?;
             }
             AfterAnswer::Reread => {
                 // Read at once if a read and another request still fit into the hour; else the record is read first,
@@ -72,7 +72,7 @@ impl EditTx<'_, '_> {
                 let ids: Vec<i64> = edits.iter().map(|edit| edit.id).collect();
                 self.tx.edits().give_up_request(&ids, request.doubt)?;
                 self.all(&edits, EditState::Sending, &step(trail::READ_FIRST))?;
-                self.follow(|delay, now| delay::after_progress(delay, 2, now))?;
+                self.amend(DelayScope::Record, |delay, now| delay::after_progress(delay, 2, now))?;
             }
             AfterAnswer::NotFound => {
                 let to = if request.doubt { EditState::Sending } else { EditState::Queued };
@@ -82,7 +82,7 @@ impl EditTx<'_, '_> {
             AfterAnswer::Rejected => self.refuse_for_good(&edits, &step(trail::REFUSED))?,
             AfterAnswer::SendAlone => {
                 self.all(&edits, EditState::Queued, &step(trail::ALONE))?;
-                self.follow(|delay, now| delay::after_progress(delay, 1, now))?;
+                self.amend(DelayScope::Record, |delay, now| delay::after_progress(delay, 1, now))?;
             }
             AfterAnswer::Requeue => {
                 self.all(&edits, EditState::Queued, &step(trail::NOT_SENT))?;
@@ -95,8 +95,8 @@ impl EditTx<'_, '_> {
             AfterAnswer::SendAgain => self.all(&edits, EditState::Sending, &step(trail::IN_DOUBT))?,
         }
         if !admitted {
-            self.follow(delay::without_request)?;
-            self.give_back(DelayScope::Object)?;
+            self.amend(DelayScope::Record, delay::without_request)?;
+            self.amend(DelayScope::Object, delay::without_request)?;
         }
         let says_nothing = matches!(
             next,
@@ -104,13 +104,13 @@ impl EditTx<'_, '_> {
         );
         if request.custom && (says_nothing || !admitted) {
             // The edits of another record may test whether custom fields are refused.
-            self.give_back(DelayScope::CustomFields)?;
+            self.amend(DelayScope::CustomFields, delay::without_request)?;
         }
         match status {
             Some(403) if request.custom => self.lengthen(DelayScope::CustomFields)?,
             Some(403) => self.lengthen(DelayScope::Object)?,
             // The meter keeps the hold itself.
-            Some(429) => self.follow(|delay, now| delay::after_progress(delay, 1, now))?,
+            Some(429) => self.amend(DelayScope::Record, |delay, now| delay::after_progress(delay, 1, now))?,
             _ => {}
         }
         Ok(match next {
@@ -201,7 +201,7 @@ impl EditTx<'_, '_> {
 
     /// The record was read without a pending request: the request that follows belongs to the same attempt.
     pub(super) fn was_read(&self) -> Result<(), StoreError> {
-        self.follow(delay::after_read)
+        self.amend(DelayScope::Record, delay::after_read)
     }
 
     /// Whether the record has to be read before the next request can be decided on.
@@ -215,7 +215,7 @@ impl EditTx<'_, '_> {
 
     /// The meter did not admit the read: that is not a failure.
     pub(super) fn was_not_sent(&self) -> Result<(), StoreError> {
-        self.follow(delay::without_request)
+        self.amend(DelayScope::Record, delay::without_request)
     }
 
     /// The record was read back and is stored in the mirror: decides on a request of unknown outcome.

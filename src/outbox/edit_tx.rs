@@ -267,17 +267,13 @@ impl<'a, 'b> EditTx<'a, 'b> {
         self.tx.edits().set_delay(self.object, scope, self.record, delay, &self.rules.api_key)
     }
 
-    /// Gives back the attempt that a delay allowed, because its answer says nothing about what the delay is for.
-    pub(super) fn give_back(&self, scope: DelayScope) -> Result<(), StoreError> {
-        self.amend(scope, delay::without_request)
-    }
-
-    /// Allows the next request of the record at once, as far as the decision on its delay permits.
-    pub(super) fn follow(&self, decide: impl Fn(RetryDelay, Instant) -> RetryDelay) -> Result<(), StoreError> {
-        self.amend(DelayScope::Record, decide)
-    }
-
-    fn amend(&self, scope: DelayScope, decide: impl Fn(RetryDelay, Instant) -> RetryDelay) -> Result<(), StoreError> {
+    /// Decides again on a delay, if there is one: the next request may be made at once, or the attempt that the delay
+    /// allowed is given back, because its answer says nothing about what the delay is for.
+    pub(super) fn amend(
+        &self,
+        scope: DelayScope,
+        decide: impl Fn(RetryDelay, Instant) -> RetryDelay,
+    ) -> Result<(), StoreError> {
         let Some(delay) = self.tx.edits().delay(self.object, scope, self.record)? else { return Ok(()) };
         let delay = decide(delay, self.now);
         self.tx.edits().set_delay(self.object, scope, self.record, delay, &self.rules.api_key)
