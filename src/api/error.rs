@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::admission::AdmissionError;
@@ -176,7 +176,7 @@ impl ApiError {
 }
 
 /// An error answer of the service (reference, *Errors*).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rejection {
     pub status: u16,
     /// The status name; empty if the body had none.
@@ -186,13 +186,15 @@ pub struct Rejection {
     pub details: Vec<Detail>,
     /// The identifier to quote to the service's support.
     pub request_id: Option<String>,
+    #[serde(skip)]
     pub tries: u32,
     /// Whether the body is the service's error envelope: `error`, `message`, and no other `code` than the status.
+    #[serde(skip)]
     pub envelope: bool,
 }
 
 /// One entry of `details`, or all of it if it is a plain text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Detail {
     pub field: Option<String>,
     pub message: String,

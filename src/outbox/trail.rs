@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::api::{ApiError, Rejection};
+use crate::api::ApiError;
 use crate::store::{RECORD_REMOVED, outbox_report};
 
 pub(super) const CONFIRMED: &str = "the service confirmed it";
@@ -37,23 +37,10 @@ pub(super) const NOT_FOUND: &str = "the service answered 404; the removal must b
 pub(super) const GONE: &str = RECORD_REMOVED;
 pub(super) const ALONE: &str = "refused together with other edits: sent by itself";
 
-/// The service's answer, as far as it was kept: `{"status": …, "error": …, "message": …, "details": […]}`.
-pub(super) fn rejection_json(rejection: &Rejection) -> String {
-    let details = rejection.details.iter().map(|detail| json!({ "field": detail.field, "message": detail.message }));
-    json!({
-        "status": rejection.status,
-        "error": rejection.error,
-        "message": rejection.message,
-        "details": details.collect::<Vec<_>>(),
-        "request_id": rejection.request_id,
-    })
-    .to_string()
-}
-
-/// The text of an error, as JSON.
+/// The service's answer, as far as it was kept, or the text of another error, as JSON.
 pub(super) fn of_error(error: &ApiError) -> String {
     match error {
-        ApiError::Status(rejection) => rejection_json(rejection),
+        ApiError::Status(rejection) => serde_json::to_value(rejection).unwrap_or_default().to_string(),
         other => of_text(&other.to_string()),
     }
 }
