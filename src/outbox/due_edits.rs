@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::delay;
 use crate::model::Instant;
-use crate::store::delays::OutboxReader;
+use crate::store::delays::{OutboxOutlook, OutboxReader};
 use crate::store::{KeptReader, StoreError};
 
 /// How long an edit that was due, and was not sent, waits before it is due again.
@@ -36,21 +36,23 @@ impl EditWatch {
 
     /// When the next edit is due: now or earlier if it can be sent at once; `None` if no edit is waiting.
     pub fn next_due(&mut self, now: Instant) -> Result<Option<Instant>, StoreError> {
-        let read = |reader: &mut OutboxReader| reader.outlook().map(|outlook| delay::next_due(&outlook.waiting, now));
-        self.reader.read(&self.path, OutboxReader::open, read)
+        Ok(self.outlook(now)?.0)
     }
 
     pub fn is_due(&mut self, now: Instant) -> Result<bool, StoreError> {
-        if self.next_due(now)?.is_none_or(|due| due > now) {
-            return Ok(false);
-        }
-        let newest_step = |reader: &mut OutboxReader| reader.outlook().map(|outlook| outlook.newest_step);
-        let step = self.reader.read(&self.path, OutboxReader::open, newest_step)?;
+        let (due, step) = self.outlook(now)?;
         let again = self.signalled.is_none_or(|(known, at)| known != step || now < at || now.since(at) >= AGAIN_AFTER);
-        if again {
+        let is_due = again && due.is_some_and(|due| due <= now);
+        if is_due {
             self.signalled = Some((step, now));
         }
-        Ok(again)
+        Ok(is_due)
+    }
+
+    /// When the next edit is due, and the newest step.
+    fn outlook(&mut self, now: Instant) -> Result<(Option<Instant>, i64), StoreError> {
+        let read = |outlook: &OutboxOutlook| (delay::next_due(&outlook.waiting, now), outlook.newest_step);
+        self.reader.read(&self.path, OutboxReader::open, |reader| reader.outlook().map(read))
     }
 }
 

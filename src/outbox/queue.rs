@@ -31,18 +31,11 @@ pub enum EditSource {
 }
 
 impl EditSource {
-    /// The text in `outbox`.
-    pub const fn as_str(self) -> &'static str {
+    /// The text in `outbox`, and the reason of the first step.
+    const fn texts(self) -> (&'static str, &'static str) {
         match self {
-            EditSource::Edit => "edit",
-            EditSource::Socket => "socket",
-        }
-    }
-
-    const fn why(self) -> &'static str {
-        match self {
-            EditSource::Edit => "changed with `crm-mirror edit`",
-            EditSource::Socket => "changed through the control socket",
+            EditSource::Edit => ("edit", "changed with `crm-mirror edit`"),
+            EditSource::Socket => ("socket", "changed through the control socket"),
         }
     }
 }
@@ -126,7 +119,7 @@ pub fn queue(
     source: EditSource,
     now: Instant,
 ) -> Result<(Option<i64>, Prepared), QueueError> {
-    queue_as(tx, request, (source.as_str(), source.why()), None, now)
+    queue_as(tx, request, source.texts(), None, now)
 }
 
 /// Like [`queue()`], with a different source and reason, and the finished edit that it repeats, with its changes: the

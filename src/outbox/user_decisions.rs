@@ -13,7 +13,6 @@ use std::collections::btree_map::Entry;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::check;
 use super::edit_tx::IdempotencyKeys;
 use super::patch_request;
 use super::queue::{self, EditRequest, QueueError};
@@ -176,13 +175,9 @@ fn mine(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, Dec
         }
     }
     // If both want the same value, nothing is left to send.
-    let differ = |column: &str, before, after| match editable.get(column) {
-        Some(field) => !check::same(field, before, after),
-        None => before != after,
-    };
     let left: EditedFields = fields
         .iter()
-        .filter(|(column, (before, after))| differ(column, before, after))
+        .filter(|(column, (before, after))| !rebase::same(editable.get(*column), before, after))
         .map(|(column, values)| (column.clone(), values.clone()))
         .collect();
     let record = RecordId::new(line.record.as_str());
