@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::open;
-use crate::store::outbox::{OPEN, edits};
+use crate::store::outbox::{OPEN, steps};
 use crate::store::statements::Statements;
 use crate::store::statements::StoredTime;
 use crate::store::tx::EditsTx;
@@ -131,7 +131,7 @@ impl OutboxReader {
 pub(super) fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>, StoreError> {
     let delays: BTreeMap<_, StoredTime> =
         conn.rows("SELECT object_type, scope, record_id, not_before FROM outbox_delays", [], DOING, |row| {
-            Ok(((edits::text(row, 0)?, edits::text(row, 1)?, edits::text(row, 2)?), row.get(3)?))
+            Ok(((steps::text(row, 0)?, steps::text(row, 1)?, steps::text(row, 2)?), row.get(3)?))
         })?;
     let rows: Vec<_> = conn.rows(
         &format!(
@@ -142,7 +142,7 @@ pub(super) fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>, StoreE
         ),
         [],
         DOING,
-        |row| Ok((edits::text(row, 0)?, edits::text(row, 1)?, row.get::<_, bool>(2)?)),
+        |row| Ok((steps::text(row, 0)?, steps::text(row, 1)?, row.get::<_, bool>(2)?)),
     )?;
     let mut waiting = Vec::new();
     for (object, record, custom) in rows {

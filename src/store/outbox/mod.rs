@@ -3,7 +3,6 @@
 pub(in crate::store) mod accepted_values;
 pub mod delays;
 pub mod editable;
-pub(super) mod edits;
 pub(in crate::store) mod hold_open;
 pub(in crate::store) mod known_values;
 pub mod queue;

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::model::{EditState, EditedFields, Instant, Object};
 use crate::store::error::StoreError;
-use crate::store::outbox::{OPEN, edits};
+use crate::store::outbox::{OPEN, steps};
 use crate::store::reader::ReadTx;
 use crate::store::statements::Statements;
 
@@ -111,9 +111,9 @@ pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>
             params![id],
             DOING,
             |row| {
-                let (at, from) = (edits::text(row, 0)?, edits::optional_text(row, 1)?);
-                let (to, who) = (edits::text(row, 2)?, edits::optional_text(row, 3)?);
-                Ok(TrailLine { at, from, to, who, why: edits::text(row, 4)? })
+                let (at, from) = (steps::text(row, 0)?, steps::optional_text(row, 1)?);
+                let (to, who) = (steps::text(row, 2)?, steps::optional_text(row, 3)?);
+                Ok(TrailLine { at, from, to, who, why: steps::text(row, 4)? })
             },
         )?,
     )))
@@ -130,7 +130,7 @@ pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts, StoreError> {
         &format!("SELECT state, count(*), min(queued_at) FROM outbox WHERE {OPEN} GROUP BY state"),
         [],
         DOING,
-        |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?.unsigned_abs(), edits::text(row, 2)?)),
+        |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?.unsigned_abs(), steps::text(row, 2)?)),
     )?;
     for (state, count, oldest) in rows {
         match state.parse() {
@@ -191,9 +191,9 @@ pub fn rejected(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
 /// An edit; `None` for a row that is not one, because its object or state does not exist. Anybody can write such a row,
 /// and it must not hide the others.
 fn line(row: &Row<'_>) -> rusqlite::Result<Option<EditLine>> {
-    let (object, state, fields) = (edits::text(row, 1)?, edits::text(row, 4)?, edits::text(row, 6)?);
+    let (object, state, fields) = (steps::text(row, 1)?, steps::text(row, 4)?, steps::text(row, 6)?);
     let (Ok(object), Ok(state)) = (object.parse(), state.parse()) else { return Ok(None) };
-    let (theirs, answer) = (edits::optional_text(row, 7)?, edits::optional_text(row, 10)?);
+    let (theirs, answer) = (steps::optional_text(row, 7)?, steps::optional_text(row, 10)?);
     let (fields, unreadable) = match serde_json::from_str(&fields) {
         Ok(fields) => (fields, None),
         Err(error) => (EditedFields::new(), Some(format!("its fields cannot be parsed: {error}"))),
@@ -202,20 +202,20 @@ fn line(row: &Row<'_>) -> rusqlite::Result<Option<EditLine>> {
     Ok(Some(EditLine {
         id: row.get(0)?,
         object,
-        record: edits::text(row, 2)?,
-        name: edits::optional_text(row, 3)?,
+        record: steps::text(row, 2)?,
+        name: steps::optional_text(row, 3)?,
         state,
-        source: edits::text(row, 5)?,
+        source: steps::text(row, 5)?,
         fields,
         theirs: theirs.and_then(|text| serde_json::from_str(&text).ok()),
         attempts: row.get::<_, i64>(8)?.unsigned_abs(),
         status: status.and_then(|status| u16::try_from(status).ok()),
         answer: answer.and_then(|text| RawValue::from_string(text).ok()),
         merged_into: row.get(11)?,
-        queued_at: edits::text(row, 12)?,
-        last_sent_at: edits::optional_text(row, 13)?,
-        finished_at: edits::optional_text(row, 14)?,
-        not_before: edits::optional_text(row, 15)?,
+        queued_at: steps::text(row, 12)?,
+        last_sent_at: steps::optional_text(row, 13)?,
+        finished_at: steps::optional_text(row, 14)?,
+        not_before: steps::optional_text(row, 15)?,
         undoes: row.get(16)?,
         reads_first: row.get(17)?,
         in_doubt: row.get(18)?,
