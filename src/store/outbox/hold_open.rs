@@ -16,6 +16,7 @@ use crate::store::statements::Statements;
 use crate::store::tx::EditsTx;
 
 const DOING: &str = "hold the open edits";
+const COUNTING: &str = "count new edits";
 
 /// What becomes of the requests of held edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +66,7 @@ impl EditsTx<'_> {
         let why = "held because another workspace was accepted: the edit was made before";
         hold_open_edits(&self.tx.conn, Requests::Discard, why, now)
     }
-}
 
-const COUNTING: &str = "count new edits";
-
-impl EditsTx<'_> {
     /// The number of edits that were never sent, held ones included, or were first sent at this time or later by the steady
     /// clock; counted up to `most` + 1.
     pub fn new_edits(&self, since: Instant, most: u64) -> Result<u64, StoreError> {

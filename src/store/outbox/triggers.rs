@@ -41,6 +41,9 @@ const DOING: &str = "make the triggers of the views";
 
 const OFF: &str = "writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync";
 
+/// What to do instead of writing to the outbox, whose trail says what was done.
+const OUTBOX: &str = "contacts_full and companies_full take edits, crm-mirror outbox decides on them";
+
 /// The maximum number of columns in one expression.
 const ARMS: usize = 200;
 
@@ -235,19 +238,7 @@ impl EditsTx<'_> {
         self.tx.set_state(&StateKey::WriteBack, &enabled)?;
         self.tx.derived().rebuild_views()
     }
-}
 
-impl ReadTx<'_> {
-    /// Whether the triggers of the views accept edits.
-    pub fn takes_edits(&self) -> Result<bool, StoreError> {
-        Ok(self.state(&StateKey::WriteBack)?.unwrap_or(false))
-    }
-}
-
-/// What to do instead of writing to the outbox, whose trail says what was done.
-const OUTBOX: &str = "contacts_full and companies_full take edits, crm-mirror outbox decides on them";
-
-impl EditsTx<'_> {
     /// Makes the triggers that refuse changes to the tables that only crm-mirror writes: the service's next answer would
     /// overwrite such a change, or it would never be noticed. They are plain: every SQLite runs them. The program's own
     /// connections disable triggers (`SQLITE_DBCONFIG_ENABLE_TRIGGER`); a dump writes its rows before its triggers, and a
@@ -286,5 +277,12 @@ SELECT RAISE(ABORT, '{table} is written by crm-mirror alone: {instead}'); END",
             what.to_lowercase()
         );
         self.tx.conn.execute_batch(&sql).doing("guard the tables")
+    }
+}
+
+impl ReadTx<'_> {
+    /// Whether the triggers of the views accept edits.
+    pub fn takes_edits(&self) -> Result<bool, StoreError> {
+        Ok(self.state(&StateKey::WriteBack)?.unwrap_or(false))
     }
 }
