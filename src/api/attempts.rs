@@ -13,7 +13,7 @@ use backoff::exponential::ExponentialBackoff;
 
 use super::error::ApiError;
 use super::error_class::ErrorClass;
-use super::jitter::Jitter;
+use super::settings::Jitter;
 
 /// Consecutive 429s before a request fails: the meter waits for the end of the hold between them.
 const MAX_HOLDS: u32 = 8;

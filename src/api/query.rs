@@ -256,12 +256,12 @@ impl ListQuery {
     /// parameter's name, or the request has too many predicates.
     pub fn custom_is_null(self, definition: &Definition, missing: bool) -> Result<ListQuery, QueryError> {
         let key = definition.key.as_str();
+        let name = format!("customFields.{key}");
         let allowed = definition.active && definition.null_filter && self.resource.object() == Some(definition.object);
         // A bracket in a key would end the parameter's name early, and it cannot be escaped.
         if !allowed || key.is_empty() || key.contains(['[', ']']) {
-            return Err(self.not_filterable(&format!("customFields.{key}"), Op::IsNull));
+            return Err(self.not_filterable(&name, Op::IsNull));
         }
-        let name = format!("customFields.{key}");
         self.push(&name, Op::IsNull, missing.to_string(), true)
     }
 
