@@ -1,4 +1,4 @@
-//! Request units: what the service charges (reference, *What the service does*, rule 5).
+//! Request units: what the service charges (reference, *What the service does*, rule 5), and what they are spent for.
 
 use std::fmt;
 use std::ops::{Add, AddAssign};
@@ -58,4 +58,22 @@ impl fmt::Display for Ru {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} RU", self.0)
     }
+}
+
+/// What a request is for, which determines its priority in the RU budget; most important first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Purpose {
+    /// A local edit on its way to the service.
+    Outbox,
+    /// The changes walk, and anything that a person waits for.
+    Changes,
+    /// Counts and confirmations.
+    Audit,
+    /// Definitions and team members.
+    Definitions,
+    Sweep,
+    /// Details of changed records.
+    Details,
+    /// Re-reading details of records that did not change.
+    Refresh,
 }

@@ -121,12 +121,8 @@ impl Resource {
     }
 
     /// The scope that writing needs; `None` for resources that cannot be written.
-    pub const fn write_scope(self) -> Option<&'static str> {
-        match self {
-            Resource::Contacts => Some("contacts:write"),
-            Resource::Companies => Some("companies:write"),
-            Resource::TeamMembers | Resource::CustomFields => None,
-        }
+    pub fn write_scope(self) -> Option<&'static str> {
+        Some(self.object()?.pick("contacts:write", "companies:write"))
     }
 
     /// The name on the command line, in `sync_runs` and in messages.
