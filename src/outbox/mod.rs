@@ -13,7 +13,6 @@
 //!   contains only fields that still have the value that the editor saw.
 //! - Every step of every edit is recorded in `outbox_events`, in the transaction of the step.
 
-pub mod check;
 pub mod delay;
 mod due_edits;
 #[cfg(test)]
@@ -30,6 +29,7 @@ pub mod rebase;
 mod trail;
 pub mod typed_values;
 pub mod user_decisions;
+pub mod validate;
 
 pub use due_edits::EditWatch;
 pub use edit_tx::IdempotencyKeys;

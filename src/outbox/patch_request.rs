@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::check;
 use super::patch_answer;
 use super::rebase::{self, FieldState, Verdict};
+use super::validate;
 use crate::api::Client;
 use crate::model::{Edit, EditState, Editable, EditedFields, Etag, MirroredRecord, Object};
 
@@ -180,7 +180,7 @@ pub fn body<'a>(
             Ok((field, value))
         })
         .collect::<Result<_, String>>()?;
-    let body = check::request(object, fields).map_err(|refusal| refusal.to_string())?;
+    let body = validate::request(object, fields).map_err(|refusal| refusal.to_string())?;
     Ok(Value::from(body).to_string())
 }
 

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value};
 
-use super::check::{self, EditRefusal};
 use super::typed_values::Given;
+use super::validate::{self, EditRefusal};
 use crate::model::editable::{Editability, Editable};
 use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
 use crate::store::queue::{self as stored, NewEdit};
@@ -89,15 +89,15 @@ pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, Queue
     // Every value is validated, even if it changes nothing.
     let values: Vec<(&Editable, Value)> = fields.iter().map(|(field, given)| (field, given.column(field))).collect();
     for (field, value) in &values {
-        check::field(field, value)?;
+        validate::field(field, value)?;
     }
     let pending = editable::pending_columns(tx, object, &request.record)?;
     let (mut changes, mut taken_back) = (EditedFields::new(), EditedFields::new());
     let mut changed: Vec<(&Editable, Value)> = Vec::new();
     for (field, value) in values {
         let before = seen.shown(&field.column);
-        if !check::same(field, &before, &value) {
-            let after = check::settled(field, &value);
+        if !validate::same(field, &before, &value) {
+            let after = validate::settled(field, &value);
             changes.insert(field.column.to_string(), (before, after.clone()));
             changed.push((field, after));
         } else if pending.contains(&*field.column) {
@@ -106,7 +106,7 @@ pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, Queue
     }
     let body = match changed.is_empty() {
         true => Map::new(),
-        false => check::request(object, changed.iter().map(|(field, after)| (*field, after)))?,
+        false => validate::request(object, changed.iter().map(|(field, after)| (*field, after)))?,
     };
     let is_proven = changed.iter().all(|(field, _)| seen.proves(&field.column, false));
     Ok(Prepared { fields: changes, taken_back, body, base_etag: seen.etag.filter(|_| is_proven) })

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::check;
+use super::validate;
 use crate::model::{Editable, EditedFields, is_unknown};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum FieldState {
 /// Whether two values of a column are equivalent. A column that can no longer be edited is compared verbatim.
 pub fn same(field: Option<&Editable>, a: &Value, b: &Value) -> bool {
     match field {
-        Some(field) => check::same(field, a, b),
+        Some(field) => validate::same(field, a, b),
         None => a == b,
     }
 }

@@ -5,7 +5,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::editable::{CustomTarget, EditTarget, Editable};
 use crm_mirror::model::{DataType, FieldKey, Object};
 use crm_mirror::outbox::typed_values::Given;
-use crm_mirror::outbox::{EditRequest, EditSource, check, queue};
+use crm_mirror::outbox::{EditRequest, EditSource, queue, validate};
 use crm_mirror::sandbox::{NewField, World};
 use crm_mirror::store::{StoreError, write_beside};
 use rusqlite::types::Value as Sql;
@@ -188,7 +188,7 @@ async fn every_value_is_accepted_or_refused_as_by_the_service() {
             let field = field(data_type, clearable);
             let key = field.wire().to_string();
             for value in values() {
-                let here = check::field(&field, &Given::Json(value.clone()).column(&field));
+                let here = validate::field(&field, &Given::Json(value.clone()).column(&field));
                 let there = judge.takes(Object::Contact, &json!({"customFields": {&key: &value}})).await;
                 assert_eq!(here.is_ok(), there, "{key} {value}: {here:?}");
                 let Ok(wire) = here else {
@@ -214,7 +214,7 @@ async fn standard_fields_and_whole_bodies_are_validated_as_by_the_service() {
         for name in object.fields().iter().filter(|field| field.writable).map(|field| field.column) {
             let field = Editable::standard(object, name).unwrap();
             for value in values().into_iter().chain([json!("\u{a0}\t\u{2003}"), json!("\u{200b}")]) {
-                let here = check::request(object, [(&field, &value)]);
+                let here = validate::request(object, [(&field, &value)]);
                 let there = judge.takes(object, &json!({field.wire(): &value})).await;
                 assert_eq!(here.is_ok(), there, "{object} {name} {value}: {here:?}");
             }
@@ -232,11 +232,11 @@ async fn standard_fields_and_whole_bodies_are_validated_as_by_the_service() {
         (Object::Company, json!({"industry": null}), true),
         (Object::Company, json!({"industry": "x"}), true),
     ] {
-        let here = check::body(object, body.as_object().unwrap());
+        let here = validate::body(object, body.as_object().unwrap());
         assert_eq!(here.is_ok(), taken, "{body}: {here:?}");
         assert_eq!(judge.takes(object, &body).await, taken, "{body}");
     }
-    assert!(check::body(Object::Contact, json!({"customFields": many(100)}).as_object().unwrap()).is_ok());
+    assert!(validate::body(Object::Contact, json!({"customFields": many(100)}).as_object().unwrap()).is_ok());
 }
 
 /// The value of a column of this type after a statement set this value.
@@ -286,13 +286,13 @@ async fn triggers_accept_and_refuse_the_same_values_as_the_check() {
                 let tx = conn.transaction().unwrap();
                 let set = format!("UPDATE contacts_full SET {} = ?1 WHERE id = 'ct'", field.column);
                 let queued = tx.execute(&set, [&sql]);
-                let check = check::field(&field, &held);
+                let check = validate::field(&field, &held);
                 if stricter.contains(&(data_type, value.clone())) {
                     assert!(queued.is_err(), "{} {value}", field.column);
                     continue;
                 }
                 // Setting an empty required field to empty is accepted.
-                let nothing = check::settled(&field, &held).is_null() && !clearable;
+                let nothing = validate::settled(&field, &held).is_null() && !clearable;
                 assert_eq!(queued.is_ok(), check.is_ok() || nothing, "{} {value}: {queued:?} {check:?}", field.column);
                 let after: Option<String> = tx
                     .query_row("SELECT json_extract(fields, '$.' || ?1 || '[1]') FROM outbox", [&field.column], |row| {
@@ -304,7 +304,7 @@ async fn triggers_accept_and_refuse_the_same_values_as_the_check() {
                     })
                     .ok();
                 // The queued value has the form of the column.
-                let settled = match check::settled(&field, &held) {
+                let settled = match validate::settled(&field, &held) {
                     _ if check.is_err() => None,
                     Value::Null => None,
                     Value::String(text) => Some(text),

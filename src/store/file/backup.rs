@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use super::original::IN_A_COPY;
 use super::{FileId, beside, folder_of, lock, open};
 use crate::model::Instant;
-use crate::store::outbox::hold_open::{Requests, hold_open_edits};
+use crate::store::outbox::hold_edits::{Requests, hold_open_edits};
 use crate::store::{Doing, Result, StoreError};
 
 /// The retry interval while another process changes the file's schema.

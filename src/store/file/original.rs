@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use super::lock::Lock;
 use crate::model::Instant;
-use crate::store::outbox::hold_open::{Requests, hold_open_edits};
+use crate::store::outbox::hold_edits::{Requests, hold_open_edits};
 use crate::store::{MirrorTx, Result, StateKey, Statements, StoreError};
 
 const DOING: &str = "recognise the mirror's file";

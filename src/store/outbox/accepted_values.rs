@@ -1,5 +1,5 @@
 //! Which values a column accepts, as SQL: the condition on a new value, its stored form, and the error message.
-//! `outbox::check` implements the same rules in Rust, and validates again before anything is sent.
+//! `outbox::validate` implements the same rules in Rust, and validates again before anything is sent.
 
 use crate::model::custom::DataType;
 use crate::model::editable::{Editable, LONG_TEXT, MULTI_SELECT, SHORT_TEXT};

@@ -3,7 +3,7 @@
 pub(in crate::store) mod accepted_values;
 pub mod delays;
 pub mod editable;
-pub(in crate::store) mod hold_open;
+pub(in crate::store) mod hold_edits;
 pub(in crate::store) mod known_values;
 pub mod queue;
 pub mod report;

@@ -10,7 +10,7 @@ use rusqlite::TransactionBehavior;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
 use serde_json::json;
 
-use super::hold_open::{Requests, hold_open_edits};
+use super::hold_edits::{Requests, hold_open_edits};
 use super::queue::{NewEdit, insert};
 use super::{delays, editable, report};
 use crate::model::request_order::RequestRegister;

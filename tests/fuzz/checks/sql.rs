@@ -5,7 +5,7 @@
 
 use crm_mirror::model::editable::{CustomTarget, EditTarget, Editable};
 use crm_mirror::model::{DataType, FieldKey, Object};
-use crm_mirror::outbox::check as rules;
+use crm_mirror::outbox::validate as rules;
 use crm_mirror::store::functions;
 use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, params_from_iter};

@@ -229,5 +229,5 @@ pub fn same(field: &Editable, a: &Value, b: &Value) -> bool {
 }
 
 #[cfg(test)]
-#[path = "check_tests.rs"]
+#[path = "validate_tests.rs"]
 mod tests;
