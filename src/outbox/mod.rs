@@ -1,6 +1,6 @@
 //! Sends local edits to the service.
 //!
-//! [`check`] validates values, before they are queued and again before they are sent. [`typed_values`] converts the input of
+//! [`validate`] validates values, before they are queued and again before they are sent. [`typed_values`] converts the input of
 //! users and programs to the form of a column, and [`queue()`] puts an edit into the outbox. [`patch_request`] decides on the
 //! next request of a record, [`patch_answer`] on the effect of its answer, [`rebase`] on an edit whose record changed
 //! meanwhile; all of them are pure. [`Pusher`] executes them. [`user_decisions`] executes a person's decisions about an edit

@@ -1,4 +1,4 @@
-//! Converts the input of users and programs to the form of a column. [`check`](super::check) validates it.
+//! Converts the input of users and programs to the form of a column. [`validate`](super::validate) checks it.
 
 use serde_json::Value;
 
