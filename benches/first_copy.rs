@@ -15,12 +15,14 @@ use support::child::{self, Service};
 use support::engine::BenchRun;
 use support::report::{at_least, at_most, is_at_most, mib, paired, show};
 use support::straight_line::Extent;
-use support::{Measured, Outcome, engine, median, service, straight_line};
+use support::{Measured, Outcome, engine, idle, median, service, straight_line};
 
 /// The first copy may take so many times the straight-line program's time.
 const MAX_FIRST_COPY: f64 = 1.15;
 /// A first copy of any size may take so much memory.
 const MAX_MIB: f64 = 24.0;
+/// A daemon at rest may take so much.
+const MAX_IDLE_MIB: f64 = 18.0;
 /// An unchanged resync may take this part of a first copy's time.
 const MAX_RESYNC: f64 = 1.0 / 3.0;
 /// A run of changes may take so many times the straight-line program's time.
@@ -229,6 +231,7 @@ fn memory(wanted: &Wanted, dir: &Path) -> Outcome<()> {
         }
     }
     is_at_most("most memory, MiB", most, MAX_MIB);
+    is_at_most("daemon at rest, MiB", idle::daemon_mib(wanted.rows, dir)?, MAX_IDLE_MIB);
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 
 pub mod child;
 pub mod engine;
+pub mod idle;
 pub mod report;
 pub mod same_work;
 pub mod service;
