@@ -136,12 +136,14 @@ impl DerivedTx<'_> {
     /// Builds the indexes anew that another program has damaged, as far as a few counts show it.
     pub(in crate::store) fn mend_searches(&self) -> Result<()> {
         self.read_once()?;
-        for object in Object::ALL {
-            if let Some(why) = search_damage(self.tx, object)? {
+        let found = Object::ALL.map(|object| search_damage(self.tx, object));
+        self.fit_cache()?;
+        for (object, damage) in Object::ALL.into_iter().zip(found) {
+            if let Some(why) = damage? {
                 self.mend_search(object, &why)?;
             }
         }
-        self.fit_cache()
+        Ok(())
     }
 
     fn write_documents<'i>(&self, object: Object, ids: impl Iterator<Item = &'i str>) -> Result<()> {
