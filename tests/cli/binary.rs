@@ -112,7 +112,10 @@ impl TestDir {
         let ours = self.command(args);
         let program = self.path("program");
         if !program.exists() {
-            std::fs::copy(ours.get_program(), &program).unwrap();
+            // By another process: a program that one of ours has open for writing, as a copy made here would be in each process
+            // that another test begins meanwhile, cannot be run.
+            let copied = Command::new("cp").arg(ours.get_program()).arg(&program).status().unwrap();
+            assert!(copied.success());
         }
         let mut theirs = Command::new(program);
         theirs.args(args).env_clear().envs(&self.env).current_dir(self.dir.path()).stdin(Stdio::null());
