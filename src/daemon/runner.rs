@@ -382,6 +382,20 @@ mod tests {
     use crate::store::{LastRead, Store};
 
     #[tokio::test]
+    async fn mirrors_have_delays_of_their_own_that_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut parts = Vec::new();
+        for name in ["one.db", "two.db"] {
+            let path = dir.path().join(name);
+            Store::open(&path).unwrap().close().await;
+            let part = read(&path, Instant::EPOCH).unwrap().part;
+            assert_eq!(read(&path, Instant::EPOCH).unwrap().part, part, "the next process has the same one");
+            parts.push(part);
+        }
+        assert!(parts[0] != parts[1] && parts.iter().all(|part| (0.0..=1.0).contains(part)), "{parts:?}");
+    }
+
+    #[tokio::test]
     async fn jobs_missed_while_stopped_are_due_and_a_first_copy_counts_as_a_sweep() {
         let at = |text: &str| -> Instant { text.parse().unwrap() };
         let (copied, synced, now) =

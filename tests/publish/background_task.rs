@@ -127,6 +127,27 @@ async fn mirror_that_does_not_change_is_published_once_that_is_possible_and_when
     let _ = keeper.await;
 }
 
+#[tokio::test]
+async fn mirror_that_is_not_published_is_not_kept_open() {
+    let crm = Crm::serve(generate(8, 25, 3, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let (looked, mut looks) = tokio::sync::mpsc::unbounded_channel();
+    let plan = move || {
+        looked.send(()).unwrap();
+        Ok(None)
+    };
+    let keeper = tokio::spawn(keep_published(mirror.path.clone(), plan, Arc::new(ManualClock::at(noon()))));
+    // With the third look, what the first two have led to is over.
+    for _ in 0..3 {
+        looks.recv().await.unwrap();
+    }
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|file| file.unwrap().path().read_link().ok());
+    assert_eq!(open.filter(|file| *file == mirror.path).count(), 0);
+    keeper.abort();
+    let _ = keeper.await;
+}
+
 /// A problem of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
