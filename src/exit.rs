@@ -185,7 +185,7 @@ mod tests {
             (StoreError::Missing { path: path() }, 74),
             (StoreError::NewerSchema { found: 9, known: 1 }, 74),
             (StoreError::Locked { path: path(), pid: Some(7) }, 74),
-            (StoreError::Sqlite { doing: "commit", source: sqlite() }, 74),
+            (StoreError::Sqlite { doing: "commit".into(), source: sqlite() }, 74),
             (StoreError::State { name: "ledger".into(), source: json() }, 74),
             (StoreError::StaleLayout, 70),
             (StoreError::Closed, 70),

@@ -11,8 +11,6 @@ use serde::de::DeserializeOwned;
 use crate::model::{Instant, Object, TimeBounds};
 use crate::store::{ClaimsTx, ReadTx, Result, Statements, StoreError, StoredTime};
 
-const DOING: &str = "read or write what is being read";
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOf {
     Changes(Object),
@@ -103,11 +101,10 @@ impl ReadTx<'_> {
     /// The parts of a list that are read for a purpose. One whose position cannot be parsed is none.
     pub fn reads<P: DeserializeOwned>(&self, what: ReadOf) -> Result<Vec<Checkpoint<P>>> {
         type Row = (String, String, Option<String>, Option<String>, bool, StoredTime, String);
-        let rows: Vec<Row> = self.conn.tuples(
+        let rows: Vec<Row> = self.tuples(
             "SELECT part, bounds, low, high, done, as_of, position FROM reads WHERE object = ?1 AND purpose = ?2
              ORDER BY length(part), part",
             what.row(),
-            DOING,
         )?;
         let parsed = rows.into_iter().filter_map(|(part, bounds, low, high, done, as_of, position)| {
             // An edge that cannot be parsed is not an open one.
@@ -131,7 +128,7 @@ impl ReadTx<'_> {
 
     pub fn known_changes(&self, object: Object) -> Result<KnownChanges> {
         let sql = "SELECT watermark, served_at FROM frontier WHERE object = ?1";
-        let found: Option<(StoredTime, StoredTime)> = self.conn.find_tuple(sql, [object], DOING)?;
+        let found: Option<(StoredTime, StoredTime)> = self.find_tuple(sql, [object])?;
         let known = found.map(|(watermark, served_at)| KnownChanges { watermark: watermark.0, served_at: served_at.0 });
         Ok(known.unwrap_or_default())
     }
@@ -139,10 +136,9 @@ impl ReadTx<'_> {
 
 impl ClaimsTx<'_> {
     pub fn know_changes(&self, object: Object, known: KnownChanges) -> Result<()> {
-        self.tx.conn.run(
+        self.run(
             "INSERT OR REPLACE INTO frontier (object, watermark, served_at) VALUES (?1, ?2, ?3)",
             params![object, known.watermark, known.served_at],
-            DOING,
         )
     }
 
@@ -156,11 +152,10 @@ impl ClaimsTx<'_> {
             TimeBounds::Dateless => ("dateless", None, None),
             TimeBounds::Dated { from, to } => ("dated", from, to),
         };
-        self.tx.conn.run(
+        self.run(
             "INSERT OR REPLACE INTO reads (object, purpose, part, bounds, low, high, done, as_of, position)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             params![object, purpose, read.part, bounds, low, high, read.done, read.as_of, position],
-            DOING,
         )
     }
 
@@ -172,7 +167,7 @@ impl ClaimsTx<'_> {
 
     /// Forgets what was read.
     pub fn end_read(&self, what: ReadOf) -> Result<()> {
-        self.tx.conn.run("DELETE FROM reads WHERE object = ?1 AND purpose = ?2", what.row(), DOING)
+        self.run("DELETE FROM reads WHERE object = ?1 AND purpose = ?2", what.row())
     }
 
     /// Dates otherwise as of when the changes that are being read will be complete; `dated` gives `None` for what nobody
@@ -180,11 +175,10 @@ impl ClaimsTx<'_> {
     pub(in crate::store) fn date_reads(&self, dated: impl Fn(Instant) -> Option<Instant>) -> Result<()> {
         for object in Object::ALL {
             let sql = "SELECT as_of FROM reads WHERE object = ?1 AND purpose = 'changes'";
-            let Some(at) = self.tx.conn.find_time(sql, [object], DOING)? else { continue };
-            self.tx.conn.run(
+            let Some(at) = self.find_time(sql, [object])? else { continue };
+            self.run(
                 "UPDATE reads SET as_of = ?2 WHERE object = ?1 AND purpose = 'changes' AND as_of IS NOT ?2",
                 params![object, dated(at)],
-                DOING,
             )?;
         }
         Ok(())

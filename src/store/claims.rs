@@ -13,8 +13,6 @@ use rusqlite::{Connection, params};
 use crate::model::{CustomField, Instant, Layout, Object, RecordId, Ru, TimeField};
 use crate::store::{ClaimsTx, FieldToBackFill, ReadOf, ReadTx, Result, Statements, StoredTime};
 
-const DOING: &str = "read or write what is complete";
-
 /// What may be said of an object or a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
@@ -92,7 +90,7 @@ pub struct Completeness {
 
 /// Whether there is such a row.
 pub(in crate::store) fn is_set(conn: &Connection, goal: Goal) -> Result<bool> {
-    conn.value("SELECT EXISTS (SELECT 1 FROM goals WHERE object = ?1 AND kind = ?2)", goal.row(), DOING)
+    conn.value("SELECT EXISTS (SELECT 1 FROM goals WHERE object = ?1 AND kind = ?2)", goal.row())
 }
 
 /// The definitions of custom fields of an object whose columns hold every value that lists tell; also since when, but for
@@ -100,12 +98,12 @@ pub(in crate::store) fn is_set(conn: &Connection, goal: Goal) -> Result<bool> {
 /// before shows nothing of the field.
 pub(in crate::store) fn filled_fields(conn: &Connection, object: Object) -> Result<BTreeMap<RecordId, Option<String>>> {
     let sql = "SELECT definition, since FROM goals WHERE object = ?1 AND kind = 'filled'";
-    let filled: Vec<_> = conn.tuples(sql, [object], DOING)?;
+    let filled: Vec<_> = conn.tuples(sql, [object])?;
     Ok(filled.into_iter().collect())
 }
 
 fn fields(conn: &Connection, object: Object, kind: &str) -> Result<BTreeSet<RecordId>> {
-    conn.column("SELECT definition FROM goals WHERE object = ?1 AND kind = ?2", (object, kind), DOING)
+    conn.column("SELECT definition FROM goals WHERE object = ?1 AND kind = ?2", (object, kind))
 }
 
 /// The condition, as SQL, that the column of a custom field does not hold every value; its definition is an SQL expression.
@@ -140,10 +138,9 @@ impl Goals<'_> {
 
     /// When something was last read; a row that cannot be parsed is none.
     pub fn last_read(&self, goal: Goal) -> Result<Option<LastRead>> {
-        let found: Option<(StoredTime, StoredTime, StoredTime, Option<i64>)> = self.tx.conn.find_tuple(
+        let found: Option<(StoredTime, StoredTime, StoredTime, Option<i64>)> = self.tx.find_tuple(
             "SELECT since, finished, steady, cost FROM goals WHERE object = ?1 AND kind = ?2",
             goal.row(),
-            DOING,
         )?;
         Ok(found.and_then(|(began, finished, steady, cost)| {
             let cost = cost.map(|cost| Ru::new(cost.unsigned_abs()));
@@ -157,11 +154,10 @@ impl Goals<'_> {
         if self.tx.unproven(object, TimeField::CreatedAt)?.is_some() {
             return Ok(None);
         }
-        let found: Option<(StoredTime, bool)> = self.tx.conn.find_tuple(
+        let found: Option<(StoredTime, bool)> = self.tx.find_tuple(
             "SELECT since, kind = 'compared' FROM goals WHERE object = ?1 AND kind IN ('compared', 'counted')
                  ORDER BY since DESC, kind LIMIT 1",
             [object],
-            DOING,
         )?;
         Ok(found.and_then(|(since, by_record)| Some(Completeness { as_of: since.0?, by_record })))
     }
@@ -176,29 +172,25 @@ impl Goals<'_> {
 
     /// The differences that the last comparison of an object left open.
     pub fn open_differences(&self, object: Object) -> Result<u64> {
-        self.tx.conn.count(
-            "SELECT coalesce(max(open), 0) FROM goals WHERE object = ?1 AND kind = 'differing'",
-            [object],
-            DOING,
-        )
+        self.tx.count("SELECT coalesce(max(open), 0) FROM goals WHERE object = ?1 AND kind = 'differing'", [object])
     }
 
     /// When the sweep under way began, and how many records it passed over because they could not be read.
     pub fn sweeping(&self, object: Object) -> Result<Option<(Instant, u64)>> {
         let sql = "SELECT since, open FROM goals WHERE object = ?1 AND kind = ?2";
-        let found: Option<(StoredTime, i64)> = self.tx.conn.find_tuple(sql, Goal::Sweeping(object).row(), DOING)?;
+        let found: Option<(StoredTime, i64)> = self.tx.find_tuple(sql, Goal::Sweeping(object).row())?;
         Ok(found.map(|(since, open)| (since.0.unwrap_or(Instant::EPOCH), open.unsigned_abs())))
     }
 
     /// What the key cannot read or write, and the scope that it lacks: by the resource for reading, by the scope for writing.
     pub fn missing_scopes(&self) -> Result<Vec<(String, String)>> {
         let sql = "SELECT object, definition FROM goals WHERE kind = 'missing scope' ORDER BY object";
-        self.tx.conn.tuples(sql, [], DOING)
+        self.tx.tuples(sql, [])
     }
 
     /// The last step of an edit before another workspace was accepted; 0 if none was.
     pub(in crate::store) fn accepted_after(&self) -> Result<i64> {
-        self.tx.conn.value("SELECT coalesce(max(open), 0) FROM goals WHERE kind = 'accepted'", [], DOING)
+        self.tx.value("SELECT coalesce(max(open), 0) FROM goals WHERE kind = 'accepted'", [])
     }
 
     /// The custom fields of a layout whose columns are not complete.
@@ -301,10 +293,9 @@ impl ClaimsTx<'_> {
     /// no claim: a later time is the safe one.
     pub fn date_claims_back(&self, by: Duration) -> Result<()> {
         self.date_reads(|at| Some(at.minus(by)))?;
-        let rows: Vec<(String, String, StoredTime, StoredTime)> = self.tx.conn.tuples(
+        let rows: Vec<(String, String, StoredTime, StoredTime)> = self.tuples(
             "SELECT object, kind, since, finished FROM goals WHERE since > ?1 AND kind <> 'filled'",
             [Instant::EPOCH],
-            DOING,
         )?;
         for (object, kind, since, finished) in rows {
             let [since, finished] = [since, finished].map(|at| at.0.map(|at| at.minus(by)));
@@ -390,7 +381,7 @@ impl ClaimsTx<'_> {
     pub fn mark_column_filled(&self, object: Object, definition: &RecordId, now: Instant) -> Result<()> {
         self.forget_column(object, definition)?;
         let latest = format!("SELECT max(fetched_at) FROM {}", object.detail_table());
-        let latest: Option<String> = self.tx.conn.value(&latest, [], DOING)?;
+        let latest: Option<String> = self.value(&latest, [])?;
         let since = latest.max(Some(now.to_string()));
         self.add_column(object, "filled", definition, since.as_deref())
     }
@@ -420,9 +411,5 @@ impl ClaimsTx<'_> {
             "DELETE FROM goals WHERE object = ?1 AND kind IN ('filled', 'made', 'filling') AND definition = ?2",
             (object, definition),
         )
-    }
-
-    fn run(&self, sql: &str, values: impl rusqlite::Params) -> Result<()> {
-        self.tx.conn.run(sql, values, DOING)
     }
 }

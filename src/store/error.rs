@@ -32,7 +32,7 @@ pub enum StoreError {
     #[error("another crm-mirror{} is writing {path}", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), path = path.display())]
     Locked { path: PathBuf, pid: Option<u32> },
     #[error("could not {doing}")]
-    Sqlite { doing: &'static str, source: rusqlite::Error },
+    Sqlite { doing: String, source: rusqlite::Error },
     #[error("the mirror's state `{name}` cannot be parsed")]
     State { name: String, source: serde_json::Error },
     #[error("`sync.exclude` contains a field that edit {id} changes, and that edit is not finished")]
@@ -48,6 +48,13 @@ pub enum StoreError {
 
 /// What the functions of this room return.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+/// What is not a whole statement.
+impl From<rusqlite::Error> for StoreError {
+    fn from(source: rusqlite::Error) -> StoreError {
+        StoreError::Sqlite { doing: "use the mirror".into(), source }
+    }
+}
 
 impl StoreError {
     /// What an error of SQLite is where this mirror is opened.
@@ -119,7 +126,7 @@ pub(crate) trait Doing<T> {
 
 impl<T> Doing<T> for rusqlite::Result<T> {
     fn doing(self, doing: &'static str) -> Result<T, StoreError> {
-        self.map_err(|source| StoreError::Sqlite { doing, source })
+        self.map_err(|source| StoreError::Sqlite { doing: doing.into(), source })
     }
 }
 

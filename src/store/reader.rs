@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Statement, Transaction};
+use rusqlite::{Connection, Statement, Transaction};
 
 pub use super::file::open::Reader;
 use crate::store::file::open;
 use crate::store::read::{functions, untrusted};
-use crate::store::{Doing, FileId, Result, StoreError, WithheldColumns};
+use crate::store::{FileId, Result, Statements, StoreError, WithheldColumns};
 
 impl Reader {
     pub fn open(path: &Path) -> Result<Reader> {
@@ -36,20 +36,20 @@ impl Reader {
     /// memory is bounded, and some columns are withheld.
     pub fn open_for_strangers(path: &Path, withheld: &WithheldColumns) -> Result<Reader> {
         let mut reader = Reader::open_for_queries(path)?;
-        untrusted::confine(&mut reader.conn, withheld.clone()).doing("confine a query")?;
+        untrusted::confine(&mut reader.conn, withheld.clone())?;
         Ok(reader)
     }
 
     /// Begins a read transaction, which sees one snapshot.
     pub fn begin(&self) -> Result<ReadTx<'_>> {
         self.unchanged()?;
-        self.conn.unchecked_transaction().doing("read the mirror").map(ReadTx::new)
+        Ok(ReadTx::new(self.conn.unchecked_transaction()?))
     }
 
     /// A number that changes whenever another connection has committed something.
     pub fn data_version(&self) -> Result<i64> {
         self.unchanged()?;
-        self.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing("read the mirror")
+        Ok(self.conn.pragma_query_value(None, "data_version", |row| row.get(0))?)
     }
 
     pub fn prepare(&self, sql: &str) -> rusqlite::Result<Statement<'_>> {
@@ -68,6 +68,12 @@ pub struct ReadTx<'a> {
 impl<'a> ReadTx<'a> {
     pub(in crate::store) fn new(conn: Transaction<'a>) -> ReadTx<'a> {
         ReadTx { conn, unreadable: RefCell::default() }
+    }
+}
+
+impl Statements for ReadTx<'_> {
+    fn connection(&self) -> &Connection {
+        &self.conn
     }
 }
 

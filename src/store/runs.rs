@@ -69,10 +69,9 @@ impl RunOutcome {
 impl MirrorTx<'_> {
     /// Records the start of a run and returns its id.
     pub fn begin_run(&self, kind: &str, trigger: &str, now: Instant) -> Result<i64> {
-        self.conn.run(
+        self.run(
             "INSERT INTO sync_runs (kind, \"trigger\", started_at) VALUES (?1, ?2, ?3)",
             params![kind, trigger, now],
-            "enter a run",
         )?;
         Ok(self.conn.last_insert_rowid())
     }
@@ -86,7 +85,7 @@ impl MirrorTx<'_> {
         error: Option<&str>,
     ) -> Result<()> {
         let n = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        self.conn.run(
+        self.run(
             "UPDATE sync_runs SET finished_at = ?2, outcome = ?3, \"rows\" = ?4, ru = ?5, inserted = ?6,
                         updated = ?7, removed = ?8, details = ?9, warnings = ?10, error = ?11 WHERE id = ?1",
             params![
@@ -102,13 +101,11 @@ impl MirrorTx<'_> {
                 n(tally.warnings),
                 error
             ],
-            "enter a run",
         )?;
-        self.conn.run(
+        self.run(
             "DELETE FROM sync_runs WHERE id = ?1 AND kind = 'sync' AND \"trigger\" = 'schedule' AND outcome = 'done'
                  AND \"rows\" = 0 AND details = 0 AND warnings = 0",
             [id - MAX_IDLE_RUNS],
-            "enter a run",
         )
     }
 }

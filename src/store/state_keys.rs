@@ -30,10 +30,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::model::Object;
-use crate::store::{Doing, MirrorTx, ReadTx, Result, Statements, StoreError};
-
-const READ: &str = "read the program's state";
-const WRITE: &str = "write the program's state";
+use crate::store::{MirrorTx, ReadTx, Result, Statements, StoreError};
 
 /// Declares the entries of the whole mirror and of each object, one line each with the name in the table.
 macro_rules! state_keys {
@@ -99,7 +96,7 @@ impl StateKey {
 }
 
 fn text(conn: &Connection, name: &str) -> Result<Option<String>> {
-    conn.find_value("SELECT value FROM state WHERE name = ?1", [name], READ)
+    conn.find_value("SELECT value FROM state WHERE name = ?1", [name])
 }
 
 /// Reads an entry; an unparseable one is absent but not deleted here.
@@ -141,24 +138,23 @@ impl MirrorTx<'_> {
     pub fn set_state<T: Serialize>(&self, key: &StateKey, value: &T) -> Result<()> {
         let name = key.to_string();
         let text = serde_json::to_string(value).map_err(|source| StoreError::State { name: name.clone(), source })?;
-        self.conn.run(
+        self.run(
             "INSERT INTO state (name, value) VALUES (?1, ?2)
                  ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE value IS NOT excluded.value",
             params![name, text],
-            WRITE,
         )
     }
 
     /// Deletes an entry of the program's state.
     pub fn clear_state(&self, key: &StateKey) -> Result<()> {
-        self.conn.run("DELETE FROM state WHERE name = ?1", [key.to_string()], WRITE)
+        self.run("DELETE FROM state WHERE name = ?1", [key.to_string()])
     }
 
     /// Deletes the unparseable entries that were not written since.
     pub(in crate::store) fn drop_unreadable(&self) -> Result<()> {
         for (name, text) in self.unreadable.take() {
             let sql = "DELETE FROM state WHERE name = ?1 AND value = ?2";
-            self.conn.execute(sql, params![name, text]).doing(WRITE)?;
+            self.run(sql, params![name, text])?;
         }
         Ok(())
     }

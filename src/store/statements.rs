@@ -1,44 +1,61 @@
-//! Prepared statements: one call prepares, runs, and says what failed. And the forms of the model's values as their parameters and
+//! Statements: one call prepares, runs, and says what failed. And the forms of the model's values as their parameters and
 //! in rows.
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Params, Result, Row};
+use rusqlite::{Connection, OptionalExtension, Params, Row, Statement};
 
 use crate::model::ids::MAX_PREDICATE;
 use crate::model::{DelayScope, EditState, Etag, Instant, Object, RecordId, SqlValue};
-use crate::store::{Doing, StoreError};
+use crate::store::{Result, StoreError};
 
-/// Statements that stay prepared; `doing` says what fails.
+/// What executes statements, which stay prepared.
 pub(in crate::store) trait Statements {
     fn connection(&self) -> &Connection;
 
-    /// Returns how many rows it changed.
-    fn change(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<usize, StoreError> {
-        self.connection().prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(doing)
+    /// Executes a statement with a use of it, and says what failed.
+    fn prepared<T>(&self, sql: &str, work: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<T>) -> Result<T> {
+        let done = self.connection().prepare_cached(sql).and_then(|mut stmt| work(&mut stmt));
+        done.map_err(|source| StoreError::Sqlite { doing: purpose(sql), source })
     }
 
-    fn run(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<(), StoreError> {
-        self.change(sql, values, doing).map(drop)
+    /// Executes statements that nobody needs again, such as those of the schema.
+    fn batch(&self, sql: &str) -> Result<()> {
+        let done = self.connection().execute_batch(sql);
+        done.map_err(|source| StoreError::Sqlite { doing: purpose(sql), source })
+    }
+
+    /// Returns how many rows it changed.
+    fn change(&self, sql: &str, values: impl Params) -> Result<usize> {
+        self.prepared(sql, |stmt| stmt.execute(values))
+    }
+
+    fn run(&self, sql: &str, values: impl Params) -> Result<()> {
+        self.change(sql, values).map(drop)
     }
 
     /// The first column of the one row.
-    fn value<T: FromSql>(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<T, StoreError> {
-        self.connection().prepare_cached(sql).and_then(|mut stmt| stmt.query_row(values, |row| row.get(0))).doing(doing)
+    fn value<T: FromSql>(&self, sql: &str, values: impl Params) -> Result<T> {
+        self.prepared(sql, |stmt| stmt.query_row(values, |row| row.get(0)))
     }
 
     /// The first column of the one row, a number of things.
-    fn count(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<u64, StoreError> {
-        Ok(self.value::<i64>(sql, values, doing)?.unsigned_abs())
+    fn count(&self, sql: &str, values: impl Params) -> Result<u64> {
+        Ok(self.value::<i64>(sql, values)?.unsigned_abs())
     }
 
     /// The first column of the first row, if there is any.
-    fn find_value<T: FromSql>(
-        &self,
-        sql: &str,
-        values: impl Params,
-        doing: &'static str,
-    ) -> Result<Option<T>, StoreError> {
-        self.find(sql, values, doing, |row| row.get(0))
+    fn find_value<T: FromSql>(&self, sql: &str, values: impl Params) -> Result<Option<T>> {
+        self.find(sql, values, |row| row.get(0))
+    }
+
+    /// The time in the first column of the first row, if there is any that can be parsed.
+    fn find_time(&self, sql: &str, values: impl Params) -> Result<Option<Instant>> {
+        Ok(self.find_value(sql, values)?.and_then(|StoredTime(at)| at))
+    }
+
+    /// The columns of the first row, if there is any.
+    fn find_tuple<T: OfRow>(&self, sql: &str, values: impl Params) -> Result<Option<T>> {
+        self.find(sql, values, |row| row.try_into())
     }
 
     /// The first row, if there is any.
@@ -46,56 +63,39 @@ pub(in crate::store) trait Statements {
         &self,
         sql: &str,
         values: impl Params,
-        doing: &'static str,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Option<T>, StoreError> {
-        self.connection().prepare_cached(sql).and_then(|mut stmt| stmt.query_row(values, read).optional()).doing(doing)
-    }
-
-    /// The columns of the first row, if there is any.
-    fn find_tuple<T: OfRow>(
-        &self,
-        sql: &str,
-        values: impl Params,
-        doing: &'static str,
-    ) -> Result<Option<T>, StoreError> {
-        self.find(sql, values, doing, |row| row.try_into())
-    }
-
-    /// The time in the first column of the first row, if there is any that can be parsed.
-    fn find_time(&self, sql: &str, values: impl Params, doing: &'static str) -> Result<Option<Instant>, StoreError> {
-        Ok(self.find_value(sql, values, doing)?.and_then(|StoredTime(at)| at))
-    }
-
-    /// The columns of every row.
-    fn tuples<T: OfRow, C: FromIterator<T>>(
-        &self,
-        sql: &str,
-        values: impl Params,
-        doing: &'static str,
-    ) -> Result<C, StoreError> {
-        self.rows(sql, values, doing, |row| row.try_into())
+    ) -> Result<Option<T>> {
+        self.prepared(sql, |stmt| stmt.query_row(values, read).optional())
     }
 
     /// The first column of every row.
-    fn column<T: FromSql, C: FromIterator<T>>(
-        &self,
-        sql: &str,
-        values: impl Params,
-        doing: &'static str,
-    ) -> Result<C, StoreError> {
-        self.rows(sql, values, doing, |row| row.get(0))
+    fn column<T: FromSql, C: FromIterator<T>>(&self, sql: &str, values: impl Params) -> Result<C> {
+        self.rows(sql, values, |row| row.get(0))
+    }
+
+    /// The columns of every row.
+    fn tuples<T: OfRow, C: FromIterator<T>>(&self, sql: &str, values: impl Params) -> Result<C> {
+        self.rows(sql, values, |row| row.try_into())
     }
 
     fn rows<T, C: FromIterator<T>>(
         &self,
         sql: &str,
         values: impl Params,
-        doing: &'static str,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<C, StoreError> {
-        self.connection().prepare_cached(sql).and_then(|mut stmt| stmt.query_map(values, read)?.collect()).doing(doing)
+    ) -> Result<C> {
+        self.prepared(sql, |stmt| stmt.query_map(values, read)?.collect())
     }
+}
+
+/// What a statement does, as an error says it: whether it reads or writes, and the first table that it names.
+fn purpose(sql: &str) -> String {
+    let words: Vec<&str> =
+        sql.split_whitespace().filter(|word| !["OR", "REPLACE", "IF", "NOT", "EXISTS"].contains(word)).collect();
+    let verb = if ["SELECT", "PRAGMA"].iter().any(|verb| words.first() == Some(verb)) { "read" } else { "write" };
+    let names = |word: &str| ["FROM", "INTO", "UPDATE", "TABLE", "VIEW", "INDEX", "TRIGGER"].contains(&word);
+    let name = words.windows(2).find(|pair| names(pair[0]) && !pair[1].starts_with('('));
+    format!("{verb} {}", name.map_or("the mirror", |pair| pair[1]))
 }
 
 /// A tuple of a row's columns.
@@ -115,25 +115,25 @@ pub(in crate::store) fn fits_a_list(column: &str) -> String {
 }
 
 impl ToSql for Object {
-    fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.as_str().into())
     }
 }
 
 impl ToSql for EditState {
-    fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.as_str().into())
     }
 }
 
 impl ToSql for DelayScope {
-    fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.as_str().into())
     }
 }
 
 impl ToSql for RecordId {
-    fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.as_str().into())
     }
 }
@@ -145,7 +145,7 @@ impl FromSql for RecordId {
 }
 
 impl ToSql for Etag {
-    fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.as_str().into())
     }
 }
@@ -158,7 +158,7 @@ impl FromSql for Etag {
 
 /// Its canonical form.
 impl ToSql for Instant {
-    fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.to_string().into())
     }
 }
@@ -185,7 +185,7 @@ impl<'v> From<&'v SqlValue> for ValueRef<'v> {
 }
 
 impl ToSql for SqlValue {
-    fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(self.into()))
     }
 }
@@ -204,4 +204,26 @@ impl FromSql for SqlValue {
 /// Identifiers as a JSON array, for `json_each`.
 pub(in crate::store) fn json_list<'i>(ids: impl IntoIterator<Item = &'i RecordId>) -> String {
     serde_json::Value::from(ids.into_iter().map(RecordId::as_str).collect::<Vec<_>>()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_statement_is_named_by_its_table() {
+        for (sql, named) in [
+            ("SELECT EXISTS (SELECT 1 FROM goals WHERE kind = ?1)", "read goals"),
+            ("SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 2)", "read outbox"),
+            ("PRAGMA busy_timeout", "read the mirror"),
+            ("INSERT OR REPLACE INTO reads (object)\n VALUES (?1)", "write reads"),
+            ("UPDATE OR REPLACE doubts SET why = 'gone'", "write doubts"),
+            ("DROP VIEW IF EXISTS contacts_full", "write contacts_full"),
+            ("SAVEPOINT views", "write the mirror"),
+        ] {
+            assert_eq!(purpose(sql), named);
+        }
+        let failed = Connection::open_in_memory().unwrap().run("DELETE FROM doubts", []).unwrap_err();
+        assert_eq!(failed.to_string(), "could not write doubts");
+    }
 }

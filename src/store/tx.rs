@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rusqlite::{Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 use serde::{Deserialize, Serialize};
 
 use crate::model::{AnswerTime, Instant, Layout, Object, RequestRegister, RequestStamp, Resource};
@@ -124,13 +124,12 @@ impl<'a> MirrorTx<'a> {
 
     /// Records an anomaly: the service broke its own documentation.
     pub fn record_anomaly(&self, kind: &str, resource: Resource, what: &str, now: Instant) -> Result<()> {
-        self.conn.run(
+        self.run(
             "INSERT INTO service_oddities (kind, resource, what, first_seen_at, last_seen_at, times)
                  VALUES (?1, ?2, ?3, ?4, ?4, 1)
                  ON CONFLICT (kind, resource, what)
                  DO UPDATE SET times = times + 1, last_seen_at = excluded.last_seen_at",
             params![kind, resource.as_str(), what, now],
-            "note an anomaly of the service",
         )
     }
 }
@@ -143,6 +142,12 @@ macro_rules! doors {
             #[derive(Clone, Copy, Debug)]
             pub struct $door<'t> {
                 pub(in crate::store) tx: &'t MirrorTx<'t>,
+            }
+
+            impl Statements for $door<'_> {
+                fn connection(&self) -> &Connection {
+                    &self.tx.conn
+                }
             }
         )+
 

@@ -16,8 +16,7 @@ use crate::store::derived::build::REVISION;
 use crate::store::records::feed_entries::{ColumnChange, ColumnFeed};
 use crate::store::user_objects::objects::drop_indexes_on;
 use crate::store::{
-    Applied, CustomTx, DefinitionChanges, Doing, FieldToBackFill, Phase, ReadTx, Redefined, Result, Statements,
-    json_list,
+    Applied, CustomTx, DefinitionChanges, FieldToBackFill, Phase, ReadTx, Redefined, Result, Statements, json_list,
 };
 
 /// The maximum number of custom columns of one object's tables, including companions and archived columns. SQLite
@@ -95,11 +94,10 @@ impl CustomTx<'_> {
             self.apply_definition(record, asked_at, &mut out.changes)?;
         }
         // A definition on neither list any more is treated as archived: its column and values are kept.
-        let archived = self.tx.conn.change(
+        let archived = self.change(
             "UPDATE custom_field_definitions SET status = 'ARCHIVED'
              WHERE id IN (SELECT value FROM json_each(?1)) AND status = 'ACTIVE'",
             [json_list(gone)],
-            "archive a custom field that is no longer listed",
         )?;
         out.changes.changed += archived as u64;
         if out.changes == DefinitionChanges::default() {
@@ -117,7 +115,6 @@ impl CustomTx<'_> {
 
     /// Writes one definition and its options, and counts what changed.
     fn apply_definition(&self, record: &Record, asked_at: Instant, changes: &mut DefinitionChanges) -> Result<()> {
-        let doing = "write the options of a custom field";
         let shape = self.tx.shapes().definitions.clone();
         match self.tx.records().apply_plain(&shape, record, asked_at)? {
             Applied::Inserted => changes.added += 1,
@@ -128,22 +125,18 @@ impl CustomTx<'_> {
             return Ok(());
         };
         let id = record.id.as_str();
-        let known: Vec<(String, Option<String>)> = self.tx.conn.tuples(
-            "SELECT value, label FROM custom_field_options WHERE definition_id = ?1 ORDER BY position",
-            [id],
-            doing,
-        )?;
+        let known: Vec<(String, Option<String>)> = self
+            .tuples("SELECT value, label FROM custom_field_options WHERE definition_id = ?1 ORDER BY position", [id])?;
         if !known.iter().map(|(v, l)| (v, l)).eq(options.iter().map(|o| (&o.value, &o.label))) {
             let is_new = |option: &&Choice| !known.iter().any(|(v, l)| *v == option.value && *l == option.label);
             let gone = known.iter().filter(|(value, _)| !options.iter().any(|option| option.value == *value));
             // A new order of the options is one change.
             changes.options += ((options.iter().filter(is_new).count() + gone.count()) as u64).max(1);
-            self.tx.conn.execute("DELETE FROM custom_field_options WHERE definition_id = ?1", [id]).doing(doing)?;
+            self.run("DELETE FROM custom_field_options WHERE definition_id = ?1", [id])?;
             for (position, option) in options.iter().enumerate() {
-                self.tx.conn.run(
+                self.run(
                     "INSERT INTO custom_field_options VALUES (?1, ?2, ?3, ?4)",
                     params![id, position as i64, option.value, option.label],
-                    doing,
                 )?;
             }
         }
@@ -197,10 +190,9 @@ impl CustomTx<'_> {
     }
 
     fn name_column(&self, definition: &Definition, column: Option<&ColumnName>) -> Result<()> {
-        self.tx.conn.run(
+        self.run(
             "UPDATE custom_field_definitions SET column_name = ?2 WHERE id = ?1",
             params![definition.id, column.map(ColumnName::as_str)],
-            "name a custom column",
         )
     }
 
@@ -241,10 +233,9 @@ impl CustomTx<'_> {
     fn archive_column(&self, feed: &ColumnFeed<'_>, definition: &Definition, column: &ColumnName) -> Result<()> {
         let object = feed.object;
         feed.forget_retyped(column)?;
-        self.tx.conn.run(
+        self.run(
             "DELETE FROM custom_multi_values WHERE object_type = ?1 AND field_key = ?2",
             (object, definition.key.as_str()),
-            "archive a custom column",
         )?;
         for table in [object.table(), object.detail_table()] {
             let there = physical(&self.tx.conn, table)?;
@@ -322,7 +313,7 @@ impl CustomTx<'_> {
     }
 
     fn alter(&self, sql: &str) -> Result<()> {
-        self.tx.conn.execute_batch(sql).doing("change the custom columns")
+        self.batch(sql)
     }
 
     /// Makes a new layout from the definitions, with views and dictionary.

@@ -66,7 +66,6 @@ pub(in crate::store) fn exclusions(conn: &Connection) -> Result<ExcludedFields> 
 
 /// The definitions of an object in order of their creation, which is the order of their columns.
 pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRow>> {
-    let doing = "read the custom field definitions";
     let exclusions = exclusions(conn)?;
     conn.rows(
         "SELECT id, key, label, data_type, status = 'ACTIVE', filterable, allowed_operators, column_name,
@@ -74,7 +73,6 @@ pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRo
              FROM custom_field_definitions WHERE object_type = ?1 AND key IS NOT NULL
              ORDER BY created_at IS NULL, created_at, id",
         [object],
-        doing,
         |row| {
             let operators: Option<String> = row.get(6)?;
             let operators: Vec<String> =
@@ -125,10 +123,9 @@ pub(super) fn table(object: Object, of_details: bool) -> (&'static str, &'static
 
 /// The columns of a table that were made for custom fields, parked ones included.
 pub(in crate::store) fn physical(conn: &Connection, table: &str) -> Result<BTreeSet<String>> {
-    let doing = "read the custom columns";
     let sql = "SELECT name FROM pragma_table_info(?1)
                WHERE substr(name, 1, 3) = 'cf_' OR substr(name, 1, 12) = 'archived_cf_'";
-    conn.column(sql, [table], doing)
+    conn.column(sql, [table])
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -9,8 +9,6 @@ use crate::model::{CustomField, Extra, FieldProjection, Object, Record, RecordId
 use crate::store::custom::rows::table;
 use crate::store::{CustomTx, Phase, ReadTx, Result, Statements, fits_a_list, json_list};
 
-const DOING: &str = "fill a custom column";
-
 impl ReadTx<'_> {
     /// Rows whose `extra` has custom values, in the order of their identifiers.
     pub fn rows_with_custom_extra(
@@ -27,14 +25,14 @@ impl ReadTx<'_> {
         );
         let after = after.map_or("", RecordId::as_str);
         let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, Extra::from_json(&row.get::<_, String>(1)?)));
-        self.conn.rows(&sql, params![after, most as i64], DOING, row)
+        self.rows(&sql, params![after, most as i64], row)
     }
 
     /// How many records have a value in a custom column.
     pub fn count_values(&self, object: Object, field: &CustomField) -> Result<u64> {
         let (table, _) = table(object, field.data_type.detail_only());
         let sql = format!("SELECT count({}) FROM {table}", field.column);
-        self.conn.count(&sql, [], DOING)
+        self.count(&sql, [])
     }
 
     /// Records that have a value here and were not read.
@@ -47,7 +45,7 @@ impl ReadTx<'_> {
             field.column,
             fits_a_list(key)
         );
-        self.conn.column(&sql, [object], DOING)
+        self.column(&sql, [object])
     }
 
     /// Those of these records that have a value in the column of a field that lists contain.
@@ -57,7 +55,7 @@ impl ReadTx<'_> {
             object.table(),
             field.column
         );
-        self.conn.column(&sql, [json_list(ids)], DOING)
+        self.column(&sql, [json_list(ids)])
     }
 }
 
@@ -91,11 +89,11 @@ impl CustomTx<'_> {
 
     /// Forgets which records were read.
     pub fn clear_filled(&self, object: Object) -> Result<()> {
-        self.tx.conn.run("DELETE FROM filled_records WHERE object_type = ?1", [object], DOING)
+        self.run("DELETE FROM filled_records WHERE object_type = ?1", [object])
     }
 
     pub fn mark_filled(&self, object: Object, ids: &[RecordId]) -> Result<()> {
         let sql = "INSERT OR IGNORE INTO filled_records VALUES (?1, ?2)";
-        ids.iter().try_for_each(|id| self.tx.conn.run(sql, (object, id), DOING))
+        ids.iter().try_for_each(|id| self.run(sql, (object, id)))
     }
 }

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::model::{DataType, Object};
 use crate::store::derived::indexes::has_standard_indexes;
 use crate::store::file::{migrate, open};
-use crate::store::{DerivedTx, Doing, Goal, Phase, ReadTx, Result, Statements, ViewOptions};
+use crate::store::{DerivedTx, Goal, Phase, ReadTx, Result, Statements, ViewOptions};
 
 /// SQLite's page cache for sequential reads, in KiB.
 const SMALL_CACHE_KIB: i32 = 1024;
@@ -95,12 +95,11 @@ impl DerivedTx<'_> {
     }
 
     fn cache(&self, kib: i32) -> Result<()> {
-        self.tx.conn.pragma_update(None, "cache_size", -kib).doing("set the size of the cache")
+        Ok(self.tx.conn.pragma_update(None, "cache_size", -kib)?)
     }
 
     fn rebuild_multi_values(&self, object: Object) -> Result<()> {
-        let doing = "build the rows of multi-selects";
-        self.tx.conn.run("DELETE FROM custom_multi_values WHERE object_type = ?1", [object], doing)?;
+        self.run("DELETE FROM custom_multi_values WHERE object_type = ?1", [object])?;
         for field in self.tx.layout().of(object).fields().iter().filter(|f| f.data_type == DataType::MultiSelect) {
             // The plus prevents SQLite from reading the rows by their ids, in random order: sorting is cheaper.
             let sql = format!(
@@ -110,7 +109,7 @@ impl DerivedTx<'_> {
                 table = object.table(),
                 column = field.column,
             );
-            self.tx.conn.execute(&sql, (object, field.key.as_str())).doing(doing)?;
+            self.run(&sql, (object, field.key.as_str()))?;
         }
         Ok(())
     }

@@ -29,7 +29,6 @@ fn own(name: &str, data_type: &str, about: &str) -> ColumnLine {
 /// The labels of custom fields, by definition.
 type Labels = BTreeMap<RecordId, String>;
 
-const DOING: &str = "remake the data dictionary";
 const SYNCED: &str = "when the answer that this row was last written from was asked for";
 const FETCHED: &str = "when the detail was asked for";
 const EXTRA: &str = "what the columns cannot hold, verbatim JSON by wire name";
@@ -98,10 +97,9 @@ fn of_labels(name: &str, of: &str, select: Option<&ColumnLine>) -> ColumnLine {
 
 /// The lines of a table or view that only the schema describes: the comment of a column's line is its meaning.
 fn plain(conn: &Connection, table: &str) -> Result<Vec<ColumnLine>> {
-    let doing = "read the schema";
     let sql: String =
-        conn.value("SELECT sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1", [table], doing)?;
-    let columns: Vec<(String, String)> = conn.tuples("SELECT name, type FROM pragma_table_info(?1)", [table], doing)?;
+        conn.value("SELECT sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1", [table])?;
+    let columns: Vec<(String, String)> = conn.tuples("SELECT name, type FROM pragma_table_info(?1)", [table])?;
     let about = |column: &str| {
         if let Some((.., about)) = ABOUT.iter().find(|(of, name, _)| (*of, *name) == (table, column)) {
             return Some((*about).to_string());
@@ -135,7 +133,7 @@ const ABOUT: [(&str, &str, &str); 3] = [
 
 impl DerivedTx<'_> {
     pub(in crate::store) fn rebuild_dictionary(&self) -> Result<()> {
-        self.tx.conn.run("DELETE FROM mirror_columns", [], DOING)?;
+        self.run("DELETE FROM mirror_columns", [])?;
         let labels = self.labels()?;
         for object in Object::ALL {
             let shapes = self.tx.shapes();
@@ -184,7 +182,7 @@ impl DerivedTx<'_> {
 
     fn labels(&self) -> Result<Labels> {
         let sql = "SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL";
-        self.tx.conn.tuples(sql, [], "read the custom field definitions")
+        self.tuples(sql, [])
     }
 
     fn enter(&self, table: &str, lines: &[ColumnLine]) -> Result<()> {
@@ -192,7 +190,7 @@ impl DerivedTx<'_> {
         for (position, line) in lines.iter().enumerate() {
             let ColumnLine { name, wire_name, label, data_type, source, about, .. } = line;
             let values = params![table, name, position as i64, wire_name, label, data_type, source, about];
-            self.tx.conn.run(sql, values, DOING)?;
+            self.run(sql, values)?;
         }
         Ok(())
     }

@@ -10,9 +10,8 @@ use rusqlite::Connection;
 use crate::model::{ColumnName, DataType, Object};
 use crate::store::derived::views;
 use crate::store::outbox::accepted_values;
-use crate::store::{DerivedTx, Doing, ReadTx, Result, Statements};
+use crate::store::{DerivedTx, ReadTx, Result, Statements};
 
-const DOING: &str = "build the indexes";
 const SHARED: &str = include_str!("../../../schema/indexes_after_first_copy/shared.sql");
 
 const fn standard(object: Object) -> &'static str {
@@ -42,7 +41,7 @@ pub(in crate::store) fn configured(conn: &Connection, entry: &str) -> Result<Opt
     let Some(object) = Object::ALL.into_iter().find(named) else { return Ok(None) };
     for table in [object.table(), object.detail_table()] {
         let is_there: bool =
-            conn.value("SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2)", [table, column], DOING)?;
+            conn.value("SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2)", [table, column])?;
         if is_there && (of == table || of != object.detail_table()) {
             return Ok(Some((table, column.into())));
         }
@@ -53,18 +52,17 @@ pub(in crate::store) fn configured(conn: &Connection, entry: &str) -> Result<Opt
 /// Whether the indexes of the schema exist. The transaction that ends a first copy builds them, so they prove that
 /// it ended even if the state entry is lost.
 pub(in crate::store) fn has_standard_indexes(tx: &ReadTx<'_>, object: Object) -> Result<bool> {
-    tx.conn.value(
+    tx.value(
         "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1)",
         [format!("{}_by_created_at", object.table())],
-        "look for the indexes",
     )
 }
 
 impl DerivedTx<'_> {
     /// Builds missing indexes of an object, and drops those of custom fields that no longer have one.
     pub(in crate::store) fn bring_indexes_in_step(&self, object: Object) -> Result<()> {
-        self.tx.conn.execute_batch(standard(object)).doing(DOING)?;
-        self.tx.conn.execute_batch(SHARED).doing(DOING)?;
+        self.batch(standard(object))?;
+        self.batch(SHARED)?;
         let editable = self.tx.edits().editable(object)?;
         let configured = self.configured_indexes(object)?;
         for table in [object.table(), object.detail_table()] {
@@ -80,10 +78,10 @@ impl DerivedTx<'_> {
             }
             let there = self.custom_indexes(table)?;
             for index in there.iter().filter(|index| !wanted.contains_key(*index)) {
-                self.tx.conn.execute_batch(&format!("DROP INDEX {index}")).doing(DOING)?;
+                self.batch(&format!("DROP INDEX {index}"))?;
             }
             for (index, column) in wanted.iter().filter(|(index, _)| !there.contains(*index)) {
-                self.tx.conn.execute_batch(&format!("CREATE INDEX {index} ON {table} ({column})")).doing(DOING)?;
+                self.batch(&format!("CREATE INDEX {index} ON {table} ({column})"))?;
             }
         }
         Ok(())
@@ -100,7 +98,7 @@ impl DerivedTx<'_> {
     /// Drops the index of a column that is about to be parked or dropped.
     pub(in crate::store) fn drop_index(&self, table: &str, column: &str) -> Result<()> {
         for index in [name(table, column), name_in_view(table, column)] {
-            self.tx.conn.execute_batch(&format!("DROP INDEX IF EXISTS {index}")).doing("drop an index")?;
+            self.batch(&format!("DROP INDEX IF EXISTS {index}"))?;
         }
         Ok(())
     }
@@ -108,7 +106,7 @@ impl DerivedTx<'_> {
     /// The columns that should have an index: for a decimal its companion, which sorts as numbers. The values of
     /// multi-selects have their own table.
     fn indexed_columns(&self, object: Object) -> Result<Vec<String>> {
-        let rows: Vec<(String, Option<String>)> = self.tx.conn.tuples(
+        let rows: Vec<(String, Option<String>)> = self.tuples(
             "SELECT column_name, data_type FROM custom_field_definitions
                  WHERE object_type = ?1 AND status = 'ACTIVE' AND readable IS NOT 0 AND filterable = 1
                    AND key IS NOT NULL AND data_type NOT IN ('LONG_TEXT', 'MULTI_SELECT')
@@ -116,7 +114,6 @@ impl DerivedTx<'_> {
                    AND column_name IN (SELECT name FROM pragma_table_info(?3))
                  ORDER BY created_at IS NULL, created_at, id LIMIT ?2",
             rusqlite::params![object, MAX_INDEXED, object.table()],
-            DOING,
         )?;
         let columns = rows.into_iter().filter_map(|(column, data_type)| {
             let column = ColumnName::given(&column)?;
@@ -128,12 +125,11 @@ impl DerivedTx<'_> {
 
     /// The indexes of a table that this program created; those of users have other names.
     fn custom_indexes(&self, table: &str) -> Result<BTreeSet<String>> {
-        self.tx.conn.column(
+        self.column(
             "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1
                  AND (substr(name, 1, length(?1) + 4) = 'ix_' || ?1 || '_'
                       OR substr(name, 1, length(?1) + 9) = 'ix_full_' || ?1 || '_')",
             [table],
-            DOING,
         )
     }
 }

@@ -12,17 +12,15 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{ToSql, params};
+use rusqlite::params;
 
 use crate::error_chain::error_chain;
 use crate::model::Object;
 use crate::store::derived::search_document::Document;
 use crate::store::file::migrate;
 use crate::store::records::upsert::ColumnDifference;
-use crate::store::{DerivedTx, Doing, Phase, ReadTx, Result, SearchForm, StateKey, Statements};
+use crate::store::{DerivedTx, Phase, ReadTx, Result, SearchForm, StateKey, Statements};
 
-const DOING: &str = "keep the search index";
-const MAKING: &str = "make the search index";
 /// The text before the tokenizer in the statement that creates a search table.
 const TOKENIZE: &str = "tokenize =";
 
@@ -42,10 +40,10 @@ pub(in crate::store) fn search_damage(tx: &ReadTx<'_>, object: Object) -> Result
     // SQLite calls a table without its parts a damaged file, and then refuses to write for the rest of the transaction.
     let parts = PARTS.map(|part| format!("'{search}_{part}'")).join(", ");
     let parts = count(&format!("SELECT count(*) FROM sqlite_schema WHERE name IN ('{search}', {parts})"));
-    if parts.doing(DOING)? <= PARTS.len() as i64 {
+    if parts? <= PARTS.len() as i64 {
         return Ok(Some("one of its tables is missing".into()));
     }
-    let records = count(&format!("SELECT count(*) FROM {table}")).doing(DOING)?;
+    let records = count(&format!("SELECT count(*) FROM {table}"))?;
     // The pages of the index, which FTS5 numbers by segment and place, and its version, which a connection reads only once.
     // A merge under way removes the pages of a segment from its beginning.
     let pages = format!("FROM {search}_data WHERE id BETWEEN i.segid << 37 AND (i.segid << 37) + (1 << 31) - 1");
@@ -109,7 +107,7 @@ impl DerivedTx<'_> {
             // What SQLite would write with the commit is written here, where a failure costs nothing else.
             let table = object.search_table();
             let flush = format!("INSERT INTO {table} ({table}) VALUES ('flush')");
-            match self.write_documents(object, ids).and_then(|()| self.run(&flush, &[])) {
+            match self.write_documents(object, ids).and_then(|()| self.run(&flush, [])) {
                 // A failure of the disk or of memory has ended the transaction.
                 Err(error) if self.tx.conn.is_autocommit() => return Err(error),
                 // What was written of the documents goes with the index, so no savepoint is needed: it would write every
@@ -149,10 +147,9 @@ impl DerivedTx<'_> {
     fn write_documents<'i>(&self, object: Object, ids: impl Iterator<Item = &'i str>) -> Result<()> {
         let (mut known, mut new) = (BTreeSet::new(), Vec::new());
         for id in ids {
-            let docid: Option<i64> = self.tx.conn.find_value(
+            let docid: Option<i64> = self.find_value(
                 "SELECT docid FROM search_documents WHERE is_company = ?1 AND record_id = ?2",
                 params![is_company(object), id],
-                DOING,
             )?;
             match docid {
                 Some(docid) => drop(known.insert((docid, id))),
@@ -163,26 +160,22 @@ impl DerivedTx<'_> {
         let (table, search) = (object.table(), object.search_table());
         for (docid, id) in known {
             let is_here = format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE id = ?1)");
-            if self.tx.conn.value(&is_here, [id], DOING)? {
-                self.run(&document.update, &[&docid, &id])?;
+            if self.value(&is_here, [id])? {
+                self.run(&document.update, (docid, id))?;
             } else {
-                self.run(&format!("DELETE FROM {search} WHERE rowid = ?1"), &[&docid])?;
-                self.run("DELETE FROM search_documents WHERE docid = ?1", &[&docid])?;
+                self.run(&format!("DELETE FROM {search} WHERE rowid = ?1"), [docid])?;
+                self.run("DELETE FROM search_documents WHERE docid = ?1", [docid])?;
             }
         }
         for id in new {
             let map = format!(
                 "INSERT INTO search_documents (is_company, record_id) SELECT ?1, id FROM {table} WHERE id = ?2"
             );
-            if self.tx.conn.change(&map, params![is_company(object), id], DOING)? > 0 {
-                self.run(&document.insert, &[&self.tx.conn.last_insert_rowid(), &id])?;
+            if self.change(&map, params![is_company(object), id])? > 0 {
+                self.run(&document.insert, (self.tx.conn.last_insert_rowid(), id))?;
             }
         }
         Ok(())
-    }
-
-    fn run(&self, sql: &str, values: &[&dyn ToSql]) -> Result<()> {
-        self.tx.conn.run(sql, values, DOING)
     }
 
     /// Updates an object's index to the custom fields: builds it if there is none, and rewrites documents that differ
@@ -203,26 +196,24 @@ impl DerivedTx<'_> {
     /// Writes every record's document, in the table's order.
     fn build_search(&self, object: Object, document: &Document) -> Result<()> {
         // Documents of an index with an unknown form.
-        self.run(&format!("DELETE FROM {}", object.search_table()), &[])?;
-        self.run("DELETE FROM search_documents WHERE is_company = ?1", &[&is_company(object)])?;
-        let before: i64 = self.tx.conn.value("SELECT coalesce(max(docid), 0) FROM search_documents", [], DOING)?;
+        self.run(&format!("DELETE FROM {}", object.search_table()), [])?;
+        self.run("DELETE FROM search_documents WHERE is_company = ?1", [is_company(object)])?;
+        let before: i64 = self.value("SELECT coalesce(max(docid), 0) FROM search_documents", [])?;
         let map = format!(
             "INSERT INTO search_documents (docid, is_company, record_id)
              SELECT ?1 + rowid, ?2, id FROM {} ORDER BY rowid",
             object.table()
         );
-        self.run(&map, &[&before, &is_company(object)])?;
-        self.run(&document.insert_all, &[&before])
+        self.run(&map, (before, is_company(object)))?;
+        self.run(&document.insert_all, [before])
     }
 
     /// Compares every document, in the index's order. Reading is far cheaper than indexing.
     fn compare_documents(&self, object: Object, document: &Document) -> Result<()> {
         let (mut last, sql) = (i64::MIN, &document.next_outdated);
-        let next = |last: i64| -> Result<Option<(i64, String)>> {
-            self.tx.conn.find_tuple(sql, [last, is_company(object)], DOING)
-        };
+        let next = |last: i64| -> Result<Option<(i64, String)>> { self.find_tuple(sql, [last, is_company(object)]) };
         while let Some((docid, id)) = next(last)? {
-            self.run(&document.update, &[&docid, &id])?;
+            self.run(&document.update, (docid, id))?;
             last = docid;
         }
         Ok(())
@@ -231,11 +222,8 @@ impl DerivedTx<'_> {
     /// Recreates the search tables if the tokenization changed. They are filled if the first copy is complete.
     pub(in crate::store) fn set_search_form(&self, form: SearchForm) -> Result<()> {
         for object in Object::ALL {
-            let sql: Option<String> = self.tx.conn.find_value(
-                "SELECT sql FROM sqlite_schema WHERE name = ?1",
-                [object.search_table()],
-                MAKING,
-            )?;
+            let sql: Option<String> =
+                self.find_value("SELECT sql FROM sqlite_schema WHERE name = ?1", [object.search_table()])?;
             if sql.is_some_and(|sql| sql.contains(&format!("{TOKENIZE} '{}'", form.tokenizer()))) {
                 continue;
             }
@@ -262,16 +250,15 @@ impl DerivedTx<'_> {
              INSERT OR REPLACE INTO {table}_config VALUES ('version', 4);
              DELETE FROM {table}_idx"
         );
-        let is_there: bool =
-            self.tx.conn.value("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = ?1)", [table], MAKING)?;
+        let is_there: bool = self.value("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = ?1)", [table])?;
         if is_there {
-            self.tx.conn.execute_batch(&format!("{openable}; DROP TABLE {table}")).doing(MAKING)?;
+            self.batch(&format!("{openable}; DROP TABLE {table}"))?;
         }
         // Another program may have dropped the table and left its parts.
         for part in PARTS {
-            self.tx.conn.execute_batch(&format!("DROP TABLE IF EXISTS {table}_{part}")).doing(MAKING)?;
+            self.batch(&format!("DROP TABLE IF EXISTS {table}_{part}"))?;
         }
-        self.tx.conn.execute_batch(&format!("{begin}{columns}{TOKENIZE} '{}')", form.tokenizer())).doing(MAKING)
+        self.batch(&format!("{begin}{columns}{TOKENIZE} '{}')", form.tokenizer()))
     }
 }
 

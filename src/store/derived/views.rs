@@ -23,7 +23,7 @@ use crate::store::outbox::accepted_values;
 use crate::store::program_objects::{history_view, lookup_view};
 use crate::store::records::shape::{Column, Shape, is_number};
 use crate::store::table_shapes::{ObjectExtras, Shapes};
-use crate::store::{DerivedTx, Doing, Result};
+use crate::store::{DerivedTx, Result, Statements};
 
 /// A text column as an expression without affinity. An index on the same expression serves filters on it.
 pub(in crate::store) fn as_written(column: &str) -> String {
@@ -35,7 +35,7 @@ impl DerivedTx<'_> {
         self.remove_user_objects()?;
         for object in Object::ALL {
             for view in [object.full_view(), lookup_view(object), history_view(object)] {
-                self.tx.conn.execute_batch(&format!("DROP VIEW IF EXISTS {view}")).doing("remake the views")?;
+                self.batch(&format!("DROP VIEW IF EXISTS {view}"))?;
             }
         }
         Ok(())
@@ -72,16 +72,16 @@ impl DerivedTx<'_> {
                 details = detail.table,
                 key = detail.key,
             );
-            self.tx.conn.execute_batch(&sql).doing("remake the views")?;
+            self.batch(&sql)?;
             let lookup = create_lookup(object, &list, &detail, &columns);
-            self.tx.conn.execute_batch(&lookup).doing("recreate the views for joins")?;
+            self.batch(&lookup)?;
             let mut archived = Vec::new();
             for (table, is_detail) in [(list.table, false), (detail.table, true)] {
                 let names = physical(&self.tx.conn, table)?.into_iter().filter(|name| name.starts_with("archived_"));
                 archived.extend(names.map(|name| (name, is_detail)));
             }
             let history = create_history(object, &list, &detail, columns, &archived);
-            self.tx.conn.execute_batch(&history).doing("remake the views of the history")?;
+            self.batch(&history)?;
         }
         self.tx.edits().make_edit_triggers()?;
         self.tx.edits().make_table_guards()?;

@@ -142,7 +142,7 @@ fn fill(source: &Connection, path: &Path, now: Instant) -> Result<u64, BackupErr
     let held = become_another_mirror(&mut copy, now)?;
     let found: String =
         copy.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).doing("check the copy of the mirror")?;
-    copy.close().map_err(|(_, source)| StoreError::Sqlite { doing: "close the copy of the mirror", source })?;
+    copy.close().map_err(|(_, source)| StoreError::Sqlite { doing: "close the copy of the mirror".into(), source })?;
     if found == "ok" { Ok(held) } else { Err(BackupError::Damaged { found }) }
 }
 

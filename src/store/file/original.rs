@@ -22,8 +22,6 @@ use crate::model::Instant;
 use crate::store::outbox::hold_edits::{Requests, hold_open_edits};
 use crate::store::{MirrorTx, Result, StateKey, Statements, StoreError};
 
-const DOING: &str = "recognise the mirror's file";
-
 /// Why an edit is held in a copy.
 pub(super) const IN_A_COPY: &str = "held in a copy of the mirror: the original may have sent it, or may still do so";
 
@@ -116,7 +114,7 @@ impl LockedBy {
 impl MirrorTx<'_> {
     pub fn newest_step(&self) -> Result<i64> {
         let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'outbox_events'";
-        let step: Option<i64> = self.conn.find_value(sql, [], DOING)?;
+        let step: Option<i64> = self.find_value(sql, [])?;
         Ok(step.unwrap_or_default())
     }
 

@@ -46,7 +46,7 @@ pub fn files_beside(mirror: &Path) -> [PathBuf; 2] {
 /// and nothing is lost.
 pub(in crate::store) fn empty(conn: &Connection) -> Result<bool> {
     let doing = "empty the WAL";
-    let busy: u32 = conn.value("PRAGMA busy_timeout", [], doing)?;
+    let busy: u32 = conn.value("PRAGMA busy_timeout", [])?;
     conn.busy_timeout(CHECKPOINT_WAIT).doing(doing)?;
     let blocked: Result<bool, _> = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
     conn.busy_timeout(Duration::from_millis(busy.into())).doing(doing)?;

@@ -1,8 +1,8 @@
 //! Which values a column accepts, as SQL: the condition on a new value, its stored form, and the error message.
 //! `outbox::validate` implements the same rules in Rust, and validates again before anything is sent.
 
-use crate::model::custom::DataType;
-use crate::model::editable::{Editable, LONG_TEXT, MULTI_SELECT, SHORT_TEXT};
+use crate::model::editable::{LONG_TEXT, MULTI_SELECT, SHORT_TEXT};
+use crate::model::{DataType, Editable};
 
 /// White space by Unicode; the service requires another character in the texts of a company.
 const SPACES: &str =

@@ -6,14 +6,9 @@ use std::path::Path;
 use rusqlite::{Connection, params};
 
 use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
-use crate::store::error::{Doing, StoreError};
 use crate::store::file::open;
 use crate::store::outbox::{OPEN, steps};
-use crate::store::statements::Statements;
-use crate::store::statements::StoredTime;
-use crate::store::tx::EditsTx;
-
-const DOING: &str = "keep the delays of edits";
+use crate::store::{EditsTx, Result, Statements, StoredTime};
 
 /// The record's id if the delay belongs to one record, else empty.
 fn key(scope: DelayScope, record: &RecordId) -> &str {
@@ -22,18 +17,11 @@ fn key(scope: DelayScope, record: &RecordId) -> &str {
 
 impl EditsTx<'_> {
     /// The delay of a record, or of its object or custom fields. An unreadable delay counts as none.
-    pub fn delay(
-        &self,
-        object: Object,
-        scope: DelayScope,
-        record: &RecordId,
-    ) -> Result<Option<RetryDelay>, StoreError> {
-        let row: Option<(i64, i64, StoredTime, StoredTime)> = self.tx.conn.find(
+    pub fn delay(&self, object: Object, scope: DelayScope, record: &RecordId) -> Result<Option<RetryDelay>> {
+        let row: Option<(i64, i64, StoredTime, StoredTime)> = self.find_tuple(
             "SELECT requests, recent, last_at, not_before FROM outbox_delays
              WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3",
             params![object, scope, key(scope, record)],
-            DOING,
-            |row| row.try_into(),
         )?;
         Ok(row.and_then(|(requests, recent, last_at, not_before)| {
             let (requests, recent) = (requests.try_into().ok()?, recent.try_into().ok()?);
@@ -49,36 +37,33 @@ impl EditsTx<'_> {
         record: &RecordId,
         delay: RetryDelay,
         api_key: &str,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let RetryDelay { requests, recent, last_at, not_before } = delay;
-        self.tx.conn.run(
+        self.run(
             "INSERT OR REPLACE INTO outbox_delays VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             params![object, scope, key(scope, record), requests, recent, last_at, not_before, api_key],
-            DOING,
         )
     }
 
-    pub fn end_delay(&self, object: Object, scope: DelayScope, record: &RecordId) -> Result<(), StoreError> {
-        self.tx.conn.run(
+    pub fn end_delay(&self, object: Object, scope: DelayScope, record: &RecordId) -> Result<()> {
+        self.run(
             "DELETE FROM outbox_delays WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3",
             params![object, scope, key(scope, record)],
-            DOING,
         )
     }
 
     /// Ends the delays of a record and of its object at once, on a person's request.
-    pub fn shorten_delay(&self, object: Object, record: &RecordId, now: Instant) -> Result<(), StoreError> {
-        self.tx.conn.run(
+    pub fn shorten_delay(&self, object: Object, record: &RecordId, now: Instant) -> Result<()> {
+        self.run(
             "UPDATE outbox_delays SET not_before = ?3, recent = 0
                  WHERE object_type = ?1 AND (scope = 'record' AND record_id = ?2 OR scope = 'object')",
             params![object, record, now],
-            DOING,
         )
     }
 
     /// Ends the delays of a different API key, and those of records without edits.
-    pub fn end_obsolete_delays(&self, api_key: &str) -> Result<(), StoreError> {
-        self.tx.conn.run(
+    pub fn end_obsolete_delays(&self, api_key: &str) -> Result<()> {
+        self.run(
             &format!(
                 "DELETE FROM outbox_delays WHERE api_key IS NOT ?1
                      OR scope = 'record' AND NOT EXISTS (SELECT 1 FROM outbox AS o
@@ -86,7 +71,6 @@ impl EditsTx<'_> {
                           AND o.{OPEN})"
             ),
             [api_key],
-            DOING,
         )
     }
 }
@@ -109,18 +93,16 @@ pub struct OutboxReader {
 }
 
 impl OutboxReader {
-    pub fn open(path: &Path) -> Result<OutboxReader, StoreError> {
+    pub fn open(path: &Path) -> Result<OutboxReader> {
         Ok(OutboxReader { conn: open::reader(path)?.conn, data_version: None, outlook: OutboxOutlook::default() })
     }
 
-    pub fn outlook(&mut self) -> Result<&OutboxOutlook, StoreError> {
-        let version: i64 = self.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing(DOING)?;
+    pub fn outlook(&mut self) -> Result<&OutboxOutlook> {
+        let version: i64 = self.conn.pragma_query_value(None, "data_version", |row| row.get(0))?;
         if self.data_version != Some(version) {
             let newest_step = "SELECT coalesce(max(id), 0) FROM outbox_events";
-            self.outlook = OutboxOutlook {
-                newest_step: self.conn.value(newest_step, [], DOING)?,
-                waiting: waiting_for(&self.conn)?,
-            };
+            self.outlook =
+                OutboxOutlook { newest_step: self.conn.value(newest_step, [])?, waiting: waiting_for(&self.conn)? };
             self.data_version = Some(version);
         }
         Ok(&self.outlook)
@@ -128,9 +110,9 @@ impl OutboxReader {
 }
 
 /// When each edit that is the first of its record may be sent: the ends of its delays.
-pub(super) fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>, StoreError> {
+pub(super) fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>> {
     let delays: BTreeMap<_, StoredTime> =
-        conn.rows("SELECT object_type, scope, record_id, not_before FROM outbox_delays", [], DOING, |row| {
+        conn.rows("SELECT object_type, scope, record_id, not_before FROM outbox_delays", [], |row| {
             Ok(((steps::text(row, 0)?, steps::text(row, 1)?, steps::text(row, 2)?), row.get(3)?))
         })?;
     let rows: Vec<_> = conn.rows(
@@ -141,7 +123,6 @@ pub(super) fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>, StoreE
                       AND p.{OPEN} AND p.state IN ('queued', 'sending', 'conflict') AND p.merged_into IS NULL)"
         ),
         [],
-        DOING,
         |row| Ok((steps::text(row, 0)?, steps::text(row, 1)?, row.get::<_, bool>(2)?)),
     )?;
     let mut waiting = Vec::new();

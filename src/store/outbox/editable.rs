@@ -4,20 +4,13 @@ use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::Connection;
 
-use crate::model::MirroredRecord;
-use crate::model::catalogue::Object;
-use crate::model::custom::DataType;
-use crate::model::editable::{CustomTarget, EditTarget, Editability, Editable};
-use crate::model::ids::{FieldKey, RecordId};
+use crate::model::editable::Editability;
+use crate::model::{CustomTarget, DataType, EditTarget, Editable, FieldKey, MirroredRecord, Object, RecordId};
 use crate::store::custom::table_shapes_of_file;
 use crate::store::derived::views;
-use crate::store::error::StoreError;
 use crate::store::outbox::{OPEN, known_values};
-use crate::store::reader::ReadTx;
-use crate::store::statements::Statements;
 use crate::store::table_shapes::Shapes;
-
-const DOING: &str = "read which fields can be edited";
+use crate::store::{ReadTx, Result, Statements};
 
 /// Columns that the mirror computes.
 const OWN: [&str; 5] = ["extra", "detail_extra", "synced_at", "fetched_at", "details_current"];
@@ -27,7 +20,7 @@ pub(in crate::store) fn columns(
     conn: &Connection,
     object: Object,
     shapes: &Shapes,
-) -> Result<Vec<(String, Editability)>, StoreError> {
+) -> Result<Vec<(String, Editability)>> {
     let mut custom = custom_fields(conn, object)?;
     let shown = views::columns(shapes, object).into_iter().map(|shown| {
         let derived = match shown.from {
@@ -69,20 +62,19 @@ pub(in crate::store) fn columns(
 }
 
 /// Every column of an object's `_full` view, in order, and whether it can be edited.
-pub fn editability(tx: &ReadTx<'_>, object: Object) -> Result<Vec<(String, Editability)>, StoreError> {
+pub fn editability(tx: &ReadTx<'_>, object: Object) -> Result<Vec<(String, Editability)>> {
     let shapes = table_shapes_of_file::shapes(&tx.conn)?;
     columns(&tx.conn, object, &shapes)
 }
 
 /// The custom fields with a column, by its name.
-fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Editability>, StoreError> {
+fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Editability>> {
     let mut options = options(conn, object)?;
     conn.rows(
         "SELECT id, column_name, key, data_type, status IS 'ACTIVE', writable IS 1,
                     required IS NOT 1 AND nullable IS NOT 0
              FROM custom_field_definitions WHERE object_type = ?1 AND column_name IS NOT NULL AND key IS NOT NULL",
         [object],
-        DOING,
         |row| {
             let (id, column): (String, String) = (row.get(0)?, row.get(1)?);
             let data_type: Option<String> = row.get(3)?;
@@ -106,14 +98,12 @@ fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Ed
 }
 
 /// The values of the options of an object's select fields, by definition.
-fn options(conn: &Connection, object: Object) -> Result<HashMap<String, Vec<String>>, StoreError> {
-    let rows: Vec<(String, String)> = conn.rows(
+fn options(conn: &Connection, object: Object) -> Result<HashMap<String, Vec<String>>> {
+    let rows: Vec<(String, String)> = conn.tuples(
         "SELECT o.definition_id, o.value FROM custom_field_options AS o
              JOIN custom_field_definitions AS d ON d.id = o.definition_id
              WHERE d.object_type = ?1 ORDER BY o.definition_id, o.position",
         [object],
-        DOING,
-        |row| row.try_into(),
     )?;
     let mut options: HashMap<String, Vec<String>> = HashMap::new();
     for (definition, value) in rows {
@@ -128,21 +118,20 @@ pub fn seen<'a>(
     object: Object,
     id: &RecordId,
     fields: impl IntoIterator<Item = &'a Editable>,
-) -> Result<Option<MirroredRecord>, StoreError> {
+) -> Result<Option<MirroredRecord>> {
     let columns: Vec<&str> = fields.into_iter().map(|field| &*field.column).collect();
     let shapes = table_shapes_of_file::shapes(&tx.conn)?;
     known_values::mirrored(&tx.conn, &shapes, object, id, &columns)
 }
 
 /// The columns of a record that an unfinished edit changes.
-pub fn pending_columns(tx: &ReadTx<'_>, object: Object, id: &RecordId) -> Result<BTreeSet<String>, StoreError> {
-    tx.conn.column(
+pub fn pending_columns(tx: &ReadTx<'_>, object: Object, id: &RecordId) -> Result<BTreeSet<String>> {
+    tx.column(
         &format!(
             "SELECT DISTINCT f.key FROM outbox AS o
              CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{{}}' END) AS f
              WHERE o.object_type = ?1 AND o.record_id = ?2 AND o.{OPEN} AND o.state <> 'conflict'"
         ),
         (object, id),
-        "read the outbox",
     )
 }

@@ -9,14 +9,8 @@
 use rusqlite::{Connection, ToSql, params};
 
 use crate::model::{EditState, Instant, Object};
-use crate::store::error::{Doing, StoreError};
-use crate::store::outbox::steps::EditStep;
 use crate::store::outbox::{NEW, OPEN};
-use crate::store::statements::Statements;
-use crate::store::tx::EditsTx;
-
-const DOING: &str = "hold the open edits";
-const COUNTING: &str = "count new edits";
+use crate::store::{EditStep, EditsTx, Result, Statements};
 
 /// What becomes of the requests of held edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,15 +22,10 @@ pub(in crate::store) enum Requests {
 }
 
 /// Holds every edit that is queued or being sent, with an entry in its history. Returns their number.
-pub(in crate::store) fn hold_open_edits(
-    conn: &Connection,
-    requests: Requests,
-    why: &str,
-    now: Instant,
-) -> Result<u64, StoreError> {
+pub(in crate::store) fn hold_open_edits(conn: &Connection, requests: Requests, why: &str, now: Instant) -> Result<u64> {
     conn.run(&format!("INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
          SELECT id, ?1, state, 'held', ?2 || CASE state WHEN 'sending' THEN '; it may have been applied before' ELSE '' END
-         FROM outbox WHERE {OPEN} AND state IN ('queued', 'sending')"), params![now, why], DOING)?;
+         FROM outbox WHERE {OPEN} AND state IN ('queued', 'sending')"), params![now, why])?;
     let doubted = "first_sent_at = coalesce(first_sent_at, queued_at), if_match = coalesce(if_match, CASE object_type
                WHEN 'contact' THEN (SELECT etag FROM contacts WHERE id = record_id)
                ELSE (SELECT etag FROM companies WHERE id = record_id) END, base_etag)";
@@ -45,14 +34,13 @@ pub(in crate::store) fn hold_open_edits(
     if requests == Requests::Keep {
         // The original may release or resolve these too.
         let others = format!("UPDATE outbox SET {doubted} WHERE {OPEN} AND state IN ('held', 'conflict')");
-        conn.execute(&others, []).doing(DOING)?;
+        conn.run(&others, [])?;
     }
     let held = conn.change(
         &format!("UPDATE outbox SET state = 'held', {sets} WHERE {OPEN} AND state IN ('queued', 'sending')"),
         [],
-        DOING,
     )?;
-    conn.execute(&format!("UPDATE outbox SET released_at = NULL WHERE {OPEN} AND state = 'held'"), []).doing(DOING)?;
+    conn.run(&format!("UPDATE outbox SET released_at = NULL WHERE {OPEN} AND state = 'held'"), [])?;
     Ok(held as u64)
 }
 
@@ -60,8 +48,8 @@ impl EditsTx<'_> {
     /// Holds every edit that is queued or being sent, because the mirror becomes that of another workspace, and notes that
     /// those that were applied before were applied in the other one. Returns the number of held edits. Write it with
     /// [`Store::write_durably`](crate::store::Store::write_durably).
-    pub fn hold_for_another_workspace(&self, now: Instant) -> Result<u64, StoreError> {
-        let last: i64 = self.tx.conn.value("SELECT coalesce(max(id), 0) FROM outbox_events", [], DOING)?;
+    pub fn hold_for_another_workspace(&self, now: Instant) -> Result<u64> {
+        let last: i64 = self.value("SELECT coalesce(max(id), 0) FROM outbox_events", [])?;
         self.tx.claims().accept_after(last)?;
         let why = "held because another workspace was accepted: the edit was made before";
         hold_open_edits(&self.tx.conn, Requests::Discard, why, now)
@@ -69,23 +57,22 @@ impl EditsTx<'_> {
 
     /// The number of edits that were never sent, held ones included, or were first sent at this time or later by the steady
     /// clock; counted up to `most` + 1.
-    pub fn new_edits(&self, since: Instant, most: u64) -> Result<u64, StoreError> {
+    pub fn new_edits(&self, since: Instant, most: u64) -> Result<u64> {
         let most = i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1);
         let sql = format!(
             "SELECT (SELECT count(*) FROM (SELECT 1 FROM outbox WHERE {NEW} LIMIT ?2))
           + (SELECT count(*) FROM (SELECT 1 FROM outbox
              WHERE tried_at IS NOT NULL AND tried_at >= ?1 LIMIT ?2))"
         );
-        self.tx.conn.count(&sql, params![since, most], COUNTING)
+        self.count(&sql, params![since, most])
     }
 
     /// Whether any of these edits was neither sent nor released.
-    pub fn any_unreleased(&self, edits: &[i64]) -> Result<bool, StoreError> {
+    pub fn any_unreleased(&self, edits: &[i64]) -> Result<bool> {
         for edit in edits {
-            let unreleased: bool = self.tx.conn.value(
+            let unreleased: bool = self.value(
                 "SELECT EXISTS (SELECT 1 FROM outbox WHERE id = ?1 AND tried_at IS NULL AND released_at IS NULL)",
                 [edit],
-                COUNTING,
             )?;
             if unreleased {
                 return Ok(true);
@@ -95,7 +82,7 @@ impl EditsTx<'_> {
     }
 
     /// Holds every edit of an object, or of both, that was neither sent nor released. Returns their number.
-    pub fn hold_new_edits(&self, of: Option<Object>, why: &str, now: Instant) -> Result<u64, StoreError> {
+    pub fn hold_new_edits(&self, of: Option<Object>, why: &str, now: Instant) -> Result<u64> {
         self.hold_new_edits_where("object_type = coalesce(?1, object_type)", params![of.map(Object::as_str)], why, now)
     }
 
@@ -106,18 +93,18 @@ impl EditsTx<'_> {
         values: &[&dyn ToSql],
         why: &str,
         now: Instant,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let sql = format!(
             "SELECT id FROM outbox WHERE {NEW} AND state = 'queued' AND released_at IS NULL AND {condition} ORDER BY id"
         );
-        let ids: Vec<i64> = self.tx.conn.column(&sql, values, COUNTING)?;
+        let ids: Vec<i64> = self.column(&sql, values)?;
         for id in &ids {
             self.take_step(*id, &EditStep::new(EditState::Queued, EditState::Held, why), now)?;
         }
         Ok(ids.len() as u64)
     }
 
-    pub fn mark_released(&self, edit: i64, now: Instant) -> Result<(), StoreError> {
-        self.tx.conn.run("UPDATE outbox SET released_at = ?2 WHERE id = ?1", params![edit, now], "release an edit")
+    pub fn mark_released(&self, edit: i64, now: Instant) -> Result<()> {
+        self.run("UPDATE outbox SET released_at = ?2 WHERE id = ?1", params![edit, now])
     }
 }

@@ -8,18 +8,13 @@ use rusqlite::Connection;
 use rusqlite::types::Value as Sql;
 use serde_json::Value;
 
-use crate::model::catalogue::Object;
-use crate::model::editable::{EditTarget, Editable};
-use crate::model::ids::{Etag, RecordId};
-use crate::model::record::Extra;
-use crate::model::{MirroredRecord, unfit_value, unknown_value};
+use crate::model::{EditTarget, Editable, Etag, Extra, MirroredRecord, Object, RecordId, unfit_value, unknown_value};
 use crate::store::claims::{self, Goal};
-use crate::store::error::StoreError;
 use crate::store::records::shape::{Shape, Source};
 use crate::store::records::unread::unshown_columns;
 use crate::store::records::versions::json;
-use crate::store::statements::Statements;
 use crate::store::table_shapes::Shapes;
+use crate::store::{Result, Statements};
 
 /// The object with custom values.
 const CUSTOM: &str = "customFields";
@@ -32,10 +27,9 @@ struct FoundRow<'s> {
 }
 
 impl FoundRow<'_> {
-    fn read<'s>(conn: &Connection, shape: &'s Shape, id: &RecordId) -> Result<Option<FoundRow<'s>>, StoreError> {
-        let values: Option<Vec<Sql>> = conn.find(&shape.select, [id], "read a record", |row| {
-            (0..shape.columns.len()).map(|place| row.get(place)).collect()
-        })?;
+    fn read<'s>(conn: &Connection, shape: &'s Shape, id: &RecordId) -> Result<Option<FoundRow<'s>>> {
+        let values: Option<Vec<Sql>> =
+            conn.find(&shape.select, [id], |row| (0..shape.columns.len()).map(|place| row.get(place)).collect())?;
         Ok(values.map(|values| {
             let mut row = FoundRow { shape, values, extra: Extra::default() };
             if let Some(Sql::Text(text)) = row.value("extra") {
@@ -70,7 +64,7 @@ pub(in crate::store) fn mirrored(
     object: Object,
     id: &RecordId,
     columns: &[&str],
-) -> Result<Option<MirroredRecord>, StoreError> {
+) -> Result<Option<MirroredRecord>> {
     let (list, detail) = (shapes.list(object), shapes.detail(object));
     let Some(record) = FoundRow::read(conn, &list, id)? else { return Ok(None) };
     let of_detail = FoundRow::read(conn, &detail, id)?;
@@ -82,7 +76,7 @@ pub(in crate::store) fn mirrored(
         (claims::filled_fields(conn, object)?, claims::is_set(conn, Goal::UnreadFields(object))?);
     let unshown = unshown_columns(conn, object, id)?;
     let read_at = format!("SELECT fetched_at FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key());
-    let read_at: Option<String> = conn.find_value(&read_at, [id], "read a record")?;
+    let read_at: Option<String> = conn.find_value(&read_at, [id])?;
     for column in columns {
         let Some((source, is_of_detail)) = shapes.source(object, column) else { continue };
         let row = if is_of_detail { of_detail.as_ref() } else { Some(&record) };

@@ -22,11 +22,7 @@ use serde_json::Value;
 
 use super::OPEN;
 use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
-use crate::store::error::{Doing, StoreError};
-use crate::store::statements::Statements;
-use crate::store::tx::MirrorTx;
-
-const DOING: &str = "queue an edit";
+use crate::store::{MirrorTx, Result, Statements};
 
 static MERGE: LazyLock<[String; 3]> =
     LazyLock::new(|| merge(EditedRecord { object: ":object", record: ":record", now: ":now", who: ":who" }));
@@ -56,12 +52,12 @@ pub struct NewEdit<'a> {
 
 /// Puts an edit into the outbox, with the first entry of its history. Returns its id; `None` if nothing is left to
 /// send.
-pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) -> Result<Option<i64>, StoreError> {
+pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) -> Result<Option<i64>> {
     let conn = &tx.conn;
-    conn.execute("DELETE FROM outbox_values", []).doing(DOING)?;
+    conn.run("DELETE FROM outbox_values", [])?;
     for (column, (before, after)) in edit.fields {
         let change = Value::from(vec![before.clone(), after.clone()]).to_string();
-        conn.run("INSERT INTO outbox_values (column_name, change) VALUES (?1, ?2)", [column, &change], DOING)?;
+        conn.run("INSERT INTO outbox_values (column_name, change) VALUES (?1, ?2)", [column, &change])?;
     }
     let (record, etag, now) = (edit.record.as_str(), edit.base_etag.map(Etag::as_str), now.to_string());
     let object = edit.object.as_str();
@@ -77,14 +73,14 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
         (":now", &now),
         (":who", &*who),
     ];
-    let execute = |sql: &str| -> Result<usize, StoreError> {
-        let mut stmt = conn.prepare_cached(sql).doing(DOING)?;
+    let execute = |sql: &str| -> Result<usize> {
+        let mut stmt = conn.prepare_cached(sql)?;
         for (name, value) in values {
-            if let Some(index) = stmt.parameter_index(name).doing(DOING)? {
-                stmt.raw_bind_parameter(index, value).doing(DOING)?;
+            if let Some(index) = stmt.parameter_index(name)? {
+                stmt.raw_bind_parameter(index, value)?;
             }
         }
-        stmt.raw_execute().doing(DOING)
+        Ok(stmt.raw_execute()?)
     };
     execute(EFFECT)?;
     for sql in &*MERGE {

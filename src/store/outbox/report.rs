@@ -8,12 +8,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::model::{EditState, EditedFields, Instant, Object};
-use crate::store::error::StoreError;
 use crate::store::outbox::{OPEN, steps};
-use crate::store::reader::ReadTx;
-use crate::store::statements::Statements;
-
-const DOING: &str = "read the outbox";
+use crate::store::{ReadTx, Result, Statements};
 
 #[derive(Clone, Debug, Serialize)]
 pub struct EditLine {
@@ -92,24 +88,23 @@ const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, 
     LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id";
 
 /// The edits in order: the open ones, or all. Rows that are not edits are omitted.
-pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>, StoreError> {
+pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>> {
     // Sorted here: in the order of the ids, SQLite would go through the finished edits too.
     let open = if all { String::new() } else { format!(" WHERE o.{OPEN}") };
-    let lines: Vec<Option<EditLine>> = tx.conn.rows(&format!("{SELECT}{open}"), [], DOING, line)?;
+    let lines: Vec<Option<EditLine>> = tx.rows(&format!("{SELECT}{open}"), [], line)?;
     let mut lines: Vec<EditLine> = lines.into_iter().flatten().collect();
     lines.sort_unstable_by_key(|edit| edit.id);
     Ok(lines)
 }
 
 /// One edit, with its history; `None` if there is no such row, or it is not an edit.
-pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>)>, StoreError> {
+pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>)>> {
     let Some(edit) = edit_line(tx, id)? else { return Ok(None) };
     Ok(Some((
         edit,
-        tx.conn.rows(
+        tx.rows(
             "SELECT at, from_state, to_state, who, why FROM outbox_events WHERE outbox_id = ?1 ORDER BY id",
             params![id],
-            DOING,
             |row| {
                 let (at, from) = (steps::text(row, 0)?, steps::optional_text(row, 1)?);
                 let (to, who) = (steps::text(row, 2)?, steps::optional_text(row, 3)?);
@@ -120,16 +115,15 @@ pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>
 }
 
 /// One edit without its history; `None` if there is no such row, or it is not an edit.
-pub fn edit_line(tx: &ReadTx<'_>, id: i64) -> Result<Option<EditLine>, StoreError> {
-    Ok(tx.conn.find(&format!("{SELECT} WHERE o.id = ?1"), [id], DOING, line)?.flatten())
+pub fn edit_line(tx: &ReadTx<'_>, id: i64) -> Result<Option<EditLine>> {
+    Ok(tx.find(&format!("{SELECT} WHERE o.id = ?1"), [id], line)?.flatten())
 }
 
-pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts, StoreError> {
+pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts> {
     let mut counts = EditCounts { rejected: rejected(tx)?, ..EditCounts::default() };
-    let rows: Vec<_> = tx.conn.rows(
+    let rows: Vec<_> = tx.rows(
         &format!("SELECT state, count(*), min(queued_at) FROM outbox WHERE {OPEN} GROUP BY state"),
         [],
-        DOING,
         |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?.unsigned_abs(), steps::text(row, 2)?)),
     )?;
     for (state, count, oldest) in rows {
@@ -148,28 +142,27 @@ pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts, StoreError> {
 }
 
 /// Whether an edit was applied in the workspace before an accepted one.
-pub fn was_applied_elsewhere(tx: &ReadTx<'_>, edit: i64) -> Result<bool, StoreError> {
+pub fn was_applied_elsewhere(tx: &ReadTx<'_>, edit: i64) -> Result<bool> {
     let accepted_after = tx.goals().accepted_after()?;
     let sql = "SELECT coalesce(max(id) <= ?2, false) FROM outbox_events WHERE outbox_id = ?1 AND to_state = 'applied'";
-    tx.conn.value(sql, [edit, accepted_after], DOING)
+    tx.value(sql, [edit, accepted_after])
 }
 
 /// The history's words for an edit that was applied without a request.
 pub const SHOWN: &str = "the record already has these values";
 
 /// Whether an edit was applied because the record already had its values.
-pub fn changed_nothing(tx: &ReadTx<'_>, edit: i64) -> Result<bool, StoreError> {
+pub fn changed_nothing(tx: &ReadTx<'_>, edit: i64) -> Result<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM outbox_events WHERE outbox_id = ?1 AND to_state = 'applied' AND why = ?2)";
-    tx.conn.value(sql, params![edit, SHOWN], DOING)
+    tx.value(sql, params![edit, SHOWN])
 }
 
 /// Edits that were applied at an instant or later, in this workspace, and are not reverted by another one.
-pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreError> {
-    let applied: Vec<i64> = tx.conn.column(
+pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>> {
+    let applied: Vec<i64> = tx.column(
         "SELECT o.id FROM outbox AS o WHERE o.state = 'applied' AND o.finished_at >= ?1 AND o.undoes IS NULL
            AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.undoes = o.id AND u.state NOT IN ('rejected', 'dropped'))",
         [since.to_string()],
-        DOING,
     )?;
     let mut here = Vec::new();
     for edit in applied {
@@ -182,10 +175,10 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreE
 }
 
 /// The number of edits that were rejected, by the service or here, and not retried since.
-pub fn rejected(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
+pub fn rejected(tx: &ReadTx<'_>) -> Result<u64> {
     let sql = "SELECT count(*) FROM outbox AS o WHERE o.state = 'rejected' AND o.finished_at IS NOT NULL
                AND NOT EXISTS (SELECT 1 FROM outbox AS r WHERE r.repeats = o.id)";
-    tx.conn.count(sql, [], DOING)
+    tx.count(sql, [])
 }
 
 /// An edit; `None` for a row that is not one, because its object or state does not exist. Anybody can write such a row,

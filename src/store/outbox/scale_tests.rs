@@ -17,15 +17,13 @@ use crate::model::request_order::RequestRegister;
 use crate::model::{EditState, Etag, Instant, Object, RecordId};
 use crate::store::custom::table_shapes_of_file;
 use crate::store::file::open;
-use crate::store::outbox::steps::EditStep;
-use crate::store::tx::MirrorTx;
 use crate::store::tx::RowOrder;
-use crate::store::{Store, StoreError};
+use crate::store::{EditStep, MirrorTx, Result, Store};
 
 const CONTACT: Object = Object::Contact;
 
 /// An operation on the first edit, which is of this record.
-type Operation = fn(&MirrorTx<'_>, &RecordId, Instant) -> Result<(), StoreError>;
+type Operation = fn(&MirrorTx<'_>, &RecordId, Instant) -> Result<()>;
 
 const OPERATIONS: [(&str, Operation); 21] = [
     ("queue", |tx, id, now| queue(tx, id, now).map(drop)),
@@ -61,7 +59,7 @@ const OPERATIONS: [(&str, Operation); 21] = [
     }),
 ];
 
-fn queue(tx: &MirrorTx<'_>, record: &RecordId, now: Instant) -> Result<Option<i64>, StoreError> {
+fn queue(tx: &MirrorTx<'_>, record: &RecordId, now: Instant) -> Result<Option<i64>> {
     let fields = [("position".to_string(), (json!("A"), json!("B")))].into();
     let edit = NewEdit {
         object: CONTACT,

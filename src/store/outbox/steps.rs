@@ -12,15 +12,8 @@ use serde_json::Value;
 
 use crate::model::editable::Editability;
 use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId};
-use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::{OPEN, editable, known_values};
-use crate::store::reader::ReadTx;
-use crate::store::statements::Statements;
-use crate::store::statements::json_list;
-use crate::store::tx::EditsTx;
-
-const READ: &str = "read the outbox";
-const WRITE: &str = "write the outbox";
+use crate::store::{EditsTx, ReadTx, Result, Statements, StoreError, json_list};
 
 /// One more attempt. A number that was written by hand may be as large as an integer can be.
 const ONE_MORE_ATTEMPT: &str = "attempts = min(attempts, 9223372036854775806) + 1";
@@ -71,12 +64,7 @@ impl<'a> EditStep<'a> {
 
 impl EditsTx<'_> {
     /// The record in the mirror, with those of the columns that exist; `None` if the record is not mirrored.
-    pub fn mirrored(
-        &self,
-        object: Object,
-        id: &RecordId,
-        columns: &[&str],
-    ) -> Result<Option<MirroredRecord>, StoreError> {
+    pub fn mirrored(&self, object: Object, id: &RecordId, columns: &[&str]) -> Result<Option<MirroredRecord>> {
         known_values::mirrored(&self.tx.conn, &self.tx.shapes(), object, id, columns)
     }
 
@@ -89,11 +77,10 @@ impl EditsTx<'_> {
         replaced: &Etag,
         is_value: impl Fn(&str, &Value) -> bool,
         columns: usize,
-    ) -> Result<bool, StoreError> {
-        let rows: Vec<String> = self.tx.conn.column(
+    ) -> Result<bool> {
+        let rows: Vec<String> = self.column(
             "SELECT fields FROM changes WHERE object_type = ?1 AND record_id = ?2 ORDER BY seq",
             params![object, id],
-            READ,
         )?;
         let (mut since, mut seen, mut together) = (false, BTreeSet::new(), false);
         for text in rows {
@@ -119,7 +106,7 @@ impl EditsTx<'_> {
     }
 
     /// The fields of an object that can be edited, by column.
-    pub fn editable(&self, object: Object) -> Result<BTreeMap<String, Editable>, StoreError> {
+    pub fn editable(&self, object: Object) -> Result<BTreeMap<String, Editable>> {
         let columns = editable::columns(&self.tx.conn, object, &self.tx.shapes())?;
         let fields = columns.into_iter().filter_map(|(column, editability)| match editability {
             Editability::Editable(field) => Some((column, field)),
@@ -136,7 +123,7 @@ impl EditsTx<'_> {
         if_match: &Etag,
         key: &str,
         (now, steady): (Instant, Instant),
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let Some(carrier) = edits.first() else { return Ok(()) };
         for edit in edits {
             let why = match edit == carrier {
@@ -148,106 +135,92 @@ impl EditsTx<'_> {
                 "UPDATE outbox SET {ONE_MORE_ATTEMPT}, status = NULL, first_sent_at = ?2, last_sent_at = ?2,
                      tried_at = coalesce(tried_at, ?4), merged_into = CASE WHEN id <> ?3 THEN ?3 END WHERE id = ?1"
             );
-            self.tx.conn.run(&sql, params![edit, now, carrier, steady], WRITE)?;
+            self.run(&sql, params![edit, now, carrier, steady])?;
         }
-        self.tx.conn.run(
+        self.run(
             "UPDATE outbox SET body = ?2, if_match = ?3, idempotency_key = ?4 WHERE id = ?1",
             params![carrier, body, if_match, key],
-            WRITE,
         )
     }
 
     /// Stores a request for an edit that is in doubt without one: the original of this copy may have sent it.
-    pub fn fix_doubtful_request(&self, edit: i64, body: &str, key: &str) -> Result<(), StoreError> {
-        self.tx.conn.run(
+    pub fn fix_doubtful_request(&self, edit: i64, body: &str, key: &str) -> Result<()> {
+        self.run(
             "UPDATE outbox SET body = ?2, idempotency_key = ?3, status = NULL WHERE id = ?1 AND body IS NULL",
             params![edit, body, key],
-            WRITE,
         )
     }
 
-    pub fn send_again(&self, carrier: i64, now: Instant) -> Result<(), StoreError> {
+    pub fn send_again(&self, carrier: i64, now: Instant) -> Result<()> {
         let again = EditStep::new(EditState::Sending, EditState::Sending, "sent again, the same request");
         self.take_step(carrier, &again, now)?;
         let sql = format!(
             "UPDATE outbox SET {ONE_MORE_ATTEMPT}, status = NULL, last_sent_at = ?2 WHERE id = ?1 OR merged_into = ?1"
         );
-        self.tx.conn.run(&sql, params![carrier, now], WRITE)
+        self.run(&sql, params![carrier, now])
     }
 
     /// Takes a step of an edit, with its history entry. Returns whether the edit was in the state that the step was
     /// decided on. An edit that returns to the queue, or needs a decision, discards its request. One that may have been
     /// carried out keeps when it was sent, unless it returns to the queue: whoever begins it anew is asked.
-    pub fn take_step(&self, edit: i64, step: &EditStep<'_>, now: Instant) -> Result<bool, StoreError> {
+    pub fn take_step(&self, edit: i64, step: &EditStep<'_>, now: Instant) -> Result<bool> {
         debug_assert!(step.from.may_become(step.to), "{step:?}");
-        let taken = self.tx.conn.change(
+        let taken = self.change(
             "UPDATE outbox SET state = ?3, status = coalesce(?4, status), answer = coalesce(?5, answer),
                         theirs = coalesce(?6, theirs), finished_at = ?7 WHERE id = ?1 AND state = ?2",
             params![edit, step.from, step.to, step.status, step.answer, step.theirs, step.to.is_final().then_some(now)],
-            WRITE,
         )?;
         if taken == 0 {
             return Ok(false);
         }
         if matches!(step.to, EditState::Queued | EditState::Conflict | EditState::Dropped) {
-            self.tx.conn.run(
+            self.run(
                 "UPDATE outbox SET body = NULL, if_match = NULL, idempotency_key = NULL, merged_into = NULL,
                             first_sent_at = CASE WHEN ?2 THEN first_sent_at END WHERE id = ?1",
                 params![edit, step.to != EditState::Queued],
-                WRITE,
             )?;
         }
-        self.tx.conn.run(
+        self.run(
             "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, who, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             params![edit, now, step.from, step.to, *self.tx.author.borrow(), step.why],
-            WRITE,
         )?;
         Ok(true)
     }
 
     /// Reverts the record that an edit was sent: the request did not leave this machine.
-    pub fn unsend(&self, edit: i64) -> Result<(), StoreError> {
-        self.tx.conn.run(
+    pub fn unsend(&self, edit: i64) -> Result<()> {
+        self.run(
             "UPDATE outbox SET attempts = max(attempts - 1, 0), tried_at = CASE WHEN attempts > 1 THEN tried_at END
                  WHERE id = ?1",
             [edit],
-            WRITE,
         )
     }
 
     /// Discards the request of edits that are being sent: the record is read before anything else. `doubt` says whether
     /// it may have been applied; then the version that it replaces is kept. The first of the edits holds the request.
-    pub fn give_up_request(&self, edits: &[i64], doubt: bool) -> Result<(), StoreError> {
+    pub fn give_up_request(&self, edits: &[i64], doubt: bool) -> Result<()> {
         let Some(carrier) = edits.first() else { return Ok(()) };
         for edit in edits {
-            self.tx.conn.run(
+            self.run(
                 "UPDATE outbox SET body = NULL, idempotency_key = NULL,
                      if_match = CASE WHEN ?3 THEN coalesce(if_match,
                          (SELECT c.if_match FROM outbox AS c WHERE c.id = outbox.merged_into)) END,
                      first_sent_at = CASE WHEN ?3 THEN first_sent_at END,
                      merged_into = CASE WHEN id <> ?2 THEN ?2 END WHERE id = ?1",
                 params![edit, carrier, doubt],
-                WRITE,
             )?;
         }
         Ok(())
     }
 
     /// Ends the open edits of records whose removal is confirmed. Returns their numbers.
-    pub fn reject_edits_of_removed(
-        &self,
-        object: Object,
-        records: &[RecordId],
-        now: Instant,
-    ) -> Result<Vec<i64>, StoreError> {
-        let edits: Vec<(i64, String)> = self.tx.conn.rows(
+    pub fn reject_edits_of_removed(&self, object: Object, records: &[RecordId], now: Instant) -> Result<Vec<i64>> {
+        let edits: Vec<(i64, String)> = self.tuples(
             &format!(
                 "SELECT id, state FROM outbox WHERE object_type = ?1 AND {OPEN}
                        AND record_id IN (SELECT value FROM json_each(?2)) ORDER BY id"
             ),
             params![object, json_list(records)],
-            READ,
-            |row| row.try_into(),
         )?;
         let mut ended = Vec::new();
         for (edit, state) in edits {
@@ -262,21 +235,19 @@ impl EditsTx<'_> {
     }
 
     /// Rejects an edit that cannot be read, whatever its state.
-    pub fn reject_unreadable(&self, edit: &UnreadableEdit, answer: &str, now: Instant) -> Result<(), StoreError> {
-        self.tx.conn.run(
+    pub fn reject_unreadable(&self, edit: &UnreadableEdit, answer: &str, now: Instant) -> Result<()> {
+        self.run(
             "UPDATE outbox SET state = 'rejected', finished_at = ?2, answer = ?3, merged_into = NULL WHERE id = ?1",
             params![edit.id, now, answer],
-            WRITE,
         )?;
-        self.tx.conn.run(
+        self.run(
             "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why) VALUES (?1, ?2, ?3, 'rejected', ?4)",
             params![edit.id, now, edit.state, edit.why],
-            WRITE,
         )
     }
 
     /// Deletes edits that finished before an instant, and their history.
-    pub fn forget_edits_before(&self, cutoff: Instant) -> Result<(), StoreError> {
+    pub fn forget_edits_before(&self, cutoff: Instant) -> Result<()> {
         let ended = "SELECT o.id FROM outbox AS o WHERE o.state IN ('rejected', 'applied', 'dropped', 'replaced')
              AND o.finished_at < ?1 AND NOT EXISTS (SELECT 1 FROM outbox AS p WHERE p.merged_into = o.id
                AND p.finished_at IS NULL)";
@@ -284,19 +255,18 @@ impl EditsTx<'_> {
             format!("DELETE FROM outbox_events WHERE outbox_id IN ({ended})"),
             format!("DELETE FROM outbox WHERE id IN ({ended})"),
         ] {
-            self.tx.conn.run(&sql, [cutoff], "delete old edits")?;
+            self.run(&sql, [cutoff])?;
         }
         Ok(())
     }
 
     /// Replaces the changes of a waiting edit, because the values before it have changed.
-    pub fn set_edited_fields(&self, edit: i64, fields: &EditedFields, base: Option<&Etag>) -> Result<(), StoreError> {
+    pub fn set_edited_fields(&self, edit: i64, fields: &EditedFields, base: Option<&Etag>) -> Result<()> {
         let text =
             serde_json::to_string(fields).map_err(|source| StoreError::State { name: "outbox".into(), source })?;
-        self.tx.conn.run(
+        self.run(
             "UPDATE outbox SET fields = ?2, base_etag = coalesce(?3, base_etag) WHERE id = ?1",
             params![edit, text, base.map(Etag::as_str)],
-            WRITE,
         )
     }
 }
@@ -313,14 +283,13 @@ pub struct UnreadableEdit {
 
 impl ReadTx<'_> {
     /// Records with edits to send, those with the fewest failures first.
-    pub fn edited_records(&self) -> Result<Vec<(Object, RecordId)>, StoreError> {
-        let rows: Vec<(String, String)> = self.conn.rows(
+    pub fn edited_records(&self) -> Result<Vec<(Object, RecordId)>> {
+        let rows: Vec<(String, String)> = self.rows(
             &format!(
                 "SELECT object_type, record_id FROM outbox WHERE {OPEN} AND state IN ('queued', 'sending')
                      GROUP BY object_type, record_id ORDER BY max(attempts), min(id)"
             ),
             [],
-            READ,
             |row| Ok((text(row, 0)?, text(row, 1)?)),
         )?;
         let named = rows.into_iter().filter_map(|(object, id)| Some((object.parse().ok()?, RecordId::new(id))));
@@ -328,23 +297,20 @@ impl ReadTx<'_> {
     }
 
     /// A record's unfinished edits, in order, and those of them that cannot be read.
-    pub fn edits_of(&self, object: Object, id: &RecordId) -> Result<(Vec<Edit>, Vec<UnreadableEdit>), StoreError> {
-        let mut stmt = self
-            .conn
-            .prepare_cached(&format!(
-                "SELECT id, state, fields, body, if_match, idempotency_key, first_sent_at, status, merged_into,
+    pub fn edits_of(&self, object: Object, id: &RecordId) -> Result<(Vec<Edit>, Vec<UnreadableEdit>)> {
+        let mut stmt = self.conn.prepare_cached(&format!(
+            "SELECT id, state, fields, body, if_match, idempotency_key, first_sent_at, status, merged_into,
                             base_etag
                      FROM outbox WHERE object_type = ?1 AND record_id = ?2 AND {OPEN}
                        AND state IN ('queued', 'held', 'sending', 'conflict') ORDER BY id"
-            ))
-            .doing(READ)?;
-        let mut rows = stmt.query(params![object, id]).doing(READ)?;
+        ))?;
+        let mut rows = stmt.query(params![object, id])?;
         let (mut edits, mut unreadable) = (Vec::new(), Vec::new());
-        while let Some(row) = rows.next().doing(READ)? {
+        while let Some(row) = rows.next()? {
             match edit(object, id, row) {
                 Ok(edit) => edits.push(edit),
                 Err(why) => unreadable.push(UnreadableEdit {
-                    id: row.get(0).doing(READ)?,
+                    id: row.get(0)?,
                     state: text(row, 1).ok().and_then(|state| state.parse().ok()),
                     merged_into: row.get(8).ok().flatten(),
                     why,

@@ -27,17 +27,12 @@ use std::collections::BTreeSet;
 
 use super::queue::{self, EFFECT, EFFECT_OPEN, END, EditedRecord, NEW_FIELDS};
 use super::{accepted_values, known_values};
-use crate::model::catalogue::Object;
-use crate::model::editable::{CUSTOM_KEYS, Editability, Editable};
+use crate::model::editable::{CUSTOM_KEYS, Editability};
+use crate::model::{Editable, Object};
 use crate::store::derived::views;
-use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::editable;
 use crate::store::program_objects::GUARDED_TABLES;
-use crate::store::reader::ReadTx;
-use crate::store::state_keys::StateKey;
-use crate::store::tx::EditsTx;
-
-const DOING: &str = "make the triggers of the views";
+use crate::store::{EditsTx, ReadTx, Result, StateKey, Statements};
 
 const OFF: &str = "writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync";
 
@@ -205,20 +200,20 @@ SELECT RAISE(ABORT, 'a {object} cannot be {word} here: the service can only upda
 
 impl EditsTx<'_> {
     /// Creates the triggers of new views; those of the old views were dropped with them.
-    pub(in crate::store) fn make_edit_triggers(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn make_edit_triggers(&self) -> Result<()> {
         let takes_edits = self.tx.takes_edits()?;
         for object in Object::ALL {
             let mut triggers = if takes_edits { self.taking(object)? } else { vec![closed(object)] };
             triggers.extend(refused(object));
             for sql in triggers {
-                self.tx.conn.execute_batch(&sql).doing(DOING)?;
+                self.batch(&sql)?;
             }
         }
-        self.tx.conn.execute_batch(&completing()).doing(DOING)
+        self.batch(&completing())
     }
 
     /// The triggers that take edits. The one that makes the edit is made first, and so runs last.
-    fn taking(&self, object: Object) -> Result<Vec<String>, StoreError> {
+    fn taking(&self, object: Object) -> Result<Vec<String>> {
         let columns = editable::columns(&self.tx.conn, object, &self.tx.shapes())?;
         let in_view = views::columns(&self.tx.shapes(), object).into_iter().map(|column| column.name).collect();
         let mut triggers = update(object, &columns, &in_view);
@@ -230,7 +225,7 @@ impl EditsTx<'_> {
     }
 
     /// Sets whether edits are accepted, as configured.
-    pub fn set_write_back(&self, enabled: bool) -> Result<(), StoreError> {
+    pub fn set_write_back(&self, enabled: bool) -> Result<()> {
         // Of an entry that was lost, nobody knows which triggers the views have.
         if self.tx.state(&StateKey::WriteBack)? == Some(enabled) {
             return Ok(());
@@ -243,7 +238,7 @@ impl EditsTx<'_> {
     /// overwrite such a change, or it would never be noticed. They are plain: every SQLite runs them. The program's own
     /// connections disable triggers (`SQLITE_DBCONFIG_ENABLE_TRIGGER`); a dump writes its rows before its triggers, and a
     /// backup copies pages, so both are unaffected.
-    pub(in crate::store) fn make_table_guards(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn make_table_guards(&self) -> Result<()> {
         for (table, what, and) in [
             ("outbox", "INSERT", "NEW.fields IS NOT NULL AND "),
             ("outbox", "UPDATE", ""),
@@ -270,19 +265,19 @@ impl EditsTx<'_> {
         Ok(())
     }
 
-    fn make_guard(&self, table: &str, what: &str, when: &str, instead: &str) -> Result<(), StoreError> {
+    fn make_guard(&self, table: &str, what: &str, when: &str, instead: &str) -> Result<()> {
         let sql = format!(
             "CREATE TRIGGER IF NOT EXISTS {table}_refuse_{} BEFORE {what} ON {table}{when} BEGIN
 SELECT RAISE(ABORT, '{table} is written by crm-mirror alone: {instead}'); END",
             what.to_lowercase()
         );
-        self.tx.conn.execute_batch(&sql).doing("guard the tables")
+        self.batch(&sql)
     }
 }
 
 impl ReadTx<'_> {
     /// Whether the triggers of the views accept edits.
-    pub fn takes_edits(&self) -> Result<bool, StoreError> {
+    pub fn takes_edits(&self) -> Result<bool> {
         Ok(self.state(&StateKey::WriteBack)?.unwrap_or(false))
     }
 }

@@ -3,17 +3,10 @@
 use rusqlite::params;
 use serde::{Deserialize, Serialize};
 
-use crate::model::catalogue::Object;
-use crate::model::instant::{self, Instant};
-use crate::store::error::StoreError;
+use crate::model::instant;
+use crate::model::{Instant, Object};
 use crate::store::read::feed;
-use crate::store::reader::ReadTx;
-use crate::store::state_keys::StateKey;
-use crate::store::statements::Statements;
-use crate::store::statements::StoredTime;
-use crate::store::tx::FeedTx;
-
-const DOING: &str = "note which records are to be published";
+use crate::store::{FeedTx, ReadTx, Result, StateKey, Statements, StoredTime};
 
 /// Enters one record with a number that is higher than all before it.
 const ENTER: &str = "INSERT OR REPLACE INTO changed_records (object_type, record_id, erase)
@@ -114,61 +107,50 @@ impl FeedTx<'_> {
     }
 
     /// Enters the records that this transaction changed, if the mirror is published.
-    pub(in crate::store) fn flush_changed(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn flush_changed(&self) -> Result<()> {
         let noted = self.tx.pending.changed.take();
         if noted.is_empty() || !is_recording(self.tx)? {
             return Ok(());
         }
-        noted.iter().try_for_each(|(object, id)| self.tx.conn.run(ENTER, params![object, id, 0], DOING))
+        noted.iter().try_for_each(|(object, id)| self.run(ENTER, params![object, id, 0]))
     }
 
     /// Enters all records of an object.
-    pub(in crate::store) fn requeue_all(&self, object: Object) -> Result<(), StoreError> {
+    pub(in crate::store) fn requeue_all(&self, object: Object) -> Result<()> {
         self.requeue_selected(&format!("SELECT ?1, id FROM {}", object.table()), &[&object])
     }
 
     /// Enters the records whose `object_type` and `id` the selection returns, removed ones too.
-    pub(in crate::store) fn requeue_selected(
-        &self,
-        selection: &str,
-        values: &[&dyn rusqlite::ToSql],
-    ) -> Result<(), StoreError> {
+    pub(in crate::store) fn requeue_selected(&self, selection: &str, values: &[&dyn rusqlite::ToSql]) -> Result<()> {
         if is_recording(self.tx)? {
             let sql = format!("INSERT OR REPLACE INTO changed_records (object_type, record_id) {selection}");
-            self.tx.conn.run(&sql, values, DOING)?;
+            self.run(&sql, values)?;
         }
         Ok(())
     }
 
     /// Enters a removed record whose history was erased, so that it is also erased where it was published.
-    pub fn publish_erasure(&self, object: Object, id: &str) -> Result<(), StoreError> {
+    pub fn publish_erasure(&self, object: Object, id: &str) -> Result<()> {
         if is_recording(self.tx)? {
             let erased = feed::span(self.tx)?.newest;
-            self.tx.conn.run(ENTER, params![object, id, erased], DOING)?;
+            self.run(ENTER, params![object, id, erased])?;
         }
         Ok(())
     }
 
     /// Starts to record every record that changes. The mirror gets an id if it has none.
-    pub fn begin_recording(&self) -> Result<(), StoreError> {
-        self.tx.conn.run(
+    pub fn begin_recording(&self) -> Result<()> {
+        self.run(
             "INSERT INTO state (name, value)
                  VALUES ('mirror_id', json_quote(lower(hex(randomblob(16))))), (?1, 'true')
                  ON CONFLICT (name) DO NOTHING",
             [StateKey::ChangedRecords.to_string()],
-            "begin to note changed records",
         )
     }
 
     /// Enters up to `most` records of an object whose ids are after `after`. Returns the last of them while there may
     /// be more.
-    pub fn requeue(
-        &self,
-        object: Object,
-        which: &Requeue,
-        after: &str,
-        most: usize,
-    ) -> Result<Option<String>, StoreError> {
+    pub fn requeue(&self, object: Object, which: &Requeue, after: &str, most: usize) -> Result<Option<String>> {
         let condition = match which {
             Requeue::WithValue(column) => format!("\"{}\" IS NOT NULL", column.replace('"', "\"\"")),
             Requeue::All => "1".into(),
@@ -177,24 +159,21 @@ impl FeedTx<'_> {
             "SELECT id FROM {} WHERE id > ?1 AND {condition} ORDER BY id LIMIT ?2",
             if *which == Requeue::All { object.table() } else { object.full_view() }
         );
-        let ids: Vec<String> = self.tx.conn.column(&sql, params![after, most as i64], DOING)?;
-        ids.iter().try_for_each(|id| self.tx.conn.run(ENTER, params![object, id, 0], DOING))?;
+        let ids: Vec<String> = self.column(&sql, params![after, most as i64])?;
+        ids.iter().try_for_each(|id| self.run(ENTER, params![object, id, 0]))?;
         Ok(ids.into_iter().next_back().filter(|_| most > 0))
     }
 }
 
 /// Whether changed records are noted: once the mirror is published or followed.
-pub fn is_recording(tx: &ReadTx<'_>) -> Result<bool, StoreError> {
-    tx.conn.value("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)", [StateKey::ChangedRecords.to_string()], DOING)
+pub fn is_recording(tx: &ReadTx<'_>) -> Result<bool> {
+    tx.value("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)", [StateKey::ChangedRecords.to_string()])
 }
 
 /// The progress of publishing; `None` if the mirror is not published, or the entry cannot be read.
-pub fn progress(tx: &ReadTx<'_>) -> Result<Option<PublishProgress>, StoreError> {
-    let text: Option<String> = tx.conn.find_value(
-        "SELECT value FROM state WHERE name = ?1",
-        [StateKey::PublishProgress.to_string()],
-        "read how far publishing came",
-    )?;
+pub fn progress(tx: &ReadTx<'_>) -> Result<Option<PublishProgress>> {
+    let text: Option<String> =
+        tx.find_value("SELECT value FROM state WHERE name = ?1", [StateKey::PublishProgress.to_string()])?;
     Ok(text.map(|text| serde_json::from_str(&text).unwrap_or_default()))
 }
 
@@ -222,14 +201,13 @@ pub struct PublishLag {
 }
 
 /// How far publishing is behind; `None` if the mirror was never published.
-pub fn lag(tx: &ReadTx<'_>, now: Instant) -> Result<Option<PublishLag>, StoreError> {
-    let doing = "read how far publishing came";
+pub fn lag(tx: &ReadTx<'_>, now: Instant) -> Result<Option<PublishLag>> {
     let Some(progress) = progress(tx)? else { return Ok(None) };
     let seq = progress.seq.unwrap_or(0);
-    let entries = tx.conn.count("SELECT count(*) FROM changes WHERE seq > ?1", [seq], doing)?;
-    let records = tx.conn.count("SELECT count(*) FROM changed_records WHERE seq > ?1", [progress.changed], doing)?;
+    let entries = tx.count("SELECT count(*) FROM changes WHERE seq > ?1", [seq])?;
+    let records = tx.count("SELECT count(*) FROM changed_records WHERE seq > ?1", [progress.changed])?;
     let oldest: Option<StoredTime> =
-        tx.conn.find_value("SELECT seen_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1", [seq], doing)?;
+        tx.find_value("SELECT seen_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1", [seq])?;
     let since = oldest.and_then(|at| at.0).or(progress.published_at).or(progress.failed_at);
     let entries = entries.max(records);
     Ok(Some(PublishLag {

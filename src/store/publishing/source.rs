@@ -6,16 +6,10 @@ use std::path::Path;
 use rusqlite::params_from_iter;
 use serde_json::Value;
 
-use crate::model::catalogue::Object;
-use crate::model::field_value::SqlValue;
+use crate::model::{Object, SqlValue};
 use crate::store::derived::options::BuiltFrom;
 use crate::store::derived::views::OWNER_NAME;
-use crate::store::error::{Doing, StoreError};
-use crate::store::reader::{ReadTx, Reader};
-use crate::store::records::upsert::Phase;
-use crate::store::statements::Statements;
-
-const DOING: &str = "read what is to be published";
+use crate::store::{Phase, ReadTx, Reader, Result, Statements, StoreError};
 
 /// A row, in the order of the requested columns.
 pub type SourceRow = Vec<SqlValue>;
@@ -53,12 +47,12 @@ pub struct PublishSource {
 }
 
 impl PublishSource {
-    pub fn open(path: &Path) -> Result<PublishSource, StoreError> {
+    pub fn open(path: &Path) -> Result<PublishSource> {
         Ok(PublishSource { reader: Reader::open(path)? })
     }
 
     /// A number that changes whenever another connection has committed something.
-    pub fn version(&self) -> Result<i64, StoreError> {
+    pub fn version(&self) -> Result<i64> {
         self.reader.data_version()
     }
 
@@ -78,25 +72,25 @@ pub struct Moment<'a> {
 
 impl Moment<'_> {
     /// A number that changes with the definitions, and therefore with the columns.
-    pub fn layout(&self) -> Result<u64, StoreError> {
+    pub fn layout(&self) -> Result<u64> {
         Ok(BuiltFrom::read(&self.tx.conn)?.layout)
     }
 
     /// Whether an object's first copy is finished: before that, changes are not entered into `changed_records`.
-    pub fn is_copied(&self, object: Object) -> Result<bool, StoreError> {
+    pub fn is_copied(&self, object: Object) -> Result<bool> {
         Ok(self.tx.phase(object)? == Phase::Kept)
     }
 
     /// The multi-selects with a column: object, field key and column.
-    pub fn multi_selects(&self) -> Result<Vec<(Object, String, String)>, StoreError> {
+    pub fn multi_selects(&self) -> Result<Vec<(Object, String, String)>> {
         let sql = "SELECT object_type, key, column_name FROM custom_field_definitions
              WHERE data_type = 'MULTI_SELECT' AND status = 'ACTIVE' AND key IS NOT NULL AND column_name IS NOT NULL";
-        let found: Vec<(String, String, String)> = self.tx.conn.rows(sql, [], DOING, |row| row.try_into())?;
+        let found: Vec<(String, String, String)> = self.tx.tuples(sql, [])?;
         Ok(found.into_iter().filter_map(|(object, key, column)| Some((object.parse().ok()?, key, column))).collect())
     }
 
     /// The next rows of a table after a key, limited in number.
-    pub fn page(&self, query: &PageQuery, after: Option<&[SqlValue]>, most: u32) -> Result<Vec<SourceRow>, StoreError> {
+    pub fn page(&self, query: &PageQuery, after: Option<&[SqlValue]>, most: u32) -> Result<Vec<SourceRow>> {
         self.filled_page(query, &[], after, most)
     }
 
@@ -107,7 +101,7 @@ impl Moment<'_> {
         filled: &[String],
         after: Option<&[SqlValue]>,
         most: u32,
-    ) -> Result<Vec<SourceRow>, StoreError> {
+    ) -> Result<Vec<SourceRow>> {
         let key = list(&query.key);
         let mut conditions = Vec::new();
         conditions.extend(after.map(|after| format!("({key}) > ({})", vec!["?"; after.len()].join(", "))));
@@ -123,7 +117,7 @@ impl Moment<'_> {
     }
 
     /// The rows with these keys, in no particular order.
-    pub fn by_keys(&self, query: &PageQuery, keys: &[Vec<SqlValue>]) -> Result<Vec<SourceRow>, StoreError> {
+    pub fn by_keys(&self, query: &PageQuery, keys: &[Vec<SqlValue>]) -> Result<Vec<SourceRow>> {
         let parts: Vec<String> = (0..query.key.len()).map(|n| format!("json_extract(value, '$[{n}]')")).collect();
         let sql = format!(
             "SELECT {} FROM {} WHERE ({}) IN (SELECT {} FROM json_each(?1))",
@@ -138,7 +132,7 @@ impl Moment<'_> {
 
     /// The keys of the rows of a table that cannot be published as they are: those with U+0000, and those longer than
     /// `longest` bytes.
-    pub fn odd_keys(&self, query: &PageQuery, longest: usize) -> Result<Vec<SourceRow>, StoreError> {
+    pub fn odd_keys(&self, query: &PageQuery, longest: usize) -> Result<Vec<SourceRow>> {
         let odd = |name: &String| {
             let name = quoted(name);
             format!("instr({name}, char(0)) > 0 OR length(CAST({name} AS BLOB)) > {longest}")
@@ -149,17 +143,17 @@ impl Moment<'_> {
     }
 
     /// Which of these records changed after a number.
-    pub fn changed_of(&self, ids: &[&str], after: i64) -> Result<BTreeSet<String>, StoreError> {
+    pub fn changed_of(&self, ids: &[&str], after: i64) -> Result<BTreeSet<String>> {
         let sql = "SELECT record_id FROM changed_records WHERE object_type IN ('contact', 'company')
              AND record_id IN (SELECT value FROM json_each(?2)) AND +seq > ?1";
-        self.tx.conn.column(sql, (after, Value::from(ids).to_string()), DOING)
+        self.tx.column(sql, (after, Value::from(ids).to_string()))
     }
 
     /// Whether a company changed, or history was erased, after a number: both change rows of other records.
-    pub fn others_follow(&self, after: i64) -> Result<bool, StoreError> {
+    pub fn others_follow(&self, after: i64) -> Result<bool> {
         let sql =
             "SELECT EXISTS (SELECT 1 FROM changed_records WHERE seq > ?1 AND (object_type = 'company' OR erase > 0))";
-        self.tx.conn.value(sql, [after], DOING)
+        self.tx.value(sql, [after])
     }
 
     /// The rows of these records, in no particular order. `key` is the column of the id; with `object`, only rows of
@@ -170,7 +164,7 @@ impl Moment<'_> {
         key: &str,
         object: Option<Object>,
         ids: &[&str],
-    ) -> Result<Vec<SourceRow>, StoreError> {
+    ) -> Result<Vec<SourceRow>> {
         let of_object = object.map(|object| format!("object_type = '{object}' AND ")).unwrap_or_default();
         let sql = format!(
             "SELECT {} FROM {} WHERE {of_object}{} IN (SELECT value FROM json_each(?1))",
@@ -182,41 +176,37 @@ impl Moment<'_> {
     }
 
     /// The number of the newest entry of `changed_records`; 0 before the first.
-    pub fn newest_changed(&self) -> Result<i64, StoreError> {
+    pub fn newest_changed(&self) -> Result<i64> {
         let newest: Option<i64> =
-            self.tx.conn.find_value("SELECT seq FROM sqlite_sequence WHERE name = 'changed_records'", [], DOING)?;
+            self.tx.find_value("SELECT seq FROM sqlite_sequence WHERE name = 'changed_records'", [])?;
         Ok(newest.unwrap_or(0))
     }
 
     /// The entries of `changed_records` after a number, limited in number.
-    pub fn changed_records(&self, after: i64, most: u32) -> Result<Vec<ChangedRecord>, StoreError> {
-        let found: Vec<(i64, String, String, i64)> = self.tx.conn.rows(
-            "SELECT seq, object_type, record_id, erase FROM changed_records WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-            [after, i64::from(most)],
-            DOING,
-            |row| row.try_into(),
-        )?;
-        Ok(found
-            .into_iter()
-            .filter_map(|(seq, object, id, erase)| Some(ChangedRecord { seq, object: object.parse().ok()?, id, erase }))
-            .collect())
+    pub fn changed_records(&self, after: i64, most: u32) -> Result<Vec<ChangedRecord>> {
+        let sql = "SELECT seq, object_type, record_id, erase FROM changed_records WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+        let found: Vec<(i64, String, String, i64)> = self.tx.tuples(sql, [after, i64::from(most)])?;
+        let entry = |(seq, object, id, erase): (_, String, _, _)| {
+            Some(ChangedRecord { seq, object: object.parse().ok()?, id, erase })
+        };
+        Ok(found.into_iter().filter_map(entry).collect())
     }
 
     /// The owners' ids and names, as in `owner_name` of the `_full` views.
-    pub fn owner_names(&self) -> Result<Vec<SourceRow>, StoreError> {
+    pub fn owner_names(&self) -> Result<Vec<SourceRow>> {
         self.rows(&format!("SELECT o.id, {OWNER_NAME} FROM team_members AS o"), [])
     }
 
-    fn rows(&self, sql: &str, values: impl rusqlite::Params) -> Result<Vec<SourceRow>, StoreError> {
-        let mut stmt = self.tx.conn.prepare(sql).doing(DOING)?;
+    fn rows(&self, sql: &str, values: impl rusqlite::Params) -> Result<Vec<SourceRow>> {
+        let mut stmt = self.tx.conn.prepare(sql)?;
         let count = stmt.column_count();
-        let rows = stmt.query_map(values, |row| (0..count).map(|place| row.get(place)).collect());
-        rows.and_then(Iterator::collect).doing(DOING)
+        let rows = stmt.query_map(values, |row| (0..count).map(|place| row.get(place)).collect())?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Object and column of the custom fields that were restored or retyped in the feed after a position: all of their
     /// values may have changed.
-    pub fn refilled_columns(&self, since: i64) -> Result<Vec<(Object, String)>, StoreError> {
+    pub fn refilled_columns(&self, since: i64) -> Result<Vec<(Object, String)>> {
         let mut out = Vec::new();
         for object in Object::ALL {
             let events = self.column_events(object, since)?.into_iter();
@@ -228,12 +218,11 @@ impl Moment<'_> {
     }
 
     /// What the feed says about the columns of an object after a position, in its order.
-    pub fn column_events(&self, object: Object, since: i64) -> Result<Vec<ColumnEvent>, StoreError> {
-        self.tx.conn.rows(
+    pub fn column_events(&self, object: Object, since: i64) -> Result<Vec<ColumnEvent>> {
+        self.tx.rows(
             "SELECT json_extract(fields, '$.column'), json_extract(fields, '$.op'), json_extract(fields, '$.from')
                  FROM changes WHERE object_type = ?1 AND record_id = '' AND seq > ?2 AND kind = 'schema' ORDER BY seq",
             (object.as_str(), since),
-            DOING,
             |row| Ok(ColumnEvent { column: row.get(0)?, op: row.get(1)?, from: row.get(2)? }),
         )
     }

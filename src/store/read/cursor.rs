@@ -12,8 +12,6 @@ use sha2::{Digest, Sha256};
 use crate::store::read::feed;
 use crate::store::{ReadTx, Result, StateKey, Statements};
 
-const DOING: &str = "read the change feed";
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedCursor {
     Start,
@@ -89,7 +87,7 @@ pub fn behind(tx: &ReadTx<'_>, seq: i64) -> Result<FeedCursor> {
 /// A short digest of an entry, the same in every copy of the mirror; `None` if there is no such entry.
 fn check_of(tx: &ReadTx<'_>, seq: i64) -> Result<Option<String>> {
     let entry: Option<(String, String, String, String)> =
-        tx.conn.find_tuple("SELECT object_type, record_id, kind, seen_at FROM changes WHERE seq = ?1", [seq], DOING)?;
+        tx.find_tuple("SELECT object_type, record_id, kind, seen_at FROM changes WHERE seq = ?1", [seq])?;
     let digest = |(object, record, kind, seen_at): (String, String, String, String)| {
         let digest = Sha256::digest(format!("{object}\n{record}\n{kind}\n{seen_at}").as_bytes());
         digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()

@@ -13,8 +13,6 @@ use serde_json::value::RawValue;
 use crate::model::Object;
 use crate::store::{ReadTx, Result, Statements};
 
-const DOING: &str = "read the changes";
-
 #[derive(Clone, Debug, Serialize)]
 pub struct FeedEntry {
     pub seq: i64,
@@ -43,21 +41,19 @@ pub struct FeedSpan {
 }
 
 pub fn span(tx: &ReadTx<'_>) -> Result<FeedSpan> {
-    let newest: Option<i64> =
-        tx.conn.find_value("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [], DOING)?;
+    let newest: Option<i64> = tx.find_value("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [])?;
     let newest = newest.unwrap_or(0);
-    let oldest: Option<i64> = tx.conn.value("SELECT min(seq) FROM changes", [], DOING)?;
+    let oldest: Option<i64> = tx.value("SELECT min(seq) FROM changes", [])?;
     Ok(FeedSpan { newest, forgotten: oldest.map_or(newest, |oldest| oldest - 1) })
 }
 
 /// The next changes after `since`, up to `until`, in order, limited to `most`.
 pub fn after(tx: &ReadTx<'_>, since: i64, until: i64, object: Option<Object>, most: u32) -> Result<Vec<FeedEntry>> {
     // The plus prevents SQLite from using the index by record, whose result would have to be sorted.
-    tx.conn.rows(
+    tx.rows(
         "SELECT seq, object_type, record_id, kind, fields, seen_at FROM changes
              WHERE seq > ?1 AND seq <= ?2 AND (?3 IS NULL OR +object_type = ?3) ORDER BY seq LIMIT ?4",
         params![since, until, object.map(Object::as_str), most],
-        DOING,
         |row| {
             Ok(FeedEntry {
                 seq: row.get(0)?,

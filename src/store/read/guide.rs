@@ -7,9 +7,7 @@ use serde::Serialize;
 
 use crate::model::{ExcludedFields, Object};
 use crate::store::program_objects::lookup_view;
-use crate::store::{Doing, ReadTx, Result, Statements};
-
-const DOING: &str = "read the data dictionary";
+use crate::store::{ReadTx, Result, Statements};
 
 /// The purpose of each table and view with a row per record or item of the service, in the order of the documentation.
 const SHAPED: [(&str, &str); 10] = [
@@ -84,11 +82,10 @@ pub fn about(name: &str) -> &'static str {
 
 /// The tables and views for queries, the most useful first.
 pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>> {
-    let found: Vec<(String, String)> = tx.conn.tuples(
+    let found: Vec<(String, String)> = tx.tuples(
         "SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') AND
              (name IN (SELECT table_name FROM mirror_columns) OR name IN ('contact_search', 'company_search'))",
         [],
-        DOING,
     )?;
     let place = |name: &str| SHAPED.iter().chain(&PLAIN).position(|(table, _)| *table == name);
     let mut tables: Vec<TableLine> =
@@ -99,20 +96,19 @@ pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>> {
 
 /// Tables and views that are private: their form may change.
 pub fn internal_tables(tx: &ReadTx<'_>) -> Result<Vec<String>> {
-    tx.conn.column(
+    tx.column(
         "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')
              AND name NOT IN (SELECT table_name FROM mirror_columns)
              AND name NOT LIKE 'contact\\_search%' ESCAPE '\\' AND name NOT LIKE 'company\\_search%' ESCAPE '\\'
              ORDER BY name",
         [],
-        DOING,
     )
 }
 
 /// The number of rows of a table or view of [`tables`].
 pub fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64> {
     let sql = format!("SELECT count(*) FROM \"{}\"", table.replace('"', "\"\""));
-    tx.conn.count(&sql, [], DOING)
+    tx.count(&sql, [])
 }
 
 pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>> {
@@ -126,11 +122,10 @@ pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>> {
 }
 
 pub fn columns_without_options(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>> {
-    tx.conn.rows(
+    tx.rows(
         "SELECT column_name, data_type, label, wire_name, source, about
              FROM mirror_columns WHERE table_name = ?1 ORDER BY position",
         [table],
-        DOING,
         |row| {
             Ok(ColumnLine {
                 name: row.get(0)?,
@@ -147,14 +142,12 @@ pub fn columns_without_options(tx: &ReadTx<'_>, table: &str) -> Result<Vec<Colum
 
 /// The first of these columns, given as `column` or `table.column`, that no table has; a custom field may be created later.
 pub fn unknown_column(tx: &ReadTx<'_>, names: &[String]) -> Result<Option<String>> {
-    let mut stmt = tx
-        .conn
-        .prepare("SELECT 1 FROM mirror_columns WHERE column_name = ?2 AND (?1 IS NULL OR table_name = ?1)")
-        .doing(DOING)?;
+    let mut stmt =
+        tx.conn.prepare("SELECT 1 FROM mirror_columns WHERE column_name = ?2 AND (?1 IS NULL OR table_name = ?1)")?;
     for name in names {
         let (table, column) =
             name.split_once('.').map_or((None, name.as_str()), |(table, column)| (Some(table), column));
-        let is_known = stmt.exists(rusqlite::params![table, column]).doing(DOING)?;
+        let is_known = stmt.exists(rusqlite::params![table, column])?;
         let is_excluded = ExcludedFields::check(name).is_none();
         if !is_known && !is_excluded {
             return Ok(Some(name.clone()));
@@ -172,12 +165,11 @@ fn object_of(table: &str) -> Option<Object> {
 }
 
 fn options(tx: &ReadTx<'_>, object: Object, column: &str) -> Result<Vec<OptionLine>> {
-    tx.conn.rows(
+    tx.rows(
         "SELECT o.value, o.label FROM custom_field_definitions AS d
              JOIN custom_field_options AS o ON o.definition_id = d.id
              WHERE d.object_type = ?1 AND d.column_name = ?2 ORDER BY o.position",
         (object, column),
-        DOING,
         |row| Ok(OptionLine { value: row.get(0)?, label: row.get(1)? }),
     )
 }

@@ -14,9 +14,7 @@ use crate::model::{Instant, Object};
 use crate::store::program_objects::history_view;
 use crate::store::records::shape::owned;
 use crate::store::records::versions::json;
-use crate::store::{Doing, ReadTx, Result, Statements, StoreError};
-
-const DOING: &str = "read a record";
+use crate::store::{ReadTx, Result, Statements, StoreError};
 
 /// The number of history entries that are shown with a record.
 const CHANGES: u32 = 5;
@@ -72,10 +70,9 @@ pub enum RecordError {
 pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) -> Result<RecordView, RecordError> {
     let mut columns = columns(tx, object)?;
     let now = row(tx, object, &columns, id)?;
-    let removed: Option<(String, String)> = tx.conn.find_tuple(
+    let removed: Option<(String, String)> = tx.find_tuple(
         "SELECT removed_at, record FROM removed_records WHERE object_type = ?1 AND id = ?2",
         params![object, id],
-        DOING,
     )?;
     if now.is_none() && removed.is_none() {
         let known = changes(tx, object, id, None, 1)?;
@@ -114,12 +111,12 @@ pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) ->
 }
 
 fn columns(tx: &ReadTx<'_>, object: Object) -> Result<Vec<String>> {
-    let stmt = tx.conn.prepare(&format!("SELECT * FROM {}", object.full_view())).doing(DOING)?;
+    let stmt = tx.conn.prepare(&format!("SELECT * FROM {}", object.full_view()))?;
     Ok(stmt.column_names().map(String::from).collect())
 }
 
 fn row(tx: &ReadTx<'_>, object: Object, columns: &[String], id: &str) -> Result<Option<Map<String, Value>>> {
-    tx.conn.find(&format!("SELECT * FROM {} WHERE id = ?1", object.full_view()), [id], DOING, |row| {
+    tx.find(&format!("SELECT * FROM {} WHERE id = ?1", object.full_view()), [id], |row| {
         let value = |place| row.get_ref(place).map(|value| json(&owned(value)));
         columns.iter().enumerate().map(|(place, name)| Ok((name.clone(), value(place)?))).collect()
     })
@@ -165,7 +162,7 @@ fn of_ended_fields(tx: &ReadTx<'_>, object: Object, id: &str, at: Instant) -> Re
                  AND json_extract(fields, '$.op') IN ('archived', 'retyped', 'removed')) AS f ORDER BY 1",
         history_view(object)
     );
-    tx.conn.rows(&sql, params![object, id, at], DOING, |row| Ok((row.get(0)?, json(&owned(row.get_ref(1)?)))))
+    tx.rows(&sql, params![object, id, at], |row| Ok((row.get(0)?, json(&owned(row.get_ref(1)?)))))
 }
 
 /// When the history begins: with the oldest entry if older ones were pruned, otherwise with the first run. `None` before
@@ -174,7 +171,7 @@ pub fn horizon(tx: &ReadTx<'_>) -> Result<Option<String>> {
     let sql = "SELECT CASE WHEN coalesce((SELECT min(seq) FROM changes), 1) > 1
                    THEN (SELECT seen_at FROM changes ORDER BY seq LIMIT 1)
                    ELSE (SELECT started_at FROM sync_runs ORDER BY id LIMIT 1) END";
-    let begins: Option<Option<String>> = tx.conn.find_value(sql, [], DOING)?;
+    let begins: Option<Option<String>> = tx.find_value(sql, [])?;
     Ok(begins.flatten())
 }
 
@@ -192,7 +189,7 @@ fn names(tx: &ReadTx<'_>, state: &mut Map<String, Value>) -> Result<()> {
             continue;
         }
         let found: Option<Option<String>> = match state.get(key).and_then(Value::as_str) {
-            Some(id) => tx.conn.find_value(sql, [id], DOING)?,
+            Some(id) => tx.find_value(sql, [id])?,
             None => None,
         };
         state.insert(name.into(), found.flatten().into());
@@ -201,11 +198,10 @@ fn names(tx: &ReadTx<'_>, state: &mut Map<String, Value>) -> Result<()> {
 }
 
 fn pending(tx: &ReadTx<'_>, object: Object, id: &str) -> Result<Vec<PendingEditLine>> {
-    tx.conn.rows(
+    tx.rows(
         "SELECT edit_id, column_name, after, state FROM pending_edits
              WHERE object_type = ?1 AND record_id = ?2 ORDER BY edit_id, column_name",
         params![object, id],
-        DOING,
         |row| {
             let after = json(&owned(row.get_ref(2)?));
             Ok(PendingEditLine { edit: row.get(0)?, column: row.get(1)?, after, state: row.get(3)? })
@@ -216,11 +212,10 @@ fn pending(tx: &ReadTx<'_>, object: Object, id: &str) -> Result<Vec<PendingEditL
 /// The history entries of a record up to a time, the newest first.
 fn changes(tx: &ReadTx<'_>, object: Object, id: &str, until: Option<Instant>, most: u32) -> Result<Vec<RecordChange>> {
     let until = until.map(|at| at.to_string());
-    tx.conn.rows(
+    tx.rows(
         "SELECT seq, seen_at, kind, fields FROM changes
              WHERE object_type = ?1 AND record_id = ?2 AND (?3 IS NULL OR seen_at <= ?3) ORDER BY seq DESC LIMIT ?4",
         params![object, id, until, most],
-        DOING,
         |row| {
             let fields: String = row.get(3)?;
             Ok(RecordChange {

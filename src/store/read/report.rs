@@ -9,10 +9,7 @@ use serde::Serialize;
 use crate::model::{Instant, Object, Ru};
 use crate::store::file::wal;
 use crate::store::records::counts as held;
-use crate::store::{Doing, ReadTx, Result, Statements, StoredTime};
-
-const DOING: &str = "read the mirror";
-const HISTORY: &str = "read the mirror's history";
+use crate::store::{ReadTx, Result, Statements, StoredTime};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Holds {
@@ -68,12 +65,11 @@ pub struct OddityLine {
 /// The cost of the last runs of a kind. The first completed run for changes is omitted: it made the copy, and says nothing about
 /// the next one.
 pub fn cost_of_runs(tx: &ReadTx<'_>, kind: &str, most: u32) -> Result<Vec<Ru>> {
-    tx.conn.rows(
+    tx.rows(
         "SELECT ru FROM sync_runs WHERE kind = ?1 AND outcome = 'done'
                AND id > (SELECT min(id) FROM sync_runs WHERE kind = 'sync' AND outcome = 'done')
              ORDER BY id DESC LIMIT ?2",
         params![kind, most],
-        "read the last runs",
         |row| row.get::<_, i64>(0).map(|ru| Ru::new(ru.unsigned_abs())),
     )
 }
@@ -85,26 +81,26 @@ pub fn holds(tx: &ReadTx<'_>, object: Object) -> Result<Holds> {
     let fields = "SELECT count(*) FROM custom_field_definitions WHERE object_type = ?1 AND status = 'ACTIVE'";
     Ok(Holds {
         rows: held.rows,
-        removed: tx.conn.count(removed, [object], DOING)?,
+        removed: tx.count(removed, [object])?,
         details_current: held.details_current,
-        custom_fields: tx.conn.count(fields, [object], DOING)?,
+        custom_fields: tx.count(fields, [object])?,
     })
 }
 
 pub fn team_members(tx: &ReadTx<'_>) -> Result<u64> {
-    tx.conn.count("SELECT count(*) FROM team_members", [], DOING)
+    tx.count("SELECT count(*) FROM team_members", [])
 }
 
 /// The number of custom fields, including archived ones.
 pub fn custom_fields(tx: &ReadTx<'_>) -> Result<u64> {
-    tx.conn.count("SELECT count(*) FROM custom_field_definitions", [], DOING)
+    tx.count("SELECT count(*) FROM custom_field_definitions", [])
 }
 
 pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>> {
     let sql = "SELECT id, kind, \"trigger\", started_at, finished_at, outcome, \"rows\", inserted, updated, removed, \
                details, ru, error FROM sync_runs ORDER BY id DESC LIMIT ?1";
     let count = |row: &rusqlite::Row<'_>, i| row.get::<_, i64>(i).map(i64::unsigned_abs);
-    tx.conn.rows(sql, [most], DOING, |row| {
+    tx.rows(sql, [most], |row| {
         Ok(RecordedRun {
             id: row.get(0)?,
             kind: row.get(1)?,
@@ -125,27 +121,27 @@ pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>> {
 
 /// When runs began that found changes, since an instant, and when the first run of all began.
 pub fn runs_with_changes(tx: &ReadTx<'_>, since: Instant) -> Result<(Option<Instant>, Vec<Instant>)> {
-    let first = tx.conn.find_time("SELECT min(started_at) FROM sync_runs", [], DOING)?;
+    let first = tx.find_time("SELECT min(started_at) FROM sync_runs", [])?;
     let sql = "SELECT started_at FROM sync_runs WHERE started_at >= ?1 AND inserted + updated + removed > 0";
-    let found: Vec<StoredTime> = tx.conn.column(sql, [since], DOING)?;
+    let found: Vec<StoredTime> = tx.column(sql, [since])?;
     Ok((first, found.into_iter().filter_map(|at| at.0).collect()))
 }
 
 /// How many scheduled runs for changes began since an instant.
 pub fn scheduled_polls(tx: &ReadTx<'_>, since: Instant) -> Result<u64> {
     let sql = "SELECT count(*) FROM sync_runs WHERE kind = 'sync' AND \"trigger\" = 'schedule' AND started_at >= ?1";
-    tx.conn.count(sql, [since], DOING)
+    tx.count(sql, [since])
 }
 
 /// When the last run of a kind started.
 pub fn last_begun(tx: &ReadTx<'_>, kind: &str) -> Result<Option<Instant>> {
-    tx.conn.find_time("SELECT max(started_at) FROM sync_runs WHERE kind = ?1", [kind], DOING)
+    tx.find_time("SELECT max(started_at) FROM sync_runs WHERE kind = ?1", [kind])
 }
 
 /// When a run last completed.
 pub fn last_success(tx: &ReadTx<'_>) -> Result<Option<Instant>> {
     let sql = "SELECT finished_at FROM sync_runs WHERE outcome = 'done' ORDER BY id DESC LIMIT 1";
-    tx.conn.find_time(sql, [], DOING)
+    tx.find_time(sql, [])
 }
 
 /// Consecutive failed runs, up to the last one.
@@ -162,14 +158,14 @@ pub fn failing(tx: &ReadTx<'_>) -> Result<Option<Failing>> {
     let sql = "SELECT min(started_at), count(*), (SELECT error FROM sync_runs WHERE outcome = 'failed' ORDER BY id DESC LIMIT 1)
                FROM sync_runs WHERE outcome = 'failed'
                  AND id > (SELECT coalesce(max(id), 0) FROM sync_runs WHERE outcome <> 'failed')";
-    let found: Option<(Option<String>, u32, Option<String>)> = tx.conn.find_tuple(sql, [], DOING)?;
+    let found: Option<(Option<String>, u32, Option<String>)> = tx.find_tuple(sql, [])?;
     Ok(found.and_then(|(since, runs, error)| Some(Failing { since: since?, runs, error })))
 }
 
 /// Whether every run was started by `trigger`.
 pub fn all_runs_by(tx: &ReadTx<'_>, trigger: &str) -> Result<bool> {
     let sql = "SELECT count(*) FROM sync_runs WHERE \"trigger\" <> ?1";
-    Ok(tx.conn.count(sql, [trigger], DOING)? == 0)
+    Ok(tx.count(sql, [trigger])? == 0)
 }
 
 /// A change of a custom column in the feed.
@@ -184,10 +180,10 @@ pub struct SchemaChange {
 
 /// The newest entry of the feed, and the changes of columns after an entry, a hundred at most; none without an entry.
 pub fn schema_changes(tx: &ReadTx<'_>, after: Option<u64>) -> Result<(u64, Vec<SchemaChange>)> {
-    let newest = tx.conn.count("SELECT coalesce(max(seq), 0) FROM changes", [], DOING)?;
+    let newest = tx.count("SELECT coalesce(max(seq), 0) FROM changes", [])?;
     let sql = "SELECT object_type, fields ->> '$.column', fields ->> '$.op' FROM changes
                WHERE seq > ?1 AND kind = 'schema' ORDER BY seq LIMIT 100";
-    let changes = tx.conn.rows(sql, [after.unwrap_or(newest) as i64], DOING, |row| {
+    let changes = tx.rows(sql, [after.unwrap_or(newest) as i64], |row| {
         Ok(SchemaChange { object: row.get(0)?, column: row.get(1)?, op: row.get(2)? })
     });
     Ok((newest, changes?))
@@ -196,7 +192,7 @@ pub fn schema_changes(tx: &ReadTx<'_>, after: Option<u64>) -> Result<(u64, Vec<S
 /// Where the service breaks its own documentation, the latest first.
 pub fn oddities(tx: &ReadTx<'_>) -> Result<Vec<OddityLine>> {
     let sql = "SELECT kind, resource, what, times, last_seen_at FROM service_oddities ORDER BY last_seen_at DESC";
-    tx.conn.rows(sql, [], DOING, |row| {
+    tx.rows(sql, [], |row| {
         Ok(OddityLine {
             kind: row.get(0)?,
             resource: row.get(1)?,
@@ -238,7 +234,7 @@ pub fn last_changes(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecentChange>> {
                WHERE kind <> 'update'
                   OR EXISTS (SELECT 1 FROM json_each(changes.fields) AS f WHERE f.key NOT IN ('etag', 'updated_at'))
                ORDER BY seq DESC LIMIT ?1";
-    tx.conn.rows(sql, [most, most.saturating_mul(LOOKS)], HISTORY, |row| {
+    tx.rows(sql, [most, most.saturating_mul(LOOKS)], |row| {
         let columns: Option<String> = row.get(5)?;
         Ok(RecentChange {
             seq: row.get(0)?,
@@ -256,11 +252,11 @@ pub fn last_changes(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecentChange>> {
 pub fn spent_since(tx: &ReadTx<'_>, since: Instant, mut each: impl FnMut(Instant, u64)) -> Result<()> {
     // One run at a time: ids and end times increase together, so only the wanted runs are read.
     let sql = "SELECT coalesce(finished_at, started_at), ru FROM sync_runs ORDER BY id DESC";
-    let mut stmt = tx.conn.prepare(sql).doing(HISTORY)?;
-    let mut rows = stmt.query([]).doing(HISTORY)?;
-    while let Some(row) = rows.next().doing(HISTORY)? {
-        let ended: String = row.get(0).doing(HISTORY)?;
-        let spent: i64 = row.get(1).doing(HISTORY)?;
+    let mut stmt = tx.conn.prepare(sql)?;
+    let mut rows = stmt.query([])?;
+    while let Some(row) = rows.next()? {
+        let ended: String = row.get(0)?;
+        let spent: i64 = row.get(1)?;
         let Ok(ended) = ended.parse::<Instant>() else { continue };
         if ended < since {
             break;

@@ -72,11 +72,7 @@ impl RecordsTx<'_> {
         Shape { table, key, stamp, .. }: &Shape,
         record: &Record,
     ) -> Result<Option<(Option<String>, Option<String>, String)>> {
-        self.tx.conn.find_tuple(
-            &format!("SELECT etag, extra, {stamp} FROM {table} WHERE {key} = ?1"),
-            [record.id.as_str()],
-            "read a record",
-        )
+        self.find_tuple(&format!("SELECT etag, extra, {stamp} FROM {table} WHERE {key} = ?1"), [record.id.as_str()])
     }
 
     /// The list's `extra`: list fields of the answer replace the existing ones.

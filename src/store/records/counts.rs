@@ -11,8 +11,6 @@ use crate::store::state_keys::read_state;
 use crate::store::tx::RowCounts;
 use crate::store::{RecordsTx, Result, StateKey, Statements};
 
-const DOING: &str = "count what is here";
-
 /// The stored counts of an object; `None` if no writer of this version has opened the mirror yet.
 pub(in crate::store) fn kept(conn: &Connection, object: Object) -> Result<Option<RowCounts>> {
     read_state(conn, &StateKey::RowCounts(object))
@@ -21,7 +19,7 @@ pub(in crate::store) fn kept(conn: &Connection, object: Object) -> Result<Option
 /// Counts an object's records and details by reading both tables.
 pub(in crate::store) fn count(conn: &Connection, object: Object) -> Result<RowCounts> {
     let (table, details, key) = (object.table(), object.detail_table(), object.detail_key());
-    let number = |sql: &str| -> Result<u64> { conn.count(sql, [], DOING) };
+    let number = |sql: &str| -> Result<u64> { conn.count(sql, []) };
     Ok(RowCounts {
         rows: number(&format!("SELECT count(*) FROM {table}"))?,
         details_current: number(&format!(
@@ -55,7 +53,7 @@ impl RecordsTx<'_> {
             "SELECT d.{key} IS NOT NULL AND d.etag IS r.etag
              FROM {table} AS r LEFT JOIN {details} AS d ON d.{key} = r.id WHERE r.id = ?1"
         );
-        let current: Option<bool> = self.tx.conn.find_value(&sql, [id], DOING)?;
+        let current: Option<bool> = self.find_value(&sql, [id])?;
         Ok(RowCounts { rows: current.is_some().into(), details_current: (current == Some(true)).into() })
     }
 

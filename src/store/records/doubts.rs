@@ -18,8 +18,6 @@ use crate::store::records::former_rows::former_condition;
 use crate::store::records::versions::Version;
 use crate::store::{KnowledgeTx, ReadTx, Result, Statements, StoredTime, fits_a_list, json_list};
 
-const DOING: &str = "read or write the doubts about records";
-
 /// The longest delay of a lookup. The first is [`MOMENTS_APART`], and each further one twice as long.
 const MAX_WAIT: Duration = Duration::from_secs(6 * 3600);
 /// Doubts that a page raises are looked up by the schedule at most once in this time.
@@ -31,7 +29,6 @@ const OF_RECORD: [&str; 2] =
     ["why IN ('missed', 'older', 'gone', 'omitted', 'failed')", "why >= 'lacks ' AND why < 'lacks!'"];
 /// What is kept as the version of a missed record while the service lists no record at all.
 const NOTHING_LISTED: &str = "none";
-const RECOGNISE: &str = "read or write whether the workspace is recognised";
 
 /// The records of an object whose lookup is due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,7 +73,7 @@ impl ReadTx<'_> {
 
     fn count_doubts(&self, object: Object, condition: &str) -> Result<u64> {
         let sql = format!("SELECT count(*) FROM doubts WHERE object_type = ?1 AND {condition}");
-        self.conn.count(&sql, [object], DOING)
+        self.count(&sql, [object])
     }
 
     /// The records whose lookup is due, or with `at_once` every record in doubt. The schedule looks new doubts about
@@ -87,7 +84,7 @@ impl ReadTx<'_> {
              WHERE object_type = ?1 AND why IN ('missed', 'older') ORDER BY NOT {}, record_id",
             fits_a_list("record_id")
         );
-        let doubts: Vec<(RecordId, bool, bool, u32, StoredTime)> = self.conn.tuples(&sql, [object], DOING)?;
+        let doubts: Vec<(RecordId, bool, bool, u32, StoredTime)> = self.tuples(&sql, [object])?;
         let (mut due, mut last_lookup) = (DueDoubts::default(), None);
         for (id, missed, open, tries, StoredTime(not_before)) in doubts {
             if let Some(not_before) = not_before.filter(|_| !missed && tries > 0) {
@@ -113,10 +110,9 @@ impl ReadTx<'_> {
 
     /// How long the next lookup of a nominated record waits, if one waits.
     pub fn wait_of_nominated(&self, object: Object, steady: Instant) -> Result<Option<Duration>> {
-        let first = self.conn.find_time(
+        let first = self.find_time(
             "SELECT min(not_before) FROM doubts WHERE object_type = ?1 AND why = 'missed' AND tries > 0",
             [object],
-            DOING,
         )?;
         let wait = first.map(|at| at.since(steady));
         Ok(wait.filter(|wait| *wait <= MAX_WAIT))
@@ -124,12 +120,11 @@ impl ReadTx<'_> {
 
     /// Since when every lookup of these records found that the service lists no record at all.
     pub fn nothing_listed_since(&self, object: Object, ids: &[RecordId]) -> Result<Option<Instant>> {
-        let found: Option<(StoredTime, i64)> = self.conn.find_tuple(
+        let found: Option<(StoredTime, i64)> = self.find_tuple(
             "SELECT max(first_seen), count(first_seen) FROM doubts
              WHERE object_type = ?1 AND why = 'missed' AND version = ?2
                AND record_id IN (SELECT value FROM json_each(?3))",
             params![object, NOTHING_LISTED, json_list(ids)],
-            DOING,
         )?;
         Ok(found.filter(|(_, count)| count.unsigned_abs() == ids.len() as u64).and_then(|(since, _)| since.0))
     }
@@ -143,7 +138,7 @@ impl ReadTx<'_> {
             former = former_condition(object.table()),
             table = object.table()
         );
-        self.conn.rows(&sql, [json_list(ids)], DOING, |row| Ok((row.get(0)?, row.get::<_, StoredTime>(1)?.0)))
+        self.rows(&sql, [json_list(ids)], |row| Ok((row.get(0)?, row.get::<_, StoredTime>(1)?.0)))
     }
 
     /// The witness of a lookup by id: the newest record that is not in doubt and not dated after `latest`, and that a list
@@ -163,7 +158,7 @@ impl ReadTx<'_> {
             };
             let (updated, created) = (newest_by("updated_at"), newest_by("created_at"));
             let sql = format!("SELECT id FROM ({updated} UNION ALL {created}) ORDER BY time DESC, id DESC LIMIT 1");
-            let found = self.conn.find_value(&sql, (object, latest), "choose a witness")?;
+            let found = self.find_value(&sql, (object, latest))?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -193,7 +188,7 @@ impl KnowledgeTx<'_> {
     }
 
     pub(super) fn delete_doubts(&self, condition: &str, values: impl rusqlite::Params) -> Result<()> {
-        self.tx.conn.run(&format!("DELETE FROM doubts WHERE {condition}"), values, DOING)
+        self.run(&format!("DELETE FROM doubts WHERE {condition}"), values)
     }
 
     /// Whether any record of an object is in doubt: looked up once in a transaction, for most have none.
@@ -233,10 +228,9 @@ impl KnowledgeTx<'_> {
             let of_record = "object_type = ?1 AND record_id = ?2 AND why = 'older'";
             self.delete_doubts(&format!("{of_record} AND tries = 0"), (object, id))?;
             // The delay stays, in case that other answers contradict this one.
-            self.tx.conn.run(
+            self.run(
                 &format!("UPDATE doubts SET etag = NULL, version = NULL, first_seen = NULL WHERE {of_record}"),
                 (object, id),
-                DOING,
             )?;
         }
         Ok(())
@@ -280,23 +274,21 @@ impl KnowledgeTx<'_> {
         seen: (Option<&str>, &str),
         answer: AnswerTime,
     ) -> Result<bool> {
-        let known: Option<(Option<String>, Option<String>, StoredTime)> = self.tx.conn.find_tuple(
+        let known: Option<(Option<String>, Option<String>, StoredTime)> = self.find_tuple(
             "SELECT etag, version, first_seen FROM doubts
                  WHERE object_type = ?1 AND record_id = ?2 AND why = 'older'",
             (object, id),
-            DOING,
         )?;
         if let Some((etag, Some(version), first_seen)) = known
             && (etag.as_deref(), version.as_str()) == seen
         {
             return Ok(answer.is_second_moment(first_seen.0));
         }
-        self.tx.conn.run(
+        self.run(
             "INSERT INTO doubts (object_type, record_id, why, etag, version, first_seen)
                  VALUES (?1, ?2, 'older', ?3, ?4, ?5)
                  ON CONFLICT DO UPDATE SET etag = ?3, version = ?4, first_seen = ?5",
             params![object, id, seen.0, seen.1, answer.steady],
-            DOING,
         )?;
         self.tx.pending.doubts[object as usize].set(Some(true));
         Ok(false)
@@ -327,11 +319,10 @@ impl KnowledgeTx<'_> {
         let marked = (!lists_others).then_some(NOTHING_LISTED);
         let mut again = Vec::new();
         for id in ids {
-            let known: Option<(Option<String>, StoredTime)> = self.tx.conn.find_tuple(
+            let known: Option<(Option<String>, StoredTime)> = self.find_tuple(
                 "SELECT version, first_seen FROM doubts
                      WHERE object_type = ?1 AND record_id = ?2 AND why = 'missed'",
                 (object, id),
-                DOING,
             )?;
             let first = match known {
                 Some((version, first_seen)) if version.as_deref() == marked => first_seen.0,
@@ -342,12 +333,11 @@ impl KnowledgeTx<'_> {
             }
             // A time in the future was stored by a clock that was lost.
             if first.is_none_or(|first| first > steady) {
-                self.tx.conn.run(
+                self.run(
                     "INSERT INTO doubts (object_type, record_id, why, version, first_seen)
                          VALUES (?1, ?2, 'missed', ?3, ?4)
                          ON CONFLICT DO UPDATE SET version = ?3, first_seen = ?4",
                     params![object, id, marked, steady],
-                    DOING,
                 )?;
                 self.tx.pending.doubts[object as usize].set(Some(true));
             }
@@ -357,29 +347,26 @@ impl KnowledgeTx<'_> {
 
     /// Counts the time anew since which these records were not found.
     pub fn begin_not_found_again(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<()> {
-        self.tx.conn.run(
+        self.run(
             "UPDATE doubts SET first_seen = ?2 WHERE object_type = ?1 AND why = 'missed'
                  AND record_id IN (SELECT value FROM json_each(?3))",
             params![object, steady, json_list(ids)],
-            DOING,
         )
     }
 
     /// Notes that these records were looked up: those that are still in doubt wait.
     pub fn were_looked_up(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<()> {
-        let tried: Vec<(String, String, u32, StoredTime)> = self.tx.conn.tuples(
+        let tried: Vec<(String, String, u32, StoredTime)> = self.tuples(
             "SELECT record_id, why, tries, not_before FROM doubts WHERE object_type = ?1 AND why IN ('missed', 'older')
              AND record_id IN (SELECT value FROM json_each(?2))",
             params![object, json_list(ids)],
-            DOING,
         )?;
         // One that was looked up before its time waits as long as before.
         for (id, why, tries, _) in tried.into_iter().filter(|(.., not_before)| waits(not_before.0, steady).is_none()) {
             let tries = tries.saturating_add(1);
-            self.tx.conn.run(
+            self.run(
                 "UPDATE doubts SET tries = ?4, not_before = ?5 WHERE object_type = ?1 AND record_id = ?2 AND why = ?3",
                 params![object, id, why, tries, steady.plus(wait_after(tries))],
-                DOING,
             )?;
         }
         Ok(())
@@ -390,14 +377,13 @@ impl KnowledgeTx<'_> {
     pub fn not_recognised(&self, seen_by: &str, steady: Instant) -> Result<Instant> {
         let of_sight = "object_type = 'workspace' AND record_id = ?1";
         self.delete_doubts(&format!("{of_sight} AND first_seen > ?2"), (seen_by, steady))?;
-        self.tx.conn.run(
+        self.run(
             "INSERT OR IGNORE INTO doubts (object_type, record_id, why, first_seen)
              VALUES ('workspace', ?1, 'unrecognised', ?2)",
             (seen_by, steady),
-            RECOGNISE,
         )?;
         let sql = format!("SELECT first_seen FROM doubts WHERE {of_sight}");
-        Ok(self.tx.conn.find_time(&sql, [seen_by], RECOGNISE)?.unwrap_or(steady))
+        Ok(self.find_time(&sql, [seen_by])?.unwrap_or(steady))
     }
 
     pub fn recognised(&self) -> Result<()> {

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::store::Store;
-use crate::store::error::Doing;
 
 const ID: &str = "c1";
 
@@ -136,14 +135,12 @@ async fn removal_hides_lagging_answers_for_a_quarter_of_an_hour_and_counts_for_a
         [(0, 14, true, 1), (0, 15, false, 1), (0, 1_440, false, 1), (0, 1_441, false, 0), (500, 10, false, 1)]
     {
         let seen = store.write(move |tx| {
-            tx.conn.execute("DELETE FROM doubts", []).doing(DOING)?;
-            tx.conn
-                .execute(
-                    "INSERT INTO doubts (object_type, record_id, why, version, first_seen, tries)
+            tx.conn.execute("DELETE FROM doubts", [])?;
+            tx.conn.execute(
+                "INSERT INTO doubts (object_type, record_id, why, version, first_seen, tries)
                      VALUES ('contact', 'c1', 'gone', 'v', ?1, 1)",
-                    [at(removed).to_string()],
-                )
-                .doing(DOING)?;
+                [at(removed).to_string()],
+            )?;
             let (object, knowledge) = (Object::Contact, tx.knowledge());
             knowledge.answered(AnswerTime { shows: None, steady: at(now) });
             knowledge.forget_old_doubts(object)?;
@@ -160,15 +157,13 @@ async fn removal_hides_lagging_answers_for_a_quarter_of_an_hour_and_counts_for_a
 async fn removed_record_takes_no_doubt_about_a_field_with_it() {
     let (_dir, store) = mirror().await;
     let left = store.write(|tx| {
-        tx.conn
-            .execute_batch(
-                "INSERT INTO doubts (object_type, record_id, why) VALUES
+        tx.conn.execute_batch(
+            "INSERT INTO doubts (object_type, record_id, why) VALUES
                      ('contact', '7', 'missed'), ('contact', '7', 'lacks 7'), ('contact', '7', 'counted'),
                      ('contact_key', '7', 'lacked'), ('contact_key', '7', 'unknown key'), ('contact', '8', 'lacks 7')",
-            )
-            .doing(DOING)?;
+        )?;
         tx.knowledge().forget_doubts(Object::Contact, "7")?;
-        tx.conn.value::<String>("SELECT group_concat(record_id || ' ' || why) FROM doubts", [], DOING)
+        tx.value::<String>("SELECT group_concat(record_id || ' ' || why) FROM doubts", [])
     });
     assert_eq!(left.await.unwrap(), "7 counted,8 lacks 7,7 lacked,7 unknown key");
     store.close().await;

@@ -11,7 +11,7 @@ use rusqlite::params;
 use crate::model::{Etag, Instant, Object, Record, RecordId};
 use crate::store::records::former_rows::former_condition;
 use crate::store::records::shape::Shape;
-use crate::store::{Doing, KnowledgeTx, ReadOf, ReadTx, Result, Statements, fits_a_list, json_list};
+use crate::store::{KnowledgeTx, ReadOf, ReadTx, Result, Statements, fits_a_list, json_list};
 
 /// A record whose detail is due, and its place in the order of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,18 +29,17 @@ const DUE_BEHIND: &str = "(r.updated_at, r.id) < (?1, ?2)";
 impl ReadTx<'_> {
     pub fn is_empty(&self, object: Object) -> Result<bool> {
         let sql = format!("SELECT NOT EXISTS (SELECT 1 FROM {})", object.table());
-        self.conn.value(&sql, [], "look into a table")
+        self.value(&sql, [])
     }
 
     pub fn count_rows(&self, object: Object) -> Result<u64> {
         let sql = format!("SELECT count(*) FROM {}", object.table());
-        self.conn.count(&sql, [], "count a table")
+        self.count(&sql, [])
     }
 
     /// Records with their creation times, for recognizing the workspace: those whose ids can be part of a list, and whose
     /// rows are of the workspace before an accepted one, or not.
     pub fn sample_created(&self, object: Object, most: usize, former: bool) -> Result<Vec<(RecordId, String)>> {
-        let doing = "choose records to recognise the workspace by";
         let table = object.table();
         // Half of them are the newest, which are the least likely to have been removed since; the others are from all
         // times, in case the newest were removed.
@@ -52,7 +51,7 @@ impl ReadTx<'_> {
             fits_a_list("id"),
             former_condition(table)
         );
-        self.conn.tuples(&sql, params![most as i64, former], doing)
+        self.tuples(&sql, params![most as i64, former])
     }
 
     /// Records whose detail is missing or of an older version, newest first, behind the last one of the batch before. Each
@@ -81,8 +80,7 @@ impl ReadTx<'_> {
         values: &[&dyn rusqlite::ToSql],
         most: usize,
     ) -> Result<Vec<DueDetail>> {
-        let doing = "find due details";
-        self.conn.rows(&due_batch(object, condition, most), values, doing, |row| {
+        self.rows(&due_batch(object, condition, most), values, |row| {
             Ok(DueDetail { updated_at: row.get(0)?, id: row.get(1)? })
         })
     }
@@ -90,7 +88,7 @@ impl ReadTx<'_> {
     /// The versions of those of the records that are mirrored.
     pub fn versions(&self, object: Object, ids: &[RecordId]) -> Result<HashMap<RecordId, Option<Etag>>> {
         let sql = format!("SELECT id, etag FROM {} WHERE id IN (SELECT value FROM json_each(?1))", object.table());
-        self.conn.tuples(&sql, [json_list(ids)], "read the versions of records")
+        self.tuples(&sql, [json_list(ids)])
     }
 
     /// How many of these records have a detail that is due.
@@ -100,7 +98,7 @@ impl ReadTx<'_> {
             return Ok(0);
         }
         let sql = format!("{} AND r.id IN (SELECT value FROM json_each(?1))", due("count(*)", object));
-        self.conn.count(&sql, [json_list(ids)], "count due details")
+        self.count(&sql, [json_list(ids)])
     }
 }
 
@@ -116,7 +114,6 @@ impl KnowledgeTx<'_> {
     /// of a large table as of a small one. Where a call ended is stored; VACUUM may renumber rows, which only changes when
     /// a detail is examined next.
     pub fn aged_details(&self, object: Object, before: Instant, most: usize) -> Result<Vec<RecordId>> {
-        let doing = "find aged details";
         let reading = ReadOf::Ages(object);
         let (from, before) = (self.tx.position::<i64>(reading)?.unwrap_or(0), before.to_string());
         let sql = format!(
@@ -125,12 +122,12 @@ impl KnowledgeTx<'_> {
             table = object.detail_table()
         );
         let (mut aged, mut examined, mut last) = (Vec::new(), 0, from);
-        let mut stmt = self.tx.conn.prepare_cached(&sql).doing(doing)?;
-        let mut rows = stmt.query(params![from, before]).doing(doing)?;
-        while let Some(row) = rows.next().doing(doing)?.filter(|_| aged.len() < most) {
-            (examined, last) = (examined + 1, row.get(0).doing(doing)?);
-            if row.get(2).doing(doing)? {
-                aged.push(RecordId::new(row.get::<_, String>(1).doing(doing)?));
+        let mut stmt = self.tx.conn.prepare_cached(&sql)?;
+        let mut rows = stmt.query(params![from, before])?;
+        while let Some(row) = rows.next()?.filter(|_| aged.len() < most) {
+            (examined, last) = (examined + 1, row.get(0)?);
+            if row.get(2)? {
+                aged.push(RecordId::new(row.get::<_, String>(1)?));
             }
         }
         let is_at_end = examined < EXAMINED_AT_ONCE && aged.len() < most;
@@ -143,11 +140,10 @@ impl KnowledgeTx<'_> {
 
     /// Makes details due again: of these records, or of all.
     pub fn make_details_due(&self, object: Object, ids: Option<&[RecordId]>) -> Result<()> {
-        let doing = "make details due";
         let Some(ids) = ids else {
             let table = object.detail_table();
             let sql = format!("UPDATE {table} SET etag = NULL WHERE etag IS NOT NULL");
-            self.tx.conn.execute(&sql, []).doing(doing)?;
+            self.run(&sql, [])?;
             self.tx.feed().requeue_all(object)?;
             return self.tx.records().recount(object);
         };
@@ -186,7 +182,7 @@ impl KnowledgeTx<'_> {
         let (table, key) = (object.detail_table(), object.detail_key());
         let sql =
             format!("UPDATE {table} SET etag = NULL WHERE {key} IN (SELECT value FROM json_each(?1)) AND {condition}");
-        self.tx.conn.run(&sql, [json_list(ids)], "make details due")
+        self.run(&sql, [json_list(ids)])
     }
 }
 
@@ -241,7 +237,7 @@ mod tests {
              INSERT INTO contact_details (contact_id, fetched_at)
              SELECT 'c' || n, iif(n % 50 = 0, '2026-01-01T00:00:00.000000Z', '2026-03-01T00:00:00.000000Z') FROM n"
         );
-        store.write(move |tx| tx.conn.execute_batch(&insert).doing("fill a table")).await.unwrap();
+        store.write(move |tx| tx.batch(&insert)).await.unwrap();
         let before: Instant = "2026-02-01T00:00:00Z".parse().unwrap();
         let (mut found, mut calls) = (std::collections::BTreeSet::new(), 0);
         while found.len() < rows / 50 {

@@ -4,9 +4,7 @@
 use crate::model::{ExcludedFields, HiddenMembers, Instant, Layout, Object};
 use crate::store::custom::rows::layout;
 use crate::store::outbox::OPEN;
-use crate::store::{CustomTx, Doing, ReadOf, ReadTx, Result, StateKey, Statements, StoreError, ViewOptions};
-
-const DOING: &str = "erase the values of excluded fields";
+use crate::store::{CustomTx, ReadOf, ReadTx, Result, StateKey, Statements, StoreError, ViewOptions};
 
 /// A column with documents, its row's key and object, and the rows that may be changed.
 type Documents = (&'static str, &'static str, &'static str, &'static str);
@@ -42,10 +40,10 @@ impl CustomTx<'_> {
     fn expect_no_open_edits_of_excluded(&self) -> Result<()> {
         let layout = layout(&self.tx.conn)?;
         let sql = format!("SELECT id, object_type, fields FROM outbox WHERE {OPEN} ORDER BY id");
-        let mut stmt = self.tx.conn.prepare(&sql).doing(DOING)?;
-        let mut rows = stmt.query([]).doing(DOING)?;
-        while let Some(row) = rows.next().doing(DOING)? {
-            let (id, object, fields): (i64, String, String) = row.try_into().doing(DOING)?;
+        let mut stmt = self.tx.conn.prepare(&sql)?;
+        let mut rows = stmt.query([])?;
+        while let Some(row) = rows.next()? {
+            let (id, object, fields): (i64, String, String) = row.try_into()?;
             if without_excluded(&layout, &object, &fields).is_some() {
                 return Err(StoreError::EditOfExcluded { id });
             }
@@ -81,10 +79,10 @@ impl CustomTx<'_> {
     /// Empties the columns of standard fields; those of custom fields are dropped with the new layout.
     fn erase_columns(&self, object: Object, exclusions: &ExcludedFields) -> Result<()> {
         for table in [object.table(), object.detail_table()] {
-            let names: Vec<String> = self.tx.conn.column("SELECT name FROM pragma_table_info(?1)", [table], DOING)?;
+            let names: Vec<String> = self.column("SELECT name FROM pragma_table_info(?1)", [table])?;
             for name in names.iter().filter(|name| exclusions.takes_column(object, name)) {
                 let sql = format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL");
-                self.tx.conn.run(&sql, [], DOING)?;
+                self.run(&sql, [])?;
             }
         }
         Ok(())
@@ -93,14 +91,14 @@ impl CustomTx<'_> {
     /// Changes the texts of a select of key, text and object, where `change` gives another one.
     fn rewrite(&self, select: &str, update: &str, change: impl Fn(&str, &str) -> Option<String>) -> Result<()> {
         let mut changed: Vec<(rusqlite::types::Value, String)> = Vec::new();
-        let mut stmt = self.tx.conn.prepare(select).doing(DOING)?;
-        let mut rows = stmt.query([]).doing(DOING)?;
-        while let Some(row) = rows.next().doing(DOING)? {
-            let (key, text, object): (_, String, String) = row.try_into().doing(DOING)?;
+        let mut stmt = self.tx.conn.prepare(select)?;
+        let mut rows = stmt.query([])?;
+        while let Some(row) = rows.next()? {
+            let (key, text, object): (_, String, String) = row.try_into()?;
             changed.extend(change(&text, &object).map(|text| (key, text)));
         }
         drop(rows);
-        changed.into_iter().try_for_each(|values| self.tx.conn.run(update, values, DOING))
+        changed.into_iter().try_for_each(|values| self.run(update, values))
     }
 
     /// Reads every record of an object again: nothing is known of a field that was excluded.

@@ -16,8 +16,6 @@ use crate::store::derived::views::json_argument;
 use crate::store::records::versions::json;
 use crate::store::{FeedTx, Result, Statements};
 
-const DOING: &str = "record a change";
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub(in crate::store) enum ColumnChange {
@@ -74,19 +72,18 @@ impl FeedTx<'_> {
         seen_at: Instant,
     ) -> Result<()> {
         let sql = "INSERT INTO changes (object_type, record_id, kind, fields, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)";
-        self.tx.conn.run(sql, params![object, id, kind, fields.to_string(), seen_at], DOING)
+        self.run(sql, params![object, id, kind, fields.to_string(), seen_at])
     }
 
     fn has_retyped_values(&self) -> Result<bool> {
-        self.tx.conn.value("SELECT EXISTS (SELECT 1 FROM retyped_values)", [], DOING)
+        self.value("SELECT EXISTS (SELECT 1 FROM retyped_values)", [])
     }
 
     fn take_retyped_value(&self, object: Object, id: &str, column: &str) -> Result<Option<serde_json::Value>> {
-        let text: Option<String> = self.tx.conn.find_value(
+        let text: Option<String> = self.find_value(
             "DELETE FROM retyped_values WHERE object_type = ?1 AND record_id = ?2 AND column_name = ?3
                  RETURNING value",
             (object, id, column),
-            DOING,
         )?;
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
@@ -143,7 +140,7 @@ impl ColumnFeed<'_> {
              SELECT ?1, {key}, 'update', json_object({pairs}), ?2 FROM {table} WHERE {first} IS NOT NULL ORDER BY {key}",
             pairs = pairs.join(", "),
         );
-        self.feed.tx.conn.run(&sql, (self.object, self.seen_at), DOING)
+        self.feed.tx.run(&sql, (self.object, self.seen_at))
     }
 
     /// Keeps the values of a retyped column, for the changes that bring the new ones.
@@ -154,12 +151,12 @@ impl ColumnFeed<'_> {
              SELECT ?1, {key}, ?2, json_quote({value}) FROM {table} WHERE {column} IS NOT NULL",
             value = json_argument(column.as_str())
         );
-        self.feed.tx.conn.run(&sql, (self.object, column.as_str()), DOING)
+        self.feed.tx.run(&sql, (self.object, column.as_str()))
     }
 
     /// Deletes the values that a column had before its type changed.
     pub(in crate::store) fn forget_retyped(&self, column: &ColumnName) -> Result<()> {
         let sql = "DELETE FROM retyped_values WHERE object_type = ?1 AND column_name = ?2";
-        self.feed.tx.conn.run(sql, (self.object, column.as_str()), DOING)
+        self.feed.tx.run(sql, (self.object, column.as_str()))
     }
 }

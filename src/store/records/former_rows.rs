@@ -33,11 +33,7 @@ pub(in crate::store) fn former_condition(table: &str) -> String {
 
 impl RecordsTx<'_> {
     pub fn make_rows_former(&self, object: Object) -> Result<()> {
-        self.tx.conn.run(
-            &format!("UPDATE {} SET synced_at = ?1", object.table()),
-            [NEVER],
-            "mark the rows of the workspace before",
-        )
+        self.run(&format!("UPDATE {} SET synced_at = ?1", object.table()), [NEVER])
     }
 
     /// Holds the new edits of a record whose former row is replaced. While every row is being replaced, the edits of the

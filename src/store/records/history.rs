@@ -18,10 +18,8 @@ use serde_json::Map;
 use crate::model::{ElapsedClock, Instant, Object, RecordId};
 use crate::store::records::shape::owned;
 use crate::store::records::versions::json;
-use crate::store::{Doing, FeedTx, Phase, RecordsTx, Result, StateKey, Statements};
+use crate::store::{FeedTx, Phase, RecordsTx, Result, StateKey, Statements};
 
-const ERASE: &str = "erase a removed record";
-const PRUNE: &str = "prune old history";
 /// The number of marks that cover the retention.
 const MARKS: u32 = 128;
 /// The maximum difference between the wall clock and the service's `Date` when the wall clock bridges a restart.
@@ -30,17 +28,15 @@ const AGREEMENT: Duration = Duration::from_secs(3_600);
 impl RecordsTx<'_> {
     /// Whether the history saw the record come.
     pub(in crate::store) fn was_inserted(&self, object: Object, id: &RecordId) -> Result<bool> {
-        self.tx.conn.value(
+        self.value(
             "SELECT EXISTS (SELECT 1 FROM changes WHERE object_type = ?1 AND record_id = ?2 AND kind = 'insert')",
             params![object, id],
-            "look up a change",
         )
     }
 
     /// Moves a record that the service no longer has to `removed_records`. Returns whether it was mirrored. Only the
     /// removal gate calls it.
     pub(super) fn remove(&self, object: Object, id: &RecordId, removed_at: Instant, phase: Phase) -> Result<bool> {
-        let doing = "move a removed record";
         let Some(mut record) = self.row(object.table(), "id", id)? else {
             return Ok(false);
         };
@@ -67,28 +63,26 @@ impl RecordsTx<'_> {
         let text = serde_json::Value::from(members).to_string();
         let insert =
             "INSERT OR REPLACE INTO removed_records (object_type, id, removed_at, record) VALUES (?1, ?2, ?3, ?4)";
-        self.tx.conn.run(insert, (object, id, removed_at, text), doing)?;
+        self.run(insert, (object, id, removed_at, text))?;
         let delete_values = "DELETE FROM custom_multi_values WHERE object_type = ?1 AND record_id = ?2";
-        self.tx.conn.run(delete_values, (object, id), doing)?;
+        self.run(delete_values, (object, id))?;
         let delete_detail = format!("DELETE FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key());
-        self.tx.conn.run(&delete_detail, [id], doing)?;
+        self.run(&delete_detail, [id])?;
         self.tx.derived().unsearch(object, id.as_str(), phase);
         self.tx.knowledge().forget_doubts(object, id.as_str())?;
-        self.tx.conn.run(&format!("DELETE FROM {} WHERE id = ?1", object.table()), [id], doing)?;
+        self.run(&format!("DELETE FROM {} WHERE id = ?1", object.table()), [id])?;
         Ok(true)
     }
 
     /// A whole row by column names.
     fn row(&self, table: &str, key: &str, id: &RecordId) -> Result<Option<Vec<(String, Value)>>> {
-        let doing = "read a record";
         // Not cached: `*` depends on columns that are added and removed.
-        let mut stmt = self.tx.conn.prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1")).doing(doing)?;
+        let mut stmt = self.tx.conn.prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1"))?;
         let names: Vec<String> = stmt.column_names().map(String::from).collect();
-        stmt.query_row([id], |row| {
+        let row = stmt.query_row([id], |row| {
             names.iter().enumerate().map(|(i, name)| Ok((name.clone(), row.get_ref::<_>(i).map(owned)?))).collect()
-        })
-        .optional()
-        .doing(doing)
+        });
+        Ok(row.optional()?)
     }
 }
 
@@ -115,12 +109,12 @@ impl FeedTx<'_> {
     /// follow.
     pub fn erase_removed(&self, object: Object, id: &str) -> Result<Erasure> {
         let exists = format!("SELECT EXISTS (SELECT 1 FROM {} WHERE id = ?1)", object.table());
-        if self.tx.conn.value(&exists, [id], ERASE)? {
+        if self.value(&exists, [id])? {
             return Ok(Erasure::StillHere);
         }
         // Deleted contents are overwritten with zeros, not only freed.
-        self.tx.conn.pragma_update(None, "secure_delete", true).doing(ERASE)?;
-        let erase = |sql: &str| self.tx.conn.execute(sql, params![object, id]).doing(ERASE);
+        self.tx.conn.pragma_update(None, "secure_delete", true)?;
+        let erase = |sql: &str| self.change(sql, params![object, id]);
         let record = erase("DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2")? > 0;
         let changes = erase("DELETE FROM changes WHERE object_type = ?1 AND record_id = ?2")? as u64;
         erase(
@@ -167,7 +161,7 @@ impl FeedTx<'_> {
     }
 
     fn history_mark(&self, clock: &ElapsedClock) -> Result<HistoryMark> {
-        let newest = |sql: &str| -> Result<i64> { self.tx.conn.value(sql, [], PRUNE) };
+        let newest = |sql: &str| -> Result<i64> { self.value(sql, []) };
         Ok(HistoryMark {
             clock: *clock,
             changes: newest("SELECT coalesce(max(seq), 0) FROM changes")?,
@@ -188,13 +182,13 @@ impl FeedTx<'_> {
         let values = params![mark.changes, before.to_string()];
         self.requeue_selected(removed, values)?;
         let forget = format!("DELETE FROM removed_records WHERE (object_type, id) IN ({removed})");
-        self.tx.conn.run(&forget, values, PRUNE)?;
+        self.run(&forget, values)?;
         for (sql, newest) in [
             ("DELETE FROM changes WHERE seq <= ?1", mark.changes),
             ("DELETE FROM audits WHERE id <= ?1", mark.audits),
             ("DELETE FROM sync_runs WHERE id <= ?1", mark.runs),
         ] {
-            self.tx.conn.run(sql, [newest], PRUNE)?;
+            self.run(sql, [newest])?;
         }
         self.tx.edits().forget_edits_before(before)
     }

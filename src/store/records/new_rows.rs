@@ -9,9 +9,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use crate::model::{Object, Record, RequestStamp};
 use crate::store::records::shape::{Shape, value_of};
 use crate::store::records::unread::Shows;
-use crate::store::{Doing, MirrorTx, RecordsTx, Result};
-
-pub(super) const WRITING: &str = "write a record";
+use crate::store::{MirrorTx, RecordsTx, Result};
 
 /// Inserts the records of one answer that have no row yet.
 pub struct NewRows<'t> {
@@ -43,10 +41,10 @@ impl NewRows<'_> {
         let values = self.shape.columns.iter().map(|column| value_of(column.source, record, extra.as_deref()));
         let insert = match &mut self.insert {
             Some(insert) => insert,
-            none => none.insert(self.tx.conn.prepare_cached(&self.shape.insert).doing(WRITING)?),
+            none => none.insert(self.tx.conn.prepare_cached(&self.shape.insert)?),
         };
-        bind(insert, id, values, &self.asked_at).doing(WRITING)?;
-        if insert.raw_execute().doing(WRITING)? == 0 {
+        bind(insert, id, values, &self.asked_at)?;
+        if insert.raw_execute()? == 0 {
             // Whoever compares the row may need the statement.
             self.insert = None;
             return Ok(false);

@@ -10,8 +10,6 @@ use crate::model::{Instant, Object, RecordId, TimeBounds, TimeField, TimeRange};
 use crate::store::records::removals::DAY;
 use crate::store::{ClaimsTx, KnowledgeTx, ReadTx, Result, Statements, StoreError, StoredTime};
 
-const DOING: &str = "read or write the doubts about ranges";
-
 /// The condition that selects a range, and its values.
 fn condition(range: &TimeRange) -> (String, Vec<Value>) {
     let mut values = Vec::new();
@@ -46,7 +44,7 @@ impl ReadTx<'_> {
     pub fn count_range(&self, object: Object, range: TimeRange) -> Result<u64> {
         let (condition, values) = condition(&range);
         let sql = format!("SELECT count(*) FROM {} WHERE {condition}", object.table());
-        self.conn.count(&sql, params_from_iter(values), "count a range")
+        self.count(&sql, params_from_iter(values))
     }
 
     /// The number of records of a range in the mirror that are not nominated for removal.
@@ -58,20 +56,19 @@ impl ReadTx<'_> {
              AND id NOT IN (SELECT record_id FROM doubts WHERE object_type = ? AND why = 'missed')",
             object.table()
         );
-        self.conn.count(&sql, params_from_iter(values), "count a range")
+        self.count(&sql, params_from_iter(values))
     }
 
     /// How many records have an `updatedAt` after one instant and up to another.
     pub fn count_updated(&self, object: Object, after: Instant, to: Instant) -> Result<u64> {
         let sql = format!("SELECT count(*) FROM {} WHERE updated_at > ?1 AND updated_at <= ?2", object.table());
-        self.conn.count(&sql, params![after, to], "count changed records")
+        self.count(&sql, params![after, to])
     }
 
     pub fn ids_of_range(&self, object: Object, range: TimeRange) -> Result<HashSet<RecordId>> {
-        let doing = "list a range";
         let (condition, values) = condition(&range);
         let sql = format!("SELECT id FROM {} WHERE {condition}", object.table());
-        self.conn.column(&sql, params_from_iter(values), doing)
+        self.column(&sql, params_from_iter(values))
     }
 
     /// The timestamp of a range's record number `skip`, oldest first, by which it can be cut.
@@ -83,7 +80,7 @@ impl ReadTx<'_> {
             column = range.cut_field().column(),
             table = object.table()
         );
-        self.conn.find_time(&sql, params_from_iter(values), "cut a range")
+        self.find_time(&sql, params_from_iter(values))
     }
 
     /// The whole seconds that divide a range into `parts` of about the same number of records; `shift`, from 0 to 1,
@@ -104,21 +101,20 @@ impl ReadTx<'_> {
         let sql = "SELECT count_here, count_there FROM audits
              WHERE object_type = ?1 AND range_from IS NULL AND range_to IS NULL AND NOT null_range
              ORDER BY id DESC LIMIT 1";
-        let counts: Option<(i64, i64)> = self.conn.find_tuple(sql, [object], "read an audit")?;
+        let counts: Option<(i64, i64)> = self.find_tuple(sql, [object])?;
         Ok(counts.map(|(here, there)| (here.unsigned_abs(), there.unsigned_abs())))
     }
 
     pub fn last_counted(&self, object: Object) -> Result<Option<Instant>> {
         let sql = "SELECT audited_at FROM audits WHERE object_type = ?1 ORDER BY id DESC LIMIT 1";
-        self.conn.find_time(sql, [object], "read an audit")
+        self.find_time(sql, [object])
     }
 
     /// What a kind of walk has read and nothing has proven; `None` if everything is. A range that cannot be parsed may be any.
     pub fn unproven(&self, object: Object, by: TimeField) -> Result<Option<UnprovenRanges>> {
-        let rows: Vec<(String, bool, StoredTime)> = self.conn.tuples(
+        let rows: Vec<(String, bool, StoredTime)> = self.tuples(
             "SELECT record_id, tries > 0, not_before FROM doubts WHERE object_type = ?1 AND why = ?2",
             [range_type(object).as_str(), by.column()],
-            DOING,
         )?;
         let mut unproven = UnprovenRanges::default();
         for (range, is_second, waits) in &rows {
@@ -132,10 +128,9 @@ impl ReadTx<'_> {
 
     /// Whether the records of a range, which share both timestamps, were listed within a day.
     pub fn tie_was_listed(&self, object: Object, range: TimeRange, steady: Instant) -> Result<bool> {
-        let listed = self.conn.find_time(
+        let listed = self.find_time(
             "SELECT first_seen FROM doubts WHERE object_type = ?1 AND why = 'tie' AND record_id = ?2",
             [range_type(object), json(&range)?],
-            DOING,
         )?;
         Ok(listed.is_some_and(|at| at <= steady && steady.since(at) < DAY))
     }
@@ -153,12 +148,11 @@ impl KnowledgeTx<'_> {
         let (from, to) = range.bounds.dates();
         let (here, there) = (counts.0 as i64, counts.1 as i64);
         let dateless = range.bounds == TimeBounds::Dateless;
-        self.tx.conn.run(
+        self.run(
             "INSERT INTO audits (object_type, dimension, range_from, range_to, null_range, count_here, count_there,
                                      found, audited_at)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             params![object, range.field.column(), from, to, dateless, here, there, found, now],
-            "enter an audit",
         )
     }
 }
@@ -188,17 +182,12 @@ impl ClaimsTx<'_> {
     /// Says what a kind of walk has read that nothing has proven yet.
     pub fn set_unproven(&self, object: Object, by: TimeField, unproven: &UnprovenRanges) -> Result<()> {
         let of_object = range_type(object);
-        self.tx.conn.run(
-            "DELETE FROM doubts WHERE object_type = ?1 AND why = ?2",
-            [of_object.as_str(), by.column()],
-            DOING,
-        )?;
+        self.run("DELETE FROM doubts WHERE object_type = ?1 AND why = ?2", [of_object.as_str(), by.column()])?;
         for range in &unproven.ranges {
-            self.tx.conn.run(
+            self.run(
                 "INSERT OR REPLACE INTO doubts (object_type, why, record_id, tries, not_before)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
                 params![of_object, by.column(), json(range)?, unproven.is_second, unproven.waits_until],
-                DOING,
             )?;
         }
         Ok(())
@@ -207,15 +196,13 @@ impl ClaimsTx<'_> {
     /// Notes that the records of a range, which share both timestamps, are listed now, and forgets what was listed longer ago.
     pub fn tie_is_listed(&self, object: Object, range: TimeRange, steady: Instant) -> Result<()> {
         let of_object = range_type(object);
-        self.tx.conn.run(
+        self.run(
             "DELETE FROM doubts WHERE object_type = ?1 AND why = 'tie' AND (first_seen <= ?2 OR first_seen > ?3)",
             params![of_object, steady.minus(DAY), steady],
-            DOING,
         )?;
-        self.tx.conn.run(
+        self.run(
             "INSERT OR REPLACE INTO doubts (object_type, why, record_id, first_seen) VALUES (?1, 'tie', ?2, ?3)",
             params![of_object, json(&range)?, steady],
-            DOING,
         )
     }
 }

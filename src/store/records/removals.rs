@@ -26,11 +26,8 @@ use crate::store::{ClaimsTx, KnowledgeTx, ReadTx, RecordsTx, Result, Statements,
 
 /// Smaller tables may lose all of their rows at once.
 const TINY_TABLE: u64 = 10;
-const NOMINATE: &str = "nominate records for removal";
 /// How long removals count, how long an empty list lasts that is evidence, and how often a tie is listed.
 pub(super) const DAY: Duration = Duration::from_secs(86_400);
-const REMOVED: &str = "read or write the removals of the last day";
-const REFUSED: &str = "read or write refused removals";
 
 /// The limit on removals without a person's confirmation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -156,13 +153,13 @@ impl ReadTx<'_> {
             "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'missed' ORDER BY NOT {}, record_id",
             fits_a_list("record_id")
         );
-        self.conn.column(&sql, [object], NOMINATE)
+        self.column(&sql, [object])
     }
 
     /// The removals of an object that wait for a person. The table has what they would be removed from.
     pub fn refused_removals(&self, object: Object) -> Result<Option<RefusedRemovals>> {
         let sql = "SELECT since, steady, open FROM goals WHERE object = ?1 AND kind = 'refused removals'";
-        let found: Option<(StoredTime, StoredTime, i64)> = self.conn.find_tuple(sql, [object], REFUSED)?;
+        let found: Option<(StoredTime, StoredTime, i64)> = self.find_tuple(sql, [object])?;
         let Some((seen_at, sampled_at, going)) = found else { return Ok(None) };
         Ok(Some(RefusedRemovals {
             going: going.unsigned_abs(),
@@ -247,7 +244,7 @@ impl KnowledgeTx<'_> {
         );
         let steady = self.tx.answer.get().map(|answer| answer.steady.to_string());
         let values = [object.as_str().to_string().into(), steady.into()].into_iter().chain(values);
-        let nominated = self.tx.conn.change(&sql, params_from_iter(values), NOMINATE)?;
+        let nominated = self.change(&sql, params_from_iter(values))?;
         if nominated > 0 {
             self.tx.pending.doubts[object as usize].set(Some(true));
         }
@@ -266,14 +263,13 @@ impl KnowledgeTx<'_> {
         id: &str,
         (steady, counts): (Instant, bool),
     ) -> Result<()> {
-        self.tx.conn.run(
+        self.run(
             "INSERT INTO doubts (object_type, record_id, why, version, first_seen, tries)
              SELECT object_type, id, 'gone', coalesce(json_extract(record, '$.updated_at'), ''), ?3, ?4
              FROM removed_records WHERE object_type = ?1 AND id = ?2
              ON CONFLICT DO UPDATE SET version = excluded.version, first_seen = excluded.first_seen,
                  tries = tries + excluded.tries",
             params![object, id, steady, counts],
-            REMOVED,
         )
     }
 
@@ -289,14 +285,13 @@ impl KnowledgeTx<'_> {
     pub(super) fn settle_removals(&self, object: Object, condition: &str, values: &[&dyn ToSql]) -> Result<()> {
         let values: Vec<&dyn ToSql> = [&object as &dyn ToSql].into_iter().chain(values.iter().copied()).collect();
         let of_them = format!("object_type = ?1 AND why = 'gone' AND {condition}");
-        self.tx.conn.run(
+        self.run(
             &format!(
                 "INSERT INTO doubts (object_type, record_id, why, first_seen, tries)
                  SELECT object_type, record_id, 'counted', first_seen, tries FROM doubts WHERE {of_them} AND tries > 0
                  ON CONFLICT DO UPDATE SET first_seen = excluded.first_seen, tries = tries + excluded.tries"
             ),
             &values[..],
-            REMOVED,
         )?;
         self.delete_doubts(&of_them, &values[..])
     }
@@ -313,10 +308,9 @@ impl KnowledgeTx<'_> {
         if !self.has_doubts(object)? {
             return Ok(false);
         }
-        let removed: Option<(String, StoredTime)> = self.tx.conn.find_tuple(
+        let removed: Option<(String, StoredTime)> = self.find_tuple(
             "SELECT version, first_seen FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'gone'",
             (object, id),
-            REMOVED,
         )?;
         let is_before =
             |(removed, at): (String, StoredTime)| version <= removed.as_str() && !answer.is_second_moment(at.0);
@@ -336,7 +330,7 @@ impl KnowledgeTx<'_> {
 pub(super) fn count_removed(tx: &ReadTx<'_>, object: &str, steady: Instant) -> Result<u64> {
     let sql = "SELECT coalesce(sum(tries), 0) FROM doubts WHERE object_type = ?1 AND why IN ('gone', 'counted')
                AND first_seen >= ?2 AND first_seen <= ?3";
-    tx.conn.count(sql, (object, steady.minus(DAY), steady.plus(DAY)), REMOVED)
+    tx.count(sql, (object, steady.minus(DAY), steady.plus(DAY)))
 }
 
 /// Removals that were refused because they look like an outage.
@@ -367,11 +361,11 @@ impl ClaimsTx<'_> {
     pub fn set_refused_removals(&self, object: Object, refused: Option<RefusedRemovals>) -> Result<()> {
         let Some(RefusedRemovals { going, seen_at, sampled_at, .. }) = refused else {
             let sql = "DELETE FROM goals WHERE object = ?1 AND kind = 'refused removals'";
-            return self.tx.conn.run(sql, [object], REFUSED);
+            return self.run(sql, [object]);
         };
         let sql = "INSERT OR REPLACE INTO goals (object, kind, since, steady, open) VALUES (?1, 'refused removals', ?2, ?3, ?4)";
         let values = params![object, seen_at, sampled_at, going.cast_signed()];
-        self.tx.conn.run(sql, values, REFUSED)
+        self.run(sql, values)
     }
 }
 

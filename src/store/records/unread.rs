@@ -25,8 +25,6 @@ use crate::store::records::doubts::key_type;
 use crate::store::records::shape::{Shape, Source};
 use crate::store::{FieldToBackFill, ReadTx, Result, Statements, StoredTime, UnreadTx, json_list};
 
-const DOING: &str = "read or write what is not read yet";
-
 /// How long a record waits after the first failure of its detail, for each request that was made.
 const WAIT_PER_REQUEST: Duration = Duration::from_secs(12 * 60);
 /// The longest wait. A longer one was stored by a clock that was lost.
@@ -41,7 +39,6 @@ const MAX_RECORDS: u32 = 200;
 const MAX_READINGS: u8 = 3;
 /// After so many more readings it is noted again, about a week later: the service may have changed.
 const READINGS_WITHOUT: u8 = 30;
-const SHOWN: &str = "read or write what answers did not show";
 
 /// How long a record waits after so many requests that failed, and so many failures before.
 fn wait_after(requests: u32, failures: u32) -> Duration {
@@ -53,13 +50,13 @@ fn wait_after(requests: u32, failures: u32) -> Duration {
 /// The records to be read by id because a list omitted a value that is stored here.
 pub fn omitted(tx: &ReadTx<'_>, object: Object) -> Result<Vec<RecordId>> {
     let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'omitted'";
-    tx.conn.column(sql, [object], DOING)
+    tx.column(sql, [object])
 }
 
 /// How many records are to be read by id because a list omitted a value.
 pub fn count_omitted(tx: &ReadTx<'_>, object: Object) -> Result<u64> {
     let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = 'omitted'";
-    tx.conn.count(sql, [object], DOING)
+    tx.count(sql, [object])
 }
 
 /// The records whose detail could not be read in their present version, and is not requested again yet.
@@ -69,15 +66,14 @@ pub fn waiting_details(tx: &ReadTx<'_>, object: Object, steady: Instant) -> Resu
          WHERE d.object_type = ?1 AND why = 'failed' AND not_before > ?2 AND not_before <= ?3",
         object.table()
     );
-    tx.conn.column(&sql, (object, steady, steady.plus(MAX_WAIT)), DOING)
+    tx.column(&sql, (object, steady, steady.plus(MAX_WAIT)))
 }
 
 /// How many requests that failed are still to be paid for by the share for them, and since when that share pays.
 pub fn failed_owed(tx: &ReadTx<'_>, object: Object) -> Result<Option<(Instant, u32)>> {
-    let owed: Option<(StoredTime, u32)> = tx.conn.find_tuple(
+    let owed: Option<(StoredTime, u32)> = tx.find_tuple(
         "SELECT not_before, tries FROM doubts WHERE object_type = ?1 AND record_id = '' AND why = 'failed'",
         [object],
-        DOING,
     )?;
     Ok(owed.and_then(|(since, requests)| Some((since.0?, requests))))
 }
@@ -114,10 +110,9 @@ impl UnreadTx<'_> {
         (steady, owed): (Instant, (Instant, u32)),
     ) -> Result<()> {
         let Some(etag) = self.tx.versions(object, std::slice::from_ref(id))?.remove(id) else { return Ok(()) };
-        let before: Option<(Option<Etag>, u32)> = self.tx.conn.find_tuple(
+        let before: Option<(Option<Etag>, u32)> = self.find_tuple(
             "SELECT etag, tries FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'failed'",
             (object, id),
-            DOING,
         )?;
         let failures = before.filter(|(of, _)| *of == etag).map_or(0, |(_, failures)| failures);
         let not_before = steady.plus(wait_after(requests, failures));
@@ -135,10 +130,9 @@ impl UnreadTx<'_> {
         if keys.is_empty() {
             return Ok(false);
         }
-        let known: BTreeMap<String, bool> = self.tx.conn.tuples(
+        let known: BTreeMap<String, bool> = self.tuples(
             "SELECT record_id, tries > 0 FROM doubts WHERE object_type = ?1 AND why = 'unknown key'",
             [key_type(object)],
-            DOING,
         )?;
         let room = MAX_KEYS.saturating_sub(known.len());
         let is_unread = |key: &str| known.get(key) == Some(&false);
@@ -154,10 +148,6 @@ impl UnreadTx<'_> {
     /// are found by the regular reading.
     pub fn definitions_were_read(&self) -> Result<()> {
         self.run("UPDATE doubts SET tries = 1 WHERE why = 'unknown key'", [])
-    }
-
-    fn run(&self, sql: &str, values: impl rusqlite::Params) -> Result<()> {
-        self.tx.conn.run(sql, values, DOING)
     }
 
     /// Notes which columns that can be edited an answer shows, and which it should have shown.
@@ -186,7 +176,7 @@ impl UnreadTx<'_> {
         let has_unshown = &self.tx.pending.unshown;
         if has_unshown.get().is_none() {
             let sql = "SELECT EXISTS (SELECT 1 FROM unshown_columns)";
-            has_unshown.set(Some(self.tx.conn.value(sql, [], SHOWN)?));
+            has_unshown.set(Some(self.value(sql, [])?));
         }
         if has_unshown.get() == Some(false) && columns.clone().all(|(_, is_shown, is_due)| is_shown || !is_due) {
             return Ok(());
@@ -206,10 +196,10 @@ impl UnreadTx<'_> {
         has_unshown.set(Some(true));
         if unshown.is_empty() {
             let sql = "DELETE FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2";
-            return self.tx.conn.run(sql, (object, &record.id), SHOWN);
+            return self.run(sql, (object, &record.id));
         }
         let (sql, columns) = ("INSERT OR REPLACE INTO unshown_columns VALUES (?1, ?2, ?3)", serde_json::json!(unshown));
-        self.tx.conn.run(sql, params![object, record.id, columns.to_string()], SHOWN)
+        self.run(sql, params![object, record.id, columns.to_string()])
     }
 
     /// Notes the active keys that a detail lacked, of long texts only if the whole detail is stored.
@@ -230,21 +220,20 @@ impl UnreadTx<'_> {
         let noted = "INSERT OR IGNORE INTO doubts (object_type, record_id, why) VALUES (?1, ?2, ?3)";
         for field in lacking {
             let definition = field.definition.as_str();
-            let readings: Option<u8> = self.tx.conn.find_value(
+            let readings: Option<u8> = self.find_value(
                 "SELECT tries FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'lacked'",
                 [&keys, definition],
-                SHOWN,
             )?;
             match readings {
                 Some(readings) if readings >= MAX_READINGS => continue,
                 Some(_) => {}
-                None => _ = self.tx.conn.change(noted, [&keys, definition, "lacked"], SHOWN)?,
+                None => _ = self.change(noted, [&keys, definition, "lacked"])?,
             }
-            self.tx.conn.run(noted, [&keys, definition, "lacked now"], SHOWN)?;
+            self.run(noted, [&keys, definition, "lacked now"])?;
             if self.has_room_for(object, &record.id)? {
-                self.tx.conn.run(noted, (object, &record.id, lacks(definition)), SHOWN)?;
+                self.run(noted, (object, &record.id, lacks(definition)))?;
             } else {
-                self.tx.conn.run(noted, [&keys, definition, "lacked by more"], SHOWN)?;
+                self.run(noted, [&keys, definition, "lacked by more"])?;
             }
         }
         Ok(())
@@ -252,11 +241,10 @@ impl UnreadTx<'_> {
 
     /// Whether another key that a record lacks can be noted.
     fn has_room_for(&self, object: Object, id: &RecordId) -> Result<bool> {
-        self.tx.conn.value(
+        self.value(
             "SELECT count(DISTINCT record_id) < ?3 OR coalesce(max(record_id = ?2), 0) FROM doubts
                  WHERE object_type = ?1 AND why >= 'lacks ' AND why < 'lacks!'",
             params![object, id, MAX_RECORDS],
-            SHOWN,
         )
     }
 
@@ -276,20 +264,18 @@ impl UnreadTx<'_> {
                 self.forget_lacked(object, &definition, "'lacked', 'lacked now', 'lacked by more'")?;
                 continue;
             }
-            let lacking: Vec<RecordId> = self.tx.conn.column(
+            let lacking: Vec<RecordId> = self.column(
                 "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = ?2",
                 (object, lacks(definition.as_str())),
-                SHOWN,
             )?;
             out.records.extend(lacking);
             self.forget_lacked(object, &definition, "'lacked now'")?;
             if readings + 1 >= MAX_READINGS + READINGS_WITHOUT {
                 self.forget_lacked(object, &definition, "'lacked', 'lacked by more'")?;
             }
-            self.tx.conn.run(
+            self.run(
                 "UPDATE doubts SET tries = tries + 1 WHERE object_type = ?1 AND record_id = ?2 AND why = 'lacked'",
                 [&key_type(object), definition.as_str()],
-                SHOWN,
             )?;
         }
         out.records.sort();
@@ -311,7 +297,7 @@ impl UnreadTx<'_> {
             has("lacked now"),
             has("lacked by more")
         );
-        self.tx.conn.tuples(&sql, [key_type(object)], SHOWN)
+        self.tuples(&sql, [key_type(object)])
     }
 
     /// Forgets which records lacked a key, and this of its field.
@@ -370,11 +356,8 @@ pub(in crate::store) enum Shows {
 
 /// The columns of a record that the last answer should have shown and did not.
 pub(in crate::store) fn unshown_columns(conn: &Connection, object: Object, id: &RecordId) -> Result<BTreeSet<String>> {
-    let found: Option<String> = conn.find_value(
-        "SELECT columns FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2",
-        (object, id),
-        SHOWN,
-    )?;
+    let found: Option<String> =
+        conn.find_value("SELECT columns FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2", (object, id))?;
     Ok(found.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
 

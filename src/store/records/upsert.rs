@@ -10,11 +10,11 @@ use crate::model::field_value::multi_values;
 use crate::model::{Extra, FieldValue, Instant, Object, Record, RequestStamp, SqlValue};
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::former_rows::is_former;
-use crate::store::records::new_rows::{WRITING, bind};
+use crate::store::records::new_rows::bind;
 use crate::store::records::shape::{Shape, owned, value_of};
 use crate::store::records::unread::Shows;
 use crate::store::records::versions::{Version, VersionFit, is_coarser};
-use crate::store::{Doing, RecordsTx, Result, Statements};
+use crate::store::{RecordsTx, Result, Statements};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
@@ -263,19 +263,18 @@ impl RecordsTx<'_> {
     }
 
     fn compare(&self, shape: &Shape, id: &str, incoming: &[Option<ValueRef<'_>>]) -> Result<RowComparison> {
-        let doing = "read a record";
-        let mut stmt = self.tx.conn.prepare_cached(&shape.select).doing(doing)?;
-        let mut rows = stmt.query([id]).doing(doing)?;
-        let Some(row) = rows.next().doing(doing)? else {
+        let mut stmt = self.tx.conn.prepare_cached(&shape.select)?;
+        let mut rows = stmt.query([id])?;
+        let Some(row) = rows.next()? else {
             return Ok(RowComparison::Missing);
         };
         let count = shape.columns.len();
-        let former = is_former(row.get_ref(count).doing(doing)?);
+        let former = is_former(row.get_ref(count)?);
         let mut changed = Vec::new();
         for (index, value) in incoming.iter().enumerate() {
             // What an answer does not contain is kept, but not from another workspace.
             if let Some(new) = value.or(former.then_some(ValueRef::Null))
-                && row.get_ref(index).doing(doing)? != new
+                && row.get_ref(index)? != new
             {
                 changed.push(index);
             }
@@ -291,14 +290,14 @@ impl RecordsTx<'_> {
         if changed.is_empty() {
             return Ok(RowComparison::Same { former });
         }
-        let old = (0..count).map(|i| row.get::<_, Value>(i)).collect::<Result<Vec<_>, _>>().doing(doing)?;
+        let old = (0..count).map(|i| row.get::<_, Value>(i)).collect::<Result<Vec<_>, _>>()?;
         Ok(RowComparison::Differs { changed, old, former })
     }
 
     fn execute(&self, sql: &str, id: &str, values: &[Option<ValueRef<'_>>], asked_at: Instant) -> Result<usize> {
-        let mut stmt = self.tx.conn.prepare_cached(sql).doing(WRITING)?;
-        let bound = bind(&mut stmt, id, values.iter().copied(), &asked_at.to_string());
-        bound.and_then(|()| stmt.raw_execute()).doing(WRITING)
+        let mut stmt = self.tx.conn.prepare_cached(sql)?;
+        bind(&mut stmt, id, values.iter().copied(), &asked_at.to_string())?;
+        Ok(stmt.raw_execute()?)
     }
 
     /// Removes a record that returns from the removed records. Returns whether it does: the answer may be of a moment before
@@ -308,11 +307,7 @@ impl RecordsTx<'_> {
         if self.tx.knowledge().was_just_removed(object, id, (etag, updated_at.unwrap_or_default()))? {
             return Ok(false);
         }
-        self.tx.conn.run(
-            "DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2",
-            params![object, id],
-            "look up a removed record",
-        )?;
+        self.run("DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2", params![object, id])?;
         Ok(true)
     }
 
@@ -329,17 +324,15 @@ impl RecordsTx<'_> {
         if phase == Phase::FirstCopy {
             return Ok(());
         }
-        let doing = "write the values of a multi-select";
         for &(place, slot) in &shape.multi {
             if changed.is_some_and(|changed| !changed.contains(&place)) {
                 continue;
             }
             let layout = self.tx.layout();
             let key = layout.of(object).fields()[slot].key.as_str();
-            self.tx.conn.run(
+            self.run(
                 "DELETE FROM custom_multi_values WHERE object_type = ?1 AND record_id = ?2 AND field_key = ?3",
                 params![object, record.id, key],
-                doing,
             )?;
             let Some(Some(ValueRef::Text(text))) = incoming.get(place) else {
                 continue;
@@ -348,7 +341,7 @@ impl RecordsTx<'_> {
             let insert = "INSERT INTO custom_multi_values (object_type, record_id, field_key, position, value)
                      VALUES (?1, ?2, ?3, ?4, ?5)";
             for (position, value) in values.iter().enumerate() {
-                self.tx.conn.run(insert, params![object, record.id, key, position as i64, value], doing)?;
+                self.run(insert, params![object, record.id, key, position as i64, value])?;
             }
         }
         Ok(())
@@ -358,10 +351,9 @@ impl RecordsTx<'_> {
     /// Unknown fields stay with the list if a list contained them, so that a list never clears a value that only a
     /// detail contains.
     fn divided(&self, object: Object, list: &Shape, record: &Record) -> Result<DividedDetail> {
-        let doing = "read a record";
         let sql = format!("SELECT extra, etag, updated_at, synced_at FROM {} WHERE id = ?1", object.table());
         let read = |row: &Row<'_>| Ok(([row.get(0)?, row.get(1)?, row.get(2)?], is_former(row.get_ref(3)?)));
-        let row: Option<([Option<String>; 3], bool)> = self.tx.conn.find(&sql, [&record.id], doing, read)?;
+        let row: Option<([Option<String>; 3], bool)> = self.find(&sql, [&record.id], read)?;
         let (extra, detail_extra) = (record.extra.clone(), record.detail_extra.clone());
         let mut divided = DividedDetail { extra, detail_extra, fit: VersionFit::Other };
         let Some(([old, etag, updated_at], _)) = row.filter(|(_, former)| !former) else {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{AnswerTime, Instant, Object, Record, RequestStamp, ServiceTime};
 use crate::store::records::shape::{Shape, Source, owned, value_of};
-use crate::store::{Doing, RecordsTx, Result, StateKey};
+use crate::store::{RecordsTx, Result, StateKey};
 
 /// The length of a canonical timestamp up to its whole seconds, its milliseconds and its microseconds.
 const PRECISIONS: [usize; 3] = [19, 23, 26];
@@ -153,12 +153,11 @@ impl RecordsTx<'_> {
 
     /// Compares a list item with its row, column by column.
     pub fn compare_list(&self, object: Object, record: &Record) -> Result<Compared> {
-        let doing = "compare a record";
         let shape = self.tx.shapes().list(object);
         let extra = record.extra.to_json();
-        let mut stmt = self.tx.conn.prepare_cached(&shape.select).doing(doing)?;
-        let mut rows = stmt.query([record.id.as_str()]).doing(doing)?;
-        let Some(row) = rows.next().doing(doing)? else {
+        let mut stmt = self.tx.conn.prepare_cached(&shape.select)?;
+        let mut rows = stmt.query([record.id.as_str()])?;
+        let Some(row) = rows.next()? else {
             return Ok(Compared::Missing);
         };
         let etag = shape.place("etag");
@@ -170,7 +169,7 @@ impl RecordsTx<'_> {
             let Some(new) = told(index) else {
                 continue;
             };
-            let old: ValueRef<'_> = row.get_ref(index).doing(doing)?;
+            let old: ValueRef<'_> = row.get_ref(index)?;
             if old != new && !(is_one_version && column.is_instant && is_coarser(new, old)) {
                 let (here, there) = (json(&owned(old)), json(&owned(new)));
                 fields.push(FieldDifference { column: column.name.clone(), here, there });

@@ -13,8 +13,6 @@ use crate::model::{Instant, Object, Record, RecordId};
 use crate::store::records::removals::{DAY, count_removed};
 use crate::store::{KnowledgeTx, ReadTx, RecordsTx, RemovalGuard, RemovalShare, Result, Statements, Tally, json_list};
 
-const DOING: &str = "compare a list with the mirror";
-
 /// The minimum time between two lists that are evidence.
 const LISTS_APART: Duration = Duration::from_secs(3_600);
 
@@ -52,7 +50,7 @@ pub enum UnlistedDecision {
 
 impl ReadTx<'_> {
     pub fn team_ids(&self) -> Result<Vec<RecordId>> {
-        self.conn.column("SELECT id FROM team_members", [], "read the team members")
+        self.column("SELECT id FROM team_members", [])
     }
 
     /// Whether a list must be read again because an hour has passed since it lacked an item, or because a person `accepted`
@@ -64,30 +62,26 @@ impl ReadTx<'_> {
         // A time that is far ahead was stored by a clock that was lost.
         let sql = "SELECT EXISTS (SELECT 1 FROM doubts WHERE object_type = ?1 AND why = 'unlisted'
                    AND (not_before <= ?2 OR not_before > ?3))";
-        self.conn.value(sql, params![list.as_str(), steady, steady.plus(LISTS_APART)], DOING)
+        self.value(sql, params![list.as_str(), steady, steady.plus(LISTS_APART)])
     }
 
     /// The number of items that the last complete list did not have, and that are kept.
     pub fn count_unlisted(&self, list: WholeListKind) -> Result<u64> {
         let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = 'unlisted'";
-        self.conn.count(sql, [list.as_str()], DOING)
+        self.count(sql, [list.as_str()])
     }
 
     /// The items that a list of at least an hour ago lacked too.
     fn unlisted_before(&self, list: WholeListKind, steady: Instant) -> Result<BTreeSet<RecordId>> {
         let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'unlisted' AND first_seen <= ?2";
-        self.conn.column(sql, (list.as_str(), steady.minus(LISTS_APART)), DOING)
+        self.column(sql, (list.as_str(), steady.minus(LISTS_APART)))
     }
 }
 
 impl KnowledgeTx<'_> {
     /// Forgets what any of these lists lacked.
     pub fn clear_unlisted(&self) -> Result<()> {
-        self.tx.conn.run(
-            "DELETE FROM doubts WHERE object_type IN ('team_member', 'contact_field', 'company_field')",
-            [],
-            DOING,
-        )
+        self.run("DELETE FROM doubts WHERE object_type IN ('team_member', 'contact_field', 'company_field')", [])
     }
 
     /// Takes in a list, of which the mirror has the `known` items.
@@ -99,7 +93,7 @@ impl KnowledgeTx<'_> {
         guard: &RemovalGuard,
         steady: Instant,
     ) -> Result<UnlistedDecision> {
-        let execute = |sql: &str, values: &[&dyn rusqlite::ToSql]| self.tx.conn.change(sql, values, DOING);
+        let execute = |sql: &str, values: &[&dyn rusqlite::ToSql]| self.change(sql, values);
         let kind = list.as_str();
         let there = json_list(&listed.ids);
         let items = "object_type = ?1 AND record_id IN (SELECT value FROM json_each(?2))";
@@ -150,7 +144,7 @@ impl RecordsTx<'_> {
             tally.count(record, self.apply_plain(&shape, record, asked_at)?);
         }
         let delete = "DELETE FROM team_members WHERE id IN (SELECT value FROM json_each(?1))";
-        tally.removed = self.tx.conn.change(delete, [json_list(gone)], "delete team members who left")? as u64;
+        tally.removed = self.change(delete, [json_list(gone)])? as u64;
         Ok(tally)
     }
 }

@@ -13,9 +13,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::regular_file;
-use crate::store::{Doing, Result};
+use crate::store::{Result, Statements};
 
-const DOING: &str = "make the views of the folder";
 const SAVEPOINT: &str = "views_of_a_file";
 
 /// Longer files are not read.
@@ -57,7 +56,7 @@ fn read_file(path: &Path) -> Result<String, String> {
 /// Drops the views created from the files before, and applies the current files.
 pub(super) fn apply(conn: &Connection, before: &AppliedFiles, files: &ViewFiles) -> Result<AppliedFiles> {
     for view in before.views.values().flatten() {
-        conn.execute_batch(&format!("DROP VIEW IF EXISTS main.\"{}\"", view.replace('"', "\"\""))).doing(DOING)?;
+        conn.batch(&format!("DROP VIEW IF EXISTS main.\"{}\"", view.replace('"', "\"\"")))?;
     }
     let mut applied = AppliedFiles { digest: digest(files), ..AppliedFiles::default() };
     for (name, text) in files {
@@ -75,10 +74,10 @@ pub(super) fn apply(conn: &Connection, before: &AppliedFiles, files: &ViewFiles)
 
 /// Applies one file. Returns its views, or why it was refused.
 fn apply_file(conn: &Connection, text: &str) -> Result<Result<Vec<String>, String>> {
-    conn.execute_batch(&format!("SAVEPOINT {SAVEPOINT}")).doing(DOING)?;
+    conn.batch(&format!("SAVEPOINT {SAVEPOINT}"))?;
     let made = made_by(conn, text);
     let undo = if made.is_ok() { String::new() } else { format!("ROLLBACK TO {SAVEPOINT};") };
-    conn.execute_batch(&format!("{undo} RELEASE {SAVEPOINT}")).doing(DOING)?;
+    conn.batch(&format!("{undo} RELEASE {SAVEPOINT}"))?;
     Ok(made)
 }
 

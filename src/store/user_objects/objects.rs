@@ -4,9 +4,7 @@ use rusqlite::Connection;
 
 use crate::model::Object;
 use crate::store::program_objects::{GUARDED_TABLES, OUTBOX_TABLES, is_program_table, is_program_view};
-use crate::store::{Doing, Result, Statements};
-
-const DOING: &str = "keep the views of other people";
+use crate::store::{Result, Statements};
 
 /// Indexes that could make a write fail: UNIQUE ones refuse rows that the service has, an expression, condition or
 /// collation may fail for a value or exist only in its owner's program. The program's own are left out.
@@ -69,7 +67,7 @@ fn read(conn: &Connection, condition: &str) -> Result<Vec<UserObject>> {
     let sql = format!(
         "SELECT type, name, tbl_name, sql FROM main.sqlite_schema WHERE {condition} AND sql IS NOT NULL ORDER BY rowid"
     );
-    conn.rows(&sql, [], DOING, |row| {
+    conn.rows(&sql, [], |row| {
         Ok(UserObject { kind: row.get(0)?, name: row.get(1)?, table: row.get(2)?, sql: row.get(3)? })
     })
 }
@@ -131,7 +129,7 @@ fn drop_for_good(conn: &Connection, object: &UserObject, why: &str) -> Result<()
 
 fn drop_object(conn: &Connection, object: &UserObject) -> Result<()> {
     let name = object.name.replace('"', "\"\"");
-    conn.execute_batch(&format!("DROP {} IF EXISTS main.\"{name}\"", object.kind)).doing(DOING)
+    conn.batch(&format!("DROP {} IF EXISTS main.\"{name}\"", object.kind))
 }
 
 /// SQLite's message without the statement.
