@@ -43,7 +43,7 @@ pub(super) struct Control {
     pub(super) clock: Arc<dyn Clock>,
     last_mirror: Arc<Mutex<Option<MirrorStatus>>>,
     last_daemon: Arc<Mutex<Option<DaemonStatus>>>,
-    reader: Arc<AsyncMutex<KeptReader<Reader>>>,
+    reader: Arc<AsyncMutex<KeptReader>>,
     ends: watch::Receiver<bool>,
     end: Arc<watch::Sender<bool>>,
 }
@@ -152,9 +152,7 @@ impl Control {
         read: impl Fn(&Reader, &Config) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, String> {
         let (config, mut reader) = (self.config(), self.reader.clone().lock_owned().await);
-        let done = tokio::task::spawn_blocking(move || {
-            reader.read(&config.database, Reader::open, |reader| read(reader, &config))
-        });
+        let done = tokio::task::spawn_blocking(move || reader.read(&config.database, |reader| read(reader, &config)));
         match done.await {
             Ok(read) => read.map_err(|error| error.to_string()),
             Err(panicked) => Err(panicked.to_string()),

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::delay;
 use crate::model::Instant;
-use crate::store::delays::{OutboxOutlook, OutboxReader};
+use crate::store::delays::OutboxOutlook;
 use crate::store::{KeptReader, StoreError};
 
 /// How long an edit that was due, and was not sent, waits before it is due again.
@@ -24,7 +24,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct EditWatch {
     path: PathBuf,
-    reader: KeptReader<OutboxReader>,
+    reader: KeptReader<OutboxOutlook>,
     /// The newest step, and the time at which an edit was last due.
     signalled: Option<(i64, Instant)>,
 }
@@ -52,7 +52,7 @@ impl EditWatch {
     /// When the next edit is due, and the newest step.
     fn outlook(&mut self, now: Instant) -> Result<(Option<Instant>, i64), StoreError> {
         let read = |outlook: &OutboxOutlook| (delay::next_due(&outlook.waiting, now), outlook.newest_step);
-        self.reader.read(&self.path, OutboxReader::open, |reader| reader.outlook().map(read))
+        self.reader.watch(&self.path, OutboxOutlook::read, read)
     }
 }
 

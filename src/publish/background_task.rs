@@ -3,7 +3,7 @@
 //! It watches the mirror's file and is independent of the runs, so a database that is unavailable or slow does not
 //! delay a run. The settings are read again with each check: a new URL, or another column to exclude, needs no restart.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use super::target::PublishUrl;
 use crate::error_chain::error_chain;
 use crate::model::{Clock, ClockReading, Instant, Object};
 use crate::store::publishing::queue;
-use crate::store::publishing::source::{PageQuery, PublishSource};
-use crate::store::{KeptReader, StoreError, feed};
+use crate::store::publishing::source::{Moment, PageQuery};
+use crate::store::{KeptReader, ReadTx, StoreError, feed};
 
 /// The interval between two checks of the mirror.
 const EVERY: Duration = Duration::from_secs(2);
@@ -48,7 +48,7 @@ where
             continue;
         };
         let (checked, mut held) = (path.clone(), std::mem::take(&mut watch));
-        let check = move || (held.read(&checked, WatchedMirror::open, WatchedMirror::check).ok(), held);
+        let check = move || (held.watch(&checked, find, PublishDue::clone).ok(), held);
         let Ok((found, held)) = tokio::task::spawn_blocking(check).await else { continue };
         watch = held;
         // A mirror that cannot be read now is checked again later.
@@ -178,42 +178,17 @@ struct PublishDue {
     contents: String,
 }
 
-/// An open mirror, and the last result with the version that it is of.
-#[derive(Debug)]
-struct WatchedMirror {
-    source: PublishSource,
-    found: Option<(i64, PublishDue)>,
-}
-
-impl WatchedMirror {
-    fn open(path: &Path) -> Result<WatchedMirror, StoreError> {
-        Ok(WatchedMirror { source: PublishSource::open(path)?, found: None })
-    }
-
-    /// What there is to publish. It is read only if anything was committed.
-    fn check(&mut self) -> Result<PublishDue, StoreError> {
-        let version = self.source.version()?;
-        if let Some((_, found)) = self.found.as_ref().filter(|(known, _)| *known == version) {
-            return Ok(found.clone());
-        }
-        let found = find(&self.source)?;
-        self.found = Some((version, found.clone()));
-        Ok(found)
-    }
-}
-
-fn find(source: &PublishSource) -> Result<PublishDue, StoreError> {
-    source.moment(|moment| {
-        let progress = queue::progress(moment.tx)?.unwrap_or_default();
-        let copied = (moment.is_copied(Object::Contact)?, moment.is_copied(Object::Company)?);
-        let newest = (feed::span(moment.tx)?.newest, moment.newest_changed()?, moment.layout()?);
-        let contents = format!("{copied:?} {newest:?} {:?}", moment.page(&team(), None, u32::MAX)?);
-        Ok(PublishDue {
-            has_failed: progress.failures > 0,
-            published_at: progress.published_at,
-            compared_at: progress.proof.compared_at,
-            contents,
-        })
+/// What there is to publish.
+fn find(tx: &ReadTx<'_>) -> Result<PublishDue, StoreError> {
+    let (progress, moment) = (queue::progress(tx)?.unwrap_or_default(), Moment { tx });
+    let copied = (moment.is_copied(Object::Contact)?, moment.is_copied(Object::Company)?);
+    let newest = (feed::span(tx)?.newest, moment.newest_changed()?, moment.layout()?);
+    let contents = format!("{copied:?} {newest:?} {:?}", moment.page(&team(), None, u32::MAX)?);
+    Ok(PublishDue {
+        has_failed: progress.failures > 0,
+        published_at: progress.published_at,
+        compared_at: progress.proof.compared_at,
+        contents,
     })
 }
 

@@ -77,35 +77,60 @@ impl Statements for ReadTx<'_> {
     }
 }
 
-/// A reader that stays open, since opening one parses the whole schema: until it fails, or another file is at its path.
+/// A reader that stays open, since opening one parses the whole schema: until it fails, or another file is at its path; with
+/// what was last found by it.
 #[derive(Debug)]
-pub struct KeptReader<R>(Option<(R, FileId)>);
+pub struct KeptReader<T = ()>(Option<Kept<T>>);
 
-impl<R> Default for KeptReader<R> {
-    fn default() -> KeptReader<R> {
+#[derive(Debug)]
+struct Kept<T> {
+    reader: Reader,
+    file: Option<FileId>,
+    /// The version of the data, and what was found in it.
+    found: Option<(i64, T)>,
+}
+
+impl<T> Default for KeptReader<T> {
+    fn default() -> KeptReader<T> {
         KeptReader(None)
     }
 }
 
-impl<R> KeptReader<R> {
+impl<T> KeptReader<T> {
     /// Reads with it, and opens it before if it has to.
-    pub fn read<T>(
+    pub fn read<A>(&mut self, path: &Path, read: impl Fn(&Reader) -> Result<A>) -> Result<A> {
+        self.with(path, |kept| read(&kept.reader))
+    }
+
+    /// What there is of something; it is looked for only if anything was committed since the last time.
+    pub fn watch<A>(
         &mut self,
         path: &Path,
-        open: impl FnOnce(&Path) -> Result<R>,
-        read: impl Fn(&mut R) -> Result<T>,
-    ) -> Result<T> {
+        find: impl Fn(&ReadTx<'_>) -> Result<T>,
+        read: impl Fn(&T) -> A,
+    ) -> Result<A> {
+        self.with(path, |Kept { reader, found, .. }| {
+            let version = reader.data_version()?;
+            let known = match found.take().filter(|(of, _)| *of == version) {
+                Some((_, known)) => known,
+                None => find(&reader.begin()?)?,
+            };
+            reader.unchanged()?;
+            Ok(read(&found.insert((version, known)).1))
+        })
+    }
+
+    fn with<A>(&mut self, path: &Path, read: impl Fn(&mut Kept<T>) -> Result<A>) -> Result<A> {
         let file = FileId::of(path);
-        if let Some((mut reader, known)) = self.0.take()
-            && Some(known) == file
-            && let Ok(found) = read(&mut reader)
+        if let Some(mut kept) = self.0.take()
+            && kept.file.is_some()
+            && kept.file == file
+            && let Ok(read) = read(&mut kept)
         {
-            self.0 = Some((reader, known));
-            return Ok(found);
+            self.0 = Some(kept);
+            return Ok(read);
         }
-        let mut reader = open(path)?;
-        let found = read(&mut reader)?;
-        self.0 = file.map(|file| (reader, file));
-        Ok(found)
+        let kept = Kept { reader: Reader::open(path)?, file, found: None };
+        read(self.0.insert(kept))
     }
 }

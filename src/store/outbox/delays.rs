@@ -1,14 +1,12 @@
 //! `outbox_delays`: the times before which no request is made for edits. `outbox::delay` computes the delays.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use rusqlite::{Connection, params};
 
 use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
-use crate::store::file::open;
 use crate::store::outbox::{OPEN, steps};
-use crate::store::{EditsTx, Result, Statements, StoredTime};
+use crate::store::{EditsTx, ReadTx, Result, Statements, StoredTime};
 
 /// The record's id if the delay belongs to one record, else empty.
 fn key(scope: DelayScope, record: &RecordId) -> &str {
@@ -75,7 +73,7 @@ impl EditsTx<'_> {
     }
 }
 
-/// The outbox's data on future edits, as last read.
+/// The outbox's data on future edits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutboxOutlook {
     /// For each record with edits to send: the ends of their delays.
@@ -84,28 +82,10 @@ pub struct OutboxOutlook {
     pub newest_step: i64,
 }
 
-/// A reader that polls the outbox and reads only changes.
-#[derive(Debug)]
-pub struct OutboxReader {
-    conn: Connection,
-    data_version: Option<i64>,
-    outlook: OutboxOutlook,
-}
-
-impl OutboxReader {
-    pub fn open(path: &Path) -> Result<OutboxReader> {
-        Ok(OutboxReader { conn: open::reader(path)?.conn, data_version: None, outlook: OutboxOutlook::default() })
-    }
-
-    pub fn outlook(&mut self) -> Result<&OutboxOutlook> {
-        let version: i64 = self.conn.pragma_query_value(None, "data_version", |row| row.get(0))?;
-        if self.data_version != Some(version) {
-            let newest_step = "SELECT coalesce(max(id), 0) FROM outbox_events";
-            self.outlook =
-                OutboxOutlook { newest_step: self.conn.value(newest_step, [])?, waiting: waiting_for(&self.conn)? };
-            self.data_version = Some(version);
-        }
-        Ok(&self.outlook)
+impl OutboxOutlook {
+    pub fn read(tx: &ReadTx<'_>) -> Result<OutboxOutlook> {
+        let newest_step = "SELECT coalesce(max(id), 0) FROM outbox_events";
+        Ok(OutboxOutlook { newest_step: tx.value(newest_step, [])?, waiting: waiting_for(&tx.conn)? })
     }
 }
 
