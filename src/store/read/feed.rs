@@ -55,14 +55,8 @@ pub fn after(tx: &ReadTx<'_>, since: i64, until: i64, object: Option<Object>, mo
              WHERE seq > ?1 AND seq <= ?2 AND (?3 IS NULL OR +object_type = ?3) ORDER BY seq LIMIT ?4",
         params![since, until, object.map(Object::as_str), most],
         |row| {
-            Ok(FeedEntry {
-                seq: row.get(0)?,
-                object_type: row.get(1)?,
-                record_id: row.get(2)?,
-                kind: row.get(3)?,
-                fields: row.get(4)?,
-                seen_at: row.get(5)?,
-            })
+            let (seq, object_type, record_id, kind, fields, seen_at) = row.try_into()?;
+            Ok(FeedEntry { seq, object_type, record_id, kind, fields, seen_at })
         },
     )
 }

@@ -127,15 +127,8 @@ pub fn columns_without_options(tx: &ReadTx<'_>, table: &str) -> Result<Vec<Colum
              FROM mirror_columns WHERE table_name = ?1 ORDER BY position",
         [table],
         |row| {
-            Ok(ColumnLine {
-                name: row.get(0)?,
-                data_type: row.get(1)?,
-                label: row.get(2)?,
-                wire_name: row.get(3)?,
-                source: row.get(4)?,
-                about: row.get(5)?,
-                options: Vec::new(),
-            })
+            let (name, data_type, label, wire_name, source, about) = row.try_into()?;
+            Ok(ColumnLine { name, data_type, label, wire_name, source, about, options: Vec::new() })
         },
     )
 }

@@ -217,13 +217,8 @@ fn changes(tx: &ReadTx<'_>, object: Object, id: &str, until: Option<Instant>, mo
              WHERE object_type = ?1 AND record_id = ?2 AND (?3 IS NULL OR seen_at <= ?3) ORDER BY seq DESC LIMIT ?4",
         params![object, id, until, most],
         |row| {
-            let fields: String = row.get(3)?;
-            Ok(RecordChange {
-                seq: row.get(0)?,
-                seen_at: row.get(1)?,
-                kind: row.get(2)?,
-                fields: serde_json::from_str(&fields).unwrap_or_default(),
-            })
+            let (seq, seen_at, kind, fields): (_, _, _, String) = row.try_into()?;
+            Ok(RecordChange { seq, seen_at, kind, fields: serde_json::from_str(&fields).unwrap_or_default() })
         },
     )
 }

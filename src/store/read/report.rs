@@ -193,13 +193,8 @@ pub fn schema_changes(tx: &ReadTx<'_>, after: Option<u64>) -> Result<(u64, Vec<S
 pub fn oddities(tx: &ReadTx<'_>) -> Result<Vec<OddityLine>> {
     let sql = "SELECT kind, resource, what, times, last_seen_at FROM service_oddities ORDER BY last_seen_at DESC";
     tx.rows(sql, [], |row| {
-        Ok(OddityLine {
-            kind: row.get(0)?,
-            resource: row.get(1)?,
-            what: row.get(2)?,
-            times: row.get::<_, i64>(3)?.unsigned_abs(),
-            last_seen_at: row.get(4)?,
-        })
+        let (kind, resource, what, times, last_seen_at): (_, _, _, i64, _) = row.try_into()?;
+        Ok(OddityLine { kind, resource, what, times: times.unsigned_abs(), last_seen_at })
     })
 }
 
@@ -235,15 +230,9 @@ pub fn last_changes(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecentChange>> {
                   OR EXISTS (SELECT 1 FROM json_each(changes.fields) AS f WHERE f.key NOT IN ('etag', 'updated_at'))
                ORDER BY seq DESC LIMIT ?1";
     tx.rows(sql, [most, most.saturating_mul(LOOKS)], |row| {
-        let columns: Option<String> = row.get(5)?;
-        Ok(RecentChange {
-            seq: row.get(0)?,
-            object: row.get(1)?,
-            id: row.get(2)?,
-            kind: row.get(3)?,
-            columns: columns.and_then(|names| serde_json::from_str(&names).ok()).unwrap_or_default(),
-            seen_at: row.get(4)?,
-        })
+        let (seq, object, id, kind, seen_at, columns): (_, _, _, _, _, Option<String>) = row.try_into()?;
+        let columns = columns.and_then(|names| serde_json::from_str(&names).ok()).unwrap_or_default();
+        Ok(RecentChange { seq, object, id, kind, columns, seen_at })
     })
 }
 

@@ -13,7 +13,7 @@ use crate::store::records::former_rows::is_former;
 use crate::store::records::new_rows::bind;
 use crate::store::records::shape::{Shape, owned, value_of};
 use crate::store::records::unread::Shows;
-use crate::store::records::versions::{Version, VersionFit, is_coarser};
+use crate::store::records::versions::{Compared, FieldDifference, Version, VersionFit, is_coarser, json};
 use crate::store::{RecordsTx, Result, Statements};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,6 +260,25 @@ impl RecordsTx<'_> {
                 Ok((Applied::Updated, differences.collect()))
             }
         }
+    }
+
+    /// Compares a list item with its row, column by column.
+    pub fn compare_list(&self, object: Object, record: &Record) -> Result<Compared> {
+        let shape = self.tx.shapes().list(object);
+        let extra = record.extra.to_json();
+        let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra.as_deref())).collect();
+        Ok(match self.compare(&shape, record.id.as_str(), &incoming)? {
+            RowComparison::Missing => Compared::Missing,
+            RowComparison::Same { .. } => Compared::Same,
+            RowComparison::Differs { changed, old, .. } => {
+                let difference = |place: usize| FieldDifference {
+                    column: shape.columns[place].name.clone(),
+                    here: json(&old[place]),
+                    there: json(&incoming[place].map_or(Value::Null, owned)),
+                };
+                Compared::Differs(changed.into_iter().map(difference).collect())
+            }
+        })
     }
 
     fn compare(&self, shape: &Shape, id: &str, incoming: &[Option<ValueRef<'_>>]) -> Result<RowComparison> {

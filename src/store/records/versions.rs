@@ -9,8 +9,8 @@ use std::cmp::Ordering;
 use rusqlite::types::{Value, ValueRef};
 use serde::{Deserialize, Serialize};
 
-use crate::model::{AnswerTime, Instant, Object, Record, RequestStamp, ServiceTime};
-use crate::store::records::shape::{Shape, Source, owned, value_of};
+use crate::model::{AnswerTime, Instant, Object, RequestStamp, ServiceTime};
+use crate::store::records::shape::{Shape, Source};
 use crate::store::{RecordsTx, Result, StateKey};
 
 /// The length of a canonical timestamp up to its whole seconds, its milliseconds and its microseconds.
@@ -149,33 +149,6 @@ impl RecordsTx<'_> {
         // The stored time is of the last answer that a walk took in, which may be days ago.
         time.observe(asked.reading(), None);
         Ok(time.is_plausible(version) == Some(false))
-    }
-
-    /// Compares a list item with its row, column by column.
-    pub fn compare_list(&self, object: Object, record: &Record) -> Result<Compared> {
-        let shape = self.tx.shapes().list(object);
-        let extra = record.extra.to_json();
-        let mut stmt = self.tx.conn.prepare_cached(&shape.select)?;
-        let mut rows = stmt.query([record.id.as_str()])?;
-        let Some(row) = rows.next()? else {
-            return Ok(Compared::Missing);
-        };
-        let etag = shape.place("etag");
-        let told = |place: usize| value_of(shape.columns[place].source, record, extra.as_deref());
-        let shows_its_etag = |etag: usize| told(etag).is_none_or(|new| row.get_ref(etag).is_ok_and(|old| old == new));
-        let is_one_version = etag.is_none_or(shows_its_etag);
-        let mut fields = Vec::new();
-        for (index, column) in shape.columns.iter().enumerate() {
-            let Some(new) = told(index) else {
-                continue;
-            };
-            let old: ValueRef<'_> = row.get_ref(index)?;
-            if old != new && !(is_one_version && column.is_instant && is_coarser(new, old)) {
-                let (here, there) = (json(&owned(old)), json(&owned(new)));
-                fields.push(FieldDifference { column: column.name.clone(), here, there });
-            }
-        }
-        Ok(if fields.is_empty() { Compared::Same } else { Compared::Differs(fields) })
     }
 }
 
