@@ -16,6 +16,7 @@ use crate::model::ids::MAX_PREDICATE;
 use crate::model::{AnswerTime, Instant, Object, RecordId};
 use crate::store::records::former_rows::former_condition;
 use crate::store::records::versions::Version;
+use crate::store::statements::OfRow;
 use crate::store::{KnowledgeTx, ReadTx, Result, Statements, StoredTime, fits_a_list, json_list};
 
 /// The longest delay of a lookup. The first is [`MOMENTS_APART`], and each further one twice as long.
@@ -74,6 +75,12 @@ impl ReadTx<'_> {
     fn count_doubts(&self, object: Object, condition: &str) -> Result<u64> {
         let sql = format!("SELECT count(*) FROM doubts WHERE object_type = ?1 AND {condition}");
         self.count(&sql, [object])
+    }
+
+    /// Columns of a doubt, if there is one about this for this reason.
+    pub(super) fn doubt<T: OfRow>(&self, columns: &str, of: (&str, &str, &str)) -> Result<Option<T>> {
+        let sql = format!("SELECT {columns} FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = ?3");
+        self.find_tuple(&sql, of)
     }
 
     /// The records whose lookup is due, or with `at_once` every record in doubt. The schedule looks new doubts about
@@ -274,11 +281,8 @@ impl KnowledgeTx<'_> {
         seen: (Option<&str>, &str),
         answer: AnswerTime,
     ) -> Result<bool> {
-        let known: Option<(Option<String>, Option<String>, StoredTime)> = self.find_tuple(
-            "SELECT etag, version, first_seen FROM doubts
-                 WHERE object_type = ?1 AND record_id = ?2 AND why = 'older'",
-            (object, id),
-        )?;
+        let known: Option<(Option<String>, Option<String>, StoredTime)> =
+            self.tx.doubt("etag, version, first_seen", (object.as_str(), id, "older"))?;
         if let Some((etag, Some(version), first_seen)) = known
             && (etag.as_deref(), version.as_str()) == seen
         {
@@ -319,11 +323,8 @@ impl KnowledgeTx<'_> {
         let marked = (!lists_others).then_some(NOTHING_LISTED);
         let mut again = Vec::new();
         for id in ids {
-            let known: Option<(Option<String>, StoredTime)> = self.find_tuple(
-                "SELECT version, first_seen FROM doubts
-                     WHERE object_type = ?1 AND record_id = ?2 AND why = 'missed'",
-                (object, id),
-            )?;
+            let known: Option<(Option<String>, StoredTime)> =
+                self.tx.doubt("version, first_seen", (object.as_str(), id.as_str(), "missed"))?;
             let first = match known {
                 Some((version, first_seen)) if version.as_deref() == marked => first_seen.0,
                 _ => None,

@@ -40,15 +40,9 @@ impl CustomTx<'_> {
     fn expect_no_open_edits_of_excluded(&self) -> Result<()> {
         let layout = layout(&self.tx.conn)?;
         let sql = format!("SELECT id, object_type, fields FROM outbox WHERE {OPEN} ORDER BY id");
-        let mut stmt = self.tx.conn.prepare(&sql)?;
-        let mut rows = stmt.query([])?;
-        while let Some(row) = rows.next()? {
-            let (id, object, fields): (i64, String, String) = row.try_into()?;
-            if without_excluded(&layout, &object, &fields).is_some() {
-                return Err(StoreError::EditOfExcluded { id });
-            }
-        }
-        Ok(())
+        let edits: Vec<(i64, String, String)> = self.tuples(&sql, [])?;
+        let of_excluded = edits.iter().find(|(_, object, fields)| without_excluded(&layout, object, fields).is_some());
+        of_excluded.map_or(Ok(()), |(id, ..)| Err(StoreError::EditOfExcluded { id: *id }))
     }
 
     fn erase_excluded(&self, options: &ViewOptions) -> Result<()> {

@@ -128,11 +128,8 @@ impl ReadTx<'_> {
 
     /// Whether the records of a range, which share both timestamps, were listed within a day.
     pub fn tie_was_listed(&self, object: Object, range: TimeRange, steady: Instant) -> Result<bool> {
-        let listed = self.find_time(
-            "SELECT first_seen FROM doubts WHERE object_type = ?1 AND why = 'tie' AND record_id = ?2",
-            [range_type(object), json(&range)?],
-        )?;
-        Ok(listed.is_some_and(|at| at <= steady && steady.since(at) < DAY))
+        let listed: Option<(StoredTime,)> = self.doubt("first_seen", (&range_type(object), &json(&range)?, "tie"))?;
+        Ok(listed.and_then(|(at,)| at.0).is_some_and(|at| at <= steady && steady.since(at) < DAY))
     }
 }
 

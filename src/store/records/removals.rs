@@ -308,10 +308,8 @@ impl KnowledgeTx<'_> {
         if !self.has_doubts(object)? {
             return Ok(false);
         }
-        let removed: Option<(String, StoredTime)> = self.find_tuple(
-            "SELECT version, first_seen FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'gone'",
-            (object, id),
-        )?;
+        let removed: Option<(String, StoredTime)> =
+            self.tx.doubt("version, first_seen", (object.as_str(), id, "gone"))?;
         let is_before =
             |(removed, at): (String, StoredTime)| version <= removed.as_str() && !answer.is_second_moment(at.0);
         if !removed.is_some_and(is_before) {

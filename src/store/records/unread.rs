@@ -71,10 +71,7 @@ pub fn waiting_details(tx: &ReadTx<'_>, object: Object, steady: Instant) -> Resu
 
 /// How many requests that failed are still to be paid for by the share for them, and since when that share pays.
 pub fn failed_owed(tx: &ReadTx<'_>, object: Object) -> Result<Option<(Instant, u32)>> {
-    let owed: Option<(StoredTime, u32)> = tx.find_tuple(
-        "SELECT not_before, tries FROM doubts WHERE object_type = ?1 AND record_id = '' AND why = 'failed'",
-        [object],
-    )?;
+    let owed: Option<(StoredTime, u32)> = tx.doubt("not_before, tries", (object.as_str(), "", "failed"))?;
     Ok(owed.and_then(|(since, requests)| Some((since.0?, requests))))
 }
 
@@ -110,10 +107,8 @@ impl UnreadTx<'_> {
         (steady, owed): (Instant, (Instant, u32)),
     ) -> Result<()> {
         let Some(etag) = self.tx.versions(object, std::slice::from_ref(id))?.remove(id) else { return Ok(()) };
-        let before: Option<(Option<Etag>, u32)> = self.find_tuple(
-            "SELECT etag, tries FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'failed'",
-            (object, id),
-        )?;
+        let before: Option<(Option<Etag>, u32)> =
+            self.tx.doubt("etag, tries", (object.as_str(), id.as_str(), "failed"))?;
         let failures = before.filter(|(of, _)| *of == etag).map_or(0, |(_, failures)| failures);
         let not_before = steady.plus(wait_after(requests, failures));
         let row = "INSERT OR REPLACE INTO doubts (object_type, record_id, why, etag, tries, not_before)
@@ -220,12 +215,9 @@ impl UnreadTx<'_> {
         let noted = "INSERT OR IGNORE INTO doubts (object_type, record_id, why) VALUES (?1, ?2, ?3)";
         for field in lacking {
             let definition = field.definition.as_str();
-            let readings: Option<u8> = self.find_value(
-                "SELECT tries FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = 'lacked'",
-                [&keys, definition],
-            )?;
+            let readings: Option<(u8,)> = self.tx.doubt("tries", (&keys, definition, "lacked"))?;
             match readings {
-                Some(readings) if readings >= MAX_READINGS => continue,
+                Some((readings,)) if readings >= MAX_READINGS => continue,
                 Some(_) => {}
                 None => _ = self.change(noted, [&keys, definition, "lacked"])?,
             }
