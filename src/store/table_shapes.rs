@@ -1,10 +1,10 @@
-//! The shapes of all record tables under one layout, and their search documents.
+//! The shapes of all record tables and views under one layout, and their search documents.
 
 use std::sync::Arc;
 
 use crate::model::{DataType, Layout, Object, Resource};
 use crate::store::derived::search_document::Document;
-use crate::store::records::shape::{Shape, Source};
+use crate::store::records::shape::{Column, Shape, Source};
 
 /// The shapes of the record tables under one layout.
 #[derive(Debug, Clone)]
@@ -15,12 +15,13 @@ pub struct Shapes {
     pub team: Arc<Shape>,
     pub definitions: Arc<Shape>,
     documents: [Arc<Document>; 2],
-    extras: Arc<[ObjectExtras; 2]>,
+    /// The columns of the views for archived fields and labels.
+    extras: Arc<[Vec<ViewColumn>; 2]>,
 }
 
 impl Shapes {
     /// The shapes that result from a layout and the additional columns of the views.
-    pub fn new(layout: Arc<Layout>, extras: [ObjectExtras; 2]) -> Shapes {
+    pub fn new(layout: Arc<Layout>, extras: [Vec<ViewColumn>; 2]) -> Shapes {
         Shapes {
             list: Object::ALL.map(|object| Arc::new(Shape::list(object, &layout))),
             detail: Object::ALL.map(|object| Arc::new(Shape::detail(object, &layout))),
@@ -47,8 +48,44 @@ impl Shapes {
         of(list).map(|source| (source, false)).or_else(|| Some((of(detail)?, true)))
     }
 
-    pub fn extras(&self, object: Object) -> &ObjectExtras {
-        &self.extras[object as usize]
+    /// The columns of an object's `_full` view, in order, but for `details_current`.
+    pub fn view(&self, object: Object) -> Vec<ViewColumn> {
+        let (list, detail) = (&self.list[object as usize], &self.detail[object as usize]);
+        let extras = &self.extras[object as usize];
+        let of_list = |column: &str| ViewColumn::new(column, From::List(column.into()));
+        let of_detail = |column: &str, name: &str| ViewColumn::new(name, From::Detail(column.into()));
+        let standard = |c: &&Column| !c.name.starts_with("cf_") && c.name != "extra";
+        let custom = |c: &&Column| c.name.starts_with("cf_");
+        let labels_of = |column: &str| {
+            extras.iter().find(|extra| matches!(&extra.from, From::Labels { of, .. } if of == column)).cloned()
+        };
+        let mut columns = vec![of_list("id")];
+        for column in list.columns.iter().filter(standard) {
+            columns.push(of_list(&column.name));
+            let pointer = POINTERS.iter().find(|pointer| pointer.from == column.name);
+            columns.extend(pointer.map(|pointer| ViewColumn::new(pointer.name, From::Name(pointer))));
+        }
+        let details = detail.columns.iter().filter(standard).filter(|c| c.name != "etag");
+        columns.extend(details.map(|c| of_detail(&c.name, &c.name)));
+        for column in list.columns.iter().filter(custom) {
+            columns.push(of_list(&column.name));
+            columns.extend(labels_of(&column.name));
+        }
+        columns.extend(detail.columns.iter().filter(custom).map(|c| of_detail(&c.name, &c.name)));
+        for archived in extras.iter().filter(|extra| extra.archived.is_some()) {
+            columns.push(archived.clone());
+            columns.extend(labels_of(&archived.name));
+        }
+        columns.push(of_list("extra"));
+        columns.push(of_detail("extra", "detail_extra"));
+        columns.push(of_list("synced_at"));
+        columns.push(of_detail("fetched_at", "fetched_at"));
+        columns
+    }
+
+    /// Whether the view of an object has labels.
+    pub fn shows_labels(&self, object: Object) -> bool {
+        self.extras[object as usize].iter().any(|extra| extra.archived.is_none())
     }
 
     pub fn document(&self, object: Object) -> Arc<Document> {
@@ -56,54 +93,85 @@ impl Shapes {
     }
 }
 
-/// A column of an archived field, under its name in the view.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ArchivedColumn {
+/// A column of a `_full` view and its source.
+#[derive(Clone, Debug)]
+pub struct ViewColumn {
     pub name: String,
-    pub source: String,
-    pub is_detail: bool,
+    pub from: From,
+    /// The field, if it is archived.
+    pub archived: Option<ArchivedField>,
+}
+
+/// The source of a column of a `_full` view.
+#[derive(Clone, Debug)]
+pub enum From {
+    List(String),
+    Detail(String),
+    /// A value that a column of the record refers to.
+    Name(&'static Pointer),
+    /// The labels of this select column of the record.
+    Labels {
+        of: String,
+        expression: String,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub struct ArchivedField {
     /// The type of the values; the companion of a decimal has none.
     pub data_type: Option<DataType>,
     pub key: String,
     pub label: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LabelColumn {
-    pub name: String,
-    pub of: String,
-    pub(in crate::store) object: Object,
-    pub(in crate::store) is_multi: bool,
-}
-
-impl LabelColumn {
-    /// The labels of the values in a column of the record `r`: a text, or a JSON array for a multi-select. A value
-    /// without a label is shown itself.
-    pub fn expression(&self, source: &str) -> String {
-        let definition = format!(
-            "(SELECT f.id FROM custom_field_definitions AS f WHERE f.object_type = '{}' AND f.column_name = '{}')",
-            self.object, self.of
-        );
-        let label = |value: &str| {
-            format!(
-                "coalesce((SELECT x.label FROM custom_field_options AS x WHERE x.definition_id = {definition} \
-                 AND x.value = {value} ORDER BY x.position LIMIT 1), {value})"
-            )
-        };
-        if !self.is_multi {
-            return label(&format!("r.{source}"));
-        }
-        format!(
-            "CASE WHEN r.{source} IS NOT NULL THEN (SELECT json_group_array(v.label) FROM (SELECT {} AS label \
-             FROM json_each(r.{source}) AS e ORDER BY e.key) AS v) END",
-            label("e.value")
-        )
+impl ViewColumn {
+    pub fn new(name: &str, from: From) -> ViewColumn {
+        ViewColumn { name: name.into(), from, archived: None }
     }
 }
 
-/// The columns of an object's `_full` view in addition to those of active fields, as configured in `[database]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ObjectExtras {
-    pub archived: Vec<ArchivedColumn>,
-    pub labels: Vec<LabelColumn>,
+impl From {
+    pub fn sql(&self) -> String {
+        match self {
+            From::List(column) => format!("r.{column}"),
+            From::Detail(column) => format!("d.{column}"),
+            From::Name(pointer) => pointer.expression.into(),
+            From::Labels { expression, .. } => expression.clone(),
+        }
+    }
 }
+
+/// The name of a team member `o`.
+pub const OWNER_NAME: &str = "nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '')";
+
+/// A name column next to the column that references the record.
+#[derive(Debug)]
+pub struct Pointer {
+    /// The column with the reference.
+    pub from: &'static str,
+    pub name: &'static str,
+    /// The name, of the row of this table that has this key.
+    pub expression: &'static str,
+    pub table: &'static str,
+    pub key: &'static str,
+    pub about: &'static str,
+}
+
+pub static POINTERS: [Pointer; 2] = [
+    Pointer {
+        from: "owner_id",
+        name: "owner_name",
+        expression: OWNER_NAME,
+        table: "team_members AS o",
+        key: "o.id",
+        about: "first and last name of the owner, if that team member is mirrored",
+    },
+    Pointer {
+        from: "company_id",
+        name: "company_name",
+        expression: "c.name",
+        table: "companies AS c",
+        key: "c.id",
+        about: "name of the company, if that company is mirrored",
+    },
+];

@@ -107,7 +107,7 @@ impl CustomTx<'_> {
         self.reconcile(object, &before, asked_at, &mut out)?;
         self.relayout()?;
         // The feed has no entry for changed labels, so every record is published again.
-        if !self.tx.shapes().extras(object).labels.is_empty() {
+        if self.tx.shapes().shows_labels(object) {
             self.tx.feed().requeue_all(object)?;
         }
         Ok(out)

@@ -116,7 +116,7 @@ impl DerivedTx<'_> {
 }
 
 /// The sources of everything that is derived.
-const SOURCES: [(&str, &str); 12] = [
+const SOURCES: [(&str, &str); 14] = [
     ("build.rs", include_str!("build.rs")),
     ("dictionary.rs", include_str!("dictionary.rs")),
     ("indexes.rs", include_str!("indexes.rs")),
@@ -124,6 +124,8 @@ const SOURCES: [(&str, &str); 12] = [
     ("search.rs", include_str!("search.rs")),
     ("search_document.rs", include_str!("search_document.rs")),
     ("views.rs", include_str!("views.rs")),
+    ("../custom/table_shapes_of_file.rs", include_str!("../custom/table_shapes_of_file.rs")),
+    ("../table_shapes.rs", include_str!("../table_shapes.rs")),
     ("../claims.rs", include_str!("../claims.rs")),
     ("../outbox/accepted_values.rs", include_str!("../outbox/accepted_values.rs")),
     ("../outbox/known_values.rs", include_str!("../outbox/known_values.rs")),

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, params};
 
 use crate::model::{CustomFields, DataType, FieldProjection, Object, RecordId, Resource};
-use crate::store::derived::views;
 use crate::store::program_objects::lookup_view;
 use crate::store::read::guide::{self, ColumnLine};
 use crate::store::records::shape::{DEFINITIONS, Shape, Source};
 use crate::store::statements::Statements as _;
-use crate::store::table_shapes::ArchivedColumn;
+use crate::store::table_shapes::{ArchivedField, From};
 use crate::store::{DerivedTx, Result};
 
 /// The line of a column of the mirror's own.
@@ -77,13 +76,13 @@ fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &Lab
 }
 
 /// The description of an archived field's column in the `_full` view.
-fn of_archived(column: &ArchivedColumn) -> ColumnLine {
+fn of_archived(name: &str, field: &ArchivedField) -> ColumnLine {
     let about = "archived: the last values before that";
     ColumnLine {
-        wire_name: Some(format!("customFields.{}", column.key)),
-        label: column.label.clone(),
+        wire_name: Some(format!("customFields.{}", field.key)),
+        label: field.label.clone(),
         source: "custom".into(),
-        ..own(&column.name, column.data_type.map_or("number", DataType::as_str), about)
+        ..own(name, field.data_type.map_or("number", DataType::as_str), about)
     }
 }
 
@@ -141,18 +140,18 @@ impl DerivedTx<'_> {
             let (list, detail) = (shapes.list(object), shapes.detail(object));
             let of_list = shaped(&list, object.resource(), custom, &labels);
             let of_detail = shaped(&detail, object.resource(), custom, &labels);
-            let archived = &shapes.extras(object).archived;
-            let mut full: Vec<ColumnLine> = views::columns(&self.tx.shapes(), object)
+            let mut full: Vec<ColumnLine> = shapes
+                .view(object)
                 .into_iter()
                 .filter_map(|shown| {
-                    if let Some(column) = archived.iter().find(|column| column.name == shown.name) {
-                        return Some(of_archived(column));
+                    if let Some(field) = &shown.archived {
+                        return Some(of_archived(&shown.name, field));
                     }
                     let (from, column) = match &shown.from {
-                        views::From::List(column) => (&of_list, column),
-                        views::From::Detail(column) => (&of_detail, column),
-                        views::From::Name { about, .. } => return Some(own(&shown.name, "text", about)),
-                        views::From::Labels { of, .. } => {
+                        From::List(column) => (&of_list, column),
+                        From::Detail(column) => (&of_detail, column),
+                        From::Name(pointer) => return Some(own(&shown.name, "text", pointer.about)),
+                        From::Labels { of, .. } => {
                             let select = of_list.iter().find(|entry| entry.name == *of);
                             return Some(of_labels(&shown.name, of, select));
                         }

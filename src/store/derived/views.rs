@@ -21,8 +21,8 @@ use crate::model::Object;
 use crate::store::custom::rows::physical;
 use crate::store::outbox::accepted_values;
 use crate::store::program_objects::{history_view, lookup_view};
-use crate::store::records::shape::{Column, Shape, is_number};
-use crate::store::table_shapes::{ObjectExtras, Shapes};
+use crate::store::records::shape::{Shape, is_number};
+use crate::store::table_shapes::{From, POINTERS, Pointer, ViewColumn};
 use crate::store::{DerivedTx, Result, Statements};
 
 /// A text column as an expression without affinity. An index on the same expression serves filters on it.
@@ -48,7 +48,7 @@ impl DerivedTx<'_> {
             // A trigger must see a value as it was written: an expression has no affinity that would convert it to text
             // first. DuckDB, which parses the views of SQLite files, supports `coalesce` of a text, but not `+`.
             let editable = self.tx.edits().editable(object)?;
-            let columns = columns(&self.tx.shapes(), object);
+            let columns = self.tx.shapes().view(object);
             let shown: Vec<String> = columns
                 .iter()
                 .map(|column| match editable.get(&column.name) {
@@ -58,8 +58,11 @@ impl DerivedTx<'_> {
                     _ => format!("{} AS {}", column.from.sql(), column.name),
                 })
                 .collect();
-            let joins: Vec<&str> =
-                POINTERS.iter().filter(|(from, ..)| list.place(from).is_some()).map(|(.., join)| *join).collect();
+            let joins: Vec<String> = POINTERS
+                .iter()
+                .filter(|pointer| list.place(pointer.from).is_some())
+                .map(|Pointer { from, table, key, .. }| format!("LEFT JOIN {table} ON {key} = r.{from}"))
+                .collect();
             // `d.etag IS r.etag` is equivalent, but DuckDB cannot parse it.
             let sql = format!(
                 "CREATE VIEW {view} AS SELECT {shown}, (d.{key} IS NOT NULL AND \
@@ -89,107 +92,6 @@ impl DerivedTx<'_> {
     }
 }
 
-/// A column of a `_full` view and its source.
-pub(in crate::store) struct ViewColumn {
-    pub name: String,
-    pub from: From,
-}
-
-/// The source of a column of a `_full` view.
-pub(in crate::store) enum From {
-    List(String),
-    Detail(String),
-    /// A value that a column of the record refers to: an expression, its description, and the join that it needs.
-    Name {
-        expression: &'static str,
-        about: &'static str,
-        join: &'static str,
-    },
-    /// The labels of this select column of the record.
-    Labels {
-        of: String,
-        expression: String,
-    },
-}
-
-impl From {
-    pub(in crate::store) fn sql(&self) -> String {
-        match self {
-            From::List(column) => format!("r.{column}"),
-            From::Detail(column) => format!("d.{column}"),
-            From::Name { expression, .. } => (*expression).into(),
-            From::Labels { expression, .. } => expression.clone(),
-        }
-    }
-}
-
-/// The name of a team member `o`.
-pub(in crate::store) const OWNER_NAME: &str =
-    "nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '')";
-
-/// A name column next to the column that references the record: reference, name column, expression, description, join.
-pub(in crate::store) type Pointer = (&'static str, &'static str, &'static str, &'static str, &'static str);
-
-pub(in crate::store) const POINTERS: [Pointer; 2] = [
-    (
-        "owner_id",
-        "owner_name",
-        OWNER_NAME,
-        "first and last name of the owner, if that team member is mirrored",
-        "LEFT JOIN team_members AS o ON o.id = r.owner_id",
-    ),
-    (
-        "company_id",
-        "company_name",
-        "c.name",
-        "name of the company, if that company is mirrored",
-        "LEFT JOIN companies AS c ON c.id = r.company_id",
-    ),
-];
-
-/// The columns of an object's `_full` view, in order, but for `details_current`.
-pub(in crate::store) fn columns(shapes: &Shapes, object: Object) -> Vec<ViewColumn> {
-    of_shapes(&shapes.list(object), &shapes.detail(object), shapes.extras(object))
-}
-
-fn of_shapes(list: &Shape, detail: &Shape, extras: &ObjectExtras) -> Vec<ViewColumn> {
-    let of_list = |column: &str| ViewColumn { name: column.into(), from: From::List(column.into()) };
-    let of_detail = |column: &str, name: &str| ViewColumn { name: name.into(), from: From::Detail(column.into()) };
-    let standard = |c: &&Column| !c.name.starts_with("cf_") && c.name != "extra";
-    let custom = |c: &&Column| c.name.starts_with("cf_");
-    let labels_of = |column: &str, source: &str| -> Option<ViewColumn> {
-        let labels = extras.labels.iter().find(|labels| labels.of == column)?;
-        let from = From::Labels { of: labels.of.clone(), expression: labels.expression(source) };
-        Some(ViewColumn { name: labels.name.clone(), from })
-    };
-    let mut columns = vec![of_list("id")];
-    for column in list.columns.iter().filter(standard) {
-        columns.push(of_list(&column.name));
-        let pointer = POINTERS.iter().find(|(from, ..)| *from == column.name);
-        columns.extend(pointer.map(|(_, name, expression, about, join)| ViewColumn {
-            name: (*name).into(),
-            from: From::Name { expression, about, join },
-        }));
-    }
-    let details = detail.columns.iter().filter(standard).filter(|c| c.name != "etag");
-    columns.extend(details.map(|c| of_detail(&c.name, &c.name)));
-    for column in list.columns.iter().filter(custom) {
-        columns.push(of_list(&column.name));
-        columns.extend(labels_of(&column.name, &column.name));
-    }
-    columns.extend(detail.columns.iter().filter(custom).map(|c| of_detail(&c.name, &c.name)));
-    for archived in &extras.archived {
-        let from = if archived.is_detail { From::Detail } else { From::List };
-        columns.push(ViewColumn { name: archived.name.clone(), from: from(archived.source.clone()) });
-        columns.extend(labels_of(&archived.name, &archived.source));
-    }
-    columns.push(of_list("extra"));
-    columns.push(of_detail("extra", "detail_extra"));
-    columns.push(of_list("synced_at"));
-    columns.push(of_detail("fetched_at", "fetched_at"));
-    columns
-}
-
 pub(in crate::store) fn create_lookup(object: Object, list: &Shape, detail: &Shape, columns: &[ViewColumn]) -> String {
     let of_detail =
         |expression: &str| format!("(SELECT {expression} FROM {} AS d WHERE d.{} = r.id)", detail.table, detail.key);
@@ -198,10 +100,8 @@ pub(in crate::store) fn create_lookup(object: Object, list: &Shape, detail: &Sha
         .map(|column| {
             let expression = match &column.from {
                 From::Detail(source) => of_detail(&format!("d.{source}")),
-                From::Name { expression, join, .. } => {
-                    let (table, condition) = join.split_once(" ON ").unwrap_or((join, "1"));
-                    let table = table.trim_start_matches("LEFT JOIN ");
-                    format!("(SELECT {expression} FROM {table} WHERE {condition})")
+                From::Name(Pointer { from, expression, table, key, .. }) => {
+                    format!("(SELECT {expression} FROM {table} WHERE {key} = r.{from})")
                 }
                 other => other.sql(),
             };
@@ -258,7 +158,7 @@ pub(in crate::store) fn create_history(
             From::List(source) | From::Detail(source) if source.starts_with("archived_") => None,
             From::List(source) => Some(pair(&column.name, format!("r.{source}"), list, &source)),
             From::Detail(source) => Some(pair(&column.name, format!("d.{source}"), detail, &source)),
-            From::Name { .. } | From::Labels { .. } => None,
+            From::Name(_) | From::Labels { .. } => None,
         })
         .collect();
     let plain = |name: &str| name.strip_prefix("archived_").unwrap_or(name).to_string();

@@ -7,9 +7,8 @@ use rusqlite::Connection;
 use crate::model::editable::Editability;
 use crate::model::{CustomTarget, DataType, EditTarget, Editable, FieldKey, MirroredRecord, Object, RecordId};
 use crate::store::custom::table_shapes_of_file;
-use crate::store::derived::views;
 use crate::store::outbox::{OPEN, known_values};
-use crate::store::table_shapes::Shapes;
+use crate::store::table_shapes::{From, Shapes};
 use crate::store::{ReadTx, Result, Statements};
 
 /// Columns that the mirror computes.
@@ -22,10 +21,10 @@ pub(in crate::store) fn columns(
     shapes: &Shapes,
 ) -> Result<Vec<(String, Editability)>> {
     let mut custom = custom_fields(conn, object)?;
-    let shown = views::columns(shapes, object).into_iter().map(|shown| {
+    let shown = shapes.view(object).into_iter().map(|shown| {
         let derived = match shown.from {
-            views::From::Name { .. } => Some(Editability::Derived(None)),
-            views::From::Labels { of, .. } => Some(Editability::Derived(Some(of.into()))),
+            From::Name(_) => Some(Editability::Derived(None)),
+            From::Labels { of, .. } => Some(Editability::Derived(Some(of.into()))),
             _ => None,
         };
         (shown.name, derived)

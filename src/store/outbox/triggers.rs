@@ -29,7 +29,6 @@ use super::queue::{self, EFFECT, EFFECT_OPEN, END, EditedRecord, NEW_FIELDS};
 use super::{accepted_values, known_values};
 use crate::model::editable::{CUSTOM_KEYS, Editability};
 use crate::model::{Editable, Object};
-use crate::store::derived::views;
 use crate::store::outbox::editable;
 use crate::store::program_objects::GUARDED_TABLES;
 use crate::store::{EditsTx, ReadTx, Result, StateKey, Statements};
@@ -215,7 +214,7 @@ impl EditsTx<'_> {
     /// The triggers that take edits. The one that makes the edit is made first, and so runs last.
     fn taking(&self, object: Object) -> Result<Vec<String>> {
         let columns = editable::columns(&self.tx.conn, object, &self.tx.shapes())?;
-        let in_view = views::columns(&self.tx.shapes(), object).into_iter().map(|column| column.name).collect();
+        let in_view = self.tx.shapes().view(object).into_iter().map(|column| column.name).collect();
         let mut triggers = update(object, &columns, &in_view);
         triggers.extend(columns.iter().filter_map(|(_, editability)| match editability {
             Editability::Editable(field) => Some(column(field)),

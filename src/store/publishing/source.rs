@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::model::{Object, SqlValue};
 use crate::store::derived::options::BuiltFrom;
-use crate::store::derived::views::OWNER_NAME;
+use crate::store::table_shapes::OWNER_NAME;
 use crate::store::{Phase, ReadTx, Reader, Result, Statements, StoreError};
 
 /// A row, in the order of the requested columns.

@@ -14,6 +14,7 @@ use crate::model::{Instant, Object};
 use crate::store::program_objects::history_view;
 use crate::store::records::shape::owned;
 use crate::store::records::versions::json;
+use crate::store::table_shapes::{POINTERS, Pointer};
 use crate::store::{ReadTx, Result, Statements, StoreError};
 
 /// The number of history entries that are shown with a record.
@@ -177,22 +178,12 @@ pub fn horizon(tx: &ReadTx<'_>) -> Result<Option<String>> {
 
 /// Names that the view takes from other tables: those of the ids at that time.
 fn names(tx: &ReadTx<'_>, state: &mut Map<String, Value>) -> Result<()> {
-    for (key, name, sql) in [
-        (
-            "owner_id",
-            "owner_name",
-            "SELECT trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')) FROM team_members WHERE id = ?1",
-        ),
-        ("company_id", "company_name", "SELECT name FROM companies WHERE id = ?1"),
-    ] {
-        if !state.contains_key(name) {
-            continue;
+    for Pointer { from, name, expression, table, key, .. } in &POINTERS {
+        if state.contains_key(*name) {
+            let sql = format!("SELECT {expression} FROM {table} WHERE {key} = ?1");
+            let found: Option<Option<String>> = tx.find_value(&sql, [state.get(*from).and_then(Value::as_str)])?;
+            state.insert((*name).into(), found.flatten().into());
         }
-        let found: Option<Option<String>> = match state.get(key).and_then(Value::as_str) {
-            Some(id) => tx.find_value(sql, [id])?,
-            None => None,
-        };
-        state.insert(name.into(), found.flatten().into());
     }
     Ok(())
 }
