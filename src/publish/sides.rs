@@ -12,8 +12,8 @@ use super::tables::{Publication, PublishedTable};
 use crate::model::catalogue::Object;
 use crate::model::field_value::SqlValue;
 use crate::store::publishing::queue::Requeue;
-use crate::store::publishing::source::{Moment, PageQuery, PublishSource, SourceRow};
-use crate::store::{MirrorTx, StoreError, write_beside};
+use crate::store::publishing::source::{Moment, PageQuery, SourceRow};
+use crate::store::{MirrorTx, Reader, StoreError, write_beside};
 
 /// The maximum number of records that are entered again in one transaction; it bounds how long the mirror's writer
 /// waits.
@@ -47,7 +47,7 @@ impl Sides<'_> {
 
 #[derive(Clone, Debug)]
 pub(super) struct PublishedMirror {
-    source: Arc<Mutex<PublishSource>>,
+    source: Arc<Mutex<Reader>>,
     path: PathBuf,
 }
 
@@ -55,7 +55,7 @@ impl PublishedMirror {
     pub(super) async fn open(path: &Path) -> Result<PublishedMirror, PublishError> {
         let path = path.to_path_buf();
         let opened = path.clone();
-        let source = blocking(move || PublishSource::open(&opened)).await??;
+        let source = blocking(move || Reader::open(&opened)).await??;
         Ok(PublishedMirror { source: Arc::new(Mutex::new(source)), path })
     }
 

@@ -20,8 +20,8 @@ use super::value;
 use crate::model::field_value::SqlValue;
 use crate::model::{Object, Resource};
 use crate::store::publishing::queue;
-use crate::store::publishing::source::{ChangedRecord, ColumnEvent, Moment, PublishSource, SourceRow};
-use crate::store::{StoreError, write_beside};
+use crate::store::publishing::source::{ChangedRecord, ColumnEvent, Moment, SourceRow};
+use crate::store::{Reader, StoreError, write_beside};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamCursor {
@@ -86,7 +86,7 @@ impl From<StoreError> for StreamError {
 
 #[derive(Debug)]
 pub struct MirrorStream {
-    source: PublishSource,
+    source: Reader,
     resources: Option<Vec<Resource>>,
     exclude: Vec<String>,
     cursor: Option<StreamCursor>,
@@ -110,7 +110,7 @@ impl MirrorStream {
         resources: Option<Vec<Resource>>,
         exclude: Vec<String>,
     ) -> Result<MirrorStream, StreamError> {
-        let source = PublishSource::open(path)?;
+        let source = Reader::open(path)?;
         if !source.moment(|moment| queue::is_recording(moment.tx))? {
             write_beside::<_, StoreError>(path, |tx| tx.feed().begin_recording())?;
         }
@@ -164,7 +164,7 @@ impl MirrorStream {
 
     /// A number that changes whenever another connection has committed something.
     pub fn version(&self) -> Result<i64, StreamError> {
-        Ok(self.source.version()?)
+        Ok(self.source.data_version()?)
     }
 
     fn scene(&self, moment: &Moment<'_>) -> Result<Scene, PublishError> {

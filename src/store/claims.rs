@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
 
 use crate::model::{CustomField, Instant, Layout, Object, RecordId, Ru, TimeField};
 use crate::store::{ClaimsTx, FieldToBackFill, ReadOf, ReadTx, Result, Statements, StoredTime};
@@ -88,24 +88,6 @@ pub struct Completeness {
     pub by_record: bool,
 }
 
-/// Whether there is such a row.
-pub(in crate::store) fn is_set(conn: &Connection, goal: Goal) -> Result<bool> {
-    conn.value("SELECT EXISTS (SELECT 1 FROM goals WHERE object = ?1 AND kind = ?2)", goal.row())
-}
-
-/// The definitions of custom fields of an object whose columns hold every value that lists tell; also since when, but for
-/// those of a first copy: a filter may know less than a detail, a sweep may leave a record out, and a detail that was read
-/// before shows nothing of the field.
-pub(in crate::store) fn filled_fields(conn: &Connection, object: Object) -> Result<BTreeMap<RecordId, Option<String>>> {
-    let sql = "SELECT definition, since FROM goals WHERE object = ?1 AND kind = 'filled'";
-    let filled: Vec<_> = conn.tuples(sql, [object])?;
-    Ok(filled.into_iter().collect())
-}
-
-fn fields(conn: &Connection, object: Object, kind: &str) -> Result<BTreeSet<RecordId>> {
-    conn.column("SELECT definition FROM goals WHERE object = ?1 AND kind = ?2", (object, kind))
-}
-
 /// The condition, as SQL, that the column of a custom field does not hold every value; its definition is an SQL expression.
 pub(in crate::store) fn is_unfilled(object: Object, definition: &str) -> String {
     format!(
@@ -133,7 +115,7 @@ impl ReadTx<'_> {
 
 impl Goals<'_> {
     pub fn is_set(&self, goal: Goal) -> Result<bool> {
-        is_set(&self.tx.conn, goal)
+        self.tx.value("SELECT EXISTS (SELECT 1 FROM goals WHERE object = ?1 AND kind = ?2)", goal.row())
     }
 
     /// When something was last read; a row that cannot be parsed is none.
@@ -193,16 +175,27 @@ impl Goals<'_> {
         self.tx.value("SELECT coalesce(max(open), 0) FROM goals WHERE kind = 'accepted'", [])
     }
 
+    /// The definitions of custom fields of an object whose columns hold every value that lists tell; also since when, but for
+    /// those of a first copy: a filter may know less than a detail, a sweep may leave a record out, and a detail that was read
+    /// before shows nothing of the field.
+    pub(in crate::store) fn filled_fields(&self, object: Object) -> Result<BTreeMap<RecordId, Option<String>>> {
+        self.tx.tuples("SELECT definition, since FROM goals WHERE object = ?1 AND kind = 'filled'", [object])
+    }
+
+    fn fields(&self, object: Object, kind: &str) -> Result<BTreeSet<RecordId>> {
+        self.tx.column("SELECT definition FROM goals WHERE object = ?1 AND kind = ?2", (object, kind))
+    }
+
     /// The custom fields of a layout whose columns are not complete.
     pub fn unfilled(&self, layout: &Layout, object: Object) -> Result<Vec<CustomField>> {
-        let filled = fields(&self.tx.conn, object, "filled")?;
+        let filled = self.fields(object, "filled")?;
         Ok(layout.of(object).fields().iter().filter(|field| !filled.contains(&field.definition)).cloned().collect())
     }
 
     /// The slots and fields whose columns have values of an earlier time and are not complete, as far as lists contain
     /// them.
     pub fn restored(&self, layout: &Layout, object: Object) -> Result<Vec<(usize, CustomField)>> {
-        let (filled, made) = (fields(&self.tx.conn, object, "filled")?, fields(&self.tx.conn, object, "made")?);
+        let (filled, made) = (self.fields(object, "filled")?, self.fields(object, "made")?);
         let is_restored = |field: &CustomField| {
             !filled.contains(&field.definition) && !made.contains(&field.definition) && !field.data_type.detail_only()
         };
@@ -212,12 +205,12 @@ impl Goals<'_> {
 
     /// Whether a column was made empty and has been filled from answers alone since.
     pub fn was_made(&self, object: Object, definition: &RecordId) -> Result<bool> {
-        Ok(fields(&self.tx.conn, object, "made")?.contains(definition))
+        Ok(self.fields(object, "made")?.contains(definition))
     }
 
     /// The fields whose columns the sweep in progress completes: those that were not complete when it began.
     pub fn being_filled(&self, object: Object) -> Result<BTreeSet<RecordId>> {
-        fields(&self.tx.conn, object, "filling")
+        self.fields(object, "filling")
     }
 }
 

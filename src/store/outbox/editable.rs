@@ -120,7 +120,7 @@ pub fn seen<'a>(
 ) -> Result<Option<MirroredRecord>> {
     let columns: Vec<&str> = fields.into_iter().map(|field| &*field.column).collect();
     let shapes = table_shapes_of_file::shapes(&tx.conn)?;
-    known_values::mirrored(&tx.conn, &shapes, object, id, &columns)
+    known_values::mirrored(tx, &shapes, object, id, &columns)
 }
 
 /// The columns of a record that an unfinished edit changes.

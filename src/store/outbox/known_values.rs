@@ -4,7 +4,6 @@
 //! does not fit it and is kept in `extra`. Nor does any value of a column that the last answer should have shown and did
 //! not. The triggers of the views ask the same as SQL ([`unread`], [`unfit`]).
 
-use rusqlite::Connection;
 use rusqlite::types::Value as Sql;
 use serde_json::Value;
 
@@ -14,7 +13,7 @@ use crate::store::records::shape::{Shape, Source};
 use crate::store::records::unread::unshown_columns;
 use crate::store::records::versions::json;
 use crate::store::table_shapes::Shapes;
-use crate::store::{Result, Statements};
+use crate::store::{ReadTx, Result, Statements};
 
 /// The object with custom values.
 const CUSTOM: &str = "customFields";
@@ -27,9 +26,9 @@ struct FoundRow<'s> {
 }
 
 impl FoundRow<'_> {
-    fn read<'s>(conn: &Connection, shape: &'s Shape, id: &RecordId) -> Result<Option<FoundRow<'s>>> {
+    fn read<'s>(tx: &ReadTx<'_>, shape: &'s Shape, id: &RecordId) -> Result<Option<FoundRow<'s>>> {
         let values: Option<Vec<Sql>> =
-            conn.find(&shape.select, [id], |row| (0..shape.columns.len()).map(|place| row.get(place)).collect())?;
+            tx.find(&shape.select, [id], |row| (0..shape.columns.len()).map(|place| row.get(place)).collect())?;
         Ok(values.map(|values| {
             let mut row = FoundRow { shape, values, extra: Extra::default() };
             if let Some(Sql::Text(text)) = row.value("extra") {
@@ -59,24 +58,23 @@ impl FoundRow<'_> {
 
 /// The record in the mirror, with those of the columns that exist; `None` if it is not mirrored.
 pub(in crate::store) fn mirrored(
-    conn: &Connection,
+    tx: &ReadTx<'_>,
     shapes: &Shapes,
     object: Object,
     id: &RecordId,
     columns: &[&str],
 ) -> Result<Option<MirroredRecord>> {
     let (list, detail) = (shapes.list(object), shapes.detail(object));
-    let Some(record) = FoundRow::read(conn, &list, id)? else { return Ok(None) };
-    let of_detail = FoundRow::read(conn, &detail, id)?;
+    let Some(record) = FoundRow::read(tx, &list, id)? else { return Ok(None) };
+    let of_detail = FoundRow::read(tx, &detail, id)?;
     let version = record.etag();
     let details_current = of_detail.as_ref().is_some_and(|detail| detail.etag() == version);
     let mut known =
         MirroredRecord { etag: version.as_str().map(Etag::from), details_current, ..MirroredRecord::default() };
-    let (filled, has_unread) =
-        (claims::filled_fields(conn, object)?, claims::is_set(conn, Goal::UnreadFields(object))?);
-    let unshown = unshown_columns(conn, object, id)?;
+    let (filled, has_unread) = (tx.goals().filled_fields(object)?, tx.goals().is_set(Goal::UnreadFields(object))?);
+    let unshown = unshown_columns(tx, object, id)?;
     let read_at = format!("SELECT fetched_at FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key());
-    let read_at: Option<String> = conn.find_value(&read_at, [id])?;
+    let read_at: Option<String> = tx.find_value(&read_at, [id])?;
     for column in columns {
         let Some((source, is_of_detail)) = shapes.source(object, column) else { continue };
         let row = if is_of_detail { of_detail.as_ref() } else { Some(&record) };

@@ -65,7 +65,7 @@ impl<'a> EditStep<'a> {
 impl EditsTx<'_> {
     /// The record in the mirror, with those of the columns that exist; `None` if the record is not mirrored.
     pub fn mirrored(&self, object: Object, id: &RecordId, columns: &[&str]) -> Result<Option<MirroredRecord>> {
-        known_values::mirrored(&self.tx.conn, &self.tx.shapes(), object, id, columns)
+        known_values::mirrored(self.tx, &self.tx.shapes(), object, id, columns)
     }
 
     /// Whether the mirror's history has these values of a record, all at one moment, since a version was replaced. The times

@@ -1,7 +1,6 @@
 //! Reads the mirror for publishing: pages of plain values, each from a short snapshot.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use rusqlite::params_from_iter;
 use serde_json::Value;
@@ -41,25 +40,11 @@ pub struct ChangedRecord {
     pub erase: i64,
 }
 
-#[derive(Debug)]
-pub struct PublishSource {
-    reader: Reader,
-}
-
-impl PublishSource {
-    pub fn open(path: &Path) -> Result<PublishSource> {
-        Ok(PublishSource { reader: Reader::open(path)? })
-    }
-
-    /// A number that changes whenever another connection has committed something.
-    pub fn version(&self) -> Result<i64> {
-        self.reader.data_version()
-    }
-
+impl Reader {
     /// Reads one snapshot: everything that `read` reads is consistent. Keep it short, because it prevents checkpoints.
     pub fn moment<T, E: From<StoreError>>(&self, read: impl FnOnce(&Moment<'_>) -> Result<T, E>) -> Result<T, E> {
-        let found = read(&Moment { tx: &self.reader.begin()? })?;
-        self.reader.unchanged()?;
+        let found = read(&Moment { tx: &self.begin()? })?;
+        self.unchanged()?;
         Ok(found)
     }
 }

@@ -15,8 +15,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
+use rusqlite::params;
 use rusqlite::types::{Value, ValueRef};
-use rusqlite::{Connection, params};
 
 use crate::model::{
     CustomField, Etag, FieldKey, FieldProjection, FieldValue, Instant, Object, Record, RecordId, SqlValue,
@@ -176,7 +176,7 @@ impl UnreadTx<'_> {
         if has_unshown.get() == Some(false) && columns.clone().all(|(_, is_shown, is_due)| is_shown || !is_due) {
             return Ok(());
         }
-        let before = unshown_columns(&self.tx.conn, object, &record.id)?;
+        let before = unshown_columns(self.tx, object, &record.id)?;
         let mut unshown = before.clone();
         for (column, is_shown, is_due) in columns {
             if is_shown {
@@ -347,9 +347,9 @@ pub(in crate::store) enum Shows {
 }
 
 /// The columns of a record that the last answer should have shown and did not.
-pub(in crate::store) fn unshown_columns(conn: &Connection, object: Object, id: &RecordId) -> Result<BTreeSet<String>> {
+pub(in crate::store) fn unshown_columns(tx: &ReadTx<'_>, object: Object, id: &RecordId) -> Result<BTreeSet<String>> {
     let found: Option<String> =
-        conn.find_value("SELECT columns FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2", (object, id))?;
+        tx.find_value("SELECT columns FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2", (object, id))?;
     Ok(found.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
 
