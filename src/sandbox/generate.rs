@@ -12,7 +12,7 @@ use DataType::{Boolean, Date, DateTime, Decimal, Integer, LongText, MultiSelect,
 use fastrand::Rng;
 
 use super::definition::NewField;
-use super::table::{Cell, Id, WorldRecord};
+use super::table::{Cell, Id, WorldRecord, custom_slot};
 use super::words;
 use super::world::World;
 use crate::model::{DataType, Field, Instant, Object, Resource};
@@ -164,7 +164,7 @@ impl Maker {
         let shapes = std::mem::take(&mut self.shapes);
         for shape in shapes.iter().filter(|shape| shape.object == object) {
             if self.chance(shape.filled) {
-                record.set_custom(shape.place, Some(shape.value(&mut self.rng, self.base)));
+                record.set(shape.slot, Some(shape.value(&mut self.rng, self.base)));
             }
         }
         self.shapes = shapes;
@@ -323,10 +323,10 @@ impl Maker {
 }
 
 struct FieldShape {
-    pub(crate) object: Object,
-    pub(crate) place: u32,
+    object: Object,
+    slot: usize,
     /// The percentage of records that have a value.
-    pub(crate) filled: u32,
+    filled: u32,
     data_type: DataType,
     options: Vec<Box<str>>,
 }
@@ -349,7 +349,7 @@ fn define(world: &mut World, base: Instant, rng: &mut Rng) -> Vec<FieldShape> {
         field.0.archived_at = (!field.0.active).then_some(base.minus(Duration::from_secs(86_400)));
         shapes.push(FieldShape {
             object: field.0.object,
-            place: world.definitions().len() as u32,
+            slot: custom_slot(world.definitions().len()),
             filled: filled.parse().unwrap_or(0),
             data_type: field.0.kind(),
             options: field.0.options.iter().map(|option| option.value.as_str().into()).collect(),

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::exchange::ErrorAnswer;
 use super::fault::Fault;
-use super::rules::{self, Condition, ConditionTarget, ListRequest, Test};
+use super::rules::{self, Condition, ListRequest, Test};
 use super::table::{Cell, Order, WorldRecord, WorldTable, compare, sort_key};
 use super::world::World;
 use crate::model::{FieldKind, Instant, Op, Resource};
@@ -43,7 +43,7 @@ pub(crate) fn page<'a>(world: &'a World, query: &ListRequest, place: &PagePositi
             let (low, high) = bounds(query, slot);
             order
                 .walk(descending, after, low, high)
-                .filter_map(|id| table.get(id))
+                .filter_map(|(_, id)| table.get(id))
                 .filter(|record| matches(table, query, record))
                 .skip(skip)
                 .take(wanted)
@@ -100,8 +100,7 @@ fn count(table: &WorldTable, query: &ListRequest) -> usize {
     }
     for (slot, order) in &table.orders {
         // A range of one timestamp, as audits count it: the order alone gives the result.
-        let target = ConditionTarget::Standard(*slot);
-        let timed = |p: &Condition| p.target == target && matches!(p.test, Test::Time(..));
+        let timed = |p: &Condition| p.slot == *slot && matches!(p.test, Test::Time(..));
         if query.search.is_none() && query.predicates.iter().all(timed) {
             let (low, high) = bounds(query, *slot);
             let tests = |time: &Instant| query.predicates.iter().all(|p| p.test.holds_at(*time));
@@ -137,19 +136,15 @@ fn candidates<'a: 'q, 'q>(
     for (slot, order) in &table.orders {
         let (low, high) = bounds(query, *slot);
         if low.is_some() || high.is_some() {
-            return Box::new(order.walk(false, None, low, high).filter_map(|id| table.get(id)));
+            return Box::new(order.walk(false, None, low, high).filter_map(|(_, id)| table.get(id)));
         }
     }
     Box::new(table.iter())
 }
 
 fn ids(query: &ListRequest) -> Option<&[String]> {
-    query.predicates.iter().find_map(|p| match (p.target, &p.test) {
-        (ConditionTarget::Standard(slot), Test::OneOf(ids))
-            if query.resource.fields().get(slot)?.kind == FieldKind::Id =>
-        {
-            Some(ids.as_slice())
-        }
+    query.predicates.iter().find_map(|p| match &p.test {
+        Test::OneOf(ids) if query.resource.fields().get(p.slot)?.kind == FieldKind::Id => Some(ids.as_slice()),
         _ => None,
     })
 }
@@ -157,7 +152,7 @@ fn ids(query: &ListRequest) -> Option<&[String]> {
 /// The timestamp range outside of which some predicate rejects every row.
 fn bounds(query: &ListRequest, slot: usize) -> (Option<Instant>, Option<Instant>) {
     let (mut low, mut high) = (None::<Instant>, None::<Instant>);
-    for predicate in query.predicates.iter().filter(|p| p.target == ConditionTarget::Standard(slot)) {
+    for predicate in query.predicates.iter().filter(|p| p.slot == slot) {
         if let Test::Time(op, time) = predicate.test {
             if matches!(op, Op::Gt | Op::Gte | Op::Eq) {
                 low = Some(low.map_or(time, |low| low.max(time)));
@@ -179,7 +174,7 @@ fn keys(table: &WorldTable, query: &ListRequest, record: &WorldRecord) -> Vec<Op
 }
 
 fn matches(table: &WorldTable, query: &ListRequest, record: &WorldRecord) -> bool {
-    let meets = |p: &Condition| p.holds(record, || host(table, record));
+    let meets = |p: &Condition| p.holds(table, record);
     query.predicates.iter().all(meets) && query.search.as_ref().is_none_or(|q| found(table, query, record, q))
 }
 
@@ -196,16 +191,7 @@ fn found(table: &WorldTable, query: &ListRequest, record: &WorldRecord, q: &str)
         cell.and_then(Cell::text).is_some_and(|text| text.to_lowercase().contains(q))
     };
     fields.iter().any(holds)
-        || query.resource == Resource::Companies && host(table, record).is_some_and(|host| host.contains(q))
-}
-
-/// A company's host name: the given one, else that of its web site.
-fn host(table: &WorldTable, record: &WorldRecord) -> Option<String> {
-    let text = |wire| table.slot(wire).and_then(|slot| record.cell(slot)?.text());
-    match text("domain") {
-        Some(domain) => Some(rules::normalized(&domain)),
-        None => text("websiteUrl").and_then(|address| rules::of_website(&address)),
-    }
+        || query.resource == Resource::Companies && rules::host(table, record).is_some_and(|host| host.contains(q))
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ use super::definition::CustomDefinition;
 use super::exchange::{Complaints, ErrorAnswer, IncomingRequest, Success};
 use super::render::{self, RecordProjection};
 use super::settings::SandboxSettings;
-use super::table::Cell;
+use super::table::{Cell, slot};
 use super::world::World;
 use crate::model::{DataType, Instant, Object, decimal, field_value};
 
@@ -106,12 +106,12 @@ pub(crate) fn patch(
     let Some(etag) = etag else {
         return Err(ErrorAnswer::new(404, format!("There is no such {object}")));
     };
-    let changes = PatchChanges::read(world, settings, object, &body(request)?)?;
+    let changes = changes(world, settings, object, &body(request)?)?;
     if etag != if_match {
         return Err(ErrorAnswer::new(412, "The record has changed since")
             .with_details("If-Match does not match the current etag"));
     }
-    let answer = changes.carry_out(world, object, id);
+    let answer = carry_out(changes, world, object, id);
     let stored = StoredReplay {
         at: world.now(),
         path: request.asked.path.clone(),
@@ -125,57 +125,50 @@ pub(crate) fn patch(
     Ok(success)
 }
 
-struct PatchChanges {
-    standard: Vec<(String, Option<Cell>)>,
-    custom: Vec<(u32, Option<Cell>)>,
+/// New values by slot, all of them valid; `None` clears.
+type PatchChanges = Vec<(usize, Option<Cell>)>;
+
+fn changes(
+    world: &World,
+    settings: &SandboxSettings,
+    object: Object,
+    body: &Map<String, Value>,
+) -> Result<PatchChanges, ErrorAnswer> {
+    let mut changes = standard(object, body)?;
+    changes.extend(match body.get("customFields") {
+        None => Vec::new(),
+        Some(Value::Object(values)) if values.len() > MAX_KEYS => {
+            return Err(ErrorAnswer::of_field(400, "customFields", "has more than 100 keys"));
+        }
+        Some(Value::Object(_)) if !settings.custom_fields_editable => {
+            return Err(ErrorAnswer::new(403, "The plan does not allow custom fields to be edited"));
+        }
+        Some(Value::Object(values)) => custom(world, object, values)?,
+        Some(_) => return Err(ErrorAnswer::of_field(400, "customFields", "must be an object")),
+    });
+    Ok(changes)
 }
 
-impl PatchChanges {
-    fn read(
-        world: &World,
-        settings: &SandboxSettings,
-        object: Object,
-        body: &Map<String, Value>,
-    ) -> Result<PatchChanges, ErrorAnswer> {
-        let standard = standard(object, body)?;
-        let custom = match body.get("customFields") {
-            None => Vec::new(),
-            Some(Value::Object(values)) if values.len() > MAX_KEYS => {
-                return Err(ErrorAnswer::of_field(400, "customFields", "has more than 100 keys"));
-            }
-            Some(Value::Object(_)) if !settings.custom_fields_editable => {
-                return Err(ErrorAnswer::new(403, "The plan does not allow custom fields to be edited"));
-            }
-            Some(Value::Object(values)) => read(world, object, values)?,
-            Some(_) => return Err(ErrorAnswer::of_field(400, "customFields", "must be an object")),
-        };
-        Ok(PatchChanges { standard, custom })
-    }
-
-    /// Changes the record and returns the body of the confirmation.
-    fn carry_out(self, world: &mut World, object: Object, id: &str) -> String {
-        let resource = object.resource();
-        let now = world.tick();
-        world.change(resource, id, |world, record| {
-            world.bump_etag(resource, record);
-            world.set_slot(resource, record, "updatedAt", Some(Cell::Time(now)));
-            for (wire, cell) in &self.standard {
-                world.set_slot(resource, record, wire, cell.clone());
-                if wire == "notes" {
-                    world.set_slot(resource, record, "notesAt", Some(Cell::Time(now)));
-                }
-            }
-            for (place, cell) in self.custom {
-                record.set_custom(place, cell);
-            }
-        });
-        let submitted: Vec<String> = self.standard.into_iter().map(|(wire, _)| wire).collect();
-        let shown = world.table(resource).get(id).map_or_else(
-            || "null".to_string(),
-            |record| render::record(world, resource, record, RecordProjection::Confirmation, &submitted, &[]),
-        );
-        format!("{{\"data\":{shown}}}")
-    }
+/// Changes the record and returns the body of the confirmation.
+fn carry_out(changes: PatchChanges, world: &mut World, object: Object, id: &str) -> String {
+    let resource = object.resource();
+    let submitted: Vec<usize> = changes.iter().map(|(slot, _)| *slot).collect();
+    let now = world.tick();
+    world.change(resource, id, |world, record| {
+        world.bump_etag(resource, record);
+        world.set_slot(resource, record, "updatedAt", Some(Cell::Time(now)));
+        if world.table(resource).slot("notes").is_some_and(|notes| submitted.contains(&notes)) {
+            world.set_slot(resource, record, "notesAt", Some(Cell::Time(now)));
+        }
+        for (slot, cell) in changes {
+            record.set(slot, cell);
+        }
+    });
+    let shown = world.table(resource).get(id).map_or_else(
+        || "null".to_string(),
+        |record| render::record(world, resource, record, RecordProjection::Confirmation(&submitted), &[]),
+    );
+    format!("{{\"data\":{shown}}}")
 }
 
 fn body(request: &IncomingRequest) -> Result<Map<String, Value>, ErrorAnswer> {
@@ -195,7 +188,7 @@ fn body(request: &IncomingRequest) -> Result<Map<String, Value>, ErrorAnswer> {
 }
 
 /// The standard fields of a body. Fields that are not writable in the catalogue are refused.
-fn standard(object: Object, body: &Map<String, Value>) -> Result<Vec<(String, Option<Cell>)>, ErrorAnswer> {
+fn standard(object: Object, body: &Map<String, Value>) -> Result<PatchChanges, ErrorAnswer> {
     let identity = |wire: &&str| object == Object::Contact && body.contains_key(*wire);
     if let Some(wire) = ["email", "mobile"].iter().find(|wire| identity(wire)) {
         let message = format!("CONTACT_IDENTITY_READ_ONLY: {wire} cannot be changed here");
@@ -204,12 +197,12 @@ fn standard(object: Object, body: &Map<String, Value>) -> Result<Vec<(String, Op
     let mut wrong = Complaints::default();
     let mut changes = Vec::new();
     for (wire, value) in body.iter().filter(|(wire, _)| *wire != "customFields") {
-        let writable = object.fields().iter().any(|field| field.writable && field.wire == wire);
-        match value {
-            _ if !writable => wrong.add(wire, "cannot be updated"),
-            Value::Null => changes.push((wire.clone(), None)),
-            Value::String(text) if text.contains('\0') => wrong.add(wire, "must not contain U+0000"),
-            Value::String(text) => changes.push((wire.clone(), Some(Cell::Text(text.clone().into())))),
+        let slot = slot(object.fields(), wire).filter(|slot| object.fields()[*slot].writable);
+        match (slot, value) {
+            (None, _) => wrong.add(wire, "cannot be updated"),
+            (Some(slot), Value::Null) => changes.push((slot, None)),
+            (_, Value::String(text)) if text.contains('\0') => wrong.add(wire, "must not contain U+0000"),
+            (Some(slot), Value::String(text)) => changes.push((slot, Some(Cell::Text(text.clone().into())))),
             _ => wrong.add(wire, "must be a string or null"),
         }
     }
@@ -217,7 +210,8 @@ fn standard(object: Object, body: &Map<String, Value>) -> Result<Vec<(String, Op
     let texts: Vec<&Cell> = changes.iter().filter_map(|(_, cell)| cell.as_ref()).collect();
     let blank = |cell: &&Cell| cell.text().is_none_or(|text| text.trim().is_empty());
     if object == Object::Company && !texts.is_empty() && texts.iter().all(blank) {
-        return Err(ErrorAnswer::of_field(422, &changes[0].0, "must contain a character that is not white space"));
+        let field = object.fields()[changes[0].0].wire;
+        return Err(ErrorAnswer::of_field(422, field, "must contain a character that is not white space"));
     }
     Ok(changes)
 }
@@ -226,16 +220,11 @@ const SHORT_TEXT: usize = 255;
 const LONG_TEXT: usize = 10_000;
 const MULTI_SELECT: usize = 100;
 
-/// Parses the values by their definitions' indexes; `None` clears.
-pub(crate) fn read(
-    world: &World,
-    object: Object,
-    values: &Map<String, Value>,
-) -> Result<Vec<(u32, Option<Cell>)>, ErrorAnswer> {
+fn custom(world: &World, object: Object, values: &Map<String, Value>) -> Result<PatchChanges, ErrorAnswer> {
     let mut cells = Vec::new();
     for (key, value) in values {
         let field = format!("customFields.{key}");
-        let Some((place, definition)) = world.active(object, key) else {
+        let Some((slot, definition)) = world.active(object, key) else {
             return Err(ErrorAnswer::of_field(422, &field, "is not an active custom field"));
         };
         if !definition.writable {
@@ -245,7 +234,7 @@ pub(crate) fn read(
         if cell.is_none() && (definition.required || !definition.nullable) {
             return Err(ErrorAnswer::of_field(422, &field, "cannot be cleared"));
         }
-        cells.push((place, cell));
+        cells.push((slot, cell));
     }
     Ok(cells)
 }

@@ -3,174 +3,152 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::exchange::ErrorAnswer;
 use super::keys::TenantKey;
-use super::table::{WorldRecord, slot, write_text};
+use super::table::{Cell, WorldRecord, custom_slot, slot, write_text};
 use super::world::World;
 use crate::model::{FieldProjection, Object, Resource};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RecordProjection {
+pub(crate) enum RecordProjection<'a> {
     List,
     Detail,
-    /// The compact confirmation of a PATCH, with these submitted detail fields.
-    Confirmation,
+    /// The compact confirmation of a PATCH, with the detail fields of these slots, which were submitted.
+    Confirmation(&'a [usize]),
 }
 
-/// A record's JSON. `more` names the detail fields that a confirmation echoes; `related` is appended verbatim.
+/// A record's JSON; `related` is appended verbatim.
 pub(crate) fn record(
     world: &World,
     resource: Resource,
     record: &WorldRecord,
-    projection: RecordProjection,
-    more: &[String],
+    projection: RecordProjection<'_>,
     related: &[(&str, String)],
 ) -> String {
-    let mut out = JsonObjectText::new();
     let fields = resource.fields();
-    let mut slot = 0;
-    while slot < fields.len() {
-        let field = &fields[slot];
-        let shown = match (field.projection, projection) {
-            (FieldProjection::FilterOnly, _) => false,
-            (FieldProjection::Detail, RecordProjection::List) => false,
-            (FieldProjection::Detail, RecordProjection::Confirmation) => more.iter().any(|wire| wire == field.wire),
-            // The confirmation of a company has no fit data.
-            (FieldProjection::List, RecordProjection::Confirmation) => field.wire != "customerFitScore",
-            _ => true,
-        };
-        if let Some((object, _)) = field.wire.split_once('.') {
-            let end = fields[slot..].iter().position(|f| f.wire.split_once('.').is_none_or(|(o, _)| o != object));
-            let end = end.map_or(fields.len(), |n| slot + n);
-            if shown {
-                nested(&mut out, record, object, &fields[slot..end], slot);
+    let shown = fields.iter().enumerate().filter(|(slot, field)| match (field.projection, projection) {
+        (FieldProjection::FilterOnly, _) | (FieldProjection::Detail, RecordProjection::List) => false,
+        (FieldProjection::Detail, RecordProjection::Confirmation(submitted)) => submitted.contains(slot),
+        // The confirmation of a company has no fit data.
+        (FieldProjection::List, RecordProjection::Confirmation(_)) => field.wire != "customerFitScore",
+        _ => true,
+    });
+    let mut out = String::new();
+    object(&mut out, |out| {
+        let mut written = "";
+        for (slot, field) in shown {
+            match field.wire.split_once('.') {
+                None => value(out, record, field.wire, field.wire, record.cell(slot)),
+                Some((name, _)) if name == written => {}
+                Some((name, _)) => {
+                    written = name;
+                    let parts = fields.iter().enumerate().filter(|(_, part)| is_in(part.wire, name).is_some());
+                    let write = |out: &mut String| {
+                        parts.for_each(|(n, part)| value(out, record, part.wire, part.filter_name(), record.cell(n)));
+                    };
+                    group(out, record, name, write, |wire| fields.iter().any(|field| field.wire == wire));
+                }
             }
-            slot = end;
-            continue;
         }
-        if shown {
-            standard(&mut out, record, field.wire, field.wire, slot);
+        if let Some(object) = resource.object() {
+            custom(out, world, record, object, projection == RecordProjection::List);
         }
-        slot += 1;
-    }
-    if let Some(object) = resource.object() {
-        custom(&mut out, world, record, object, projection == RecordProjection::List);
-    }
-    for (wire, source) in &record.raw {
-        let known = wire.starts_with("customFields.") || wire.starts_with("location.");
-        if let (Some(source), false) = (source, known || out.has(wire)) {
+        for (wire, source) in &record.raw {
+            let is_part = ["customFields", "location"].iter().any(|name| is_in(wire, name).is_some());
+            let is_group = wire == "customFields" && resource.object().is_some() || wire == written;
             // A raw value of a catalogue field outside of this projection is omitted.
-            if fields.iter().all(|field| field.wire != wire) {
-                out.add(wire, source);
+            if let Some(source) = source
+                && !is_part
+                && !is_group
+                && slot(fields, wire).is_none()
+            {
+                member(out, wire, |out| out.push_str(source));
             }
         }
-    }
-    for (name, source) in related {
-        out.add(name, source);
-    }
-    out.close()
+        for (name, source) in related {
+            member(out, name, |out| out.push_str(source));
+        }
+    });
+    out
 }
 
-fn standard(out: &mut JsonObjectText, record: &WorldRecord, wire: &str, name: &str, slot: usize) {
+/// The rest of a wire name, if it is a member of this object.
+fn is_in<'w>(wire: &'w str, object: &str) -> Option<&'w str> {
+    wire.strip_prefix(object)?.strip_prefix('.')
+}
+
+fn custom(out: &mut String, world: &World, record: &WorldRecord, object: Object, is_list: bool) {
+    let of_object = || world.definitions().iter().enumerate().filter(|(_, definition)| definition.object == object);
+    let write = |out: &mut String| {
+        for (place, definition) in of_object() {
+            if !definition.active || !definition.readable || is_list && definition.kind().detail_only() {
+                continue;
+            }
+            let (wire, cell) = (format!("customFields.{}", definition.key), record.cell(custom_slot(place)));
+            if is_list && world.lists_omit_nulls && cell.is_none() && record.raw(&wire).is_none() {
+                continue;
+            }
+            value(out, record, &wire, &definition.key, cell);
+        }
+    };
+    let is_defined =
+        |wire: &str| of_object().any(|(_, definition)| is_in(wire, "customFields") == Some(&definition.key));
+    group(out, record, "customFields", write, is_defined);
+}
+
+fn value(out: &mut String, record: &WorldRecord, wire: &str, name: &str, cell: Option<&Cell>) {
+    overridden(out, record, wire, name, |out| match cell {
+        Some(cell) => cell.write(out),
+        None => out.push_str("null"),
+    });
+}
+
+/// Writes an object with its members, and the raw ones that are not known.
+fn group(
+    out: &mut String,
+    record: &WorldRecord,
+    name: &str,
+    write: impl FnOnce(&mut String),
+    is_known: impl Fn(&str) -> bool,
+) {
+    overridden(out, record, name, name, |out| {
+        object(out, |out| {
+            write(out);
+            for (wire, source) in record.raw.iter().filter(|(wire, _)| !is_known(wire)) {
+                if let (Some(key), Some(source)) = (is_in(wire, name), source) {
+                    member(out, key, |out| out.push_str(source));
+                }
+            }
+        });
+    });
+}
+
+/// Writes a member, unless its raw source overrides it or leaves it out.
+fn overridden(out: &mut String, record: &WorldRecord, wire: &str, name: &str, write: impl FnOnce(&mut String)) {
     match record.raw(wire) {
+        None => member(out, name, write),
+        Some(Some(source)) => member(out, name, |out| out.push_str(source)),
         Some(None) => {}
-        Some(Some(source)) => out.add(name, source),
-        None => match record.cell(slot) {
-            Some(cell) => out.add_with(name, |text| cell.write(text)),
-            None => out.add(name, "null"),
-        },
     }
 }
 
-fn nested(out: &mut JsonObjectText, record: &WorldRecord, object: &str, fields: &[crate::model::Field], first: usize) {
-    match record.raw(object) {
-        Some(None) => return,
-        Some(Some(source)) => return out.add(object, source),
-        None => {}
-    }
-    let mut inner = JsonObjectText::new();
-    for (n, field) in fields.iter().enumerate() {
-        standard(&mut inner, record, field.wire, field.filter_name(), first + n);
-    }
-    unknown_keys(&mut inner, record, object, &|_| false);
-    out.add(object, &inner.close());
+fn member(out: &mut String, name: &str, write: impl FnOnce(&mut String)) {
+    write_text(name, out);
+    out.push(':');
+    write(out);
+    out.push(',');
 }
 
-fn custom(out: &mut JsonObjectText, world: &World, record: &WorldRecord, object: Object, list: bool) {
-    match record.raw("customFields") {
-        Some(None) => return,
-        Some(Some(source)) => return out.add("customFields", source),
-        None => {}
+fn object(out: &mut String, write_members: impl FnOnce(&mut String)) {
+    out.push('{');
+    write_members(out);
+    // The comma behind the last member.
+    if out.ends_with(',') {
+        out.pop();
     }
-    let mut inner = JsonObjectText::new();
-    for (place, definition) in world.definitions().iter().enumerate() {
-        let hidden = list && definition.kind().detail_only();
-        if definition.object != object || !definition.active || !definition.readable || hidden {
-            continue;
-        }
-        match record.raw(&format!("customFields.{}", definition.key)) {
-            Some(None) => {}
-            Some(Some(source)) => inner.add(&definition.key, source),
-            None => match record.custom(place as u32) {
-                Some(cell) => inner.add_with(&definition.key, |text| cell.write(text)),
-                None if list && world.lists_omit_nulls => {}
-                None => inner.add(&definition.key, "null"),
-            },
-        }
-    }
-    let is_defined = |key: &str| world.definitions().iter().any(|d| d.object == object && d.key == key);
-    unknown_keys(&mut inner, record, "customFields", &is_defined);
-    out.add("customFields", &inner.close());
-}
-
-/// Adds the raw members of an object that it does not have yet, except the defined ones.
-fn unknown_keys(inner: &mut JsonObjectText, record: &WorldRecord, object: &str, is_defined: &dyn Fn(&str) -> bool) {
-    for (wire, source) in &record.raw {
-        let name = wire.strip_prefix(object).and_then(|rest| rest.strip_prefix('.'));
-        if let (Some(name), Some(source)) = (name, source)
-            && !is_defined(name)
-            && !inner.has(name)
-        {
-            inner.add(name, source);
-        }
-    }
-}
-
-/// A JSON object that is being written.
-struct JsonObjectText {
-    text: String,
-    names: Vec<String>,
-}
-
-impl JsonObjectText {
-    fn new() -> JsonObjectText {
-        JsonObjectText { text: String::from("{"), names: Vec::new() }
-    }
-
-    fn add(&mut self, name: &str, source: &str) {
-        self.add_with(name, |text| text.push_str(source));
-    }
-
-    fn add_with(&mut self, name: &str, write: impl FnOnce(&mut String)) {
-        if self.text.len() > 1 {
-            self.text.push(',');
-        }
-        write_text(name, &mut self.text);
-        self.text.push(':');
-        write(&mut self.text);
-        self.names.push(name.to_string());
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.names.iter().any(|n| n == name)
-    }
-
-    fn close(mut self) -> String {
-        self.text.push('}');
-        self.text
-    }
+    out.push('}');
 }
 
 impl World {
@@ -184,8 +162,8 @@ impl World {
         self.text(resource, id, RecordProjection::List)
     }
 
-    fn text(&self, resource: Resource, id: &str, projection: RecordProjection) -> Option<String> {
-        Some(record(self, resource, self.table(resource).get(id)?, projection, &[], &[]))
+    fn text(&self, resource: Resource, id: &str, projection: RecordProjection<'_>) -> Option<String> {
+        Some(record(self, resource, self.table(resource).get(id)?, projection, &[]))
     }
 
     /// [`World::detail_text`], parsed; null if Rust cannot parse it as JSON.
@@ -199,62 +177,42 @@ impl World {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Include {
-    Owner,
-    Company,
-    ContactSummary,
-}
-
-/// The values that an endpoint accepts: those that add something, and those that do not.
-type IncludeTable = (&'static [(&'static str, Include)], &'static [&'static str]);
-
-const CONTACT: IncludeTable = (
-    &[("company", Include::Company), ("owner", Include::Owner)],
-    &["profile", "notes", "insights", "engagement", "enrichment", "consent", "contactability"],
-);
-
-const COMPANY: IncludeTable =
-    (&[("owner", Include::Owner), ("contactSummary", Include::ContactSummary)], &["fit", "enrichment"]);
-
-pub(crate) fn includes(object: Object, value: &str) -> Result<BTreeSet<Include>, String> {
-    let (adding, legacy) = object.pick(CONTACT, COMPANY);
+/// The resources that an `include` adds something of; legacy names add nothing.
+pub(crate) fn includes(object: Object, value: &str) -> Result<BTreeSet<Resource>, String> {
+    const CONTACT: [&str; 7] =
+        ["profile", "notes", "insights", "engagement", "enrichment", "consent", "contactability"];
+    let legacy: &[&str] = object.pick(&CONTACT, &["fit", "enrichment"]);
     let mut includes = BTreeSet::new();
     for name in value.split(',') {
-        match adding.iter().find(|(known, _)| *known == name) {
-            Some((_, include)) => includes.extend([*include]),
-            None if legacy.contains(&name) => {}
-            None => return Err(format!("has no value `{name}`")),
-        }
+        includes.extend(match (object, name) {
+            (_, "owner") => Some(Resource::TeamMembers),
+            (Object::Contact, "company") => Some(Resource::Companies),
+            (Object::Company, "contactSummary") => Some(Resource::Contacts),
+            _ if legacy.contains(&name) => None,
+            _ => return Err(format!("has no value `{name}`")),
+        });
     }
     Ok(includes)
 }
 
 /// Each include needs the read scope of its resource.
-pub(crate) fn require(key: &TenantKey, includes: &BTreeSet<Include>) -> Result<(), ErrorAnswer> {
-    includes.iter().try_for_each(|include| {
-        let related = match include {
-            Include::Owner => Resource::TeamMembers,
-            Include::Company => Resource::Companies,
-            Include::ContactSummary => Resource::Contacts,
-        };
-        key.require(related.read_scope())
-    })
+pub(crate) fn require(key: &TenantKey, includes: &BTreeSet<Resource>) -> Result<(), ErrorAnswer> {
+    includes.iter().try_for_each(|related| key.require(related.read_scope()))
 }
 
 /// The data for the includes of one answer, looked up once for all its records.
 pub(crate) struct Expansion<'a> {
     world: &'a World,
     object: Object,
-    includes: &'a BTreeSet<Include>,
+    includes: &'a BTreeSet<Resource>,
     /// Contacts by company, if they are included.
     contacts: HashMap<String, usize>,
 }
 
 impl<'a> Expansion<'a> {
-    pub(crate) fn new(world: &'a World, object: Object, includes: &'a BTreeSet<Include>) -> Expansion<'a> {
+    pub(crate) fn new(world: &'a World, object: Object, includes: &'a BTreeSet<Resource>) -> Expansion<'a> {
         let mut contacts = HashMap::new();
-        if includes.contains(&Include::ContactSummary) {
+        if includes.contains(&Resource::Contacts) {
             let table = world.table(Resource::Contacts);
             let company = |record: &WorldRecord| Some(record.cell(table.slot("companyId")?)?.text()?.into_owned());
             for company in table.iter().filter_map(company) {
@@ -267,33 +225,23 @@ impl<'a> Expansion<'a> {
     /// The members that the includes add to a record. The reference does not specify their inner structure.
     pub(crate) fn of(&self, record: &WorldRecord) -> Vec<(&'static str, String)> {
         let mut members = Vec::new();
-        let mut expanded = serde_json::Map::new();
-        for include in self.includes {
-            match include {
-                Include::Owner => {
-                    expanded.insert("owner".into(), self.other(record, "ownerId", Resource::TeamMembers));
-                }
-                Include::Company => {
-                    expanded.insert("company".into(), self.other(record, "companyId", Resource::Companies));
-                }
-                Include::ContactSummary => {
+        let mut related = Map::new();
+        for resource in self.includes {
+            let (name, pointer) = match resource {
+                Resource::TeamMembers => ("owner", "ownerId"),
+                Resource::Companies => ("company", "companyId"),
+                Resource::Contacts | Resource::CustomFields => {
                     let total = self.contacts.get(record.id.as_ref()).copied().unwrap_or(0);
                     members.push(("contactSummary", json!({"total": total}).to_string()));
+                    continue;
                 }
-            }
+            };
+            let id = slot(self.object.fields(), pointer).and_then(|slot| record.cell(slot)?.text());
+            related.insert(name.into(), id.and_then(|id| self.world.list_json(*resource, &id)).unwrap_or_default());
         }
-        if !expanded.is_empty() {
-            members.push(("related", Value::from(expanded).to_string()));
+        if !related.is_empty() {
+            members.push(("related", Value::from(related).to_string()));
         }
         members
-    }
-
-    fn other(&self, record: &WorldRecord, field: &str, resource: Resource) -> Value {
-        let id = slot(self.object.fields(), field).and_then(|slot| record.cell(slot)?.text());
-        let found = id.and_then(|id| self.world.table(resource).get(&id));
-        found.map_or(Value::Null, |found| {
-            let text = self::record(self.world, resource, found, RecordProjection::List, &[], &[]);
-            serde_json::from_str(&text).unwrap_or(Value::Null)
-        })
     }
 }

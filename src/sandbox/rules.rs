@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::exchange::{Complaints, ErrorAnswer, RequestLine};
-use super::render::{self, Include};
-use super::table::{Cell, WorldRecord, slot};
+use super::render;
+use super::table::{Cell, NO_SLOT, WorldRecord, WorldTable, slot};
 use super::world::World;
 use crate::model::{DataType, Field, FieldKind, Instant, Object, Op, Resource, decimal, field_value};
 
@@ -24,7 +24,7 @@ pub(crate) struct ListRequest {
     /// Slots, and whether each is sorted in descending order.
     pub(crate) sort: Vec<(usize, bool)>,
     pub(crate) predicates: Vec<Condition>,
-    pub(crate) include: BTreeSet<Include>,
+    pub(crate) include: BTreeSet<Resource>,
     /// Whether times are compared in whole seconds.
     pub(crate) is_coarse: bool,
 }
@@ -114,11 +114,9 @@ impl ListRequest {
 }
 
 fn equals(resource: Resource, wire: &str, value: &str) -> Condition {
-    Condition {
-        // A slot that no record has, if the field is not in the catalogue: then nothing matches.
-        target: ConditionTarget::Standard(slot(resource.fields(), wire).unwrap_or(usize::from(u8::MAX))),
-        test: Test::OneOf(vec![value.to_string()]),
-    }
+    // If the field is not in the catalogue, nothing matches.
+    let slot = slot(resource.fields(), wire).unwrap_or(NO_SLOT);
+    Condition { slot, test: Test::OneOf(vec![value.to_string()]) }
 }
 
 fn limit(value: &str) -> Result<usize, String> {
@@ -178,7 +176,7 @@ fn condition(world: &World, resource: Resource, name: &str, value: &str) -> Resu
         return Err(format!("cannot use the operator {}", op.as_str()));
     }
     if field.wire == "domain" && field.kind == FieldKind::Text {
-        return Ok(Condition { target: ConditionTarget::Domain, test: hosts(op, value)? });
+        return Ok(Condition { slot, test: hosts(op, value)? });
     }
     let test = test(type_of(field.kind), op, value)?;
     if let (Resource::TeamMembers, Test::OneOf(values)) = (resource, &test)
@@ -186,33 +184,24 @@ fn condition(world: &World, resource: Resource, name: &str, value: &str) -> Resu
     {
         return Err(format!("has no value `{unknown}`"));
     }
-    Ok(Condition { target: ConditionTarget::Standard(slot), test })
+    Ok(Condition { slot, test })
 }
 
 const MEMBER_STATUS: [&str; 4] = ["ACTIVE", "INACTIVE", "SUSPENDED", "PENDING"];
 
 fn custom_condition(world: &World, resource: Resource, key: &str, op: Op, value: &str) -> Result<Condition, String> {
     let found = resource.object().and_then(|object| world.active(object, key));
-    let Some((place, definition)) = found else {
+    let Some((slot, definition)) = found else {
         return Err(format!("has no active custom field `{key}`"));
     };
     if !definition.filters_by(op) {
         return Err(format!("cannot use the operator {} on `{key}`", op.as_str()));
     }
-    Ok(Condition { target: ConditionTarget::Custom(place), test: test(definition.kind(), op, value)? })
+    Ok(Condition { slot, test: test(definition.kind(), op, value)? })
 }
 
 /// The maximum number of characters of a text predicate (*Limits*).
 pub(crate) const MAX_TEXT: usize = 320;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ConditionTarget {
-    /// A standard field, by slot.
-    Standard(usize),
-    /// A custom field, by the definition's index.
-    Custom(u32),
-    Domain,
-}
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Test {
@@ -225,16 +214,18 @@ pub(crate) enum Test {
     Time(Op, Instant),
     Number(Op, String),
     Date(Op, String),
+    /// Host names, one of which is the company's.
+    Host(Vec<String>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Condition {
-    pub(crate) target: ConditionTarget,
+    pub(crate) slot: usize,
     pub(crate) test: Test,
 }
 
 /// The type that a standard field is compared as.
-pub(crate) fn type_of(kind: FieldKind) -> DataType {
+fn type_of(kind: FieldKind) -> DataType {
     match kind {
         FieldKind::Boolean => DataType::Boolean,
         FieldKind::Integer => DataType::Integer,
@@ -247,7 +238,7 @@ pub(crate) fn type_of(kind: FieldKind) -> DataType {
 }
 
 /// Parses a filter's value; the error says what is wrong with it.
-pub(crate) fn test(data_type: DataType, op: Op, value: &str) -> Result<Test, String> {
+fn test(data_type: DataType, op: Op, value: &str) -> Result<Test, String> {
     match (op, data_type) {
         (Op::IsNull, _) => flag(value).map(Test::Missing),
         (Op::In, _) => list(value).map(Test::OneOf),
@@ -271,9 +262,9 @@ pub(crate) fn test(data_type: DataType, op: Op, value: &str) -> Result<Test, Str
 }
 
 /// Parses the value of a filter by host names.
-pub(crate) fn hosts(op: Op, value: &str) -> Result<Test, String> {
+fn hosts(op: Op, value: &str) -> Result<Test, String> {
     let values = if op == Op::In { list(value)? } else { vec![value.to_string()] };
-    values.iter().map(|value| filter_value(value)).collect::<Result<_, _>>().map(Test::OneOf)
+    values.iter().map(|value| filter_value(value)).collect::<Result<_, _>>().map(Test::Host)
 }
 
 fn flag(value: &str) -> Result<bool, String> {
@@ -303,20 +294,16 @@ fn list(value: &str) -> Result<Vec<String>, String> {
 
 impl Condition {
     /// Whether the record meets the condition. A missing value meets only `isNull=true`.
-    pub(crate) fn holds(&self, record: &WorldRecord, host: impl FnOnce() -> Option<String>) -> bool {
-        let cell = match self.target {
-            ConditionTarget::Standard(slot) => record.cell(slot),
-            ConditionTarget::Custom(place) => record.custom(place),
-            ConditionTarget::Domain => {
-                let is_one = |host| matches!(&self.test, Test::OneOf(hosts) if hosts.contains(&host));
-                return host().is_some_and(is_one);
-            }
-        };
-        let Some(cell) = cell else {
+    pub(crate) fn holds(&self, table: &WorldTable, record: &WorldRecord) -> bool {
+        if let Test::Host(hosts) = &self.test {
+            return host(table, record).is_some_and(|host| hosts.contains(&host));
+        }
+        let Some(cell) = record.cell(self.slot) else {
             return self.test == Test::Missing(true);
         };
         match &self.test {
             Test::Missing(missing) => !missing,
+            Test::Host(_) => false,
             Test::Flag(flag) => *cell == Cell::Bool(*flag),
             Test::OneOf(values) => cell.text().is_some_and(|text| values.iter().any(|v| *v == text)),
             Test::AnyOf(values) => match cell {
@@ -350,14 +337,23 @@ fn agrees(op: Op, order: Ordering) -> bool {
     }
 }
 
+/// A company's host name: the given one, else that of its web site.
+pub(crate) fn host(table: &WorldTable, record: &WorldRecord) -> Option<String> {
+    let text = |wire| table.slot(wire).and_then(|slot| record.cell(slot)?.text());
+    match text("domain") {
+        Some(domain) => Some(normalized(&domain)),
+        None => text("websiteUrl").and_then(|address| of_website(&address)),
+    }
+}
+
 /// The host name in lower case and without a leading `www.`.
-pub(crate) fn normalized(host: &str) -> String {
+fn normalized(host: &str) -> String {
     let lower = host.trim().trim_end_matches('.').to_lowercase();
     lower.strip_prefix("www.").unwrap_or(&lower).to_string()
 }
 
 /// The host name of a web site's address.
-pub(crate) fn of_website(address: &str) -> Option<String> {
+fn of_website(address: &str) -> Option<String> {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();

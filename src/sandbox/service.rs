@@ -173,7 +173,7 @@ impl Asked<'_> {
             .into_iter()
             .map(|record| {
                 let related = expansion.as_ref().map_or(Vec::new(), |expansion| expansion.of(record));
-                render::record(world, resource, record, RecordProjection::List, &[], &related)
+                render::record(world, resource, record, RecordProjection::List, &related)
             })
             .collect();
         let mut next = next.map(|place| binding.token(&place, 0));
@@ -193,7 +193,7 @@ impl Asked<'_> {
             Some(Fault::Unordered) => rows.reverse(),
             Some(Fault::RowOutsideFilter) => rows.extend(
                 list::outsider(world, &query)
-                    .map(|record| render::record(world, resource, record, RecordProjection::List, &[], &[])),
+                    .map(|record| render::record(world, resource, record, RecordProjection::List, &[])),
             ),
             _ => {}
         }
@@ -231,7 +231,7 @@ impl Asked<'_> {
         let record = world.table(resource).get(id);
         let record = record.ok_or_else(|| ErrorAnswer::new(404, format!("There is no such {object}")))?;
         let related = render::Expansion::new(world, object, &includes).of(record);
-        let body = render::record(world, resource, record, RecordProjection::Detail, &[], &related);
+        let body = render::record(world, resource, record, RecordProjection::Detail, &related);
         Ok(Success { body: format!("{{\"data\":{body}}}"), etag: world.etag(object, id), replayed: None, rows: 1 })
     }
 }

@@ -19,7 +19,7 @@ use crate::model::Resource;
 use super::definition::CustomDefinition;
 use super::exchange::ErrorAnswer;
 use super::patch::Replays;
-use super::table::{Cell, WorldRecord, WorldTable};
+use super::table::{Cell, WorldRecord, WorldTable, custom_slot};
 use super::world::World;
 
 /// Marks the file as a state file (`CRMS`).
@@ -47,11 +47,11 @@ impl From<StateError> for ErrorAnswer {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct StoredRecord {
     cells: BTreeMap<String, Cell>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    custom: Vec<(u32, Cell)>,
+    custom: Vec<(usize, Cell)>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     raw: BTreeMap<String, Option<String>>,
 }
@@ -178,12 +178,14 @@ fn definitions(world: &World) -> Vec<(&CustomDefinition, bool)> {
 }
 
 fn stored_record(table: &WorldTable, record: &WorldRecord) -> StoredRecord {
-    let name = |slot: &u8| table.fields.get(usize::from(*slot)).map_or_else(String::new, |field| field.wire.into());
-    StoredRecord {
-        cells: record.cells.iter().map(|(slot, cell)| (name(slot), cell.clone())).collect(),
-        custom: record.custom.clone(),
-        raw: record.raw.clone(),
+    let mut stored = StoredRecord { raw: record.raw.clone(), ..StoredRecord::default() };
+    for (slot, cell) in &record.cells {
+        match table.fields.get(*slot as usize) {
+            Some(field) => drop(stored.cells.insert(field.wire.into(), cell.clone())),
+            None => stored.custom.push((*slot as usize - custom_slot(0), cell.clone())),
+        }
     }
+    stored
 }
 
 /// Reads the stored world, if there is one; the inner error says what cannot be understood.
@@ -225,7 +227,8 @@ fn restore(world: &mut World, list: &str, id: &str, stored: StoredRecord) -> Res
         let slot = world.table(resource).slot(&wire).ok_or_else(|| format!("`{wire}` is not a field"))?;
         record.set(slot, Some(cell));
     }
-    (record.custom, record.raw) = (stored.custom, stored.raw);
+    stored.custom.into_iter().for_each(|(place, cell)| record.set(custom_slot(place), Some(cell)));
+    record.raw = stored.raw;
     world.table_mut(resource).put(record);
     Ok(())
 }

@@ -3,17 +3,18 @@
 //! # Invariants
 //! - Both orders contain every record exactly once: a list over a hundred thousand records by either of
 //!   them starts at its cursor and reads one page, whatever the length of the table.
-//! - Cells are sorted by slot; a slot is a field's index in the catalogue's table.
+//! - Cells are sorted by slot: a field's index in the catalogue's table, or the place of a custom field behind all of them.
 //!
 //! A cell is one value, compact enough for hundreds of thousands of records. A missing value has no cell. A timestamp in the
 //! service's usual form is stored as an instant and written back in that form; any other spelling is stored as text, so a
 //! test controls an answer byte for byte.
 
 use std::borrow::Cow;
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,38 +24,46 @@ use crate::model::{Field, FieldKind, Instant, Resource, decimal};
 /// A record's identifier, shared between a table and its orders.
 pub(crate) type Id = Arc<str>;
 
+/// The slot of the first custom field.
+const FIRST_CUSTOM: usize = 256;
+
+/// A slot that no record has.
+pub(crate) const NO_SLOT: usize = FIRST_CUSTOM - 1;
+
+/// The slot of a custom field's values, by the definition's index in the world.
+pub(crate) const fn custom_slot(place: usize) -> usize {
+    FIRST_CUSTOM + place
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct WorldRecord {
     pub(crate) id: Id,
-    /// Standard values by slot.
-    pub(crate) cells: Vec<(u8, Cell)>,
-    /// Custom values by the definition's index in the world.
-    pub(crate) custom: Vec<(u32, Cell)>,
+    /// Values by slot.
+    pub(crate) cells: Vec<(u32, Cell)>,
     /// Overrides for answers: source text by wire name, `None` if a field is omitted.
     pub(crate) raw: BTreeMap<String, Option<String>>,
 }
 
 impl WorldRecord {
     pub(crate) fn new(id: Id) -> WorldRecord {
-        WorldRecord { id, cells: Vec::new(), custom: Vec::new(), raw: BTreeMap::new() }
+        WorldRecord { id, cells: Vec::new(), raw: BTreeMap::new() }
+    }
+
+    fn place(&self, slot: usize) -> Result<usize, usize> {
+        self.cells.binary_search_by_key(&slot, |(slot, _)| *slot as usize)
     }
 
     pub(crate) fn cell(&self, slot: usize) -> Option<&Cell> {
-        let at = self.cells.binary_search_by_key(&slot, |(s, _)| usize::from(*s)).ok()?;
-        Some(&self.cells[at].1)
+        Some(&self.cells[self.place(slot).ok()?].1)
     }
 
     pub(crate) fn set(&mut self, slot: usize, cell: Option<Cell>) {
-        put(&mut self.cells, slot as u8, cell);
-    }
-
-    pub(crate) fn custom(&self, place: u32) -> Option<&Cell> {
-        let at = self.custom.binary_search_by_key(&place, |(p, _)| *p).ok()?;
-        Some(&self.custom[at].1)
-    }
-
-    pub(crate) fn set_custom(&mut self, place: u32, cell: Option<Cell>) {
-        put(&mut self.custom, place, cell);
+        match (self.place(slot), cell) {
+            (Ok(at), Some(cell)) => self.cells[at].1 = cell,
+            (Ok(at), None) => drop(self.cells.remove(at)),
+            (Err(at), Some(cell)) => self.cells.insert(at, (slot as u32, cell)),
+            (Err(_), None) => {}
+        }
     }
 
     pub(crate) fn raw(&self, wire: &str) -> Option<Option<&str>> {
@@ -62,80 +71,63 @@ impl WorldRecord {
     }
 }
 
-fn put<K: Ord + Copy>(cells: &mut Vec<(K, Cell)>, key: K, cell: Option<Cell>) {
-    match (cells.binary_search_by_key(&key, |(k, _)| *k), cell) {
-        (Ok(at), Some(cell)) => cells[at].1 = cell,
-        (Ok(at), None) => {
-            cells.remove(at);
-        }
-        (Err(at), Some(cell)) => cells.insert(at, (key, cell)),
-        (Err(_), None) => {}
+/// A position in an order. Records without the time come last in both directions, and ties are by ascending id.
+type Position = (Duration, Id);
+
+fn position(time: Option<Instant>, descending: bool) -> Duration {
+    match time {
+        Some(time) if descending => Instant::MAX.since(time),
+        Some(time) => time.since(Instant::MIN),
+        None => Duration::MAX,
     }
 }
 
-/// A position in an order: records without the time come last in both directions, and ties are by ascending id.
-type Key<T> = (bool, Option<T>, Id);
-
-/// The records by one timestamp, in both directions.
+/// The records by one timestamp, ascending and descending.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Order {
-    rising: BTreeSet<Key<Instant>>,
-    falling: BTreeSet<Key<Reverse<Instant>>>,
-}
+pub(crate) struct Order([BTreeSet<Position>; 2]);
 
-/// A position in an [`Order`], after one record.
+/// The place after one record of an [`Order`].
 pub(crate) type After<'a> = (Option<Instant>, &'a str);
 
 impl Order {
     fn insert(&mut self, time: Option<Instant>, id: &Id) {
-        self.rising.insert((time.is_none(), time, id.clone()));
-        self.falling.insert((time.is_none(), time.map(Reverse), id.clone()));
+        for descending in [false, true] {
+            self.0[usize::from(descending)].insert((position(time, descending), id.clone()));
+        }
     }
 
     fn remove(&mut self, time: Option<Instant>, id: &Id) {
-        self.rising.remove(&(time.is_none(), time, id.clone()));
-        self.falling.remove(&(time.is_none(), time.map(Reverse), id.clone()));
+        for descending in [false, true] {
+            self.0[usize::from(descending)].remove(&(position(time, descending), id.clone()));
+        }
     }
 
     /// The timestamps between two, both included, ascending.
     pub(crate) fn times(&self, low: Option<Instant>, high: Option<Instant>) -> impl Iterator<Item = Instant> {
-        range(&self.rising, None, low, high).filter_map(|(_, time, _)| *time)
+        let timed = self.walk(false, None, low, high).filter(|(at, _)| *at < Duration::MAX);
+        timed.map(|(at, _)| Instant::MIN.plus(*at))
     }
 
-    /// Walks the order from a position on. `low` and `high` can end the walk early if a filter rejects the rest.
-    pub(crate) fn walk<'a>(
-        &'a self,
+    /// Walks the order from a place on. `low` and `high` can end the walk early if a filter rejects the rest.
+    pub(crate) fn walk(
+        &self,
         descending: bool,
         after: Option<After<'_>>,
         low: Option<Instant>,
         high: Option<Instant>,
-    ) -> Box<dyn Iterator<Item = &'a Id> + 'a> {
-        if descending {
-            let after = after.map(|(time, id)| (time.map(Reverse), id));
-            Box::new(range(&self.falling, after, high.map(Reverse), low.map(Reverse)).map(|(_, _, id)| id))
-        } else {
-            Box::new(range(&self.rising, after, low, high).map(|(_, _, id)| id))
-        }
+    ) -> impl Iterator<Item = &Position> + use<'_> {
+        let (first, last) = if descending { (high, low) } else { (low, high) };
+        let from = match (after, first) {
+            (Some((time, id)), _) => Bound::Excluded((position(time, descending), Id::from(id))),
+            (None, Some(_)) => Bound::Included((position(first, descending), Id::from(""))),
+            (None, None) => Bound::Unbounded,
+        };
+        let is_bounded = first.is_some() || last.is_some();
+        // Within bounds, a record without the time is rejected too.
+        let behind = Duration::from_nanos(u64::from(is_bounded && last.is_none()));
+        let last = position(last, descending).saturating_sub(behind);
+        self.0[usize::from(descending)].range((from, Bound::Unbounded)).take_while(move |(at, _)| *at <= last)
     }
-}
-
-/// The part of an order after a position, else from `first` on, up to and including `last`.
-fn range<'a, T: Ord + Copy + 'a>(
-    order: &'a BTreeSet<Key<T>>,
-    after: Option<(Option<T>, &str)>,
-    first: Option<T>,
-    last: Option<T>,
-) -> impl Iterator<Item = &'a Key<T>> + use<'a, T> {
-    let from = match (after, first) {
-        (Some((time, id)), _) => Bound::Excluded((time.is_none(), time, Id::from(id))),
-        (None, Some(_)) => Bound::Included((false, first, Id::from(""))),
-        (None, None) => Bound::Unbounded,
-    };
-    let is_bounded = first.is_some() || last.is_some();
-    order.range((from, Bound::Unbounded)).take_while(move |(_, time, _)| match time {
-        Some(time) => last.is_none_or(|last| *time <= last),
-        None => !is_bounded,
-    })
 }
 
 #[derive(Clone, Debug)]
@@ -151,7 +143,7 @@ impl WorldTable {
     pub(crate) fn new(resource: Resource) -> WorldTable {
         let fields = resource.fields();
         // Without the field, every record counts as null in a slot that no record has.
-        let place = |wire: &str| slot(fields, wire).unwrap_or(usize::from(u8::MAX));
+        let place = |wire: &str| slot(fields, wire).unwrap_or(NO_SLOT);
         WorldTable {
             resource,
             fields,

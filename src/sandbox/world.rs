@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::definition::{CustomDefinition, NewField};
 use super::fault::Hidden;
-use super::table::{Cell, Id, WorldRecord, WorldTable};
+use super::table::{Cell, Id, WorldRecord, WorldTable, custom_slot};
 use crate::model::catalogue::FieldKind;
 use crate::model::{DataType, Instant, Object, RecordId, Resource};
 
@@ -187,9 +187,10 @@ impl World {
         self.tables.entry(resource).or_insert_with(|| WorldTable::new(resource))
     }
 
-    pub(crate) fn active(&self, object: Object, key: &str) -> Option<(u32, &CustomDefinition)> {
+    /// The slot and the definition of an active custom field.
+    pub(crate) fn active(&self, object: Object, key: &str) -> Option<(usize, &CustomDefinition)> {
         let place = self.definitions.iter().position(|d| d.active && d.object == object && d.key == key)?;
-        Some((place as u32, &self.definitions[place]))
+        Some((custom_slot(place), &self.definitions[place]))
     }
 
     /// Takes a record out, changes it and puts it back, so that the table's orders stay valid.
@@ -273,44 +274,29 @@ impl World {
 
     fn apply(&self, resource: Resource, record: &mut WorldRecord, changes: &Value) {
         for (wire, value) in changes.as_object().into_iter().flatten() {
-            match (wire.as_str(), value) {
-                ("customFields", Value::Object(values)) => {
-                    for (key, value) in values {
-                        self.apply_custom(resource, record, key, value);
-                    }
-                }
-                ("location", Value::Object(parts)) if resource == Resource::Contacts => {
+            match value {
+                Value::Object(parts)
+                    if wire == "customFields" || wire == "location" && resource == Resource::Contacts =>
+                {
                     for (part, value) in parts {
-                        self.apply_standard(resource, record, &format!("location.{part}"), value);
+                        self.apply_one(resource, record, &format!("{wire}.{part}"), value);
                     }
                 }
-                _ => self.apply_standard(resource, record, wire, value),
+                _ => self.apply_one(resource, record, wire, value),
             }
         }
     }
 
-    fn apply_standard(&self, resource: Resource, record: &mut WorldRecord, wire: &str, value: &Value) {
-        match self.table(resource).slot(wire) {
-            Some(slot) => {
-                let time = resource.fields()[slot].kind == FieldKind::Instant;
-                record.set(slot, Cell::from_json(value, time));
-            }
-            None => {
-                record.raw.insert(wire.to_string(), Some(value.to_string()));
-            }
-        }
-    }
-
-    fn apply_custom(&self, resource: Resource, record: &mut WorldRecord, key: &str, value: &Value) {
-        let place = self.definitions.iter().position(|d| Some(d.object) == resource.object() && d.key == key);
-        match place {
-            Some(place) => {
-                let time = self.definitions[place].kind() == DataType::DateTime;
-                record.set_custom(place as u32, Cell::from_json(value, time));
-            }
-            None => {
-                record.raw.insert(format!("customFields.{key}"), Some(value.to_string()));
-            }
+    fn apply_one(&self, resource: Resource, record: &mut WorldRecord, wire: &str, value: &Value) {
+        let custom = wire.strip_prefix("customFields.").and_then(|key| {
+            let place = self.definitions.iter().position(|d| Some(d.object) == resource.object() && d.key == key)?;
+            Some((custom_slot(place), self.definitions[place].kind() == DataType::DateTime))
+        });
+        let standard =
+            || self.table(resource).slot(wire).map(|slot| (slot, resource.fields()[slot].kind == FieldKind::Instant));
+        match custom.or_else(standard) {
+            Some((slot, is_time)) => record.set(slot, Cell::from_json(value, is_time)),
+            None => drop(record.raw.insert(wire.to_string(), Some(value.to_string()))),
         }
     }
 
