@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use axum::http::header::{self, HeaderName};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
@@ -29,38 +31,46 @@ pub(crate) struct Success {
     pub(crate) rows: u64,
 }
 
-#[derive(Clone, Debug)]
+/// An answer on its way to the client.
+#[derive(Debug)]
 pub(crate) struct Served {
-    pub(crate) result: Result<Success, ErrorAnswer>,
-    /// What happens to the answer on its way.
+    /// `None` if the connection closes without an answer.
+    pub(crate) answer: Option<Response<String>>,
+    /// What happens to the body.
     pub(crate) fault: Option<Fault>,
+    /// The number of spaces that are added to the body.
+    pub(crate) padding: u64,
+    pub(crate) is_gzip_allowed: bool,
     pub(crate) date: DateHeader,
-    pub(crate) key: Option<usize>,
     pub(crate) ru: Ru,
+    /// The delays, in real time and by the sandbox's clock.
     pub(crate) slow: Duration,
     pub(crate) drag: Duration,
 }
 
 impl Served {
-    /// The status that the client sees; `None` if no answer reaches it.
-    pub(crate) fn status(&self) -> Option<u16> {
-        match (&self.fault, &self.result) {
-            (Some(Fault::Reset | Fault::ResetAfterApply), _) => None,
-            (Some(Fault::Html(status) | Fault::StatusAfterApply(status) | Fault::ErrorAfterApply(status)), _) => {
-                Some(*status)
-            }
-            (Some(Fault::Redirect { status, .. }), _) => Some(*status),
-            (Some(Fault::NotJson), _) | (_, Ok(_)) => Some(200),
-            (_, Err(refusal)) => Some(refusal.status),
-        }
-    }
-
     /// Whether the answer is lost or truncated on its way.
     pub(crate) fn is_cut(&self) -> bool {
-        use Fault::{Reset, ResetAfterApply, Truncated, TruncatedChunked, TruncatedGzip};
-        matches!(self.fault, Some(Reset | ResetAfterApply | Truncated | TruncatedChunked | TruncatedGzip))
+        use Fault::{Truncated, TruncatedChunked, TruncatedGzip};
+        self.answer.is_none() || matches!(self.fault, Some(Truncated | TruncatedChunked | TruncatedGzip))
     }
 }
+
+/// An answer with a body of this type.
+pub(crate) fn answer(status: u16, content_type: &str, body: String) -> Response<String> {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    put(answer.headers_mut(), header::CONTENT_TYPE, content_type);
+    answer
+}
+
+pub(crate) fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+        headers.insert(name, value);
+    }
+}
+
+pub(crate) const JSON: &str = "application/json; charset=utf-8";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
@@ -168,6 +178,20 @@ pub(crate) struct ErrorAnswer {
     pub(crate) retry_after: (Option<u64>, Option<u64>),
 }
 
+impl Success {
+    pub(crate) fn answer(self) -> Response<String> {
+        let mut answer = answer(200, JSON, self.body);
+        if let Some(etag) = &self.etag {
+            put(answer.headers_mut(), header::ETAG, etag);
+        }
+        if let Some(replayed) = self.replayed {
+            let name = HeaderName::from_static("idempotent-replayed");
+            put(answer.headers_mut(), name, &replayed.to_string());
+        }
+        answer
+    }
+}
+
 impl ErrorAnswer {
     pub(crate) fn new(status: u16, message: impl Into<String>) -> ErrorAnswer {
         ErrorAnswer { status, message: message.into(), details: None, retry_after: (None, None) }
@@ -191,22 +215,26 @@ impl ErrorAnswer {
         ErrorAnswer { message: "The request is invalid".to_string(), ..ErrorAnswer::of_field(400, field, message) }
     }
 
-    pub(crate) fn body(&self, request: u64) -> String {
-        let name = axum::http::StatusCode::from_u16(self.status)
-            .ok()
-            .and_then(|status| status.canonical_reason())
-            .unwrap_or("Error");
+    /// The answer to the request of this number.
+    pub(crate) fn answer(&self, request: u64) -> Response<String> {
+        let mut answer = answer(self.status, JSON, String::new());
+        let name = answer.status().canonical_reason().unwrap_or("Error");
         let mut body = json!({"error": name, "message": self.message, "code": self.status});
         if let Some(details) = &self.details {
             body["details"] = details.clone();
         }
-        if let (Some(seconds), _) = self.retry_after {
+        let (in_body, in_header) = self.retry_after;
+        if let Some(seconds) = in_body {
             body["retryAfter"] = Value::from(seconds);
+        }
+        if let Some(seconds) = in_header {
+            put(answer.headers_mut(), header::RETRY_AFTER, &seconds.to_string());
         }
         if self.status == 500 {
             body["requestId"] = Value::from(format!("req_{request:08}"));
         }
-        body.to_string()
+        *answer.body_mut() = body.to_string();
+        answer
     }
 }
 

@@ -31,7 +31,7 @@ struct SandboxShared {
     memory: Mutex<Memory>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -167,7 +167,7 @@ impl Sandbox {
         memory.write(&mut world, false)
     }
 
-    pub(crate) fn serve(&self, request: &IncomingRequest) -> (Served, u64) {
+    pub(crate) fn serve(&self, request: IncomingRequest) -> Served {
         let mut world = self.world();
         // The hook is taken out while it runs, so that it can use other handles of the sandbox.
         let hook = locked(&self.0.hook).take();
@@ -175,34 +175,37 @@ impl Sandbox {
             hook(&mut world, &request.asked);
             locked(&self.0.hook).get_or_insert(hook);
         }
-        let faults = self.0.faults.take(&request.asked, self.0.clock.now());
-        let is_pretended = faults.answer() == Some(&Fault::NotApplied);
+        let at = self.0.clock.now();
+        let faults = self.0.faults.take(&request.asked, at);
         let mut memory = locked(&self.0.memory);
-        let mut served = service::serve(&mut world, &mut memory, request, &faults);
+        let (key, mut result) = service::execute(&mut world, &mut memory, &request, &faults);
         if let Err(error) = memory.write(&mut world, false) {
             tracing::warn!("{error}");
-            served.result = Err(error.into());
+            result = Err(error.into());
         }
-        let status = served.status();
+        memory.requests += 1;
+        let replayed = result.as_ref().ok().and_then(|success| success.replayed);
+        let served = service::served(result, &faults, &memory.settings, memory.requests);
+        let status = served.answer.as_ref().map(|answer| answer.status().as_u16());
         let shown = status.map_or_else(|| "no answer".to_string(), |status| status.to_string());
         tracing::debug!("{} {} {shown} {}", request.asked.method, request.asked.line(), served.ru);
         if let Some(limit) = memory.settings.log_limit {
             memory.log.keep(limit);
         }
-        memory.requests += 1;
+        let is_patch = request.asked.method == "PATCH";
         memory.log.push(LoggedRequest {
-            at: self.0.clock.now(),
-            asked: request.asked.clone(),
-            if_match: request.if_match.clone(),
-            idempotency_key: request.idempotency_key.clone(),
-            body: (request.asked.method == "PATCH").then(|| String::from_utf8_lossy(&request.body).into_owned()),
+            at,
+            asked: request.asked,
+            if_match: request.if_match,
+            idempotency_key: request.idempotency_key,
+            body: is_patch.then(|| String::from_utf8_lossy(&request.body).into_owned()),
             status,
             ru: served.ru,
-            key: served.key,
+            key,
             cut: served.is_cut(),
-            replayed: served.result.as_ref().is_ok_and(|s| s.replayed == Some(true)),
-            changed: served.result.as_ref().is_ok_and(|s| s.replayed == Some(false)) && !is_pretended,
+            replayed: replayed == Some(true),
+            changed: replayed == Some(false) && faults.answer() != Some(&Fault::NotApplied),
         });
-        (served, memory.requests)
+        served
     }
 }

@@ -1,41 +1,34 @@
 //! The sandbox on a socket: accepts connections, and answers requests until they, or the server, are closed. Answers may be
 //! damaged on purpose.
-//!
-//! Every connection has a switch; a handler that flips it makes the next write fail, so that hyper drops the socket
-//! without sending a byte of the answer, and the peer sees a reset.
 
-use std::convert::Infallible;
-use std::io::{self, Write};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::io::{self, ErrorKind, Write};
+use std::sync::{Arc, Mutex};
 
 use axum::body::{Body, Bytes};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use axum::http::{HeaderMap, Request, Response, header};
 use futures_util::{StreamExt, stream};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::admin;
-use super::exchange::{ErrorAnswer, IncomingRequest, RequestLine, Served, Success};
+use super::exchange::{IncomingRequest, JSON, RequestLine, Served, answer, put};
 use super::fault::Fault;
-use super::handle::Sandbox;
-use super::service::INJECTED;
+use super::handle::{Sandbox, locked};
+
+/// The tasks of the open connections.
+type Connections = Arc<Mutex<JoinSet<()>>>;
 
 /// A running sandbox server. Dropping it stops the server and breaks its connections.
 pub struct SandboxServer {
     /// The base URL, `/v1` included.
     pub base_url: String,
     sandbox: Sandbox,
-    stop: Switch,
-    serving: tokio::task::JoinHandle<()>,
+    connections: Connections,
+    accepting: JoinHandle<()>,
 }
 
 impl SandboxServer {
@@ -46,8 +39,8 @@ impl SandboxServer {
 
 impl Drop for SandboxServer {
     fn drop(&mut self) {
-        self.stop.cut();
-        self.serving.abort();
+        self.accepting.abort();
+        locked(&self.connections).abort_all();
     }
 }
 
@@ -56,79 +49,70 @@ impl Sandbox {
     pub async fn start(&self, port: u16) -> io::Result<SandboxServer> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let port = listener.local_addr()?.port();
-        let stop = Switch::default();
-        let serving = tokio::spawn(accept(self.clone(), listener, stop.clone()));
-        Ok(SandboxServer { base_url: format!("http://127.0.0.1:{port}/v1"), sandbox: self.clone(), stop, serving })
+        let connections = Connections::default();
+        let accepting = tokio::spawn(accept(self.clone(), listener, connections.clone()));
+        let base_url = format!("http://127.0.0.1:{port}/v1");
+        Ok(SandboxServer { base_url, sandbox: self.clone(), connections, accepting })
     }
 }
 
-async fn accept(sandbox: Sandbox, listener: TcpListener, stop: Switch) {
+async fn accept(sandbox: Sandbox, listener: TcpListener, connections: Connections) {
     loop {
         // A connection that fails before it is accepted is ignored.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::task::yield_now().await;
             continue;
         };
-        tokio::spawn(serve(sandbox.clone(), stream, stop.clone()));
+        let mut connections = locked(&connections);
+        while connections.try_join_next().is_some() {}
+        connections.spawn(serve(sandbox.clone(), stream));
     }
 }
 
-async fn serve(sandbox: Sandbox, stream: TcpStream, stop: Switch) {
+async fn serve(sandbox: Sandbox, stream: TcpStream) {
     // Answers are small: Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);
-    let switch = Switch::default();
-    let wire = Wire { stream, switch: switch.clone(), stop };
     let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-        answer(sandbox.clone(), switch.clone(), request.map(Body::new))
+        Box::pin(respond(sandbox.clone(), request.map(Body::new)))
     });
     // The `Date` header is set by the settings. A broken connection is noticed by the peer.
-    let _ = http1::Builder::new().auto_date_header(false).serve_connection(TokioIo::new(wire), service).await;
+    let mut connection = http1::Builder::new().auto_date_header(false).serve_connection(TokioIo::new(stream), service);
+    let ended = std::future::poll_fn(|cx| connection.poll_without_shutdown(cx)).await;
+    if ended.is_err() {
+        // The peer sees a reset.
+        let _ = connection.into_parts().io.inner().set_zero_linger();
+    }
 }
 
 const MAX_BODY: usize = 16 << 20;
 /// Bodies up to this size are not worth compressing.
 const SMALL: usize = 256;
 
-/// Answers one request, after the delay of its fault.
-pub(crate) async fn answer(
-    sandbox: Sandbox,
-    switch: Switch,
-    http: Request<Body>,
-) -> Result<Response<Body>, Infallible> {
+/// Answers one request, after the delay of its fault. An error closes the connection without an answer.
+async fn respond(sandbox: Sandbox, http: Request<Body>) -> io::Result<Response<Body>> {
     let (head, body) = http.into_parts();
     // Longer than any valid update: a truncated body is not valid JSON, and is refused.
     let body = axum::body::to_bytes(body, MAX_BODY).await.unwrap_or_default();
     if head.uri.path().starts_with(admin::PREFIX) {
-        return Ok(admin_response(&admin::answer(&sandbox, head.method.as_str(), head.uri.path(), &body)));
+        let answered = admin::answer(&sandbox, head.method.as_str(), head.uri.path(), &body);
+        let answer = answered.map_or_else(|error| error.answer(0), |data| answer(200, JSON, data.to_string()));
+        return Ok(answer.map(Body::from));
     }
-    let request = incoming(&head, body.to_vec());
-    let (served, number) = sandbox.serve(&request);
+    let served = sandbox.serve(incoming(&head, body.to_vec()));
     if !served.drag.is_zero() {
         let clock = sandbox.clock();
         clock.sleep_until(clock.now().plus(served.drag)).await;
     }
-    let settings = sandbox.settings();
-    let wait: Duration = settings.latency + served.slow;
-    if !wait.is_zero() {
-        tokio::time::sleep(wait).await;
+    if !served.slow.is_zero() {
+        tokio::time::sleep(served.slow).await;
     }
-    let gzip = settings.gzip && accepts_gzip(&head.headers);
-    let mut response = response(&served, number, gzip, &switch);
-    if let Some(date) = served.date.at(sandbox.clock().now()) {
-        put(&mut response, header::DATE, &date);
+    let date = served.date.at(sandbox.clock().now());
+    let gzip = served.is_gzip_allowed && accepts_gzip(&head.headers);
+    let mut response = deliver(served, gzip).ok_or(ErrorKind::ConnectionReset)?;
+    if let Some(date) = date {
+        put(response.headers_mut(), header::DATE, &date);
     }
     Ok(response)
-}
-
-fn admin_response(answered: &Result<Value, ErrorAnswer>) -> Response<Body> {
-    let (status, body) = match answered {
-        Ok(data) => (200, data.to_string()),
-        Err(error) => (error.status, error.body(0)),
-    };
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    put(&mut response, header::CONTENT_TYPE, "application/json; charset=utf-8");
-    response
 }
 
 fn incoming(head: &Parts, body: Vec<u8>) -> IncomingRequest {
@@ -153,92 +137,39 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
         .any(|coding| coding.trim().starts_with("gzip") && !coding.contains("q=0"))
 }
 
-fn response(served: &Served, number: u64, gzip: bool, switch: &Switch) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    let status = served.status().unwrap_or(500);
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    match &served.fault {
-        Some(Fault::Reset | Fault::ResetAfterApply) => {
-            switch.cut();
-            return response;
-        }
-        Some(Fault::Html(_) | Fault::StatusAfterApply(_) | Fault::NotJson) => {
-            put(&mut response, header::CONTENT_TYPE, "text/html");
-            *response.body_mut() = Body::from("<html><body><h1>Scheduled maintenance</h1></body></html>");
-            return response;
-        }
-        Some(Fault::Redirect { location, .. }) => {
-            put(&mut response, header::LOCATION, location);
-            return response;
-        }
-        _ => put(&mut response, header::CONTENT_TYPE, "application/json; charset=utf-8"),
-    }
-    let body = match &served.result {
-        Ok(_) if matches!(served.fault, Some(Fault::ErrorAfterApply(_))) => {
-            ErrorAnswer::new(status, INJECTED).body(number)
-        }
-        Ok(Success { body, etag, replayed, .. }) => {
-            if let Some(etag) = etag {
-                put(&mut response, header::ETAG, etag);
-            }
-            if let Some(replayed) = replayed {
-                put(&mut response, header::HeaderName::from_static("idempotent-replayed"), &replayed.to_string());
-            }
-            body.clone()
-        }
-        Err(refusal) => {
-            if let (_, Some(seconds)) = refusal.retry_after {
-                put(&mut response, header::RETRY_AFTER, &seconds.to_string());
-            }
-            refusal.body(number)
-        }
-    };
-    *response.body_mut() = deliver(&mut response, served, body, gzip);
-    response
-}
-
-fn deliver(response: &mut Response<Body>, served: &Served, body: String, gzip: bool) -> Body {
-    match &served.fault {
+/// The answer with its body as it is sent.
+fn deliver(served: Served, gzip: bool) -> Option<Response<Body>> {
+    let (mut head, body) = served.answer?.into_parts();
+    let body = match served.fault {
         Some(Fault::Truncated) => {
-            put(response, header::CONTENT_LENGTH, &body.len().to_string());
+            put(&mut head.headers, header::CONTENT_LENGTH, &body.len().to_string());
             broken(&body)
         }
         Some(Fault::TruncatedChunked) => broken(&body),
         Some(Fault::TruncatedGzip) => {
-            let mut bytes = compressed(body.as_bytes()).unwrap_or_default();
+            let mut bytes = compressed(body.as_bytes()).ok()?;
             bytes.truncate(bytes.len() / 2);
-            put(response, header::CONTENT_ENCODING, "gzip");
+            put(&mut head.headers, header::CONTENT_ENCODING, "gzip");
             Body::from(bytes)
         }
-        Some(Fault::HugeBody(bytes)) => padded(&body, *bytes),
-        Some(Fault::HeavyRows(bytes)) => {
-            padded(&body, bytes.saturating_mul(served.result.as_ref().map_or(0, |success| success.rows)))
+        _ if served.padding > 0 => padded(&body, served.padding),
+        _ if gzip && body.len() > SMALL => {
+            put(&mut head.headers, header::CONTENT_ENCODING, "gzip");
+            Body::from(compressed(body.as_bytes()).ok()?)
         }
-        _ if gzip && body.len() > SMALL => match compressed(body.as_bytes()) {
-            Ok(bytes) => {
-                put(response, header::CONTENT_ENCODING, "gzip");
-                Body::from(bytes)
-            }
-            Err(_) => Body::from(body),
-        },
         _ => Body::from(body),
-    }
+    };
+    Some(Response::from_parts(head, body))
 }
 
-fn put(response: &mut Response<Body>, name: header::HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
-        response.headers_mut().insert(name, value);
-    }
-}
-
-pub(crate) fn compressed(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+fn compressed(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(bytes)?;
     encoder.finish()
 }
 
 /// Half of the body, then a broken connection.
-pub(crate) fn broken(body: &str) -> Body {
+fn broken(body: &str) -> Body {
     let half = Bytes::copy_from_slice(&body.as_bytes()[..body.len() / 2]);
     Body::from_stream(stream::unfold(Some(half), |left| async move {
         match left {
@@ -246,7 +177,7 @@ pub(crate) fn broken(body: &str) -> Body {
             Some(_) => {
                 // The first half leaves before the connection breaks: hyper flushes when the body is not ready.
                 tokio::task::yield_now().await;
-                Some((Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset)), None))
+                Some((Err(io::Error::from(ErrorKind::ConnectionReset)), None))
             }
             None => None,
         }
@@ -263,63 +194,6 @@ fn padded(body: &str, bytes: u64) -> Body {
         (block > 0).then(|| (Ok(Bytes::from_static(&BLOCK[..block as usize])), left - block))
     });
     let parts = stream::iter([Ok(Bytes::from(front))]);
-    let tail = stream::iter([Ok::<_, std::io::Error>(Bytes::from(back))]);
+    let tail = stream::iter([Ok::<_, io::Error>(Bytes::from(back))]);
     Body::from_stream(parts.chain(spaces).chain(tail))
-}
-
-/// Cuts one connection, or all of a server.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Switch(Arc<AtomicBool>);
-
-impl Switch {
-    pub(crate) fn cut(&self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-
-    fn is_cut(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-/// A connection that can be cut by its own switch and by its server's.
-#[derive(Debug)]
-struct Wire {
-    pub(crate) stream: TcpStream,
-    pub(crate) switch: Switch,
-    pub(crate) stop: Switch,
-}
-
-impl Wire {
-    fn check(&self) -> io::Result<()> {
-        if !self.switch.is_cut() && !self.stop.is_cut() {
-            return Ok(());
-        }
-        let _ = self.stream.set_zero_linger();
-        Err(io::ErrorKind::ConnectionReset.into())
-    }
-}
-
-impl AsyncRead for Wire {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        // An idle connection is woken by its next request, and must not process it after the stop.
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
-        self.check()?;
-        polled
-    }
-}
-
-impl AsyncWrite for Wire {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.check()?;
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.check()?;
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
 }

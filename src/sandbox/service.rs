@@ -7,9 +7,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use axum::http::header::LOCATION;
+
 use crate::model::{Object, Resource, Ru};
 
-use super::exchange::{Complaints, ErrorAnswer, IncomingRequest, Log, Route, Served, Success};
+use super::exchange::{Complaints, ErrorAnswer, IncomingRequest, Log, Route, Served, Success, answer, put};
 use super::fault::{BodyRewrite, Fault, FaultLayer, TakenFaults};
 use super::keys::{TenantKey, TenantKeys};
 use super::list::{self, Binding, PagePosition, ServedPage};
@@ -22,7 +24,10 @@ use super::state::StateError;
 use super::world::World;
 
 /// The message of failures on demand.
-pub(crate) const INJECTED: &str = "This failure was injected";
+const INJECTED: &str = "This failure was injected";
+
+/// The page of load balancers and proxies.
+const MAINTENANCE: &str = "<html><body><h1>Scheduled maintenance</h1></body></html>";
 
 /// The state between requests, next to the world.
 #[derive(Default)]
@@ -59,7 +64,13 @@ impl Memory {
     }
 }
 
-pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &IncomingRequest, faults: &TakenFaults) -> Served {
+/// Carries a request out, with the faults that change what it finds or says. Returns the index of its key, too.
+pub(crate) fn execute(
+    world: &mut World,
+    memory: &mut Memory,
+    request: &IncomingRequest,
+    faults: &TakenFaults,
+) -> (Option<usize>, Result<Success, ErrorAnswer>) {
     let key = memory.keys.find(request.authorization.as_deref()).map(|(index, key)| (index, key.clone()));
     let index = key.as_ref().ok().map(|(index, _)| *index);
     let mut result = match faults.answer().and_then(refusal) {
@@ -73,22 +84,53 @@ pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &IncomingRe
             _ => {}
         }
     }
-    let ru = match (faults.answer(), &result) {
-        (Some(Fault::ErrorAfterApply(_)), _) | (_, Err(_)) => memory.settings.failed_ru,
-        (_, Ok(success)) if success.replayed == Some(true) => memory.settings.replayed_ru,
-        (_, Ok(success)) if success.replayed.is_some() => Ru::PATCH,
+    (index, result)
+}
+
+/// The answer to the request of this number, as its faults let it leave.
+pub(crate) fn served(
+    result: Result<Success, ErrorAnswer>,
+    faults: &TakenFaults,
+    settings: &SandboxSettings,
+    number: u64,
+) -> Served {
+    let fault = faults.answer();
+    let ru = match (fault, &result) {
+        (Some(Fault::ErrorAfterApply(_)), _) | (_, Err(_)) => settings.failed_ru,
+        // The reference does not specify the cost of a replayed PATCH.
+        (_, Ok(Success { replayed: Some(_), .. })) => Ru::PATCH,
         (_, Ok(_)) => Ru::GET,
+    };
+    let padding = match (fault, &result) {
+        (Some(Fault::HugeBody(bytes)), _) => *bytes,
+        (Some(Fault::HeavyRows(bytes)), Ok(success)) => bytes.saturating_mul(success.rows),
+        _ => 0,
+    };
+    let html = |status| answer(status, "text/html", MAINTENANCE.to_string());
+    let answer = match (fault, result) {
+        (Some(Fault::Reset | Fault::ResetAfterApply), _) => None,
+        (Some(Fault::Html(status) | Fault::StatusAfterApply(status)), _) => Some(html(*status)),
+        (Some(Fault::NotJson), _) => Some(html(200)),
+        (Some(Fault::Redirect { status, location }), _) => {
+            let mut redirect = answer(*status, "text/html", String::new());
+            put(redirect.headers_mut(), LOCATION, location);
+            Some(redirect)
+        }
+        (Some(Fault::ErrorAfterApply(status)), _) => Some(ErrorAnswer::new(*status, INJECTED).answer(number)),
+        (_, Ok(success)) => Some(success.answer()),
+        (_, Err(error)) => Some(error.answer(number)),
     };
     let date = match faults.of(FaultLayer::Date) {
         Some(Fault::Date(date)) => date.clone(),
-        _ => memory.settings.date_header.clone(),
+        _ => settings.date_header.clone(),
     };
     let (slow, drag) = match faults.of(FaultLayer::Delay) {
         Some(Fault::Slow(time)) => (*time, Duration::ZERO),
         Some(Fault::Drag(time)) => (Duration::ZERO, *time),
         _ => (Duration::ZERO, Duration::ZERO),
     };
-    Served { result, fault: faults.answer().cloned(), date, key: index, ru, slow, drag }
+    let slow = settings.latency + slow;
+    Served { answer, fault: fault.cloned(), padding, is_gzip_allowed: settings.gzip, date, ru, slow, drag }
 }
 
 /// The answer of a fault that lets the request have no effect, as far as there is one.

@@ -23,8 +23,6 @@ pub struct SandboxSettings {
     pub cursors: CursorKind,
     /// The cost of a failed request; the reference does not specify it.
     pub failed_ru: Ru,
-    /// The cost of a replayed PATCH; the reference does not specify it.
-    pub replayed_ru: Ru,
     /// Whether the plan allows custom values to be written.
     pub custom_fields_editable: bool,
     /// The maximum number of rows of a page, whatever the `limit`: small pages make walks of many pages.
@@ -47,7 +45,6 @@ impl Default for SandboxSettings {
             tenant: "tenant-1".to_string(),
             cursors: CursorKind::Keyset,
             failed_ru: Ru::ZERO,
-            replayed_ru: Ru::PATCH,
             custom_fields_editable: true,
             page_cap: None,
             limits_whole_lists: false,
