@@ -20,80 +20,85 @@ use crate::model::{Instant, Resource};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     fault: Fault,
-    resource: Option<Resource>,
-    method: Option<&'static str>,
-    lists: Option<bool>,
-    id: Option<String>,
-    cursor: Option<bool>,
-    param: Option<String>,
-    from: Option<Instant>,
-    until: Option<Instant>,
+    /// What a request must be, all of it.
+    only: Vec<Only>,
     percent: f64,
     skip: u32,
     times: u32,
 }
 
+#[derive(Clone, Debug, PartialEq)]
+enum Only {
+    Of(Resource),
+    Method(&'static str),
+    List,
+    NoList,
+    Record(String),
+    WithCursor,
+    WithParam(String),
+    /// By the sandbox's clock, the second time excluded.
+    Between(Instant, Instant),
+}
+
+impl Only {
+    fn matches(&self, asked: &RequestLine, now: Instant) -> bool {
+        match self {
+            Only::Of(resource) => asked.resource() == Some(*resource),
+            Only::Method(method) => asked.method == *method,
+            Only::List => matches!(asked.route, Route::List(_)),
+            Only::NoList => !matches!(asked.route, Route::List(_)),
+            Only::Record(id) => matches!(&asked.route, Route::One(_, of) if of == id),
+            Only::WithCursor => asked.param("cursor").is_some(),
+            Only::WithParam(begin) => asked.query.iter().any(|(name, _)| name.starts_with(begin)),
+            Only::Between(from, until) => (*from..*until).contains(&now),
+        }
+    }
+}
+
 impl Rule {
     /// The fault applies to the next request.
     pub fn new(fault: Fault) -> Rule {
-        Rule {
-            fault,
-            resource: None,
-            method: None,
-            lists: None,
-            id: None,
-            cursor: None,
-            param: None,
-            from: None,
-            until: None,
-            percent: 100.0,
-            skip: 0,
-            times: 1,
-        }
+        Rule { fault, only: Vec::new(), percent: 100.0, skip: 0, times: 1 }
+    }
+
+    fn only(mut self, only: Only) -> Rule {
+        self.only.push(only);
+        self
     }
 
     /// Only requests of this resource, lists and single records.
-    pub fn on(mut self, resource: Resource) -> Rule {
-        self.resource = Some(resource);
-        self
+    pub fn on(self, resource: Resource) -> Rule {
+        self.only(Only::Of(resource))
     }
 
-    pub fn method(mut self, method: &'static str) -> Rule {
-        self.method = Some(method);
-        self
+    pub fn method(self, method: &'static str) -> Rule {
+        self.only(Only::Method(method))
     }
 
-    pub fn lists(mut self) -> Rule {
-        self.lists = Some(true);
-        self
+    pub fn lists(self) -> Rule {
+        self.only(Only::List)
     }
 
-    pub fn records(mut self) -> Rule {
-        self.lists = Some(false);
-        self
+    pub fn records(self) -> Rule {
+        self.only(Only::NoList)
     }
 
-    pub fn record(mut self, id: &str) -> Rule {
-        self.id = Some(id.to_string());
-        self
+    pub fn record(self, id: &str) -> Rule {
+        self.only(Only::Record(id.to_string()))
     }
 
-    pub fn with_cursor(mut self) -> Rule {
-        self.cursor = Some(true);
-        self
+    pub fn with_cursor(self) -> Rule {
+        self.only(Only::WithCursor)
     }
 
     /// Only requests with a parameter whose name has this prefix: `count`, `filter[id]`.
-    pub fn with_param(mut self, name: &str) -> Rule {
-        self.param = Some(name.to_string());
-        self
+    pub fn with_param(self, name: &str) -> Rule {
+        self.only(Only::WithParam(name.to_string()))
     }
 
     /// Only requests between two times of the sandbox's clock, the second one excluded.
-    pub fn between(mut self, from: Instant, until: Instant) -> Rule {
-        self.from = Some(from);
-        self.until = Some(until);
-        self
+    pub fn between(self, from: Instant, until: Instant) -> Rule {
+        self.only(Only::Between(from, until))
     }
 
     /// Every matching request from a time on, for this long by the sandbox's clock.
@@ -124,21 +129,8 @@ impl Rule {
         self.times(u32::MAX)
     }
 
-    fn matches(&self, asked: &RequestLine, now: Instant) -> bool {
-        let list = matches!(asked.route, Route::List(_));
-        let id = match &asked.route {
-            Route::One(_, id) => Some(id),
-            _ => None,
-        };
-        let has = |param: &String| asked.query.iter().any(|(name, _)| name.starts_with(param.as_str()));
-        (self.id.is_none() || self.id.as_ref() == id)
-            && self.resource.is_none_or(|resource| asked.resource() == Some(resource))
-            && self.method.is_none_or(|method| asked.method == method)
-            && self.lists.is_none_or(|lists| lists == list)
-            && self.cursor.is_none_or(|cursor| cursor == asked.param("cursor").is_some())
-            && self.param.as_ref().is_none_or(has)
-            && self.from.is_none_or(|from| from <= now)
-            && self.until.is_none_or(|until| now < until)
+    fn is_over(&self, now: Instant) -> bool {
+        self.times == 0 || self.only.iter().any(|only| matches!(only, Only::Between(_, until) if *until <= now))
     }
 }
 
@@ -185,7 +177,7 @@ impl Faults {
         let mut plan = self.plan();
         let FaultPlan { rules, rng } = &mut *plan;
         let mut taken = TakenFaults::default();
-        for rule in rules.iter_mut().filter(|rule| rule.matches(asked, now)) {
+        for rule in rules.iter_mut().filter(|rule| rule.only.iter().all(|only| only.matches(asked, now))) {
             if taken.has(rule.fault.layer()) {
                 continue;
             }
@@ -204,7 +196,7 @@ impl Faults {
                 _ => rule.fault.clone(),
             });
         }
-        rules.retain(|rule| rule.times > 0 && rule.until.is_none_or(|until| now < until));
+        rules.retain(|rule| !rule.is_over(now));
         taken
     }
 
