@@ -8,10 +8,13 @@
 //! - Every value is restored byte for byte, including source text that no JSON value in memory can represent.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, params};
+use rusqlite::types::Type;
+use rusqlite::{Connection, ErrorCode, Row, params};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Resource;
@@ -77,17 +80,16 @@ pub(crate) struct StateFile {
 impl StateFile {
     /// Opens the file and reads its world; a missing or empty file has none.
     pub(crate) fn open(path: &Path, seed: u64, empty: World) -> Result<(StateFile, Option<StoredState>), StateError> {
-        let failed = |source: rusqlite::Error| match source.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StateError::InUse(path.to_path_buf()),
-            Some(ErrorCode::NotADatabase) => StateError::Unreadable { path: path.to_path_buf(), why: String::new() },
+        let failed = |source: rusqlite::Error| match (source.sqlite_error_code(), &source) {
+            (Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked), _) => StateError::InUse(path.to_path_buf()),
+            (Some(ErrorCode::NotADatabase), _) => StateError::Unreadable { path: path.into(), why: String::new() },
+            (_, rusqlite::Error::FromSqlConversionFailure(_, _, why)) => {
+                StateError::Unreadable { path: path.into(), why: format!(": {why}") }
+            }
             _ => StateError::Sqlite { what: "open", path: path.to_path_buf(), source },
         };
-        let unreadable = |why: String| StateError::Unreadable { path: path.to_path_buf(), why: format!(": {why}") };
-        let (conn, is_ours) = connect(path).map_err(failed)?;
-        if !is_ours {
-            return Err(unreadable("it is a database of another program".into()));
-        }
-        let stored = read(&conn, empty).map_err(failed)?.transpose().map_err(unreadable)?;
+        let conn = connect(path).map_err(failed)?;
+        let stored = read(&conn, empty).map_err(failed)?;
         let seed = stored.as_ref().map_or(seed, |stored| stored.seed);
         Ok((StateFile { path: path.to_path_buf(), seed, conn, advanced: None }, stored))
     }
@@ -135,21 +137,26 @@ impl StateFile {
     }
 }
 
-/// Opens the file, and takes its lock. Also returns whether it is new or a state file: no other file is changed.
-fn connect(path: &Path) -> rusqlite::Result<(Connection, bool)> {
+/// An error of what the file contains.
+fn unreadable(why: impl Into<Box<dyn Error + Send + Sync>>) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, Type::Text, why.into())
+}
+
+/// Opens the file, and takes its lock. Only a new file, or a state file, is changed.
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let conn = Connection::open(path)?;
     conn.busy_timeout(Duration::ZERO)?;
     conn.pragma_update(None, "locking_mode", "exclusive")?;
     let id: i32 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let is_empty: bool = conn.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?;
     if !is_empty && id != APPLICATION_ID {
-        return Ok((conn, false));
+        return Err(unreadable("it is a database of another program"));
     }
     // A kill of the process loses nothing that was committed; the file need not survive one of the machine.
     conn.execute_batch("PRAGMA journal_mode = wal; PRAGMA synchronous = off")?;
     conn.pragma_update(None, "application_id", APPLICATION_ID)?;
     conn.execute_batch(TABLES)?;
-    Ok((conn, true))
+    Ok(conn)
 }
 
 fn text(value: &impl Serialize) -> String {
@@ -188,35 +195,27 @@ fn stored_record(table: &WorldTable, record: &WorldRecord) -> StoredRecord {
     stored
 }
 
-/// Reads the stored world, if there is one; the inner error says what cannot be understood.
-fn read(conn: &Connection, mut world: World) -> rusqlite::Result<Option<Result<StoredState, String>>> {
+/// Reads the stored world, if there is one.
+fn read(conn: &Connection, mut world: World) -> rusqlite::Result<Option<StoredState>> {
     let mut stmt = conn.prepare("SELECT seed, born, advanced, definitions FROM world")?;
     let mut found = stmt.query([])?;
     let Some(row) = found.next()? else { return Ok(None) };
-    let [seed, born, advanced, definitions]: [String; 4] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
+    world.fields().restore(parsed(row, 3)?);
+    world.born = parsed(row, 1)?;
+    let (seed, advanced) = (parsed(row, 0)?, parsed(row, 2)?);
     let mut stmt = conn.prepare("SELECT list, id, record FROM records")?;
-    let records = stmt.query_map([], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?;
-    let records: Vec<[String; 3]> = records.collect::<rusqlite::Result<_>>()?;
+    let mut rows = stmt.query([])?;
+    while let Some(row) = rows.next()? {
+        let (list, id): (String, String) = (row.get(0)?, row.get(1)?);
+        restore(&mut world, &list, &id, parsed(row, 2)?).map_err(unreadable)?;
+    }
     let mut stmt = conn.prepare("SELECT key, answer FROM replays")?;
-    let answers = stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let answers: Vec<(String, String)> = answers.collect::<rusqlite::Result<_>>()?;
-    let parse = || -> Result<StoredState, String> {
-        world.fields().restore(parsed(&definitions)?);
-        for [list, id, record] in &records {
-            restore(&mut world, list, id, parsed(record)?)?;
-        }
-        world.born = parsed(&born)?;
-        let mut replays = Replays::default();
-        for (key, text) in &answers {
-            replays.stored.insert(key.clone(), parsed(text)?);
-        }
-        Ok(StoredState { world, seed: parsed(&seed)?, advanced: parsed(&advanced)?, replays })
-    };
-    Ok(Some(parse()))
+    let stored = stmt.query_map([], |row| Ok((row.get(0)?, parsed(row, 1)?)))?.collect::<rusqlite::Result<_>>()?;
+    Ok(Some(StoredState { world, seed, advanced, replays: Replays { stored, ..Replays::default() } }))
 }
 
-fn parsed<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|error| error.to_string())
+fn parsed<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(unreadable)
 }
 
 fn restore(world: &mut World, list: &str, id: &str, stored: StoredRecord) -> Result<(), String> {
