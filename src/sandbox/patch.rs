@@ -18,11 +18,11 @@ use super::render::{self, RecordProjection};
 use super::settings::SandboxSettings;
 use super::table::{Cell, slot};
 use super::world::World;
+use crate::model::editable::{CUSTOM_KEYS, LONG_TEXT, MULTI_SELECT, SHORT_TEXT};
 use crate::model::{DataType, Instant, Object, decimal, field_value};
 
 /// How long a stored answer is kept (reference, *Limits*).
 const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
-const MAX_KEYS: usize = 100;
 
 /// The stored answers, by Idempotency-Key.
 #[derive(Debug, Default)]
@@ -137,7 +137,7 @@ fn changes(
     let mut changes = standard(object, body)?;
     changes.extend(match body.get("customFields") {
         None => Vec::new(),
-        Some(Value::Object(values)) if values.len() > MAX_KEYS => {
+        Some(Value::Object(values)) if values.len() > CUSTOM_KEYS => {
             return Err(ErrorAnswer::of_field(400, "customFields", "has more than 100 keys"));
         }
         Some(Value::Object(_)) if !settings.custom_fields_editable => {
@@ -215,10 +215,6 @@ fn standard(object: Object, body: &Map<String, Value>) -> Result<PatchChanges, E
     }
     Ok(changes)
 }
-
-const SHORT_TEXT: usize = 255;
-const LONG_TEXT: usize = 10_000;
-const MULTI_SELECT: usize = 100;
 
 fn custom(world: &World, object: Object, values: &Map<String, Value>) -> Result<PatchChanges, ErrorAnswer> {
     let mut cells = Vec::new();

@@ -171,29 +171,21 @@ fn compressed(bytes: &[u8]) -> io::Result<Vec<u8>> {
 /// Half of the body, then a broken connection.
 fn broken(body: &str) -> Body {
     let half = Bytes::copy_from_slice(&body.as_bytes()[..body.len() / 2]);
-    Body::from_stream(stream::unfold(Some(half), |left| async move {
-        match left {
-            Some(half) if !half.is_empty() => Some((Ok(half), Some(Bytes::new()))),
-            Some(_) => {
-                // The first half leaves before the connection breaks: hyper flushes when the body is not ready.
-                tokio::task::yield_now().await;
-                Some((Err(io::Error::from(ErrorKind::ConnectionReset)), None))
-            }
-            None => None,
-        }
-    }))
+    let end = stream::once(async {
+        // The first half leaves before the connection breaks: hyper flushes when the body is not ready.
+        tokio::task::yield_now().await;
+        Err(io::Error::from(ErrorKind::ConnectionReset))
+    });
+    Body::from_stream(stream::iter([Ok(half)]).chain(end))
 }
 
 /// The body with padding before its last brace; the padding is never held in memory.
 fn padded(body: &str, bytes: u64) -> Body {
     const BLOCK: &[u8] = &[b' '; 64 << 10];
     let end = body.len().saturating_sub(1);
-    let (front, back) = (body[..end].to_string(), body[end..].to_string());
-    let spaces = stream::unfold(bytes, |left| async move {
-        let block = left.min(BLOCK.len() as u64);
-        (block > 0).then(|| (Ok(Bytes::from_static(&BLOCK[..block as usize])), left - block))
-    });
-    let parts = stream::iter([Ok(Bytes::from(front))]);
-    let tail = stream::iter([Ok::<_, io::Error>(Bytes::from(back))]);
-    Body::from_stream(parts.chain(spaces).chain(tail))
+    let (front, back) = (Bytes::from(body[..end].to_string()), Bytes::from(body[end..].to_string()));
+    let block = move |at: u64| Bytes::from_static(&BLOCK[..(bytes - at).min(BLOCK.len() as u64) as usize]);
+    let blocks = (0..bytes).step_by(BLOCK.len()).map(block);
+    let parts = std::iter::once(front).chain(blocks).chain(std::iter::once(back));
+    Body::from_stream(stream::iter(parts.map(Ok::<_, io::Error>)))
 }
