@@ -66,21 +66,11 @@ pub(super) async fn compare(sides: &mut Sides<'_>, repairs: bool) -> Result<Comp
         }
         let compared: Vec<usize> =
             (0..table.columns.len()).filter(|n| !STAMPS.contains(&table.columns[*n].source.as_str())).collect();
-        let (sides, found, doubts) = (&mut *sides, &mut found, Doubts::default());
-        let mut comparison = TableComparison { sides, table, compared, doubts, found, repairs };
-        comparison.doubt_mirror().await?;
-        comparison.doubt_database().await?;
-        comparison.decide().await?;
+        let mut comparison = TableComparison { sides, table, compared, found: &mut found, repairs };
+        comparison.compare_mirror().await?;
+        comparison.compare_database().await?;
     }
     Ok(found)
-}
-
-#[derive(Default)]
-struct Doubts {
-    /// The keys of rows of the mirror.
-    here: Vec<Vec<SqlValue>>,
-    /// The keys of rows that only the database seems to have.
-    there: Vec<Vec<String>>,
 }
 
 struct TableComparison<'a, 's> {
@@ -88,7 +78,6 @@ struct TableComparison<'a, 's> {
     table: &'a PublishedTable,
     /// The places of the columns that are compared.
     compared: Vec<usize>,
-    doubts: Doubts,
     found: &'a mut Comparison,
     repairs: bool,
 }
@@ -101,7 +90,7 @@ struct Settled {
 }
 
 impl TableComparison<'_, '_> {
-    async fn doubt_mirror(&mut self) -> Result<(), PublishError> {
+    async fn compare_mirror(&mut self) -> Result<(), PublishError> {
         let mut after: Option<Vec<SqlValue>> = None;
         loop {
             let Sides { mirror, publication, state, .. } = &*self.sides;
@@ -109,20 +98,16 @@ impl TableComparison<'_, '_> {
             let filter = RowFilter::new(self.table, publication, state);
             let kept: Vec<&SourceRow> = page.iter().filter(|row| filter.keeps(row)).collect();
             self.found.rows += kept.len() as u64;
-            for differing in self.differing(&kept).await? {
-                self.doubts.here.push(self.table.key_of(kept[differing.row]));
-            }
             after = filter.next(self.table, &page);
-            if self.doubts.here.len() >= PAGE {
-                self.decide().await?;
-            }
+            let differing = self.differing(&kept).await?;
+            self.decide(differing.iter().map(|of| self.table.key_of(kept[of.row])).collect(), Vec::new()).await?;
             if after.is_none() {
                 return Ok(());
             }
         }
     }
 
-    async fn doubt_database(&mut self) -> Result<(), PublishError> {
+    async fn compare_database(&mut self) -> Result<(), PublishError> {
         let mut after: Option<Vec<String>> = None;
         loop {
             let statement = sql::page_of_keys(&self.sides.database.schema, self.table, after.is_some(), PAGE);
@@ -133,19 +118,16 @@ impl TableComparison<'_, '_> {
                 (self.sides.publication.clone(), self.table.clone(), self.sides.state.clone());
             let extra =
                 self.sides.mirror.moment(move |moment| not_here(moment, &publication, &table, &seen, keys)).await?;
-            self.doubts.there.extend(extra);
-            if self.doubts.there.len() >= PAGE {
-                self.decide().await?;
-            }
+            self.decide(Vec::new(), extra).await?;
             if after.is_none() {
                 return Ok(());
             }
         }
     }
 
-    /// Decides the doubts: what still differs although nothing waits to be sent is a difference.
-    async fn decide(&mut self) -> Result<(), PublishError> {
-        let Doubts { here, there } = std::mem::take(&mut self.doubts);
+    /// Decides about the rows in doubt of one page, by the keys of those of the mirror, and of those that only the database
+    /// seems to have: what still differs although nothing waits to be sent is a difference.
+    async fn decide(&mut self, here: Vec<Vec<SqlValue>>, there: Vec<Vec<String>>) -> Result<(), PublishError> {
         if here.is_empty() && there.is_empty() {
             return Ok(());
         }

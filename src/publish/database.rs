@@ -1,7 +1,7 @@
 //! The connection to the target database: statements, rows, and what its catalogue says about the published tables.
 //!
-//! The queries of the catalogue name every table with its schema and convert every value to text, so that no setting of the
-//! session or of the role changes what they return.
+//! The query of the catalogue names every table with its schema and returns texts, so that no setting of the session or of
+//! the role changes what it returns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -12,12 +12,12 @@ use tokio::task::JoinHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, CopyInSink};
 
-use super::ddl::{ExistingColumn, ExistingTable, LEFT_BEHIND};
+use super::ddl::{ExistingTable, LEFT_BEHIND};
 use super::error::PublishError;
 use super::row::PgRow;
 use super::sql::{self, REFUSED_TABLE, STATE_TABLE};
 use super::state::TargetState;
-use super::tables::{PgType, PublishedTable};
+use super::tables::PublishedTable;
 use super::target::{Connected, PublishUrl};
 
 /// A parameter and its type: statements are sent unnamed, so that a connection pooler can be used.
@@ -28,14 +28,7 @@ pub(super) type RowSink = Pin<Box<CopyInSink<Bytes>>>;
 
 pub(super) const COPYING: &str = "copy rows";
 
-const READING: &str = "read the catalogue";
-
-const COLUMNS: &str = include_str!("columns.sql");
-
-/// A key that is checked late cannot be used to write rows.
-const KEYS: &str = include_str!("keys.sql");
-
-const USERS: &str = include_str!("views.sql");
+const TABLES: &str = include_str!("tables.sql");
 
 pub(super) struct Database {
     client: Client,
@@ -223,54 +216,14 @@ impl Database {
         self.client.copy_in(&statement).await.map(Box::pin).map_err(self.failed(COPYING))
     }
 
+    /// The tables and views of the schema.
     pub(super) async fn tables(&self) -> Result<BTreeMap<String, ExistingTable>, PublishError> {
-        let schema: [Param<'_>; 1] = [(&self.schema, Type::TEXT)];
-        let mut tables: BTreeMap<String, ExistingTable> = BTreeMap::new();
-        for row in self.query(READING, COLUMNS, &schema).await? {
-            let texts: Vec<String> = row.into_iter().flatten().collect();
-            let Ok([table, kind, about, used, name, of_type, category, form, modifier, data_type, comment]) =
-                <[String; 11]>::try_from(texts)
-            else {
-                continue;
-            };
-            let pg_type = PgType::of_catalogue(&of_type, &modifier).filter(|_| form == "b").or_else(|| {
-                // Texts of an extension are texts; those that change what they store are not.
-                let is_text = category == "S" && !["bpchar", "name", "char"].contains(&of_type.as_str());
-                (is_text && form == "b").then_some(PgType::Text)
-            });
-            let entry = tables.entry(table).or_insert_with(|| ExistingTable {
-                is_plain: kind == "r",
-                is_left_behind: about.starts_with(LEFT_BEHIND),
-                used: used.parse().unwrap_or(0),
-                ..ExistingTable::default()
-            });
-            entry.columns.push(ExistingColumn {
-                name,
-                data_type,
-                pg_type,
-                is_left_behind: comment.starts_with(LEFT_BEHIND),
-            });
-        }
-        for row in self.query(READING, KEYS, &schema).await? {
-            let mut texts = row.into_iter().flatten();
-            if let (Some(table), Some(column)) = (texts.next(), texts.next())
-                && let Some(table) = tables.get_mut(&table)
-            {
-                table.key.push(column);
-            }
-        }
-        Ok(tables)
-    }
-
-    /// The views that use a table: by column, their names.
-    pub(super) async fn users(&self, table: &str) -> Result<BTreeMap<String, Vec<String>>, PublishError> {
-        let mut out: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for row in self.query(READING, USERS, &[(&self.schema, Type::TEXT), (&table, Type::TEXT)]).await? {
-            let mut texts = row.into_iter().flatten();
-            if let (Some(column), Some(view)) = (texts.next(), texts.next()) {
-                out.entry(column).or_default().push(view);
-            }
-        }
-        Ok(out)
+        let params: [Param<'_>; 2] = [(&self.schema, Type::TEXT), (&LEFT_BEHIND, Type::TEXT)];
+        let rows = self.query("read the catalogue", TABLES, &params).await?;
+        let table = |row: PgRow| {
+            let [name, table] = <[Option<String>; 2]>::try_from(row).ok()?;
+            Some((name?, serde_json::from_str(&table?).ok()?))
+        };
+        Ok(rows.into_iter().filter_map(table).collect())
     }
 }

@@ -3,7 +3,9 @@
 //! The steps follow from the database's catalogue, never from what was done before, so a publisher that is killed
 //! between two of them leaves nothing that the next one would not finish.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
 
 use super::tables::{Exclusions, PgType, PublishedColumn, PublishedTable, archived_name};
 use crate::store::publishing::queue::Requeue;
@@ -11,7 +13,7 @@ use crate::store::publishing::queue::Requeue;
 /// The beginning of the comment on what is kept only because somebody's view uses it.
 pub(super) const LEFT_BEHIND: &str = "left behind by crm-mirror: ";
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct ExistingColumn {
     pub(super) name: String,
     /// The type, as a statement names it.
@@ -21,7 +23,8 @@ pub(super) struct ExistingColumn {
     pub(super) is_left_behind: bool,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A table of the database, from `tables.sql`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct ExistingTable {
     /// Whether it is a table, and not a view or a partitioned or foreign table.
     pub(super) is_plain: bool,
@@ -31,6 +34,8 @@ pub(super) struct ExistingTable {
     pub(super) used: usize,
     pub(super) columns: Vec<ExistingColumn>,
     pub(super) key: Vec<String>,
+    /// The views that use it, by column; those that use no column of it are under an empty name.
+    pub(super) users: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl ExistingTable {
@@ -91,7 +96,8 @@ pub(super) fn plan(
         if exclusions.hides(table.name, &old.name) {
             plan.steps.push(SchemaStep::Withdraw { name: old.name.clone() });
         } else if old.is_left_behind {
-            plan.steps.push(SchemaStep::Forget { name: old.name.clone() });
+            let is_unused = !existing.users.contains_key(&old.name);
+            plan.steps.extend(is_unused.then(|| SchemaStep::Forget { name: old.name.clone() }));
         } else if !is_wanted && PublishedTable::is_custom(&old.name) {
             plan.set_aside(&old.name, &mut names);
         }
@@ -221,7 +227,7 @@ mod tests {
         let column = |(name, of_type): &(&str, &str)| ExistingColumn {
             name: (*name).into(),
             data_type: (*of_type).into(),
-            pg_type: PgType::of_catalogue(of_type, "-1"),
+            pg_type: serde_json::from_value((*of_type).into()).ok(),
             is_left_behind: false,
         };
         let columns: Vec<ExistingColumn> = columns.iter().map(column).collect();
@@ -235,14 +241,14 @@ mod tests {
 
     #[test]
     fn correct_columns_need_no_step() {
-        let there = [("id", "varchar"), ("archived_cf_old", "text"), ("peoples_own", "text")];
+        let there = [("id", "text"), ("archived_cf_old", "text"), ("peoples_own", "text")];
         assert_eq!(planned(&[("id", PgType::Text)], &there), SchemaPlan::default());
     }
 
     #[test]
     fn table_that_no_step_leads_to_is_replaced_and_keeps_what_is_not_published() {
         let wanted = [("id", PgType::Text), ("score", PgType::Bigint), ("cf_fee", PgType::Numeric)];
-        let there = [("id", "text"), ("score", "int8"), ("cf_fee", "numeric"), ("cf_old", "text"), ("own", "int4")];
+        let there = [("id", "text"), ("score", "bigint"), ("cf_fee", "numeric"), ("cf_old", "text"), ("own", "int4")];
         let why = |there: &ExistingTable| {
             plan(&table(&wanted), Some(there), &Exclusions::default(), &BTreeMap::new()).replace.unwrap_or_default()
         };
@@ -251,7 +257,7 @@ mod tests {
         assert!(why(&ExistingTable { key: Vec::new(), ..fits.clone() }).contains("primary key"));
         let widened = existing(&[("id", "text"), ("score", "numeric"), ("cf_fee", "numeric")]);
         assert_eq!(why(&widened), "the type of score was changed");
-        let retyped = existing(&[("id", "text"), ("score", "int8"), ("cf_fee", "text")]);
+        let retyped = existing(&[("id", "text"), ("score", "bigint"), ("cf_fee", "text")]);
         assert_eq!(why(&retyped), "");
         assert!(why(&ExistingTable { used: 1_600, ..retyped }).contains("used up"));
         assert_eq!(why(&ExistingTable { used: 1_600, ..fits.clone() }), "");
@@ -274,7 +280,7 @@ mod tests {
         assert_eq!(restored.steps, [rename("archived_cf_tier", "cf_tier")]);
         assert_eq!(restored.refills, [Requeue::All]);
         // With a different type, the old values stay in the archived column.
-        let retyped = planned(&wanted, &[("id", "text"), ("archived_cf_tier", "int8")]);
+        let retyped = planned(&wanted, &[("id", "text"), ("archived_cf_tier", "bigint")]);
         assert_eq!(retyped.steps, [SchemaStep::Add(column("cf_tier", PgType::Text))]);
     }
 
@@ -293,7 +299,7 @@ mod tests {
     #[test]
     fn excluded_column_is_withdrawn_even_if_it_is_archived() {
         let exclusions = Exclusions::new(&["cf_pay".into()], Default::default());
-        let there = existing(&[("cf_pay", "numeric"), ("cf_pay_num", "float8"), ("archived_cf_pay", "text")]);
+        let there = existing(&[("cf_pay", "numeric"), ("cf_pay_num", "double precision"), ("archived_cf_pay", "text")]);
         let plan = plan(&table(&[]), Some(&there), &exclusions, &BTreeMap::new());
         let names: Vec<SchemaStep> =
             there.columns.iter().map(|old| SchemaStep::Withdraw { name: old.name.clone() }).collect();

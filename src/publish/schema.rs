@@ -35,10 +35,9 @@ impl Sides<'_> {
     ) -> Result<SchemaOutcome, PublishError> {
         let (database, publication, state) = (self.database, &self.publication, &self.state);
         let mut outcome = SchemaOutcome { existing: database.tables().await?, ..SchemaOutcome::default() };
-        for (name, _) in outcome.existing.iter().filter(|(_, table)| table.is_left_behind) {
-            if database.users(name).await?.is_empty() {
-                database.transaction(DOING, &format!("DROP TABLE {}", sql::qualified(&database.schema, name))).await?;
-            }
+        let is_unused = |table: &ExistingTable| table.is_left_behind && table.users.is_empty();
+        for (name, _) in outcome.existing.iter().filter(|(_, table)| is_unused(table)) {
+            database.transaction(DOING, &format!("DROP TABLE {}", sql::qualified(&database.schema, name))).await?;
         }
         for table in &publication.tables {
             let there = outcome.existing.get(table.name);
@@ -107,16 +106,11 @@ impl Sides<'_> {
 
 /// Executes the steps of a table in one transaction.
 async fn carry_out(database: &Database, table: &PublishedTable, plan: &SchemaPlan) -> Result<(), PublishError> {
-    let mut steps = plan.steps.clone();
-    if steps.iter().any(|step| matches!(step, SchemaStep::Forget { .. })) {
-        let users = database.users(table.name).await?;
-        steps.retain(|step| !matches!(step, SchemaStep::Forget { name } if users.contains_key(name)));
-    }
-    if steps.is_empty() {
+    if plan.steps.is_empty() {
         return Ok(());
     }
     database.start(DOING).await?;
-    for step in &steps {
+    for step in &plan.steps {
         if let Err(error) = take(database, table, step).await {
             database.roll_back().await?;
             return Err(error);
@@ -164,25 +158,19 @@ async fn drop_column(database: &Database, table: &str, column: &str) -> Result<b
 /// What is kept only because views of people use it, one sentence each.
 pub(super) async fn left_behind(database: &Database) -> Result<Vec<String>, PublishError> {
     let mut out = Vec::new();
+    let mut name_users = |what: &str, views: BTreeSet<&str>| {
+        let views: Vec<&str> = views.into_iter().collect();
+        let users = if views.is_empty() { "something that is not a view".to_string() } else { views.join(", ") };
+        out.push(format!("{what} is not updated any more and still used by {users}"));
+    };
     for (name, table) in database.tables().await? {
-        let columns: Vec<&str> =
-            table.columns.iter().filter(|column| column.is_left_behind).map(|column| column.name.as_str()).collect();
-        if columns.is_empty() && !table.is_left_behind {
-            continue;
-        }
-        let users = database.users(&name).await?;
-        let named = |views: BTreeSet<&str>| match views.is_empty() {
-            true => "something that is not a view".to_string(),
-            false => views.into_iter().collect::<Vec<_>>().join(", "),
-        };
         if table.is_left_behind {
-            let views = users.values().flatten().map(String::as_str).collect();
-            out.push(format!("{name} is not updated any more and still used by {}", named(views)));
+            name_users(&name, table.users.values().flatten().map(String::as_str).collect());
             continue;
         }
-        for column in columns {
-            let views = users.get(column).into_iter().flatten().map(String::as_str).collect();
-            out.push(format!("{name}.{column} is not updated any more and still used by {}", named(views)));
+        for column in table.columns.iter().filter(|column| column.is_left_behind) {
+            let views = table.users.get(&column.name).into_iter().flatten();
+            name_users(&format!("{name}.{}", column.name), views.map(String::as_str).collect());
         }
     }
     Ok(out)

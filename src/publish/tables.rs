@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use strum::IntoStaticStr;
 
@@ -15,14 +16,16 @@ use crate::store::feed::{self, FeedSpan};
 use crate::store::guide::{self, ColumnLine};
 use crate::store::publishing::source::{Moment, PageQuery};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, Deserialize)]
 #[strum(serialize_all = "lowercase")]
+#[serde(rename_all = "lowercase")]
 pub(super) enum PgType {
     Text,
     Bigint,
     Boolean,
     Numeric,
     #[strum(serialize = "double precision")]
+    #[serde(rename = "double precision")]
     DoublePrecision,
     Timestamptz,
     Date,
@@ -32,21 +35,6 @@ pub(super) enum PgType {
 impl PgType {
     pub(super) fn as_sql(self) -> &'static str {
         self.into()
-    }
-
-    /// The type with that name and modifier in the database's catalogue. One that rounds or cuts values is another type.
-    pub(super) fn of_catalogue(name: &str, modifier: &str) -> Option<PgType> {
-        match name {
-            "text" | "varchar" => Some(PgType::Text),
-            "int8" => Some(PgType::Bigint),
-            "bool" => Some(PgType::Boolean),
-            "numeric" if modifier == "-1" => Some(PgType::Numeric),
-            "float8" => Some(PgType::DoublePrecision),
-            "timestamptz" if ["-1", "6"].contains(&modifier) => Some(PgType::Timestamptz),
-            "date" => Some(PgType::Date),
-            "jsonb" => Some(PgType::Jsonb),
-            _ => None,
-        }
     }
 
     fn of_dictionary(data_type: &str) -> PgType {
@@ -191,35 +179,24 @@ struct Spec {
     resource: Option<Resource>,
 }
 
+const fn spec(
+    name: &'static str,
+    key: &'static [&'static str],
+    indexes: &'static [&'static [&'static str]],
+    resource: Option<Resource>,
+) -> Spec {
+    Spec { name, key, indexes, resource }
+}
+
 const SPECS: [Spec; 8] = [
-    Spec {
-        name: "contacts",
-        key: &["id"],
-        indexes: &[&["owner_id"], &["company_id"], &["email"], &["updated_at"]],
-        resource: Some(Resource::Contacts),
-    },
-    Spec {
-        name: "companies",
-        key: &["id"],
-        indexes: &[&["owner_id"], &["updated_at"]],
-        resource: Some(Resource::Companies),
-    },
-    Spec { name: "team_members", key: &["id"], indexes: &[], resource: Some(Resource::TeamMembers) },
-    Spec { name: "custom_field_definitions", key: &["id"], indexes: &[], resource: Some(Resource::CustomFields) },
-    Spec {
-        name: "custom_field_options",
-        key: &["definition_id", "position"],
-        indexes: &[],
-        resource: Some(Resource::CustomFields),
-    },
-    Spec {
-        name: "custom_multi_values",
-        key: &["object_type", "record_id", "field_key", "position"],
-        indexes: &[],
-        resource: None,
-    },
-    Spec { name: "removed_records", key: &["object_type", "id"], indexes: &[], resource: None },
-    Spec { name: "changes", key: &["seq"], indexes: &[&["object_type", "record_id"]], resource: None },
+    spec("contacts", &["id"], &[&["owner_id"], &["company_id"], &["email"], &["updated_at"]], Some(Resource::Contacts)),
+    spec("companies", &["id"], &[&["owner_id"], &["updated_at"]], Some(Resource::Companies)),
+    spec("team_members", &["id"], &[], Some(Resource::TeamMembers)),
+    spec("custom_field_definitions", &["id"], &[], Some(Resource::CustomFields)),
+    spec("custom_field_options", &["definition_id", "position"], &[], Some(Resource::CustomFields)),
+    spec("custom_multi_values", &["object_type", "record_id", "field_key", "position"], &[], None),
+    spec("removed_records", &["object_type", "id"], &[], None),
+    spec("changes", &["seq"], &[&["object_type", "record_id"]], None),
 ];
 
 /// The table or view of the mirror that a table is published from.
