@@ -116,10 +116,9 @@ impl PublishError {
     /// Whether the database refused the values of rows: too large, out of range, or against a constraint or trigger of its
     /// owner. Repeating the statement does not help, but the other rows can be written.
     pub(super) fn is_of_rows(&self) -> bool {
-        let PublishError::Statement { source, .. } = self else { return false };
-        source.code.as_ref().is_some_and(|code| {
-            ["09", "21", "22", "23", "27", "38", "39", "44", "54", "P0"].contains(&&code.code()[..2])
-        })
+        const CLASSES: [&str; 10] = ["09", "21", "22", "23", "27", "38", "39", "44", "54", "P0"];
+        let is_statement = matches!(self, PublishError::Statement { .. });
+        is_statement && self.code().is_some_and(|code| CLASSES.contains(&&code.code()[..2]))
     }
 
     /// Whether the database refuses what was wanted of one table. The others can be published.
@@ -133,23 +132,23 @@ impl PublishError {
         )
     }
 
-    /// The server's code; `None` if it did not answer.
-    pub(super) fn code(&self) -> Option<&SqlState> {
+    fn of_database(&self) -> Option<&DatabaseError> {
         match self {
             PublishError::Unavailable { source, .. }
             | PublishError::Denied { source, .. }
-            | PublishError::Statement { source, .. } => source.code.as_ref(),
+            | PublishError::Statement { source, .. } => Some(source),
             _ => None,
         }
     }
 
+    /// The server's code; `None` if it did not answer.
+    pub(super) fn code(&self) -> Option<&SqlState> {
+        self.of_database()?.code.as_ref()
+    }
+
     pub(super) fn server_message(&self) -> String {
-        match self {
-            PublishError::Statement { source, .. } | PublishError::Denied { source, .. } => {
-                source.message.clone().unwrap_or_else(|| source.to_string())
-            }
-            other => other.to_string(),
-        }
+        let message = self.of_database().and_then(|error| error.message.clone());
+        message.unwrap_or_else(|| self.to_string())
     }
 
     pub fn hint(&self) -> Option<&'static str> {

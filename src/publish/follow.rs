@@ -139,8 +139,7 @@ impl Sides<'_> {
         let ids: Vec<String> = records.iter().map(|record| value::key(&record.id).into_owned()).collect();
         let schema = database.schema.as_str();
         if let Some(table) = publication.table(object.table()) {
-            let none = Vec::new();
-            let rows = self.converted(table, batch.changes.rows.get(table.name).unwrap_or(&none));
+            let rows = self.converted(table, batch.changes.rows_of(table, object));
             let kept = keys(&rows, table.place("id").unwrap_or(0));
             let gone: Vec<&str> = ids.iter().filter(|id| !kept.contains(id)).map(String::as_str).collect();
             database.upsert(table, table.name, &rows).await?;
@@ -149,11 +148,6 @@ impl Sides<'_> {
             let statement = sql::delete_records(schema, table.name, "id", false);
             database.write(&RowStatement::new(DELETING, statement, table.name, names, arrays)).await?;
         }
-        let of_object = |name: &str| {
-            let place = publication.table(name)?.place("object_type")?;
-            let rows = batch.changes.rows.get(name)?.iter().filter(|row| row[place].as_text() == Some(object.as_str()));
-            Some(rows.cloned().collect::<Vec<SourceRow>>())
-        };
         for (name, key) in [("custom_multi_values", "record_id"), ("removed_records", "id")] {
             let Some(table) = publication.table(name) else { continue };
             let object_type = object.as_str();
@@ -161,7 +155,7 @@ impl Sides<'_> {
             let arrays = vec![ids.iter().map(|id| Some(id.as_str())).collect()];
             let delete = RowStatement::new(DELETING, sql::delete_records(schema, name, key, true), name, names, arrays);
             database.write(&RowStatement { fixed: vec![(&object_type, Type::TEXT)], ..delete }).await?;
-            let rows = self.converted(table, &of_object(name).unwrap_or_default());
+            let rows = self.converted(table, batch.changes.rows_of(table, object));
             database.upsert(table, table.name, &rows).await?;
         }
         let erased = records.iter().filter(|record| record.erase > 0 && publication.table("changes").is_some());

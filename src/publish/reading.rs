@@ -21,8 +21,8 @@ pub(super) type SmallTables = BTreeMap<&'static str, (Vec<SourceRow>, String)>;
 /// What changed after a position.
 pub(super) struct Unsent {
     pub(super) records: Vec<ChangedRecord>,
-    /// The rows of those records that are published, by table.
-    pub(super) rows: BTreeMap<&'static str, Vec<SourceRow>>,
+    /// The rows of those records that are published.
+    rows: BTreeMap<(&'static str, Object), Vec<SourceRow>>,
     pub(super) entries: Vec<SourceRow>,
     /// The number of the last entry that was read; `None` if there was none, or the feed is not published.
     pub(super) last: Option<i64>,
@@ -50,7 +50,7 @@ impl Unsent {
                     let found = moment.of_records(&table.query(), key, of_object.then_some(*object), &ids)?;
                     let filter = RowFilter::new(table, publication, state);
                     let found = found.into_iter().filter(|row| filter.is_chosen(row));
-                    rows.entry(table.name).or_insert_with(Vec::new).extend(found);
+                    rows.insert((table.name, *object), found.collect());
                 }
             }
         }
@@ -66,6 +66,11 @@ impl Unsent {
             entries = page.into_iter().filter(|row| filter.is_chosen(row)).collect();
         }
         Ok(Unsent { records, rows, entries, last, is_end, small: small(moment, publication)? })
+    }
+
+    /// The rows that a table has of the records of an object.
+    pub(super) fn rows_of(&self, table: &PublishedTable, object: Object) -> &[SourceRow] {
+        self.rows.get(&(table.name, object)).map_or(&[], Vec::as_slice)
     }
 }
 

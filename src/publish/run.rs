@@ -184,13 +184,6 @@ struct Publisher<'a> {
     now: Instant,
 }
 
-/// The mirror's state at the beginning of a round.
-struct Round {
-    publication: Publication,
-    /// Published table and column of which all values were replaced since the cursor.
-    refilled: BTreeSet<(String, String)>,
-}
-
 impl Publisher<'_> {
     /// Returns the report, and the database's state.
     async fn run(&self) -> Result<(PublishReport, TargetState), PublishError> {
@@ -224,13 +217,13 @@ impl Publisher<'_> {
     ) -> Result<TargetState, PublishError> {
         database.prepare(&tables::names()).await?;
         let mut state = database.state().await?;
-        let round = self.round(state.cursor.as_ref().map(|(_, seq)| *seq)).await?;
-        let why = if *full { Some("it was requested") } else { state.why_reload(&round.publication) };
+        let (publication, refilled) = self.round(state.cursor.as_ref().map(|(_, seq)| *seq)).await?;
+        let why = if *full { Some("it was requested") } else { state.why_reload(&publication) };
         if why.is_some() {
-            state = state.loaded(&round.publication);
+            state = state.loaded(&publication);
         }
-        let mut sides = Sides { database, mirror: self.mirror, publication: Arc::new(round.publication), state };
-        let mut outcome = sides.reconcile(&round.refilled, why).await?;
+        let mut sides = Sides { database, mirror: self.mirror, publication: Arc::new(publication), state };
+        let mut outcome = sides.reconcile(&refilled, why).await?;
         let Publication { objects, copied, .. } = &*sides.publication;
         let objects = objects.iter().filter(|object| !copied.contains(object));
         report.not_copied = objects.map(|object| object.resource()).collect();
@@ -276,15 +269,15 @@ impl Publisher<'_> {
         Ok(found)
     }
 
-    /// Reads the mirror's state in one snapshot; `since` is the cursor.
-    async fn round(&self, since: Option<i64>) -> Result<Round, PublishError> {
+    /// Reads in one snapshot what is published, and the table and column of which all values were replaced since a cursor.
+    async fn round(&self, since: Option<i64>) -> Result<(Publication, BTreeSet<(String, String)>), PublishError> {
         let (resources, exclude) = (self.settings.objects.clone(), self.settings.exclude.clone());
         self.mirror
             .moment(move |moment| {
                 let publication = tables::publication(moment, resources.as_deref(), &exclude)?;
                 let refilled = since.map_or(Ok(Vec::new()), |since| moment.refilled_columns(since))?;
                 let refilled = refilled.into_iter().map(|(object, column)| (object.table().to_string(), column));
-                Ok::<_, PublishError>(Round { refilled: refilled.collect(), publication })
+                Ok::<_, PublishError>((publication, refilled.collect()))
             })
             .await
     }

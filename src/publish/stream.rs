@@ -292,7 +292,7 @@ impl MirrorStream {
         }
         wrote |= !group.records.is_empty() || !group.entries.is_empty();
         for record in &group.records {
-            lines.record(publication, record, &group.rows)?;
+            lines.record(publication, record, &group)?;
         }
         if let Some(table) = publication.table("changes") {
             let converter = Converter::of(publication, table);
@@ -416,24 +416,16 @@ impl<W: Write> Lines<'_, W> {
     }
 
     /// The current rows of one record. If a table can have several rows of it, they are removed first.
-    fn record(
-        &mut self,
-        publication: &Publication,
-        record: &ChangedRecord,
-        rows: &BTreeMap<&'static str, Vec<SourceRow>>,
-    ) -> io::Result<()> {
+    fn record(&mut self, publication: &Publication, record: &ChangedRecord, group: &Unsent) -> io::Result<()> {
         let (object, id) = (record.object.as_str(), record.id.as_str());
         if let Some(changes) = publication.table("changes").filter(|_| record.erase > 0) {
             self.remove(changes, &[("object_type", object), ("record_id", id)])?;
         }
         for (name, key, of_object) in tables_of_record(record.object) {
             let Some(table) = publication.table(name) else { continue };
-            let (Some(id_place), object_place) = (table.place(key), table.place("object_type")) else { continue };
-            let is_of = |row: &SourceRow| {
-                let of = object_place.and_then(|place| row[place].as_text());
-                row[id_place].as_text() == Some(id) && (!of_object || of == Some(object))
-            };
-            let found: Vec<&SourceRow> = rows.get(name).into_iter().flatten().filter(|row| is_of(row)).collect();
+            let Some(place) = table.place(key) else { continue };
+            let rows = group.rows_of(table, record.object).iter();
+            let found: Vec<&SourceRow> = rows.filter(|row| row[place].as_text() == Some(id)).collect();
             if of_object {
                 self.remove(table, &[("object_type", object), (key, id)])?;
             } else if found.is_empty() {
