@@ -121,14 +121,9 @@ impl RequestLine {
 
     /// Path and parameters in one line.
     pub fn line(&self) -> String {
-        let mut line = self.path.clone();
-        for (place, (name, value)) in self.query.iter().enumerate() {
-            line.push(if place == 0 { '?' } else { '&' });
-            line.push_str(name);
-            line.push('=');
-            line.push_str(value);
-        }
-        line
+        let params: Vec<String> = self.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let mark = if params.is_empty() { "" } else { "?" };
+        format!("{}{mark}{}", self.path, params.join("&"))
     }
 
     pub fn resource(&self) -> Option<Resource> {
@@ -240,11 +235,12 @@ impl ErrorAnswer {
 
 /// Everything that is wrong with a request; all of it is reported in one answer.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Complaints(Vec<(String, String)>);
+pub(crate) struct Complaints(Vec<Value>);
 
 impl Complaints {
     pub(crate) fn add(&mut self, field: &str, message: impl Into<String>) {
-        self.0.push((field.to_string(), message.into()));
+        let message: String = message.into();
+        self.0.push(json!({"field": field, "message": message}));
     }
 
     /// `value` if nothing is wrong.
@@ -252,9 +248,7 @@ impl Complaints {
         if self.0.is_empty() {
             return Ok(value);
         }
-        let details: Vec<Value> =
-            self.0.iter().map(|(field, message)| json!({"field": field, "message": message})).collect();
-        Err(ErrorAnswer { details: Some(Value::from(details)), ..ErrorAnswer::new(400, "The request is invalid") })
+        Err(ErrorAnswer { details: Some(self.0.into()), ..ErrorAnswer::new(400, "The request is invalid") })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::model::Clock;
 
@@ -121,50 +122,49 @@ impl Sandbox {
         locked(&self.0.memory).origin.is_some()
     }
 
-    /// Sets what a reset restores, and writes the state file for the first time.
-    pub(crate) fn begin(&self, origin: Origin, replays: Replays) -> Result<(), StateError> {
+    /// Changes the world, and writes what changed, or all of it, into the state file.
+    fn write<T>(&self, whole: bool, change: impl FnOnce(&mut World, &mut Memory) -> T) -> Result<T, StateError> {
         let mut world = self.world();
         let mut memory = locked(&self.0.memory);
-        if origin.file.is_some() {
-            world.touched = Some(BTreeSet::new());
-        }
-        (memory.replays, memory.origin) = (replays, Some(origin));
-        memory.write(&mut world, true)
+        let changed = change(&mut world, &mut memory);
+        memory.write(&mut world, whole)?;
+        Ok(changed)
+    }
+
+    /// Sets what a reset restores, and writes the state file for the first time.
+    pub(crate) fn begin(&self, origin: Origin, replays: Replays) -> Result<(), StateError> {
+        self.write(true, |world, memory| {
+            world.touched = origin.file.is_some().then(BTreeSet::new);
+            (memory.replays, memory.origin) = (replays, Some(origin));
+        })
     }
 
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut World) -> T) -> Result<T, StateError> {
-        let mut world = self.world();
-        let changed = change(&mut world);
-        locked(&self.0.memory).write(&mut world, false)?;
-        Ok(changed)
+        self.write(false, |world, _| change(world))
     }
 
     /// Restores records, clock, faults and stored answers to their initial state, and clears the log.
     pub(crate) fn reset(&self) -> Result<(), StateError> {
-        let mut world = self.world();
-        let mut memory = locked(&self.0.memory);
-        let Some(origin) = &memory.origin else { return Ok(()) };
-        // The fixture was valid when the sandbox started.
-        if let Ok(begun) = origin.world() {
-            *world = begun;
-        }
-        if origin.file.is_some() {
-            world.touched = Some(BTreeSet::new());
-        }
-        origin.clock.set_advanced(std::time::Duration::ZERO);
-        self.faults().seed(origin.development.seed);
-        self.apply_faults(&origin.development.faults);
-        memory.forget();
-        memory.write(&mut world, true)
+        self.write(true, |world, memory| {
+            let Some(origin) = &memory.origin else { return };
+            // The fixture was valid when the sandbox started.
+            if let Ok(begun) = origin.world() {
+                *world = begun;
+            }
+            world.touched = origin.file.is_some().then(BTreeSet::new);
+            origin.clock.set_advanced(Duration::ZERO);
+            self.faults().seed(origin.development.seed);
+            self.apply_faults(&origin.development.faults);
+            memory.forget();
+        })
     }
 
-    pub(crate) fn advance(&self, by: std::time::Duration) -> Result<(), StateError> {
-        let mut world = self.world();
-        let mut memory = locked(&self.0.memory);
-        if let Some(Origin { clock, .. }) = &memory.origin {
-            clock.set_advanced(clock.advanced() + by);
-        }
-        memory.write(&mut world, false)
+    pub(crate) fn advance(&self, by: Duration) -> Result<(), StateError> {
+        self.write(false, |_, memory| {
+            if let Some(Origin { clock, .. }) = &memory.origin {
+                clock.set_advanced(clock.advanced() + by);
+            }
+        })
     }
 
     pub(crate) fn serve(&self, request: IncomingRequest) -> Served {
