@@ -253,7 +253,7 @@ pub(super) fn publication(
     exclusions.check(&known)?;
     let multi_selects = moment.multi_selects()?.into_iter();
     let multi_selects = multi_selects
-        .filter(|(object, _, column)| objects.contains(object) && !exclusions.hides_of(*object, column))
+        .filter(|(object, _, column)| objects.contains(object) && !exclusions.hides(object.table(), column))
         .map(|(object, key, _)| (object, key))
         .collect();
     let mut copied = Vec::new();
@@ -359,11 +359,6 @@ impl Exclusions {
         self.entries.iter().any(|(of, excluded)| {
             belongs_to(column, excluded) && of.as_deref().map_or_else(|| !is_key(), |of| of == table)
         })
-    }
-
-    /// Whether a column of an object's records is excluded.
-    fn hides_of(&self, object: Object, column: &str) -> bool {
-        self.hides(object.table(), column)
     }
 
     /// Whether the values of a custom field are excluded, even if it has no column.

@@ -151,7 +151,9 @@ impl NewField {
 
     /// Sets the options; an option without `value=label` is its own label.
     pub fn options(mut self, options: &[&str]) -> NewField {
-        self.0.options = choices(options);
+        let parts = options.iter().map(|option| option.split_once('=').unwrap_or((option, option)));
+        let choice = |(value, label): (&str, &str)| Choice { value: value.into(), label: Some(label.into()) };
+        self.0.options = parts.map(choice).collect();
         self
     }
 
@@ -176,15 +178,4 @@ impl NewField {
         self.0.id = id.to_string();
         self
     }
-}
-
-/// Options from `value` or `value=label`.
-pub(crate) fn choices(options: &[&str]) -> Vec<Choice> {
-    options
-        .iter()
-        .map(|option| {
-            let (value, label) = option.split_once('=').unwrap_or((option, option));
-            Choice { value: value.to_string(), label: Some(label.to_string()) }
-        })
-        .collect()
 }

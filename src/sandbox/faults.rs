@@ -271,10 +271,10 @@ fn kind(name: &str) -> Result<Fault, String> {
     if let Some((_, fault)) = KINDS.iter().find(|(known, _)| *known == name) {
         return Ok(fault.clone());
     }
-    match name.parse::<u16>() {
-        Ok(429) if name.len() == 3 => Ok(Fault::TooMany { body: Some(RETRY_AFTER), header: Some(RETRY_AFTER) }),
-        Ok(status @ 400..=599) if name.len() == 3 => Ok(Fault::Status(status)),
-        Ok(status @ (301 | 302 | 303 | 307 | 308)) if name.len() == 3 => {
+    match name.parse::<u16>().ok().filter(|_| name.len() == 3) {
+        Some(429) => Ok(Fault::TooMany { body: Some(RETRY_AFTER), header: Some(RETRY_AFTER) }),
+        Some(status @ 400..=599) => Ok(Fault::Status(status)),
+        Some(status @ (301 | 302 | 303 | 307 | 308)) => {
             Ok(Fault::Redirect { status, location: "/elsewhere".to_string() })
         }
         _ => {

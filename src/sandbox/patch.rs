@@ -237,59 +237,54 @@ fn custom(world: &World, object: Object, values: &Map<String, Value>) -> Result<
 
 /// Parses one value of a field; `None` clears it.
 pub(crate) fn cell(definition: &CustomDefinition, value: &Value) -> Result<Option<Cell>, String> {
+    use DataType::{
+        Boolean, Date, DateTime, Decimal, Integer, LongText, MultiSelect, ShortText, SingleSelect, Unknown,
+    };
     let data_type = definition.kind();
-    let known = |value: &str| definition.options.iter().any(|option| option.value == value);
-    let text = |text: &str| Ok(Some(Cell::Text(text.to_string().into())));
-    match (data_type, value) {
-        (_, Value::Null) => Ok(None),
-        (_, Value::String(t)) if t.contains('\0') => Err("must not contain U+0000".to_string()),
+    let is_option = |value: &Value| definition.options.iter().any(|option| value.as_str() == Some(&option.value));
+    let has_twice = |items: &[Value]| (1..items.len()).any(|n| items[..n].contains(&items[n]));
+    let is_valid = match (data_type, value) {
+        (_, Value::Null) => return Ok(None),
+        (_, Value::String(t)) if t.contains('\0') => return Err("must not contain U+0000".to_string()),
         // Empty text and an empty multi-select are stored as cleared values (rule 6).
-        (DataType::ShortText | DataType::LongText, Value::String(t)) if t.is_empty() => Ok(None),
-        (DataType::ShortText, Value::String(t)) => within(t, SHORT_TEXT).and_then(text),
-        (DataType::LongText, Value::String(t)) => within(t, LONG_TEXT).and_then(text),
-        (DataType::Integer, Value::Number(n)) if n.is_i64() => Ok(n.as_i64().map(Cell::Int)),
-        (DataType::Integer, _) => Err("must be a 64-bit integer".to_string()),
-        (DataType::Decimal, Value::String(t)) if decimal::is_within_bounds(t) => text(without_trailing_zeros(t)),
-        (DataType::Decimal, _) => {
-            Err("must be a decimal string of up to 20 integer and 10 fractional digits".to_string())
+        (ShortText | LongText | SingleSelect, Value::String(t)) if t.is_empty() => return Ok(None),
+        (MultiSelect, Value::Array(items)) if items.is_empty() => return Ok(None),
+        (ShortText, Value::String(t)) => is_within(t, SHORT_TEXT)?,
+        (LongText, Value::String(t)) => is_within(t, LONG_TEXT)?,
+        (Integer, _) => value.is_i64(),
+        // Trailing zeros are removed, because the reference does not promise to keep them.
+        (Decimal, Value::String(t)) if decimal::is_within_bounds(t) && t.contains('.') => {
+            return Ok(Some(Cell::Text(t.trim_end_matches('0').trim_end_matches('.').to_string().into())));
         }
-        (DataType::Boolean, Value::Bool(flag)) => Ok(Some(Cell::Bool(*flag))),
-        (DataType::Boolean, _) => Err("must be true or false".to_string()),
-        (DataType::Date, Value::String(t)) if field_value::is_date(t) && !t.starts_with("0000") => text(t),
-        (DataType::Date, _) => Err("must be a real date, YYYY-MM-DD".to_string()),
-        (DataType::DateTime, Value::String(t)) if t.parse::<crate::model::Instant>().is_ok() => {
-            Ok(Cell::from_json(value, true))
+        (Decimal, _) => value.as_str().is_some_and(decimal::is_within_bounds),
+        (Boolean, _) => value.is_boolean(),
+        (Date, _) => value.as_str().is_some_and(|t| field_value::is_date(t) && !t.starts_with("0000")),
+        (DateTime, _) => value.as_str().is_some_and(|t| t.parse::<Instant>().is_ok()),
+        (SingleSelect, _) => is_option(value),
+        (MultiSelect, Value::Array(items)) if items.len() > MULTI_SELECT => {
+            return Err("has more than 100 items".to_string());
         }
-        (DataType::DateTime, _) => Err("must be an ISO timestamp with a timezone".to_string()),
-        (DataType::SingleSelect, Value::String(t)) if t.is_empty() => Ok(None),
-        (DataType::SingleSelect, Value::String(t)) if known(t) => text(t),
-        (DataType::SingleSelect, _) => Err("must be the value of an option".to_string()),
-        (DataType::MultiSelect, Value::Array(items)) if items.is_empty() => Ok(None),
-        (DataType::MultiSelect, Value::Array(items)) if items.len() > MULTI_SELECT => {
-            Err("has more than 100 items".to_string())
-        }
-        (DataType::MultiSelect, Value::Array(items))
-            if items.iter().enumerate().any(|(place, item)| items[..place].contains(item)) =>
-        {
-            Err("has an item twice".to_string())
-        }
-        (DataType::MultiSelect, Value::Array(items)) if items.iter().all(|item| item.as_str().is_some_and(known)) => {
-            Ok(Cell::from_json(value, false))
-        }
-        (DataType::MultiSelect, _) => Err("must be an array of the values of options".to_string()),
-        (DataType::ShortText | DataType::LongText, _) => Err("must be a string".to_string()),
-        (DataType::Unknown, _) => Ok(Cell::from_json(value, false)),
+        (MultiSelect, Value::Array(items)) if has_twice(items) => return Err("has an item twice".to_string()),
+        (MultiSelect, _) => value.as_array().is_some_and(|items| items.iter().all(is_option)),
+        (ShortText | LongText, _) => false,
+        (Unknown, _) => true,
+    };
+    if is_valid {
+        return Ok(Cell::from_json(value, data_type == DateTime));
     }
+    let wanted = match data_type {
+        ShortText | LongText | Unknown => "a string",
+        Integer => "a 64-bit integer",
+        Decimal => "a decimal string of up to 20 integer and 10 fractional digits",
+        Boolean => "true or false",
+        Date => "a real date, YYYY-MM-DD",
+        DateTime => "an ISO timestamp with a timezone",
+        SingleSelect => "the value of an option",
+        MultiSelect => "an array of the values of options",
+    };
+    Err(format!("must be {wanted}"))
 }
 
-/// Trailing zeros are removed, because the reference does not promise to keep them.
-fn without_trailing_zeros(text: &str) -> &str {
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
-}
-
-fn within(text: &str, most: usize) -> Result<&str, String> {
-    if text.chars().count() > most {
-        return Err(format!("has more than {most} characters"));
-    }
-    Ok(text)
+fn is_within(text: &str, most: usize) -> Result<bool, String> {
+    if text.chars().count() > most { Err(format!("has more than {most} characters")) } else { Ok(true) }
 }
