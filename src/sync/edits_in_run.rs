@@ -70,10 +70,10 @@ impl Run<'_> {
             let of_object = not_found.iter().filter(|(of, _)| *of == object);
             let ids: Vec<RecordId> = of_object.map(|(_, id)| id.clone()).collect();
             // A 404 does not prove a removal: it only nominates.
-            self.lookups().nominate(object, ids).await?;
+            self.nominate(object, ids).await?;
         }
         if unknown_keys {
-            self.whole_lists().refresh_definitions_for_unknown_keys().await?;
+            self.refresh_definitions_for_unknown_keys().await?;
         }
         Ok(())
     }

@@ -55,7 +55,7 @@ impl Engine {
         let run = Run::new(self, job, (0, "manual"));
         // An acceptance needs no lookup and is stored with the identity: only a run does that.
         if !job.accept().workspace {
-            run.gate().check_identity().await?;
+            run.check_identity().await?;
         }
         let mut forecast = Forecast::default();
         let resync = matches!(job, Job::Resync { .. });

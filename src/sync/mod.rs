@@ -24,7 +24,6 @@ pub mod plan;
 pub mod progress;
 mod run;
 mod run_line;
-mod run_parts;
 mod run_steps;
 pub mod step_failures;
 pub mod walks;

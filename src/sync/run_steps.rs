@@ -210,7 +210,7 @@ impl Run<'_> {
             details: self.engine.settings.details,
             ..Knowledge::default()
         };
-        self.walks().recall_service_time().await?;
+        self.recall_service_time().await?;
         let mut failed = FailedSteps::default();
         let failures = self.read(StepFailures::load).await?;
         _ = self.failures.set(failures);
@@ -262,11 +262,11 @@ impl Run<'_> {
 
     async fn changes(&self, object: Object) -> Result<(), SyncError> {
         // Details that an interrupted run did not read come first.
-        let omitted = self.back_fills().read_omitted(object).await;
+        let omitted = self.read_omitted(object).await;
         if omitted.as_ref().is_err_and(|error| !error.concerns_one_resource()) {
             return omitted;
         }
-        self.walks().walk_changes(object).await?;
+        self.walk_changes(object).await?;
         omitted
     }
 
@@ -337,7 +337,7 @@ impl Run<'_> {
         known.skipped = self.results().skipped.keys().copied().collect();
         let (now, first) = (self.now(), known.done.is_empty());
         let steady = self.steady_time();
-        let persistence = (self.gate().retries_refusals(), self.by_person);
+        let persistence = (self.retries_refusals(), self.by_person);
         let accepted = self.job.accept().removals;
         let key = self.engine.client.key_fingerprint().to_string();
         let limits = *self.engine.meter.limits();
@@ -388,34 +388,34 @@ impl Run<'_> {
     /// Takes a step. If the key cannot read its resource, that is skipped.
     async fn take_step(&self, step: Step) -> Result<(), SyncError> {
         let taken = match step {
-            Step::Identity => self.gate().check_identity().await,
+            Step::Identity => self.check_identity().await,
             Step::Edits => self.push_edits().await,
-            Step::NoteSweeps => self.walks().store_sweeps().await,
+            Step::NoteSweeps => self.store_sweeps().await,
             Step::Definitions => {
                 // A failed attempt is not repeated in this run either.
                 *self.definitions_read.lock().await = true;
-                self.whole_lists().refresh_definitions().await
+                self.refresh_definitions().await
             }
-            Step::Team => self.whole_lists().refresh_team().await,
+            Step::Team => self.refresh_team().await,
             Step::Changes(object) => self.changes(object).await,
-            Step::Fill(object) => self.back_fills().fill_columns(object).await,
-            Step::Counts(object) => self.audits().carry_out_counts(object).await,
-            Step::Sweep(object) => match self.walks().sweep(object).await {
-                Ok(()) => self.audits().finish_sweep(object).await,
+            Step::Fill(object) => self.fill_columns(object).await,
+            Step::Counts(object) => self.carry_out_counts(object).await,
+            Step::Sweep(object) => match self.sweep(object).await {
+                Ok(()) => self.finish_sweep(object).await,
                 failed => failed,
             },
-            Step::Total(object) => match self.audits().count_between_audits(object).await {
+            Step::Total(object) => match self.count_between_audits(object).await {
                 Err(error) if error.concerns_one_resource() => {
-                    self.audits().mark_uncounted(object, &error);
+                    self.mark_uncounted(object, &error);
                     Ok(())
                 }
                 counted => counted,
             },
-            Step::Audit(object) => self.audits().verify_object(object).await,
+            Step::Audit(object) => self.verify_object(object).await,
             Step::Details(object) | Step::OldDetails(object) if !self.engine.reads_details(object) => return Ok(()),
-            Step::Details(object) => self.details().read_details(object).await,
-            Step::OldDetails(object) => self.details().refresh_details(object).await,
-            Step::Removals(object) | Step::LateRemovals(object) => self.audits().decide_not_found(object).await,
+            Step::Details(object) => self.read_details(object).await,
+            Step::OldDetails(object) => self.refresh_details(object).await,
+            Step::Removals(object) | Step::LateRemovals(object) => self.decide_not_found(object).await,
             Step::End => Ok(()),
         };
         match step.resource() {

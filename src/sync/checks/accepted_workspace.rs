@@ -15,7 +15,7 @@ use crate::model::{Instant, Object};
 use crate::outbox::former_edits;
 use crate::store::{Goal, MirrorTx, StateKey, StoreError};
 use crate::sync::error::SyncError;
-use crate::sync::run_parts::RemovalGate;
+use crate::sync::run::Run;
 use crate::sync::walks::sweep::Sweep;
 
 /// Begins to replace the rows of the workspace before. Returns how many edits are held. Write it durably.
@@ -41,12 +41,12 @@ pub(in crate::sync) fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, St
     tx.edits().hold_for_another_workspace(now)
 }
 
-impl RemovalGate<'_> {
+impl Run<'_> {
     /// Ends the replacement once a sweep has read every record: what is left of the workspace before are records that this
     /// one does not have, on which is decided as on any. Edits that were made meanwhile are held.
     pub(in crate::sync) async fn end_replacement(&self, object: Object) -> Result<(), SyncError> {
-        let now = self.run.now();
-        let held = self.run.write(move |tx| {
+        let now = self.now();
+        let held = self.write(move |tx| {
             if !tx.goals().is_set(Goal::FormerRows(object))? {
                 return Ok(0);
             }
@@ -60,7 +60,7 @@ impl RemovalGate<'_> {
         });
         match held.await? {
             0 => {}
-            held => self.run.warn(former_edits(object, held)),
+            held => self.warn(former_edits(object, held)),
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::sync::checks::decide_missing::FoundRecords;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
-use crate::sync::run_parts::Audits;
+use crate::sync::run::Run;
 use crate::sync::walks::pages::FetchedPage;
 use crate::sync::walks::short_list::ShortList;
 
@@ -48,64 +48,118 @@ fn ages(now: Instant) -> [Instant; AGES.len()] {
     AGES.map(|seconds| now.minus(Duration::from_secs(seconds)).whole_second())
 }
 
-impl Audits<'_> {
+impl Run<'_> {
+    /// The service's time now, at least; without any, our own.
+    fn service_now(&self) -> Instant {
+        self.results().service_time.at_least().unwrap_or_else(|| self.now())
+    }
+
+    /// Counts an object between its audits, for 1 RU: a removal is in no list of changes. A difference that is new starts an
+    /// audit at once. What a count differed by the last time, that audit has looked for.
+    pub(in crate::sync) async fn count_between_audits(&self, object: Object) -> Result<(), SyncError> {
+        let known = self.read(move |tx| tx.last_total(object)).await?;
+        let differs_by = |(here, there): (u64, u64)| there as i64 - here as i64;
+        let mut audit = Audit::new(self, object);
+        let total = audit.total().await?;
+        let undecided = self.read(move |tx| tx.count_nominated(object)).await? as i64;
+        let found = differs_by(total);
+        if found == 0 || found == -undecided || known.map(differs_by) == Some(found) {
+            return Ok(());
+        }
+        tracing::info!(%object, "The service has {} {} and the mirror {}: they are compared", total.1, object.resource(), total.0);
+        self.compare_object(object, false, true).await?;
+        // What is left of the difference is known from now on.
+        let here = self.count_here(object, TimeRange::WHOLE).await?;
+        audit.enter(TimeRange::WHOLE, (here, total.1), &Findings::default()).await
+    }
+
+    pub(in crate::sync) async fn count_here(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
+        let counted = self.read(move |tx| {
+            // Records whose removal is refused are known to differ: a range is not followed again because of them.
+            let refusal = tx.refused_removals(object)?;
+            match refusal {
+                Some(_) => tx.count_unnominated(object, range),
+                None => tx.count_range(object, range),
+            }
+        });
+        counted.await
+    }
+
+    pub(in crate::sync) async fn count_there(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
+        let resource = object.resource();
+        let query = range.count(resource).asking("count", resource)?;
+        let counted = self.page_of_audit(&query, "count").await?.page.total;
+        counted
+            .ok_or_else(|| decode::NotUnderstood("the list has no usable `total`, though it was asked for".into()))
+            .asking("count", resource)
+    }
+
+    /// Requests a list. The previous answer was compared before, so waiting edits are sent first.
+    async fn page_of_audit(&self, query: &ListQuery, doing: &'static str) -> Result<FetchedPage, SyncError> {
+        if matches!(self.job, Job::Verify { .. }) {
+            self.give_way_to_edits().await?;
+        }
+        self.engine.page(query, Purpose::Audit, doing).await
+    }
+}
+
+impl Audit<'_> {
     /// Counts an object's records by the age of their last change, and follows differences.
-    pub(in crate::sync) async fn audit(&self, audit: &mut Audit) -> Result<(), SyncError> {
-        let object = audit.object;
+    pub(in crate::sync) async fn audit(&mut self) -> Result<(), SyncError> {
+        let object = self.object;
         let rows = self.run.read(move |tx| tx.count_rows(object)).await?;
         let pages = rows.div_ceil(LEAF);
         let edges = (pages / 2).clamp(2, MAX_EDGES);
         if pages <= edges + BESIDE_EDGES {
-            self.compare(audit, vec![TimeRange::WHOLE]).await?;
+            self.compare(vec![TimeRange::WHOLE]).await?;
             return Ok(());
         }
-        self.compare_newest(audit).await?;
+        self.compare_newest().await?;
         // The value does not matter, as long as the edge differs from that of the last audit.
         let shift = (self.run.now().as_secs().rem_euclid(97)) as f64 / 97.0;
-        let mut by_creation = self.ranges(object, TimeField::CreatedAt, 2, shift).await?;
-        let mut by_age = TimeRange::between(TimeField::UpdatedAt, &self.edges_by_age(object, edges, shift).await?);
-        let total = self.total(audit).await?;
+        let mut by_creation = self.ranges(TimeField::CreatedAt, 2, shift).await?;
+        let mut by_age = TimeRange::between(TimeField::UpdatedAt, &self.edges_by_age(edges, shift).await?);
+        let total = self.total().await?;
         // The oldest range and the records without a date are what the others leave of the total: only if that differs are
         // they counted themselves.
         let dateless = by_age.pop();
         let rest = by_age.drain(..1).chain(dateless).collect();
-        self.compare_with_rest(audit, by_age, rest, total).await?;
+        self.compare_with_rest(by_age, rest, total).await?;
         let newer = by_creation.iter().position(|range| matches!(range.bounds, TimeBounds::Dated { to: None, .. }));
         let newer = newer.map(|at| by_creation.remove(at)).into_iter().collect();
-        self.compare_with_rest(audit, newer, by_creation, total).await
+        self.compare_with_rest(newer, by_creation, total).await
     }
 
     /// Compares ranges, and those that are the rest of a total: only if their sums differ.
     async fn compare_with_rest(
-        &self,
-        audit: &mut Audit,
+        &mut self,
         ranges: Vec<TimeRange>,
         rest: Vec<TimeRange>,
         (here, there): (u64, u64),
     ) -> Result<(), SyncError> {
-        let counts = self.compare(audit, ranges).await?;
+        let counts = self.compare(ranges).await?;
         let left_here = here.saturating_sub(counts.iter().map(|(here, _)| here).sum());
         let left_there = there.saturating_sub(counts.iter().map(|(_, there)| there).sum());
         if left_here != left_there {
-            self.compare(audit, rest).await?;
+            self.compare(rest).await?;
         }
         Ok(())
     }
 
     /// The number of all records, here and there.
-    async fn total(&self, audit: &mut Audit) -> Result<(u64, u64), SyncError> {
+    async fn total(&mut self) -> Result<(u64, u64), SyncError> {
         let counts = (
-            self.count_here(audit.object, TimeRange::WHOLE).await?,
-            self.count_there(audit.object, TimeRange::WHOLE).await?,
+            self.run.count_here(self.object, TimeRange::WHOLE).await?,
+            self.run.count_there(self.object, TimeRange::WHOLE).await?,
         );
-        self.enter(audit, TimeRange::WHOLE, counts, &audit.findings.clone()).await?;
+        self.enter(TimeRange::WHOLE, counts, &self.findings.clone()).await?;
         Ok(counts)
     }
 
     /// At most so many instants that divide an object's records by the age of their last change, and where many are of one
     /// age, by their number. An age without records needs no range: what the service has of it, its neighbour shows.
-    async fn edges_by_age(&self, object: Object, most: u64, shift: f64) -> Result<Vec<Instant>, SyncError> {
-        let ages = ages(self.service_now());
+    async fn edges_by_age(&self, most: u64, shift: f64) -> Result<Vec<Instant>, SyncError> {
+        let (object, ages) = (self.object, ages(self.run.service_now()));
         let divided = self.run.read(move |tx| {
             let dated = |from, to| TimeRange::dated(TimeField::UpdatedAt, from, to);
             let mut rest = dated(None, None);
@@ -134,18 +188,13 @@ impl Audits<'_> {
         divided.await
     }
 
-    /// The service's time now, at least; without any, our own.
-    fn service_now(&self) -> Instant {
-        self.run.results().service_time.at_least().unwrap_or_else(|| self.run.now())
-    }
-
     /// Compares the records that changed last row by row, for 1 RU: one that is missing beside one that lingers leaves the
     /// counts equal, and most of what happens, happens there.
-    async fn compare_newest(&self, audit: &mut Audit) -> Result<(), SyncError> {
-        let (object, resource) = (audit.object, audit.object.resource());
+    async fn compare_newest(&mut self) -> Result<(), SyncError> {
+        let (object, resource) = (self.object, self.object.resource());
         let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc);
         let query = query.and_then(|query| query.is_null("updatedAt", false)).asking("audit", resource)?;
-        let fetched = match self.ask(&query, "audit").await {
+        let fetched = match self.run.page_of_audit(&query, "audit").await {
             // The counts are made all the same.
             Err(error) if error.is_unreadable() => return Ok(()),
             fetched => fetched?,
@@ -159,233 +208,160 @@ impl Audits<'_> {
             Some(_) => self.run.read(move |tx| tx.ids_of_range(object, shown)).await?,
             None => HashSet::new(),
         };
-        self.compare_page(audit, fetched, &mut unseen).await?;
-        audit.unseen.extend(unseen);
+        self.compare_page(fetched, &mut unseen).await?;
+        self.unseen.extend(unseen);
         Ok(())
-    }
-
-    /// Counts an object between its audits, for 1 RU: a removal is in no list of changes. A difference that is new starts an
-    /// audit at once. What a count differed by the last time, that audit has looked for.
-    pub(in crate::sync) async fn count_between_audits(&self, object: Object) -> Result<(), SyncError> {
-        let known = self.run.read(move |tx| tx.last_total(object)).await?;
-        let differs_by = |(here, there): (u64, u64)| there as i64 - here as i64;
-        let mut audit = Audit::new(object, true, None);
-        let total = self.total(&mut audit).await?;
-        let undecided = self.run.read(move |tx| tx.count_nominated(object)).await? as i64;
-        let found = differs_by(total);
-        if found == 0 || found == -undecided || known.map(differs_by) == Some(found) {
-            return Ok(());
-        }
-        tracing::info!(%object, "The service has {} {} and the mirror {}: they are compared", total.1, object.resource(), total.0);
-        self.compare_object(object, false, true).await?;
-        // What is left of the difference is known from now on.
-        let here = self.count_here(object, TimeRange::WHOLE).await?;
-        self.enter(&mut audit, TimeRange::WHOLE, (here, total.1), &Findings::default()).await
     }
 
     /// Divides an object's records into ranges of about equal size.
     pub(in crate::sync) async fn ranges(
         &self,
-        object: Object,
         by: TimeField,
         parts: u64,
         shift: f64,
     ) -> Result<Vec<TimeRange>, SyncError> {
-        let all = TimeRange::dated(by, None, None);
+        let (object, all) = (self.object, TimeRange::dated(by, None, None));
         let edges = self.run.read(move |tx| tx.edges(object, all, parts, shift)).await?;
         Ok(TimeRange::between(by, &edges))
     }
 
     /// Counts these ranges on both sides, and follows those that differ. Returns the numbers here and there.
-    pub(in crate::sync) async fn compare(
-        &self,
-        audit: &mut Audit,
-        ranges: Vec<TimeRange>,
-    ) -> Result<Vec<(u64, u64)>, SyncError> {
-        let object = audit.object;
+    pub(in crate::sync) async fn compare(&mut self, ranges: Vec<TimeRange>) -> Result<Vec<(u64, u64)>, SyncError> {
+        let object = self.object;
         // Side by side, as the client's pace allows: most audits find nothing, and only wait for answers.
         let counted = join_all(ranges.iter().map(async |range| match range.bounds {
             TimeBounds::Whole => Ok(None),
-            TimeBounds::Dated { .. } | TimeBounds::Dateless => self.count_there(object, *range).await.map(Some),
+            TimeBounds::Dated { .. } | TimeBounds::Dateless => self.run.count_there(object, *range).await.map(Some),
         }));
         let counted: Vec<Option<u64>> = counted.await.into_iter().collect::<Result<_, SyncError>>()?;
         let mut counts = Vec::with_capacity(ranges.len());
         for (range, counted) in ranges.into_iter().zip(counted) {
-            let before = audit.findings.clone();
-            let here = self.count_here(object, range).await?;
+            let before = self.findings.clone();
+            let here = self.run.count_here(object, range).await?;
             let there = match counted {
-                None => self.list(audit, range).await?,
+                None => self.list(range).await?,
                 Some(there) => there,
             };
             if here != there && range.bounds != TimeBounds::Whole {
-                self.follow(audit, range, there).await?;
+                self.follow(range, there).await?;
             }
-            self.enter(audit, range, (here, there), &before).await?;
+            self.enter(range, (here, there), &before).await?;
             counts.push((here, there));
         }
         Ok(counts)
     }
 
-    async fn enter(
-        &self,
-        audit: &mut Audit,
-        range: TimeRange,
-        counts: (u64, u64),
-        before: &Findings,
-    ) -> Result<(), SyncError> {
-        audit.findings.ranges += 1;
-        let (object, now, found) = (audit.object, self.run.now(), audit.findings.since(before));
-        let writing =
-            self.run.write(move |tx| tx.knowledge().enter_audit(object, range, counts, found.as_deref(), now));
-        writing.await
+    async fn enter(&mut self, range: TimeRange, counts: (u64, u64), before: &Findings) -> Result<(), SyncError> {
+        self.findings.ranges += 1;
+        let (object, now, found) = (self.object, self.run.now(), self.findings.since(before));
+        self.run.write(move |tx| tx.knowledge().enter_audit(object, range, counts, found.as_deref(), now)).await
     }
 
     /// Counts ranges on both sides, but lists those of a page if they are to be listed. Those that cannot be listed, because
     /// the service's cursors do not work, are counted too, and those that the service does not count are listed.
     pub(in crate::sync) async fn compare_or_list(
-        &self,
-        audit: &mut Audit,
+        &mut self,
         ranges: Vec<TimeRange>,
         lists_leaves: bool,
     ) -> Result<(), SyncError> {
-        let object = audit.object;
-        let counts = self.may_count(object);
+        let object = self.object;
+        let counts = self.run.may_count(object);
         let mut counted = Vec::new();
         for range in ranges {
-            let lists = !counts || lists_leaves && self.count_here(object, range).await? <= LEAF;
+            let lists = !counts || lists_leaves && self.run.count_here(object, range).await? <= LEAF;
             if !lists {
                 counted.push(range);
                 continue;
             }
-            match self.compare_listed(audit, vec![range]).await {
+            match self.compare_listed(vec![range]).await {
                 Err(error) if error.is_refused() || matches!(error, SyncError::NotAdvancing { .. }) => {
                     counted.push(range);
                 }
                 listed => listed?,
             }
         }
-        match self.compare(audit, counted.clone()).await {
+        match self.compare(counted.clone()).await {
             Err(error) if error.concerns_one_resource() => {
-                self.mark_uncounted(object, &error);
-                self.compare_listed(audit, counted).await
+                self.run.mark_uncounted(object, &error);
+                self.compare_listed(counted).await
             }
             compared => compared.map(drop),
         }
     }
 
     /// Lists these ranges and compares them record by record, whatever their counts.
-    pub(in crate::sync) async fn compare_listed(
-        &self,
-        audit: &mut Audit,
-        ranges: Vec<TimeRange>,
-    ) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn compare_listed(&mut self, ranges: Vec<TimeRange>) -> Result<(), SyncError> {
         for range in ranges {
-            let before = audit.findings.clone();
-            let object = audit.object;
-            let here = self.count_here(object, range).await?;
-            let there = self.list(audit, range).await?;
-            self.enter(audit, range, (here, there), &before).await?;
+            let before = self.findings.clone();
+            let object = self.object;
+            let here = self.run.count_here(object, range).await?;
+            let there = self.list(range).await?;
+            self.enter(range, (here, there), &before).await?;
         }
         Ok(())
     }
 
-    pub(in crate::sync) async fn count_here(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
-        let counted = self.run.read(move |tx| {
-            // Records whose removal is refused are known to differ: a range is not followed again because of them.
-            let refusal = tx.refused_removals(object)?;
-            match refusal {
-                Some(_) => tx.count_unnominated(object, range),
-                None => tx.count_range(object, range),
-            }
-        });
-        counted.await
-    }
-
-    pub(in crate::sync) async fn count_there(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
-        let resource = object.resource();
-        let query = range.count(resource).asking("count", resource)?;
-        let counted = self.ask(&query, "count").await?.page.total;
-        counted
-            .ok_or_else(|| decode::NotUnderstood("the list has no usable `total`, though it was asked for".into()))
-            .asking("count", resource)
-    }
-
-    /// Requests a list. The previous answer was compared before, so waiting edits are sent first.
-    async fn ask(&self, query: &ListQuery, doing: &'static str) -> Result<FetchedPage, SyncError> {
-        if matches!(self.run.job, Job::Verify { .. }) {
-            self.run.give_way_to_edits().await?;
-        }
-        self.run.engine.page(query, Purpose::Audit, doing).await
-    }
-
     /// Lists a range that differs and cannot be cut further. A range of more than a page has records that share both
     /// timestamps: unless the user requests it, it is listed once a day.
-    async fn list_leaf(&self, audit: &mut Audit, range: TimeRange, here: u64, there: u64) -> Result<(), SyncError> {
-        let (object, steady) = (audit.object, self.run.steady_time());
+    async fn list_leaf(&mut self, range: TimeRange, here: u64, there: u64) -> Result<(), SyncError> {
+        let (object, steady) = (self.object, self.run.steady_time());
         if here.max(there) > LEAF {
             // The counts by the other timestamp lead to the same records.
             let range = range.by_creation();
-            if audit.ties.contains(&range) {
+            if self.ties.contains(&range) {
                 return Ok(());
             }
-            audit.ties.push(range);
+            self.ties.push(range);
             let was_listed = self.run.read(move |tx| tx.tie_was_listed(object, range, steady)).await?;
             if was_listed && !self.run.by_person {
-                audit.unlisted += here.abs_diff(there);
+                self.unlisted += here.abs_diff(there);
                 return Ok(());
             }
             self.run.write(move |tx| tx.claims().tie_is_listed(object, range, steady)).await?;
         }
-        self.list(audit, range).await?;
+        self.list(range).await?;
         Ok(())
     }
 
     /// Halves a range that disagrees until the difference fits a page, and lists that. Records that share a timestamp
     /// are distinguished by the other one.
-    async fn follow(&self, audit: &mut Audit, range: TimeRange, there: u64) -> Result<(), SyncError> {
-        let object = audit.object;
+    async fn follow(&mut self, range: TimeRange, there: u64) -> Result<(), SyncError> {
+        let object = self.object;
         let mut open = vec![(range, there)];
         while let Some((range, there)) = open.pop() {
-            let here = self.count_here(object, range).await?;
+            let here = self.run.count_here(object, range).await?;
             if here == there {
                 continue;
             }
-            let halves = if here.max(there) <= LEAF { None } else { self.halves(object, range, here).await? };
+            let halves = if here.max(there) <= LEAF { None } else { self.halves(range, here).await? };
             let Some((low, high)) = halves.or_else(|| range.by_other().filter(|_| here.max(there) > LEAF)) else {
-                self.list_leaf(audit, range, here, there).await?;
+                self.list_leaf(range, here, there).await?;
                 continue;
             };
-            let low_there = self.count_there(object, low).await?;
+            let low_there = self.run.count_there(object, low).await?;
             open.push((high, there.saturating_sub(low_there)));
             open.push((low, low_there));
         }
         Ok(())
     }
 
-    async fn halves(
-        &self,
-        object: Object,
-        range: TimeRange,
-        here: u64,
-    ) -> Result<Option<(TimeRange, TimeRange)>, SyncError> {
+    async fn halves(&self, range: TimeRange, here: u64) -> Result<Option<(TimeRange, TimeRange)>, SyncError> {
+        let object = self.object;
         let middle = self.run.read(move |tx| tx.nth_of_range(object, range, here / 2)).await?;
-        let Some(middle) = middle.map(Instant::whole_second) else {
-            return Ok(None);
-        };
-        let next = middle.plus(SECOND);
-        Ok(range.cut(middle).or_else(|| range.cut(next)))
+        let middle = middle.map(Instant::whole_second);
+        Ok(middle.and_then(|middle| range.cut(middle).or_else(|| range.cut(middle.plus(SECOND)))))
     }
 
     /// Lists a range and compares it record by record. Returns the service's number of records.
-    async fn list(&self, audit: &mut Audit, range: TimeRange) -> Result<u64, SyncError> {
-        let resource = audit.object.resource();
+    async fn list(&mut self, range: TimeRange) -> Result<u64, SyncError> {
+        let resource = self.object.resource();
         let mut query = self.run.with_fitting_pages(range.list(resource).asking("audit", resource)?);
         loop {
-            query = match self.list_with(audit, range, query.clone()).await {
+            query = match self.list_with(range, query.clone()).await {
                 Err(error) if error.is_unreadable() && !error.is_too_large() => {
                     // It stays open, and the others are compared.
-                    self.run.whole_lists().note("unreadable_record", resource, "a page could not be read").await?;
-                    audit.unlisted += 1;
+                    self.run.note("unreadable_record", resource, "a page could not be read").await?;
+                    self.unlisted += 1;
                     return Ok(0);
                 }
                 Err(error) => self.run.with_smaller_pages(&query, error)?,
@@ -394,41 +370,36 @@ impl Audits<'_> {
         }
     }
 
-    async fn list_with(&self, audit: &mut Audit, range: TimeRange, query: ListQuery) -> Result<u64, SyncError> {
-        let object = audit.object;
+    async fn list_with(&mut self, range: TimeRange, query: ListQuery) -> Result<u64, SyncError> {
+        let object = self.object;
         let mut unseen = self.run.read(move |tx| tx.ids_of_range(object, range)).await?;
         let (mut list, mut there) = (ShortList::new(query), 0);
         loop {
-            let fetched = self.ask(&list.query(), "audit").await?;
+            let fetched = self.run.page_of_audit(&list.query(), "audit").await?;
             there += fetched.page.records.len() as u64;
             let follows = list.take(&fetched.page);
-            self.compare_page(audit, fetched, &mut unseen).await?;
+            self.compare_page(fetched, &mut unseen).await?;
             if !follows? {
-                audit.unseen.extend(unseen);
+                self.unseen.extend(unseen);
                 return Ok(there);
             }
         }
     }
 
-    async fn compare_page(
-        &self,
-        audit: &mut Audit,
-        fetched: FetchedPage,
-        unseen: &mut HashSet<RecordId>,
-    ) -> Result<(), SyncError> {
+    async fn compare_page(&mut self, fetched: FetchedPage, unseen: &mut HashSet<RecordId>) -> Result<(), SyncError> {
         let FetchedPage { answer, page, layout } = fetched;
         for record in &page.records {
             unseen.remove(&record.id);
         }
-        audit.unlisted += u64::from(page.unusable);
+        self.unlisted += u64::from(page.unusable);
         let found = FoundRecords {
-            answer: self.run.walks().answer_time(&answer, &page.records),
+            answer: self.run.answer_time(&answer, &page.records),
             records: page.records,
             asked: answer.asked,
             layout,
             has_unusable: page.unusable > 0,
             has_pages: false,
         };
-        self.compare_records(audit, found, Some(answer.body)).await
+        self.compare_records(found, Some(answer.body)).await
     }
 }

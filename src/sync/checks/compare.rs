@@ -12,33 +12,37 @@ use crate::store::{Applied, Compared};
 use crate::sync::apply::{self, ApplyReport};
 use crate::sync::checks::decide_missing::FoundRecords;
 use crate::sync::error::SyncError;
-use crate::sync::run_parts::Audits;
+use crate::sync::run::Run;
 
-pub(in crate::sync) struct Audit {
-    pub(in crate::sync) object: Object,
+/// The comparison of an object in a run.
+pub(in crate::sync) struct Audit<'r> {
+    pub(super) run: &'r Run<'r>,
+    pub(super) object: Object,
     /// Whether differences are repaired, or only reported.
-    pub(in crate::sync) repair: bool,
+    pub(super) repair: bool,
     /// The service's clock at the beginning: what the service changed after that does not count as a difference.
-    pub(in crate::sync) since: Option<Instant>,
+    pub(super) since: Option<Instant>,
     pub(in crate::sync) findings: Findings,
     /// Records that differed. A list that is read again finds them again.
-    found: BTreeSet<RecordId>,
+    pub(super) found: BTreeSet<RecordId>,
     /// Records of the mirror that were not in the service's lists.
-    pub(in crate::sync) unseen: BTreeSet<RecordId>,
+    pub(super) unseen: BTreeSet<RecordId>,
     /// Records that were shown in an earlier version, which nothing decided yet.
-    pub(in crate::sync) older: BTreeSet<RecordId>,
+    pub(super) older: BTreeSet<RecordId>,
     /// Ranges of records that share both timestamps and that it has met.
-    pub(in crate::sync) ties: Vec<TimeRange>,
+    pub(super) ties: Vec<TimeRange>,
     /// By how many records the counts of ranges differ that are not listed again today.
-    pub(in crate::sync) unlisted: u64,
+    pub(super) unlisted: u64,
 }
 
-impl Audit {
-    pub(in crate::sync) fn new(object: Object, repair: bool, since: Option<Instant>) -> Audit {
+impl<'r> Audit<'r> {
+    /// One that repairs what differs.
+    pub(in crate::sync) fn new(run: &'r Run<'r>, object: Object) -> Audit<'r> {
         Audit {
+            run,
             object,
-            repair,
-            since,
+            repair: true,
+            since: None,
             findings: Findings::default(),
             found: BTreeSet::new(),
             unseen: BTreeSet::new(),
@@ -47,17 +51,14 @@ impl Audit {
             unlisted: 0,
         }
     }
-}
 
-impl Audits<'_> {
     /// Compares records with their rows, and applies them if requested.
     pub(in crate::sync) async fn compare_records(
-        &self,
-        audit: &mut Audit,
+        &mut self,
         found: FoundRecords,
         body: Option<Bytes>,
     ) -> Result<(), SyncError> {
-        let (object, repair, settings) = (audit.object, audit.repair, self.run.engine.settings);
+        let (object, repair, settings) = (self.object, self.repair, self.run.engine.settings);
         let details = self.run.engine.reads_details(object);
         let FoundRecords { records, asked, layout, answer, .. } = found;
         let rows = records.len() as u64;
@@ -88,21 +89,21 @@ impl Audits<'_> {
         });
         let (compared, tally) = compared.await?;
         self.run.count(&tally);
-        audit.findings.compared += rows;
+        self.findings.compared += rows;
         for (updated_at, id, how, older) in compared {
             if older {
-                audit.older.insert(id);
+                self.older.insert(id);
                 continue;
             }
-            audit.older.remove(&id);
-            let news = matches!((updated_at, audit.since), (Some(updated), Some(since)) if updated >= since);
+            self.older.remove(&id);
+            let news = matches!((updated_at, self.since), (Some(updated), Some(since)) if updated >= since);
             let (kind, fields) = match how {
                 Compared::Missing => (DifferenceKind::Missing, Vec::new()),
                 Compared::Differs(fields) => (DifferenceKind::Different, fields),
                 Compared::Same => continue,
             };
-            if !news && audit.found.insert(id.clone()) {
-                audit.findings.add(Difference { object, id, kind, fields });
+            if !news && self.found.insert(id.clone()) {
+                self.findings.add(Difference { object, id, kind, fields });
             }
         }
         Ok(())

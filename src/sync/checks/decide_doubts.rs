@@ -8,14 +8,13 @@ use super::removal_gate::Settlement;
 use crate::model::RecordId;
 use crate::sync::checks::decide_missing::{Confirmation, MAX_IN_VAIN, split_lookup};
 use crate::sync::error::SyncError;
-use crate::sync::run_parts::RemovalGate;
 
-impl RemovalGate<'_> {
+impl Audit<'_> {
     /// Looks up the records in doubt whose lookup is due, and removes those that the service does not have. Those that it has
     /// are compared for the current audit.
-    pub(in crate::sync) async fn decide_doubts(&self, audit: &mut Audit) -> Result<Settlement, SyncError> {
-        let (object, guard, steady) = (audit.object, self.removal_guard(), self.run.steady_time());
-        let (at_once, by_person) = (self.retries_refusals(), self.run.by_person);
+    pub(in crate::sync) async fn decide_doubts(&mut self) -> Result<Settlement, SyncError> {
+        let (object, guard, steady) = (self.object, self.run.removal_guard(), self.run.steady_time());
+        let (at_once, by_person) = (self.run.retries_refusals(), self.run.by_person);
         let reading = self.run.read(move |tx| {
             let nominated = tx.nominated(object)?;
             let share = tx.removal_share(object, nominated.len() as u64, steady)?;
@@ -29,12 +28,12 @@ impl RemovalGate<'_> {
                 self.run.write(move |tx| tx.claims().set_refused_removals(object, None)).await?;
             }
             Some(refusal) if !at_once => {
-                settlement = self.sample_refused(audit, refusal, &nominated).await?;
+                settlement = self.sample_refused(refusal, &nominated).await?;
                 due.missed.clear();
             }
             _ => settlement.unproven = nominated.len() as u64,
         }
-        self.look_at_older(audit, due.older).await?;
+        self.look_at_older(due.older).await?;
         if due.missed.is_empty() {
             return Ok(settlement);
         }
@@ -45,26 +44,26 @@ impl RemovalGate<'_> {
             // A service with unordered lists causes nominations of existing records: a sample distinguishes that from
             // an outage.
             let (few, others) = split_lookup(rest);
-            self.run.lookups().confirm(object, few, &mut confirmation).await;
+            self.run.confirm(object, few, &mut confirmation).await;
             if confirmation.ended.is_ok() && !confirmation.has_found(few) {
-                return self.refuse(object, share).await;
+                return self.refuse(share).await;
             }
             rest = others;
         }
-        self.run.lookups().confirm(object, rest, &mut confirmation).await;
+        self.run.confirm(object, rest, &mut confirmation).await;
         let ended = std::mem::replace(&mut confirmation.ended, Ok(()));
         let nothing = confirmation.found.is_empty() && confirmation.gone.ids().is_empty();
         if ended.is_err() && nothing && !confirmation.unproven.is_empty() {
             // The others wait with these, or each window would look up the same ones.
-            self.leave_undecided(object, due.missed).await?;
+            self.leave_undecided(due.missed).await?;
             return ended.map(|()| settlement);
         }
         if ended.is_err() && !allowed {
             // A part of too many removals may be allowed by itself: only all of them together show what it is.
-            self.keep_found(audit, confirmation.found).await?;
+            self.keep_found(confirmation.found).await?;
             return ended.map(|()| settlement);
         }
-        let concluded = self.conclude(audit, confirmation, guard).await?;
+        let concluded = self.conclude(confirmation, guard).await?;
         let refused = concluded.refused || settlement.refused;
         let left = self.run.read(move |tx| tx.count_nominated(object)).await?;
         ended.map(|()| Settlement { gone: concluded.gone, refused, unproven: if refused { 0 } else { left } })
@@ -72,13 +71,13 @@ impl RemovalGate<'_> {
 
     /// Looks up records that were shown in an earlier version; nothing else is decided about the others once a few lookups
     /// in a row were in vain.
-    async fn look_at_older(&self, audit: &mut Audit, older: Vec<RecordId>) -> Result<(), SyncError> {
-        let (object, steady) = (audit.object, self.run.steady_time());
+    async fn look_at_older(&mut self, older: Vec<RecordId>) -> Result<(), SyncError> {
+        let (object, steady) = (self.object, self.run.steady_time());
         let (mut rest, mut in_vain, mut ended) = (&older[..], 0, Ok(()));
         while !rest.is_empty() && in_vain < MAX_IN_VAIN && ended.is_ok() {
             let (some, others) = split_lookup(rest);
             let mut confirmation = Confirmation::of(object);
-            self.run.lookups().confirm(object, some, &mut confirmation).await;
+            self.run.confirm(object, some, &mut confirmation).await;
             let (looked_up, gone) = (some.to_vec(), confirmation.gone.ids().to_vec());
             let missed = gone.clone();
             // First: what the answers refute keeps its delay, and those that are not there any more are decided about as any
@@ -88,16 +87,15 @@ impl RemovalGate<'_> {
                 tx.knowledge().forget_versions(object, &gone)
             });
             noted.await?;
-            self.run.lookups().nominate(object, missed).await?;
+            self.run.nominate(object, missed).await?;
             let seen = confirmation.found.iter().map(|found| found.records.len()).sum::<usize>();
-            self.keep_found(audit, confirmation.found).await?;
-            let is_decided = some.iter().any(|id| !audit.older.contains(id));
+            self.keep_found(confirmation.found).await?;
+            let is_decided = some.iter().any(|id| !self.older.contains(id));
             in_vain = if seen > 0 && is_decided { 0 } else { in_vain + 1 };
             (rest, ended) = (others, confirmation.ended);
         }
         let rest = rest.to_vec();
-        let waiting = self.run.write(move |tx| tx.knowledge().were_looked_up(object, &rest, steady));
-        waiting.await?;
+        self.run.write(move |tx| tx.knowledge().were_looked_up(object, &rest, steady)).await?;
         ended
     }
 }

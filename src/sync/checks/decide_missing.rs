@@ -15,10 +15,9 @@ use std::collections::HashSet;
 use crate::api::{ErrorClass, ListQuery, SortBy};
 use crate::model::{AnswerTime, Object, Purpose, Record, RecordId, RequestStamp};
 use crate::store::ConfirmedRemovals;
-use crate::sync::apply::{self, ApplyReport};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
-use crate::sync::run_parts::Lookups;
+use crate::sync::run::Run;
 use crate::sync::walks::pages::FetchedPage;
 use crate::sync::walks::short_list::ShortList;
 
@@ -95,7 +94,7 @@ pub(in crate::sync) fn split_lookup(ids: &[RecordId]) -> (&[RecordId], &[RecordI
     ids.split_at(ListQuery::ids_that_fit(ids).clamp(1, AT_ONCE).min(ids.len()))
 }
 
-impl Lookups<'_> {
+impl Run<'_> {
     /// Looks up records by id, for 1 RU per list, and adds the result.
     pub(in crate::sync) async fn confirm(&self, object: Object, ids: &[RecordId], into: &mut Confirmation) {
         let (ids, unaskable): (Vec<RecordId>, Vec<RecordId>) =
@@ -193,9 +192,9 @@ impl Lookups<'_> {
         into: &mut Confirmation,
     ) -> Result<(), SyncError> {
         let (ids, answer) = (missing.clone(), found.answer);
-        let times = self.run.read(move |tx| tx.times_of(object, &ids)).await?;
+        let times = self.read(move |tx| tx.times_of(object, &ids)).await?;
         // A person who accepts removals says that the service is right.
-        let accepted = self.run.job.accept().removals;
+        let accepted = self.job.accept().removals;
         let is_as_new = |id: &RecordId| accepted || answer.is_as_new_as(times.get(id).copied().flatten());
         let (mut gone, newer): (Vec<RecordId>, Vec<RecordId>) = missing.into_iter().partition(is_as_new);
         let again = self.doubt_not_found(object, newer.clone(), true, answer).await?;
@@ -219,60 +218,18 @@ impl Lookups<'_> {
         if ids.is_empty() || !self.repairs() {
             return Ok(Vec::new());
         }
-        let noted = self.run.write(move |tx| tx.knowledge().doubt_not_found(object, &ids, lists_others, answer));
-        noted.await
+        self.write(move |tx| tx.knowledge().doubt_not_found(object, &ids, lists_others, answer)).await
     }
 
     fn repairs(&self) -> bool {
-        !matches!(self.run.job, Job::Verify { repair: false, .. })
-    }
-
-    /// Looks up records by id and applies those that exist. Returns those about which there was an answer, and the error
-    /// that ended the lookup before the others.
-    pub(in crate::sync) async fn read_by_id(
-        &self,
-        object: Object,
-        ids: &[RecordId],
-    ) -> Result<(Vec<RecordId>, Result<(), SyncError>), SyncError> {
-        let mut confirmation = Confirmation::of(object);
-        self.confirm(object, ids, &mut confirmation).await;
-        let Confirmation { gone, found, unproven, ended } = confirmation;
-        let mut read = [gone.ids(), &unproven].concat();
-        self.nominate(object, gone.ids().to_vec()).await?;
-        for found in found {
-            read.extend(found.records.iter().map(|record| record.id.clone()));
-            self.apply_found(object, found).await?;
-        }
-        read.retain(|id| ids.contains(id));
-        Ok((read, ended))
-    }
-
-    /// Writes records that were looked up. If the columns have changed since they were decoded, the next walk writes
-    /// them.
-    pub(in crate::sync) async fn apply_found(&self, object: Object, found: FoundRecords) -> Result<(), SyncError> {
-        let (details, overlap) = (self.run.engine.reads_details(object), self.run.engine.settings.overlap);
-        let applied = self.run.write(move |tx| {
-            let mut noted = ApplyReport::default();
-            tx.knowledge().answered(found.answer);
-            if tx.expect_layout(found.layout).is_ok() {
-                let phase = tx.phase(object)?;
-                for record in &found.records {
-                    noted.record(record, tx.records().apply_list(object, record, &found.asked, phase)?);
-                }
-            }
-            apply::after_answer(tx, object, (details, overlap))?;
-            Ok(noted)
-        });
-        let noted = applied.await?;
-        self.run.count(&noted.tally);
-        Ok(())
+        !matches!(self.job, Job::Verify { repair: false, .. })
     }
 
     /// Nominates records for removal. Only the removal gate removes them.
     pub(in crate::sync) async fn nominate(&self, object: Object, ids: Vec<RecordId>) -> Result<(), SyncError> {
         if !ids.is_empty() {
-            let answer = AnswerTime { shows: None, steady: self.run.steady_time() };
-            let nominated = self.run.write(move |tx| {
+            let answer = AnswerTime { shows: None, steady: self.steady_time() };
+            let nominated = self.write(move |tx| {
                 tx.knowledge().answered(answer);
                 tx.knowledge().nominate(object, &ids)
             });
@@ -316,10 +273,10 @@ impl Lookups<'_> {
 
     /// Every row of a short list, up to the first page that has any but the witness.
     async fn list_by(&self, query: ListQuery, witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
-        let mut query = self.run.with_fitting_pages(query);
+        let mut query = self.with_fitting_pages(query);
         loop {
             query = match self.list_with_pages(query.clone(), witness).await {
-                Err(error) => self.run.with_smaller_pages(&query, error)?,
+                Err(error) => self.with_smaller_pages(&query, error)?,
                 found => return found,
             };
         }
@@ -328,17 +285,17 @@ impl Lookups<'_> {
     async fn list_with_pages(&self, query: ListQuery, witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
         let mut found = FoundRecords {
             records: Vec::new(),
-            asked: RequestStamp::new(self.run.engine.clock.reading(), self.run.store().requests().begin()),
-            layout: self.run.store().layout().version,
+            asked: RequestStamp::new(self.engine.clock.reading(), self.store().requests().begin()),
+            layout: self.store().layout().version,
             has_unusable: false,
             has_pages: false,
-            answer: AnswerTime { shows: None, steady: self.run.steady_time() },
+            answer: AnswerTime { shows: None, steady: self.steady_time() },
         };
         let mut list = ShortList::new(query);
         loop {
             let FetchedPage { answer, page, .. } =
-                self.run.engine.page(&list.query(), Purpose::Audit, "confirm removals of").await?;
-            let time = self.run.walks().answer_time(&answer, &page.records);
+                self.engine.page(&list.query(), Purpose::Audit, "confirm removals of").await?;
+            let time = self.answer_time(&answer, &page.records);
             // A service may use smaller pages than the list.
             let follows = list.take(&page);
             found.add(page.records, page.unusable > 0, time);
@@ -354,7 +311,7 @@ impl Lookups<'_> {
     /// lacked it, a record that the service lists now. `None` if there is neither.
     async fn witness(&self, object: Object, ids: &[RecordId]) -> Result<Option<RecordId>, SyncError> {
         let (known, withdrawn) = {
-            let results = self.run.results();
+            let results = self.results();
             (results.witnesses[object as usize].clone(), results.withdrawn_witness[object as usize])
         };
         // One from the mirror may have been nominated since.
@@ -362,12 +319,12 @@ impl Lookups<'_> {
         if let Some(witness) = known.filter(|witness| withdrawn || !is_nominated(witness)) {
             return Ok(witness);
         }
-        let latest = self.run.results().service_time.latest();
-        let witness = match self.run.read(move |tx| tx.witness(object, latest)).await? {
+        let latest = self.results().service_time.latest();
+        let witness = match self.read(move |tx| tx.witness(object, latest)).await? {
             Some(witness) if witness.fits_a_predicate() => Some(witness),
             _ => self.listed_record(object).await?,
         };
-        self.run.results().witnesses[object as usize] = Some(witness.clone());
+        self.results().witnesses[object as usize] = Some(witness.clone());
         Ok(witness)
     }
 
@@ -376,14 +333,13 @@ impl Lookups<'_> {
     async fn listed_record(&self, object: Object) -> Result<Option<RecordId>, SyncError> {
         let resource = object.resource();
         let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc).asking("list", resource)?;
-        let FetchedPage { answer, mut page, .. } = self.run.engine.page(&query, Purpose::Audit, "list").await?;
+        let FetchedPage { answer, mut page, .. } = self.engine.page(&query, Purpose::Audit, "list").await?;
         // One that no list can be asked for still shows that there are records.
         if page.records.iter().any(|record| record.id.fits_a_predicate()) {
             page.records.retain(|record| record.id.fits_a_predicate());
         }
         // Those that are dated in the future come first, and say nothing about how new an answer is.
-        let is_newest =
-            |record: &Record| self.run.walks().answer_time(&answer, std::slice::from_ref(record)).shows.is_some();
+        let is_newest = |record: &Record| self.answer_time(&answer, std::slice::from_ref(record)).shows.is_some();
         let newest = page.records.iter().position(is_newest).unwrap_or(0);
         Ok(page.records.drain(..).nth(newest).map(|record| record.id))
     }
@@ -391,12 +347,12 @@ impl Lookups<'_> {
     /// Takes another witness because an answer lacked this one: one that the service lists. Returns whether that is another
     /// record.
     async fn replace_witness(&self, object: Object, lacked: &RecordId) -> Result<bool, SyncError> {
-        if std::mem::replace(&mut self.run.results().withdrawn_witness[object as usize], true) {
+        if std::mem::replace(&mut self.results().withdrawn_witness[object as usize], true) {
             return Ok(false);
         }
         let listed = self.listed_record(object).await?;
         let is_another = listed.as_ref().is_some_and(|listed| listed != lacked);
-        self.run.results().witnesses[object as usize] = Some(listed);
+        self.results().witnesses[object as usize] = Some(listed);
         Ok(is_another)
     }
 }

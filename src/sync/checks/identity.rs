@@ -21,7 +21,7 @@ use crate::store::StateKey;
 use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
-use crate::sync::run_parts::RemovalGate;
+use crate::sync::run::Run;
 use crate::sync::walks::short_list::ShortList;
 
 /// The number of known records that are looked up: as many as fit one list.
@@ -50,20 +50,20 @@ pub struct Identity {
     pub key: String,
 }
 
-impl RemovalGate<'_> {
+impl Run<'_> {
     /// Makes sure that the key sees the mirrored workspace, for 1 RU if the key or the address is new.
     pub(in crate::sync) async fn check_identity(&self) -> Result<(), SyncError> {
         let now = Identity {
-            base_url: self.run.engine.client.base_url().as_str().to_string(),
-            key: self.run.engine.client.key_fingerprint().to_string(),
+            base_url: self.engine.client.base_url().as_str().to_string(),
+            key: self.engine.client.key_fingerprint().to_string(),
         };
-        let known: Option<Identity> = self.run.read(|tx| tx.state(&StateKey::Identity)).await?;
+        let known: Option<Identity> = self.read(|tx| tx.state(&StateKey::Identity)).await?;
         if known.as_ref() == Some(&now) {
             return Ok(());
         }
         // Without a known identity there may still be records, because the entry may be lost.
-        if !self.run.job.accept().workspace {
-            match self.run.engine.recognise().await {
+        if !self.job.accept().workspace {
+            match self.engine.recognise().await {
                 Err(SyncError::NotRecognised { asked, met, unread }) if unread.is_empty() => {
                     return Err(self.not_recognised(now, asked, met).await?);
                 }
@@ -71,16 +71,16 @@ impl RemovalGate<'_> {
                     return Err(self.not_recognised(now, asked, met).await?);
                 }
                 // A key that may only write: the version that an update replaces is all the evidence that there can be.
-                Err(SyncError::NoScope { .. }) if *self.run.job == Job::Push => {
+                Err(SyncError::NoScope { .. }) if *self.job == Job::Push => {
                     let text = "this key can read no record: edits are sent on the versions that the mirror has";
-                    self.run.warn(text.into());
+                    self.warn(text.into());
                     return Ok(());
                 }
                 recognised => recognised?,
             }
         }
-        let (accepted, at) = (self.run.job.accept().workspace, self.run.now());
-        let stored = self.run.store().write_durably(move |tx| {
+        let (accepted, at) = (self.job.accept().workspace, self.now());
+        let stored = self.store().write_durably(move |tx| {
             tx.knowledge().recognised()?;
             tx.set_state(&StateKey::Identity, &now)?;
             if accepted { accepted_workspace::accept(tx, at) } else { Ok(0) }
@@ -88,10 +88,10 @@ impl RemovalGate<'_> {
         let held = stored.await?;
         if accepted {
             // Another service has another clock.
-            self.run.walks().recall_service_time().await?;
+            self.recall_service_time().await?;
         }
         if held > 0 {
-            self.run.warn(format!(
+            self.warn(format!(
                 "another workspace was accepted, so {} held: `crm-mirror outbox` shows what was edited before",
                 crate::format::counted(held, "edit is", "edits are")
             ));
@@ -102,9 +102,9 @@ impl RemovalGate<'_> {
     /// Handles a check that did not recognise the workspace: the second one means a different workspace.
     async fn not_recognised(&self, identity: Identity, asked: usize, met: usize) -> Result<SyncError, SyncError> {
         let first_moment = SyncError::NotRecognised { asked, met, unread: Vec::new() };
-        let steady = self.run.steady_time();
+        let steady = self.steady_time();
         let seen_by = format!("{} {}", identity.key, identity.base_url);
-        let first = self.run.write(move |tx| tx.knowledge().not_recognised(&seen_by, steady)).await?;
+        let first = self.write(move |tx| tx.knowledge().not_recognised(&seen_by, steady)).await?;
         Ok(match steady.since(first) >= MOMENTS_APART {
             true => SyncError::OtherWorkspace { asked, met },
             false => first_moment,

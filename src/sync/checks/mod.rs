@@ -2,7 +2,7 @@
 
 pub(super) mod accepted_workspace;
 mod audit;
-mod compare;
+pub(super) mod compare;
 mod decide_doubts;
 pub(super) mod decide_missing;
 pub mod findings;

@@ -7,22 +7,22 @@ use crate::model::{Object, Ru, TimeField};
 use crate::store::UnprovenRanges;
 use crate::sync::error::SyncError;
 use crate::sync::plan::Step;
-use crate::sync::run_parts::Audits;
+use crate::sync::run::Run;
 use crate::sync::walks::closing_counts;
 
-impl Audits<'_> {
+impl Run<'_> {
     /// Whether it makes sense to ask the service for a number of records that nothing depends on.
     pub(in crate::sync) fn may_count(&self, object: Object) -> bool {
-        !self.run.results().uncounted.contains(&object) && self.run.not_due(Step::Total(object)).is_none()
+        !self.results().uncounted.contains(&object) && self.not_due(Step::Total(object)).is_none()
     }
 
     /// Notes that the service does not count an object. What a count would have shown is not known, and nothing else
     /// fails.
     pub(in crate::sync) fn mark_uncounted(&self, object: Object, error: &SyncError) {
-        if self.run.results().uncounted.insert(object) {
+        if self.results().uncounted.insert(object) {
             let why = error_chain(error);
             tracing::info!(%object, "{} could not be counted: {why}", object.resource());
-            self.run.record_failure(Step::Total(object), why, Ru::GET);
+            self.record_failure(Step::Total(object), why, Ru::GET);
         }
     }
 
@@ -39,14 +39,14 @@ impl Audits<'_> {
     /// record that was removed behind a cursor that counts rows hides another one.
     pub(in crate::sync) async fn carry_out_count(&self, object: Object, walk: TimeField) -> Result<(), SyncError> {
         let is_sweep = walk == TimeField::CreatedAt;
-        let known = self.run.read(move |tx| {
+        let known = self.read(move |tx| {
             let waits = is_sweep && tx.count_nominated(object)? > 0;
             Ok(tx.unproven(object, walk)?.filter(|_| !waits))
         });
         let Some(mut owed) = known.await? else { return Ok(()) };
-        let steady = self.run.steady_time();
+        let steady = self.steady_time();
         let waits = owed.waits_until.is_some_and(|until| until > steady && until <= steady.plus(DAY));
-        if waits && !self.run.by_person {
+        if waits && !self.by_person {
             return Ok(());
         }
         owed.waits_until = None;
@@ -55,12 +55,11 @@ impl Audits<'_> {
         while !ranges.is_empty() {
             let rest = ranges.split_off(at_once.min(ranges.len()));
             let counted = std::mem::replace(&mut ranges, rest);
-            let mut audit = Audit::new(object, true, None);
-            self.compare_or_list(&mut audit, counted.clone(), is_sweep).await?;
+            let mut audit = Audit::new(self, object);
+            audit.compare_or_list(counted.clone(), is_sweep).await?;
             if audit.unlisted > 0 {
                 let waiting = UnprovenRanges { waits_until: Some(steady.plus(DAY)), ..owed };
-                let noting = self.run.write(move |tx| tx.claims().set_unproven(object, walk, &waiting));
-                return noting.await;
+                return self.write(move |tx| tx.claims().set_unproven(object, walk, &waiting)).await;
             }
             let differs = audit.findings.count() > 0 || !audit.unseen.is_empty();
             found += audit.findings.count();
@@ -69,21 +68,21 @@ impl Audits<'_> {
             }
             let (known, unseen) = (owed.clone(), Vec::from_iter(audit.unseen));
             // Together: a removal that is decided before the rest is counted must not be forgotten.
-            let noting = self.run.write(move |tx| {
+            let noting = self.write(move |tx| {
                 tx.knowledge().nominate(object, &unseen)?;
                 // The last ranges stay until everything that the counts found is read: without them, all is proven.
                 if known.ranges.is_empty() { Ok(()) } else { tx.claims().set_unproven(object, walk, &known) }
             });
             noting.await?;
-            at_once = (2 * at_once).min(self.run.engine.workers());
+            at_once = (2 * at_once).min(self.engine.workers());
         }
         if found > 0 {
             tracing::info!(%object, found, "Counts after a walk of {object} records found {found} that the walk had missed");
         }
-        self.run.back_fills().read_omitted(object).await?;
-        self.run.results().counted.insert((object, walk), begun);
+        self.read_omitted(object).await?;
+        self.results().counted.insert((object, walk), begun);
         owed.is_second = true;
-        let noting = self.run.write(move |tx| match owed.ranges.is_empty() {
+        let noting = self.write(move |tx| match owed.ranges.is_empty() {
             true => closing_counts::were_made(tx, object, walk),
             false => tx.claims().set_unproven(object, walk, &owed),
         });

@@ -22,7 +22,7 @@ use crate::store::{
 use crate::sync::checks::decide_missing::{Confirmation, FoundRecords, split_lookup};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
-use crate::sync::run_parts::RemovalGate;
+use crate::sync::run::Run;
 
 /// The number of 404s for details in one run after which no further details are read: a service that has lost its
 /// details has not lost its records.
@@ -66,21 +66,47 @@ fn retries_refusals(job: &Job, by_person: bool) -> bool {
     job.accept().removals || by_person && thorough
 }
 
-impl RemovalGate<'_> {
+impl Run<'_> {
     pub(in crate::sync) fn removal_guard(&self) -> RemovalGuard {
-        RemovalGuard { most: self.run.engine.settings.most_removals, accepted: self.run.job.accept().removals }
+        RemovalGuard { most: self.engine.settings.most_removals, accepted: self.job.accept().removals }
     }
 
     /// Whether this run spends RU on removals that were refused before.
     pub(in crate::sync) fn retries_refusals(&self) -> bool {
-        retries_refusals(self.run.job, self.run.by_person)
+        retries_refusals(self.job, self.by_person)
     }
 
+    pub(in crate::sync) fn report_outage(&self, resource: Resource, outage: RefusedRemovals) {
+        let outages = &mut self.results().outages;
+        outages.retain(|(of, _)| *of != resource);
+        outages.push((resource, outage));
+    }
+
+    /// Nominates records whose detail was not found. Returns whether further details should be read.
+    pub(in crate::sync) async fn nominate_not_found(
+        &self,
+        object: Object,
+        gone: Vec<RecordId>,
+    ) -> Result<bool, SyncError> {
+        let few = gone.len() < MANY_NOT_FOUND;
+        if !few {
+            let what = "details of records that lists have were not found";
+            self.note("details_not_found", object.resource(), what).await?;
+            let resource = object.resource();
+            self.warn(format!("{} details of {resource} were not found: this looks like an outage", gone.len()));
+        }
+        self.nominate(object, gone).await?;
+        Ok(few)
+    }
+}
+
+impl Audit<'_> {
     /// Has the records wait that seem to be removed and are still in doubt.
-    pub(super) async fn leave_undecided(&self, object: Object, unproven: Vec<RecordId>) -> Result<(), SyncError> {
+    pub(super) async fn leave_undecided(&self, unproven: Vec<RecordId>) -> Result<(), SyncError> {
         if unproven.is_empty() {
             return Ok(());
         }
+        let object = self.object;
         self.run.warn(format!(
             "{} {object} records seem to be removed, but no answer of the service proves it: they are kept",
             unproven.len()
@@ -89,17 +115,49 @@ impl RemovalGate<'_> {
         self.run.write(move |tx| tx.knowledge().were_looked_up(object, &unproven, steady)).await
     }
 
+    /// If the service has listed no record for a day, reads the detail of each, and takes the answers into account.
+    async fn check_details(&self, gone: &mut ConfirmedRemovals) -> Result<(), SyncError> {
+        let (object, steady, ids) = (self.object, self.run.steady_time(), gone.ids().to_vec());
+        let since = self.run.read(move |tx| tx.nothing_listed_since(object, &ids)).await?;
+        let Some(since) = since.filter(|since| gone.is_long_enough(*since, steady)) else {
+            return Ok(());
+        };
+        let mut not_found = HashSet::new();
+        for id in gone.ids() {
+            match self.run.engine.client.detail(object, id, Purpose::Audit).await {
+                Err(error) if error.class() == ErrorClass::Gone => not_found.insert(id.clone()),
+                Err(error) if error.class() == ErrorClass::Pause => {
+                    return Err(error).asking("read a detail of", object.resource());
+                }
+                // The record exists, or it is unknown: the lists cannot be trusted, and the day begins again.
+                _ => {
+                    let ids = gone.ids().to_vec();
+                    return self.run.write(move |tx| tx.knowledge().begin_not_found_again(object, &ids, steady)).await;
+                }
+            };
+        }
+        gone.long_empty(since, steady, &not_found);
+        Ok(())
+    }
+
+    pub(super) async fn refuse(&self, share: RemovalShare) -> Result<Settlement, SyncError> {
+        let (object, RemovalShare { going, of }) = (self.object, share);
+        let outage = RefusedRemovals { going, of, seen_at: self.run.now(), sampled_at: Some(self.run.steady_time()) };
+        self.run.write(move |tx| tx.claims().set_refused_removals(object, Some(outage))).await?;
+        self.run.report_outage(object.resource(), outage);
+        Ok(Settlement { refused: true, ..Settlement::default() })
+    }
+
     pub(super) async fn conclude(
-        &self,
-        audit: &mut Audit,
+        &mut self,
         confirmation: Confirmation,
         guard: RemovalGuard,
     ) -> Result<Settlement, SyncError> {
-        let (object, steady, now) = (audit.object, self.run.steady_time(), self.run.now());
+        let (object, steady, now) = (self.object, self.run.steady_time(), self.run.now());
         let Confirmation { mut gone, found, unproven, .. } = confirmation;
-        self.keep_found(audit, found).await?;
+        self.keep_found(found).await?;
         if !guard.accepted {
-            self.check_details(object, &mut gone).await?;
+            self.check_details(&mut gone).await?;
         }
         let ids = gone.ids().to_vec();
         let decided = self.run.write(move |tx| {
@@ -116,51 +174,21 @@ impl RemovalGate<'_> {
         match decision {
             RemovalDecision::Removed(removed) => {
                 self.run.count(&Tally { removed, ..Default::default() });
-                self.leave_undecided(object, unproven).await?;
+                self.leave_undecided(unproven).await?;
                 Ok(Settlement { gone: ids, ..Settlement::default() })
             }
             RemovalDecision::Unproven => {
-                self.leave_undecided(object, [unproven, ids].concat()).await?;
+                self.leave_undecided([unproven, ids].concat()).await?;
                 Ok(Settlement::default())
             }
-            RemovalDecision::Refused(share) => Ok(Settlement { gone: ids, ..self.refuse(object, share).await? }),
+            RemovalDecision::Refused(share) => Ok(Settlement { gone: ids, ..self.refuse(share).await? }),
         }
-    }
-
-    /// If the service has listed no record for a day, reads the detail of each, and takes the answers into account.
-    pub(in crate::sync) async fn check_details(
-        &self,
-        object: Object,
-        gone: &mut ConfirmedRemovals,
-    ) -> Result<(), SyncError> {
-        let (steady, ids) = (self.run.steady_time(), gone.ids().to_vec());
-        let since = self.run.read(move |tx| tx.nothing_listed_since(object, &ids)).await?;
-        let Some(since) = since.filter(|since| gone.is_long_enough(*since, steady)) else {
-            return Ok(());
-        };
-        let mut not_found = HashSet::new();
-        for id in gone.ids() {
-            match self.run.engine.client.detail(object, id, Purpose::Audit).await {
-                Err(error) if error.class() == ErrorClass::Gone => not_found.insert(id.clone()),
-                Err(error) if error.class() == ErrorClass::Pause => {
-                    return Err(error).asking("read a detail of", object.resource());
-                }
-                // The record exists, or it is unknown: the lists cannot be trusted, and the day begins again.
-                _ => {
-                    let ids = gone.ids().to_vec();
-                    let begun = self.run.write(move |tx| tx.knowledge().begin_not_found_again(object, &ids, steady));
-                    return begun.await;
-                }
-            };
-        }
-        gone.long_empty(since, steady, &not_found);
-        Ok(())
     }
 
     /// Compares records that exist, which ends their nominations.
-    pub(super) async fn keep_found(&self, audit: &mut Audit, found: Vec<FoundRecords>) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn keep_found(&mut self, found: Vec<FoundRecords>) -> Result<(), SyncError> {
         for found in found {
-            match self.run.audits().compare_records(audit, found, None).await {
+            match self.compare_records(found, None).await {
                 // The columns have changed since they were decoded: the next run compares them, here they exist.
                 Err(SyncError::Store(StoreError::StaleLayout)) => {}
                 compared => compared?,
@@ -169,67 +197,34 @@ impl RemovalGate<'_> {
         Ok(())
     }
 
-    pub(super) async fn refuse(&self, object: Object, share: RemovalShare) -> Result<Settlement, SyncError> {
-        let RemovalShare { going, of } = share;
-        let outage = RefusedRemovals { going, of, seen_at: self.run.now(), sampled_at: Some(self.run.steady_time()) };
-        self.run.write(move |tx| tx.claims().set_refused_removals(object, Some(outage))).await?;
-        self.report_outage(object.resource(), outage);
-        Ok(Settlement { refused: true, ..Settlement::default() })
-    }
-
-    pub(in crate::sync) fn report_outage(&self, resource: Resource, outage: RefusedRemovals) {
-        let outages = &mut self.run.results().outages;
-        outages.retain(|(of, _)| *of != resource);
-        outages.push((resource, outage));
-    }
-
     /// Looks up a few of the refused records, once a day: if they are back, the refusal is withdrawn.
     pub(super) async fn sample_refused(
-        &self,
-        audit: &mut Audit,
+        &mut self,
         refusal: RefusedRemovals,
         nominated: &[RecordId],
     ) -> Result<Settlement, SyncError> {
-        let (object, steady) = (audit.object, self.run.steady_time());
+        let (object, steady) = (self.object, self.run.steady_time());
         let still = Settlement { refused: true, ..Settlement::default() };
         if !matches!(self.run.job, Job::Sync { .. } | Job::Push) {
-            self.report_outage(object.resource(), refusal);
+            self.run.report_outage(object.resource(), refusal);
         }
         if !refusal.is_sample_due(steady) {
             return Ok(still);
         }
         let (few, _) = split_lookup(nominated);
         let mut confirmation = Confirmation::of(object);
-        self.run.lookups().confirm(object, few, &mut confirmation).await;
+        self.run.confirm(object, few, &mut confirmation).await;
         if !confirmation.has_found(few) {
             confirmation.ended?;
             let sampled = RefusedRemovals { sampled_at: Some(steady), ..refusal };
             self.run.write(move |tx| tx.claims().set_refused_removals(object, Some(sampled))).await?;
             return Ok(still);
         }
-        let withdrawn = self.run.write(move |tx| tx.claims().set_refused_removals(object, None));
-        withdrawn.await?;
+        self.run.write(move |tx| tx.claims().set_refused_removals(object, None)).await?;
         tracing::info!(%object, "Records of {object} whose removal was refused are back");
-        self.keep_found(audit, confirmation.found).await?;
+        self.keep_found(confirmation.found).await?;
         confirmation.ended?;
         Ok(Settlement { unproven: nominated.len() as u64, ..Settlement::default() })
-    }
-
-    /// Nominates records whose detail was not found. Returns whether further details should be read.
-    pub(in crate::sync) async fn nominate_not_found(
-        &self,
-        object: Object,
-        gone: Vec<RecordId>,
-    ) -> Result<bool, SyncError> {
-        let few = gone.len() < MANY_NOT_FOUND;
-        if !few {
-            let what = "details of records that lists have were not found";
-            self.run.whole_lists().note("details_not_found", object.resource(), what).await?;
-            let resource = object.resource();
-            self.run.warn(format!("{} details of {resource} were not found: this looks like an outage", gone.len()));
-        }
-        self.run.lookups().nominate(object, gone).await?;
-        Ok(few)
     }
 }
 

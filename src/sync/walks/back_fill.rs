@@ -14,9 +14,10 @@ use super::walk::{Walk, WalkRange};
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId, TimeBounds};
 use crate::store::{Checkpoint, FieldToBackFill, Goal, MirrorTx, ReadOf, StoreError};
-use crate::sync::checks::decide_missing::split_lookup;
+use crate::sync::checks::compare::Audit;
+use crate::sync::checks::decide_missing::{Confirmation, split_lookup};
 use crate::sync::error::SyncError;
-use crate::sync::run_parts::BackFills;
+use crate::sync::run::Run;
 
 /// Forgets the back-fill under way if it is of one of these fields: what it has read is of an earlier time.
 pub(super) fn forget_back_fill(
@@ -37,12 +38,12 @@ pub(super) fn forget_back_fill(
     Ok(())
 }
 
-impl BackFills<'_> {
+impl Run<'_> {
     /// Fills the columns of an object that are not complete, as far as filters can tell who has a value: from `extra`
     /// first, then by a back-fill of each, or by one sweep where that costs less.
     pub(in crate::sync) async fn fill_columns(&self, object: Object) -> Result<(), SyncError> {
-        let layout = self.run.store().layout();
-        let reading = self.run.read(move |tx| {
+        let layout = self.store().layout();
+        let reading = self.read(move |tx| {
             let missing = tx.goals().unfilled(&layout, object)?;
             if missing.is_empty() {
                 return Ok((missing, None, 0, Vec::new()));
@@ -70,7 +71,7 @@ impl BackFills<'_> {
         let from_extra = self.fill_from_extra(object, &missing).await?;
         let pages_of_a_sweep = rows.div_ceil(100).max(1);
         let mut listed = missing.iter().filter(|field| !field.data_type.detail_only()).count() as u64;
-        let (spent_before, mut sweeps) = (self.run.spent(), false);
+        let (spent_before, mut sweeps) = (self.spent(), false);
         for field in &missing {
             let definition = definitions.iter().find(|definition| definition.id == field.definition);
             let Some(definition) = definition.cloned() else { continue };
@@ -80,7 +81,7 @@ impl BackFills<'_> {
                 continue;
             }
             let of_lists = !field.data_type.detail_only();
-            let spent = self.run.spent().saturating_sub(spent_before).get();
+            let spent = self.spent().saturating_sub(spent_before).get();
             sweeps |= of_lists && listed > 1 && spent + listed > pages_of_a_sweep;
             if of_lists && sweeps {
                 continue;
@@ -89,7 +90,7 @@ impl BackFills<'_> {
             listed -= u64::from(of_lists);
         }
         if sweeps {
-            self.run.write(move |tx| tx.claims().set(Goal::WantedSweep(object))).await?;
+            self.write(move |tx| tx.claims().set(Goal::WantedSweep(object))).await?;
         }
         Ok(())
     }
@@ -103,17 +104,17 @@ impl BackFills<'_> {
         definition: &Definition,
     ) -> Result<bool, SyncError> {
         let id = field.definition.clone();
-        let was_made = self.run.read(move |tx| tx.goals().was_made(object, &id)).await?;
+        let was_made = self.read(move |tx| tx.goals().was_made(object, &id)).await?;
         let query = ListQuery::new(object.resource()).custom_is_null(definition, false);
         let (true, Ok(query)) = (was_made, query) else { return Ok(false) };
         let doing = "count the values of a new field of";
         let query = query.limit(PageSize::ONE).count_exact();
-        let page = match self.run.engine.page(&query, Purpose::Definitions, doing).await {
+        let page = match self.engine.page(&query, Purpose::Definitions, doing).await {
             Err(error) if error.concerns_one_resource() => return Ok(false),
             arrived => arrived?.page,
         };
         let counted = field.clone();
-        let here = self.run.read(move |tx| tx.count_values(object, &counted)).await?;
+        let here = self.read(move |tx| tx.count_values(object, &counted)).await?;
         Ok(page.total == Some(here))
     }
 
@@ -131,7 +132,7 @@ impl BackFills<'_> {
         if is_listed {
             self.read_passed_over(object, &definition.key).await?;
         } else if long {
-            self.run.write(move |tx| tx.knowledge().make_details_due(object, None)).await?;
+            self.write(move |tx| tx.knowledge().make_details_due(object, None)).await?;
         } else {
             return Ok(true);
         }
@@ -140,8 +141,8 @@ impl BackFills<'_> {
     }
 
     async fn mark_filled(&self, object: Object, definition: &Definition) -> Result<(), SyncError> {
-        let (id, now) = (definition.id.clone(), self.run.now());
-        let noted = self.run.write(move |tx| {
+        let (id, now) = (definition.id.clone(), self.now());
+        let noted = self.write(move |tx| {
             tx.claims().end_read(ReadOf::Fill(object))?;
             tx.custom().clear_filled(object)?;
             tx.claims().mark_column_filled(object, &id, now)
@@ -154,7 +155,7 @@ impl BackFills<'_> {
     /// next run goes on with the others.
     async fn read_passed_over(&self, object: Object, key: &FieldKey) -> Result<(), SyncError> {
         let name = key.clone();
-        let writing = self.run.write(move |tx| {
+        let writing = self.write(move |tx| {
             let layout = tx.layout().clone();
             let Some((_, field)) = layout.of(object).by_key(name.as_str()) else { return Ok(Vec::new()) };
             let mut ids = tx.not_filled(object, field)?;
@@ -170,7 +171,14 @@ impl BackFills<'_> {
         let mut rest = &passed_over[..];
         while !rest.is_empty() {
             let (some, others) = split_lookup(rest);
-            let (read, ended) = self.run.lookups().read_by_id(object, some).await?;
+            let mut looked_up = Confirmation::of(object);
+            self.confirm(object, some, &mut looked_up).await;
+            let Confirmation { gone, found, unproven, ended } = looked_up;
+            let mut read = [gone.ids(), &unproven].concat();
+            read.extend(found.iter().flat_map(|found| &found.records).map(|record| record.id.clone()));
+            read.retain(|id| some.contains(id));
+            self.nominate(object, gone.ids().to_vec()).await?;
+            Audit::new(self, object).keep_found(found).await?;
             self.mark_passed_over(object, key.clone(), read).await?;
             ended?;
             rest = others;
@@ -181,8 +189,8 @@ impl BackFills<'_> {
     /// Notes that these records were read again. Those that still have their value may have lost it all the same: a list
     /// that omits nulls does not show that, and a detail does.
     async fn mark_passed_over(&self, object: Object, key: FieldKey, ids: Vec<RecordId>) -> Result<(), SyncError> {
-        let details = self.run.engine.reads_details(object);
-        let noted = self.run.write(move |tx| {
+        let details = self.engine.reads_details(object);
+        let noted = self.write(move |tx| {
             let layout = tx.layout().clone();
             if let Some((_, field)) = layout.of(object).by_key(key.as_str()) {
                 omitted_values::mark_unshown(tx, object, &tx.with_value(object, field, &ids)?, details)?;
@@ -196,8 +204,8 @@ impl BackFills<'_> {
     /// announced more of them.
     async fn fill_from(&self, object: Object, definition: Arc<Definition>) -> Result<bool, SyncError> {
         let field = definition.key.as_str().to_string();
-        let (reader, may_count) = (self.run.reader.clone(), self.run.audits().may_count(object));
-        let walk = self.run.write(move |tx| {
+        let (reader, may_count) = (self.reader.clone(), self.may_count(object));
+        let walk = self.write(move |tx| {
             let mut known: Vec<Checkpoint<Walk>> = tx.reads(ReadOf::Fill(object))?;
             // One that was short proves nothing, however long ago that was.
             known.retain(|read| read.part == field && !(read.done && read.position.is_short()));
@@ -213,9 +221,9 @@ impl BackFills<'_> {
             Ok(Some(read.position))
         });
         if let Some(walk) = walk.await? {
-            self.run.walks().walk(WalkPurpose::Fill(object, definition), walk).await?;
+            self.walk(WalkPurpose::Fill(object, definition), walk).await?;
         }
-        let read: Vec<Checkpoint<Walk>> = self.run.read(move |tx| tx.reads(ReadOf::Fill(object))).await?;
+        let read: Vec<Checkpoint<Walk>> = self.read(move |tx| tx.reads(ReadOf::Fill(object))).await?;
         Ok(read.iter().any(|read| read.position.is_short()))
     }
 }

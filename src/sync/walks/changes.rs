@@ -25,7 +25,7 @@ use crate::api::PageSize;
 use crate::model::{Instant, Object};
 use crate::store::{KnownChanges, LastRead, ReadOf};
 use crate::sync::error::SyncError;
-use crate::sync::run_parts::Walks;
+use crate::sync::run::Run;
 
 /// Where the next changes walk begins; `None` where nothing is known, and everything is a change. `now` is the service's
 /// time now, at least.
@@ -39,33 +39,33 @@ pub fn lower_bound(known: &KnownChanges, now: Option<Instant>, overlap: Duration
     }
 }
 
-impl Walks<'_> {
+impl Run<'_> {
     /// Updates an object's rows with the changes since the last walk.
     pub(in crate::sync) async fn walk_changes(&self, object: Object) -> Result<(), SyncError> {
-        let began = self.run.now();
+        let began = self.now();
         let reading = ReadOf::Changes(object);
-        let read = self.run.read(move |tx| Ok((tx.known_changes(object)?, tx.reads(reading)?.pop())));
+        let read = self.read(move |tx| Ok((tx.known_changes(object)?, tx.reads(reading)?.pop())));
         let walk = match read.await? {
-            (_, Some(read)) => Walk::of(read).resumed(&self.run.reader),
+            (_, Some(read)) => Walk::of(read).resumed(&self.reader),
             (known, None) => self.new_changes_walk(object, &known).await?,
         }
         .in_run_of(began);
         let as_of = walk.present.at;
-        self.run.begins(object.resource(), "changes", None);
+        self.begins(object.resource(), "changes", None);
         let end = self.walk(WalkPurpose::Changes(object), walk).await?;
-        self.run.ends(object.resource());
+        self.ends(object.resource());
         if let (WalkEnd::Finished, Some(began)) = (end, as_of) {
-            let fresh = LastRead::between(began, self.run.now());
-            self.run.write(move |tx| closing_counts::claim_changes(tx, object, fresh)).await?;
+            let fresh = LastRead::between(began, self.now());
+            self.write(move |tx| closing_counts::claim_changes(tx, object, fresh)).await?;
         }
         Ok(())
     }
 }
 
-impl Walks<'_> {
+impl Run<'_> {
     async fn new_changes_walk(&self, object: Object, known: &KnownChanges) -> Result<Walk, SyncError> {
         let served_at = self.boundary(object).await?;
-        let after = lower_bound(known, served_at, self.run.engine.settings.overlap);
+        let after = lower_bound(known, served_at, self.engine.settings.overlap);
         let after = self.behind_unsettled(object, after, known.watermark).await?;
         let mut walk = Walk::new(WalkRange::Changes { after, inclusive: false });
         walk.seen.served_at = served_at;
@@ -84,7 +84,7 @@ impl Walks<'_> {
         if low >= high {
             return Ok(after);
         }
-        let left_out = self.run.write(move |tx| {
+        let left_out = self.write(move |tx| {
             let left_out = tx.count_updated(object, low, high)? > u64::from(PageSize::MAX.get());
             if left_out {
                 closing_counts::owe_changes(tx, object, Some(low), Some(high), 1)?;

@@ -13,7 +13,7 @@ use crate::store::{
 };
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::plan::Step;
-use crate::sync::run_parts::WholeLists;
+use crate::sync::run::Run;
 
 /// The cost of reading the definitions: active and archived, of both objects, if each fits a page.
 pub(crate) const LISTS: Ru = Ru::new(4);
@@ -39,12 +39,12 @@ impl WholeList {
     }
 }
 
-impl WholeLists<'_> {
+impl Run<'_> {
     /// The lists of a resource, as far as an earlier run has read them.
     async fn lists_under_way(&self, resource: Resource) -> Result<ListsUnderWay, SyncError> {
-        let before = self.run.read(|tx| tx.position(ReadOf::Lists)).await?;
-        let (key, now) = (self.run.engine.client.key_fingerprint().to_string(), self.run.now());
-        Ok(ListsUnderWay::new(resource, &key, now, self.run.steady_time()).or_resumed(before))
+        let before = self.read(|tx| tx.position(ReadOf::Lists)).await?;
+        let (key, now) = (self.engine.client.key_fingerprint().to_string(), self.now());
+        Ok(ListsUnderWay::new(resource, &key, now, self.steady_time()).or_resumed(before))
     }
 
     /// Stores what was read if the budget, a hold or a stop ended it. After any other error the lists begin again: it may
@@ -52,7 +52,7 @@ impl WholeLists<'_> {
     async fn keep_lists<T>(&self, lists: ListsUnderWay, read: Result<T, SyncError>) -> Result<T, SyncError> {
         if let Err(error) = &read {
             let kept = if error.class() == Some(ErrorClass::Pause) { lists.kept_for_next_run() } else { None };
-            let stored = self.run.write(move |tx| match kept {
+            let stored = self.write(move |tx| match kept {
                 Some(lists) => tx.claims().keep_position(ReadOf::Lists, &lists),
                 None => tx.claims().end_read(ReadOf::Lists),
             });
@@ -69,10 +69,10 @@ impl WholeLists<'_> {
         query: ListQuery,
     ) -> Result<WholeList, SyncError> {
         let resource = query.resource();
-        let mut query = self.run.with_fitting_pages(query.sort(SortBy::CreatedAsc).asking("list", resource)?);
+        let mut query = self.with_fitting_pages(query.sort(SortBy::CreatedAsc).asking("list", resource)?);
         loop {
             if lists.len() <= nth {
-                lists.push(ListUnderWay::new(self.run.now()));
+                lists.push(ListUnderWay::new(self.now()));
             }
             let Some(list) = lists.get_mut(nth) else { continue };
             let resumes = list.next.is_some();
@@ -83,20 +83,20 @@ impl WholeLists<'_> {
             lists.truncate(nth);
             // The cursor of an earlier run may have expired.
             if !(resumes && error.is_refused()) {
-                query = self.run.with_smaller_pages(&query, error)?;
+                query = self.with_smaller_pages(&query, error)?;
             }
         }
     }
 
     async fn pages_of_list(&self, list: &mut ListUnderWay, query: &ListQuery) -> Result<WholeList, SyncError> {
         let (resource, doing) = (query.resource(), "list");
-        let layout = self.run.store().layout();
+        let layout = self.store().layout();
         let (pages, mut progress) = list.decoded(resource, &layout).asking(doing, resource)?;
         let mut whole = WholeList { records: Vec::new(), asked_at: list.asked_at, complete: true };
         pages.into_iter().for_each(|page| whole.add(page.records, page.unusable == 0));
         while !list.finished {
             let at = list.next.clone().map_or(query.clone(), |next| query.clone().after(next));
-            let FetchedPage { answer, page, .. } = self.run.engine.page(&at, Purpose::Definitions, doing).await?;
+            let FetchedPage { answer, page, .. } = self.engine.page(&at, Purpose::Definitions, doing).await?;
             let first = page.records.first().map(|record| record.id.clone());
             if page.unusable > 0 {
                 let what = "an item without an `id` cannot be mirrored";
@@ -123,7 +123,7 @@ impl WholeLists<'_> {
     /// count, a page that is not full was the last.
     async fn has_ended(&self, query: &ListQuery, rows: usize, last_page: usize) -> Result<bool, SyncError> {
         let counting = query.clone().limit(PageSize::ONE).count_exact();
-        let total = match self.run.engine.page(&counting, Purpose::Definitions, "count").await {
+        let total = match self.engine.page(&counting, Purpose::Definitions, "count").await {
             Err(error) if error.concerns_one_resource() => None,
             arrived => arrived?.page.total,
         };
@@ -137,9 +137,9 @@ impl WholeLists<'_> {
         resource: Resource,
         what: &'static str,
     ) -> Result<(), SyncError> {
-        let now = self.run.now();
-        self.run.write(move |tx| tx.record_anomaly(kind, resource, what, now)).await?;
-        self.run.count(&Tally { warnings: 1, ..Tally::default() });
+        let now = self.now();
+        self.write(move |tx| tx.record_anomaly(kind, resource, what, now)).await?;
+        self.count(&Tally { warnings: 1, ..Tally::default() });
         Ok(())
     }
 
@@ -157,8 +157,8 @@ impl WholeLists<'_> {
             }
             lists.were_applied(object);
         }
-        let fresh = lists.fresh(self.run.now());
-        let writing = self.run.write(move |tx| {
+        let fresh = lists.fresh(self.now());
+        let writing = self.write(move |tx| {
             tx.unread().definitions_were_read()?;
             tx.claims().end_read(ReadOf::Lists)?;
             tx.claims().reach(Goal::Definitions, fresh)
@@ -172,14 +172,14 @@ impl WholeLists<'_> {
         // counts.
         let archived = self.whole_list(lists, 1, ListQuery::definitions_of(object, false)).await?;
         list.add(archived.records, archived.complete);
-        let known = self.run.read(move |tx| tx.definitions(object)).await?;
+        let known = self.read(move |tx| tx.definitions(object)).await?;
         if known.iter().any(|known| !list.records.iter().any(|record| record.id == known.id)) {
             // A definition that moved the other way is on neither: the first list is read once more.
             let active = self.whole_list(lists, 2, ListQuery::definitions_of(object, true)).await?;
             list.add(active.records, active.complete);
             if list.records.is_empty() {
                 // An empty answer does not prove that all fields were removed.
-                self.run.warn(format!(
+                self.warn(format!(
                     "the service no longer lists custom fields of {object}: the columns are not changed"
                 ));
                 return Ok(());
@@ -188,10 +188,9 @@ impl WholeLists<'_> {
         // One that is archived here already stays so.
         let active = known.into_iter().filter(|definition| definition.active).map(|definition| definition.id);
         let active: Vec<RecordId> = active.collect();
-        let details = self.run.engine.reads_details(object);
-        let (rows, guard, steady) =
-            (list.records.len() as u64, self.run.gate().removal_guard(), self.run.steady_time());
-        let writing = self.run.write(move |tx| {
+        let details = self.engine.reads_details(object);
+        let (rows, guard, steady) = (list.records.len() as u64, self.removal_guard(), self.steady_time());
+        let writing = self.write(move |tx| {
             let kind = WholeListKind::Definitions(object);
             let (gone, refused) = match tx.knowledge().decide_unlisted(kind, &active, &list.items(), &guard, steady)? {
                 UnlistedDecision::Removed(gone) => (gone, None),
@@ -214,11 +213,11 @@ impl WholeLists<'_> {
         });
         let (redefined, refused): (Redefined, _) = writing.await?;
         self.refused_items(Resource::CustomFields, refused);
-        self.run.count(&Tally { rows, ..Tally::default() });
-        self.run.results().definitions.add(redefined.changes);
+        self.count(&Tally { rows, ..Tally::default() });
+        self.results().definitions.add(redefined.changes);
         for key in &redefined.without_column {
             let key: String = key.as_str().chars().take(40).collect();
-            self.run.warn(format!("the values of the custom field `{key}` of {object} are kept in `extra`"));
+            self.warn(format!("the values of the custom field `{key}` of {object} are kept in `extra`"));
         }
         Ok(())
     }
@@ -226,21 +225,21 @@ impl WholeLists<'_> {
     /// Reads the definitions again in a run in which a record had an unknown key. If that fails, the run goes on: the
     /// values are in `extra` until the definitions are read.
     pub(in crate::sync) async fn refresh_definitions_for_unknown_keys(&self) -> Result<(), SyncError> {
-        let mut refreshed = self.run.definitions_read.lock().await;
-        if *refreshed || self.run.is_skipped(Resource::CustomFields) {
+        let mut refreshed = self.definitions_read.lock().await;
+        if *refreshed || self.is_skipped(Resource::CustomFields) {
             return Ok(());
         }
         *refreshed = true;
-        let before = self.run.cost();
-        let read = match self.run.not_due(Step::Definitions) {
+        let before = self.cost();
+        let read = match self.not_due(Step::Definitions) {
             Some(not_due) => Err(not_due),
             None => self.refresh_definitions().await,
         };
         match read {
-            Err(error) if self.run.skip(Resource::CustomFields, &error) => Ok(()),
+            Err(error) if self.skip(Resource::CustomFields, &error) => Ok(()),
             Err(error) if error.concerns_one_resource() => {
-                self.run.note_failure(Step::Definitions, &error, self.run.cost().since(before));
-                self.run.results().failures_within.insert(Step::Definitions, error);
+                self.note_failure(Step::Definitions, &error, self.cost().since(before));
+                self.results().failures_within.insert(Step::Definitions, error);
                 Ok(())
             }
             other => other,
@@ -250,9 +249,7 @@ impl WholeLists<'_> {
     /// Reports items of a list that would be removed at once, which looks like an outage.
     fn refused_items(&self, resource: Resource, refused: Option<RemovalShare>) {
         if let Some(RemovalShare { going, of }) = refused {
-            self.run
-                .gate()
-                .report_outage(resource, RefusedRemovals { going, of, seen_at: self.run.now(), sampled_at: None });
+            self.report_outage(resource, RefusedRemovals { going, of, seen_at: self.now(), sampled_at: None });
         }
     }
 
@@ -260,10 +257,10 @@ impl WholeLists<'_> {
     pub(in crate::sync) async fn refresh_team(&self) -> Result<(), SyncError> {
         let mut lists = self.lists_under_way(Resource::TeamMembers).await?;
         let read = self.whole_list(&mut lists.lists, 0, ListQuery::new(Resource::TeamMembers)).await;
-        let fresh = lists.fresh(self.run.now());
+        let fresh = lists.fresh(self.now());
         let list = self.keep_lists(lists, read).await?;
-        let (guard, steady) = (self.run.gate().removal_guard(), self.run.steady_time());
-        let writing = self.run.write(move |tx| {
+        let (guard, steady) = (self.removal_guard(), self.steady_time());
+        let writing = self.write(move |tx| {
             let known = tx.team_ids()?;
             let decided = tx.knowledge().decide_unlisted(WholeListKind::Team, &known, &list.items(), &guard, steady)?;
             let (gone, refused) = match decided {
@@ -276,7 +273,7 @@ impl WholeLists<'_> {
             Ok((tally, refused))
         });
         let (tally, refused) = writing.await?;
-        self.run.count(&tally);
+        self.count(&tally);
         self.refused_items(Resource::TeamMembers, refused);
         Ok(())
     }

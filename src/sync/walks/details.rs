@@ -19,7 +19,7 @@ use crate::sync::apply::ApplyReport;
 use crate::sync::checks::removal_gate::MANY_NOT_FOUND;
 use crate::sync::error::{Asking, Suspension, SyncError};
 use crate::sync::events::RunEvent;
-use crate::sync::run_parts::Details;
+use crate::sync::run::Run;
 
 /// The number of due details that are fetched from the mirror at once.
 const BATCH: u64 = 500;
@@ -72,28 +72,28 @@ impl DetailBatch {
     }
 }
 
-impl Details<'_> {
+impl Run<'_> {
     /// Reads the due details, as far as the budget allows.
     pub(in crate::sync) async fn read_details(&self, object: Object) -> Result<(), SyncError> {
-        let total = self.run.write(move |tx| tx.knowledge().count_due_details(object)).await?;
+        let total = self.write(move |tx| tx.knowledge().count_due_details(object)).await?;
         if total == 0 {
             return Ok(());
         }
         let waiting = self.waiting(object).await?;
         let others = waiting.clone();
-        let waiting_due = self.run.read(move |tx| tx.count_due_among(object, &others)).await?;
-        self.run.begins(object.resource(), "details", Some(total));
-        self.run.store_progress(object, Some(total)).await?;
+        let waiting_due = self.read(move |tx| tx.count_due_among(object, &others)).await?;
+        self.begins(object.resource(), "details", Some(total));
+        self.store_progress(object, Some(total)).await?;
         let (mut rows, mut skipped) = (0, waiting.clone());
         let mut last: Option<DueDetail> = None;
         // Those behind `last`, and those of them that do not wait.
         let (mut behind, mut wanted) = (total, total.saturating_sub(waiting_due));
         while wanted > 0 {
             let (from, most) = (last.clone(), behind.min(BATCH));
-            let due = self.run.read(move |tx| tx.due_details(object, from.as_ref(), most as usize)).await?;
+            let due = self.read(move |tx| tx.due_details(object, from.as_ref(), most as usize)).await?;
             if (due.len() as u64) < most {
                 // Another process changed the tables: there are fewer than were counted.
-                self.run.write(move |tx| tx.records().recount(object)).await?;
+                self.write(move |tx| tx.records().recount(object)).await?;
                 (behind, wanted) = (due.len() as u64, due.len() as u64);
             }
             last = due.last().cloned();
@@ -112,29 +112,29 @@ impl Details<'_> {
                 break;
             }
         }
-        self.run.ends(object.resource());
+        self.ends(object.resource());
         let failed = skipped.len() - waiting.len();
         if failed > 0 {
-            self.run.warn(format!("{failed} details of {} could not be read in this run", object.resource()));
+            self.warn(format!("{failed} details of {} could not be read in this run", object.resource()));
         }
         Ok(())
     }
 
     /// The records whose detail could not be read, and that wait because of that.
     pub(super) async fn waiting(&self, object: Object) -> Result<HashSet<RecordId>, SyncError> {
-        let steady = self.run.steady_time();
-        self.run.read(move |tx| unread::waiting_details(tx, object, steady)).await
+        let steady = self.steady_time();
+        self.read(move |tx| unread::waiting_details(tx, object, steady)).await
     }
 
     /// Reads old details again, a few per run, if RU are left over: the reference does not say whether a change of a
     /// field that only details contain changes the etag.
     pub(in crate::sync) async fn refresh_details(&self, object: Object) -> Result<(), SyncError> {
-        let Some(age) = self.run.engine.settings.detail_max_age else {
+        let Some(age) = self.engine.settings.detail_max_age else {
             return Ok(());
         };
         let waiting = self.waiting(object).await?;
-        let (before, most) = (self.run.now().minus(age), REFRESHED_AT_ONCE + waiting.len());
-        let aged = self.run.write(move |tx| tx.knowledge().aged_details(object, before, most)).await?;
+        let (before, most) = (self.now().minus(age), REFRESHED_AT_ONCE + waiting.len());
+        let aged = self.write(move |tx| tx.knowledge().aged_details(object, before, most)).await?;
         let aged: VecDeque<RecordId> =
             aged.into_iter().filter(|id| !waiting.contains(id)).take(REFRESHED_AT_ONCE).collect();
         if aged.is_empty() {
@@ -155,14 +155,14 @@ impl Details<'_> {
         (purpose, part): (Purpose, DetailPart),
         rows: u64,
     ) -> Result<DetailQueue, SyncError> {
-        let workers = self.run.engine.workers().min(ids.len());
-        let (limits, tries) = (self.run.engine.meter.limits(), self.run.engine.client.tries());
-        let owed = self.run.read(move |tx| unread::failed_owed(tx, object)).await?;
+        let workers = self.engine.workers().min(ids.len());
+        let (limits, tries) = (self.engine.meter.limits(), self.engine.client.tries());
+        let owed = self.read(move |tx| unread::failed_owed(tx, object)).await?;
         let queue = DetailQueue {
             ids,
             skipped: HashSet::new(),
             gone: Vec::new(),
-            failures: FailedDetails::stored(owed, limits, tries, self.run.steady_time()),
+            failures: FailedDetails::stored(owed, limits, tries, self.steady_time()),
             failed: 0,
             unanswered: 0,
             under_way: 0,
@@ -173,7 +173,7 @@ impl Details<'_> {
         // Each worker completes its request, even if another one failed: an answer that was paid for is stored.
         let worked = join_all((0..workers).map(|_| self.detail_worker(&batch))).await;
         let mut queue = batch.queue.into_inner().unwrap_or_else(PoisonError::into_inner);
-        queue.given_up |= !self.run.gate().nominate_not_found(object, queue.gone.clone()).await?;
+        queue.given_up |= !self.nominate_not_found(object, queue.gone.clone()).await?;
         worked.into_iter().collect::<Result<(), SyncError>>()?;
         Ok(queue)
     }
@@ -191,18 +191,18 @@ impl Details<'_> {
                 queue.rows += 1;
                 queue.rows
             };
-            let (resource, ru) = (batch.object.resource(), self.run.spent());
-            self.run.engine.observer.on(RunEvent::Stored { resource, rows, ru });
+            let (resource, ru) = (batch.object.resource(), self.spent());
+            self.engine.observer.on(RunEvent::Stored { resource, rows, ru });
         }
         Ok(())
     }
 
     /// The next detail to request, if more may fail: every request under way may, as often as it is repeated.
     fn next_detail(&self, batch: &DetailBatch) -> Option<RecordId> {
-        let steady = self.run.steady_time();
+        let steady = self.steady_time();
         let queue = &mut *batch.queue();
         let others = queue.under_way;
-        let most = (others + 1).saturating_mul(self.run.engine.client.tries());
+        let most = (others + 1).saturating_mul(self.engine.client.tries());
         if queue.ids.is_empty() || !queue.failures.exhausted(most, others == 0, steady) {
             let id = queue.ids.pop_front()?;
             queue.under_way += 1;
@@ -217,7 +217,7 @@ impl Details<'_> {
 
     async fn read_detail(&self, id: &RecordId, batch: &DetailBatch) -> Result<(), SyncError> {
         let resource = batch.object.resource();
-        let error = match self.run.engine.client.detail(batch.object, id, batch.purpose).await {
+        let error = match self.engine.client.detail(batch.object, id, batch.purpose).await {
             Ok(answer) => match self.store_detail(id, &answer, batch).await {
                 Err(error @ SyncError::Store(_)) => return Err(error),
                 // The answer is not a record with this id: other records may be readable.
@@ -279,23 +279,23 @@ impl Details<'_> {
     }
 
     async fn remember_failure(&self, id: &RecordId, batch: &DetailBatch, requests: u32) -> Result<(), SyncError> {
-        let (object, id, steady) = (batch.object, id.clone(), self.run.steady_time());
+        let (object, id, steady) = (batch.object, id.clone(), self.steady_time());
         let owed = {
             let failures = &mut batch.queue().failures;
             failures.failed(requests, steady);
             failures.owed(steady)
         };
         let noted = move |tx: &MirrorTx<'_>| tx.unread().detail_failed(object, &id, requests, (steady, owed));
-        self.run.write(noted).await
+        self.write(noted).await
     }
 
     async fn store_detail(&self, id: &RecordId, answer: &DetailAnswer, batch: &DetailBatch) -> Result<(), SyncError> {
-        let (object, part, layout) = (batch.object, batch.part, self.run.store().layout());
+        let (object, part, layout) = (batch.object, batch.part, self.store().layout());
         let record = decoded(object, id, answer, &layout).asking("understand a detail of", object.resource())?;
         let (its_id, answer, version) = (id.clone(), answer.clone(), layout.version);
-        let meter = self.run.engine.meter.clone();
-        let answered = AnswerTime { shows: None, steady: self.run.steady_time() };
-        let stored = self.run.write(move |tx| {
+        let meter = self.engine.meter.clone();
+        let answered = AnswerTime { shows: None, steady: self.steady_time() };
+        let stored = self.write(move |tx| {
             let decode = |layout: &Layout| decoded(object, &its_id, &answer, layout).ok();
             let record = tx.with_current_layout(record, version, decode)?;
             let phase = tx.phase(object)?;
@@ -316,14 +316,14 @@ impl Details<'_> {
             Ok(noted)
         });
         let noted = stored.await?;
-        self.run.count(&noted.tally);
+        self.count(&noted.tally);
         if noted.tally.details == 0 {
             // The mirror has a newer answer: the detail comes from a lagging replica or a cache.
             batch.queue().skipped.insert(id.clone());
             self.remember_failure(id, batch, 1).await?;
         }
         if noted.unknown_keys {
-            self.run.whole_lists().refresh_definitions_for_unknown_keys().await?;
+            self.refresh_definitions_for_unknown_keys().await?;
         }
         Ok(())
     }

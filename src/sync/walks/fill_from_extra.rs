@@ -11,12 +11,12 @@ use crate::model::request_order::RequestStamp;
 use crate::model::{CustomField, Object, RecordId};
 use crate::store::StoreError;
 use crate::sync::error::{Asking, SyncError};
-use crate::sync::run_parts::BackFills;
+use crate::sync::run::Run;
 
 /// Rows that are looked at in one transaction.
 const BATCH: usize = 500;
 
-impl BackFills<'_> {
+impl Run<'_> {
     /// Moves the values of these fields from `extra` into their columns. Gives the fields that got any.
     pub(in crate::sync) async fn fill_from_extra(
         &self,
@@ -33,8 +33,7 @@ impl BackFills<'_> {
             let mut after = None;
             loop {
                 let from = after.clone();
-                let reading =
-                    self.run.read(move |tx| tx.rows_with_custom_extra(object, of_details, from.as_ref(), BATCH));
+                let reading = self.read(move |tx| tx.rows_with_custom_extra(object, of_details, from.as_ref(), BATCH));
                 let rows = reading.await?;
                 let Some((last, _)) = rows.last() else { break };
                 after = Some(last.clone());
@@ -70,10 +69,10 @@ impl BackFills<'_> {
         }
         let (resource, doing) = (object.resource(), "fill the new fields of");
         let body = format!("{{\"data\":[{}],\"nextCursor\":null}}", items.join(","));
-        let layout = self.run.store().layout();
+        let layout = self.store().layout();
         let page = decode::page(resource, body.as_bytes(), &layout).asking(doing, resource)?;
-        let asked = RequestStamp::new(self.run.engine.clock.reading(), self.run.store().requests().begin());
-        let taken = self.run.write(move |tx| {
+        let asked = RequestStamp::new(self.engine.clock.reading(), self.store().requests().begin());
+        let taken = self.write(move |tx| {
             tx.expect_layout(layout.version)?;
             let phase = tx.phase(object)?;
             for record in &page.records {

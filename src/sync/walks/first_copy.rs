@@ -23,7 +23,7 @@ use crate::model::{Instant, Layout, Object, Purpose, TimeBounds};
 use crate::store::{Checkpoint, ReadOf};
 use crate::sync::apply;
 use crate::sync::error::{Asking, SyncError};
-use crate::sync::run_parts::Walks;
+use crate::sync::run::Run;
 
 /// What one request showed of the newest records.
 struct NewestRecords {
@@ -80,10 +80,10 @@ struct CopySlice {
     rows: u64,
 }
 
-impl Walks<'_> {
+impl Run<'_> {
     /// Cuts the first copy of a large object, if it is still one walk.
     pub(in crate::sync) async fn cut_first_copy(&self, object: Object) -> Result<(), SyncError> {
-        let walkers = self.run.engine.workers();
+        let walkers = self.engine.workers();
         let Some(Checkpoint { part, bounds, position, .. }) = self.whole_walk(object).await? else { return Ok(()) };
         if walkers < 2 {
             return Ok(());
@@ -95,7 +95,7 @@ impl Walks<'_> {
         let walk = &mut whole.position;
         let (Frontier::At(from), Some(total)) = (walk.frontier, walk.size.total) else { return Ok(()) };
         // As many more requests as slices, at most.
-        let Some(allowed) = self.run.engine.settings.slices(total) else { return Ok(()) };
+        let Some(allowed) = self.engine.settings.slices(total) else { return Ok(()) };
         let Some(newest) = self.newest_records(object, walk).await? else { return Ok(()) };
         let dateless = total > newest.dated;
         let (end, on_page) = newest.whole_from.unzip();
@@ -144,7 +144,7 @@ impl Walks<'_> {
 
     /// The only walk of a first copy that was not cut; `None` where there are several or another.
     async fn whole_walk(&self, object: Object) -> Result<Option<Checkpoint<Walk>>, SyncError> {
-        let slices: Vec<Checkpoint<Walk>> = self.run.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
+        let slices: Vec<Checkpoint<Walk>> = self.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
         let is_counted = |walk: &Walk| walk.size.counted || walk.size.total.is_some();
         let is_whole = |walk: &Walk| matches!(walk.range, WalkRange::All { .. });
         let mut whole = slices.into_iter().filter(|slice| slice.bounds == TimeBounds::Whole && !slice.done);
@@ -160,8 +160,8 @@ impl Walks<'_> {
         rows: u64,
     ) -> Result<(), SyncError> {
         let newest = newest.cloned();
-        let (resource, meter, now) = (object.resource(), self.run.engine.meter.clone(), self.run.now());
-        let stored = self.run.write(move |tx| {
+        let (resource, meter, now) = (object.resource(), self.engine.meter.clone(), self.now());
+        let stored = self.write(move |tx| {
             slices.iter().try_for_each(|slice| tx.claims().keep_read(ReadOf::Sweep(object), slice))?;
             let Some(FetchedPage { answer, page, layout }) = newest else { return Ok(None) };
             let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
@@ -171,9 +171,9 @@ impl Walks<'_> {
             Ok(Some(noted))
         });
         let Some(noted) = stored.await? else { return Ok(()) };
-        self.report_page(resource, self.run.swept(rows), &noted);
+        self.report_page(resource, self.swept(rows), &noted);
         if noted.unknown_keys {
-            self.run.whole_lists().refresh_definitions_for_unknown_keys().await?;
+            self.refresh_definitions_for_unknown_keys().await?;
         }
         Ok(())
     }
@@ -189,7 +189,7 @@ impl Walks<'_> {
             self.walk(WalkPurpose::Slice(object, part, bounds), position.pausing())
         });
         join_all(reading).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let stored: Vec<Checkpoint<Walk>> = self.run.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
+        let stored: Vec<Checkpoint<Walk>> = self.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
         let mut slices = Vec::new();
         for read in stored.into_iter().filter(|slice| !slice.done && names.contains(&slice.part)) {
             // Without a place to go on from it is only read, and cut no more.
@@ -209,7 +209,7 @@ impl Walks<'_> {
             .asking(doing, resource)?
             .limit(walk.page_size())
             .count_exact();
-        let page = match self.run.engine.page(&query, Purpose::Sweep, doing).await {
+        let page = match self.engine.page(&query, Purpose::Sweep, doing).await {
             Err(error) if error.concerns_one_resource() => return Ok(None),
             page => page?,
         };

@@ -17,7 +17,7 @@ use super::{closing_counts, omitted_values};
 use crate::sync::apply::{self, ApplyReport};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::events::RunEvent;
-use crate::sync::run_parts::Walks;
+use crate::sync::run::Run;
 
 /// The purpose of a walk, which determines where its checkpoint is stored.
 #[derive(Clone, Debug)]
@@ -178,14 +178,14 @@ fn mark_missing(
     Ok(())
 }
 
-impl Walks<'_> {
+impl Run<'_> {
     /// Walks a range completely, or as far as this run goes.
     pub(in crate::sync) async fn walk(&self, job: WalkPurpose, mut walk: Walk) -> Result<WalkEnd, SyncError> {
         let mut unsaved = Unsaved::default();
         let walked = self.walk_pages(&job, &mut walk, &mut unsaved).await;
         if let (Err(_), Some(stored)) = (&walked, unsaved.walk) {
             // A walk that is stopped regularly continues exactly where it stopped.
-            self.run.write(move |tx| job.checkpoint(tx, &stored, false)).await?;
+            self.write(move |tx| job.checkpoint(tx, &stored, false)).await?;
         }
         walked
     }
@@ -212,8 +212,8 @@ impl Walks<'_> {
                 }
             };
             if let (Some(total), WalkRange::All { .. }, 0) = (arrived.page.total, &walk.range, walk.seen.pages) {
-                self.run.engine.observer.on(RunEvent::Total { resource, total });
-                self.run.store_total(job.object(), total).await?;
+                self.engine.observer.on(RunEvent::Total { resource, total });
+                self.store_total(job.object(), total).await?;
             }
             let facts = self.facts(&walk.range, &arrived);
             let before = walk.frontier;
@@ -231,7 +231,7 @@ impl Walks<'_> {
             let landing = PageToStore { arrived, before, walk, is_last, ends: next == Next::End, anomalies, save };
             let storing = self.store_page(job, landing);
             let (saved, noted) = if goes_on {
-                let (stored, fetched) = self.run.read_ahead.beside(storing, self.fetch(job, walk)).await;
+                let (stored, fetched) = self.read_ahead.beside(storing, self.fetch(job, walk)).await;
                 ahead = fetched;
                 stored?
             } else {
@@ -241,14 +241,14 @@ impl Walks<'_> {
                 if saved { Unsaved::default() } else { Unsaved { pages: unsaved.pages + 1, walk: Some(walk.clone()) } };
             let rows = match job {
                 WalkPurpose::Changes(_) | WalkPurpose::Fill(..) => walk.seen.rows,
-                WalkPurpose::Slice(..) => self.run.swept(facts.keys.len() as u64),
+                WalkPurpose::Slice(..) => self.swept(facts.keys.len() as u64),
             };
             self.report_page(resource, rows, &noted);
             if noted.unknown_keys {
-                self.run.whole_lists().refresh_definitions_for_unknown_keys().await?;
+                self.refresh_definitions_for_unknown_keys().await?;
             }
             if noted.omitted {
-                self.run.back_fills().read_omitted(job.object()).await?;
+                self.read_omitted(job.object()).await?;
             }
             match next {
                 Next::Page if !pauses => {}
@@ -286,7 +286,7 @@ impl Walks<'_> {
         if !walk.size.counted || !error.concerns_one_resource() {
             return Err(error);
         }
-        self.run.audits().mark_uncounted(job.object(), &error);
+        self.mark_uncounted(job.object(), &error);
         let mut uncounted = walk.clone();
         uncounted.size.counted = false;
         // The cursor is bound to the conditions of its page.
@@ -309,7 +309,7 @@ impl Walks<'_> {
             WalkPurpose::Changes(_) | WalkPurpose::Slice(..) => Ok(query),
         });
         let query = narrowed.asking(doing, job.object().resource())?;
-        self.run.engine.page(&query, purpose, doing).await
+        self.engine.page(&query, purpose, doing).await
     }
 
     /// Stores the restart of a walk, with which to go on.
@@ -332,14 +332,14 @@ impl Walks<'_> {
         walk: Walk,
         anomaly: Option<Anomaly>,
     ) -> Result<Walk, SyncError> {
-        let (resource, now) = (job.object().resource(), self.run.now());
+        let (resource, now) = (job.object().resource(), self.now());
         let (job, checkpoint) = (job.clone(), walk.clone());
-        let writing = self.run.write(move |tx| {
+        let writing = self.write(move |tx| {
             job.checkpoint(tx, &checkpoint, false)?;
             anomaly.map_or(Ok(()), |anomaly| tx.record_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now))
         });
         writing.await?;
-        self.run.count(&Tally { warnings: u64::from(anomaly.is_some()), ..Tally::default() });
+        self.count(&Tally { warnings: u64::from(anomaly.is_some()), ..Tally::default() });
         Ok(walk)
     }
 
@@ -348,11 +348,11 @@ impl Walks<'_> {
         let object = job.object();
         let PageToStore { arrived: FetchedPage { answer, page, layout }, before, walk, is_last, ends, anomalies, save } =
             landing;
-        let (service_time, resource) = (self.run.results().service_time, object.resource());
-        let (details, overlap) = (self.run.engine.reads_details(object), self.run.engine.settings.overlap);
+        let (service_time, resource) = (self.results().service_time, object.resource());
+        let (details, overlap) = (self.engine.reads_details(object), self.engine.settings.overlap);
         let answered = self.answer_time(&answer, &page.records);
-        let (job, walk, meter, now) = (job.clone(), walk.clone(), self.run.engine.meter.clone(), self.run.now());
-        let stored = self.run.write(move |tx| {
+        let (job, walk, meter, now) = (job.clone(), walk.clone(), self.engine.meter.clone(), self.now());
+        let stored = self.write(move |tx| {
             let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
             let page = tx.with_current_layout(page, layout, decode)?;
             let phase = tx.phase(object)?;
@@ -387,7 +387,7 @@ impl Walks<'_> {
     }
 }
 
-impl Walks<'_> {
+impl Run<'_> {
     /// What a page says, as far as the walk decides by it.
     pub(super) fn facts(&self, range: &WalkRange, arrived: &FetchedPage) -> Facts {
         let by_updated = matches!(range, WalkRange::Changes { .. });
@@ -400,14 +400,14 @@ impl Walks<'_> {
         let now = date.map_or(asked.at, |date| date.max(asked.at));
         let total = arrived.page.total;
         let ids = arrived.page.records.iter().map(|record| record.id.clone()).collect();
-        let settled_at = served_at.map(|served_at| served_at.minus(self.run.engine.settings.overlap));
-        let (next, reader) = (arrived.page.next.clone(), self.run.reader.clone());
+        let settled_at = served_at.map(|served_at| served_at.minus(self.engine.settings.overlap));
+        let (next, reader) = (arrived.page.next.clone(), self.reader.clone());
         Facts { keys, ids, high, next, reader, served_at, settled_at, now: Some(now), total }
     }
 
     /// Adds the results of a page to the run's tally, and notifies the observer.
     pub(super) fn report_page(&self, resource: Resource, rows: u64, noted: &ApplyReport) {
-        self.run.count(&noted.tally);
-        self.run.engine.observer.on(RunEvent::Stored { resource, rows, ru: self.run.spent() });
+        self.count(&noted.tally);
+        self.engine.observer.on(RunEvent::Stored { resource, rows, ru: self.spent() });
     }
 }

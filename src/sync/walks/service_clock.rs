@@ -8,18 +8,18 @@ use crate::api::{ListAnswer, ListQuery, PageSize, SortBy};
 use crate::model::{AnswerTime, Instant, Object, Purpose, Record, ServiceTime};
 use crate::store::StateKey;
 use crate::sync::error::{Asking, SyncError};
-use crate::sync::run_parts::Walks;
+use crate::sync::run::Run;
 
 /// Pages of rows dated in the future that are passed over to find the newest plausible `updatedAt`.
 const MAX_FUTURE_PAGES: u32 = 5;
 
 const DOING: &str = "look for the newest of";
 
-impl Walks<'_> {
+impl Run<'_> {
     /// Takes over what earlier runs knew about the service's time.
     pub(in crate::sync) async fn recall_service_time(&self) -> Result<(), SyncError> {
-        let known: Option<ServiceTime> = self.run.read(|tx| tx.state(&StateKey::ServiceTime)).await?;
-        self.run.results().service_time = known.unwrap_or_default();
+        let known: Option<ServiceTime> = self.read(|tx| tx.state(&StateKey::ServiceTime)).await?;
+        self.results().service_time = known.unwrap_or_default();
         Ok(())
     }
 
@@ -30,11 +30,11 @@ impl Walks<'_> {
         answer: &ListAnswer,
         updates: impl Iterator<Item = Instant>,
     ) -> (Option<Instant>, ServiceTime) {
-        let time = &mut self.run.results().service_time;
+        let time = &mut self.results().service_time;
         // What the page shows is of some moment between the two.
         time.observe(answer.asked.reading(), answer.date);
         let served_at = time.at_least();
-        time.observe(self.run.engine.clock.reading(), answer.date);
+        time.observe(self.engine.clock.reading(), answer.date);
         for updated_at in updates {
             time.observe_update(updated_at);
         }
@@ -43,19 +43,19 @@ impl Walks<'_> {
 
     /// How new an answer with these records is, and when it came.
     pub(in crate::sync) fn answer_time(&self, answer: &ListAnswer, records: &[Record]) -> AnswerTime {
-        let mut time = self.run.results().service_time;
+        let mut time = self.results().service_time;
         time.observe(answer.asked.reading(), answer.date);
-        time.observe(self.run.engine.clock.reading(), answer.date);
+        time.observe(self.engine.clock.reading(), answer.date);
         let times = records.iter().flat_map(|record| [record.updated_at, record.created_at]);
-        AnswerTime { shows: times.flatten().filter(|at| time.is_past(*at)).max(), steady: self.run.steady_time() }
+        AnswerTime { shows: times.flatten().filter(|at| time.is_past(*at)).max(), steady: self.steady_time() }
     }
 
     /// The service's time now, at least. Where nothing is known about it, the newest record tells, for 1 RU; `None` where
     /// there is none.
     pub(in crate::sync) async fn boundary(&self, object: Object) -> Result<Option<Instant>, SyncError> {
-        let (now, dated) = (self.run.engine.clock.reading(), self.run.engine.client.last_date());
+        let (now, dated) = (self.engine.clock.reading(), self.engine.client.last_date());
         let known = {
-            let time = &mut self.run.results().service_time;
+            let time = &mut self.results().service_time;
             if let Some((date, seen)) = dated {
                 time.observe_once(seen, date);
             }
@@ -65,7 +65,7 @@ impl Walks<'_> {
         if known.is_none() {
             self.observe_newest(object).await?;
         }
-        Ok(self.run.results().service_time.at_least())
+        Ok(self.results().service_time.at_least())
     }
 
     /// Lists the records that changed last until one of them is not dated in the future.
@@ -74,7 +74,7 @@ impl Walks<'_> {
         let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc).asking(DOING, resource)?.limit(PageSize::MAX);
         let (mut list, mut oldest) = (ShortList::new(query), None);
         for _ in 0..MAX_FUTURE_PAGES {
-            let FetchedPage { answer, page, .. } = self.run.engine.page(&list.query(), Purpose::Changes, DOING).await?;
+            let FetchedPage { answer, page, .. } = self.engine.page(&list.query(), Purpose::Changes, DOING).await?;
             let updates: Vec<Instant> = page.records.iter().filter_map(|record| record.updated_at).collect();
             let (_, time) = self.observe(&answer, updates.iter().copied());
             if time.at_least().is_some() {
@@ -87,7 +87,7 @@ impl Walks<'_> {
         }
         // So many rows are not dated in the future: it is the clock that is wrong.
         if let Some(oldest) = oldest {
-            self.run.results().service_time.assume(oldest);
+            self.results().service_time.assume(oldest);
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use crate::store::{
 use crate::sync::engine::{Engine, SyncSettings};
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
-use crate::sync::run_parts::Walks;
+use crate::sync::run::Run;
 
 /// A sweep in progress, computed from what its parts have stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,12 +110,12 @@ impl Engine {
     }
 }
 
-impl Walks<'_> {
+impl Run<'_> {
     /// Stores the sweeps that a person or the schedule requested: if this run ends early, the next one starts those
     /// that have not started.
     pub(in crate::sync) async fn store_sweeps(&self) -> Result<(), SyncError> {
-        let (job, accepted, now) = (self.run.job.clone(), self.run.job.accept().removals, self.run.now());
-        let writing = self.run.write(move |tx| {
+        let (job, accepted, now) = (self.job.clone(), self.job.accept().removals, self.now());
+        let writing = self.write(move |tx| {
             for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
                 let outage = tx.refused_removals(object)?;
                 let waits = outage.is_some() || tx.has_undecided(object)?;
@@ -134,32 +134,32 @@ impl Walks<'_> {
 
     /// Reads every record: starts a sweep, or continues the one in progress.
     pub(in crate::sync) async fn sweep(&self, object: Object) -> Result<(), SyncError> {
-        let phase = self.run.read(move |tx| tx.phase(object)).await?;
-        self.run.results().swept = 0;
+        let phase = self.read(move |tx| tx.phase(object)).await?;
+        self.results().swept = 0;
         let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
-        self.run.begins(object.resource(), work, None);
-        let again = matches!(self.run.job, Job::Resync { .. }) && !self.run.job.accept().removals;
+        self.begins(object.resource(), work, None);
+        let again = matches!(self.job, Job::Resync { .. }) && !self.job.accept().removals;
         self.begin_sweep(object, again).await?;
-        self.run.store_progress(object, None).await?;
+        self.store_progress(object, None).await?;
         if phase == Phase::FirstCopy {
             self.cut_first_copy(object).await?;
         }
         self.walk_slices(object).await?;
-        self.run.ends(object.resource());
+        self.ends(object.resource());
         Ok(())
     }
 
     async fn begin_sweep(&self, object: Object, again: bool) -> Result<(), SyncError> {
-        let now = self.run.now();
+        let now = self.now();
         // The first changes walk begins where the copy began: what is copied early may change while the rest is read.
-        let first = self.run.read(move |tx| {
+        let first = self.read(move |tx| {
             let first = tx.phase(object)? == Phase::FirstCopy || tx.goals().is_set(Goal::FormerRows(object))?;
             Ok(first && !tx.goals().is_set(Goal::Sweeping(object))?)
         });
         let served_at = if first.await? { self.boundary(object).await? } else { None };
-        let (workers, settings) = (self.run.engine.workers() as u64, self.run.engine.settings);
-        let may_count = self.run.audits().may_count(object);
-        let writing = self.run.write(move |tx| {
+        let (workers, settings) = (self.engine.workers() as u64, self.engine.settings);
+        let may_count = self.may_count(object);
+        let writing = self.write(move |tx| {
             if let Some(sweep) = Sweep::load(tx, object)? {
                 let refused = tx.refused_removals(object)?;
                 let waits = refused.is_some() || tx.has_undecided(object)?;
@@ -193,11 +193,11 @@ impl Walks<'_> {
     }
 
     async fn walk_slices(&self, object: Object) -> Result<(), SyncError> {
-        let may_count = self.run.audits().may_count(object);
-        let Some(Sweep { mut parts, .. }) = self.run.read(move |tx| Sweep::load(tx, object)).await? else {
+        let may_count = self.may_count(object);
+        let Some(Sweep { mut parts, .. }) = self.read(move |tx| Sweep::load(tx, object)).await? else {
             return Ok(());
         };
-        self.run.results().swept = parts.iter().map(|slice| slice.position.seen.rows).sum();
+        self.results().swept = parts.iter().map(|slice| slice.position.seen.rows).sum();
         let free = parts.iter().filter_map(|slice| slice.part.parse().ok()).max().map_or(0, |last: usize| last + 1);
         let lost = uncovered(&parts).into_iter().enumerate();
         parts.extend(lost.map(|(n, bounds)| new_slice(free + n, bounds, may_count)));
@@ -208,14 +208,14 @@ impl Walks<'_> {
                 return Ok(());
             }
             let purpose = WalkPurpose::Slice(object, slice.part.clone(), slice.bounds);
-            let ended = self.walk(purpose, Walk::of(slice).resumed(&self.run.reader)).await;
+            let ended = self.walk(purpose, Walk::of(slice).resumed(&self.reader)).await;
             failed.fetch_or(ended.is_err(), Ordering::Relaxed);
             ended.map(drop)
         });
         // As many at once as there are requests, however many slices: each has pages in hand, which take memory and are
         // read again after a kill.
         let ended: Vec<Result<(), SyncError>> =
-            stream::iter(walking).buffer_unordered(self.run.engine.workers()).collect().await;
+            stream::iter(walking).buffer_unordered(self.engine.workers()).collect().await;
         ended.into_iter().collect()
     }
 }

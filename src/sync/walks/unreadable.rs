@@ -15,7 +15,7 @@ use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Record, TimeField, TimeRange};
 use crate::sync::error::SyncError;
 use crate::sync::plan::Step;
-use crate::sync::run_parts::Walks;
+use crate::sync::run::Run;
 
 /// The precision of bounds, and how far the search looks at first; each further step is so many times as long.
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -95,7 +95,7 @@ impl Search {
     }
 }
 
-impl Walks<'_> {
+impl Run<'_> {
     /// The walk behind the record that follows the frontier and cannot be read.
     pub(super) async fn pass_over_record(
         &self,
@@ -104,9 +104,9 @@ impl Walks<'_> {
         unsaved: &mut Unsaved,
         error: SyncError,
     ) -> Result<Walk, SyncError> {
-        let before = self.run.cost();
+        let before = self.cost();
         let passed = {
-            let mut results = self.run.results();
+            let mut results = self.results();
             results.passed_over += 1;
             results.passed_over
         };
@@ -144,18 +144,18 @@ impl Walks<'_> {
         let (Place::Before(at) | Place::NotBefore(at)) = place;
         let (object, resource) = (job.object(), job.object().resource());
         let what = "a record could not be read, whatever the page size";
-        self.run.whole_lists().note("unreadable_record", resource, what).await?;
-        self.run.warn(format!("records of {resource} before {at} could not be read and are left out: {error}"));
+        self.note("unreadable_record", resource, what).await?;
+        self.warn(format!("records of {resource} before {at} could not be read and are left out: {error}"));
         match job {
-            WalkPurpose::Slice(..) => self.run.write(move |tx| tx.claims().leave_record_out(object)).await?,
+            WalkPurpose::Slice(..) => self.write(move |tx| tx.claims().leave_record_out(object)).await?,
             // One that changes again and again is not searched for each time.
             WalkPurpose::Changes(_) => {
-                let cost = self.run.cost().since(before).spent;
-                self.run.record_failure(Step::Changes(object), error_chain(&error), cost);
+                let cost = self.cost().since(before).spent;
+                self.record_failure(Step::Changes(object), error_chain(&error), cost);
             }
             WalkPurpose::Fill(..) => {}
         }
-        let time = self.run.results().service_time;
+        let time = self.results().service_time;
         let mut walk = walk.clone().passing_to(at);
         let changed = match walk.range {
             WalkRange::Changes { .. } => Some(at),
@@ -205,9 +205,9 @@ impl Walks<'_> {
     async fn is_read(&self, object: Object, at: Instant) -> Result<bool, SyncError> {
         let from = at.millisecond_before();
         let moment = TimeRange::dated(TimeField::UpdatedAt, Some(from), Some(from.plus(MILLISECOND)));
-        let audits = self.run.audits();
-        let here = audits.count_here(object, moment).await?;
-        match audits.count_there(object, moment).await {
+
+        let here = self.count_here(object, moment).await?;
+        match self.count_there(object, moment).await {
             Ok(there) => Ok(there == here),
             Err(error) if error.concerns_one_resource() => Ok(false),
             Err(error) => Err(error),
