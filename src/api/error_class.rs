@@ -4,8 +4,6 @@
 //! Gateways, proxies and captive portals answer 401, 403 and 404 as well; their pages say nothing about the key or the
 //! record, so they count as temporary failures.
 
-use std::ops::RangeInclusive;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
     /// The service asked to wait: every request of this process and of the next one waits.
@@ -37,34 +35,22 @@ pub enum ErrorClass {
     StopRun,
 }
 
-/// Statuses, their class with the service's error envelope, and their class without it. The first row that contains the
-/// status applies; a status in no row fails only its request.
-const TABLE: &[(RangeInclusive<u16>, ErrorClass, ErrorClass)] = &[
-    (301..=301, ErrorClass::Configuration, ErrorClass::Configuration),
-    (302..=304, ErrorClass::Retry, ErrorClass::Retry),
-    (307..=307, ErrorClass::Retry, ErrorClass::Retry),
-    (308..=308, ErrorClass::Configuration, ErrorClass::Configuration),
-    (400..=400, ErrorClass::BadRequest, ErrorClass::BadRequest),
-    (401..=401, ErrorClass::StopAll, ErrorClass::Retry),
-    (403..=403, ErrorClass::SkipObject, ErrorClass::Retry),
-    (404..=404, ErrorClass::Gone, ErrorClass::Retry),
-    (407..=407, ErrorClass::Configuration, ErrorClass::Configuration),
-    (408..=408, ErrorClass::Retry, ErrorClass::Retry),
-    (412..=412, ErrorClass::PreconditionFailed, ErrorClass::PreconditionFailed),
-    // The address or the headers are too long for a server in between: a shorter request may pass.
-    (414..=414, ErrorClass::BadRequest, ErrorClass::BadRequest),
-    (425..=425, ErrorClass::Retry, ErrorClass::Retry),
-    (429..=429, ErrorClass::Hold, ErrorClass::Hold),
-    (431..=431, ErrorClass::BadRequest, ErrorClass::BadRequest),
-    (501..=501, ErrorClass::Failed, ErrorClass::Failed),
-    (505..=505, ErrorClass::Failed, ErrorClass::Failed),
-    (500..=599, ErrorClass::Retry, ErrorClass::Retry),
-];
-
 /// The class of an error status. `envelope`: the body is the service's error envelope.
-pub fn classify(status: u16, envelope: bool) -> ErrorClass {
-    let row = TABLE.iter().find(|(statuses, ..)| statuses.contains(&status));
-    row.map_or(ErrorClass::Failed, |(_, with, without)| if envelope { *with } else { *without })
+pub const fn classify(status: u16, envelope: bool) -> ErrorClass {
+    match status {
+        401 if envelope => ErrorClass::StopAll,
+        403 if envelope => ErrorClass::SkipObject,
+        404 if envelope => ErrorClass::Gone,
+        302..=304 | 307 | 401 | 403 | 404 | 408 | 425 => ErrorClass::Retry,
+        301 | 308 | 407 => ErrorClass::Configuration,
+        // 414 and 431: the address or the headers are too long for a server in between, and a shorter request may pass.
+        400 | 414 | 431 => ErrorClass::BadRequest,
+        412 => ErrorClass::PreconditionFailed,
+        429 => ErrorClass::Hold,
+        500 | 502..=504 | 506..=599 => ErrorClass::Retry,
+        // It fails only its request.
+        _ => ErrorClass::Failed,
+    }
 }
 
 #[cfg(test)]
