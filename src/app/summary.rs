@@ -141,13 +141,7 @@ impl Summary {
         self.definitions.add(earlier.definitions);
         self.warnings += earlier.warnings;
         self.ru.spent += earlier.ru.spent;
-        self.push = PushTally {
-            sent: self.push.sent + earlier.push.sent,
-            applied: self.push.applied + earlier.push.applied,
-            conflicts: self.push.conflicts + earlier.push.conflicts,
-            rejected: self.push.rejected + earlier.push.rejected,
-            ..self.push
-        };
+        self.push = self.push.after(earlier.push);
         for note in &earlier.notes {
             if !self.notes.contains(note) {
                 self.notes.push(note.clone());
