@@ -24,7 +24,7 @@ use super::pace::Gate;
 use super::query::{ENCODED, ListQuery};
 use super::settings::ClientSettings;
 use super::transport::{HttpAttempt, HttpReply, HttpRequest, HttpTransport};
-use crate::model::{Clock, ClockReading, Etag, Instant, Layout, Object, RecordId, RequestStamp, Ru};
+use crate::model::{Clock, ClockReading, Etag, Instant, Layout, Object, Record, RecordId, RequestStamp, Ru};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -48,6 +48,20 @@ pub struct DetailAnswer {
     /// The `ETag` header, its quotes included.
     pub etag: Option<Etag>,
     pub asked: RequestStamp,
+}
+
+impl DetailAnswer {
+    /// The record that was asked for.
+    pub fn record(&self, object: Object, id: &RecordId, layout: &Layout) -> Result<Record, NotUnderstood> {
+        let mut record = decode::detail(object.resource(), &self.body, layout)?;
+        if record.id != *id {
+            return Err(NotUnderstood("the service answered with a different record".into()));
+        }
+        if let Some(etag) = &self.etag {
+            record.take_header_etag(object, etag.as_str());
+        }
+        Ok(record)
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -94,7 +94,7 @@ async fn a_success_is_evidence_only_if_it_shows_the_update() {
             let (record, rules) = (RecordId::new("c"), rules(100));
             let (edits, request) = send(tx, &record, &rules, FIRST);
             let answer = DetailAnswer { body: text.into(), etag: None, asked: bench::stamp() };
-            let decoded = crate::outbox::push::decoded(CONTACT, &record, &answer, &tx.layout());
+            let decoded = answer.record(CONTACT, &record, &tx.layout()).ok();
             edits.shows(&request, decoded.as_ref(), status).unwrap()
         });
         assert_eq!(shown.await, shows, "{status} {answer}");

@@ -16,8 +16,8 @@ use super::push_progress::{PushPass, Pushed, lock};
 use super::trail;
 use crate::api::admission::AdmissionError;
 use crate::api::client::{DetailAnswer, PatchAnswer, PatchError};
-use crate::api::{ApiError, Client, ErrorClass, decode};
-use crate::model::{AnswerTime, Clock, DelayScope, Instant, Layout, Object, Purpose, Record, RecordId};
+use crate::api::{ApiError, Client, ErrorClass};
+use crate::model::{AnswerTime, Clock, DelayScope, Instant, Layout, Object, Purpose, RecordId};
 use crate::store::{Applied, MirrorTx, Store, StoreError, outbox_report};
 
 pub(super) type EnterLedger = Arc<dyn Fn(&MirrorTx<'_>) -> Result<(), StoreError> + Send + Sync>;
@@ -198,13 +198,13 @@ impl RecordPush<'_> {
     async fn take_detail(&self, carrier: Option<i64>, answer: DetailAnswer) -> Result<AfterReadBack, OutboxError> {
         let RecordPush { pusher, pass, object, id } = *self;
         let layout = pusher.store.layout();
-        let Some(record) = decoded(object, id, &answer, &layout) else {
+        let Ok(record) = answer.record(object, id, &layout) else {
             pass.warn(format!("the detail of a {object} with an edit could not be decoded"));
             return Ok(AfterReadBack::Wait);
         };
         let (its_id, version) = (id.clone(), layout.version);
         let done = self.edit(move |edits| {
-            let decode = |layout: &Layout| decoded(object, &its_id, &answer, layout);
+            let decode = |layout: &Layout| answer.record(object, &its_id, layout).ok();
             let record = edits.tx.with_current_layout(record, version, decode)?;
             let phase = edits.tx.phase(object)?;
             edits.tx.knowledge().answered(AnswerTime { shows: None, steady: edits.rules.steady });
@@ -291,10 +291,10 @@ impl RecordPush<'_> {
         let RecordPush { pusher, pass, object, id } = *self;
         let layout = pusher.store.layout();
         let PatchAnswer { status, confirmation, replayed } = answer;
-        let record = decoded(object, id, &confirmation, &layout);
+        let record = confirmation.record(object, id, &layout).ok();
         let (its_id, version) = (id.clone(), layout.version);
         let done = self.edit(move |edits| {
-            let decode = |layout: &Layout| Some(decoded(object, &its_id, &confirmation, layout));
+            let decode = |layout: &Layout| Some(confirmation.record(object, &its_id, layout).ok());
             let record = edits.tx.with_current_layout(record, version, decode)?;
             if !edits.shows(&request, record.as_ref(), status)? {
                 let facts = SentRequest { doubt: true, edits: request.edits, last_status: None };
@@ -324,16 +324,6 @@ impl RecordPush<'_> {
         pushed.mirror.updated += u64::from(applied == Some(Applied::Updated));
         Ok(true)
     }
-}
-
-/// The record of an answer about one; `None` if it is not this record.
-pub(super) fn decoded(object: Object, id: &RecordId, answer: &DetailAnswer, layout: &Layout) -> Option<Record> {
-    let record = decode::detail(object.resource(), &answer.body, layout).ok();
-    let mut record = record.filter(|record| record.id == *id)?;
-    if let Some(etag) = &answer.etag {
-        record.take_header_etag(object, etag.as_str());
-    }
-    Some(record)
 }
 
 fn outcome(error: &ApiError, unanswered: bool) -> PatchOutcome {
@@ -391,7 +381,7 @@ mod tests {
             ("{}", Some("v2"), None),
         ] {
             let answer = DetailAnswer { body: body.into(), etag: header.map(Etag::new), asked: stamp() };
-            let record = on_mirror(move |tx| decoded(CONTACT, &contact(), &answer, &tx.layout())).await;
+            let record = on_mirror(move |tx| answer.record(CONTACT, &contact(), &tx.layout()).ok()).await;
             let found = record.map(|record| record.fields[place].clone());
             let expected = version.map(|version| FieldValue::Exact(SqlValue::from(version)));
             assert_eq!(found, expected, "{body}");

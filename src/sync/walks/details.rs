@@ -12,8 +12,8 @@ use futures_util::future::join_all;
 use super::detail_failures::FailedDetails;
 use super::omitted_values::DetailPart;
 use crate::api::error::ApiError;
-use crate::api::{DetailAnswer, ErrorClass, decode};
-use crate::model::{AnswerTime, Layout, Object, Purpose, Record, RecordId};
+use crate::api::{DetailAnswer, ErrorClass};
+use crate::model::{AnswerTime, Layout, Object, Purpose, RecordId};
 use crate::store::{Applied, DueDetail, MirrorTx, unread};
 use crate::sync::apply::ApplyReport;
 use crate::sync::checks::removal_gate::MANY_NOT_FOUND;
@@ -291,12 +291,12 @@ impl Run<'_> {
 
     async fn store_detail(&self, id: &RecordId, answer: &DetailAnswer, batch: &DetailBatch) -> Result<(), SyncError> {
         let (object, part, layout) = (batch.object, batch.part, self.store().layout());
-        let record = decoded(object, id, answer, &layout).asking("understand a detail of", object.resource())?;
+        let record = answer.record(object, id, &layout).asking("understand a detail of", object.resource())?;
         let (its_id, answer, version) = (id.clone(), answer.clone(), layout.version);
         let meter = self.engine.meter.clone();
         let answered = AnswerTime { shows: None, steady: self.steady_time() };
         let stored = self.write(move |tx| {
-            let decode = |layout: &Layout| decoded(object, &its_id, &answer, layout).ok();
+            let decode = |layout: &Layout| answer.record(object, &its_id, layout).ok();
             let record = tx.with_current_layout(record, version, decode)?;
             let phase = tx.phase(object)?;
             tx.knowledge().answered(answered);
@@ -327,20 +327,4 @@ impl Run<'_> {
         }
         Ok(())
     }
-}
-
-fn decoded(
-    object: Object,
-    id: &RecordId,
-    answer: &DetailAnswer,
-    layout: &Layout,
-) -> Result<Record, decode::NotUnderstood> {
-    let mut record = decode::detail(object.resource(), &answer.body, layout)?;
-    if record.id != *id {
-        return Err(decode::NotUnderstood("the service answered with a different record".into()));
-    }
-    if let Some(etag) = &answer.etag {
-        record.take_header_etag(object, etag.as_str());
-    }
-    Ok(record)
 }
