@@ -63,13 +63,14 @@ pub struct Pace {
     /// Incremented by every reduction.
     era: u64,
     times: [AnswerTimes; 7],
+    under_way: u32,
 }
 
 impl Pace {
     /// Starts with two requests in flight, or with `max` if that is fewer. At least one is always allowed.
     pub fn new(max: u32) -> Pace {
         let max = max.max(1);
-        Pace { limit: max.min(2), max, good: 0, era: 0, times: Default::default() }
+        Pace { limit: max.min(2), max, good: 0, era: 0, times: Default::default(), under_way: 0 }
     }
 
     pub fn limit(self) -> u32 {
@@ -106,16 +107,10 @@ impl Pace {
     }
 }
 
-#[derive(Debug)]
-struct GateState {
-    pace: Pace,
-    under_way: u32,
-}
-
 /// The async part: a permit per request in flight.
 #[derive(Debug)]
 pub struct Gate {
-    state: Mutex<GateState>,
+    pace: Mutex<Pace>,
     freed: Notify,
 }
 
@@ -128,11 +123,11 @@ pub struct Permit<'a> {
 
 impl Gate {
     pub fn new(max: u32) -> Gate {
-        Gate { state: Mutex::new(GateState { pace: Pace::new(max), under_way: 0 }), freed: Notify::new() }
+        Gate { pace: Mutex::new(Pace::new(max)), freed: Notify::new() }
     }
 
     pub fn limit(&self) -> u32 {
-        self.state().pace.limit()
+        self.pace().limit()
     }
 
     /// Waits for a permit. Dropping the future leaves the queue.
@@ -148,36 +143,36 @@ impl Gate {
     }
 
     fn try_permit(&self) -> Option<Permit<'_>> {
-        let mut state = self.state();
-        (state.under_way < state.pace.limit()).then(|| {
-            state.under_way += 1;
-            Permit { gate: self, era: state.pace.era }
+        let mut pace = self.pace();
+        (pace.under_way < pace.limit).then(|| {
+            pace.under_way += 1;
+            Permit { gate: self, era: pace.era }
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, GateState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Permit<'_> {
     pub fn ok(&self, purpose: Purpose, took: Duration) {
-        let mut state = self.gate.state();
-        let before = state.pace.limit();
-        state.pace.on_ok(purpose, took);
-        let grown = state.pace.limit().saturating_sub(before);
-        drop(state);
+        let mut pace = self.gate.pace();
+        let before = pace.limit;
+        pace.on_ok(purpose, took);
+        let grown = pace.limit.saturating_sub(before);
+        drop(pace);
         (0..grown).for_each(|_| self.gate.freed.notify_one());
     }
 
     pub fn held(&self) {
-        self.gate.state().pace.on_held(self.era);
+        self.gate.pace().on_held(self.era);
     }
 }
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        self.gate.state().under_way -= 1;
+        self.gate.pace().under_way -= 1;
         self.gate.freed.notify_one();
     }
 }
