@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::walks::anomaly::Anomaly;
 use super::walks::omitted_values;
 use crate::api::decode::ListPage;
 use crate::model::{Instant, Object, Record, RecordId, RequestStamp};
@@ -40,7 +41,7 @@ pub(super) fn apply_page(
     for record in &page.records {
         if !ids.insert(&record.id) {
             noted.tally.warnings += 1;
-            tx.record_anomaly("duplicate_id", object.resource(), "a page contained the same record twice", now)?;
+            Anomaly::DuplicateId.enter(tx, object.resource(), now)?;
         }
         let inserted = new_rows.as_mut().map_or(Ok(false), |rows| rows.insert(record))?;
         let applied = match inserted {
@@ -54,8 +55,7 @@ pub(super) fn apply_page(
     }
     if page.unusable > 0 {
         noted.tally.warnings += u64::from(page.unusable);
-        let what = "an item without an `id` cannot be mirrored";
-        tx.record_anomaly("unusable_item", object.resource(), what, now)?;
+        Anomaly::UnusableItem.enter(tx, object.resource(), now)?;
     }
     let unknown = page.records.iter().flat_map(|record| &record.unknown_keys);
     noted.unknown_keys = tx.unread().mark_unknown_keys(object, unknown)?;

@@ -411,7 +411,10 @@ impl Run<'_> {
                 }
                 counted => counted,
             },
-            Step::Audit(object) => self.verify_object(object).await,
+            Step::Audit(object) => match *self.job {
+                Job::Verify { full, repair, .. } => self.compare_object(object, full, repair).await,
+                _ => Ok(()),
+            },
             Step::Details(object) | Step::OldDetails(object) if !self.engine.reads_details(object) => return Ok(()),
             Step::Details(object) => self.read_details(object).await,
             Step::OldDetails(object) => self.refresh_details(object).await,

@@ -17,10 +17,10 @@ use super::findings::Findings;
 use crate::api::{ListQuery, SortBy, decode};
 use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::model::{TimeBounds, TimeField, TimeRange};
-use crate::sync::checks::decide_missing::FoundRecords;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
 use crate::sync::run::Run;
+use crate::sync::walks::anomaly::Anomaly;
 use crate::sync::walks::pages::FetchedPage;
 use crate::sync::walks::short_list::ShortList;
 
@@ -360,7 +360,7 @@ impl Audit<'_> {
             query = match self.list_with(range, query.clone()).await {
                 Err(error) if error.is_unreadable() && !error.is_too_large() => {
                     // It stays open, and the others are compared.
-                    self.run.note("unreadable_record", resource, "a page could not be read").await?;
+                    self.run.note(Anomaly::UnreadablePage, resource).await?;
                     self.unlisted += 1;
                     return Ok(0);
                 }
@@ -387,19 +387,11 @@ impl Audit<'_> {
     }
 
     async fn compare_page(&mut self, fetched: FetchedPage, unseen: &mut HashSet<RecordId>) -> Result<(), SyncError> {
-        let FetchedPage { answer, page, layout } = fetched;
-        for record in &page.records {
+        for record in &fetched.page.records {
             unseen.remove(&record.id);
         }
-        self.unlisted += u64::from(page.unusable);
-        let found = FoundRecords {
-            answer: self.run.answer_time(&answer, &page.records),
-            records: page.records,
-            asked: answer.asked,
-            layout,
-            has_unusable: page.unusable > 0,
-            has_pages: false,
-        };
-        self.compare_records(found, Some(answer.body)).await
+        self.unlisted += u64::from(fetched.page.unusable);
+        let answer = self.run.answer_time(&fetched.answer, &fetched.page.records);
+        self.compare_records(fetched, answer).await
     }
 }

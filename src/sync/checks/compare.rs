@@ -1,18 +1,18 @@
-//! Compares records with their rows, records differences, and repairs them if requested. A record that is shown in an
-//! earlier version, by an answer that does not decide about it, is no difference yet.
+//! Compares the mirror with the service, by counts or record by record, and records with their rows; records differences, and
+//! repairs them if requested. A record that is shown in an earlier version, by an answer that does not decide about it, is no
+//! difference yet.
 
 use std::collections::BTreeSet;
 
-use hyper::body::Bytes;
-
 use super::findings::{Difference, DifferenceKind, Findings};
-use crate::api::decode;
-use crate::model::{Instant, Layout, Object, RecordId, TimeRange};
-use crate::store::{Applied, Compared};
+use crate::api::ListAnswer;
+use crate::model::{AnswerTime, Instant, Object, RecordId, TimeField, TimeRange};
+use crate::store::{Applied, Compared, Completeness, Goal, Phase};
 use crate::sync::apply::{self, ApplyReport};
-use crate::sync::checks::decide_missing::FoundRecords;
+use crate::sync::checks::decide_missing::Confirmation;
 use crate::sync::error::SyncError;
 use crate::sync::run::Run;
+use crate::sync::walks::pages::FetchedPage;
 
 /// The comparison of an object in a run.
 pub(in crate::sync) struct Audit<'r> {
@@ -24,7 +24,7 @@ pub(in crate::sync) struct Audit<'r> {
     pub(super) since: Option<Instant>,
     pub(in crate::sync) findings: Findings,
     /// Records that differed. A list that is read again finds them again.
-    pub(super) found: BTreeSet<RecordId>,
+    found: BTreeSet<RecordId>,
     /// Records of the mirror that were not in the service's lists.
     pub(super) unseen: BTreeSet<RecordId>,
     /// Records that were shown in an earlier version, which nothing decided yet.
@@ -52,26 +52,21 @@ impl<'r> Audit<'r> {
         }
     }
 
-    /// Compares records with their rows, and applies them if requested.
-    pub(in crate::sync) async fn compare_records(
-        &mut self,
-        found: FoundRecords,
-        body: Option<Bytes>,
-    ) -> Result<(), SyncError> {
+    /// Compares the records of a page with their rows, and applies them if requested. Other pages of its answer may show
+    /// how new it is.
+    pub(super) async fn compare_records(&mut self, fetched: FetchedPage, answer: AnswerTime) -> Result<(), SyncError> {
         let (object, repair, settings) = (self.object, self.repair, self.run.engine.settings);
         let details = self.run.engine.reads_details(object);
-        let FoundRecords { records, asked, layout, answer, .. } = found;
-        let rows = records.len() as u64;
+        self.findings.compared += fetched.page.records.len() as u64;
         let compared = self.run.write(move |tx| {
-            let decode = |layout: &Layout| Some(decode::page(object.resource(), &body?, layout).ok()?.records);
-            let records = tx.with_current_layout(records, layout, decode)?;
+            let (ListAnswer { asked, .. }, page) = fetched.current(tx, object.resource())?;
             let phase = tx.phase(object)?;
             let mut noted = ApplyReport::default();
-            let mut compared = Vec::with_capacity(records.len());
+            let mut compared = Vec::with_capacity(page.records.len());
             if repair {
                 tx.knowledge().answered(answer);
             }
-            for record in records {
+            for record in page.records {
                 let how = tx.records().compare_list(object, &record)?;
                 let mut older = how.shows_older(answer);
                 if repair && how == Compared::Same {
@@ -89,7 +84,6 @@ impl<'r> Audit<'r> {
         });
         let (compared, tally) = compared.await?;
         self.run.count(&tally);
-        self.findings.compared += rows;
         for (updated_at, id, how, older) in compared {
             if older {
                 self.older.insert(id);
@@ -106,6 +100,90 @@ impl<'r> Audit<'r> {
                 self.findings.add(Difference { object, id, kind, fields });
             }
         }
+        Ok(())
+    }
+}
+
+/// The number of records that a full verification lists at once: their ids are kept in memory, and the last page is
+/// partly empty.
+const STRIDE: u64 = 10_000;
+
+impl Run<'_> {
+    /// Compares an object with the service, by counts or record by record.
+    pub(in crate::sync) async fn compare_object(
+        &self,
+        object: Object,
+        full: bool,
+        repair: bool,
+    ) -> Result<(), SyncError> {
+        if self.read(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
+            self.warn(format!("{} have not been copied yet: run `crm-mirror sync`", object.resource()));
+            let here = self.count_here(object, TimeRange::WHOLE).await?;
+            let missing = self.count_there(object, TimeRange::WHOLE).await?.saturating_sub(here);
+            let findings = Findings { missing, open: missing, ranges: 1, ..Findings::default() };
+            self.results().findings.push((object, findings));
+            return Ok(());
+        }
+        let as_of = self.now();
+        let since = self.read(move |tx| tx.known_changes(object)).await?.served_at;
+        let mut audit = Audit { repair, since, ..Audit::new(self, object) };
+        if full {
+            let rows = self.read(move |tx| tx.count_rows(object)).await?;
+            let parts = rows / STRIDE;
+            let ranges =
+                if parts < 2 { vec![TimeRange::WHOLE] } else { audit.ranges(TimeField::CreatedAt, parts, 0.0).await? };
+            audit.compare_listed(ranges).await?;
+        } else {
+            audit.audit().await?;
+        }
+        audit.decide_about_unseen().await?;
+        // What was paid for is stored first.
+        let read = if repair { self.read_omitted(object).await } else { Ok(()) };
+        if repair {
+            audit.findings.open += self.unread(object).await?;
+        }
+        let by_record = audit.findings.compared >= audit.findings.ranges && full;
+        let open = audit.findings.open;
+        let writing = self.write(move |tx| {
+            // The mirror may have been edited, which a verification should detect.
+            tx.records().recount(object)?;
+            if tx.goals().is_set(Goal::FormerRows(object))? {
+                return Ok(());
+            }
+            tx.claims().compared(object, Completeness { as_of, by_record }, open)
+        });
+        writing.await?;
+        self.results().findings.push((object, audit.findings));
+        read
+    }
+}
+
+impl Audit<'_> {
+    /// Looks up the records of the mirror that were not listed: they may have moved out of the range, or have been
+    /// removed. Then the number of remaining differences is known.
+    async fn decide_about_unseen(&mut self) -> Result<(), SyncError> {
+        let object = self.object;
+        let mut unseen: Vec<RecordId> = std::mem::take(&mut self.unseen).into_iter().collect();
+        unseen.sort_unstable_by_key(|id| (!id.fits_a_list(), id.clone()));
+        let (gone, refused, unproven) = if self.repair {
+            self.run.nominate(object, unseen).await?;
+            let settled = self.decide_doubts().await?;
+            let refusal = self.run.read(move |tx| tx.refused_removals(object)).await?.filter(|_| settled.refused);
+            (settled.gone, refusal.map_or(0, |outage| outage.going), settled.unproven)
+        } else {
+            let mut confirmation = Confirmation::new(self.run, object);
+            confirmation.confirm(&unseen).await;
+            confirmation.ended?;
+            self.keep_found(confirmation.found).await?;
+            (confirmation.gone.ids().to_vec(), 0, confirmation.unproven.len() as u64)
+        };
+        for id in gone {
+            let kind = DifferenceKind::Extra;
+            self.findings.add(Difference { object, id, kind, fields: Vec::new() });
+        }
+        self.findings.undecided = unproven + self.older.len() as u64 + self.unlisted;
+        let found = if self.repair { refused } else { self.findings.count() };
+        self.findings.open = found + self.findings.undecided;
         Ok(())
     }
 }

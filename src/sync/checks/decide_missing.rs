@@ -13,7 +13,7 @@
 use std::collections::HashSet;
 
 use crate::api::{ErrorClass, ListQuery, SortBy};
-use crate::model::{AnswerTime, Object, Purpose, Record, RecordId, RequestStamp};
+use crate::model::{AnswerTime, Object, Purpose, Record, RecordId, RequestOrder};
 use crate::store::ConfirmedRemovals;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
@@ -27,43 +27,49 @@ const AT_ONCE: usize = 49;
 /// After so many lookups in a row that decide about no record, the others wait with theirs.
 pub(in crate::sync) const MAX_IN_VAIN: u32 = 3;
 
-/// Records that the service returned, with what is needed to write them.
-#[derive(Debug)]
+/// Records that the service returned.
 pub(in crate::sync) struct FoundRecords {
-    pub(in crate::sync) records: Vec<Record>,
+    pub(super) pages: Vec<FetchedPage>,
     /// When they were requested.
-    pub(in crate::sync) asked: RequestStamp,
-    /// The layout that they were decoded with.
-    pub(in crate::sync) layout: u64,
-    /// Whether an item could not be decoded: it may be any of the requested records.
-    pub(in crate::sync) has_unusable: bool,
+    asked: RequestOrder,
     /// Whether the answer has several pages, of which only one has the witness. They were not all read if a page had any
     /// other record.
-    pub(in crate::sync) has_pages: bool,
-    pub(in crate::sync) answer: AnswerTime,
+    has_pages: bool,
+    pub(super) answer: AnswerTime,
 }
 
 impl FoundRecords {
-    /// Takes in the records of another page or answer.
-    fn add(&mut self, records: Vec<Record>, has_unusable: bool, answer: AnswerTime) {
-        self.records.extend(records);
-        self.has_unusable |= has_unusable;
+    pub(in crate::sync) fn records(&self) -> impl Iterator<Item = &Record> {
+        self.pages.iter().flat_map(|fetched| &fetched.page.records)
+    }
+
+    /// Takes in another page or answer.
+    fn add(&mut self, pages: Vec<FetchedPage>, answer: AnswerTime) {
+        self.pages.extend(pages);
         self.answer.shows = self.answer.shows.max(answer.shows);
+    }
+
+    /// Whether an item could not be decoded: it may be any of the requested records.
+    fn has_unusable(&self) -> bool {
+        self.pages.iter().any(|fetched| fetched.page.unusable > 0)
     }
 
     /// Whether there is a record that was not asked for.
     fn has_foreign(&self, ids: &[RecordId], witness: Option<&RecordId>) -> bool {
-        self.records.iter().any(|record| Some(&record.id) != witness && !ids.contains(&record.id))
+        self.records().any(|record| Some(&record.id) != witness && !ids.contains(&record.id))
     }
 
     /// Whether there are some of these records, and besides the witness no other.
     fn is_of(&self, ids: &[RecordId], witness: Option<&RecordId>) -> bool {
-        let mut others = self.records.iter().map(|record| &record.id).filter(|id| Some(*id) != witness).peekable();
+        let mut others = self.records().map(|record| &record.id).filter(|id| Some(*id) != witness).peekable();
         others.peek().is_some() && others.all(|id| ids.contains(id))
     }
 }
 
-pub(in crate::sync) struct Confirmation {
+/// A lookup of an object's records, and its result.
+pub(in crate::sync) struct Confirmation<'r> {
+    run: &'r Run<'r>,
+    object: Object,
     pub(in crate::sync) gone: ConfirmedRemovals,
     pub(in crate::sync) found: Vec<FoundRecords>,
     /// Records about which no answer proved anything.
@@ -72,14 +78,14 @@ pub(in crate::sync) struct Confirmation {
     pub(in crate::sync) ended: Result<(), SyncError>,
 }
 
-impl Confirmation {
-    pub(in crate::sync) fn of(object: Object) -> Confirmation {
+impl<'r> Confirmation<'r> {
+    pub(in crate::sync) fn new(run: &'r Run<'r>, object: Object) -> Confirmation<'r> {
         let gone = ConfirmedRemovals::none(object);
-        Confirmation { gone, found: Vec::new(), unproven: Vec::new(), ended: Ok(()) }
+        Confirmation { run, object, gone, found: Vec::new(), unproven: Vec::new(), ended: Ok(()) }
     }
 
     pub(in crate::sync) fn has_found(&self, ids: &[RecordId]) -> bool {
-        self.found.iter().flat_map(|found| &found.records).any(|record| ids.contains(&record.id))
+        self.found.iter().flat_map(FoundRecords::records).any(|record| ids.contains(&record.id))
     }
 }
 
@@ -95,136 +101,6 @@ pub(in crate::sync) fn split_lookup(ids: &[RecordId]) -> (&[RecordId], &[RecordI
 }
 
 impl Run<'_> {
-    /// Looks up records by id, for 1 RU per list, and adds the result.
-    pub(in crate::sync) async fn confirm(&self, object: Object, ids: &[RecordId], into: &mut Confirmation) {
-        let (ids, unaskable): (Vec<RecordId>, Vec<RecordId>) =
-            ids.iter().cloned().partition(RecordId::fits_a_predicate);
-        let (mut rest, mut in_vain) = (&ids[..], 0);
-        while !rest.is_empty() && into.ended.is_ok() {
-            if in_vain == MAX_IN_VAIN {
-                into.unproven.extend_from_slice(rest);
-                break;
-            }
-            let (some, others) = split_lookup(rest);
-            let before = into.unproven.len();
-            into.ended = self.confirm_list(object, some, into).await;
-            in_vain = if into.unproven.len() == before + some.len() { in_vain + 1 } else { 0 };
-            rest = others;
-        }
-        // An error says nothing about them: if it ended the lookup at once, nothing was in vain.
-        if into.ended.is_ok() {
-            into.unproven.extend(unaskable);
-        }
-    }
-
-    /// Looks up as many records as one list takes.
-    async fn confirm_list(&self, object: Object, ids: &[RecordId], into: &mut Confirmation) -> Result<(), SyncError> {
-        let (mut open, mut lacked_before) = (vec![ids.to_vec()], None);
-        while let Some(mut ids) = open.pop() {
-            let witness = self.witness(object, &ids).await?;
-            if witness.as_ref().is_some_and(|witness| !witness.fits_a_predicate()) {
-                // The service lists no record that could vouch for an answer.
-                into.unproven.append(&mut ids);
-                continue;
-            }
-            let found = match self.look_up(object, &ids, witness.as_ref()).await {
-                // The service limits the length of the whole list, not only of each value; or one of the records cannot be
-                // read.
-                Err(error) if is_of_ids(&error) && ids.len() > 1 => {
-                    let high = ids.split_off(ids.len() / 2);
-                    open.extend([high, ids]);
-                    continue;
-                }
-                Err(error) if is_of_ids(&error) => {
-                    into.unproven.append(&mut ids);
-                    continue;
-                }
-                found => found?,
-            };
-            let answered: HashSet<RecordId> = found.records.iter().map(|record| record.id.clone()).collect();
-            let missing: Vec<RecordId> = ids.iter().filter(|id| !answered.contains(*id)).cloned().collect();
-            if found.has_pages && found.is_of(&ids, witness.as_ref()) {
-                if !missing.is_empty() {
-                    open.push(missing);
-                }
-                into.found.push(found);
-            } else if found.has_unusable || found.has_pages {
-                into.unproven.extend(missing);
-                into.found.push(found);
-            } else if found.has_foreign(&ids, witness.as_ref()) {
-                into.unproven.append(&mut ids);
-            } else if found.records.is_empty() {
-                match witness {
-                    // The service lists no record at all.
-                    None => {
-                        self.doubt_not_found(object, missing, false, found.answer).await?;
-                        into.gone.take(&ids, None, &answered, &found.asked.order);
-                    }
-                    Some(lacked) if self.replace_witness(object, &lacked).await? => {
-                        lacked_before = Some(lacked);
-                        open.push(ids);
-                    }
-                    Some(_) => into.unproven.append(&mut ids),
-                }
-            } else {
-                let lacked = witness.filter(|witness| !answered.contains(witness));
-                if let Some(lacked) = &lacked {
-                    self.replace_witness(object, lacked).await?;
-                }
-                // The service answers: a witness that it lacks may have been removed.
-                let lacked: Vec<RecordId> = lacked.into_iter().chain(lacked_before.take()).collect();
-                if self.repairs() {
-                    self.nominate(object, lacked).await?;
-                }
-                self.decide_missing(object, missing, &found, into).await?;
-                into.found.push(found);
-            }
-        }
-        Ok(())
-    }
-
-    /// Decides about the records that a complete answer lacks: it is as new as they are, or it is the same answer again.
-    async fn decide_missing(
-        &self,
-        object: Object,
-        missing: Vec<RecordId>,
-        found: &FoundRecords,
-        into: &mut Confirmation,
-    ) -> Result<(), SyncError> {
-        let (ids, answer) = (missing.clone(), found.answer);
-        let times = self.read(move |tx| tx.times_of(object, &ids)).await?;
-        // A person who accepts removals says that the service is right.
-        let accepted = self.job.accept().removals;
-        let is_as_new = |id: &RecordId| accepted || answer.is_as_new_as(times.get(id).copied().flatten());
-        let (mut gone, newer): (Vec<RecordId>, Vec<RecordId>) = missing.into_iter().partition(is_as_new);
-        let again = self.doubt_not_found(object, newer.clone(), true, answer).await?;
-        into.unproven.extend(newer.into_iter().filter(|id| !again.contains(id)));
-        gone.extend(again);
-        let answered: Vec<RecordId> = found.records.iter().map(|record| record.id.clone()).collect();
-        let asked = [&gone[..], &answered[..]].concat();
-        into.gone.take(&asked, answered.first(), &answered.iter().cloned().collect(), &found.asked.order);
-        Ok(())
-    }
-
-    /// Notes that records were not found. Returns those that are missing at two moments; a verification that repairs nothing
-    /// notes nothing.
-    async fn doubt_not_found(
-        &self,
-        object: Object,
-        ids: Vec<RecordId>,
-        lists_others: bool,
-        answer: AnswerTime,
-    ) -> Result<Vec<RecordId>, SyncError> {
-        if ids.is_empty() || !self.repairs() {
-            return Ok(Vec::new());
-        }
-        self.write(move |tx| tx.knowledge().doubt_not_found(object, &ids, lists_others, answer)).await
-    }
-
-    fn repairs(&self) -> bool {
-        !matches!(self.job, Job::Verify { repair: false, .. })
-    }
-
     /// Nominates records for removal. Only the removal gate removes them.
     pub(in crate::sync) async fn nominate(&self, object: Object, ids: Vec<RecordId>) -> Result<(), SyncError> {
         if !ids.is_empty() {
@@ -236,39 +112,6 @@ impl Run<'_> {
             nominated.await?;
         }
         Ok(())
-    }
-
-    async fn look_up(
-        &self,
-        object: Object,
-        ids: &[RecordId],
-        witness: Option<&RecordId>,
-    ) -> Result<FoundRecords, SyncError> {
-        let (resource, doing) = (object.resource(), "confirm removals of");
-        let query = ListQuery::new(resource);
-        // A witness that the service lists may be one of the records: no id occurs twice in a list.
-        let witness = witness.filter(|witness| !ids.contains(witness));
-        // A comma cannot be escaped in a list (rule 2): a record or a witness with one is looked up on its own, the
-        // witness after the records.
-        let (mut found, then) = match ids {
-            [id] if !id.fits_a_list() => {
-                let query = query.clone().equals("id", id.as_str()).asking(doing, resource)?;
-                (self.list_by(query, None).await?, witness)
-            }
-            ids => {
-                let listed = witness.filter(|witness| witness.fits_a_list());
-                let requested: Vec<RecordId> = ids.iter().chain(listed).cloned().collect();
-                let query = query.clone().ids(&requested).asking(doing, resource)?;
-                let found = self.list_by(query, listed).await?;
-                (found, witness.filter(|_| listed.is_none()))
-            }
-        };
-        if let Some(witness) = then {
-            let query = query.equals("id", witness.as_str()).asking(doing, resource)?;
-            let seen = self.list_by(query, None).await?;
-            found.add(seen.records, seen.has_unusable, seen.answer);
-        }
-        Ok(found)
     }
 
     /// Every row of a short list, up to the first page that has any but the witness.
@@ -284,34 +127,187 @@ impl Run<'_> {
 
     async fn list_with_pages(&self, query: ListQuery, witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
         let mut found = FoundRecords {
-            records: Vec::new(),
-            asked: RequestStamp::new(self.engine.clock.reading(), self.store().requests().begin()),
-            layout: self.store().layout().version,
-            has_unusable: false,
+            pages: Vec::new(),
+            asked: self.store().requests().begin(),
             has_pages: false,
             answer: AnswerTime { shows: None, steady: self.steady_time() },
         };
         let mut list = ShortList::new(query);
         loop {
-            let FetchedPage { answer, page, .. } =
-                self.engine.page(&list.query(), Purpose::Audit, "confirm removals of").await?;
-            let time = self.answer_time(&answer, &page.records);
+            let fetched = self.engine.page(&list.query(), Purpose::Audit, "confirm removals of").await?;
+            let answer = self.answer_time(&fetched.answer, &fetched.page.records);
+            let has_next = fetched.page.next.is_some();
             // A service may use smaller pages than the list.
-            let follows = list.take(&page);
-            found.add(page.records, page.unusable > 0, time);
-            found.has_pages |= page.next.is_some();
-            if page.next.is_none() || found.records.iter().any(|record| Some(&record.id) != witness) {
+            let follows = list.take(&fetched.page);
+            found.add(vec![fetched], answer);
+            found.has_pages |= has_next;
+            if !has_next || found.records().any(|record| Some(&record.id) != witness) {
                 return Ok(found);
             }
             follows?;
         }
     }
+}
+
+impl Confirmation<'_> {
+    /// Looks up records by id, for 1 RU per list, and adds the result.
+    pub(in crate::sync) async fn confirm(&mut self, ids: &[RecordId]) {
+        let (ids, unaskable): (Vec<RecordId>, Vec<RecordId>) =
+            ids.iter().cloned().partition(RecordId::fits_a_predicate);
+        let (mut rest, mut in_vain) = (&ids[..], 0);
+        while !rest.is_empty() && self.ended.is_ok() {
+            if in_vain == MAX_IN_VAIN {
+                self.unproven.extend_from_slice(rest);
+                break;
+            }
+            let (some, others) = split_lookup(rest);
+            let before = self.unproven.len();
+            self.ended = self.confirm_list(some).await;
+            in_vain = if self.unproven.len() == before + some.len() { in_vain + 1 } else { 0 };
+            rest = others;
+        }
+        // An error says nothing about them: if it ended the lookup at once, nothing was in vain.
+        if self.ended.is_ok() {
+            self.unproven.extend(unaskable);
+        }
+    }
+
+    /// Looks up as many records as one list takes.
+    async fn confirm_list(&mut self, ids: &[RecordId]) -> Result<(), SyncError> {
+        let (mut open, mut lacked_before) = (vec![ids.to_vec()], None);
+        while let Some(mut ids) = open.pop() {
+            let witness = self.witness(&ids).await?;
+            if witness.as_ref().is_some_and(|witness| !witness.fits_a_predicate()) {
+                // The service lists no record that could vouch for an answer.
+                self.unproven.append(&mut ids);
+                continue;
+            }
+            let found = match self.look_up(&ids, witness.as_ref()).await {
+                // The service limits the length of the whole list, not only of each value; or one of the records cannot be
+                // read.
+                Err(error) if is_of_ids(&error) && ids.len() > 1 => {
+                    let high = ids.split_off(ids.len() / 2);
+                    open.extend([high, ids]);
+                    continue;
+                }
+                Err(error) if is_of_ids(&error) => {
+                    self.unproven.append(&mut ids);
+                    continue;
+                }
+                found => found?,
+            };
+            let answered: HashSet<RecordId> = found.records().map(|record| record.id.clone()).collect();
+            let missing: Vec<RecordId> = ids.iter().filter(|id| !answered.contains(*id)).cloned().collect();
+            if found.has_pages && found.is_of(&ids, witness.as_ref()) {
+                if !missing.is_empty() {
+                    open.push(missing);
+                }
+                self.found.push(found);
+            } else if found.has_unusable() || found.has_pages {
+                self.unproven.extend(missing);
+                self.found.push(found);
+            } else if found.has_foreign(&ids, witness.as_ref()) {
+                self.unproven.append(&mut ids);
+            } else if answered.is_empty() {
+                match witness {
+                    // The service lists no record at all.
+                    None => {
+                        self.doubt_not_found(missing, false, found.answer).await?;
+                        self.gone.take(&ids, None, &answered, &found.asked);
+                    }
+                    Some(lacked) if self.replace_witness(&lacked).await? => {
+                        lacked_before = Some(lacked);
+                        open.push(ids);
+                    }
+                    Some(_) => self.unproven.append(&mut ids),
+                }
+            } else {
+                let lacked = witness.filter(|witness| !answered.contains(witness));
+                if let Some(lacked) = &lacked {
+                    self.replace_witness(lacked).await?;
+                }
+                // The service answers: a witness that it lacks may have been removed.
+                let lacked: Vec<RecordId> = lacked.into_iter().chain(lacked_before.take()).collect();
+                if self.repairs() {
+                    self.run.nominate(self.object, lacked).await?;
+                }
+                self.decide_missing(missing, &found).await?;
+                self.found.push(found);
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides about the records that a complete answer lacks: it is as new as they are, or it is the same answer again.
+    async fn decide_missing(&mut self, missing: Vec<RecordId>, found: &FoundRecords) -> Result<(), SyncError> {
+        let (object, ids, answer) = (self.object, missing.clone(), found.answer);
+        let times = self.run.read(move |tx| tx.times_of(object, &ids)).await?;
+        // A person who accepts removals says that the service is right.
+        let accepted = self.run.job.accept().removals;
+        let is_as_new = |id: &RecordId| accepted || answer.is_as_new_as(times.get(id).copied().flatten());
+        let (mut gone, newer): (Vec<RecordId>, Vec<RecordId>) = missing.into_iter().partition(is_as_new);
+        let again = self.doubt_not_found(newer.clone(), true, answer).await?;
+        self.unproven.extend(newer.into_iter().filter(|id| !again.contains(id)));
+        gone.extend(again);
+        let answered: Vec<RecordId> = found.records().map(|record| record.id.clone()).collect();
+        let asked = [&gone[..], &answered[..]].concat();
+        self.gone.take(&asked, answered.first(), &answered.iter().cloned().collect(), &found.asked);
+        Ok(())
+    }
+
+    /// Notes that records were not found. Returns those that are missing at two moments; a verification that repairs nothing
+    /// notes nothing.
+    async fn doubt_not_found(
+        &self,
+        ids: Vec<RecordId>,
+        lists_others: bool,
+        answer: AnswerTime,
+    ) -> Result<Vec<RecordId>, SyncError> {
+        if ids.is_empty() || !self.repairs() {
+            return Ok(Vec::new());
+        }
+        let object = self.object;
+        self.run.write(move |tx| tx.knowledge().doubt_not_found(object, &ids, lists_others, answer)).await
+    }
+
+    fn repairs(&self) -> bool {
+        !matches!(self.run.job, Job::Verify { repair: false, .. })
+    }
+
+    async fn look_up(&self, ids: &[RecordId], witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
+        let (resource, doing) = (self.object.resource(), "confirm removals of");
+        let query = ListQuery::new(resource);
+        // A witness that the service lists may be one of the records: no id occurs twice in a list.
+        let witness = witness.filter(|witness| !ids.contains(witness));
+        // A comma cannot be escaped in a list (rule 2): a record or a witness with one is looked up on its own, the
+        // witness after the records.
+        let (mut found, then) = match ids {
+            [id] if !id.fits_a_list() => {
+                let query = query.clone().equals("id", id.as_str()).asking(doing, resource)?;
+                (self.run.list_by(query, None).await?, witness)
+            }
+            ids => {
+                let listed = witness.filter(|witness| witness.fits_a_list());
+                let requested: Vec<RecordId> = ids.iter().chain(listed).cloned().collect();
+                let query = query.clone().ids(&requested).asking(doing, resource)?;
+                let found = self.run.list_by(query, listed).await?;
+                (found, witness.filter(|_| listed.is_none()))
+            }
+        };
+        if let Some(witness) = then {
+            let query = query.equals("id", witness.as_str()).asking(doing, resource)?;
+            let seen = self.run.list_by(query, None).await?;
+            found.add(seen.pages, seen.answer);
+        }
+        Ok(found)
+    }
 
     /// The witness for a lookup of these records: a record of the mirror that is not in doubt, or, after a lookup that
     /// lacked it, a record that the service lists now. `None` if there is neither.
-    async fn witness(&self, object: Object, ids: &[RecordId]) -> Result<Option<RecordId>, SyncError> {
+    async fn witness(&self, ids: &[RecordId]) -> Result<Option<RecordId>, SyncError> {
+        let object = self.object;
         let (known, withdrawn) = {
-            let results = self.results();
+            let results = self.run.results();
             (results.witnesses[object as usize].clone(), results.withdrawn_witness[object as usize])
         };
         // One from the mirror may have been nominated since.
@@ -319,40 +315,41 @@ impl Run<'_> {
         if let Some(witness) = known.filter(|witness| withdrawn || !is_nominated(witness)) {
             return Ok(witness);
         }
-        let latest = self.results().service_time.latest();
-        let witness = match self.read(move |tx| tx.witness(object, latest)).await? {
+        let latest = self.run.results().service_time.latest();
+        let witness = match self.run.read(move |tx| tx.witness(object, latest)).await? {
             Some(witness) if witness.fits_a_predicate() => Some(witness),
-            _ => self.listed_record(object).await?,
+            _ => self.listed_record().await?,
         };
-        self.results().witnesses[object as usize] = Some(witness.clone());
+        self.run.results().witnesses[object as usize] = Some(witness.clone());
         Ok(witness)
     }
 
     /// The newest record that the service lists now, for 1 RU, if possible one that a list can be asked for; `None` if it
     /// lists none.
-    async fn listed_record(&self, object: Object) -> Result<Option<RecordId>, SyncError> {
-        let resource = object.resource();
+    async fn listed_record(&self) -> Result<Option<RecordId>, SyncError> {
+        let resource = self.object.resource();
         let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc).asking("list", resource)?;
-        let FetchedPage { answer, mut page, .. } = self.engine.page(&query, Purpose::Audit, "list").await?;
+        let FetchedPage { answer, mut page, .. } = self.run.engine.page(&query, Purpose::Audit, "list").await?;
         // One that no list can be asked for still shows that there are records.
         if page.records.iter().any(|record| record.id.fits_a_predicate()) {
             page.records.retain(|record| record.id.fits_a_predicate());
         }
         // Those that are dated in the future come first, and say nothing about how new an answer is.
-        let is_newest = |record: &Record| self.answer_time(&answer, std::slice::from_ref(record)).shows.is_some();
+        let is_newest = |record: &Record| self.run.answer_time(&answer, std::slice::from_ref(record)).shows.is_some();
         let newest = page.records.iter().position(is_newest).unwrap_or(0);
         Ok(page.records.drain(..).nth(newest).map(|record| record.id))
     }
 
     /// Takes another witness because an answer lacked this one: one that the service lists. Returns whether that is another
     /// record.
-    async fn replace_witness(&self, object: Object, lacked: &RecordId) -> Result<bool, SyncError> {
-        if std::mem::replace(&mut self.results().withdrawn_witness[object as usize], true) {
+    async fn replace_witness(&self, lacked: &RecordId) -> Result<bool, SyncError> {
+        let object = self.object;
+        if std::mem::replace(&mut self.run.results().withdrawn_witness[object as usize], true) {
             return Ok(false);
         }
-        let listed = self.listed_record(object).await?;
+        let listed = self.listed_record().await?;
         let is_another = listed.as_ref().is_some_and(|listed| listed != lacked);
-        self.results().witnesses[object as usize] = Some(listed);
+        self.run.results().witnesses[object as usize] = Some(listed);
         Ok(is_another)
     }
 }

@@ -1,6 +1,9 @@
 //! The anomalies of the service, and their texts in `service_oddities`.
 
-/// A way in which the service broke its own documentation on one page.
+use crate::model::{Instant, Resource};
+use crate::store::{MirrorTx, StoreError};
+
+/// A way in which the service broke its own documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Anomaly {
     UnorderedPage,
@@ -13,30 +16,33 @@ pub enum Anomaly {
     RepeatedPage,
     /// The service refused a cursor that was used with its own conditions.
     RefusedCursor,
+    DuplicateId,
+    UnusableItem,
+    UnreadablePage,
+    UnreadableRecord,
+    DetailsNotFound,
 }
 
 impl Anomaly {
-    /// The text in `service_oddities`.
-    pub const fn as_str(self) -> &'static str {
+    /// Its kind and its sentence.
+    const fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Anomaly::UnorderedPage => "unordered_page",
-            Anomaly::RowOutsideFilter => "row_outside_filter",
-            Anomaly::RepeatedCursor => "repeated_cursor",
-            Anomaly::EmptyPage => "empty_page",
-            Anomaly::RepeatedPage => "repeated_page",
-            Anomaly::RefusedCursor => "refused_cursor",
+            Anomaly::UnorderedPage => ("unordered_page", "rows were not in the requested order"),
+            Anomaly::RowOutsideFilter => ("row_outside_filter", "a row did not match the filter"),
+            Anomaly::RepeatedCursor => ("repeated_cursor", "a cursor was repeated"),
+            Anomaly::EmptyPage => ("empty_page", "a page without rows had a next cursor"),
+            Anomaly::RepeatedPage => ("repeated_page", "a page was repeated with another cursor"),
+            Anomaly::RefusedCursor => ("refused_cursor", "an unchanged cursor was refused"),
+            Anomaly::DuplicateId => ("duplicate_id", "a page contained the same record twice"),
+            Anomaly::UnusableItem => ("unusable_item", "an item without an `id` cannot be mirrored"),
+            Anomaly::UnreadablePage => ("unreadable_record", "a page could not be read"),
+            Anomaly::UnreadableRecord => ("unreadable_record", "a record could not be read, whatever the page size"),
+            Anomaly::DetailsNotFound => ("details_not_found", "details of records that lists have were not found"),
         }
     }
 
-    /// The sentence in `service_oddities`.
-    pub const fn sentence(self) -> &'static str {
-        match self {
-            Anomaly::UnorderedPage => "rows were not in the requested order",
-            Anomaly::RowOutsideFilter => "a row did not match the filter",
-            Anomaly::RepeatedCursor => "a cursor was repeated",
-            Anomaly::EmptyPage => "a page without rows had a next cursor",
-            Anomaly::RepeatedPage => "a page was repeated with another cursor",
-            Anomaly::RefusedCursor => "an unchanged cursor was refused",
-        }
+    pub(in crate::sync) fn enter(self, tx: &MirrorTx<'_>, resource: Resource, now: Instant) -> Result<(), StoreError> {
+        let (kind, what) = self.texts();
+        tx.record_anomaly(kind, resource, what, now)
     }
 }

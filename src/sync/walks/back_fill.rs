@@ -5,19 +5,26 @@
 //! those are the records whose details are read again. Otherwise a sweep follows, or all details become due. It is a
 //! walk with a checkpoint like any other; then the records are looked up by id that have a value here and were passed over.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::omitted_values;
 use super::pages::WalkPurpose;
 use super::walk::{Walk, WalkRange};
-use crate::api::{ErrorClass, ListQuery, PageSize};
-use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId, TimeBounds};
+use crate::api::{ErrorClass, ListQuery, PageSize, decode};
+use crate::model::record::Extra;
+use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId, RequestStamp, TimeBounds};
 use crate::store::{Checkpoint, FieldToBackFill, Goal, MirrorTx, ReadOf, StoreError};
 use crate::sync::checks::compare::Audit;
-use crate::sync::checks::decide_missing::{Confirmation, split_lookup};
-use crate::sync::error::SyncError;
+use crate::sync::checks::decide_missing::{Confirmation, FoundRecords, split_lookup};
+use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
+
+/// Rows that are looked at in one transaction.
+const BATCH: usize = 500;
 
 /// Forgets the back-fill under way if it is of one of these fields: what it has read is of an earlier time.
 pub(super) fn forget_back_fill(
@@ -171,11 +178,11 @@ impl Run<'_> {
         let mut rest = &passed_over[..];
         while !rest.is_empty() {
             let (some, others) = split_lookup(rest);
-            let mut looked_up = Confirmation::of(object);
-            self.confirm(object, some, &mut looked_up).await;
-            let Confirmation { gone, found, unproven, ended } = looked_up;
+            let mut looked_up = Confirmation::new(self, object);
+            looked_up.confirm(some).await;
+            let Confirmation { gone, found, unproven, ended, .. } = looked_up;
             let mut read = [gone.ids(), &unproven].concat();
-            read.extend(found.iter().flat_map(|found| &found.records).map(|record| record.id.clone()));
+            read.extend(found.iter().flat_map(FoundRecords::records).map(|record| record.id.clone()));
             read.retain(|id| some.contains(id));
             self.nominate(object, gone.ids().to_vec()).await?;
             Audit::new(self, object).keep_found(found).await?;
@@ -226,4 +233,81 @@ impl Run<'_> {
         let read: Vec<Checkpoint<Walk>> = self.read(move |tx| tx.reads(ReadOf::Fill(object))).await?;
         Ok(read.iter().any(|read| read.position.is_short()))
     }
+
+    /// Moves the values of these fields from `extra`, where values under unknown keys are kept, into their columns, for 0 RU.
+    /// They are decoded like those of an answer. Gives the fields that got any.
+    async fn fill_from_extra(&self, object: Object, fields: &[CustomField]) -> Result<BTreeSet<RecordId>, SyncError> {
+        let mut got = BTreeSet::new();
+        for of_details in [false, true] {
+            let keys: Vec<CustomField> =
+                fields.iter().filter(|field| field.data_type.detail_only() == of_details).cloned().collect();
+            if keys.is_empty() {
+                continue;
+            }
+            let mut after = None;
+            loop {
+                let from = after.clone();
+                let reading = self.read(move |tx| tx.rows_with_custom_extra(object, of_details, from.as_ref(), BATCH));
+                let rows = reading.await?;
+                let Some((last, _)) = rows.last() else { break };
+                after = Some(last.clone());
+                got.extend(self.take_from_extra(object, of_details, &keys, rows).await?);
+            }
+        }
+        Ok(got)
+    }
+
+    async fn take_from_extra(
+        &self,
+        object: Object,
+        of_details: bool,
+        fields: &[CustomField],
+        rows: Vec<(RecordId, Extra)>,
+    ) -> Result<BTreeSet<RecordId>, SyncError> {
+        let (mut got, mut items) = (BTreeSet::new(), Vec::new());
+        for (id, extra) in &rows {
+            let mut custom_fields = BTreeMap::new();
+            for field in fields {
+                // What is no JSON text of its own cannot have been kept.
+                let source = extra.get("customFields", field.key.as_str());
+                if let Some(value) = source.and_then(|source| serde_json::from_str::<&RawValue>(source).ok()) {
+                    got.insert(field.definition.clone());
+                    custom_fields.insert(field.key.as_str(), value);
+                }
+            }
+            if !custom_fields.is_empty() {
+                items.push(KeptItem { id, custom_fields });
+            }
+        }
+        if items.is_empty() {
+            return Ok(got);
+        }
+        let (resource, doing) = (object.resource(), "fill the new fields of");
+        let items = serde_json::to_string(&items).unwrap_or_default();
+        let body = format!("{{\"data\":{items},\"nextCursor\":null}}");
+        let layout = self.store().layout();
+        let page = decode::page(resource, body.as_bytes(), &layout).asking(doing, resource)?;
+        let asked = RequestStamp::new(self.engine.clock.reading(), self.store().requests().begin());
+        let taken = self.write(move |tx| {
+            tx.expect_layout(layout.version)?;
+            let phase = tx.phase(object)?;
+            for record in &page.records {
+                tx.custom().fill_from_extra(object, record, of_details, &asked, phase)?;
+            }
+            Ok(())
+        });
+        match taken.await {
+            // The definitions changed once more meanwhile: the back-fill brings the values.
+            Err(SyncError::Store(StoreError::StaleLayout)) => Ok(BTreeSet::new()),
+            other => other.map(|()| got),
+        }
+    }
+}
+
+/// What a list would have shown of a record.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct KeptItem<'a> {
+    id: &'a RecordId,
+    custom_fields: BTreeMap<&'a str, &'a RawValue>,
 }

@@ -2,6 +2,7 @@
 //! interval and at a sweep, and definitions also at once when a record has an unknown key. Items that are no longer on
 //! such a list are looked for again an hour later ([`MirrorTx::decide_unlisted`](crate::store::MirrorTx)).
 
+use super::anomaly::Anomaly;
 use super::back_fill::forget_back_fill;
 use super::lists_under_way::{ListUnderWay, ListsUnderWay};
 use super::omitted_values;
@@ -99,8 +100,7 @@ impl Run<'_> {
             let FetchedPage { answer, page, .. } = self.engine.page(&at, Purpose::Definitions, doing).await?;
             let first = page.records.first().map(|record| record.id.clone());
             if page.unusable > 0 {
-                let what = "an item without an `id` cannot be mirrored";
-                self.note("unusable_item", resource, what).await?;
+                self.note(Anomaly::UnusableItem, resource).await?;
             }
             let is_new = |record: &Record| !whole.records.iter().any(|known| known.id == record.id);
             let (rows, has_new) = (page.records.len(), page.records.iter().any(is_new));
@@ -110,7 +110,7 @@ impl Run<'_> {
             list.take(&answer.body, page.next.clone().filter(|_| !has_ended));
             let Some(next) = page.next.filter(|_| !has_ended) else { break };
             if let Some(anomaly) = progress.take(&next, first.as_ref()) {
-                self.note(anomaly.as_str(), resource, anomaly.sentence()).await?;
+                self.note(anomaly, resource).await?;
             }
             if progress.is_stuck() {
                 return Err(SyncError::NotAdvancing { resource });
@@ -131,14 +131,9 @@ impl Run<'_> {
     }
 
     /// Records an anomaly outside of a page's transaction, and counts it.
-    pub(in crate::sync) async fn note(
-        &self,
-        kind: &'static str,
-        resource: Resource,
-        what: &'static str,
-    ) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn note(&self, anomaly: Anomaly, resource: Resource) -> Result<(), SyncError> {
         let now = self.now();
-        self.write(move |tx| tx.record_anomaly(kind, resource, what, now)).await?;
+        self.write(move |tx| anomaly.enter(tx, resource, now)).await?;
         self.count(&Tally { warnings: 1, ..Tally::default() });
         Ok(())
     }

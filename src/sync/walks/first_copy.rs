@@ -18,8 +18,8 @@ use super::pages::{FetchedPage, WalkPurpose};
 use super::slice_cuts::{KnownSlice, PAGE, next_cuts};
 use super::sweep::new_slice;
 use super::walk::{Frontier, Walk, WalkRange, gap};
-use crate::api::{ListQuery, PageSize, SortBy, decode};
-use crate::model::{Instant, Layout, Object, Purpose, TimeBounds};
+use crate::api::{ListQuery, PageSize, SortBy};
+use crate::model::{Instant, Object, Purpose, TimeBounds};
 use crate::store::{Checkpoint, ReadOf};
 use crate::sync::apply;
 use crate::sync::error::{Asking, SyncError};
@@ -163,19 +163,14 @@ impl Run<'_> {
         let (resource, meter, now) = (object.resource(), self.engine.meter.clone(), self.now());
         let stored = self.write(move |tx| {
             slices.iter().try_for_each(|slice| tx.claims().keep_read(ReadOf::Sweep(object), slice))?;
-            let Some(FetchedPage { answer, page, layout }) = newest else { return Ok(None) };
-            let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
-            let page = tx.with_current_layout(page, layout, decode)?;
+            let Some(newest) = newest else { return Ok(None) };
+            let (answer, page) = newest.current(tx, resource)?;
             let noted = apply::apply_page(tx, object, &page, &answer.asked, tx.phase(object)?, now)?;
             meter.enter(tx)?;
             Ok(Some(noted))
         });
         let Some(noted) = stored.await? else { return Ok(()) };
-        self.report_page(resource, self.swept(rows), &noted);
-        if noted.unknown_keys {
-            self.refresh_definitions_for_unknown_keys().await?;
-        }
-        Ok(())
+        self.after_page(object, self.swept(rows), &noted).await
     }
 
     /// Reads the first page of new slices side by side. Gives those that have more.

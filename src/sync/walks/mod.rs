@@ -4,14 +4,13 @@
 //! walk, the sweep, the short lists of definitions and team members, the back-fill of new columns and the details are
 //! built on them.
 
-mod anomaly;
+pub(super) mod anomaly;
 pub(super) mod back_fill;
 pub mod changes;
 pub(crate) mod closing_counts;
 pub(super) mod definitions;
 mod detail_failures;
 mod details;
-mod fill_from_extra;
 mod first_copy;
 pub(super) mod lists_under_way;
 pub(super) mod omitted_values;

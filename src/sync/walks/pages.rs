@@ -44,28 +44,32 @@ pub(in crate::sync) struct FetchedPage {
     pub(in crate::sync) layout: u64,
 }
 
+impl FetchedPage {
+    /// The answer, and its page by the columns of now: they may have changed since it was decoded.
+    pub(in crate::sync) fn current(
+        self,
+        tx: &MirrorTx<'_>,
+        resource: Resource,
+    ) -> Result<(ListAnswer, ListPage), StoreError> {
+        let FetchedPage { answer, page, layout } = self;
+        let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
+        let page = tx.with_current_layout(page, layout, decode)?;
+        Ok((answer, page))
+    }
+}
+
 /// The maximum number of consecutive pages without changes whose checkpoint is not stored, and that are read again
 /// after a kill. Storing each checkpoint would be most of the writes of a resync without changes.
 const MAX_UNSAVED: u32 = 8;
 
-/// Stored pages without a stored checkpoint.
-#[derive(Default)]
-pub(super) struct Unsaved {
-    pages: u32,
-    /// The walk after the last of them.
-    pub(super) walk: Option<Walk>,
-}
-
-struct PageToStore<'a> {
-    arrived: FetchedPage,
-    before: Frontier,
-    walk: &'a Walk,
-    /// Whether no page of its range follows.
-    is_last: bool,
-    ends: bool,
-    anomalies: Vec<Anomaly>,
-    /// Whether the checkpoint is stored even if the page changed nothing.
-    save: bool,
+/// A walk under way in a run.
+pub(super) struct Walker<'r> {
+    pub(super) run: &'r Run<'r>,
+    pub(super) job: WalkPurpose,
+    /// The walk after the last page that was stored.
+    pub(super) walk: Walk,
+    /// Pages stored since its checkpoint was.
+    pub(super) unsaved: u32,
 }
 
 impl WalkPurpose {
@@ -180,99 +184,83 @@ fn mark_missing(
 
 impl Run<'_> {
     /// Walks a range completely, or as far as this run goes.
-    pub(in crate::sync) async fn walk(&self, job: WalkPurpose, mut walk: Walk) -> Result<WalkEnd, SyncError> {
-        let mut unsaved = Unsaved::default();
-        let walked = self.walk_pages(&job, &mut walk, &mut unsaved).await;
-        if let (Err(_), Some(stored)) = (&walked, unsaved.walk) {
+    pub(in crate::sync) async fn walk(&self, job: WalkPurpose, walk: Walk) -> Result<WalkEnd, SyncError> {
+        let mut walker = Walker { run: self, job, walk, unsaved: 0 };
+        let walked = walker.walk_pages().await;
+        if walked.is_err() && walker.unsaved > 0 {
             // A walk that is stopped regularly continues exactly where it stopped.
-            self.write(move |tx| job.checkpoint(tx, &stored, false)).await?;
+            let Walker { job, walk, .. } = walker;
+            self.write(move |tx| job.checkpoint(tx, &walk, false)).await?;
         }
         walked
     }
+}
 
-    async fn walk_pages(
-        &self,
-        job: &WalkPurpose,
-        walk: &mut Walk,
-        unsaved: &mut Unsaved,
-    ) -> Result<WalkEnd, SyncError> {
-        let resource = job.object().resource();
+impl Walker<'_> {
+    async fn walk_pages(&mut self) -> Result<WalkEnd, SyncError> {
+        let (object, resource) = (self.job.object(), self.job.object().resource());
         let mut ahead: Option<Result<FetchedPage, SyncError>> = None;
         loop {
             let arrived = match ahead.take() {
                 Some(arrived) => arrived,
-                None => self.fetch(job, walk).await,
+                None => self.fetch(&self.walk).await,
             };
             let arrived = match arrived {
                 Ok(arrived) => arrived,
                 Err(error) => {
-                    *walk = self.instead(job, walk, unsaved, error).await?;
-                    *unsaved = Unsaved::default();
+                    self.walk = self.instead(error).await?;
+                    self.unsaved = 0;
                     continue;
                 }
             };
-            if let (Some(total), WalkRange::All { .. }, 0) = (arrived.page.total, &walk.range, walk.seen.pages) {
-                self.engine.observer.on(RunEvent::Total { resource, total });
-                self.store_total(job.object(), total).await?;
+            if let (Some(total), WalkRange::All { .. }, 0) =
+                (arrived.page.total, &self.walk.range, self.walk.seen.pages)
+            {
+                self.run.engine.observer.on(RunEvent::Total { resource, total });
+                self.run.store_total(object, total).await?;
             }
-            let facts = self.facts(&walk.range, &arrived);
-            let before = walk.frontier;
+            let facts = self.run.facts(&self.walk.range, &arrived);
+            let mut walk = self.walk.clone();
             let (next, anomalies) = walk.take(&facts);
             let next = match next {
                 // The counts of what was read by cursor show whether it has. Nothing counts what a back-fill reads.
-                Next::Repeats if !matches!(job, WalkPurpose::Fill(..)) => walk.ended(),
+                Next::Repeats if !matches!(self.job, WalkPurpose::Fill(..)) => walk.ended(),
                 Next::Repeats => walk.restart(),
                 next => next,
             };
-            let pauses = walk.takes_a_pause() && next == Next::Page;
-            let goes_on = next == Next::Page && !pauses;
-            let save = !goes_on || unsaved.pages >= MAX_UNSAVED;
-            let is_last = next == Next::End || matches!(next, Next::Restart(_)) && facts.next.is_none();
-            let landing = PageToStore { arrived, before, walk, is_last, ends: next == Next::End, anomalies, save };
-            let storing = self.store_page(job, landing);
+            let goes_on = !walk.takes_a_pause() && next == Next::Page;
+            let storing = self.store_page(arrived, &walk, (&next, goes_on), anomalies);
             let (saved, noted) = if goes_on {
-                let (stored, fetched) = self.read_ahead.beside(storing, self.fetch(job, walk)).await;
+                let (stored, fetched) = self.run.read_ahead.beside(storing, self.fetch(&walk)).await;
                 ahead = fetched;
                 stored?
             } else {
                 storing.await?
             };
-            *unsaved =
-                if saved { Unsaved::default() } else { Unsaved { pages: unsaved.pages + 1, walk: Some(walk.clone()) } };
-            let rows = match job {
-                WalkPurpose::Changes(_) | WalkPurpose::Fill(..) => walk.seen.rows,
-                WalkPurpose::Slice(..) => self.swept(facts.keys.len() as u64),
+            (self.walk, self.unsaved) = (walk, if saved { 0 } else { self.unsaved + 1 });
+            let rows = match self.job {
+                WalkPurpose::Changes(_) | WalkPurpose::Fill(..) => self.walk.seen.rows,
+                WalkPurpose::Slice(..) => self.run.swept(facts.keys.len() as u64),
             };
-            self.report_page(resource, rows, &noted);
-            if noted.unknown_keys {
-                self.refresh_definitions_for_unknown_keys().await?;
-            }
-            if noted.omitted {
-                self.read_omitted(job.object()).await?;
-            }
+            self.run.after_page(object, rows, &noted).await?;
             match next {
-                Next::Page if !pauses => {}
+                Next::Page if goes_on => {}
                 Next::End => return Ok(WalkEnd::Finished),
                 Next::Page | Next::Later => return Ok(WalkEnd::Later),
                 Next::Stuck | Next::Repeats => return Err(SyncError::NotAdvancing { resource }),
-                Next::Restart(rest) => *walk = self.go_on(job, *rest, None).await?,
+                Next::Restart(rest) => self.walk = self.go_on(*rest, None).await?,
             }
         }
     }
 
     /// The walk with which to go on instead of one whose page was not answered; the error, if there is none.
-    async fn instead(
-        &self,
-        job: &WalkPurpose,
-        walk: &Walk,
-        unsaved: &mut Unsaved,
-        error: SyncError,
-    ) -> Result<Walk, SyncError> {
+    async fn instead(&mut self, error: SyncError) -> Result<Walk, SyncError> {
+        let walk = &self.walk;
         if error.is_refused() && walk.cursor().is_some() {
-            return match self.restart(job, walk, Some(Anomaly::RefusedCursor)).await {
+            return match self.restart(walk, Some(Anomaly::RefusedCursor)).await {
                 // By value it came to the same page again and again, each time with fewer rows.
                 Err(SyncError::NotAdvancing { .. }) if walk.page_size() < PageSize::MAX => {
-                    self.pass_over_record(job, walk, unsaved, error).await
+                    self.pass_over_record(error).await
                 }
                 restarted => restarted,
             };
@@ -280,88 +268,80 @@ impl Run<'_> {
         if error.is_unreadable() {
             return match walk.with_smaller_pages() {
                 Some(smaller) => Ok(smaller),
-                None => self.pass_over_record(job, walk, unsaved, error).await,
+                None => self.pass_over_record(error).await,
             };
         }
         if !walk.size.counted || !error.concerns_one_resource() {
             return Err(error);
         }
-        self.mark_uncounted(job.object(), &error);
+        self.run.mark_uncounted(self.job.object(), &error);
         let mut uncounted = walk.clone();
         uncounted.size.counted = false;
         // The cursor is bound to the conditions of its page.
-        if uncounted.cursor().is_some() { self.restart(job, &uncounted, None).await } else { Ok(uncounted) }
+        if uncounted.cursor().is_some() { self.restart(&uncounted, None).await } else { Ok(uncounted) }
     }
 
-    async fn fetch(&self, job: &WalkPurpose, walk: &Walk) -> Result<FetchedPage, SyncError> {
-        self.ask(job, walk.query(job.object().resource())).await
+    async fn fetch(&self, walk: &Walk) -> Result<FetchedPage, SyncError> {
+        self.ask(walk.query(self.job.object().resource())).await
     }
 
     /// Requests a list, of the records that the purpose concerns.
-    pub(super) async fn ask(
-        &self,
-        job: &WalkPurpose,
-        query: Result<ListQuery, QueryError>,
-    ) -> Result<FetchedPage, SyncError> {
-        let (purpose, doing) = job.asks();
-        let narrowed = query.and_then(|query| match job {
+    pub(super) async fn ask(&self, query: Result<ListQuery, QueryError>) -> Result<FetchedPage, SyncError> {
+        let (purpose, doing) = self.job.asks();
+        let narrowed = query.and_then(|query| match &self.job {
             WalkPurpose::Fill(_, definition) => query.custom_is_null(definition, false),
             WalkPurpose::Changes(_) | WalkPurpose::Slice(..) => Ok(query),
         });
-        let query = narrowed.asking(doing, job.object().resource())?;
-        self.engine.page(&query, purpose, doing).await
+        let query = narrowed.asking(doing, self.job.object().resource())?;
+        self.run.engine.page(&query, purpose, doing).await
     }
 
     /// Stores the restart of a walk, with which to go on.
-    pub(super) async fn restart(
-        &self,
-        job: &WalkPurpose,
-        walk: &Walk,
-        anomaly: Option<Anomaly>,
-    ) -> Result<Walk, SyncError> {
+    pub(super) async fn restart(&self, walk: &Walk, anomaly: Option<Anomaly>) -> Result<Walk, SyncError> {
         let Next::Restart(walk) = walk.restart() else {
-            return Err(SyncError::NotAdvancing { resource: job.object().resource() });
+            return Err(SyncError::NotAdvancing { resource: self.job.object().resource() });
         };
-        self.go_on(job, *walk, anomaly).await
+        self.go_on(*walk, anomaly).await
     }
 
     /// Stores the walk that follows instead of another.
-    pub(super) async fn go_on(
-        &self,
-        job: &WalkPurpose,
-        walk: Walk,
-        anomaly: Option<Anomaly>,
-    ) -> Result<Walk, SyncError> {
-        let (resource, now) = (job.object().resource(), self.now());
-        let (job, checkpoint) = (job.clone(), walk.clone());
-        let writing = self.write(move |tx| {
+    pub(super) async fn go_on(&self, walk: Walk, anomaly: Option<Anomaly>) -> Result<Walk, SyncError> {
+        let (resource, now) = (self.job.object().resource(), self.run.now());
+        let (job, checkpoint) = (self.job.clone(), walk.clone());
+        let writing = self.run.write(move |tx| {
             job.checkpoint(tx, &checkpoint, false)?;
-            anomaly.map_or(Ok(()), |anomaly| tx.record_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now))
+            anomaly.map_or(Ok(()), |anomaly| anomaly.enter(tx, resource, now))
         });
         writing.await?;
-        self.count(&Tally { warnings: u64::from(anomaly.is_some()), ..Tally::default() });
+        self.run.count(&Tally { warnings: u64::from(anomaly.is_some()), ..Tally::default() });
         Ok(walk)
     }
 
-    /// Stores a page, its checkpoint and its anomalies. Says whether the checkpoint was stored, and what the page had.
-    async fn store_page(&self, job: &WalkPurpose, landing: PageToStore<'_>) -> Result<(bool, ApplyReport), SyncError> {
-        let object = job.object();
-        let PageToStore { arrived: FetchedPage { answer, page, layout }, before, walk, is_last, ends, anomalies, save } =
-            landing;
-        let (service_time, resource) = (self.results().service_time, object.resource());
-        let (details, overlap) = (self.engine.reads_details(object), self.engine.settings.overlap);
-        let answered = self.answer_time(&answer, &page.records);
-        let (job, walk, meter, now) = (job.clone(), walk.clone(), self.engine.meter.clone(), self.now());
-        let stored = self.write(move |tx| {
-            let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
-            let page = tx.with_current_layout(page, layout, decode)?;
+    /// Stores a page, the walk after it and its anomalies. Says whether the checkpoint was stored, and what the page had.
+    async fn store_page(
+        &self,
+        arrived: FetchedPage,
+        walk: &Walk,
+        (next, goes_on): (&Next, bool),
+        anomalies: Vec<Anomaly>,
+    ) -> Result<(bool, ApplyReport), SyncError> {
+        let run = self.run;
+        let (object, before, ends) = (self.job.object(), self.walk.frontier, *next == Next::End);
+        // Whether no page of its range follows.
+        let is_last = ends || matches!(next, Next::Restart(_)) && arrived.page.next.is_none();
+        // Whether the checkpoint is stored even if the page changed nothing.
+        let save = !goes_on || self.unsaved >= MAX_UNSAVED;
+        let (service_time, resource) = (run.results().service_time, object.resource());
+        let (details, overlap) = (run.engine.reads_details(object), run.engine.settings.overlap);
+        let answered = run.answer_time(&arrived.answer, &arrived.page.records);
+        let (job, walk, meter, now) = (self.job.clone(), walk.clone(), run.engine.meter.clone(), run.now());
+        let stored = run.write(move |tx| {
+            let (answer, page) = arrived.current(tx, resource)?;
             let phase = tx.phase(object)?;
             tx.knowledge().answered(answered);
             let mut noted = apply::apply_page(tx, object, &page, &answer.asked, phase, now)?;
             noted.omitted = apply::after_answer(tx, object, (details, overlap))?;
-            for anomaly in &anomalies {
-                tx.record_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now)?;
-            }
+            anomalies.iter().try_for_each(|anomaly| anomaly.enter(tx, resource, now))?;
             if matches!(job, WalkPurpose::Slice(..)) {
                 // Without an id they are in no count of what is missing.
                 (0..page.unusable).try_for_each(|_| tx.claims().leave_record_out(object))?;
@@ -405,9 +385,16 @@ impl Run<'_> {
         Facts { keys, ids, high, next, reader, served_at, settled_at, now: Some(now), total }
     }
 
-    /// Adds the results of a page to the run's tally, and notifies the observer.
-    pub(super) fn report_page(&self, resource: Resource, rows: u64, noted: &ApplyReport) {
+    /// Adds the results of a page to the run's tally, notifies the observer, and reads what the page calls for.
+    pub(super) async fn after_page(&self, object: Object, rows: u64, noted: &ApplyReport) -> Result<(), SyncError> {
         self.count(&noted.tally);
-        self.engine.observer.on(RunEvent::Stored { resource, rows, ru: self.spent() });
+        self.engine.observer.on(RunEvent::Stored { resource: object.resource(), rows, ru: self.spent() });
+        if noted.unknown_keys {
+            self.refresh_definitions_for_unknown_keys().await?;
+        }
+        if noted.omitted {
+            self.read_omitted(object).await?;
+        }
+        Ok(())
     }
 }

@@ -6,16 +6,16 @@
 
 use std::time::Duration;
 
-use super::pages::{Unsaved, WalkPurpose};
+use super::anomaly::Anomaly;
+use super::pages::{WalkPurpose, Walker};
 use super::range::SECOND;
 use super::walk::{Frontier, Next, Walk, WalkRange};
 use crate::api::query::QueryError;
 use crate::api::{Bound, ListQuery, PageSize, SortBy};
 use crate::error_chain::error_chain;
-use crate::model::{Instant, Object, Record, TimeField, TimeRange};
+use crate::model::{Instant, Record, TimeField, TimeRange};
 use crate::sync::error::SyncError;
 use crate::sync::plan::Step;
-use crate::sync::run::Run;
 
 /// The precision of bounds, and how far the search looks at first; each further step is so many times as long.
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -95,24 +95,21 @@ impl Search {
     }
 }
 
-impl Run<'_> {
+impl Walker<'_> {
     /// The walk behind the record that follows the frontier and cannot be read.
-    pub(super) async fn pass_over_record(
-        &self,
-        job: &WalkPurpose,
-        walk: &Walk,
-        unsaved: &mut Unsaved,
-        error: SyncError,
-    ) -> Result<Walk, SyncError> {
-        let before = self.cost();
+    pub(super) async fn pass_over_record(&mut self, error: SyncError) -> Result<Walk, SyncError> {
+        let run = self.run;
+        let (object, resource) = (self.job.object(), self.job.object().resource());
+        let walk = &self.walk;
+        let before = run.cost();
         let passed = {
-            let mut results = self.results();
+            let mut results = run.results();
             results.passed_over += 1;
             results.passed_over
         };
         // A service that answers nothing readable at all is no matter of one record.
-        let behind_all = walk.range.between(Some(Instant::MAX), None).list(job.object().resource());
-        let is_down = match self.first_row(job, behind_all).await {
+        let behind_all = walk.range.between(Some(Instant::MAX), None).list(resource);
+        let is_down = match self.first_row(behind_all).await {
             Err(refused) if refused.is_refused() => false,
             answered => answered?.is_none(),
         };
@@ -121,41 +118,39 @@ impl Run<'_> {
         }
         // It may be among the rows of the frontier's moment: those are read first, by their other date.
         if let (WalkRange::Changes { .. }, Frontier::At(at)) = (&walk.range, walk.frontier)
-            && !self.is_read(job.object(), at).await?
+            && !self.is_read(at).await?
         {
-            return self.go_on(job, walk.tied_in(at), None).await;
+            return self.go_on(walk.tied_in(at), None).await;
         }
         let mut search = unread(walk);
         let from = search.low;
-        let place = match self.search(job, walk, &mut search).await {
+        let place = match self.search(&mut search).await {
             Ok(place) => place,
             Err(stopped) => {
                 if search.low > from
                     && let Next::Restart(walk) = walk.clone().passing_to(search.low).restart()
                 {
-                    unsaved.walk = Some(*walk);
+                    (self.walk, self.unsaved) = (*walk, 1);
                 }
                 return Err(stopped);
             }
         };
-        if let Some(tied) = self.tied_with(job, walk, place).await? {
-            return self.go_on(job, tied, None).await;
+        if let Some(tied) = self.tied_with(place).await? {
+            return self.go_on(tied, None).await;
         }
         let (Place::Before(at) | Place::NotBefore(at)) = place;
-        let (object, resource) = (job.object(), job.object().resource());
-        let what = "a record could not be read, whatever the page size";
-        self.note("unreadable_record", resource, what).await?;
-        self.warn(format!("records of {resource} before {at} could not be read and are left out: {error}"));
-        match job {
-            WalkPurpose::Slice(..) => self.write(move |tx| tx.claims().leave_record_out(object)).await?,
+        run.note(Anomaly::UnreadableRecord, resource).await?;
+        run.warn(format!("records of {resource} before {at} could not be read and are left out: {error}"));
+        match self.job {
+            WalkPurpose::Slice(..) => run.write(move |tx| tx.claims().leave_record_out(object)).await?,
             // One that changes again and again is not searched for each time.
             WalkPurpose::Changes(_) => {
-                let cost = self.cost().since(before).spent;
-                self.record_failure(Step::Changes(object), error_chain(&error), cost);
+                let cost = run.cost().since(before).spent;
+                run.record_failure(Step::Changes(object), error_chain(&error), cost);
             }
             WalkPurpose::Fill(..) => {}
         }
-        let time = self.results().service_time;
+        let time = run.results().service_time;
         let mut walk = walk.clone().passing_to(at);
         let changed = match walk.range {
             WalkRange::Changes { .. } => Some(at),
@@ -164,16 +159,16 @@ impl Run<'_> {
         };
         // The next walk begins behind it, and does not search for it again.
         walk.seen.high = walk.seen.high.max(changed.filter(|at| time.is_plausible(*at) == Some(true)));
-        self.restart(job, &walk, None).await
+        self.restart(&walk, None).await
     }
 
-    async fn search(&self, job: &WalkPurpose, walk: &Walk, search: &mut Search) -> Result<Place, SyncError> {
-        let is_by_update = matches!(walk.range, WalkRange::Changes { .. });
+    async fn search(&self, search: &mut Search) -> Result<Place, SyncError> {
+        let is_by_update = matches!(self.walk.range, WalkRange::Changes { .. });
         while search.low < search.end {
-            let (from, resource) = (search.low, job.object().resource());
-            let range = walk.range.between(Some(from), Some(search.next())).list(resource);
+            let (from, resource) = (search.low, self.job.object().resource());
+            let range = self.walk.range.between(Some(from), Some(search.next())).list(resource);
             let key = |record: Record| if is_by_update { record.updated_at } else { record.created_at };
-            let shown = match self.first_row(job, range).await?.map(|row| row.map(key)) {
+            let shown = match self.first_row(range).await?.map(|row| row.map(key)) {
                 None => RangeStart::Unreadable,
                 Some(None) => RangeStart::Nothing,
                 Some(Some(Some(key))) if key < from => RangeStart::EarlierRow,
@@ -188,26 +183,26 @@ impl Run<'_> {
 
     /// The walk over the second in which a walk over changes has found the record, by `createdAt`, if others were changed in
     /// it as well: that distinguishes the rows of a bulk change.
-    async fn tied_with(&self, job: &WalkPurpose, walk: &Walk, place: Place) -> Result<Option<Walk>, SyncError> {
-        let WalkRange::Changes { after, .. } = walk.range else { return Ok(None) };
-        let second = match (place, walk.frontier) {
+    async fn tied_with(&self, place: Place) -> Result<Option<Walk>, SyncError> {
+        let WalkRange::Changes { after, .. } = self.walk.range else { return Ok(None) };
+        let second = match (place, self.walk.frontier) {
             (Place::NotBefore(_), Frontier::At(at)) => Some(at),
             (Place::NotBefore(_), _) => after,
             (Place::Before(at), _) => {
                 let moment = at.minus(MILLISECOND);
-                self.is_shared(job, moment.whole_second()).await?.then_some(moment)
+                self.is_shared(moment.whole_second()).await?.then_some(moment)
             }
         };
-        Ok(second.map(|at| walk.tied_in(at)))
+        Ok(second.map(|at| self.walk.tied_in(at)))
     }
 
     /// Whether all that was changed in this moment is here, as far as a count shows.
-    async fn is_read(&self, object: Object, at: Instant) -> Result<bool, SyncError> {
-        let from = at.millisecond_before();
+    async fn is_read(&self, at: Instant) -> Result<bool, SyncError> {
+        let (object, from) = (self.job.object(), at.millisecond_before());
         let moment = TimeRange::dated(TimeField::UpdatedAt, Some(from), Some(from.plus(MILLISECOND)));
 
-        let here = self.count_here(object, moment).await?;
-        match self.count_there(object, moment).await {
+        let here = self.run.count_here(object, moment).await?;
+        match self.run.count_there(object, moment).await {
             Ok(there) => Ok(there == here),
             Err(error) if error.concerns_one_resource() => Ok(false),
             Err(error) => Err(error),
@@ -215,12 +210,12 @@ impl Run<'_> {
     }
 
     /// Whether a readable record was changed in the second of one that is not.
-    async fn is_shared(&self, job: &WalkPurpose, second: Instant) -> Result<bool, SyncError> {
+    async fn is_shared(&self, second: Instant) -> Result<bool, SyncError> {
         for sort in [SortBy::CreatedAsc, SortBy::CreatedDesc] {
-            let query = ListQuery::new(job.object().resource()).sort(sort);
+            let query = ListQuery::new(self.job.object().resource()).sort(sort);
             let query = query.and_then(|query| query.updated(Bound::Gte(second)));
             let query = query.and_then(|query| query.updated(Bound::Lt(second.plus(SECOND))));
-            if self.first_row(job, query).await?.flatten().is_some() {
+            if self.first_row(query).await?.flatten().is_some() {
                 return Ok(true);
             }
         }
@@ -228,12 +223,8 @@ impl Run<'_> {
     }
 
     /// The first row of a list, if it has any; `None` if that cannot be read.
-    async fn first_row(
-        &self,
-        job: &WalkPurpose,
-        query: Result<ListQuery, QueryError>,
-    ) -> Result<Option<Option<Record>>, SyncError> {
-        match self.ask(job, query.map(|query| query.limit(PageSize::ONE).once())).await {
+    async fn first_row(&self, query: Result<ListQuery, QueryError>) -> Result<Option<Option<Record>>, SyncError> {
+        match self.ask(query.map(|query| query.limit(PageSize::ONE).once())).await {
             Ok(arrived) => Ok(Some(arrived.page.records.into_iter().next())),
             Err(error) if error.is_unreadable() => Ok(None),
             Err(error) => Err(error),

@@ -443,7 +443,6 @@ pub(in crate::sync) fn gap(keys: &[Option<Instant>]) -> Option<u64> {
 }
 
 mod by_value;
-mod larger_pages;
 mod resume;
 
 #[cfg(test)]
