@@ -90,6 +90,10 @@ impl SyncError {
         }
     }
 
+    pub const fn is_not_due(&self) -> bool {
+        matches!(self, SyncError::NotDue { .. })
+    }
+
     /// Whether the error concerns only the requested object, so that other objects may still be read.
     pub fn concerns_one_resource(&self) -> bool {
         match self {

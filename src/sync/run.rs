@@ -62,8 +62,9 @@ pub(super) struct RunResults {
     pub(super) failed_steps: BTreeMap<Step, FailedAttempt>,
     /// The steps that failed before, and whose next attempt was not due.
     pub(super) steps_not_due: BTreeSet<Step>,
-    /// Why steps failed as a part of others, which went on: the definitions that an unknown key asked for, counts.
-    pub(super) failures_within: BTreeMap<Step, SyncError>,
+    /// The errors of the steps that failed or were not due, alone or as a part of others, which went on: the definitions that
+    /// an unknown key asked for, counts. A failure is the step's own: no other step depends on it.
+    pub(super) errors: BTreeMap<Step, SyncError>,
     /// The objects that the service did not count: they are not counted again in this run.
     pub(super) uncounted: BTreeSet<Object>,
     /// The steps that were completed, or interrupted while they made progress.

@@ -5,42 +5,38 @@
 
 use std::time::Duration;
 
+use super::error::SyncError;
+use super::run::RunReport;
+use crate::error_chain::error_chain;
 use crate::model::Ru;
 use crate::outbox::PushTally;
-use crate::store::{RunOutcome, Tally};
+use crate::store::RunOutcome;
 
 /// The target of the line, for the log filter.
 pub const RUN_LINE: &str = module_path!();
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct EndedRun<'a> {
-    pub run: i64,
+pub(super) struct RunLine<'a> {
+    pub report: &'a RunReport,
     pub kind: &'a str,
     pub trigger: &'a str,
-    pub outcome: RunOutcome,
-    /// Why it failed; a suspension is no failure.
-    pub error: Option<&'a str>,
-    pub hint: Option<&'a str>,
-    /// Whether it failed for what failed before and was not tried again.
-    pub is_known: bool,
-    pub tally: &'a Tally,
-    pub push: PushTally,
     pub ru_left: Ru,
     pub took: Duration,
 }
 
-impl EndedRun<'_> {
-    pub(super) fn log(&self) {
-        let (tally, push, took_ms) = (self.tally, self.push, self.took.as_millis() as u64);
+impl RunLine<'_> {
+    /// Logs the run, and why it failed.
+    pub(super) fn log(&self, failure: Option<&SyncError>) {
+        let RunReport { run, outcome, tally, push, .. } = self.report;
+        let (error, hint) = (failure.map(error_chain), failure.and_then(SyncError::hint));
         macro_rules! line {
             ($level:ident) => {
                 tracing::$level!(
-                    run = self.run,
+                    run,
                     kind = self.kind,
                     trigger = self.trigger,
-                    outcome = self.outcome.as_str(),
-                    error = self.error,
-                    hint = self.hint,
+                    outcome = outcome.as_str(),
+                    error = error.as_deref(),
+                    hint,
                     rows = tally.rows,
                     inserted = tally.inserted,
                     updated = tally.updated,
@@ -53,20 +49,22 @@ impl EndedRun<'_> {
                     edits_waiting = push.waiting,
                     ru = tally.ru.get(),
                     ru_left = self.ru_left.get(),
-                    took_ms,
+                    took_ms = self.took.as_millis() as u64,
                     "{}",
-                    self.words()
+                    self.words(error.as_deref(), hint)
                 )
             };
         }
-        match self.outcome {
-            RunOutcome::Failed | RunOutcome::Refused if !self.is_known => line!(warn),
+        match outcome {
+            // What failed before and was not tried again is known.
+            RunOutcome::Failed | RunOutcome::Refused if !failure.is_some_and(SyncError::is_not_due) => line!(warn),
             _ => line!(info),
         }
     }
 
-    fn words(&self) -> String {
-        let EndedRun { run, kind, trigger, push, .. } = self;
+    fn words(&self, error: Option<&str>, hint: Option<&str>) -> String {
+        let RunLine { kind, trigger, .. } = self;
+        let RunReport { run, outcome, tally, push, .. } = self.report;
         let mut edits = String::new();
         if *push != PushTally::default() {
             edits = format!(
@@ -74,18 +72,19 @@ impl EndedRun<'_> {
                 push.applied, push.conflicts, push.rejected, push.waiting
             );
         }
-        let (tally, outcome, left) = (self.tally, self.outcome.as_str(), self.ru_left.get());
-        let hint = self.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-        let why = self.error.map(|error| format!(": {error}{hint}")).unwrap_or_default();
+        let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+        let why = error.map(|error| format!(": {error}{hint}")).unwrap_or_default();
         format!(
-            "{kind}, run {run} ({trigger}): {outcome} after {} ms; {} new, {} changed, {} removed, \
-             {} details; {edits}{} RU spent, {left} left{why}",
+            "{kind}, run {run} ({trigger}): {} after {} ms; {} new, {} changed, {} removed, {} details; {edits}{} RU spent, \
+             {} left{why}",
+            outcome.as_str(),
             self.took.as_millis(),
             tally.inserted,
             tally.updated,
             tally.removed,
             tally.details,
             tally.ru.get(),
+            self.ru_left.get(),
         )
     }
 }
@@ -93,36 +92,41 @@ impl EndedRun<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Tally;
 
     #[test]
     fn message_has_every_number() {
         let tally = Tally { rows: 10, inserted: 1, updated: 4, removed: 2, details: 5, warnings: 0, ru: Ru::new(7) };
-        let ended = EndedRun {
+        let report = RunReport {
             run: 3,
-            kind: "sync",
-            trigger: "schedule",
             outcome: RunOutcome::Done,
-            error: None,
-            hint: None,
-            is_known: false,
-            tally: &tally,
+            suspension: None,
+            tally,
             push: PushTally::default(),
-            ru_left: Ru::new(93),
-            took: Duration::from_millis(1_250),
+            missing_scopes: Vec::new(),
+            outages: Vec::new(),
+            definitions: Default::default(),
+            findings: Vec::new(),
+            pending_details: 0,
+            warnings: Vec::new(),
+        };
+        let words = |report: &RunReport, error, hint| {
+            let (ru_left, took) = (Ru::new(93), Duration::from_millis(1_250));
+            RunLine { report, kind: "sync", trigger: "schedule", ru_left, took }.words(error, hint)
         };
         assert_eq!(
-            ended.words(),
+            words(&report, None, None),
             "sync, run 3 (schedule): done after 1250 ms; 1 new, 4 changed, 2 removed, 5 details; \
              7 RU spent, 93 left"
         );
         let push = PushTally { applied: 6, conflicts: 1, ..PushTally::default() };
-        let words = EndedRun { push, ..ended }.words();
+        let edited = words(&RunReport { push, ..report.clone() }, None, None);
         assert!(
-            words.ends_with("; 6 edits applied, 1 in conflict, 0 rejected, 0 waiting; 7 RU spent, 93 left"),
-            "{words}"
+            edited.ends_with("; 6 edits applied, 1 in conflict, 0 rejected, 0 waiting; 7 RU spent, 93 left"),
+            "{edited}"
         );
         let (error, hint) = (Some("could not reach the service"), Some("check the network"));
-        let failed = EndedRun { outcome: RunOutcome::Failed, error, hint, ..ended }.words();
+        let failed = words(&RunReport { outcome: RunOutcome::Failed, ..report }, error, hint);
         assert!(failed.ends_with("7 RU spent, 93 left: could not reach the service (check the network)"), "{failed}");
         assert_eq!(RUN_LINE, "crm_mirror::sync::run_line");
     }

@@ -1,7 +1,7 @@
 //! Executes a run: asks [`plan`](super::plan) for the next step until there is none, and records the run in
 //! `sync_runs`. It decides nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::edits_in_run::found_copy;
@@ -10,7 +10,7 @@ use super::error::{Suspension, SyncError};
 use super::job::Job;
 use super::plan::{self, Knowledge, ObjectKnowledge, Step};
 use super::run::{Run, RunReport, RunResults};
-use super::run_line::EndedRun;
+use super::run_line::RunLine;
 use super::step_failures::{FailedAttempt, StepCost, StepFailures};
 use super::walks::lists_under_way::ListsUnderWay;
 use super::walks::sweep::Sweep;
@@ -24,29 +24,6 @@ const TOTAL_INTERVAL: Duration = Duration::from_secs(3_600);
 
 /// So long after the changes were read, an audit of the schedule reads none: both are often due at the same time.
 const CAUGHT_UP: Duration = Duration::from_secs(60);
-
-/// The failed steps of a run and their errors. A failure is the step's own: no other step depends on it.
-#[derive(Default)]
-struct FailedSteps(BTreeMap<Step, SyncError>);
-
-impl FailedSteps {
-    /// The first error of an attempt; without one, of a step that was not due.
-    fn take_error(&mut self) -> Option<SyncError> {
-        let attempted = self.0.iter().find(|(_, error)| !is_not_due(error)).map(|(step, _)| *step);
-        let step = attempted.or_else(|| self.0.keys().next().copied())?;
-        self.0.remove(&step)
-    }
-
-    /// How many resources had a step that was attempted and failed.
-    fn resources(&self) -> usize {
-        let attempted = self.0.iter().filter(|(_, error)| !is_not_due(error));
-        attempted.filter_map(|(step, _)| step.resource()).collect::<BTreeSet<_>>().len()
-    }
-}
-
-const fn is_not_due(error: &SyncError) -> bool {
-    matches!(error, SyncError::NotDue { .. })
-}
 
 #[derive(Clone, Copy)]
 struct Begun {
@@ -107,37 +84,19 @@ impl Engine {
             Err(_) => RunOutcome::Failed,
         };
         let error = result.as_ref().err().map(error_chain);
-        let failure = error.clone().filter(|_| outcome == RunOutcome::Failed);
         // The run failed as a whole, so per-step delays no longer apply.
         let fails_as_a_whole = match &result {
-            Err(error) => suspension.is_none() && !is_not_due(error) && results.failed_steps.is_empty(),
+            Err(error) => suspension.is_none() && !error.is_not_due() && results.failed_steps.is_empty(),
             Ok(()) => false,
         };
         let forgets_failures = fails_as_a_whole && *job != Job::Push;
-        let pending_details = self.enter_end(begun.id, outcome, error, &results, forgets_failures).await?;
+        let (results, pending_details) = self.enter_end(begun.id, outcome, error, results, forgets_failures).await?;
         if let Err(error) = self.store.settle().await {
             // Everything is stored; a lasting error also affects the next write.
             tracing::warn!(%error, "The WAL could not be emptied after the run: {error}");
         }
-        EndedRun {
-            run: begun.id,
-            kind: job.kind(),
-            trigger: begun.trigger,
-            outcome,
-            error: failure.as_deref(),
-            hint: result.as_ref().err().and_then(SyncError::hint).filter(|_| failure.is_some()),
-            is_known: result.as_ref().err().is_some_and(is_not_due),
-            tally: &results.tally,
-            push: results.pushed,
-            ru_left: self.meter.limits().limit.saturating_sub(self.meter.ledger().used),
-            took: self.clock.now().since(begun.at),
-        }
-        .log();
-        if suspension.is_none() {
-            result?;
-        }
         let RunResults { tally, pushed, skipped, unwritable, outages, definitions, findings, warnings, .. } = results;
-        Ok(RunReport {
+        let report = RunReport {
             run: begun.id,
             outcome,
             suspension,
@@ -149,43 +108,52 @@ impl Engine {
             findings,
             pending_details,
             warnings,
-        })
+        };
+        let line = RunLine {
+            report: &report,
+            kind: job.kind(),
+            trigger: begun.trigger,
+            ru_left: self.meter.limits().limit.saturating_sub(self.meter.ledger().used),
+            took: self.clock.now().since(begun.at),
+        };
+        // A suspension is no failure.
+        line.log(result.as_ref().err().filter(|_| suspension.is_none()));
+        if suspension.is_none() {
+            result?;
+        }
+        Ok(report)
     }
 
-    /// Records the end of a run. Returns how many details are still due.
+    /// Records the end of a run. Returns its results, and how many details are still due.
     async fn enter_end(
         &self,
         run: i64,
         outcome: RunOutcome,
         error: Option<String>,
-        results: &RunResults,
+        mut results: RunResults,
         forgets_failures: bool,
-    ) -> Result<u64, SyncError> {
+    ) -> Result<(RunResults, u64), SyncError> {
         let (ended, retention, meter) = (self.clock.now(), self.settings.retention, self.meter.clone());
         let date = self.client.service_date();
-        let (tally, skipped) = (results.tally, results.skipped.clone());
         let with_details = Object::ALL.map(|object| self.reads_details(object).then_some(object));
-        let (writable, unwritable) = (results.writable.clone(), results.unwritable.clone());
-        let mut served = results.served.clone();
-        let (failed_steps, answered_steps) = (results.failed_steps.clone(), results.answered_steps.clone());
-        let not_due = results.steps_not_due.clone();
         let clock = self.meter.ledger().clock;
         let steady = clock.time();
         // The clock may have been set during the run, and this process may not begin another one.
         let set_back = self.meter.set_back();
         if matches!(outcome, RunOutcome::Suspended | RunOutcome::Failed) {
             // Not everything was tried completely.
-            served.clear();
+            results.served.clear();
         }
         let entered = self.store.write(move |tx| {
-            served.iter().try_for_each(|resource| tx.claims().set_missing_scope(resource.as_str(), None))?;
-            writable.iter().try_for_each(|scope| tx.claims().set_missing_scope(scope, None))?;
-            let of_reads = skipped.iter().map(|(resource, scope)| (resource.as_str(), *scope));
-            let of_edits = unwritable.values().map(|scope| (*scope, *scope));
+            results.served.iter().try_for_each(|resource| tx.claims().set_missing_scope(resource.as_str(), None))?;
+            results.writable.iter().try_for_each(|scope| tx.claims().set_missing_scope(scope, None))?;
+            let of_reads = results.skipped.iter().map(|(resource, scope)| (resource.as_str(), *scope));
+            let of_edits = results.unwritable.values().map(|scope| (*scope, *scope));
             of_reads.chain(of_edits).try_for_each(|(what, scope)| tx.claims().set_missing_scope(what, Some(scope)))?;
             let known = if forgets_failures { StepFailures::default() } else { StepFailures::load(tx)? };
-            known.after_run(&failed_steps, &answered_steps, &not_due, steady).store(tx)?;
-            tx.end_run(run, ended, outcome, &tally, error.as_deref())?;
+            let RunResults { failed_steps, answered_steps, steps_not_due, .. } = &results;
+            known.after_run(failed_steps, answered_steps, steps_not_due, steady).store(tx)?;
+            tx.end_run(run, ended, outcome, &results.tally, error.as_deref())?;
             if !set_back.is_zero() {
                 tx.claims().date_claims_back(set_back)?;
             }
@@ -194,11 +162,13 @@ impl Engine {
                 tx.feed().forget_old_history(retention, clock, ended, date)?;
             }
             // Counting reads every row; if details are not read at all, none is pending.
-            with_details.into_iter().flatten().map(|object| tx.knowledge().count_due_details(object)).sum()
+            let pending = with_details.into_iter().flatten().map(|object| tx.knowledge().count_due_details(object));
+            let pending: Result<u64, StoreError> = pending.sum();
+            Ok((results, pending?))
         });
-        let pending_details = entered.await?;
+        let entered = entered.await?;
         self.meter.set_back_is_stored(set_back);
-        Ok(pending_details)
+        Ok(entered)
     }
 }
 
@@ -211,9 +181,7 @@ impl Run<'_> {
             ..Knowledge::default()
         };
         self.recall_service_time().await?;
-        let mut failed = FailedSteps::default();
-        let failures = self.read(StepFailures::load).await?;
-        _ = self.failures.set(failures);
+        _ = self.failures.set(self.read(StepFailures::load).await?);
         loop {
             self.learn(&mut known).await?;
             let step = plan::next_step(&known, self.job);
@@ -230,7 +198,7 @@ impl Run<'_> {
                 Err(error) => {
                     let cost = self.cost().since(before);
                     self.judge_interruption(step, &error, cost);
-                    self.pass_over(&mut failed, step, error, cost)?;
+                    self.pass_over(step, error, cost)?;
                     known.failed.insert(step);
                 }
             }
@@ -239,10 +207,7 @@ impl Run<'_> {
         if plan::postpones_audits(&known, self.job) {
             tracing::info!("No audit before the first copy is complete");
         }
-        for (step, error) in std::mem::take(&mut self.results().failures_within) {
-            failed.0.entry(step).or_insert(error);
-        }
-        if let Some(error) = failed.take_error() {
+        if let Some(error) = self.take_error() {
             if !self.was_answered() {
                 // The run fails as a whole.
                 self.results().failed_steps.clear();
@@ -272,30 +237,37 @@ impl Run<'_> {
 
     /// Goes on with the other steps. If nothing has been answered so far, the failure of a second resource means that the
     /// whole service fails, and ends the run.
-    fn pass_over(
-        &self,
-        failed: &mut FailedSteps,
-        step: Step,
-        error: SyncError,
-        cost: StepCost,
-    ) -> Result<(), SyncError> {
+    fn pass_over(&self, step: Step, error: SyncError, cost: StepCost) -> Result<(), SyncError> {
         let resource = step.resource().filter(|_| error.concerns_one_resource());
         let Some(resource) = resource else {
             if error.suspension().is_some() {
-                failed.0.values().for_each(|error| self.warn(error_chain(error)));
+                let others: Vec<String> = self.results().errors.values().map(error_chain).collect();
+                others.into_iter().for_each(|error| self.warn(error));
             }
             return Err(error);
         };
-        if !is_not_due(&error) {
+        if !error.is_not_due() {
             tracing::info!(%resource, "{resource} could not be mirrored in this run: {}", error_chain(&error));
         }
         self.note_failure(step, &error, cost);
-        failed.0.insert(step, error);
-        if failed.resources() < 2 || self.was_answered() {
+        let resources: BTreeSet<Resource> = {
+            let errors = &mut self.results().errors;
+            errors.insert(step, error);
+            errors.iter().filter(|(_, error)| !error.is_not_due()).filter_map(|(step, _)| step.resource()).collect()
+        };
+        if resources.len() < 2 || self.was_answered() {
             return Ok(());
         }
         self.results().failed_steps.clear();
-        failed.take_error().map_or(Ok(()), Err)
+        self.take_error().map_or(Ok(()), Err)
+    }
+
+    /// The first error of an attempt; without one, of a step that was not due.
+    fn take_error(&self) -> Option<SyncError> {
+        let errors = &mut self.results().errors;
+        let attempted = errors.iter().find(|(_, error)| !error.is_not_due());
+        let step = *attempted.or_else(|| errors.iter().next())?.0;
+        errors.remove(&step)
     }
 
     /// What the interruption of a step says about it: that it makes progress, or that its requests fail. The budget may end
@@ -313,7 +285,7 @@ impl Run<'_> {
 
     /// Notes that a step failed, or was not due again after it had.
     pub(super) fn note_failure(&self, step: Step, error: &SyncError, cost: StepCost) {
-        if is_not_due(error) {
+        if error.is_not_due() {
             self.results().steps_not_due.insert(step);
         } else {
             self.record_failure(step, error_chain(error), cost.of_failed(step));

@@ -115,7 +115,7 @@ impl Run<'_> {
             }
             // They stay owed, and the sweep has read every record all the same.
             self.record_failure(Step::Counts(object), error_chain(&error), Ru::GET);
-            self.results().failures_within.insert(Step::Counts(object), error);
+            self.results().errors.entry(Step::Counts(object)).or_insert(error);
         }
         self.decide_nominations(object).await?;
         Ok(())

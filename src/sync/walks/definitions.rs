@@ -234,7 +234,7 @@ impl Run<'_> {
             Err(error) if self.skip(Resource::CustomFields, &error) => Ok(()),
             Err(error) if error.concerns_one_resource() => {
                 self.note_failure(Step::Definitions, &error, self.cost().since(before));
-                self.results().failures_within.insert(Step::Definitions, error);
+                self.results().errors.entry(Step::Definitions).or_insert(error);
                 Ok(())
             }
             other => other,
