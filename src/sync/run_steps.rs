@@ -12,7 +12,7 @@ use super::plan::{self, Knowledge, ObjectKnowledge, Step};
 use super::run::{Run, RunReport, RunResults};
 use super::run_line::RunLine;
 use super::step_failures::{FailedAttempt, StepCost, StepFailures};
-use super::walks::lists_under_way::ListsUnderWay;
+use super::walks::definitions::ListsUnderWay;
 use super::walks::sweep::Sweep;
 use crate::budget::Limits;
 use crate::error_chain::error_chain;

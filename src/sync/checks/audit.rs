@@ -13,7 +13,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::compare::Audit;
-use super::findings::Findings;
 use crate::api::{ListQuery, SortBy, decode};
 use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::model::{TimeBounds, TimeField, TimeRange};
@@ -70,7 +69,7 @@ impl Run<'_> {
         self.compare_object(object, false, true).await?;
         // What is left of the difference is known from now on.
         let here = self.count_here(object, TimeRange::WHOLE).await?;
-        audit.enter(TimeRange::WHOLE, (here, total.1), &Findings::default()).await
+        audit.enter(TimeRange::WHOLE, (here, total.1)).await
     }
 
     pub(in crate::sync) async fn count_here(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
@@ -146,13 +145,12 @@ impl Audit<'_> {
         Ok(())
     }
 
-    /// The number of all records, here and there.
     async fn total(&mut self) -> Result<(u64, u64), SyncError> {
         let counts = (
             self.run.count_here(self.object, TimeRange::WHOLE).await?,
             self.run.count_there(self.object, TimeRange::WHOLE).await?,
         );
-        self.enter(TimeRange::WHOLE, counts, &self.findings.clone()).await?;
+        self.enter(TimeRange::WHOLE, counts).await?;
         Ok(counts)
     }
 
@@ -210,6 +208,8 @@ impl Audit<'_> {
         };
         self.compare_page(fetched, &mut unseen).await?;
         self.unseen.extend(unseen);
+        // They are of no range.
+        self.entered = self.findings.clone();
         Ok(())
     }
 
@@ -236,7 +236,6 @@ impl Audit<'_> {
         let counted: Vec<Option<u64>> = counted.await.into_iter().collect::<Result<_, SyncError>>()?;
         let mut counts = Vec::with_capacity(ranges.len());
         for (range, counted) in ranges.into_iter().zip(counted) {
-            let before = self.findings.clone();
             let here = self.run.count_here(object, range).await?;
             let there = match counted {
                 None => self.list(range).await?,
@@ -245,15 +244,17 @@ impl Audit<'_> {
             if here != there && range.bounds != TimeBounds::Whole {
                 self.follow(range, there).await?;
             }
-            self.enter(range, (here, there), &before).await?;
+            self.enter(range, (here, there)).await?;
             counts.push((here, there));
         }
         Ok(counts)
     }
 
-    async fn enter(&mut self, range: TimeRange, counts: (u64, u64), before: &Findings) -> Result<(), SyncError> {
+    /// Enters the counts of a range, and what it has found since the one before.
+    async fn enter(&mut self, range: TimeRange, counts: (u64, u64)) -> Result<(), SyncError> {
         self.findings.ranges += 1;
-        let (object, now, found) = (self.object, self.run.now(), self.findings.since(before));
+        let (object, now, found) = (self.object, self.run.now(), self.findings.since(&self.entered));
+        self.entered = self.findings.clone();
         self.run.write(move |tx| tx.knowledge().enter_audit(object, range, counts, found.as_deref(), now)).await
     }
 
@@ -292,11 +293,9 @@ impl Audit<'_> {
     /// Lists these ranges and compares them record by record, whatever their counts.
     pub(in crate::sync) async fn compare_listed(&mut self, ranges: Vec<TimeRange>) -> Result<(), SyncError> {
         for range in ranges {
-            let before = self.findings.clone();
-            let object = self.object;
-            let here = self.run.count_here(object, range).await?;
+            let here = self.run.count_here(self.object, range).await?;
             let there = self.list(range).await?;
-            self.enter(range, (here, there), &before).await?;
+            self.enter(range, (here, there)).await?;
         }
         Ok(())
     }

@@ -22,7 +22,9 @@ pub(in crate::sync) struct Audit<'r> {
     pub(super) repair: bool,
     /// The service's clock at the beginning: what the service changed after that does not count as a difference.
     pub(super) since: Option<Instant>,
-    pub(in crate::sync) findings: Findings,
+    pub(super) findings: Findings,
+    /// Those that were entered in `audits`.
+    pub(super) entered: Findings,
     /// Records that differed. A list that is read again finds them again.
     found: BTreeSet<RecordId>,
     /// Records of the mirror that were not in the service's lists.
@@ -44,6 +46,7 @@ impl<'r> Audit<'r> {
             repair: true,
             since: None,
             findings: Findings::default(),
+            entered: Findings::default(),
             found: BTreeSet::new(),
             unseen: BTreeSet::new(),
             older: BTreeSet::new(),

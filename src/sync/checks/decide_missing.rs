@@ -27,7 +27,6 @@ const AT_ONCE: usize = 49;
 /// After so many lookups in a row that decide about no record, the others wait with theirs.
 pub(in crate::sync) const MAX_IN_VAIN: u32 = 3;
 
-/// Records that the service returned.
 pub(in crate::sync) struct FoundRecords {
     pub(super) pages: Vec<FetchedPage>,
     /// When they were requested.
@@ -43,7 +42,6 @@ impl FoundRecords {
         self.pages.iter().flat_map(|fetched| &fetched.page.records)
     }
 
-    /// Takes in another page or answer.
     fn add(&mut self, pages: Vec<FetchedPage>, answer: AnswerTime) {
         self.pages.extend(pages);
         self.answer.shows = self.answer.shows.max(answer.shows);

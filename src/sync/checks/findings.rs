@@ -46,7 +46,6 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Whether nothing differs, and nothing is undecided.
     pub fn is_clean(&self) -> bool {
         self.count() == 0 && self.undecided == 0
     }

@@ -52,7 +52,6 @@ struct SampleResult {
     others: usize,
 }
 
-/// The workspace of the mirror.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub base_url: String,

@@ -12,7 +12,6 @@ pub(super) mod definitions;
 mod detail_failures;
 mod details;
 mod first_copy;
-pub(super) mod lists_under_way;
 pub(super) mod omitted_values;
 pub(super) mod pages;
 mod range;
