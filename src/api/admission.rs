@@ -33,7 +33,6 @@ pub enum AdmissionError {
     Budget {
         /// What is left, and reserved for other purposes.
         left: Ru,
-        /// When the next window begins.
         refills_at: Instant,
     },
     #[error("the service asked to wait until {until}")]
@@ -66,7 +65,6 @@ pub enum RequestedHold {
 }
 
 impl RequestedHold {
-    /// The time, if one was given.
     pub fn wait(self) -> Option<Duration> {
         match self {
             RequestedHold::For(wait) => Some(wait),

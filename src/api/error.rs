@@ -37,11 +37,7 @@ pub enum ApiError {
     #[error("could not reach the service: {why}")]
     NotConnectable { cause: ConnectFailure, why: String },
     #[error("the service did not answer within {}s ({})", .after.as_secs_f64(), times(*.tries))]
-    Timeout {
-        tries: u32,
-        /// The timeout of each attempt.
-        after: Duration,
-    },
+    Timeout { tries: u32, after: Duration },
     /// The answer's body was truncated, or is not valid for a success.
     #[error("the service's answer was broken: {why} ({})", times(*.tries))]
     Broken { tries: u32, why: String },

@@ -32,7 +32,6 @@ impl PageSize {
     pub const MAX: PageSize = PageSize(100);
     pub const ONE: PageSize = PageSize(1);
 
-    /// So many items; `None` unless it is 1 to 100.
     pub fn new(items: u8) -> Option<PageSize> {
         (1..=100).contains(&items).then_some(PageSize(items))
     }
@@ -150,7 +149,6 @@ impl ListQuery {
         self.limit
     }
 
-    /// The cursor of the page; `None` for the first page.
     pub fn cursor(&self) -> Option<&Cursor> {
         self.cursor.as_ref()
     }
@@ -182,7 +180,6 @@ impl ListQuery {
         self
     }
 
-    /// Continues after a page of the same conditions.
     pub fn after(mut self, cursor: Cursor) -> ListQuery {
         self.cursor = Some(cursor);
         self

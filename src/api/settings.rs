@@ -17,7 +17,6 @@ pub struct ClientSettings {
     pub tries: u32,
     /// The maximum time that a failing request is retried, delays included.
     pub patience: Duration,
-    /// The random part of the delays between attempts.
     pub jitter: Jitter,
     pub concurrency: u32,
 }
@@ -41,7 +40,6 @@ impl ClientSettings {
 pub struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
 
 impl Jitter {
-    /// Jitter from a pseudo-random generator of this process.
     pub fn system() -> Jitter {
         Jitter::from_source(fastrand::f64)
     }

@@ -24,7 +24,6 @@ const READ_APART: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Request units per window.
     pub limit: Ru,
     /// The length of a window; windows begin at whole multiples of it since the epoch (days begin at midnight UTC).
     pub window: Duration,
@@ -109,7 +108,6 @@ impl Ledger {
         self.clock.time()
     }
 
-    /// When the window ends and the budget refills.
     pub fn refills_at(&self, limits: &Limits) -> Instant {
         self.since.plus(limits.window())
     }

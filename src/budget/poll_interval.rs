@@ -92,7 +92,6 @@ impl ActiveHours {
     }
 }
 
-/// The beginning of an instant's hour.
 fn hour(at: Instant) -> Instant {
     Instant::from_secs(at.as_secs().div_euclid(HOUR as i64) * HOUR as i64).unwrap_or(at)
 }

@@ -62,7 +62,6 @@ pub(super) struct PushRules {
     pub steady: Instant,
 }
 
-/// A record's edits, in one transaction.
 pub(super) struct EditTx<'a, 'b> {
     pub tx: &'a MirrorTx<'b>,
     pub object: Object,

@@ -39,7 +39,6 @@ pub enum RecordStep {
 pub struct PatchRequest {
     pub edits: Vec<i64>,
     pub body: String,
-    /// The version that it replaces.
     pub if_match: Etag,
 }
 

@@ -24,9 +24,7 @@ pub struct EditRequest {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EditSource {
-    /// `crm-mirror edit`.
     Edit,
-    /// The daemon's control socket.
     Socket,
 }
 
@@ -56,12 +54,7 @@ pub enum QueueError {
     #[error("there is no {object} `{record}` in the mirror")]
     NoRecord { object: Object, record: RecordId },
     #[error("`{column}` is not a column of {}", object.full_view())]
-    NoColumn {
-        object: Object,
-        column: String,
-        /// Columns that can be edited.
-        editable: Vec<String>,
-    },
+    NoColumn { object: Object, column: String, editable: Vec<String> },
     #[error("`{column}` {why}")]
     Fixed { column: String, why: String },
     #[error("`{0}` is given twice")]

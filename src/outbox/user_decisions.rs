@@ -90,7 +90,6 @@ pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) ->
     }
 }
 
-/// Takes a step based on the state that was read in this transaction.
 fn step(
     tx: &MirrorTx<'_>,
     line: &EditLine,

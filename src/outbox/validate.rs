@@ -41,11 +41,7 @@ pub enum Accepts {
     #[error("takes text")]
     Text,
     #[error("takes at most {most} characters, not {are}")]
-    Length {
-        most: usize,
-        /// The length of the given text.
-        are: usize,
-    },
+    Length { most: usize, are: usize },
     #[error("takes no text with the character U+0000")]
     Nul,
     #[error("takes a whole number of 64 bits")]
@@ -154,7 +150,6 @@ fn within(text: &str, most: usize) -> Result<Value, Accepts> {
     }
 }
 
-/// Checks the rules that apply to a whole body.
 pub fn body(object: Object, body: &Map<String, Value>) -> Result<(), EditRefusal> {
     if let Some(name) = IDENTITY.into_iter().find(|name| object == Object::Contact && body.contains_key(*name)) {
         return Err(EditRefusal::Identity(name));

@@ -187,7 +187,6 @@ impl BudgetMeter {
         }
     }
 
-    /// Records a request before it is sent.
     fn charge(&self, attempt: Attempt) -> Result<Admission, AdmissionError> {
         let (mut book, now) = (self.ledger_mut(), self.clock.reading());
         self.update(&mut book, now);

@@ -9,12 +9,7 @@ use crate::store::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub enum SyncError {
     #[error("could not {doing} {resource}")]
-    Api {
-        /// The operation: "list", "count", "read a detail of".
-        doing: &'static str,
-        resource: Resource,
-        source: ApiError,
-    },
+    Api { doing: &'static str, resource: Resource, source: ApiError },
     /// The mirror's file cannot be written.
     #[error("could not write the mirror")]
     Store(#[from] StoreError),

@@ -21,7 +21,6 @@ pub struct ObjectForecast {
     pub whole: bool,
     /// Rows that the lists would return.
     pub rows: u64,
-    /// The cost of the lists' pages.
     pub lists: Ru,
     /// The cost of details: for those rows, and for records whose details are already due.
     pub details: Ru,
@@ -36,7 +35,6 @@ pub fn of_sweep(rows: u64) -> Ru {
 pub struct Forecast {
     /// The cost of definitions and team members.
     pub short_lists: Ru,
-    /// The cost of contacts and companies.
     pub objects: Vec<ObjectForecast>,
 }
 

@@ -61,12 +61,10 @@ impl Selection {
         }
     }
 
-    /// Whether a resource is part of the selection.
     pub fn contains(&self, resource: Resource) -> bool {
         self.resources().is_none_or(|resources| resources.contains(&resource))
     }
 
-    /// Whether a person named this resource.
     pub fn names(&self, resource: Resource) -> bool {
         matches!(self, Selection::Named(resources) if resources.contains(&resource))
     }
@@ -121,12 +119,10 @@ impl Job {
         }
     }
 
-    /// Whether the job includes this resource.
     pub fn concerns(&self, resource: Resource) -> bool {
         self.selection().is_some_and(|objects| objects.contains(resource))
     }
 
-    /// Whether a person named this resource.
     pub fn names(&self, resource: Resource) -> bool {
         self.selection().is_some_and(|objects| objects.names(resource))
     }
@@ -138,7 +134,6 @@ impl Job {
         }
     }
 
-    /// The same job with a different selection.
     #[must_use]
     pub fn about(mut self, selection: Selection) -> Job {
         if let Job::Sync { objects, .. } | Job::Resync { objects, .. } | Job::Verify { objects, .. } = &mut self {
@@ -153,7 +148,6 @@ impl Job {
         self.about(Selection::named(resources))
     }
 
-    /// The same job, with permissions of a person.
     #[must_use]
     pub fn accepting(mut self, allowed: Acceptance) -> Job {
         if let Job::Sync { accept, .. } | Job::Resync { accept, .. } | Job::Verify { accept, .. } = &mut self {
@@ -162,7 +156,6 @@ impl Job {
         self
     }
 
-    /// The same job, with removals of any number permitted.
     #[must_use]
     pub fn accepting_removals(self) -> Job {
         let accept = Acceptance { removals: true, ..self.accept() };

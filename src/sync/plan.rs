@@ -23,7 +23,6 @@ pub enum Step {
     NoteSweeps,
     Definitions,
     Team,
-    /// Read the changes since the last run.
     Changes(Object),
     /// Read the values of new columns.
     Fill(Object),
@@ -32,7 +31,6 @@ pub enum Step {
     Sweep(Object),
     /// Count an object between its audits.
     Total(Object),
-    /// Compare the mirror with the service.
     Audit(Object),
     /// Decide on the records in doubt so far.
     Removals(Object),
@@ -72,7 +70,6 @@ pub struct Knowledge {
     pub skipped: BTreeSet<Resource>,
     pub failed: BTreeSet<Step>,
     pub by_person: bool,
-    /// Whether edits are sent.
     pub write_back: bool,
     /// Whether the schedule is paused: then edits are kept, unless a push is requested.
     pub paused: bool,
@@ -116,7 +113,6 @@ pub fn next_step(known: &Knowledge, job: &Job) -> Step {
     order(known).find(|step| !known.done.contains(step) && is_needed(*step, known, job)).unwrap_or(Step::End)
 }
 
-/// Whether the schedule's audits wait for a first copy.
 pub fn postpones_audits(known: &Knowledge, job: &Job) -> bool {
     let copy_waits = |object: Object| job.concerns(object.resource()) && known.objects[object as usize].copy_waits;
     matches!(job, Job::Verify { .. }) && !known.by_person && Object::ALL.into_iter().any(copy_waits)

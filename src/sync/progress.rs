@@ -36,7 +36,6 @@ struct WorkStart {
     since: Instant,
     /// The rows that existed before.
     rows: u64,
-    /// The number of rows to read, if known.
     total: Option<u64>,
 }
 
@@ -45,7 +44,6 @@ pub struct ObjectProgress {
     pub work: LongWork,
     /// Rows or details read so far.
     pub rows: u64,
-    /// The total number to read, if known.
     pub total: Option<u64>,
     /// Seconds until the end at the rate so far; `null` if not yet known.
     pub seconds_left: Option<u64>,
@@ -104,7 +102,6 @@ impl Run<'_> {
         note.await
     }
 
-    /// Notes the total number of rows of the list.
     pub(super) async fn store_total(&self, object: Object, total: u64) -> Result<(), SyncError> {
         let note = self.write(move |tx| {
             let start: Option<WorkStart> = tx.position(ReadOf::Progress(object))?;

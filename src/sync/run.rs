@@ -32,10 +32,8 @@ pub(super) struct Run<'a> {
     pub(super) by_person: bool,
     /// What requests had cost when the run started.
     began_at: StepCost,
-    /// The steps that failed in earlier runs.
     pub(super) failures: OnceLock<StepFailures>,
     results: Mutex<RunResults>,
-    /// Which walks read ahead.
     pub(super) read_ahead: ReadAhead,
     /// Whether this run has read the definitions; locked while they are read.
     pub(super) definitions_read: tokio::sync::Mutex<bool>,
@@ -85,12 +83,10 @@ pub(super) struct RunResults {
     pub(super) swept: u64,
 }
 
-/// What a run reports.
 #[derive(Clone, Debug)]
 pub struct RunReport {
     pub run: i64,
     pub outcome: RunOutcome,
-    /// Why it was suspended, if it was.
     pub suspension: Option<Suspension>,
     pub tally: Tally,
     pub push: PushTally,
@@ -124,7 +120,6 @@ impl<'a> Run<'a> {
         &self.engine.store
     }
 
-    /// Reads one snapshot of the mirror.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&ReadTx<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -217,7 +212,6 @@ impl<'a> Run<'a> {
         self.results().tally.add(tally);
     }
 
-    /// Adds a warning for the user, once.
     pub(super) fn warn(&self, warning: String) {
         let mut results = self.results();
         if !results.warnings.contains(&warning) {

@@ -216,7 +216,6 @@ impl Run<'_> {
     }
 }
 
-/// What the slices say about themselves, in the order of time.
 fn known(slices: &[CopySlice], newest: &NewestRecords) -> Vec<KnownSlice> {
     let seconds = |micros: Option<u64>| micros.map(|micros| micros as f64 / 1e6);
     let one = |n: usize| {

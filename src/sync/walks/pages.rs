@@ -118,7 +118,6 @@ impl WalkPurpose {
         }
     }
 
-    /// Stores how far a walk has read.
     fn checkpoint(&self, tx: &MirrorTx<'_>, walk: &Walk, done: bool) -> Result<(), StoreError> {
         let (reading, part, bounds) = match self {
             WalkPurpose::Changes(object) => (ReadOf::Changes(*object), "", TimeBounds::Whole),
