@@ -7,10 +7,10 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::model::Instant;
 use crate::model::catalogue::{FieldKind, Object, Op, Resource};
 use crate::model::custom::Definition;
 use crate::model::ids::{Cursor, MAX_PREDICATE, RecordId, fits_a_predicate};
+use crate::model::{Instant, TimeField};
 
 /// Unreserved characters stay as they are; everything else is percent-encoded.
 pub(crate) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -196,16 +196,10 @@ impl ListQuery {
         Ok(self)
     }
 
-    /// Bounds `updatedAt`. Records without one never match.
-    pub fn updated(self, bound: Bound) -> Result<ListQuery, QueryError> {
+    /// Bounds a timestamp. Records without it never match.
+    pub fn bounded(self, field: TimeField, bound: Bound) -> Result<ListQuery, QueryError> {
         let (op, at) = bound.parts();
-        self.standard("updatedAt", op, at)
-    }
-
-    /// Bounds `createdAt`. Records without one never match.
-    pub fn created(self, bound: Bound) -> Result<ListQuery, QueryError> {
-        let (op, at) = bound.parts();
-        self.standard("createdAt", op, at)
+        self.standard(field.wire(), op, at)
     }
 
     /// Only records where a standard field is missing (`true`) or present (`false`). `field` is the filter's name.

@@ -30,7 +30,7 @@ fn changes_walk_has_the_expected_parameters() {
     let query = ListQuery::new(Resource::Contacts)
         .sort(SortBy::UpdatedAsc)
         .unwrap()
-        .updated(Bound::Gt(at("2026-01-02T03:04:05.123456Z")))
+        .bounded(TimeField::UpdatedAt, Bound::Gt(at("2026-01-02T03:04:05.123456Z")))
         .unwrap();
     let walk = query.after(Cursor::new("a+b/c=&d"));
     assert_eq!(
@@ -55,7 +55,7 @@ fn definitions_and_counts_have_their_own_parameters() {
 fn queries_that_the_service_would_refuse_cannot_be_built() {
     let contacts = || ListQuery::new(Resource::Contacts);
     let members = || ListQuery::new(Resource::TeamMembers);
-    assert!(members().updated(Bound::Gt(Instant::EPOCH)).is_err());
+    assert!(members().bounded(TimeField::UpdatedAt, Bound::Gt(Instant::EPOCH)).is_err());
     assert!(members().sort(SortBy::UpdatedAsc).is_err());
     assert!(members().sort(SortBy::CreatedAsc).is_ok());
     assert!(members().equals("status", "ACTIVE").is_ok());
@@ -71,7 +71,10 @@ fn queries_that_the_service_would_refuse_cannot_be_built() {
         Err(QueryError::Twice("sort by createdAt".into()))
     );
     let bound = Bound::Gt(Instant::EPOCH);
-    assert!(matches!(contacts().updated(bound).unwrap().updated(bound), Err(QueryError::Twice(_))));
+    assert!(matches!(
+        contacts().bounded(TimeField::UpdatedAt, bound).unwrap().bounded(TimeField::UpdatedAt, bound),
+        Err(QueryError::Twice(_))
+    ));
     assert_eq!(PageSize::new(0), None);
     assert_eq!(PageSize::new(101), None);
 }

@@ -58,7 +58,7 @@ impl WalkRange {
     pub fn query(&self, resource: Resource) -> Result<ListQuery, QueryError> {
         match self {
             WalkRange::Changes { after: Some(after), inclusive: false } => {
-                ListQuery::new(resource).sort(SortBy::UpdatedAsc)?.updated(Bound::Gt(*after))
+                ListQuery::new(resource).sort(SortBy::UpdatedAsc)?.bounded(TimeField::UpdatedAt, Bound::Gt(*after))
             }
             WalkRange::WithoutCreated => TimeRange::of(TimeField::CreatedAt, TimeBounds::Dateless).list(resource),
             _ => {
@@ -149,17 +149,13 @@ impl TimeRange {
 
 /// The query with these bounds of a timestamp.
 fn bounded(query: ListQuery, field: TimeField, bounds: TimeBounds) -> Result<ListQuery, QueryError> {
-    let bound = |query: ListQuery, bound| match field {
-        TimeField::CreatedAt => query.created(bound),
-        TimeField::UpdatedAt => query.updated(bound),
-    };
     match bounds {
         TimeBounds::Whole => Ok(query),
         TimeBounds::Dateless => query.is_null(field.wire(), true),
         TimeBounds::Dated { from: None, to: None } => query.is_null(field.wire(), false),
         TimeBounds::Dated { from, to } => {
-            let query = from.map_or(Ok(query.clone()), |from| bound(query, Bound::Gte(from)))?;
-            to.map_or(Ok(query.clone()), |to| bound(query, Bound::Lt(to)))
+            let query = from.map_or(Ok(query.clone()), |from| query.bounded(field, Bound::Gte(from)))?;
+            to.map_or(Ok(query.clone()), |to| query.bounded(field, Bound::Lt(to)))
         }
     }
 }

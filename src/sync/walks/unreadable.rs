@@ -213,8 +213,8 @@ impl Walker<'_> {
     async fn is_shared(&self, second: Instant) -> Result<bool, SyncError> {
         for sort in [SortBy::CreatedAsc, SortBy::CreatedDesc] {
             let query = ListQuery::new(self.job.object().resource()).sort(sort);
-            let query = query.and_then(|query| query.updated(Bound::Gte(second)));
-            let query = query.and_then(|query| query.updated(Bound::Lt(second.plus(SECOND))));
+            let query = query.and_then(|query| query.bounded(TimeField::UpdatedAt, Bound::Gte(second)));
+            let query = query.and_then(|query| query.bounded(TimeField::UpdatedAt, Bound::Lt(second.plus(SECOND))));
             if self.first_row(query).await?.flatten().is_some() {
                 return Ok(true);
             }
