@@ -7,8 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::model::{RecordId, RetryDelay};
 use crate::outbox::edit_bench::{self as bench, CONTACT, edit_of, mirror, now, rules, show, stamp};
-use crate::outbox::edit_tx::IdempotencyKeys;
-use crate::outbox::edit_tx::{NextRequest, PushRules};
+use crate::outbox::edit_tx::{IdempotencyKeys, NextRequest, PushRules};
 use crate::outbox::patch_answer::{self, PatchOutcome, SentRequest};
 use crate::store::{MirrorTx, outbox_report};
 

@@ -5,8 +5,7 @@ use super::error::{Suspension, SyncError};
 use super::job::Job;
 use crate::format::counted;
 use crate::model::{HELD_COMMANDS, Instant, Object, RecordId};
-use crate::outbox::OutboxError;
-use crate::outbox::{EditWatch, Pushed, Pusher};
+use crate::outbox::{EditWatch, OutboxError, Pushed, Pusher};
 use crate::store::StateKey;
 use crate::sync::run::Run;
 

@@ -14,8 +14,7 @@ use futures_util::future::join_all;
 
 use super::compare::Audit;
 use crate::api::{ListQuery, SortBy, decode};
-use crate::model::{Instant, Object, Purpose, RecordId};
-use crate::model::{TimeBounds, TimeField, TimeRange};
+use crate::model::{Instant, Object, Purpose, RecordId, TimeBounds, TimeField, TimeRange};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
 use crate::sync::run::Run;

@@ -60,9 +60,7 @@ impl Run<'_> {
         }
         Ok(())
     }
-}
 
-impl Run<'_> {
     async fn new_changes_walk(&self, object: Object, known: &KnownChanges) -> Result<Walk, SyncError> {
         let served_at = self.boundary(object).await?;
         let after = lower_bound(known, served_at, self.engine.settings.overlap);

@@ -15,7 +15,6 @@ mod first_copy;
 pub(super) mod omitted_values;
 pub(super) mod pages;
 mod range;
-pub(super) mod read_ahead;
 mod service_clock;
 pub(super) mod short_list;
 mod slice_cuts;

@@ -4,7 +4,11 @@
 //! [`super::walk`] makes the decisions. A page is stored on the writer's thread while the next is fetched and decoded.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
+
+use futures_util::future::{Either, select};
+use tokio::sync::Semaphore;
 
 use crate::api::decode::{self, ListPage};
 use crate::api::query::QueryError;
@@ -195,6 +199,18 @@ impl Run<'_> {
     }
 }
 
+/// Stores a page, and fetches the next one meanwhile if the walk gets a turn before the page is stored.
+async fn beside<S: Future, F: Future>(turns: &Semaphore, storing: S, fetching: F) -> (S::Output, Option<F::Output>) {
+    match select(pin!(storing), pin!(turns.acquire())).await {
+        Either::Left((stored, _)) => (stored, None),
+        Either::Right((turn, storing)) => {
+            let (stored, fetched) = tokio::join!(storing, fetching);
+            drop(turn);
+            (stored, Some(fetched))
+        }
+    }
+}
+
 impl Walker<'_> {
     async fn walk_pages(&mut self) -> Result<WalkEnd, SyncError> {
         let (object, resource) = (self.job.object(), self.job.object().resource());
@@ -230,7 +246,7 @@ impl Walker<'_> {
             let goes_on = !walk.takes_a_pause() && next == Next::Page;
             let storing = self.store_page(arrived, &walk, (&next, goes_on), anomalies);
             let (saved, noted) = if goes_on {
-                let (stored, fetched) = self.run.read_ahead.beside(storing, self.fetch(&walk)).await;
+                let (stored, fetched) = beside(&self.run.read_ahead, storing, self.fetch(&walk)).await;
                 ahead = fetched;
                 stored?
             } else {
