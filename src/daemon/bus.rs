@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 
+use super::error::DaemonError;
 use super::job::{QueuedJob, Trigger};
 use super::loop_message::JobRunEnd;
-use super::progress_log::{self, CurrentWork, ProgressLog};
+use super::progress_log::{self, ProgressLog};
 use crate::app::Summary;
+use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Clock, Object};
 use crate::sync::Findings;
@@ -32,11 +34,13 @@ pub(super) struct EventBus {
 }
 
 #[derive(Debug, Default)]
-struct BusState {
-    ended: BTreeMap<(&'static str, u8), u64>,
-    durations: BTreeMap<&'static str, RunDurations>,
-    reload_failed: Option<String>,
-    log: ProgressLog,
+pub(super) struct BusState {
+    /// The jobs that ended since the daemon started, by kind and exit code.
+    pub ended: BTreeMap<(&'static str, u8), u64>,
+    pub durations: BTreeMap<&'static str, RunDurations>,
+    /// Why the configuration on disk is invalid, and the old one active.
+    pub reload_failed: Option<String>,
+    pub log: ProgressLog,
 }
 
 impl EventBus {
@@ -44,7 +48,7 @@ impl EventBus {
         EventBus { lines: broadcast::channel(BEHIND).0, known: Arc::default(), clock }
     }
 
-    fn known(&self) -> MutexGuard<'_, BusState> {
+    pub(super) fn known(&self) -> MutexGuard<'_, BusState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -65,9 +69,30 @@ impl EventBus {
         })
     }
 
+    /// Says whether a new configuration is active: to listeners, in the log, and in the status until it is mended.
+    pub(super) fn reloaded(&self, invalid: Option<&DaemonError>) {
+        let Some(error) = invalid else {
+            self.publish(&Event::Reloaded);
+            tracing::info!("Configuration reloaded");
+            return;
+        };
+        let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        let error = error_chain(error);
+        tracing::error!("The new configuration is invalid and the old one stays active: {error}{hint}");
+        self.known().reload_failed = Some(error);
+    }
+
+    /// A line for `systemctl status`: that the configuration is invalid stands before everything else until it is mended.
+    pub(super) fn after_invalid(&self, line: String) -> String {
+        match &self.known().reload_failed {
+            Some(reason) => format!("The configuration is invalid and the old one active: {reason}. {line}"),
+            None => line,
+        }
+    }
+
     pub(super) fn publish(&self, event: &Event) {
         match event {
-            Event::Finished { .. } | Event::Preempted { .. } => self.known().log.stopped(),
+            Event::Finished { .. } | Event::Preempted { .. } => self.known().log.work = None,
             Event::Reloaded => self.known().reload_failed = None,
             _ => {}
         }
@@ -78,37 +103,6 @@ impl EventBus {
             // The last listener may just have disconnected.
             let _ = self.lines.send(line.into());
         }
-    }
-
-    pub(super) fn count(&self, kind: &'static str, exit: u8) {
-        *self.known().ended.entry((kind, exit)).or_default() += 1;
-    }
-
-    /// The results of jobs since the daemon started: by kind and exit code.
-    pub(super) fn counted(&self) -> BTreeMap<(&'static str, u8), u64> {
-        self.known().ended.clone()
-    }
-
-    pub(super) fn took(&self, kind: &'static str, time: Duration) {
-        self.known().durations.entry(kind).or_default().record(time);
-    }
-
-    pub(super) fn durations(&self) -> BTreeMap<&'static str, RunDurations> {
-        self.known().durations.clone()
-    }
-
-    /// Records why a new configuration is invalid; the old one stays active.
-    pub(super) fn reload_failed(&self, reason: String) {
-        self.known().reload_failed = Some(reason);
-    }
-
-    /// Why the configuration on disk is invalid, and the old one active.
-    pub(super) fn invalid_configuration(&self) -> Option<String> {
-        self.known().reload_failed.clone()
-    }
-
-    pub(super) fn current_work(&self) -> Option<CurrentWork> {
-        self.known().log.current_work().cloned()
     }
 }
 
@@ -178,7 +172,7 @@ impl JobResults {
     pub(super) fn finished(&mut self, job: &QueuedJob) {
         let Some(ended) = self.last.take() else { return };
         let summary = self.add_up(job.id, ended.summary);
-        self.bus.count(job.job.kind(), ended.exit);
+        *self.bus.known().ended.entry((job.job.kind(), ended.exit)).or_default() += 1;
         self.bus.publish(&Event::Finished {
             job: job.id,
             exit: ended.exit,

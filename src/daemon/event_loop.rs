@@ -28,7 +28,6 @@ use super::timetable::Timetable;
 use super::watches::Task;
 use super::{status_reply, systemd, watches};
 use crate::config::Config;
-use crate::error_chain::error_chain;
 use crate::format;
 use crate::model::Instant;
 
@@ -226,7 +225,8 @@ impl EventLoop {
             LoopMessage::Ended(ended) => {
                 self.running = None;
                 if let Some((job, since)) = self.state.running() {
-                    self.control.bus.took(job.job.kind(), self.control.now().since(since));
+                    let took = self.control.now().since(since);
+                    self.control.bus.known().durations.entry(job.job.kind()).or_default().record(took);
                 }
                 let input = Input::Ended(ended.ending.clone());
                 self.log_end(&ended);
@@ -259,15 +259,11 @@ impl EventLoop {
                 self.page = None;
                 page.follow(&config);
                 self.watch_edits(&config).await;
-                self.control.bus.publish(&Event::Reloaded);
-                tracing::info!("Configuration reloaded");
+                self.control.bus.reloaded(None);
                 Some(Timetable::new(&config.sync, self.part))
             }
             Err(error) => {
-                let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
-                let error = error_chain(&error);
-                self.control.bus.reload_failed(error.clone());
-                tracing::error!("The new configuration is invalid and the old one stays active: {error}{hint}");
+                self.control.bus.reloaded(Some(&error));
                 None
             }
         };
@@ -408,15 +404,16 @@ impl EventLoop {
 
     fn daemon_status(&self) -> DaemonStatus {
         let status = status_reply::status(&self.state, self.since, self.control.now());
-        let reload_failed = self.control.bus.invalid_configuration().is_some();
+        let reload_failed = self.control.bus.known().reload_failed.is_some();
         DaemonStatus { page: self.page.clone(), reload_failed, ..status }
     }
 
     /// Publishes the current state: in memory, and to systemd, if it changed.
     fn publish_status(&mut self) {
         self.control.publish(self.daemon_status());
-        let line = status_reply::line(&self.state, self.control.bus.current_work(), self.control.now());
-        let line = status_reply::after_invalid(self.control.bus.invalid_configuration(), line);
+        let work = self.control.bus.known().log.work.clone();
+        let line = status_reply::line(&self.state, work, self.control.now());
+        let line = self.control.bus.after_invalid(line);
         if line != self.status {
             systemd::status(&line);
             self.status = line;

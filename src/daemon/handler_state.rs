@@ -108,7 +108,7 @@ impl Control {
 
     /// The history in the mirror's file.
     pub(super) async fn history(&self) -> Result<PageHistory, String> {
-        let (config, now, work) = (self.config(), self.now(), self.bus.current_work());
+        let (config, now, work) = (self.config(), self.now(), self.bus.known().log.work.clone());
         let read = tokio::task::spawn_blocking(move || plot_data::read(&config, work, now));
         read.await.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
     }

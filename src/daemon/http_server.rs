@@ -10,13 +10,13 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
@@ -95,12 +95,26 @@ pub(super) async fn finish(mut serving: JoinHandle<()>) {
 pub(super) fn answer(status: StatusCode, value: &impl Serialize) -> Response {
     match serde_json::to_string(value) {
         Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body + "\n").into_response(),
-        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), None),
+        Err(error) => internal(&error).into_response(),
     }
 }
 
-pub(super) fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> Response {
-    answer(status, &json!({"error": error, "hint": hint}))
+/// Why a request is refused.
+#[derive(Debug)]
+pub(super) struct Problem(StatusCode, Value);
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        answer(self.0, &self.1)
+    }
+}
+
+pub(super) fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> Problem {
+    Problem(status, json!({"error": error, "hint": hint}))
+}
+
+pub(super) fn internal(error: &impl ToString) -> Problem {
+    problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), None)
 }
 
 /// A successful answer of a content type.

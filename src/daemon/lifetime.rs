@@ -11,7 +11,6 @@ use std::time::{Duration, Instant as Monotonic};
 
 use tokio::sync::mpsc;
 
-use super::bus::Event;
 use super::error::DaemonError;
 use super::event_loop::EventLoop;
 use super::handler_state::{Control, PATIENT};
@@ -21,7 +20,7 @@ use super::page::PageKeeper;
 use super::runner::{self, Runner};
 use super::socket::{self, DELAYS, SocketOpened};
 use super::state_machine::PastRuns;
-use super::status_reply::{self, DaemonStatus, PageStatus};
+use super::status_reply::{DaemonStatus, PageStatus};
 use super::systemd::DaemonSignals;
 use super::watches::{GrowingDelay, Task};
 use super::{control, http_server, notification, systemd, watches};
@@ -228,7 +227,7 @@ impl Opening {
         DaemonStatus {
             waiting_for: Some(self.reason().into()),
             page: self.page.clone(),
-            reload_failed: self.control.bus.invalid_configuration().is_some(),
+            reload_failed: self.control.bus.known().reload_failed.is_some(),
             ..DaemonStatus::new(self.since, &self.config.sync.time_zone)
         }
     }
@@ -255,7 +254,7 @@ impl Opening {
     /// Shows systemd what is waited for.
     fn show(&self) {
         let line = format!("Waiting: {}", self.reason());
-        systemd::status(&status_reply::after_invalid(self.control.bus.invalid_configuration(), line));
+        systemd::status(&self.control.bus.after_invalid(line));
     }
 
     /// Reloads the configuration for the next attempt. An invalid one changes nothing.
@@ -264,13 +263,9 @@ impl Opening {
             Ok((settings, config)) => {
                 (self.settings, self.config) = (settings, config);
                 page.follow(&self.config);
-                self.control.bus.publish(&Event::Reloaded);
-                tracing::info!("Configuration reloaded");
+                self.control.bus.reloaded(None);
             }
-            Err(error) => {
-                self.control.bus.reload_failed(error_chain(&error));
-                tracing::error!("The new configuration is invalid and the old one stays active: {error}");
-            }
+            Err(error) => self.control.bus.reloaded(Some(&error.into())),
         }
         self.show();
     }

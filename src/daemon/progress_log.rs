@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_secs(60);
 /// Decides which events are logged.
 #[derive(Debug, Default)]
 pub struct ProgressLog {
-    work: Option<CurrentWork>,
+    pub work: Option<CurrentWork>,
     holding: Option<Instant>,
 }
 
@@ -48,15 +48,6 @@ pub fn log(event: &RunEvent, line: Option<String>) {
 }
 
 impl ProgressLog {
-    pub fn current_work(&self) -> Option<&CurrentWork> {
-        self.work.as_ref()
-    }
-
-    /// Whatever was going on has stopped.
-    pub(super) fn stopped(&mut self) {
-        self.work = None;
-    }
-
     /// The log line for an event at `now`, if it has one.
     pub fn line(&mut self, event: &RunEvent, now: Instant) -> Option<String> {
         match event {

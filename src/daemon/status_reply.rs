@@ -1,6 +1,7 @@
 //! `GET /status`: the status of the mirror and of the daemon, as data and as one line for systemd.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
@@ -101,6 +102,11 @@ impl DaemonStatus {
             page: None,
             reload_failed: false,
         }
+    }
+
+    /// The interval between runs for changes, where the schedule is automatic.
+    pub(super) fn poll_interval(&self) -> Option<Duration> {
+        self.next.iter().find_map(|next| next.interval).map(Duration::from_secs)
     }
 }
 
@@ -227,13 +233,5 @@ pub(super) fn line(state: &StateMachine, work: Option<CurrentWork>, now: Instant
     match state.next_due(ScheduleKind::Changes, now) {
         Some(at) => format!("Up to date; next run at {}", format::moment(at)),
         None => "Up to date; no schedule; runs on request".into(),
-    }
-}
-
-/// A line for `systemctl status`: that the configuration is invalid stands before everything else until it is mended.
-pub(super) fn after_invalid(reason: Option<String>, line: String) -> String {
-    match reason {
-        Some(reason) => format!("The configuration is invalid and the old one active: {reason}. {line}"),
-        None => line,
     }
 }

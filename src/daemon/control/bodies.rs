@@ -3,11 +3,10 @@
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::http::StatusCode;
-use axum::response::Response;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::daemon::http_server::problem;
+use crate::daemon::http_server::{Problem, problem};
 use crate::model::Resource;
 use crate::sync::{Acceptance, Job, Selection};
 
@@ -53,11 +52,8 @@ fn accepting(removals: bool) -> Acceptance {
 /// A received body, or why it could not be read.
 pub(super) type SentBody = Result<Bytes, BytesRejection>;
 
-pub(super) fn bytes(body: &SentBody) -> Result<&Bytes, Box<Response>> {
-    body.as_ref().map_err(|refused| {
-        let reason = format!("the body was refused: {}", refused.body_text());
-        Box::new(problem(refused.status(), &reason, None))
-    })
+pub(super) fn bytes(body: SentBody) -> Result<Bytes, Problem> {
+    body.map_err(|refused| problem(refused.status(), &format!("the body was refused: {}", refused.body_text()), None))
 }
 
 /// Parses the bytes of a body; a missing one is an empty document.
@@ -65,10 +61,6 @@ pub fn parse<T: DeserializeOwned + Default>(body: &[u8]) -> serde_json::Result<T
     if body.is_empty() { Ok(T::default()) } else { serde_json::from_slice(body) }
 }
 
-/// Parses a received body; a missing one is an empty document.
-pub(super) fn read<T: DeserializeOwned + Default>(body: &SentBody) -> Result<T, Box<Response>> {
-    parse(bytes(body)?).map_err(|error| {
-        let reason = format!("the body is invalid: {error}");
-        Box::new(problem(StatusCode::BAD_REQUEST, &reason, Some("send a JSON object, or no body")))
-    })
+pub(super) fn invalid(error: &serde_json::Error, hint: &str) -> Problem {
+    problem(StatusCode::BAD_REQUEST, &format!("the body is invalid: {error}"), Some(hint))
 }

@@ -22,7 +22,7 @@ use serde_json::json;
 
 use self::bodies::{SentBody, SyncBody, VerifyBody};
 use super::handler_state::{ALIVE_WITHIN, Control, PATIENT};
-use super::http_server::{answer, problem, with_type};
+use super::http_server::{Problem, answer, internal, problem, with_type};
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use super::metrics;
 use super::status_reply::StatusReply;
@@ -52,85 +52,70 @@ pub(super) fn router(control: Control) -> Router {
         .with_state(control)
 }
 
-async fn status(State(control): State<Control>) -> Response {
+async fn status(State(control): State<Control>) -> Result<Response, Problem> {
     match control.status().await {
-        Ok(status) => answer(StatusCode::OK, &status),
+        Ok(status) => Ok(answer(StatusCode::OK, &status)),
         // The daemon may be waiting for the mirror: its own status is useful anyway.
         Err((error, Some(daemon))) => {
             let database = std::path::absolute(&control.config().database).unwrap_or_default();
             let body = json!({"error": error, "hint": null, "database": database, "daemon": daemon});
-            answer(StatusCode::SERVICE_UNAVAILABLE, &body)
+            Ok(answer(StatusCode::SERVICE_UNAVAILABLE, &body))
         }
-        Err((error, None)) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error, None),
+        Err((error, None)) => Err(internal(&error)),
     }
 }
 
 /// Enqueues the job that a body asks for.
-async fn job<B: DeserializeOwned + Default>(control: Control, body: SentBody, job: impl FnOnce(B) -> Job) -> Response {
-    match bodies::read(&body) {
-        Err(response) => *response,
-        Ok(body) => accept(&control, job(body)).await,
-    }
+async fn job<B>(control: Control, body: SentBody, job: impl FnOnce(B) -> Job) -> Result<Response, Problem>
+where
+    B: DeserializeOwned + Default,
+{
+    let body = bodies::parse(&bodies::bytes(body)?);
+    let body = body.map_err(|error| bodies::invalid(&error, "send a JSON object, or no body"))?;
+    accept(&control, job(body)).await
 }
 
-async fn push(State(control): State<Control>) -> Response {
-    if !control.config().write_back {
-        return write_back_is_off();
-    }
+async fn push(State(control): State<Control>) -> Result<Response, Problem> {
+    requires_write_back(&control)?;
     accept(&control, Job::Push).await
 }
 
-async fn edit(State(control): State<Control>, body: SentBody) -> Response {
-    if !control.config().write_back {
-        return write_back_is_off();
-    }
-    let body = match bodies::bytes(&body) {
-        Ok(body) => body,
-        Err(refused) => return *refused,
-    };
-    let edit: edits::EditBody = match serde_json::from_slice(body) {
-        Ok(edit) => edit,
-        Err(error) => {
-            let reason = format!("the body is invalid: {error}");
-            let hint = r#"the form is {"object": "contact", "id": "…", "fields": {"position": "CTO"}}"#;
-            return problem(StatusCode::BAD_REQUEST, &reason, Some(hint));
-        }
-    };
+async fn edit(State(control): State<Control>, body: SentBody) -> Result<Response, Problem> {
+    requires_write_back(&control)?;
+    let edit: edits::EditBody = serde_json::from_slice(&bodies::bytes(body)?).map_err(|error| {
+        let hint = r#"the form is {"object": "contact", "id": "…", "fields": {"position": "CTO"}}"#;
+        bodies::invalid(&error, hint)
+    })?;
     let (mirror, now) = (control.config().database.clone(), control.now());
-    match tokio::task::spawn_blocking(move || edits::queue_edit(&mirror, edit, now)).await {
-        Ok(Ok(queued)) => {
-            control.edits_due().await;
-            answer(StatusCode::ACCEPTED, &queued)
-        }
-        Ok(Err(error @ QueueError::NoRecord { .. })) => problem(StatusCode::NOT_FOUND, &error.to_string(), None),
-        Ok(Err(error @ QueueError::OtherVersion { .. })) => problem(StatusCode::CONFLICT, &error.to_string(), None),
-        Ok(Err(QueueError::Store(error))) => {
-            problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), error.hint())
-        }
-        Ok(Err(error)) => problem(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string(), None),
-        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), None),
-    }
+    let queued = tokio::task::spawn_blocking(move || edits::queue_edit(&mirror, edit, now)).await;
+    let queued = queued.map_err(|error| internal(&error))?.map_err(|error| {
+        let (status, hint) = match &error {
+            QueueError::NoRecord { .. } => (StatusCode::NOT_FOUND, None),
+            QueueError::OtherVersion { .. } => (StatusCode::CONFLICT, None),
+            QueueError::Store(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.hint()),
+            _ => (StatusCode::UNPROCESSABLE_ENTITY, None),
+        };
+        problem(status, &error.to_string(), hint)
+    })?;
+    control.edits_due().await;
+    Ok(answer(StatusCode::ACCEPTED, &queued))
 }
 
-fn write_back_is_off() -> Response {
-    problem(StatusCode::CONFLICT, "write-back is off", Some("set `write_back.enabled = true` and reload"))
+fn requires_write_back(control: &Control) -> Result<(), Problem> {
+    let off = || problem(StatusCode::CONFLICT, "write-back is off", Some("set `write_back.enabled = true` and reload"));
+    control.config().write_back.then_some(()).ok_or_else(off)
 }
 
-async fn stop_resync(State(control): State<Control>) -> Response {
+async fn stop_resync(State(control): State<Control>) -> Result<Response, Problem> {
     // The state of the loop is current; an older one of the file may lack a sweep that has begun since.
     let daemon = control.daemon(ALIVE_WITHIN).await;
     let read = control.mirror(PATIENT).await;
-    match read.map(|status| StatusReply { status, daemon }) {
-        Ok(status) if !has_resync(&status) => {
-            return answer(StatusCode::OK, &json!({"stopped": false}));
-        }
-        // An unreadable status does not prevent the stop.
-        _ => {}
+    // An unreadable status does not prevent the stop.
+    if read.is_ok_and(|status| !has_resync(&StatusReply { status, daemon })) {
+        return Ok(answer(StatusCode::OK, &json!({"stopped": false})));
     }
-    match control.ask(DaemonRequest::StopSweeps).await {
-        Some(DaemonAnswer::Done) => answer(StatusCode::OK, &json!({"stopped": true})),
-        other => unavailable(other),
-    }
+    asked(&control, DaemonRequest::StopSweeps).await?;
+    Ok(answer(StatusCode::OK, &json!({"stopped": true})))
 }
 
 /// Whether a resync is running, was interrupted, or is queued. A first copy does not count: it is never discarded.
@@ -140,44 +125,44 @@ fn has_resync(status: &StatusReply) -> bool {
     swept.into_iter().any(|sweep| !sweep.first_copy) || jobs.into_iter().any(|job| job.work == "resync")
 }
 
-async fn clear_hold(State(control): State<Control>) -> Response {
-    match control.ask(DaemonRequest::ClearHold).await {
-        Some(DaemonAnswer::Done) => answer(StatusCode::OK, &json!({"hold": null})),
-        other => unavailable(other),
-    }
+async fn clear_hold(State(control): State<Control>) -> Result<Response, Problem> {
+    asked(&control, DaemonRequest::ClearHold).await?;
+    Ok(answer(StatusCode::OK, &json!({"hold": null})))
 }
 
 /// Pauses or resumes: 200 once it is stored; 202 if it is in effect but not stored, so that a restart may lose it.
-async fn pause(control: &Control, paused: bool) -> Response {
-    match control.ask(if paused { DaemonRequest::Pause } else { DaemonRequest::Resume }).await {
-        Some(DaemonAnswer::Done) => answer(StatusCode::OK, &json!({"paused": paused, "stored": true})),
-        Some(DaemonAnswer::NotStored { reason }) => {
+async fn pause(control: &Control, paused: bool) -> Result<Response, Problem> {
+    Ok(match asked(control, if paused { DaemonRequest::Pause } else { DaemonRequest::Resume }).await? {
+        DaemonAnswer::NotStored { reason } => {
             answer(StatusCode::ACCEPTED, &json!({"paused": paused, "stored": false, "reason": reason}))
         }
-        other => unavailable(other),
-    }
+        _ => answer(StatusCode::OK, &json!({"paused": paused, "stored": true})),
+    })
 }
 
-async fn accept(control: &Control, job: Job) -> Response {
-    if let Err(other) = job.clone().within(control.config().sync.objects.as_deref()) {
+async fn accept(control: &Control, job: Job) -> Result<Response, Problem> {
+    job.clone().within(control.config().sync.objects.as_deref()).map_err(|other| {
         let reason = format!("`{other}` is not among `sync.objects`");
-        return problem(StatusCode::BAD_REQUEST, &reason, Some("add it there, or choose other objects"));
-    }
-    match control.ask(DaemonRequest::Run(job)).await {
-        Some(DaemonAnswer::Accepted { job, waits_until }) => {
-            let waits_until = waits_until.map(|until| until.to_string());
-            answer(StatusCode::ACCEPTED, &json!({"job": job, "waits_until": waits_until}))
-        }
-        other => unavailable(other),
+        problem(StatusCode::BAD_REQUEST, &reason, Some("add it there, or choose other objects"))
+    })?;
+    let DaemonAnswer::Accepted { job, waits_until } = asked(control, DaemonRequest::Run(job)).await? else {
+        return Err(unavailable("the daemon is stopping"));
+    };
+    let waits_until = waits_until.map(|until| until.to_string());
+    Ok(answer(StatusCode::ACCEPTED, &json!({"job": job, "waits_until": waits_until})))
+}
+
+/// What the daemon's loop answers, if it can do it now.
+async fn asked(control: &Control, request: DaemonRequest) -> Result<DaemonAnswer, Problem> {
+    match control.ask(request).await {
+        Some(DaemonAnswer::Unavailable { reason }) => Err(unavailable(&reason)),
+        Some(answer) => Ok(answer),
+        None => Err(unavailable("the daemon is stopping")),
     }
 }
 
-fn unavailable(given: Option<DaemonAnswer>) -> Response {
-    let reason = match given {
-        Some(DaemonAnswer::Unavailable { reason }) => reason,
-        _ => "the daemon is stopping".into(),
-    };
-    problem(StatusCode::SERVICE_UNAVAILABLE, &reason, None)
+fn unavailable(reason: &str) -> Problem {
+    problem(StatusCode::SERVICE_UNAVAILABLE, reason, None)
 }
 
 /// A stream of events from now on: one JSON document per line, or server-sent events if the client accepts them.

@@ -211,7 +211,7 @@ fn incomplete(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -
 
 /// How late an object is by its own schedule; `None` if it has none.
 fn overdue(object: &ObjectStatus, daemon: Option<&DaemonStatus>, config: &Config, now: Instant) -> Option<Duration> {
-    let poll = daemon.and_then(|daemon| daemon.next.iter().find_map(|next| next.interval)).map(Duration::from_secs);
+    let poll = daemon.and_then(DaemonStatus::poll_interval);
     let begun = daemon.map_or(now, |daemon| daemon.since);
     let due = lateness::next_read(&config.sync, object.object, object.changes_as_of.unwrap_or(begun), poll);
     due.map(|due| now.since(due))

@@ -13,13 +13,12 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt as _};
-use serde::Serialize;
 use tokio::sync::Semaphore;
 
 use super::access::{HostRefusal, ServedAt, host_check};
 use crate::daemon::bus::Event;
 use crate::daemon::handler_state::Control;
-use crate::daemon::http_server::{answer, problem, with_type};
+use crate::daemon::http_server::{Problem, answer, internal, problem, with_type};
 use crate::daemon::metrics;
 use crate::daemon::plot_data::PageHistory;
 use crate::daemon::status_reply::{HIDDEN, public_reason};
@@ -51,7 +50,7 @@ pub(super) fn router(control: Control, served: ServedAt) -> Router {
 async fn answered(State(state): State<PageState>, request: Request) -> Response {
     // A request body is never read.
     let (head, _) = request.into_parts();
-    let mut response = state.answer(&head).await;
+    let mut response = state.answer(&head).await.into_response();
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, value);
     }
@@ -59,49 +58,48 @@ async fn answered(State(state): State<PageState>, request: Request) -> Response 
 }
 
 impl PageState {
-    async fn answer(&self, head: &Parts) -> Response {
+    async fn answer(&self, head: &Parts) -> Result<Response, Problem> {
         match host_check(&head.uri, &head.headers, self.served) {
             None => {}
             Some(HostRefusal::Host) => {
                 let hint = format!("use http://127.0.0.1:{0}/ and http://localhost:{0}/", self.served.at.port());
-                return problem(StatusCode::FORBIDDEN, "host name not allowed", Some(&hint));
+                return Err(problem(StatusCode::FORBIDDEN, "host name not allowed", Some(&hint)));
             }
             Some(HostRefusal::Site) => {
-                return problem(StatusCode::FORBIDDEN, "cross-site requests are not allowed", None);
+                return Err(problem(StatusCode::FORBIDDEN, "cross-site requests are not allowed", None));
             }
         }
         if head.method != Method::GET && head.method != Method::HEAD {
-            let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, "the status page is read-only", Some(PATHS));
-            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return response;
+            let refusal = problem(StatusCode::METHOD_NOT_ALLOWED, "the status page is read-only", Some(PATHS));
+            return Ok(([(header::ALLOW, "GET, HEAD")], refusal).into_response());
         }
         let path = head.uri.path();
         if let Some((_, kind, content)) = PARTS.iter().find(|(name, ..)| *name == path) {
-            return with_type(kind, Body::from(*content));
+            return Ok(with_type(kind, *content));
         }
         match path {
             "/healthz" => metrics::health(&self.control).await,
             "/events" if head.method == Method::GET => self.events(),
-            "/events" => with_type("text/event-stream", Body::empty()),
+            "/events" => Ok(with_type("text/event-stream", Body::empty())),
             "/metrics" => metrics::metrics(&self.control).await,
-            "/readyz" => metrics::readiness(&self.control).await,
+            "/readyz" => Ok(metrics::readiness(&self.control).await),
             "/status" => {
-                let status = self.control.status().await;
-                document(status.map(|status| status.without_service_messages()).map_err(|(error, _)| error))
+                let status = self.control.status().await.map_err(|(error, _)| internal(&error))?;
+                Ok(answer(StatusCode::OK, &status.without_service_messages()))
             }
             "/history" => {
                 let _turn = self.asking.acquire().await;
-                document(self.control.history().await.map(history))
+                let read = self.control.history().await.map_err(|error| internal(&error))?;
+                Ok(answer(StatusCode::OK, &history(read)))
             }
-            _ => problem(StatusCode::NOT_FOUND, "unknown path", Some(PATHS)),
+            _ => Err(problem(StatusCode::NOT_FOUND, "unknown path", Some(PATHS))),
         }
     }
 
     /// A stream of events from now on, as server-sent events.
-    fn events(&self) -> Response {
-        let Ok(permit) = self.streams.clone().try_acquire_owned() else {
-            return problem(StatusCode::SERVICE_UNAVAILABLE, "too many streams are open", None);
-        };
+    fn events(&self) -> Result<Response, Problem> {
+        let permit = self.streams.clone().try_acquire_owned();
+        let permit = permit.map_err(|_| problem(StatusCode::SERVICE_UNAVAILABLE, "too many streams are open", None))?;
         // Tells the browser at once that it is connected.
         let first = stream::iter([SseEvent::default().comment("").retry(Duration::from_secs(3))]);
         let events = self.control.events().filter_map(move |line| {
@@ -110,14 +108,7 @@ impl PageState {
             async move { shown }
         });
         let all = first.chain(events).map(Ok::<_, Infallible>);
-        Sse::new(all).keep_alive(KeepAlive::new().interval(SILENCE)).into_response()
-    }
-}
-
-fn document(read: Result<impl Serialize, String>) -> Response {
-    match read {
-        Ok(document) => answer(StatusCode::OK, &document),
-        Err(why) => problem(StatusCode::INTERNAL_SERVER_ERROR, &why, None),
+        Ok(Sse::new(all).keep_alive(KeepAlive::new().interval(SILENCE)).into_response())
     }
 }
 
