@@ -14,7 +14,6 @@ pub fn person() -> &'static str {
     })
 }
 
-/// A user's name, or the id if it has none.
 pub fn user_name(id: u32) -> String {
     name_in("/etc/passwd", id)
 }
@@ -25,12 +24,10 @@ pub fn name_in(table: &str, id: u32) -> String {
     line_with(&table, 2, &id.to_string()).map_or_else(|| id.to_string(), |fields| fields[0].to_string())
 }
 
-/// The ids of a user and its group, by name or by id.
 pub fn ids_of(user: &str) -> Option<(u32, u32)> {
     ids_with(0, user).or_else(|| ids_with(2, user))
 }
 
-/// The group of a user.
 pub fn group_of(user: u32) -> Option<u32> {
     ids_with(2, &user.to_string()).map(|(_, group)| group)
 }

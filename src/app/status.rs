@@ -50,20 +50,14 @@ pub struct MirrorStatus {
     /// `history.retention`.
     pub history_since: Option<String>,
     pub edits: EditCounts,
-    /// How far publishing is behind; absent if the mirror was never published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub publish: Option<PublishLag>,
     pub missing_scopes: Vec<MissingScope>,
-    /// When a run last completed, UTC.
     #[serde(serialize_with = "instant::utc")]
     pub last_success: Option<Instant>,
-    /// The consecutive runs that failed most recently.
     pub trouble: Option<Failing>,
-    /// The last runs, the newest first.
     pub runs: Vec<RecordedRun>,
-    /// Where the service breaks its own documentation.
     pub oddities: Vec<OddityLine>,
-    /// Users' views, triggers and indexes that do not work.
     pub broken_objects: Vec<BrokenObject>,
 }
 
@@ -71,12 +65,9 @@ pub struct MirrorStatus {
 pub struct RunningRun {
     pub pid: Option<u32>,
     pub run: i64,
-    /// `sync`, `resync`, `verify` or `push`.
     pub kind: String,
-    /// `manual` or `schedule`.
     pub trigger: String,
     pub since: String,
-    /// The progress of its long work, by object.
     pub progress: Vec<RunProgress>,
 }
 
@@ -91,15 +82,11 @@ pub struct RunProgress {
 pub struct ObjectStatus {
     pub object: Resource,
     pub rows: u64,
-    /// Records that the service no longer has; for contacts and companies.
     pub removed: Option<u64>,
-    /// Records whose detail is current; for contacts and companies.
     pub details_current: Option<u64>,
     /// Records whose detail is still to be read; for contacts and companies, if details are read.
     pub details_pending: Option<u64>,
-    /// Active custom fields; for contacts and companies.
     pub custom_fields: Option<u64>,
-    /// Every change up to here is in the mirror, UTC.
     #[serde(serialize_with = "instant::utc")]
     pub changes_as_of: Option<Instant>,
     /// When the object was last known to have no missing and no superfluous records, UTC.
@@ -107,13 +94,9 @@ pub struct ObjectStatus {
     pub complete_as_of: Option<Instant>,
     /// How that is known: `records` if every one was compared, `count` if ranges were counted.
     pub complete_by: Option<&'static str>,
-    /// Differences that were found then and not repaired.
     pub differences: u64,
-    /// The sweep or first copy in progress.
     pub sweep: Option<SweepStatus>,
-    /// Removals that look like an outage and need confirmation.
     pub outage: Option<RefusedRemovals>,
-    /// Items that seem to be removed and are kept until that is proven.
     pub undecided: Option<UndecidedStatus>,
 }
 
@@ -139,12 +122,9 @@ pub struct RuStatus {
     pub used: u64,
     pub left: u64,
     pub limit: u64,
-    /// When the window ends, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub refills_at: Instant,
-    /// Spent since the mirror was created.
     pub total: u64,
-    /// The likely cost of a run for changes: the median of the last ones.
     pub per_run: u64,
     /// Windows until every pending detail is read at this budget, this one included; 0 if none is pending, `null` if
     /// the budget is zero.
@@ -157,13 +137,11 @@ pub fn read(config: &Config, now: impl Into<ClockReading>) -> Result<MirrorStatu
     read_with(&Reader::open(&config.database)?, config, now)
 }
 
-/// Like [`read`], with a reader that is open.
 pub fn read_with(reader: &Reader, config: &Config, now: impl Into<ClockReading>) -> Result<MirrorStatus, StoreError> {
     let status = at_moment(&reader.begin()?, config, now)?;
     reader.unchanged().map(|()| status)
 }
 
-/// Reads the status from a snapshot of an open mirror.
 pub fn at_moment(
     moment: &ReadTx<'_>,
     config: &Config,
@@ -251,9 +229,7 @@ fn running(
 pub enum Readiness {
     /// The lists were copied, and are as fresh as the schedule requires.
     Ready,
-    /// Some list was never completely copied.
     NeverCopied,
-    /// The mirror is older than the schedule allows.
     Stale,
     Unreadable,
 }
@@ -274,7 +250,6 @@ impl MirrorStatus {
         self.objects.iter().filter(|object| config.mirrors(object.object) && self.may_read(object.object))
     }
 
-    /// Whether the key has the scope that reads an object.
     fn may_read(&self, object: Resource) -> bool {
         let is_about = |missing: &MissingScope| missing.object == object.as_str() && !missing.scope.ends_with(":write");
         !self.missing_scopes.iter().any(is_about)
@@ -312,7 +287,6 @@ fn undecided_items(
     Ok((items > 0).then(|| UndecidedStatus { items, next_lookup: wait.map(|wait| now.plus(wait)) }))
 }
 
-/// The ledger as it was last stored.
 pub(super) fn ledger(tx: &ReadTx<'_>, config: &Config) -> Result<Ledger, StoreError> {
     let stored: Option<Ledger> = tx.state(&LEDGER)?;
     let note = lock::note_beside(&config.database);

@@ -21,7 +21,6 @@ pub(super) fn note_invalid(config: &Config) {
     }
 }
 
-/// One of these words, as an argument.
 pub(super) fn one_of<T, const N: usize>(words: [&'static str; N]) -> impl TypedValueParser<Value = T>
 where
     T: FromStr + Clone + Send + Sync + 'static,
@@ -29,7 +28,6 @@ where
     PossibleValuesParser::new(words).try_map(|word| word.parse::<T>().map_err(|_| "no such object"))
 }
 
-/// `contact` or `company`, as an argument.
 pub(super) fn objects() -> impl TypedValueParser<Value = Object> {
     one_of(Object::ALL.map(Object::as_str))
 }

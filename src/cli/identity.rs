@@ -26,7 +26,6 @@ use crate::exit::Exit;
 /// As many links on a path as the system follows.
 const MAX_LINKS: usize = 40;
 
-/// A user, and the group of the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Owner {
     user: u32,
@@ -47,7 +46,6 @@ pub(in crate::cli) fn take(path: &Path) -> Result<(), Failure> {
     needed_for(path).map_or(Ok(()), |owner| owner.take(path))
 }
 
-/// Does some work as the owner of a path, in a thread of its own.
 pub(in crate::cli) fn acting_as_owner<T: Send>(
     path: &Path,
     work: impl FnOnce() -> Result<T, Failure> + Send,
@@ -125,7 +123,6 @@ impl Owner {
     }
 }
 
-/// The parts of a path, the last one first.
 fn parts(path: &Path) -> Vec<OsString> {
     let mut parts: Vec<OsString> = path
         .components()

@@ -1,12 +1,5 @@
 //! The command line: parses the arguments, runs the verb, and reports what failed.
 //!
-//! - [`verbs`]: one thin file per verb.
-//! - [`check`]: the probes of `crm-mirror check`.
-//! - [`mcp`]: the Model Context Protocol server.
-//! - [`ui`]: tables, progress and texts.
-//! - [`args`]: options of every verb; [`failure`]: errors as text with a hint; [`logging`] and [`session`]: helpers of
-//!   several verbs. `identity` is whom a process of root acts as.
-//!
 //! # Invariants
 //! - stdout contains the output of the verb and nothing else; progress, logs and errors go to stderr.
 //! - If the reader of stdout closes it, the program ends silently.

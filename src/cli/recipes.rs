@@ -6,12 +6,10 @@
 
 pub const TEXT: &str = include_str!("../../docs/sql.md");
 
-/// A question and the query that answers it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recipe {
     pub section: String,
     pub title: String,
-    /// The text between the heading and the query.
     pub about: String,
     pub sql: String,
     pub needs: Option<String>,

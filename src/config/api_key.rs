@@ -12,14 +12,12 @@ use super::unit::{self, UnitCredential};
 use crate::api::ApiKey;
 use crate::regular_file;
 
-/// The name of the systemd credential.
 const CREDENTIAL: &str = "api-key";
 /// A longer file cannot be a key file.
 const MAX_FILE: u64 = 64 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyPlace {
-    /// In the environment, which overrides the named file, if there is one.
     Variable {
         instead_of: Option<PathBuf>,
     },
@@ -34,7 +32,6 @@ pub enum KeyPlace {
 impl KeyPlace {
     pub const VARIABLE: &str = API_KEY;
 
-    /// The file that it is in, if any.
     pub fn path(&self) -> Option<&Path> {
         match self {
             KeyPlace::File(path) | KeyPlace::Credential(path) => Some(path),
@@ -47,7 +44,6 @@ impl KeyPlace {
 #[derive(Clone, Debug)]
 pub(super) struct KeySource {
     pub place: KeyPlace,
-    /// Its text, if it is in the environment or was read already.
     text: Option<SecretString>,
 }
 

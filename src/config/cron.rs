@@ -82,7 +82,6 @@ impl Cron {
         Instant::from_secs(due?)
     }
 
-    /// Whether the line matches every hour, or an interval of hours.
     fn is_for_every_hour(&self) -> bool {
         let hours = &self.pattern.pattern.hours;
         hours.from_wildcard || hours.step != 1
@@ -123,7 +122,6 @@ impl fmt::Display for Cron {
 pub enum ChangesSchedule {
     Off,
     Cron(Cron),
-    /// As often as the budget allows.
     Auto,
 }
 

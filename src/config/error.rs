@@ -21,12 +21,7 @@ pub enum ConfigError {
         reason: String,
     },
     #[error("unknown key `{key}` {place}{}", .meant.as_ref().map(|m| format!("; did you mean `{m}`?")).unwrap_or_default())]
-    Unknown {
-        key: String,
-        place: String,
-        /// The most similar key.
-        meant: Option<String>,
-    },
+    Unknown { key: String, place: String, meant: Option<String> },
     #[error("`{key}` {place} is a secret, which does not belong in the configuration")]
     SecretInFile { key: &'static str, place: String },
     #[error("`{key}` {place} {reason}")]

@@ -20,7 +20,6 @@ use crate::format::distance;
 /// The name of the environment layer; the variable's name follows from the key.
 const ENVIRONMENT: &str = "environment";
 
-/// Merges these files with the other sources and deserializes the sections.
 pub(super) fn read(sources: &Sources, files: &[(PathBuf, String)]) -> Result<Sections, ConfigError> {
     let files = files.iter().map(|(path, text)| Layer::of_file(path, text));
     let layers = files.chain([Layer::of_environment(&sources.environment)]).collect::<Result<Vec<_>, _>>()?;
@@ -35,7 +34,6 @@ pub(super) fn read_place(sources: &Sources) -> Result<Sections, ConfigError> {
     merged(layers.collect(), sources)
 }
 
-/// The sections of the defaults, these layers and the flags, each over those before.
 fn merged(layers: Vec<Layer>, sources: &Sources) -> Result<Sections, ConfigError> {
     let defaults = Layer::of_toml(Metadata::named("in the built-in defaults"), DEFAULT_TOML)?;
     let flags = sources.flags.iter().map(|(key, text)| (key.to_string(), text.as_str()));
@@ -65,7 +63,6 @@ impl Layer {
         Layer::of_toml(Metadata::from(format!("in {}", path.display()), Source::File(path.into())), text)
     }
 
-    /// Only the settings of the mirror's place.
     fn place(self) -> Layer {
         let kept = [("database", "path"), ("daemon", "socket")].into_iter().filter_map(|(section, key)| {
             let value = self.values.get(section)?.as_dict()?.get(key)?;
@@ -115,7 +112,6 @@ fn without_the_line(error: &str) -> String {
     text.split(" in TOML").next().unwrap_or_default().trim_end_matches(", ").to_string()
 }
 
-/// The key, the place and the reason, without the value.
 fn translated(error: &figment::Error) -> ConfigError {
     let key = error.path.join(".");
     let place = match error.metadata.as_ref().map_or("in the built-in defaults", |metadata| &metadata.name) {

@@ -55,7 +55,6 @@ pub(super) struct ApiSection {
     pub timeout: Duration,
 }
 
-/// `[database]`: the mirror's file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DatabaseSection {
@@ -76,7 +75,6 @@ pub(super) struct DatabaseSection {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetConfig {
-    /// Request units per window.
     #[serde(deserialize_with = "values::request_units")]
     pub limit: Ru,
     #[serde(deserialize_with = "values::seconds::<_, 60, YEAR>")]
@@ -89,22 +87,18 @@ pub struct SyncConfig {
     /// The objects; `None` for all that the key may read.
     #[serde(deserialize_with = "values::objects")]
     pub objects: Option<Vec<Resource>>,
-    /// The fields that are not mirrored, as `contacts.notes`.
     #[serde(deserialize_with = "values::excluded_columns")]
     pub exclude: Vec<String>,
-    /// When to fetch changes; `None` for never.
     #[serde(deserialize_with = "values::changes_schedule")]
     pub schedule: ChangesSchedule,
     /// The shortest interval between runs where `schedule` is "auto".
     #[serde(deserialize_with = "values::seconds::<_, 5, HOUR>")]
     pub min_interval: Duration,
-    /// When to audit; `None` for never.
     #[serde(deserialize_with = "values::schedule")]
     pub audit_schedule: Option<Cron>,
     /// When to read definitions and team members again; `None` means never by time alone.
     #[serde(deserialize_with = "values::schedule")]
     pub definitions_schedule: Option<Cron>,
-    /// When to sweep; `None` for never.
     #[serde(deserialize_with = "values::schedule")]
     pub sweep_schedule: Option<Cron>,
     #[serde(deserialize_with = "values::time_zone")]
@@ -159,13 +153,11 @@ pub struct PublishConfig {
     url_file: Option<PathBuf>,
     #[serde(deserialize_with = "values::schema_name")]
     pub schema: String,
-    /// What is published; `None` for everything that is mirrored.
     #[serde(deserialize_with = "values::objects")]
     pub objects: Option<Vec<Resource>>,
     /// Columns that are never published: `column`, or `table.column`.
     #[serde(deserialize_with = "values::columns")]
     pub exclude: Vec<String>,
-    /// The URL, if it is in the environment or was read already.
     #[serde(skip)]
     url: Option<SecretString>,
 }
@@ -188,7 +180,6 @@ impl PublishConfig {
         self.url_file.as_deref()
     }
 
-    /// Reads the URL now, if that is possible.
     pub(super) fn hold(&mut self) {
         self.url = self.url().ok();
     }
@@ -205,7 +196,6 @@ impl PublishConfig {
     }
 }
 
-/// `[notify]`: who is told about trouble.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NotifySection {
@@ -219,7 +209,6 @@ pub(super) struct NotifySection {
 pub enum NotifyConfig {
     #[default]
     Off,
-    /// A program and its arguments.
     Command(Vec<String>),
     /// An address that is a secret: whoever knows it may post there.
     Webhook(Url),
@@ -250,14 +239,11 @@ impl fmt::Debug for NotifyConfig {
     }
 }
 
-/// `[mcp]`: what an assistant sees, and where its calls are recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct McpConfig {
-    /// Columns that an assistant does not see: `column`, or `table.column`.
     #[serde(deserialize_with = "values::columns")]
     pub exclude: Vec<String>,
-    /// The file with a line for each call.
     #[serde(default, deserialize_with = "values::path")]
     pub log: Option<PathBuf>,
 }
@@ -265,7 +251,6 @@ pub struct McpConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogConfig {
-    /// A level, or a list of levels of modules.
     #[serde(deserialize_with = "values::log_filter")]
     pub level: String,
     pub format: LogFormat,

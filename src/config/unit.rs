@@ -10,9 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The directory whose files belong to units.
 pub const FOLDER: &str = "/etc/crm-mirror";
-/// The parents of the state and of the runtime directories.
 const PARENTS: [&str; 2] = ["/var/lib", "/run"];
 /// Where systemd looks for units, the first one that has a file wins.
 const SEARCHED: [&str; 7] = [
@@ -29,17 +27,14 @@ const SEARCHED: [&str; 7] = [
 pub struct ServiceUnit {
     pub name: String,
     pub user: String,
-    /// The credential `api-key` that it loads.
     pub credential: Option<UnitCredential>,
     pub state_directory: Option<PathBuf>,
-    /// Its runtime directory, which systemd creates.
     pub runtime_directory: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnitCredential {
     Plain(PathBuf),
-    /// In a file that systemd decrypts.
     Encrypted(PathBuf),
 }
 
@@ -51,12 +46,10 @@ impl UnitCredential {
     }
 }
 
-/// Whether this process can determine what a unit can access.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The unit that reads this configuration file, if one is installed.
 pub fn of_file(file: &Path) -> Option<ServiceUnit> {
     let name = name_of(file)?;
     let text = installed(Path::new("/"), &name)?;

@@ -74,7 +74,6 @@ fn expect<'de, D: Deserializer<'de>, T>(
     read(value, expected, |text| reader(text).ok_or_else(|| concat_must(expected)))
 }
 
-/// A whole number within bounds.
 pub(super) fn whole<'de, D, T, const MIN: u64, const MAX: u64>(value: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -91,12 +90,10 @@ pub(super) fn request_units<'de, D: Deserializer<'de>>(value: D) -> Result<Ru, D
     whole::<D, u64, 1, 1_000_000_000_000>(value).map(Ru::new)
 }
 
-/// A number from 0 to 1.
 pub(super) fn fraction<'de, D: Deserializer<'de>>(value: D) -> Result<f64, D::Error> {
     expect(value, "a number from 0 to 1", |text| text.parse().ok().filter(|number| (0.0..=1.0).contains(number)))
 }
 
-/// A duration from `MIN` to `MAX` seconds.
 pub(super) fn seconds<'de, D, const MIN: u64, const MAX: u64>(value: D) -> Result<Duration, D::Error>
 where
     D: Deserializer<'de>,
@@ -258,7 +255,6 @@ pub(super) fn columns<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>
     }
 }
 
-/// Columns of fields that are not mirrored.
 pub(super) fn excluded_columns<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
     let columns = columns(value)?;
     match columns.iter().find_map(|column| Some((column, ExcludedFields::check(column)?))) {
@@ -289,7 +285,6 @@ pub(super) fn label_columns<'de, D: Deserializer<'de>>(value: D) -> Result<Label
     })
 }
 
-/// Whether the columns of archived fields are kept.
 pub(super) fn keep_or_hide<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
     word(value, "\"keep\" or \"hide\"", [("keep", true), ("hide", false)])
 }

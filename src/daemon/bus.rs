@@ -25,7 +25,6 @@ use crate::sync::events::{RunEvent, RunObserver};
 /// The number of events that a slow listener may lag behind before it misses some.
 const BEHIND: usize = 1024;
 
-/// Publishes events and keeps counters. Clones share the bus.
 #[derive(Clone, Debug)]
 pub(super) struct EventBus {
     lines: broadcast::Sender<Arc<str>>,
@@ -135,17 +134,14 @@ impl RunDurations {
         }
     }
 
-    /// Each bound, and the number of runs that took at most so long.
     pub(super) fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         RunDurations::BOUNDS.into_iter().zip(self.counts)
     }
 }
 
-/// The finished runs of unfinished jobs.
 #[derive(Debug)]
 pub(super) struct JobResults {
     bus: EventBus,
-    /// The combined summary of the earlier runs of a job.
     earlier: HashMap<u64, Summary>,
     last: Option<JobRunEnd>,
 }
@@ -155,12 +151,10 @@ impl JobResults {
         JobResults { bus, earlier: HashMap::new(), last: None }
     }
 
-    /// Stores the result of a run; the state machine then decides about its job.
     pub(super) fn take(&mut self, ended: JobRunEnd) {
         self.last = Some(ended);
     }
 
-    /// A run was preempted; its job continues later.
     pub(super) fn preempted(&mut self, job: &QueuedJob) {
         let summary = self.last.take().and_then(|ended| ended.summary);
         if let Some(summary) = self.add_up(job.id, summary) {
@@ -199,7 +193,6 @@ impl JobResults {
         });
     }
 
-    /// The combined summary of a job's runs.
     fn add_up(&mut self, job: u64, last: Option<Summary>) -> Option<Summary> {
         match (self.earlier.remove(&job), last) {
             (Some(earlier), Some(last)) => Some(last.after(&earlier)),
@@ -214,12 +207,10 @@ impl JobResults {
 pub enum Event {
     Queued {
         job: u64,
-        /// `sync`, `resync`, `verify` or `push`.
         work: Cow<'static, str>,
     },
     Started {
         job: u64,
-        /// `sync`, `resync`, `verify` or `push`.
         work: Cow<'static, str>,
         trigger: Trigger,
     },
@@ -229,19 +220,16 @@ pub enum Event {
     },
     Finished {
         job: u64,
-        /// The exit code that the verb has for this result.
         exit: u8,
         summary: Option<Box<Summary>>,
         found: Vec<(Object, Findings)>,
         error: Option<String>,
-        /// The command or setting that fixes it.
         hint: Option<String>,
     },
     Paused,
     Resumed,
     Reloaded,
     Stopping,
-    /// The listener was too slow and missed events.
     Missed {
         lines: u64,
     },

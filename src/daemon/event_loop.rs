@@ -50,7 +50,6 @@ const GRACE: Duration = Duration::from_millis(3300);
 pub(super) struct EventLoop {
     state: StateMachine,
     since: Instant,
-    /// This mirror's part of the longest delay of a scheduled run.
     part: f64,
     scheduler: CronTicks,
     sender: mpsc::Sender<LoopMessage>,
@@ -208,7 +207,6 @@ impl EventLoop {
         }
     }
 
-    /// Converts a message to an input of the state machine, if it is one.
     async fn receive(&mut self, message: LoopMessage, page: &mut PageKeeper) -> Option<Input> {
         match message {
             LoopMessage::Input(input) => Some(input),

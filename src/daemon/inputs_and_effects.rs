@@ -53,7 +53,6 @@ pub enum Effect {
     StorePause(u64, Option<Instant>),
     /// Reload the configuration; nothing starts before [`Input::Reloaded`].
     Reload,
-    /// Configure the scheduler for the timetable.
     Reschedule,
     Exit,
 }
@@ -69,7 +68,6 @@ pub enum DaemonAnswer {
     NotStored {
         reason: String,
     },
-    /// The daemon cannot do this now.
     Unavailable {
         reason: String,
     },

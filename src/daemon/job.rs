@@ -18,7 +18,6 @@ pub enum Trigger {
 /// A job that is queued or running, in one run or in several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuedJob {
-    /// Its number, counted from the start of the daemon.
     pub id: u64,
     pub job: Job,
     pub trigger: Trigger,

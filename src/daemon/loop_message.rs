@@ -34,7 +34,6 @@ pub(super) enum LoopMessage {
 
 #[derive(Debug)]
 pub(super) struct JobRunEnd {
-    /// The part that the state machine needs.
     pub ending: RunEnding,
     pub summary: Option<Summary>,
     pub found: Vec<(Object, Findings)>,

@@ -1,10 +1,7 @@
 //! The daemon: runs jobs on a schedule and on request, one at a time.
 //!
-//! [`state_machine`] decides and is pure; [`timetable`] determines what is due; `event_loop` receives inputs and executes
-//! effects, through `runner` in separate tasks. `lifetime` waits for a mirror that cannot be opened yet. `control`
-//! serves the Unix socket and `page` browsers and monitoring, both with `http_server`; `bus` publishes events;
-//! `cron_ticks` wraps the scheduler; `handler_state` keeps the status in memory; `systemd` notifies systemd; [`client`] is
-//! the verbs' client of the socket.
+//! [`state_machine`] decides and is pure; `event_loop` receives inputs and executes effects, through `runner` in separate
+//! tasks. `lifetime` waits for a mirror that cannot be opened yet.
 //!
 //! # Invariants
 //! - One run at a time, and one daemon per mirror: a second one waits and reports the process that it waits for.

@@ -9,13 +9,10 @@ use crate::format;
 use crate::model::{Instant, Resource};
 use crate::sync::events::RunEvent;
 
-/// When a step gets its first line.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// The interval between two lines of one step.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// Decides which events are logged.
 #[derive(Debug, Default)]
 pub struct ProgressLog {
     pub work: Option<CurrentWork>,
@@ -28,11 +25,9 @@ pub struct CurrentWork {
     /// "changes", "full copy", "sweep", "details".
     pub work: Cow<'static, str>,
     pub rows: u64,
-    /// The expected number of rows, if it is known.
     pub total: Option<u64>,
     #[serde(skip)]
     began: Instant,
-    /// When it gets its next line.
     #[serde(skip)]
     next: Instant,
 }
@@ -48,7 +43,6 @@ pub fn log(event: &RunEvent, line: Option<String>) {
 }
 
 impl ProgressLog {
-    /// The log line for an event at `now`, if it has one.
     pub fn line(&mut self, event: &RunEvent, now: Instant) -> Option<String> {
         match event {
             RunEvent::Begins { resource, work, total } => {

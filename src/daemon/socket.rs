@@ -41,12 +41,10 @@ impl SocketError {
     }
 }
 
-/// Only the daemon's user, and root, can connect.
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 const PRIVATE: Mode = Mode::RWXU;
 
-/// Its name in that directory.
 const FRESH: &str = "s";
 
 /// A socket that is removed when this is dropped, if the file is still the same one.
@@ -114,7 +112,6 @@ impl Drop for ControlSocket {
     }
 }
 
-/// The retry interval while another process listens.
 const TAKEN: Duration = Duration::from_secs(1);
 
 /// The first and the longest delay after other failures.
@@ -127,7 +124,6 @@ pub(super) enum SocketOpened {
     Reload,
 }
 
-/// Opens the control socket, however long that takes.
 pub(super) async fn open(config: &Config, signals: &mut DaemonSignals) -> SocketOpened {
     let mut delays = GrowingDelay::new(DELAYS.0, DELAYS.1);
     let mut reported: Option<String> = None;
@@ -161,7 +157,6 @@ pub(super) async fn open(config: &Config, signals: &mut DaemonSignals) -> Socket
     }
 }
 
-/// The reason, with the process that writes the mirror, if another daemon does.
 fn reason(error: &SocketError, config: &Config) -> String {
     match (error, lock::current_writer(&config.database).flatten()) {
         (SocketError::Taken { .. }, Some(pid)) => format!("{}: process {pid} writes the mirror", error_chain(error)),

@@ -1,7 +1,5 @@
 //! The daemon's state machine: inputs in, effects out. It does not await, read a clock or touch a file.
 //!
-//! [`StateMachine::on`] processes an input; `endings` handles the results of runs.
-//!
 //! # Invariants
 //! - One run at a time. A long run is preempted for changes and edits at a page boundary, and resumed after them.
 //! - A tick whose job is already queued adds no second one; ticks missed while suspended or stopped become one.
@@ -65,7 +63,6 @@ pub enum HoldReason {
     Budget,
 }
 
-/// A time in which no request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonHold {
     pub reason: HoldReason,
@@ -91,7 +88,6 @@ impl Trouble {
     }
 }
 
-/// The results and decisions of earlier processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PastRuns {
     /// A number from 0 to 1 that stays the same for a mirror.
@@ -99,11 +95,8 @@ pub struct PastRuns {
     /// The time up to which each kind has run, in the order of [`ScheduleKind::ALL`].
     pub covered: [Instant; 3],
     pub paused_since: Option<Instant>,
-    /// Whether nothing was ever copied.
     pub is_empty: bool,
-    /// In which hours of the week something changed.
     pub active_hours: ActiveHours,
-    /// What runs for changes have spent in the budget window.
     pub polled: Ru,
 }
 
@@ -210,7 +203,6 @@ impl StateMachine {
         effects
     }
 
-    /// When the passing of time next changes something.
     pub fn wakes_at(&self, now: Instant) -> Option<Instant> {
         let hold = self.hold.map(|hold| hold.until);
         hold.into_iter()
@@ -227,7 +219,6 @@ impl StateMachine {
         self.running.as_ref().map(|running| (&running.job, running.since))
     }
 
-    /// The queued jobs, the next one first.
     pub fn waiting(&self) -> &[QueuedJob] {
         &self.queue
     }
@@ -240,7 +231,6 @@ impl StateMachine {
         self.hold.filter(|hold| hold.until > now)
     }
 
-    /// The current series of failures.
     pub fn trouble(&self) -> Option<&Trouble> {
         self.trouble.as_ref()
     }
@@ -322,7 +312,6 @@ impl StateMachine {
         effects.push(Effect::Answer(reply, answer));
     }
 
-    /// Enqueues jobs that have become due.
     fn check_schedule(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         for (place, kind) in ScheduleKind::ALL.into_iter().enumerate() {
             if self.due_at[place].is_none_or(|due| due > now) {
@@ -434,7 +423,6 @@ impl StateMachine {
         }
     }
 
-    /// Starts the first job that may run now.
     fn start(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         if self.stopping {
             return;

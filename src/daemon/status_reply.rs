@@ -15,7 +15,6 @@ use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, instant};
 
-/// `GET /status`, and `crm-mirror status --json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct StatusReply {
     #[serde(flatten)]
@@ -51,7 +50,6 @@ impl StatusReply {
 /// Replaces texts that may come from the service on the page.
 pub const HIDDEN: &str = "crm-mirror status shows the reason";
 
-/// The kind of failure of an exit code.
 pub fn public_reason(exit: u8) -> &'static str {
     let end = Exit::of_code(exit);
     Exit::TABLE.iter().find(|(known, _)| *known == end).map_or(HIDDEN, |(_, meaning)| meaning)
@@ -71,21 +69,16 @@ pub struct DaemonStatus {
     #[serde(serialize_with = "instant::utc")]
     pub paused_since: Option<Instant>,
     pub hold: Option<DaemonHold>,
-    /// The current series of failures.
     pub trouble: Option<TroubleStatus>,
-    /// When each kind is next due by the schedule.
     pub next: Vec<NextStatus>,
     pub time_zone: String,
-    /// The address of the status page, or why it is not served.
     #[serde(default)]
     pub page: Option<PageStatus>,
-    /// Whether the configuration on disk is invalid and the old one is active.
     #[serde(default)]
     pub reload_failed: bool,
 }
 
 impl DaemonStatus {
-    /// A daemon that does nothing.
     pub(super) fn new(since: Instant, zone: &TimeZone) -> DaemonStatus {
         DaemonStatus {
             pid: std::process::id(),
@@ -112,9 +105,7 @@ impl DaemonStatus {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobStatus {
-    /// Its number, counted from the start of the daemon.
     pub job: u64,
-    /// `sync`, `resync`, `verify` or `push`.
     pub work: Cow<'static, str>,
     pub trigger: Trigger,
     #[serde(serialize_with = "instant::utc")]
@@ -131,22 +122,17 @@ pub struct TroubleStatus {
     pub runs: u32,
     #[serde(serialize_with = "instant::utc_always")]
     pub next_try: Instant,
-    /// Whether only a part of the mirror fails, and the schedule continues for the rest.
     #[serde(default)]
     pub partial: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextStatus {
-    /// `changes`, `audit` or `sweep`.
     pub kind: Cow<'static, str>,
-    /// When, UTC; `None` for never.
     #[serde(serialize_with = "instant::utc")]
     pub at: Option<Instant>,
-    /// Seconds between runs, where the schedule is automatic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<u64>,
-    /// Why the interval is as long as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -31,7 +31,6 @@ pub(super) fn ready() {
     tell("READY=1");
 }
 
-/// One line for `systemctl status`.
 pub(super) fn status(line: &str) {
     tell(&format!("STATUS={line}"));
 }

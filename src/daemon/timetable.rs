@@ -15,11 +15,8 @@ const MAX_DELAY: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum ScheduleKind {
-    /// `sync.schedule`: changes and details.
     Changes,
-    /// `sync.audit_schedule`: counts.
     Audit,
-    /// `sync.sweep_schedule`: every record.
     Sweep,
 }
 
@@ -27,7 +24,6 @@ impl ScheduleKind {
     pub const ALL: [ScheduleKind; 3] = [ScheduleKind::Changes, ScheduleKind::Audit, ScheduleKind::Sweep];
 }
 
-/// The schedules, and this mirror's delay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timetable {
     pub sync: SyncConfig,
@@ -47,7 +43,6 @@ impl Timetable {
         }
     }
 
-    /// The cron line of a kind; `None` for never.
     pub fn line(&self, kind: ScheduleKind) -> Option<&Cron> {
         match kind {
             ScheduleKind::Changes => self.sync.schedule.cron(),
@@ -61,12 +56,10 @@ impl Timetable {
         (self.sync.schedule == ChangesSchedule::Auto).then_some(self.poll)
     }
 
-    /// Sets how often changes are asked for where the schedule is automatic.
     pub fn set_poll(&mut self, poll: PollDecision) {
         self.poll = poll;
     }
 
-    /// The zone's offset from UTC at an instant, in seconds.
     pub fn offset(&self, at: Instant) -> i32 {
         self.sync.time_zone.to_offset(at.timestamp()).seconds()
     }

@@ -63,13 +63,11 @@ impl Drop for Task {
     }
 }
 
-/// The interval between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
 
 /// How long it may be read-only: as long as somebody who is there needs to repair it.
 const MAX_READ_ONLY: Duration = Duration::from_secs(5 * 60);
 
-/// Watches the file system of the mirror.
 pub(super) fn watch_file_system(database: &Path, inbox: mpsc::Sender<LoopMessage>) -> Task {
     let folder = database.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = folder.to_path_buf();
@@ -99,10 +97,8 @@ async fn watch(is_read_only: impl Fn() -> bool + Clone + Send + 'static, every: 
     }
 }
 
-/// The interval between two checks.
 const EDITS_EVERY: Duration = Duration::from_secs(1);
 
-/// Watches the mirror at `path` until the loop has ended.
 pub(super) async fn watch_edits(path: PathBuf, clock: Arc<dyn Clock>, inbox: mpsc::Sender<LoopMessage>) {
     let mut interval = tokio::time::interval(EDITS_EVERY);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

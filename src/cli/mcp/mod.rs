@@ -1,7 +1,5 @@
 //! `crm-mirror mcp`: the mirror for assistants, over the Model Context Protocol on stdin and stdout.
 //!
-//! `protocol` implements JSON-RPC with one message per line. `tools` are the tools that an assistant can call.
-//!
 //! # Invariants
 //! - Each call opens the mirror read-only. Only held edits can be written, and they are sent only after a person has
 //!   released them.
@@ -24,8 +22,6 @@ use crate::exit::Exit;
 use crate::store::{Reader, guide};
 use tools::MirrorTools;
 
-/// An assistant can run read-only SQL, search, show records, and propose edits, which are held until a person releases
-/// them.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror mcp --database /var/lib/crm-mirror/mirror.db")]
 pub struct McpArgs {

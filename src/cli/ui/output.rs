@@ -18,7 +18,6 @@ use crate::format::shell_word;
 
 pub use crate::format::plain;
 
-/// Writes one JSON document, indented, and a newline.
 pub fn json(value: &impl Serialize) -> io::Result<()> {
     let mut out = data();
     out.write_all(&serde_json::to_vec_pretty(value)?)?;
@@ -26,7 +25,6 @@ pub fn json(value: &impl Serialize) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes what a verb reports, as one JSON document or as text.
 pub fn report(as_json: bool, document: &impl Serialize, as_text: impl FnOnce() -> String) -> io::Result<Exit> {
     if as_json {
         json(document)?
@@ -36,7 +34,6 @@ pub fn report(as_json: bool, document: &impl Serialize, as_text: impl FnOnce() -
     Ok(Exit::Done)
 }
 
-/// Writes a text, and a newline if it does not end in one.
 pub fn text(text: &str) -> io::Result<()> {
     let newline: &[u8] = if text.is_empty() || text.ends_with('\n') { b"" } else { b"\n" };
     let mut out = data();
@@ -53,7 +50,6 @@ pub fn prose(lines: &str) -> io::Result<()> {
     }
 }
 
-/// The columns of the terminal that shows stdout; `None` if there is none.
 fn terminal_width() -> Option<u16> {
     rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
 }
@@ -87,7 +83,6 @@ fn wrapped(lines: &str, width: usize) -> String {
     text
 }
 
-/// Writes a line to stderr, and ignores errors.
 pub fn note(text: &str) {
     error(&format!("{}\n", complete(text)));
 }
@@ -111,7 +106,6 @@ pub fn data() -> PlainWriter<StdoutLock<'static>> {
 pub struct PlainWriter<W> {
     out: W,
     is_terminal: bool,
-    /// The first bytes of a character.
     left: Vec<u8>,
 }
 
@@ -186,7 +180,6 @@ static IN_FORCE: OnceLock<Option<PathBuf>> = OnceLock::new();
 
 const BEGINS: &str = "`crm-mirror ";
 
-/// Verbs that read no configuration.
 const WITHOUT: [&str; 5] = ["init", "completions", "man", "demo", "sandbox"];
 
 /// Remembers the `--config` of this process. A second call has no effect.
@@ -194,7 +187,6 @@ pub fn repeat_config(config: Option<&Path>) {
     let _ = IN_FORCE.set(config.map(Path::to_path_buf));
 }
 
-/// The text with the `--config` in force in each of its commands.
 pub fn complete(text: &str) -> String {
     match IN_FORCE.get() {
         Some(Some(config)) => with_config(text, config),

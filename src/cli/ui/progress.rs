@@ -1,6 +1,4 @@
 //! The progress of a run: bars on a terminal, log lines elsewhere.
-//!
-//! [`ProgressView`] renders the engine's events. During a hold a line counts down; the next stored page removes it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -34,12 +32,10 @@ enum ProgressOutput {
 }
 
 impl ProgressView {
-    /// Bars if stderr is a terminal, log lines if not.
     pub fn of_process() -> ProgressView {
         ProgressView::bars_or(ProgressOutput::Lines(Mutex::default(), true))
     }
 
-    /// Bars if stderr is a terminal, nothing if not.
     pub fn bars_or_nothing() -> ProgressView {
         ProgressView::bars_or(ProgressOutput::Nothing)
     }
@@ -49,12 +45,10 @@ impl ProgressView {
         ProgressView(Arc::new(if io::stderr().is_terminal() { bars() } else { other }))
     }
 
-    /// Log lines, also about the results.
     pub fn lines() -> ProgressView {
         ProgressView(Arc::new(ProgressOutput::Lines(Mutex::default(), false)))
     }
 
-    /// No output, for verbs without runs.
     pub fn nothing() -> ProgressView {
         ProgressView(Arc::new(ProgressOutput::Nothing))
     }
@@ -65,7 +59,6 @@ impl ProgressView {
         matches!(*self.0, ProgressOutput::Lines(_, is_reported) if is_for_programs || !is_reported)
     }
 
-    /// Runs something that writes to stderr, with the bars hidden.
     pub(in crate::cli) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
         match &*self.0 {
             ProgressOutput::Bars { screen, .. } => screen.suspend(write),
@@ -90,7 +83,6 @@ impl RunObserver for ProgressView {
     }
 }
 
-/// The bars in progress, and the countdown of a hold.
 #[derive(Debug, Default)]
 struct Bars {
     work: HashMap<Resource, ProgressBar>,

@@ -21,7 +21,6 @@ pub enum RowFormat {
     Csv,
 }
 
-/// Why rows could not be printed.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum Stopped {
@@ -60,7 +59,6 @@ pub fn titles(stmt: &Statement<'_>) -> Vec<String> {
     titles
 }
 
-/// The rows as a table, with numbers aligned to the right.
 pub fn table(titles: &[String], rows: &mut Rows<'_>, terminal: bool) -> rusqlite::Result<String> {
     let mut cells = Vec::new();
     let mut numbers = vec![None; titles.len()];
@@ -123,7 +121,6 @@ fn csv(out: &mut impl Write, titles: &[String], rows: &mut Rows<'_>) -> Result<(
     Ok(())
 }
 
-/// A text as a field of CSV, quoted where it needs to be.
 pub(in crate::cli) fn field(text: &str) -> String {
     let quoted =
         text.is_empty() || text.contains(['"', ',', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ');

@@ -21,7 +21,6 @@ use crate::store::wal;
 pub struct StatusContext<'a> {
     pub daemon: DaemonState,
     pub unit: Option<&'a str>,
-    /// The process that writes it now.
     pub writer: Option<u32>,
     /// Why the configured budget is not known: a reader may have no configuration, or one that is invalid.
     pub unknown_budget: Option<&'a str>,
@@ -175,7 +174,6 @@ fn no_daemon(state: DaemonState, unit: Option<&str>) -> String {
     }
 }
 
-/// The progress of a run, one line per object.
 fn progress(run: &RunningRun) -> String {
     let line = |RunProgress { object, progress }: &RunProgress| {
         let so_far = match progress.total {
@@ -193,7 +191,6 @@ fn paused(since: Instant) -> String {
     format!("since {}; `crm-mirror resume` resumes the schedule", format::moment(since))
 }
 
-/// What the next run has to wait for, of a schedule or of a person.
 fn wait_of_next_run(status: &MirrorStatus, now: Instant) -> Option<String> {
     if let Some(until) = status.hold_until {
         let until = moment(until, now);
@@ -204,7 +201,6 @@ fn wait_of_next_run(status: &MirrorStatus, now: Instant) -> Option<String> {
         .then(|| format!("nothing before {}: the budget of this window is spent", moment(status.ru.refills_at, now)))
 }
 
-/// What runs next, or why nothing does.
 fn next(reply: &StatusReply, daemon: &DaemonStatus, now: Instant) -> String {
     if let Some(reason) = &daemon.waiting_for {
         return format!("waiting: {}", plain(reason));

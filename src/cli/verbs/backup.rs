@@ -14,9 +14,6 @@ use crate::format;
 use crate::model::Instant;
 use crate::store::backup::{self, BackupError, BackupReport};
 
-/// The copy contains everything that was committed before it began, and is verified before it gets its name. It is a
-/// mirror of its own: followers of the change feed start again with it, and its open edits are held until a person
-/// releases them.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
     after_help = "Example:\n  crm-mirror backup /backup/mirror-$(date +%F).db\n  crm-mirror backup --keep 7 /backup"
@@ -45,7 +42,6 @@ struct BackupSummary {
 
 struct Rotation<'a> {
     folder: &'a Path,
-    /// What their names begin with.
     stem: String,
     keep: usize,
 }

@@ -19,9 +19,6 @@ use crate::format;
 use crate::store::guide::{self, ColumnLine, TableLine};
 use crate::store::{ReadTx, Reader, StoreError};
 
-/// Without TABLE the tables and views, with TABLE its columns. Custom fields are shown with their labels and options.
-/// `--format datasette` prints the metadata with which Datasette shows the mirror well; print it again when the custom
-/// fields change.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror describe\n  crm-mirror describe contacts_full\n  \
                         crm-mirror describe contacts_full --json | jq '.columns[].name'\n  \
@@ -37,7 +34,6 @@ pub struct DescribeArgs {
     format: DictionaryFormat,
 }
 
-/// A form of the data dictionary.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum DictionaryFormat {
     /// Columns side by side.
@@ -186,7 +182,6 @@ fn sentence(about: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// A column's label, description and options, if it has any.
 fn meaning(column: &ColumnLine) -> Option<String> {
     let options: Vec<&str> =
         column.options.iter().map(|option| option.label.as_deref().unwrap_or(&option.value)).collect();

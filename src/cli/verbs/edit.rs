@@ -30,8 +30,6 @@ use crate::outbox::typed_values::Given;
 use crate::outbox::{EditRequest, EditSource, QueueError};
 use crate::store::{Reader, StoreError, write_beside};
 
-/// The change is queued in the mirror and sent by the next run or by the daemon. Until then the mirror shows the
-/// service's values. Fields are named by their columns in contacts_full or companies_full.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror edit contact ct_1 position='Chief Data Officer' cf_tier=gold\n  \
                   crm-mirror edit contact ct_1 notes=@notes.txt cf_topics=api,pricing cf_region=\n  \
@@ -66,7 +64,6 @@ pub struct EditArgs {
     common: MirrorArgs,
 }
 
-/// The JSON document of `--dry-run`.
 #[derive(Serialize)]
 struct PlannedRequest<'a> {
     method: &'static str,
@@ -125,7 +122,6 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The error that writing back is disabled, with its fix.
 pub(super) fn off() -> Failure {
     Failure::new(Exit::Config, "writing back is disabled: edits are neither accepted nor sent")
         .hint("set `enabled = true` under `[write_back]` in the configuration; the key needs a write scope")
@@ -152,7 +148,6 @@ fn planned(request: &EditRequest, prepared: &Prepared, json: bool) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// A line for each field with its old and new value.
 pub(super) fn lines(fields: &EditedFields) -> String {
     fields
         .iter()
@@ -160,7 +155,6 @@ pub(super) fn lines(fields: &EditedFields) -> String {
         .collect()
 }
 
-/// A value on one line, truncated if it is long.
 pub(super) fn shown(value: &Value) -> String {
     const MAX_SHOWN: usize = 60;
     let text = whole(value);
@@ -170,7 +164,6 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// A value on one line, complete.
 pub(super) fn whole(value: &Value) -> String {
     match (is_unknown(value), unfit_source(value)) {
         (true, _) => "unknown".into(),
@@ -226,7 +219,6 @@ impl From<QueueError> for Failure {
     }
 }
 
-/// The maximum number of rows in an error message.
 const NAMED: usize = 10;
 
 #[derive(Serialize)]
@@ -238,7 +230,6 @@ struct EditReply<'a> {
     fields: &'a EditedFields,
 }
 
-/// The JSON document of edits from a file.
 #[derive(Serialize)]
 struct EditReplies<'a> {
     edits: Vec<EditReply<'a>>,
@@ -260,9 +251,7 @@ enum RowsError {
     Store(#[from] StoreError),
 }
 
-/// What becomes of the rows of a file.
 struct RowEdits {
-    /// Each with its edit, if it changes something.
     rows: Vec<(Option<i64>, RecordId, EditedFields)>,
     price: EditPrice,
 }
@@ -313,7 +302,6 @@ impl RowEdits {
         self.rows.iter().filter(|(edit, ..)| edit.is_some()).count() as u64
     }
 
-    /// Two lines: how many edits, and their price.
     fn text(&self, done: &str) -> String {
         let nothing = format::counted(self.rows.len() as u64 - self.edits(), "row", "rows");
         let what = format::counted(self.edits(), "edit", "edits");

@@ -24,16 +24,8 @@ use crate::store::Reader;
 use crate::store::cursor::{self, FeedCursor};
 use crate::store::feed;
 
-/// The number of changes that are read at once.
 const SLICE: u32 = 200;
 
-/// Each change has an increasing number, `seq`. Store the cursor that is printed on stderr at the end, and pass it to
-/// the next export as --since: no change is missed or repeated. If a part of the range is no longer kept
-/// (`history.retention`), nothing is printed and the exit code is 74.
-///
-/// With --snapshot the stream has whole rows: `schema` lines with the columns of a table, `upsert` lines with a row,
-/// `remove` lines with a key, and a `cursor` line after each consistent group. --follow continues as changes arrive;
-/// --since continues after a cursor of the stream.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror export --since 0 > changes.ndjson\n  \
                         crm-mirror export --since 4f1c9e:1042 --object contact\n  \
@@ -144,14 +136,12 @@ fn stream(reader: &Reader, args: &ExportArgs, at: &mut FeedCursor, out: &mut imp
     }
 }
 
-/// The fix if the feed cannot be continued from a cursor.
 const BEGIN_AGAIN: &str =
     "start again: run `crm-mirror export --print-cursor`, copy the tables, then pass that cursor to --since";
 
 /// How often the file is checked, with or without events of a daemon: a check reads one page.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Writes the stream; with `follow`, until a signal.
 fn snapshot(
     global: &Global,
     database: Option<&Path>,
@@ -197,7 +187,6 @@ async fn pass_events(config: &Config, wake: mpsc::Sender<()>) -> Infallible {
     }
 }
 
-/// Opens the mirror and stdout, and writes what `lines` writes.
 fn write_stream(
     config: &Config,
     since: Option<StreamCursor>,
@@ -237,7 +226,6 @@ fn follow(stream: &mut MirrorStream, woken: &mpsc::Receiver<()>, out: &mut impl 
     }
 }
 
-/// The events of the daemon that owns the mirror, if there is one.
 async fn events(config: &Config) -> Option<EventStream> {
     let client = DaemonClient::connect(&config.socket)?;
     client.status_of(&config.database).await.ok()??;

@@ -14,9 +14,6 @@ use crate::format;
 use crate::model::Object;
 use crate::store::{ErasedCounts, Erasure, Reader, write_beside};
 
-/// Only a record that the service no longer has can be erased. PostgreSQL follows at the next publish; backups are not
-/// changed. Unused pages of the file keep old contents until they are reused: `VACUUM` clears them. Asks for
-/// confirmation.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror forget contact ct_01h8x --yes")]
 pub struct ForgetArgs {

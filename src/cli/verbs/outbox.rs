@@ -22,9 +22,6 @@ use crate::outbox::user_decisions::{self, DecideError, Decided, Decision, UndoEd
 use crate::store::outbox_report::{self, EditLine, TrailLine};
 use crate::store::{Reader, editable, write_beside};
 
-/// An edit is queued until it is sent, held if a person must release it first (`outbox show` says why), and sending
-/// until its outcome is known. Then it is applied, rejected by the service, or in conflict because the service has
-/// another value by then; a person resolves a conflict.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -193,10 +190,8 @@ fn named(database: &Path, which: &WhichEdits, decision: Decision) -> Result<Vec<
     which.ids.iter().map(edit).collect()
 }
 
-/// The number of edits that are shown before a question.
 const SHOWN: usize = 5;
 
-/// Shows the edits of a decision and asks for confirmation.
 fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> Result<bool, Failure> {
     let what = format::counted(edits.len() as u64, "edit", "edits");
     let reads = edits.iter().filter(|edit| edit.reads_first).count() as u64;
@@ -280,7 +275,6 @@ fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: b
     Ok(output::report(json, &BTreeMap::from([("edits", &undone_records)]), text)?)
 }
 
-/// The reverted changes: a line for the record, and one for each field.
 fn undone(of: &UndoEdit) -> String {
     let ids: Vec<String> = of.undoes.iter().map(i64::to_string).collect();
     let edits = if ids.len() == 1 { "edit" } else { "edits" };
@@ -377,7 +371,6 @@ pub(super) fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-/// The columns that an edit changes, and their new values.
 pub(super) fn changes(edit: &EditLine) -> String {
     let fields = edit.fields.iter();
     let changes: Vec<String> =
@@ -396,7 +389,6 @@ pub(super) fn show(database: &Path, id: i64, json: bool) -> Result<Exit, Failure
     Ok(output::report(json, &EditWithTrail { edit: &edit, trail: &trail }, text)?)
 }
 
-/// An edit as text, without its history.
 fn edit_text(edit: &EditLine) -> String {
     let name = edit.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
     let mut text = format!(

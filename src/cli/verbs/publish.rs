@@ -9,8 +9,6 @@ use crate::format;
 use crate::model::{Clock, SystemClock};
 use crate::publish::{self, Check, Comparison, PublishError, PublishReport, PublishSettings, PublishUrl};
 
-/// The first publish loads everything; later ones send only what changed. Ctrl-C and kills lose nothing: the next
-/// publish continues where this one stopped. The daemon publishes automatically, and compares once a day.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
     after_help = "Example:\n  crm-mirror publish\n  crm-mirror publish --full --json\n  crm-mirror publish --verify --repair"

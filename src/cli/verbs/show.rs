@@ -48,13 +48,11 @@ struct ShowDocument<'a> {
     at: Option<&'a str>,
     removed_at: Option<&'a str>,
     values: Map<String, Value>,
-    /// Display texts of custom fields and of their options, by column.
     labels: &'a BTreeMap<&'a str, ColumnLabels>,
     pending_edits: &'a [record::PendingEditLine],
     changes: &'a [RecordChange],
 }
 
-/// The display texts of a column and its value.
 #[derive(Serialize)]
 struct ColumnLabels {
     field: Option<String>,

@@ -14,7 +14,6 @@ use crate::format;
 use crate::store::watchdog::Watchdog;
 use crate::store::{Reader, WithheldColumns};
 
-/// Besides SQLite's own functions there are decimal_sum(x) and decimal_avg(x), which are exact.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
     after_help = "Example:\n  crm-mirror sql 'SELECT hq_country, count(*) FROM companies GROUP BY 1 ORDER BY 2 DESC'\n  \
@@ -94,7 +93,6 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// How to search for a text with punctuation.
 const QUOTING: &str = "in MATCH, put words with punctuation in double quotes inside the quotes: MATCH '\"ada@example.com\"'; a double quote inside \
                        is doubled";
 

@@ -19,9 +19,6 @@ use crate::sync::{Acceptance, Job, Selection};
 /// The maximum number of differences in text output; JSON has up to a thousand per object.
 const SHOWN: usize = 50;
 
-/// Without --full, records are counted in ranges of time on both sides, for at most 32 RU per object; if a range
-/// differs, its records are compared one by one. Changes since the last run are fetched first and do not count as
-/// differences.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror verify\n  crm-mirror verify contacts --full --repair")]
 pub struct VerifyArgs {
@@ -134,7 +131,6 @@ pub(super) fn print(summary: &Summary, found: &[(Object, Findings)], repaired: b
     Ok(output::text(&format!("{} spent", format::ru(Ru::new(summary.ru.spent))))?)
 }
 
-/// A difference as rows of the table: one for each field.
 fn lines(difference: &Difference) -> Vec<Vec<String>> {
     let kind = match difference.kind {
         DifferenceKind::Missing => "missing",

@@ -19,7 +19,6 @@ pub struct SyncBody {
 }
 
 impl SyncBody {
-    /// The job, limited to the named objects.
     pub fn of(&self, job: Job) -> Job {
         job.of(&self.objects).accepting(accepting(self.accept_removals))
     }
@@ -49,7 +48,6 @@ fn accepting(removals: bool) -> Acceptance {
     Acceptance { removals, ..Acceptance::default() }
 }
 
-/// A received body, or why it could not be read.
 pub(super) type SentBody = Result<Bytes, BytesRejection>;
 
 pub(super) fn bytes(body: SentBody) -> Result<Bytes, Problem> {

@@ -14,7 +14,6 @@ use crate::store::write_beside;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EditBody {
-    /// `contact` or `company`.
     object: Object,
     id: RecordId,
     /// New values of columns of the `_full` view, as the service writes values.
@@ -38,7 +37,6 @@ impl From<EditBody> for EditRequest {
 pub(super) struct QueuedEdit {
     /// The edit's id in `outbox`; `None` if the record already has these values.
     pub edit: Option<i64>,
-    /// Its changes: old and new value by column.
     pub fields: EditedFields,
 }
 

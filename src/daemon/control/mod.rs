@@ -1,8 +1,7 @@
 //! The HTTP interface of the control socket.
 //!
 //! Anyone who can open the socket can send every request; its mode restricts who can. Requests are small and answered
-//! at once: long work is a job, and its progress is published in `GET /events`. `bodies` parses request bodies, `edits`
-//! queues an edit.
+//! at once: long work is a job, and its progress is published in `GET /events`.
 
 pub mod bodies;
 pub mod edits;

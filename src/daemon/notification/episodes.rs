@@ -29,7 +29,6 @@ const CHECK_LATE: Duration = Duration::from_secs(21_600);
 /// How long differences may stay: the next runs repair what they can.
 const UNREPAIRED: Duration = Duration::from_secs(43_200);
 
-/// How far behind a published copy may be.
 const BEHIND: u64 = 900;
 
 /// How long ago a published copy may have been compared: the daemon compares once a day.
@@ -268,9 +267,7 @@ pub(super) struct Told {
 pub(super) struct Notice {
     pub workspace: String,
     pub episode: Subject,
-    /// `begins` or `over`.
     pub state: &'static str,
-    /// When the episode began, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub since: Instant,
     /// The whole message, for programs that show one text.

@@ -75,7 +75,6 @@ fn store_of(mirror: &Weak<Mirror>) -> Option<Store> {
     mirror.upgrade().map(|mirror| mirror.store())
 }
 
-/// What was told, in memory and as it is stored.
 #[derive(Default)]
 struct Book {
     /// `None` until the stored state was read.
@@ -154,7 +153,6 @@ impl Book {
     }
 }
 
-/// The message about fields that are new or archived.
 fn fields(config: &Config, changed: &[report::SchemaChange], now: Instant) -> Option<Notice> {
     let of = |op: &str| {
         let columns = changed.iter().filter(|change| change.op == op);
@@ -170,7 +168,6 @@ fn fields(config: &Config, changed: &[report::SchemaChange], now: Instant) -> Op
     (!parts.is_empty()).then(|| Notice::begins(config, Subject::Fields, &episode, now))
 }
 
-/// When the next delivery may be tried.
 #[derive(Debug, Default)]
 struct DeliveryPace {
     failures: u32,
@@ -193,10 +190,8 @@ impl DeliveryPace {
     }
 }
 
-/// How long a receiver may take.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// The interval between two looks at a running command.
 const LOOK_AT_COMMAND: Duration = Duration::from_millis(20);
 
 /// Delivers a message as one JSON document. An error names neither the address nor the arguments, which may be secrets.

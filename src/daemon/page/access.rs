@@ -34,14 +34,12 @@ const SHARE: usize = 16;
 /// How long a connection may live. A browser and a probe open another one.
 pub(super) const LIFE: Duration = Duration::from_secs(600);
 
-/// A listener for this machine and the named networks.
 #[derive(Debug)]
 pub(super) struct LimitedListener {
     pub listener: TcpListener,
     pub allowed: Arc<[Network]>,
 }
 
-/// Whether an address is allowed: this machine, and the named networks.
 fn is_allowed(from: IpAddr, allowed: &[Network]) -> bool {
     let from = from.to_canonical();
     from.is_loopback() || allowed.iter().any(|network| network.contains(from))
@@ -65,7 +63,6 @@ impl Listener for LimitedListener {
     }
 }
 
-/// The open connections, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Places(Vec<(IpAddr, AbortHandle)>);
 
@@ -105,7 +102,6 @@ pub(super) struct ServedAt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HostRefusal {
     Host,
-    /// The request comes from another site.
     Site,
 }
 

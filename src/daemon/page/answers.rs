@@ -46,7 +46,6 @@ pub(super) fn router(control: Control, served: ServedAt) -> Router {
     Router::new().fallback(answered).with_state(PageState { control, served, asking, streams })
 }
 
-/// Answers a request, and adds the security headers.
 async fn answered(State(state): State<PageState>, request: Request) -> Response {
     // A request body is never read.
     let (head, _) = request.into_parts();
@@ -96,7 +95,6 @@ impl PageState {
         }
     }
 
-    /// A stream of events from now on, as server-sent events.
     fn events(&self) -> Result<Response, Problem> {
         let permit = self.streams.clone().try_acquire_owned();
         let permit = permit.map_err(|_| problem(StatusCode::SERVICE_UNAVAILABLE, "too many streams are open", None))?;
@@ -112,7 +110,6 @@ impl PageState {
     }
 }
 
-/// The files of the page: path, type and content.
 pub(super) const PARTS: [(&str, &str, &str); 7] = [
     ("/", HTML, include_str!("index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("page.css")),
@@ -125,7 +122,6 @@ pub(super) const PARTS: [(&str, &str, &str); 7] = [
 const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// The headers of every answer, other than its type.
 const HEADERS: [(HeaderName, HeaderValue); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -162,7 +158,6 @@ pub(super) fn event(line: &str) -> Option<String> {
     serde_json::to_string(&event).ok()
 }
 
-/// The history without texts of the service.
 #[must_use]
 pub(super) fn history(mut history: PageHistory) -> PageHistory {
     for run in &mut history.runs {

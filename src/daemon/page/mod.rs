@@ -1,8 +1,6 @@
 //! The status page: a live view of the mirror for browsers, and endpoints for monitoring.
 //!
-//! It is served at the configured address for as long as the daemon runs. A port that is in use never stops mirroring:
-//! `status` and the log report it, and the port is retried until it is free. `answers` handles requests and removes what is
-//! not public, `access` decides who may connect.
+//! A port that is in use never stops mirroring: `status` and the log report it, and the port is retried until it is free.
 //!
 //! # Invariants
 //! - It is off by default. It is served on loopback, and beyond it only to the configured networks.
@@ -30,7 +28,6 @@ use super::loop_message::LoopMessage;
 use super::status_reply::PageStatus;
 use crate::config::{Config, Network};
 
-/// The interval between two attempts to listen.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
