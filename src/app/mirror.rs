@@ -1,10 +1,12 @@
 //! An open mirror that can run jobs, assembled from a store, the budget's meter, the client of the service and the engine.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
+use tokio::sync::watch;
+
 use super::schedule_reserve;
-use super::settings::MirrorSettings;
+use super::settings::{MirrorSettings, limits};
 use crate::api::{ApiError, ApiKey, Client, ClientSettings};
 use crate::app::summary::Summary;
 use crate::budget::{Ledger, Limits};
@@ -17,7 +19,6 @@ use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Job, Suspension, Sync
 /// The longest hold that a run waits for; a longer one suspends it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why a mirror cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum MirrorError {
     #[error(transparent)]
@@ -31,7 +32,7 @@ pub enum MirrorError {
 pub struct Mirror {
     clock: Arc<dyn Clock>,
     observer: Arc<dyn RunObserver>,
-    parts: RwLock<Arc<Parts>>,
+    parts: watch::Sender<Arc<Parts>>,
 }
 
 /// The parts that belong together: replaced as a whole when the settings change or the file is replaced.
@@ -52,7 +53,6 @@ pub struct RunResult {
 }
 
 impl Mirror {
-    /// Opens the mirror, and creates it if it does not exist.
     pub async fn open(
         settings: MirrorSettings,
         clock: Arc<dyn Clock>,
@@ -60,15 +60,11 @@ impl Mirror {
     ) -> Result<Mirror, MirrorError> {
         let store = open_store(&settings).await?;
         let parts = assemble(settings, store, &clock, &observer).await?;
-        Ok(Mirror { clock, observer, parts: RwLock::new(Arc::new(parts)) })
+        Ok(Mirror { clock, observer, parts: watch::Sender::new(Arc::new(parts)) })
     }
 
     fn parts(&self) -> Arc<Parts> {
-        self.parts.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn replace(&self, parts: Parts) {
-        *self.parts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(parts);
+        self.parts.borrow().clone()
     }
 
     pub fn settings(&self) -> MirrorSettings {
@@ -88,19 +84,18 @@ impl Mirror {
         self.parts().meter.clone()
     }
 
-    /// Replaces the settings; the file stays open.
     pub async fn reconfigure(&self, settings: MirrorSettings) -> Result<(), MirrorError> {
         let known = self.parts();
         let meter = known.meter.clone();
         // The next meter takes over this one's state.
-        let views = settings.views.clone();
+        let views = settings.config.views.clone();
         let apply = move |tx: &MirrorTx<'_>| {
             meter.enter(tx)?;
             tx.derived().configure_views(&views)
         };
         known.store.write(apply).await?;
         let parts = assemble(settings, known.store.clone(), &self.clock, &self.observer).await?;
-        self.replace(Parts { file: known.file, ..parts });
+        self.parts.send_replace(Arc::new(Parts { file: known.file, ..parts }));
         Ok(())
     }
 
@@ -110,7 +105,7 @@ impl Mirror {
     /// [`StoreError::Missing`] if there is no file any more: a new one is not created while this one is in use.
     pub async fn follow_file(&self) -> Result<(), MirrorError> {
         let known = self.parts();
-        let path = &known.settings.database;
+        let path = &known.settings.config.database;
         match FileId::of(path) {
             None => return Err(StoreError::Missing { path: path.clone() }.into()),
             now if now == known.file => return Ok(()),
@@ -121,7 +116,7 @@ impl Mirror {
         known.store.lock().release();
         let store = open_store(&known.settings).await?;
         let parts = assemble(known.settings.clone(), store, &self.clock, &self.observer).await?;
-        self.replace(parts);
+        self.parts.send_replace(Arc::new(parts));
         Ok(())
     }
 
@@ -154,7 +149,6 @@ impl Mirror {
         Some(self.clock.now().plus(wait))
     }
 
-    /// Estimates the cost of a job, and returns it with what was spent.
     pub async fn forecast(&self, job: &Job) -> Result<(Forecast, Ledger), SyncError> {
         let known = self.parts();
         let forecast = known.engine.forecast(job).await;
@@ -171,19 +165,19 @@ impl Mirror {
 
     /// Closes the mirror, so that users with read-only access can still read it.
     pub async fn close(self) {
-        let parts = self.parts.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let store = parts.store.clone();
+        let store = self.store();
         // Each part holds the store, too, and the writer ends with the last of them.
-        drop(parts);
+        drop(self);
         store.close().await;
     }
 }
 
 /// Opens the file for writing on a blocking thread, because a migration can take long.
 async fn open_store(settings: &MirrorSettings) -> Result<Store, StoreError> {
-    let path = settings.database.clone();
+    let path = settings.config.database.clone();
     let leaves_no_files = settings.leaves_no_files;
-    let options = StoreOptions { views: Some(settings.views.clone()), leaves_no_files, ..StoreOptions::default() };
+    let options =
+        StoreOptions { views: Some(settings.config.views.clone()), leaves_no_files, ..StoreOptions::default() };
     let open = move || Store::open_with(&path, options);
     tokio::task::spawn_blocking(open).await.unwrap_or(Err(StoreError::Closed))
 }
@@ -194,7 +188,7 @@ async fn assemble(
     clock: &Arc<dyn Clock>,
     observer: &Arc<dyn RunObserver>,
 ) -> Result<Parts, MirrorError> {
-    let write_back = settings.sync.write_back;
+    let write_back = settings.config.write_back;
     if store.read(|tx| tx.takes_edits()).await? != write_back {
         // Immediately rather than with the next run, because the triggers of the views read it.
         store.write(move |tx| tx.edits().set_write_back(write_back)).await?;
@@ -202,14 +196,14 @@ async fn assemble(
     let parts = EngineSettings {
         client: settings.client(),
         key: settings.api.key.clone(),
-        limits: settings.limits,
+        limits: limits(&settings.config.budget),
         patience: PATIENCE,
-        sync: settings.sync,
+        sync: settings.sync(),
     };
     let (meter, engine) = assemble_engine(&store, parts, clock, observer).await?;
     let engine = engine.with_list_schedule(settings.list_schedule());
     meter.set_reserve(schedule_reserve::for_schedule(&settings, &meter, clock.now())?);
-    let file = FileId::of(&settings.database);
+    let file = FileId::of(&settings.config.database);
     Ok(Parts { settings, store, meter, engine, file })
 }
 
@@ -219,7 +213,6 @@ pub struct EngineSettings {
     pub client: ClientSettings,
     pub key: ApiKey,
     pub limits: Limits,
-    /// The longest hold that a run waits for. A longer one suspends the run.
     pub patience: Duration,
     pub sync: SyncSettings,
 }

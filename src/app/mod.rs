@@ -1,8 +1,6 @@
 //! The assembled program without an interface: an open mirror that runs jobs, and its status as data.
 //!
-//! [`Mirror`] is used by the verbs in the foreground and by the daemon. [`MirrorSettings`] holds the part of the
-//! configuration that it needs, [`assemble_engine`] connects store, meter, client and engine, and [`status`] reads the
-//! file. This room returns values and typed errors; the command line and the daemon turn them into text.
+//! This room returns values and typed errors; the command line and the daemon turn them into text.
 //!
 //! # Invariants
 //! - The address and the key are checked before the mirror's file is touched: an unusable configuration creates no file.
@@ -19,6 +17,6 @@ pub mod summary;
 
 pub use mirror::{EngineSettings, Mirror, MirrorError, RunResult, assemble_engine};
 pub use person::{group_of, ids_of, name_in, person, user_name};
-pub use schedule_reserve::{EditBudget, edit_budget};
-pub use settings::{MirrorSettings, RUNS_OF_FORECAST, limits, publish_settings};
+pub use schedule_reserve::{EditBudget, edit_budget, reserved};
+pub use settings::{MirrorSettings, limits, publish_settings};
 pub use summary::{MissingScope, Summary};

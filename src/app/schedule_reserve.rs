@@ -14,13 +14,13 @@ use crate::sync::BudgetMeter;
 /// The likely cost of an audit, before there was one.
 const AUDIT: Ru = Ru::new(20);
 
-/// The units that scheduled runs still need in this window.
 pub(super) fn for_schedule(settings: &MirrorSettings, meter: &BudgetMeter, now: Instant) -> Result<Ru, StoreError> {
-    let reader = Reader::open(&settings.database)?;
-    reserved(&reader.begin()?, &settings.schedule, &meter.ledger(), meter.limits(), now)
+    let reader = Reader::open(&settings.config.database)?;
+    reserved(&reader.begin()?, &settings.config.sync, &meter.ledger(), meter.limits(), now)
 }
 
-fn reserved(
+/// What scheduled runs will still spend in the window of the ledger.
+pub fn reserved(
     tx: &ReadTx<'_>,
     sync: &SyncConfig,
     ledger: &Ledger,
@@ -49,7 +49,6 @@ pub struct EditBudget {
     /// What is left for edits in this window: the rest is spent, or reserved for scheduled runs.
     pub left: u64,
     pub limit: u64,
-    /// When the window ends, UTC.
     #[serde(serialize_with = "crate::model::instant::utc_always")]
     pub refills_at: Instant,
 }

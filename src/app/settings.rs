@@ -1,17 +1,15 @@
 //! The settings of a mirror, taken from the configuration.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::api::ClientSettings;
 use crate::budget::Limits;
-use crate::config::{ApiConfig, BudgetConfig, Config, ConfigError, Sources, SyncConfig};
+use crate::config::{ApiConfig, BudgetConfig, Config, ConfigError, Sources};
 use crate::publish::{Check, PublishSettings};
-use crate::store::ViewOptions;
 use crate::sync::{ListSchedule, SyncSettings};
 
 /// The number of runs whose median cost is the forecast.
-pub const RUNS_OF_FORECAST: u32 = 20;
+pub(super) const RUNS_OF_FORECAST: u32 = 20;
 
 pub fn publish_settings(config: &Config) -> PublishSettings {
     let publish = &config.publish;
@@ -25,52 +23,42 @@ pub fn publish_settings(config: &Config) -> PublishSettings {
     }
 }
 
+/// A configuration with the address and the key, so that a mirror can be opened.
 #[derive(Clone, Debug)]
 pub struct MirrorSettings {
+    pub config: Config,
     pub api: ApiConfig,
-    pub database: PathBuf,
-    pub views: ViewOptions,
-    pub limits: Limits,
-    pub sync: SyncSettings,
-    /// When runs are scheduled.
-    pub schedule: SyncConfig,
     /// Whether no new files stay next to the mirror, as after a forecast.
     pub leaves_no_files: bool,
 }
 
 impl MirrorSettings {
-    /// Reads the configuration, and the key.
-    pub fn load(sources: &Sources) -> Result<(MirrorSettings, Config), ConfigError> {
-        let config = Config::load(sources)?;
-        Ok((MirrorSettings::from_config(&config)?, config))
+    pub fn load(sources: &Sources) -> Result<MirrorSettings, ConfigError> {
+        MirrorSettings::new(Config::load(sources)?)
     }
 
-    /// Takes the settings from the configuration, and reads the key.
-    pub fn from_config(config: &Config) -> Result<MirrorSettings, ConfigError> {
-        let api = config.api()?;
-        Ok(MirrorSettings {
-            sync: SyncSettings {
-                overlap: config.sync.overlap,
-                details: config.sync.details,
-                concurrency: api.concurrency,
-                most_removals: config.sync.max_removals,
-                retention: config.history,
-                detail_max_age: config.sync.detail_max_age,
-                write_back: config.write_back,
-                max_edits: config.max_edits,
-                ..SyncSettings::default()
-            },
-            api,
-            database: config.database.clone(),
-            views: config.views.clone(),
-            limits: limits(&config.budget),
-            schedule: config.sync.clone(),
-            leaves_no_files: false,
-        })
+    /// Reads the key.
+    pub fn new(config: Config) -> Result<MirrorSettings, ConfigError> {
+        Ok(MirrorSettings { api: config.api()?, config, leaves_no_files: false })
+    }
+
+    pub fn sync(&self) -> SyncSettings {
+        let (config, sync) = (&self.config, &self.config.sync);
+        SyncSettings {
+            overlap: sync.overlap,
+            details: sync.details,
+            concurrency: self.api.concurrency,
+            most_removals: sync.max_removals,
+            retention: config.history,
+            detail_max_age: sync.detail_max_age,
+            write_back: config.write_back,
+            max_edits: config.max_edits,
+            ..SyncSettings::default()
+        }
     }
 
     pub(super) fn list_schedule(&self) -> ListSchedule {
-        let (cron, zone) = (self.schedule.definitions_schedule.clone(), self.schedule.time_zone.clone());
+        let (cron, zone) = (self.config.sync.definitions_schedule.clone(), self.config.sync.time_zone.clone());
         Arc::new(move |read| cron.as_ref()?.next_after(read, &zone))
     }
 

@@ -9,29 +9,21 @@ use crate::budget::{Ledger, Limits};
 use crate::format;
 use crate::model::Instant;
 use crate::outbox::PushTally;
-use crate::store::{DefinitionChanges, RunOutcome};
+use crate::store::{DefinitionChanges, RunOutcome, Tally};
 use crate::sync::{RunReport, Suspension};
 
 /// The summary of a run. Its JSON form is documented in `docs/interfaces.md`; members may be added, but not removed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     pub run: i64,
-    /// `sync`, `resync`, `verify` or `push`.
     pub kind: Cow<'static, str>,
     pub outcome: RunOutcome,
     pub seconds: f64,
-    /// Rows that lists and details returned.
-    pub rows_read: u64,
-    pub inserted: u64,
-    pub updated: u64,
-    /// Records that the service no longer has.
-    pub removed: u64,
-    pub details_read: u64,
+    #[serde(flatten)]
+    pub tally: Tally,
     pub details_pending: u64,
     #[serde(default)]
     pub definitions: DefinitionChanges,
-    /// Values kept in `extra`, items that cannot be mirrored, and answers that break a rule.
-    pub warnings: u64,
     pub push: PushTally,
     pub ru: RuSummary,
     pub pause: Option<PauseSummary>,
@@ -40,22 +32,18 @@ pub struct Summary {
     pub notes: Vec<String>,
 }
 
-/// Request units of the run and of its window.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RuSummary {
     pub spent: u64,
     pub used: u64,
     pub left: u64,
     pub limit: u64,
-    /// When the window ends, UTC.
     pub refills_at: String,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PauseSummary {
-    /// `budget`, `hold` or `stopped`.
     pub reason: Cow<'static, str>,
-    /// The end of the suspension, if it is known; UTC.
     pub until: Option<String>,
 }
 
@@ -65,36 +53,27 @@ pub struct MissingScope {
     pub scope: Cow<'static, str>,
 }
 
-/// Removals that look like an outage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RefusedRemovalsSummary {
     pub object: String,
-    /// Records that would be removed.
     pub going: u64,
-    /// All records of the object.
     pub of: u64,
 }
 
 impl Summary {
     /// The summary of a run that took so long; the ledger is that after it.
     pub fn new(kind: &'static str, report: &RunReport, took: Duration, ledger: &Ledger, limits: &Limits) -> Summary {
-        let tally = &report.tally;
         Summary {
             run: report.run,
             kind: kind.into(),
             outcome: report.outcome,
             seconds: (took.as_secs_f64() * 1000.0).round() / 1000.0,
-            rows_read: tally.rows,
-            inserted: tally.inserted,
-            updated: tally.updated,
-            removed: tally.removed,
-            details_read: tally.details,
+            tally: report.tally,
             details_pending: report.pending_details,
             definitions: report.definitions,
-            warnings: tally.warnings,
             push: report.push,
             ru: RuSummary {
-                spent: tally.ru.get(),
+                spent: report.tally.ru.get(),
                 used: ledger.used.get(),
                 left: limits.limit.saturating_sub(ledger.used).get(),
                 limit: limits.limit.get(),
@@ -128,18 +107,12 @@ impl Summary {
         }
     }
 
-    /// Adds the summary of an earlier run of the same job.
     #[must_use]
     pub fn after(mut self, earlier: &Summary) -> Summary {
         self.kind = earlier.kind.clone();
         self.seconds += earlier.seconds;
-        self.rows_read += earlier.rows_read;
-        self.inserted += earlier.inserted;
-        self.updated += earlier.updated;
-        self.removed += earlier.removed;
-        self.details_read += earlier.details_read;
+        self.tally.add(&earlier.tally);
         self.definitions.add(earlier.definitions);
-        self.warnings += earlier.warnings;
         self.ru.spent += earlier.ru.spent;
         self.push = self.push.after(earlier.push);
         for note in &earlier.notes {
@@ -150,7 +123,6 @@ impl Summary {
         self
     }
 
-    /// The summary as text, a few lines.
     pub fn text(&self, now: Instant) -> String {
         let took = format::duration(Duration::from_secs_f64(self.seconds.max(0.0)));
         let ended = match self.outcome {
@@ -174,10 +146,10 @@ impl Summary {
         if self.kind != "push" {
             text.push_str(&format!(
                 "  records    {} new, {} changed, {} removed\n  details    {} read, {pending}\n",
-                n(self.inserted),
-                n(self.updated),
-                n(self.removed),
-                n(self.details_read),
+                n(self.tally.inserted),
+                n(self.tally.updated),
+                n(self.tally.removed),
+                n(self.tally.details),
             ));
         }
         let fields = self.definitions;
@@ -208,8 +180,8 @@ impl Summary {
             n(self.ru.left),
             n(self.ru.limit),
         ));
-        if self.warnings > 0 {
-            let odd = format::counted(self.warnings, "odd value or answer", "odd values or answers");
+        if self.tally.warnings > 0 {
+            let odd = format::counted(self.tally.warnings, "odd value or answer", "odd values or answers");
             text.push_str(&format!(
                 "  warnings   {odd}: see `service_oddities`; values that fit no column are in `extra`\n"
             ));
@@ -217,7 +189,6 @@ impl Summary {
         text
     }
 
-    /// Why the run was suspended, and how it continues.
     pub fn pause_sentence(&self) -> String {
         let until = self.pause.as_ref().and_then(|pause| pause.until.as_ref()?.parse().ok()).map(format::moment);
         let why = match (self.pause.as_ref().map(|pause| pause.reason.as_ref()), until) {

@@ -31,7 +31,6 @@ use crate::model::{Instant, Object, Ru, SystemClock};
 use crate::sync::events::RunObserver;
 use crate::sync::{Findings, Job};
 
-/// How long requests in flight may take after a stop was requested.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// What a person who pushes during a verification must know at once.
@@ -60,7 +59,7 @@ pub fn run(config: &Config, job: &Job, body: &Value, max_ru: Option<Ru>) -> Resu
         let path = format!("/{}", job.kind());
         return runtime.block_on(run_there(&client, &path, body, &progress, how_to_stop));
     }
-    let settings = MirrorSettings::from_config(config)?;
+    let settings = MirrorSettings::new(config.clone())?;
     let ran = runtime.block_on(async {
         let mut signals = StopSignals::listen()?;
         let mirror = Mirror::open(settings, Arc::new(SystemClock), Arc::new(progress)).await?;
@@ -115,7 +114,6 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 /// How long `status` waits for the daemon: monitoring allows a probe a few seconds.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(1500);
 
-/// How often a daemon that is not ready is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(300);
 
 #[derive(Debug)]

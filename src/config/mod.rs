@@ -1,11 +1,7 @@
 //! The configuration: defaults, files, environment and flags, checked once into plain types.
 //!
-//! - `config/default.toml` is embedded: it contains every default, and it is the manual that `crm-mirror init --full` prints.
-//! - [`sources`](Sources) lists where values are read from; `layers` merges them (defaults < file < drop-ins <
-//!   environment < flags) and converts errors of `figment` to a [`ConfigError`] with key and place.
-//! - `sections` has a serde type per section, with the bounds of each key; `values` parses single values.
-//! - [`Config`] is what the program uses. The API key is read only when it is needed, so `status` and `sql` work
-//!   without one.
+//! `config/default.toml` contains every default. [`Config`] is what the program uses. The API key is read only when it is
+//! needed, so `status` and `sql` work without one.
 //!
 //! To add a key, add a field to its section, and a paragraph with its default to `config/default.toml`.
 //!
@@ -34,7 +30,7 @@ pub use error::ConfigError;
 pub use network::Network;
 pub use sections::{BudgetConfig, LogConfig, LogFormat, McpConfig, NotifyConfig, PublishConfig, SyncConfig};
 pub use settings::{ApiConfig, Config};
-pub use sources::{Environment, LOCAL_FILE, Sources};
+pub use sources::{Environment, LOCAL_FILE, Sources, files_in};
 pub use unit::{ServiceUnit, UnitCredential};
 
 /// Every setting with its meaning and default, as `init --full` prints it.

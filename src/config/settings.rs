@@ -17,16 +17,14 @@ use super::unit::{self, ServiceUnit};
 use crate::api::{ApiKey, BaseUrl};
 use crate::format::shell_word;
 use crate::model::Resource;
-use crate::store::ViewOptions;
+use crate::store::{ViewOptions, beside};
 
 /// The whole configuration. Every part is validated except the address and the key, which [`Config::api`] requires.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub file: Option<PathBuf>,
-    /// The systemd unit that is installed for the configuration file.
     pub unit: Option<String>,
     pub database: PathBuf,
-    /// `[database]`: the views, indexes and search.
     pub views: ViewOptions,
     pub budget: BudgetConfig,
     pub sync: SyncConfig,
@@ -50,12 +48,10 @@ pub struct Config {
     invalid: Option<Arc<ConfigError>>,
 }
 
-/// The settings that a client of the service needs.
 #[derive(Clone, Debug)]
 pub struct ApiConfig {
     pub base_url: BaseUrl,
     pub key: ApiKey,
-    /// The maximum number of requests in flight.
     pub concurrency: u32,
     pub timeout: Duration,
 }
@@ -94,11 +90,7 @@ impl Config {
         });
         let socket = sections.daemon.socket.unwrap_or_else(|| {
             let of_unit = of_unit(|unit| &unit.runtime_directory).or_else(|| env.directory("RUNTIME_DIRECTORY"));
-            of_unit.map(|dir| dir.join("control.sock")).unwrap_or_else(|| {
-                let mut beside = database.clone().into_os_string();
-                beside.push(".sock");
-                PathBuf::from(beside)
-            })
+            of_unit.map_or_else(|| beside(&database, ".sock"), |dir| dir.join("control.sock"))
         });
         if let Some(address) = sections.daemon.http
             && !address.ip().is_loopback()
@@ -147,7 +139,6 @@ impl Config {
         stem.map_or_else(|| "default".into(), |stem| stem.to_string_lossy().into_owned())
     }
 
-    /// A command that acts on this mirror, for a message.
     pub fn command(&self, verb: &str) -> String {
         match &self.file {
             Some(file) => format!("`crm-mirror -c {} {verb}`", shell_word(&file.to_string_lossy())),
@@ -155,7 +146,6 @@ impl Config {
         }
     }
 
-    /// Whether an object is mirrored, as far as the configuration decides.
     pub fn mirrors(&self, object: Resource) -> bool {
         self.sync.objects.as_deref().is_none_or(|named| named.contains(&object))
     }
@@ -171,7 +161,6 @@ impl Config {
         self.api.base_url.as_ref()
     }
 
-    /// Where the key is, without reading it.
     pub fn key_place(&self) -> &KeyPlace {
         &self.key.place
     }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use super::error::ConfigError;
 use crate::regular_file;
 
-/// The prefix of every variable that is a setting.
 pub(super) const PREFIX: &str = "CRM_MIRROR_";
 const DEFAULT_FILE: &str = "/etc/crm-mirror/config.toml";
 /// The file of the current directory, which precedes the default file. `crm-mirror init` writes it.
@@ -40,14 +39,12 @@ impl Environment {
         self.values().map(|(name, _)| name)
     }
 
-    /// The variables that are settings with their values, without secrets.
     pub(super) fn values(&self) -> impl Iterator<Item = (&str, &str)> {
         let is_secret = |name: &str| SECRETS.iter().any(|(_, variable)| *variable == name);
         let variables = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         variables.filter(move |(name, _)| name.starts_with(PREFIX) && !is_secret(name))
     }
 
-    /// A directory that systemd created for the unit; the first if there are several.
     pub(super) fn directory(&self, name: &str) -> Option<PathBuf> {
         let first = self.get(name)?.split(':').next()?;
         (!first.is_empty()).then(|| PathBuf::from(first))
@@ -62,7 +59,6 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
 
 #[derive(Clone, Default)]
 pub struct Sources {
-    /// The named file, which must exist.
     pub file: Option<PathBuf>,
     /// The file that is read if none was named and it exists.
     pub default_file: PathBuf,
@@ -79,7 +75,6 @@ impl Sources {
         Sources { file, default_file, environment: Environment::of_process(), flags }
     }
 
-    /// Whether the file was found in the current directory.
     pub fn is_local(&self) -> bool {
         self.file.is_none() && self.default_file == Path::new(LOCAL_FILE)
     }
@@ -129,14 +124,16 @@ fn read(path: &Path) -> Result<String, ConfigError> {
 /// `config.d/*.toml` next to `config.toml`: the main file's name with `.d`, so that two main files in one directory
 /// differ.
 fn drop_ins(main: &Path) -> Result<Vec<PathBuf>, ConfigError> {
-    let directory = main.with_extension("d");
-    let entries = match std::fs::read_dir(&directory) {
-        Ok(entries) => entries,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
-        Err(source) => return Err(ConfigError::File { path: directory, source }),
-    };
-    let paths: io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
-    let mut paths = paths.map_err(|source| ConfigError::File { path: directory, source })?;
+    let path = main.with_extension("d");
+    match files_in(&path) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(Vec::new()),
+        found => found.map_err(|source| ConfigError::File { path, source }),
+    }
+}
+
+pub fn files_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let paths = std::fs::read_dir(directory)?.map(|entry| Ok(entry?.path()));
+    let mut paths: Vec<PathBuf> = paths.collect::<io::Result<_>>()?;
     let is_hidden = |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml") && !is_hidden(path));
     paths.sort();

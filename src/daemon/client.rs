@@ -4,8 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use axum::body::Bytes;
-use reqwest::StatusCode;
+use reqwest::{RequestBuilder, StatusCode};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde::Deserialize;
@@ -89,8 +88,7 @@ impl DaemonClient {
 
     /// The daemon's status, if it owns the mirror at `database`.
     pub async fn status_of(&self, database: &Path) -> Result<Option<DaemonStatus>, ClientError> {
-        let answer = self.http.get(url("/status")).timeout(FIRST_REPLY_TIMEOUT).send().await;
-        let status = read_status(answer).await?;
+        let status = self.status(FIRST_REPLY_TIMEOUT).await?;
         let same = |a: &Path, b: &Path| match (a.canonicalize(), b.canonicalize()) {
             (Ok(a), Ok(b)) => a == b,
             _ => false,
@@ -98,18 +96,19 @@ impl DaemonClient {
         Ok(status.daemon.filter(|_| same(Path::new(&status.database), database)))
     }
 
-    /// Whether a job is running or queued.
     pub async fn has(&self, job: u64) -> Result<bool, ClientError> {
-        let answer = self.http.get(url("/status")).timeout(REPLY_TIMEOUT).send().await;
-        let status = read_status(answer).await?;
-        let jobs = status.daemon.into_iter();
+        let jobs = self.status(REPLY_TIMEOUT).await?.daemon.into_iter();
         Ok(jobs.flat_map(|daemon| daemon.running.into_iter().chain(daemon.waiting)).any(|known| known.job == job))
     }
 
-    /// Sends a request; `body` is a JSON document.
+    /// An answer with a daemon status is valid whatever its HTTP status: the daemon may be waiting for its mirror.
+    async fn status(&self, within: Duration) -> Result<StatusOfDaemon, ClientError> {
+        read(self.http.get(url("/status")).timeout(within), |_| true).await
+    }
+
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, ClientError> {
         let request = self.http.post(url(path)).body(body.to_string());
-        read(request.timeout(REPLY_TIMEOUT).send().await).await
+        read(request.timeout(REPLY_TIMEOUT), |status| status.is_success()).await
     }
 
     pub async fn subscribe(&self) -> Result<EventStream, ClientError> {
@@ -122,35 +121,22 @@ fn url(path: &str) -> String {
     format!("http://localhost{path}")
 }
 
-/// An answer with a daemon status is valid whatever its HTTP status: the daemon may be waiting for its mirror.
-async fn read_status(answer: reqwest::Result<reqwest::Response>) -> Result<StatusOfDaemon, ClientError> {
-    let (_, body) = received(answer).await?;
-    serde_json::from_slice(&body).map_err(|error| match refused(StatusCode::OK, &body) {
-        ClientError::NotUnderstood(_) => ClientError::NotUnderstood(error.to_string()),
-        refused => refused,
-    })
-}
-
-async fn read<T: DeserializeOwned>(answer: reqwest::Result<reqwest::Response>) -> Result<T, ClientError> {
-    let (status, body) = received(answer).await?;
-    if !status.is_success() {
-        return Err(refused(status, &body));
-    }
-    serde_json::from_slice(&body).map_err(|error| ClientError::NotUnderstood(error.to_string()))
-}
-
-async fn received(answer: reqwest::Result<reqwest::Response>) -> Result<(StatusCode, Bytes), ClientError> {
-    let answer = answer.map_err(ClientError::Silent)?;
+async fn read<T: DeserializeOwned>(
+    request: RequestBuilder,
+    is_valid: fn(StatusCode) -> bool,
+) -> Result<T, ClientError> {
+    let answer = request.send().await.map_err(ClientError::Silent)?;
     let status = answer.status();
-    Ok((status, answer.bytes().await.map_err(ClientError::Silent)?))
-}
-
-fn refused(status: StatusCode, body: &[u8]) -> ClientError {
-    match serde_json::from_slice::<ProblemReply>(body) {
-        Err(error) => ClientError::NotUnderstood(error.to_string()),
+    let body = answer.bytes().await.map_err(ClientError::Silent)?;
+    let why = match serde_json::from_slice(&body) {
+        Ok(document) if is_valid(status) => return Ok(document),
+        read => read.err().map(|error| error.to_string()),
+    };
+    Err(match serde_json::from_slice::<ProblemReply>(&body) {
+        Err(error) => ClientError::NotUnderstood(why.unwrap_or_else(|| error.to_string())),
         Ok(problem) if status == StatusCode::SERVICE_UNAVAILABLE => ClientError::NotReady(problem.error),
         Ok(problem) => ClientError::Refused { error: problem.error, hint: problem.hint },
-    }
+    })
 }
 
 #[derive(Debug)]

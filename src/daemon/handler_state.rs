@@ -9,11 +9,11 @@
 //! - No answer waits longer than [`PROMPT`] for the file, or for the loop.
 //! - One read of the file at a time, however many clients ask and however long it takes.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::Stream;
-use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 use super::bus::EventBus;
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest, Input};
@@ -34,35 +34,32 @@ pub(super) const PROMPT: Duration = Duration::from_millis(50);
 /// How long the start of the daemon and the end of a run wait for the file.
 pub(super) const PATIENT: Duration = Duration::from_secs(2);
 
-/// The shared state of the request handlers. Clones share it.
 #[derive(Clone)]
 pub(super) struct Control {
     inbox: mpsc::Sender<LoopMessage>,
     pub(super) bus: EventBus,
-    config: Arc<RwLock<Arc<Config>>>,
+    config: watch::Sender<Arc<Config>>,
     pub(super) clock: Arc<dyn Clock>,
-    last_mirror: Arc<Mutex<Option<MirrorStatus>>>,
-    last_daemon: Arc<Mutex<Option<DaemonStatus>>>,
-    reader: Arc<AsyncMutex<KeptReader>>,
-    ends: watch::Receiver<bool>,
-    end: Arc<watch::Sender<bool>>,
+    last_mirror: watch::Sender<Option<MirrorStatus>>,
+    last_daemon: watch::Sender<Option<DaemonStatus>>,
+    reader: Arc<Mutex<KeptReader>>,
+    end: watch::Sender<bool>,
 }
 
 impl Control {
     pub(super) fn new(inbox: mpsc::Sender<LoopMessage>, config: Arc<Config>, clock: Arc<dyn Clock>) -> Control {
         let bus = EventBus::new(clock.clone());
-        let (end, ends) = watch::channel(false);
-        let (config, end) = (Arc::new(RwLock::new(config)), Arc::new(end));
-        let (last_mirror, last_daemon, reader) = (Arc::default(), Arc::default(), Arc::default());
-        Control { inbox, bus, config, clock, last_mirror, last_daemon, reader, ends, end }
+        let (config, end) = (watch::Sender::new(config), watch::Sender::new(false));
+        let (last_mirror, last_daemon, reader) = (watch::Sender::new(None), watch::Sender::new(None), Arc::default());
+        Control { inbox, bus, config, clock, last_mirror, last_daemon, reader, end }
     }
 
     pub(super) fn take(&self, config: Arc<Config>) {
-        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        self.config.send_replace(config);
     }
 
     pub(super) fn config(&self) -> Arc<Config> {
-        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.config.borrow().clone()
     }
 
     pub(super) fn now(&self) -> Instant {
@@ -106,7 +103,6 @@ impl Control {
         Ok(StatusReply { status, daemon })
     }
 
-    /// The history in the mirror's file.
     pub(super) async fn history(&self) -> Result<PageHistory, String> {
         let (config, now, work) = (self.config(), self.now(), self.bus.known().log.work.clone());
         let read = tokio::task::spawn_blocking(move || plot_data::read(&config, work, now));
@@ -114,7 +110,7 @@ impl Control {
     }
 
     pub(super) fn ends(&self) -> watch::Receiver<bool> {
-        self.ends.clone()
+        self.end.subscribe()
     }
 
     /// Stops every stream and server of the daemon.
@@ -132,12 +128,12 @@ impl Control {
         let (last, now) = (self.last_mirror.clone(), self.clock.reading());
         let read = self.with_reader(move |reader, config| {
             let status = status::read_with(reader, config, now)?;
-            keep(&last, status.clone());
+            last.send_replace(Some(status.clone()));
             Ok(status)
         });
         match tokio::time::timeout(within, read).await {
             Ok(read) => read,
-            Err(_) => kept(&self.last_mirror).ok_or_else(|| "the mirror's file does not answer".into()),
+            Err(_) => self.last_mirror.borrow().clone().ok_or_else(|| "the mirror's file does not answer".into()),
         }
     }
 
@@ -159,20 +155,11 @@ impl Control {
         }
     }
 
-    /// What the loop last published.
     pub(super) fn last_daemon(&self) -> Option<DaemonStatus> {
-        kept(&self.last_daemon)
+        self.last_daemon.borrow().clone()
     }
 
     pub(super) fn publish(&self, status: DaemonStatus) {
-        keep(&self.last_daemon, status);
+        self.last_daemon.send_replace(Some(status));
     }
-}
-
-fn kept<T: Clone>(cell: &Mutex<Option<T>>) -> Option<T> {
-    cell.lock().unwrap_or_else(PoisonError::into_inner).clone()
-}
-
-fn keep<T>(cell: &Mutex<Option<T>>, value: T) {
-    *cell.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
 }

@@ -34,43 +34,42 @@ use crate::store::StoreError;
 /// How long the daemon may take to stop: less than the documented 5 seconds.
 const END_WITHIN: Duration = Duration::from_millis(4300);
 
-/// The capacity of the loop's inbox.
 const INBOX: usize = 64;
 
-/// Opens everything, runs the loop, and closes everything.
 async fn until_told_to_stop(
     sources: Sources,
     clock: Arc<dyn Clock>,
     mut signals: DaemonSignals,
 ) -> Result<(), DaemonError> {
     // Checked before any file is touched.
-    let (mut settings, mut config) = MirrorSettings::load(&sources)?;
+    let mut settings = MirrorSettings::load(&sources)?;
     let (socket, listener) = loop {
-        match socket::open(&config, &mut signals).await {
+        match socket::open(&settings.config, &mut signals).await {
             SocketOpened::Socket(socket, listener) => break (socket, listener),
             SocketOpened::Stop => return Ok(()),
             SocketOpened::Reload => match MirrorSettings::load(&sources) {
-                Ok(read) => (settings, config) = read,
+                Ok(read) => settings = read,
                 Err(error) => tracing::error!("The new configuration is invalid and the old one stays active: {error}"),
             },
         }
     };
     let (sender, mut inbox) = mpsc::channel(INBOX);
+    let config = Arc::new(settings.config.clone());
     let _watch = watches::watch_file_system(&config.database, sender.clone());
-    let control = Control::new(sender.clone(), Arc::new(config.clone()), clock);
+    let control = Control::new(sender.clone(), config.clone(), clock);
     let (router, limits) = (control::router(control.clone()), (http_server::IDLE, Duration::MAX));
     let serving = http_server::spawn(listener, router, control.ends(), limits, |_, _| {});
     let mut page = PageKeeper::start(&config, control.clone(), sender.clone()).await;
     let (since, again) = (control.now(), sources.clone());
     let mut opening =
-        Opening { sources: again, config, settings, control: control.clone(), since, waiting_for: None, page: None };
+        Opening { sources: again, settings, control: control.clone(), since, waiting_for: None, page: None };
     control.publish(opening.status());
     let (ended, open) = match opening.wait(&mut inbox, &mut signals, &mut page).await {
         Err(error) => (Err(error), None),
         Ok(None) => (Ok(()), None),
         Ok(Some((mirror, past))) => {
-            let Opening { config, page: page_status, .. } = opening;
-            control.take(Arc::new(config));
+            let Opening { settings, page: page_status, .. } = opening;
+            control.take(Arc::new(settings.config));
             // From now on a status is known, however slow the file is.
             let _ = control.mirror(PATIENT).await;
             let runner = Runner::new(mirror, sources, control.clone(), sender.clone());
@@ -95,7 +94,6 @@ async fn until_told_to_stop(
     ended
 }
 
-/// The retry interval for a locked file.
 const LOCKED: Duration = Duration::from_secs(1);
 
 /// How often systemd is notified of a migration in progress, and the time extension that is requested.
@@ -104,7 +102,6 @@ const EXTEND_BY: Duration = Duration::from_secs(120);
 
 struct Opening {
     sources: Sources,
-    config: Config,
     settings: MirrorSettings,
     control: Control,
     since: Instant,
@@ -134,7 +131,7 @@ impl Opening {
             let (settings, clock) = (self.settings.clone(), self.control.clock.clone());
             let mut attempt = tokio::spawn(async move {
                 let mirror = Mirror::open(settings, clock.clone(), observer).await?;
-                let path = mirror.settings().database;
+                let path = mirror.settings().config.database;
                 let past = tokio::task::spawn_blocking(move || runner::read(&path, clock.now())).await;
                 let past = past.unwrap_or(Err(StoreError::Closed))?;
                 Ok::<_, MirrorError>((mirror, past))
@@ -222,13 +219,12 @@ impl Opening {
         self.waiting_for.as_deref().unwrap_or("the mirror is being opened")
     }
 
-    /// The status while the mirror is not open.
     fn status(&self) -> DaemonStatus {
         DaemonStatus {
             waiting_for: Some(self.reason().into()),
             page: self.page.clone(),
             reload_failed: self.control.bus.known().reload_failed.is_some(),
-            ..DaemonStatus::new(self.since, &self.config.sync.time_zone)
+            ..DaemonStatus::new(self.since, &self.settings.config.sync.time_zone)
         }
     }
 
@@ -251,7 +247,6 @@ impl Opening {
         self.show();
     }
 
-    /// Shows systemd what is waited for.
     fn show(&self) {
         let line = format!("Waiting: {}", self.reason());
         systemd::status(&self.control.bus.after_invalid(line));
@@ -260,9 +255,9 @@ impl Opening {
     /// Reloads the configuration for the next attempt. An invalid one changes nothing.
     fn reload(&mut self, page: &mut PageKeeper) {
         match MirrorSettings::load(&self.sources) {
-            Ok((settings, config)) => {
-                (self.settings, self.config) = (settings, config);
-                page.follow(&self.config);
+            Ok(settings) => {
+                page.follow(&settings.config);
+                self.settings = settings;
                 self.control.bus.reloaded(None);
             }
             Err(error) => self.control.bus.reloaded(Some(&error.into())),

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::app::{RUNS_OF_FORECAST, limits};
-use crate::budget::{self, Ledger};
+use crate::app::{limits, reserved};
+use crate::budget::Ledger;
 use crate::config::Config;
 use crate::daemon::progress_log::CurrentWork;
 use crate::model::{Instant, instant};
 use crate::store::report::{self, RecordedRun};
 use crate::store::{Reader, StoreError};
 
-/// The number of windows shown, including the current one.
 const WINDOWS: u32 = 7;
 
 /// The number of parts of the window: quarters of an hour for a day.
@@ -31,9 +30,7 @@ pub(super) struct PageHistory {
     pub window: BudgetWindow,
     /// The RU spent in each of the last windows, the oldest first; the last is the current one.
     pub windows: Vec<WindowSpent>,
-    /// The last runs, the newest first.
     pub runs: Vec<RecordedRun>,
-    /// The last changes, the newest first.
     pub changes: Vec<report::RecentChange>,
     pub under_way: Option<CurrentWork>,
 }
@@ -54,11 +51,9 @@ pub(super) struct BudgetWindow {
 pub(super) struct WindowSpent {
     #[serde(serialize_with = "instant::utc_always")]
     pub since: Instant,
-    /// Request units of the runs that ended in it.
     pub ru: u64,
 }
 
-/// Reads the history, in one snapshot of the mirror's file.
 pub(super) fn read(config: &Config, under_way: Option<CurrentWork>, now: Instant) -> Result<PageHistory, StoreError> {
     let reader = Reader::open(&config.database)?;
     let moment = reader.begin()?;
@@ -67,12 +62,10 @@ pub(super) fn read(config: &Config, under_way: Option<CurrentWork>, now: Instant
     let until = window.refills_at(&limits);
     let mut counted = SpentCounter::new(window.since, limits.window, now);
     report::spent_since(&moment, counted.from, |at, ru| counted.add(at, ru))?;
-    let costs = report::cost_of_runs(&moment, "sync", RUNS_OF_FORECAST)?;
-    let due = config.sync.schedule.due_after(now, &config.sync.time_zone);
-    let reserve = due.map(|due| budget::reserve(due, until, budget::forecast(&costs), limits.limit).get());
+    let reserve = reserved(&moment, &config.sync, &window, &limits, now)?.get();
     Ok(PageHistory {
         now,
-        window: BudgetWindow { since: window.since, until, reserve: reserve.unwrap_or(0), parts: counted.parts },
+        window: BudgetWindow { since: window.since, until, reserve, parts: counted.parts },
         windows: counted.windows,
         runs: report::last_runs(&moment, RUNS)?,
         changes: report::last_changes(&moment, CHANGES)?,

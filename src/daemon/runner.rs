@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinHandle;
 
 use super::error::DaemonError;
 use super::handler_state::{Control, PATIENT};
@@ -30,22 +30,18 @@ use crate::store::{Goal, ReadTx, Reader, StateKey, StoreError, cursor, report};
 use crate::sync::budget_meter::LEDGER;
 use crate::sync::{Job, Selection, Suspension, SyncError};
 
-/// The state entry for the time since when the schedule is paused.
 const PAUSED: StateKey = StateKey::PausedSince;
 
 /// How long a client waits for the confirmation that a pause was stored.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// The retry interval for operations that the database refused.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What a full audit costs at most: 16 ranges by two timestamps, of both objects.
 const AUDIT: u64 = 64;
 
-/// What reading definitions and team members costs.
 const SHORT_LISTS: u64 = 5;
 
-/// The maximum number of attempts of a reload that the database refused.
 const RELOAD_TRIES: u32 = 60;
 
 pub(super) struct Runner {
@@ -170,7 +166,6 @@ fn changed_key(mirror: &Mirror, config: &Config) -> Option<MirrorSettings> {
     (api.key.fingerprint() != settings.api.key.fingerprint()).then_some(MirrorSettings { api, ..settings })
 }
 
-/// Runs a job, with the preparations before it, and returns its result.
 async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>, job: &QueuedJob) -> JobRunEnd {
     let prepared = async {
         mirror.follow_file().await?;
@@ -215,7 +210,6 @@ async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>
     }
 }
 
-/// What a run for changes showed; `None` for other runs.
 async fn poll_facts(mirror: &Mirror, config: &Config, job: &QueuedJob, summary: &Summary) -> Option<PollFacts> {
     if !matches!(job.job, Job::Sync { .. }) {
         return None;
@@ -244,7 +238,7 @@ async fn poll_facts(mirror: &Mirror, config: &Config, job: &QueuedJob, summary: 
         limit: limits.limit,
         reserve: Ru::new(audits + sweeps + lists + 2 * summary.push.waiting),
         idle_cost: Ru::new(objects),
-        changed: summary.inserted + summary.updated + summary.removed > 0,
+        changed: summary.tally.inserted + summary.tally.updated + summary.tally.removed > 0,
     })
 }
 
@@ -276,7 +270,7 @@ async fn reload(mirror: &Mirror, sources: &Sources, before: &Config) -> Result<A
         config.database = before.database.clone();
         config.socket = before.socket.clone();
     }
-    let settings = MirrorSettings::from_config(&config)?;
+    let settings = MirrorSettings::new(config.clone())?;
     for _ in 1..RELOAD_TRIES {
         match mirror.reconfigure(settings.clone()).await {
             Ok(()) => return Ok(Arc::new(config)),
@@ -297,17 +291,13 @@ async fn store_pauses(
 ) {
     while let Some((reply, since)) = waiting.recv().await {
         let Some(store) = mirror.upgrade().map(|mirror| mirror.store()) else { return };
-        let mut written = tokio::spawn(async move {
-            let write = store.write(move |tx| match since {
-                Some(since) => tx.set_state(&PAUSED, &since),
-                None => tx.clear_state(&PAUSED),
-            });
-            write.await
-        });
-        let outcome = |written: Result<Result<(), StoreError>, JoinError>| match written {
-            Ok(Ok(())) => DaemonAnswer::Done,
-            Ok(Err(error)) => DaemonAnswer::NotStored { reason: error_chain(&error) },
-            Err(_) => DaemonAnswer::NotStored { reason: "internal error".into() },
+        let mut written = std::pin::pin!(store.write(move |tx| match since {
+            Some(since) => tx.set_state(&PAUSED, &since),
+            None => tx.clear_state(&PAUSED),
+        }));
+        let outcome = |written: Result<(), StoreError>| match written {
+            Ok(()) => DaemonAnswer::Done,
+            Err(error) => DaemonAnswer::NotStored { reason: error_chain(&error) },
         };
         let first = tokio::time::timeout(ANSWER_WITHIN, &mut written).await;
         let is_late = first.is_err();
@@ -361,7 +351,6 @@ fn part_of_mirror(id: &str) -> f64 {
     f64::from(digits.unwrap_or_default()) / f64::from(u32::MAX)
 }
 
-/// In which hours of the week something changed lately.
 fn active_hours(moment: &ReadTx<'_>, now: Instant) -> Result<ActiveHours, StoreError> {
     let (first, found) = report::runs_with_changes(moment, now.minus(ActiveHours::REMEMBERED))?;
     let mut hours = ActiveHours::known_since(first.unwrap_or(now).min(now));

@@ -9,9 +9,10 @@ use crate::store::{Applied, MirrorTx, Result, Statements};
 /// the file after a year.
 const MAX_IDLE_RUNS: i64 = 100_000;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
     /// Rows that lists and details returned.
+    #[serde(rename = "rows_read")]
     pub rows: u64,
     /// Records that were new here.
     pub inserted: u64,
@@ -19,9 +20,11 @@ pub struct Tally {
     pub updated: u64,
     /// Records confirmed as removed.
     pub removed: u64,
+    #[serde(rename = "details_read")]
     pub details: u64,
     /// Values kept in `extra`, items that cannot be mirrored.
     pub warnings: u64,
+    #[serde(skip)]
     pub ru: Ru,
 }
 

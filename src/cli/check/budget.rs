@@ -17,7 +17,6 @@ const HORIZON: Duration = Duration::from_secs(28 * 86_400);
 const MAX_DUE: usize = 1_000;
 /// The cost of the lists without a filter for changes: definitions of both objects and the team.
 const SHORT_LISTS: u64 = 5;
-/// The maximum cost of an audit of an object.
 const AUDIT: u64 = 11;
 
 /// The RU needed in one window, on average. `rows` are the objects' sizes, `per_run` is the cost of a run for changes.
@@ -39,7 +38,6 @@ fn needs(sync: &SyncConfig, window: Duration, rows: &[u64], per_run: u64, now: I
     ]
 }
 
-/// How often a schedule is due in a window, on average.
 fn runs(cron: &Cron, zone: &TimeZone, now: Instant, window: Duration) -> f64 {
     let horizon = window.max(HORIZON);
     let ends = now.plus(horizon);
@@ -53,20 +51,20 @@ fn runs(cron: &Cron, zone: &TimeZone, now: Instant, window: Duration) -> f64 {
 
 pub(super) fn check(facts: &CheckFacts<'_>) -> Finding {
     let name = "budget.needs";
-    let (config, limits) = (facts.config, facts.limits);
+    let (config, budget) = (facts.config, &facts.config.budget);
     let mirrored = Object::ALL.into_iter().filter(|object| config.mirrors(object.resource()));
     let Some(rows) = mirrored.map(|object| facts.records(object)).collect::<Option<Vec<u64>>>() else {
         let why = "the number of records is not known: they were not counted, and the mirror is not complete yet";
         return Finding::skip(name, why);
     };
-    let needs = needs(&config.sync, limits.window, &rows, facts.per_run(), facts.now);
+    let needs = needs(&config.sync, budget.window, &rows, facts.per_run(), facts.now);
     let total = needs.iter().map(|(_, units)| units).sum::<f64>().ceil() as u64;
     let parts = needs.iter().filter(|(_, units)| *units > 0.0);
     let parts: Vec<String> = parts.map(|(what, units)| format!("{what} {}", count(units.ceil() as u64))).collect();
     if parts.is_empty() {
         return Finding::ok(name, "nothing is scheduled");
     }
-    let (limit, window) = (limits.limit.get(), format::duration(limits.window));
+    let (limit, window) = (budget.limit.get(), format::duration(budget.window));
     let message = format!("about {} of {} RU in {window}: {}", count(total), count(limit), parts.join(", "));
     if total > limit {
         let fix =

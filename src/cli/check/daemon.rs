@@ -19,10 +19,8 @@ pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
     [Some(socket(facts)), page, notify(&facts.config.notify)].into_iter().flatten().collect()
 }
 
-/// The longest path of a socket that Linux takes.
 const MAX_PATH_BYTES: usize = 107;
 
-/// Whether a daemon answers at the control socket, and what keeps it from working.
 fn socket(facts: &CheckFacts<'_>) -> Finding {
     let (config, (status, state)) = (facts.config, &facts.daemon);
     let (name, shown) = ("daemon.socket", config.socket.display());
@@ -65,7 +63,6 @@ fn socket(facts: &CheckFacts<'_>) -> Finding {
     }
 }
 
-/// Ports below this are root's.
 const FIRST_UNPRIVILEGED: u16 = 1024;
 
 /// Whether the status page could be served. `daemon_runs`: another process writes the mirror. `by_unit`: a unit reads this configuration, and it is not root's.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::service::{self, ServiceReport};
 use crate::app::status::{self, MirrorStatus};
 use crate::app::{MirrorSettings, ids_of};
-use crate::budget::{Limits, forecast};
+use crate::budget::forecast;
 use crate::cli::session::{self, DaemonState};
 use crate::cli::{Failure, identity};
 use crate::config::{Config, ServiceUnit, Sources, unit};
@@ -20,13 +20,10 @@ use crate::sync::checks::identity::Identity;
 #[derive(Debug)]
 pub(super) struct CheckFacts<'a> {
     pub(super) config: &'a Config,
-    /// The user of the unit that reads the configuration, if root runs the check.
     pub(super) unit: Option<UnitUser>,
     pub(super) offline: bool,
     pub(super) now: Instant,
-    pub(super) limits: Limits,
     pub(super) daemon: (Option<DaemonStatus>, DaemonState),
-    /// The process that writes the mirror, if there is one.
     pub(super) writer: Option<Option<u32>>,
     pub(super) mirror: Result<MirrorFacts, StoreError>,
     pub(super) wanted: Vec<Resource>,
@@ -39,7 +36,7 @@ impl<'a> CheckFacts<'a> {
         let now = Instant::system_now();
         let wanted = service::wanted(config.sync.objects.as_deref());
         // The key may be readable for root only.
-        let setup = MirrorSettings::from_config(config).ok().filter(|_| !offline);
+        let setup = MirrorSettings::new(config.clone()).ok().filter(|_| !offline);
         let (writer, mirror, service) = identity::acting_as_owner(&config.database, || {
             let writer = lock::current_writer(&config.database);
             let mirror = MirrorFacts::read(config, now);
@@ -59,8 +56,7 @@ impl<'a> CheckFacts<'a> {
         // Only root can determine what another user can access.
         let unit = unit::of_file(sources.main_file()).filter(|_| unit::is_root()).map(UnitUser::of);
         let daemon = session::runtime()?.block_on(session::daemon_state(config));
-        let limits = crate::app::limits(&config.budget);
-        Ok(CheckFacts { config, unit, offline, now, limits, daemon, writer, mirror, wanted, service })
+        Ok(CheckFacts { config, unit, offline, now, daemon, writer, mirror, wanted, service })
     }
 
     /// The number of records of an object at the service, or as far as it was copied; `None` if neither is known.
@@ -71,12 +67,10 @@ impl<'a> CheckFacts<'a> {
         self.counted(object).or_else(|| copied(self.mirror.as_ref().ok()?))
     }
 
-    /// The number of records of an object at the service, if it was counted.
     pub(super) fn counted(&self, object: Object) -> Option<u64> {
         self.service.as_ref().ok()?.total(object)
     }
 
-    /// The likely cost of a run for changes.
     pub(super) fn per_run(&self) -> u64 {
         self.mirror.as_ref().map_or_else(|_| forecast(&[]).get(), |mirror| mirror.status.ru.per_run)
     }
@@ -85,7 +79,6 @@ impl<'a> CheckFacts<'a> {
 #[derive(Debug)]
 pub(super) struct MirrorFacts {
     pub status: MirrorStatus,
-    /// The workspace; `None` before the first run.
     identity: Option<Identity>,
     pub damaged_search: Vec<BrokenObject>,
     /// Users' indexes and triggers, which a run may drop.
@@ -111,7 +104,6 @@ impl MirrorFacts {
     }
 }
 
-/// Sends the requests, or returns why none was sent.
 fn ask(
     setup: &MirrorSettings,
     found: &Result<MirrorFacts, StoreError>,
@@ -163,7 +155,6 @@ impl UnitUser {
         self.ids.is_some()
     }
 
-    /// Whether the user has the access; `None` if that cannot be determined.
     pub(super) fn may(&self, access: FileAccess, path: &Path) -> Option<bool> {
         let (user, group) = self.ids?;
         let flag = match access {

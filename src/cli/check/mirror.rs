@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::format::{self, counted};
 use crate::model::{HELD_COMMANDS, Object};
 use crate::store::outbox_report::EditCounts;
-use crate::store::{StoreError, wal};
+use crate::store::{StoreError, beside, wal};
 use crate::sync::SyncError;
 
 pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
@@ -81,7 +81,6 @@ fn waiting_edits(EditCounts { held, conflict, .. }: &EditCounts) -> Option<Findi
     Some(Finding::warn("mirror.edits", message, fix))
 }
 
-/// Whether the mirror belongs to the workspace of the key.
 fn workspace(facts: &CheckFacts<'_>, mirror: &MirrorFacts) -> Option<Finding> {
     let name = "mirror.workspace";
     let asked = facts.service.as_ref().ok();
@@ -114,7 +113,6 @@ fn workspace(facts: &CheckFacts<'_>, mirror: &MirrorFacts) -> Option<Finding> {
 const PER_RECORD: u64 = 3 * 1024;
 /// A mirror with fewer records is mostly empty tables, so its size per record is not representative.
 const ENOUGH: u64 = 500;
-/// The least space for the WAL.
 const MIN_FREE_BYTES: u64 = 128 * 1024 * 1024;
 
 pub(super) fn check_disk(facts: &CheckFacts<'_>) -> Vec<Finding> {
@@ -142,15 +140,9 @@ pub(super) fn check_disk(facts: &CheckFacts<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The directory and the files that a run writes, as far as they exist.
 fn written(folder: &Path, database: &Path) -> Vec<PathBuf> {
-    let beside = |suffix: &str| {
-        let mut path = database.as_os_str().to_owned();
-        path.push(suffix);
-        path.into()
-    };
     let mut needed = vec![folder.to_path_buf()];
-    needed.extend(["", "-wal", "-shm", ".lock"].map(beside));
+    needed.extend(["", "-wal", "-shm", ".lock"].map(|suffix| beside(database, suffix)));
     needed.retain(|path| path.exists());
     needed
 }

@@ -56,7 +56,6 @@ pub fn run(global: &Global, args: &CheckArgs) -> Result<Exit, Failure> {
     Ok(findings.exit())
 }
 
-/// Runs every probe that can be run, in the order of the report.
 fn findings(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool) -> Result<CheckReport, Failure> {
     let mut findings = configuration::check(sources, read);
     let Ok(config) = read else {
@@ -85,9 +84,7 @@ pub enum FindingState {
     /// It was not checked; the message says why.
     Skip,
     Ok,
-    /// It works, but there is a problem.
     Warn,
-    /// It does not work.
     Fail,
 }
 
@@ -144,14 +141,12 @@ impl CheckReport {
         CheckReport { checks, verdict: worst.unwrap_or(FindingState::Ok).max(FindingState::Ok) }
     }
 
-    /// The exit code: that of the failure to fix first.
     pub fn exit(&self) -> Exit {
         let failed = self.checks.iter().filter(|finding| finding.state == FindingState::Fail);
         let rank = |exit: &Exit| IMPORTANCE.iter().position(|known| known == exit).unwrap_or(IMPORTANCE.len());
         failed.map(|finding| finding.exit).min_by_key(rank).unwrap_or(Exit::Done)
     }
 
-    /// The report as text: the findings by group, problems with their fix.
     pub fn text(&self) -> String {
         let width = self.checks.iter().map(|finding| finding.group_and_name().1.len()).max().unwrap_or(0);
         let mut text = String::new();

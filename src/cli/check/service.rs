@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Finding;
 use crate::api::admission::AdmissionError;
 use crate::api::{ApiError, Client, ClientSettings, ErrorClass, ListQuery, PageSize};
-use crate::app::MirrorSettings;
+use crate::app::{MirrorSettings, limits};
 use crate::cli::session::ScratchFolder;
 use crate::error_chain::error_chain;
 use crate::model::{Clock, Instant, Layout, Object, Purpose, Resource, Ru, SystemClock};
@@ -16,7 +16,6 @@ use crate::sync::events::Silent;
 use crate::sync::{BudgetMeter, Engine, SyncError};
 use crate::{exit::Exit, format};
 
-/// A difference of the clocks that is not reported.
 const TOLERABLE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
@@ -37,7 +36,6 @@ struct ServiceAnswer {
 }
 
 impl ServiceReport {
-    /// The number of rows of an object, if it was counted.
     pub(super) fn total(&self, object: Object) -> Option<u64> {
         let (_, answer) = self.answers.iter().find(|(resource, _)| *resource == object.resource())?;
         answer.as_ref().ok()?.total
@@ -72,10 +70,12 @@ pub(super) async fn ask(
         Some(_) => None,
         None => Some(ScratchFolder::make().map_err(|source| StoreError::Io { path: std::env::temp_dir(), source })?),
     };
-    let database = scratch.as_ref().map_or(setup.database.clone(), |scratch| scratch.path().join("mirror.db"));
+    let database = scratch.as_ref().map_or(setup.config.database.clone(), |scratch| scratch.path().join("mirror.db"));
     let store = Store::open_with(&database, StoreOptions { leaves_no_files: true, ..StoreOptions::default() })?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let meter = BudgetMeter::open(store.clone(), clock.clone(), setup.limits, Duration::ZERO, Arc::new(Silent)).await?;
+    let meter =
+        BudgetMeter::open(store.clone(), clock.clone(), limits(&setup.config.budget), Duration::ZERO, Arc::new(Silent))
+            .await?;
     let before = meter.ledger().total;
     let meter = Arc::new(meter);
     let settings = ClientSettings { concurrency: 1, tries: 1, ..setup.client() };
@@ -88,7 +88,7 @@ pub(super) async fn ask(
             let mut asked = lists(&client, wanted).await;
             if mirror == Some(true) && Object::ALL.into_iter().any(|object| asked.total(object).is_some()) {
                 let (store, meter) = (store.clone(), meter.clone());
-                let engine = Engine::new(client, store, meter, clock, Arc::new(Silent), setup.sync);
+                let engine = Engine::new(client, store, meter, clock, Arc::new(Silent), setup.sync());
                 asked.recognised = Some(engine.recognise().await);
             }
             asked
@@ -117,7 +117,6 @@ async fn lists(client: &Client, wanted: &[Resource]) -> ServiceReport {
     asked
 }
 
-/// Whether another request would fail in the same way.
 fn ends_it(error: &ApiError) -> bool {
     match error.class() {
         ErrorClass::SkipObject | ErrorClass::BadRequest => false,
@@ -182,7 +181,6 @@ fn refused(name: String, resource: Resource, error: &ApiError, anything: bool) -
     Finding::fail(name, Exit::of_api(error), error_chain(error), fix)
 }
 
-/// A warning if the service's clock and this machine's differ by much.
 fn clocks(answer: &ServiceAnswer) -> Option<Finding> {
     let (date, (sent, came)) = (answer.date?, answer.between);
     // A date is rounded down to a second, and was set between the two times.

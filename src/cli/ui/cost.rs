@@ -9,43 +9,34 @@ use crate::config::Config;
 use crate::format;
 use crate::model::{Instant, Ru};
 use crate::sync::Forecast;
-use crate::sync::forecast::ObjectForecast;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Cost {
-    /// For definitions and team members.
-    short_lists: u64,
-    objects: Vec<ObjectForecast>,
-    total: u64,
-    left: u64,
-    limit: u64,
+    #[serde(flatten)]
+    forecast: Forecast,
+    total: Ru,
+    left: Ru,
+    limit: Ru,
     /// Windows that the run needs, including this one; `None` if the budget is zero.
     windows: Option<u64>,
 }
 
 impl Cost {
-    /// Combines the forecast with what is left of the budget.
-    pub fn new(forecast: &Forecast, ledger: &Ledger, limits: &Limits) -> Cost {
+    pub fn new(forecast: Forecast, ledger: &Ledger, limits: &Limits) -> Cost {
         let (total, limit) = (forecast.total(), limits.limit);
         let left = limit.saturating_sub(ledger.used);
-        let later = total.saturating_sub(left).get();
-        Cost {
-            short_lists: forecast.short_lists.get(),
-            objects: forecast.objects.clone(),
-            total: total.get(),
-            left: left.get(),
-            limit: limit.get(),
-            windows: match later {
-                0 => Some(1),
-                _ => (limit > Ru::ZERO).then(|| 1 + later.div_ceil(limit.get())),
-            },
-        }
+        let windows = match total.saturating_sub(left).get() {
+            0 => Some(1),
+            later => (limit > Ru::ZERO).then(|| 1 + later.div_ceil(limit.get())),
+        };
+        Cost { forecast, total, left, limit, windows }
     }
 
     pub fn text(&self) -> String {
-        let n = format::count;
+        let n = |units: Ru| format::count(units.get());
+        let Forecast { short_lists, objects } = &self.forecast;
         let mut text = String::new();
-        for of in &self.objects {
+        for of in objects {
             let what = if of.whole { "read whole" } else { "changed since the last run" };
             text.push_str(&format!(
                 "{}: {} {what}, {} for lists, {} for details\n",
@@ -55,12 +46,12 @@ impl Cost {
                 format::ru(of.details),
             ));
         }
-        if self.short_lists > 0 {
-            text.push_str(&format!("definitions and team members: {} RU\n", n(self.short_lists)));
+        if *short_lists > Ru::ZERO {
+            text.push_str(&format!("definitions and team members: {}\n", format::ru(*short_lists)));
         }
         let windows = match self.windows {
             Some(1) => "which is enough".to_string(),
-            Some(windows) => format!("so it takes {} windows", n(windows)),
+            Some(windows) => format!("so it takes {} windows", format::count(windows)),
             None => "and the budget is zero".to_string(),
         };
         text.push_str(&format!(
@@ -77,7 +68,6 @@ impl Cost {
 pub struct EditPrice {
     /// The most that sending them takes, if nothing fails.
     pub ru: u64,
-    /// What edits may still spend.
     pub budget: EditBudget,
 }
 
@@ -88,7 +78,6 @@ impl EditPrice {
         Ok(EditPrice { ru, budget: app::edit_budget(config, Instant::system_now())? })
     }
 
-    /// The price as a sentence on a line.
     pub fn text(&self) -> String {
         let EditPrice { ru, budget } = self;
         let more = if *ru > budget.left { "; the rest is sent when the budget refills" } else { "" };
@@ -115,7 +104,7 @@ mod tests {
         for (total, used, limit, windows) in
             [(10, 0, 100, Some(1)), (100, 1, 100, Some(2)), (250, 50, 100, Some(3)), (1, 0, 0, None)]
         {
-            let cost = Cost::new(&cost(total), &spent(used), &limits(limit));
+            let cost = Cost::new(cost(total), &spent(used), &limits(limit));
             assert_eq!(cost.windows, windows, "{total} {used} {limit}");
         }
     }

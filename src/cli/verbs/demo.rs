@@ -23,7 +23,7 @@ use crate::format;
 use crate::model::{Instant, Object, RecordId, Resource, Ru, SystemClock};
 use crate::outbox::{EditRequest, EditSource, queue};
 use crate::sandbox::{ChurnRate, Development, FaultLine, Sandbox, SandboxServer, World, WorldOrigin};
-use crate::store::{ReadTx, Reader, RunOutcome, StateKey, StoreError, open, record, report, write_beside};
+use crate::store::{ReadTx, Reader, RunOutcome, StateKey, StoreError, beside, open, record, report, write_beside};
 use crate::sync::checks::identity::Identity;
 use crate::sync::{Acceptance, Job, Selection};
 
@@ -92,7 +92,6 @@ fn sources(path: &Path, running: &SandboxServer) -> Sources {
     Sources { environment, flags, ..Sources::default() }
 }
 
-/// Runs the daemon on the demo's mirror, with a CRM that changes, until it is told to stop.
 async fn serve(path: &Path, running: &SandboxServer, page: SocketAddr) -> Result<Exit, Failure> {
     let mut sources = sources(path, running);
     sources.flags.extend([("daemon.http", page.to_string()), ("sync.schedule", "auto".into())]);
@@ -123,11 +122,10 @@ fn make_room(path: &Path) -> Result<(), Failure> {
     let lock = open::create(path)?;
     // The lock file is removed last: it contains the RU ledger of the earlier runs, which would count for the next.
     for suffix in ["", "-wal", "-shm", ".lock"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        match std::fs::remove_file(&name) {
+        let path = beside(path, suffix);
+        match std::fs::remove_file(&path) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                return Err(StoreError::Io { path: name.into(), source }.into());
+                return Err(StoreError::Io { path, source }.into());
             }
             _ => {}
         }
@@ -154,7 +152,7 @@ async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> 
         running.base_url,
         sandbox.with_world(|world| world.definitions().len()),
     ))?;
-    let (settings, _) = MirrorSettings::load(&sources(path, running))?;
+    let settings = MirrorSettings::load(&sources(path, running))?;
     let mirror = Mirror::open(settings, Arc::new(SystemClock), Arc::new(progress)).await?;
     let mut run = async |title: &str, job: &Job| -> Result<RunResult, Failure> {
         let ran = session::run_until_stopped(&mirror, job, "demo", &mut signals).await?;
@@ -206,7 +204,6 @@ async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> 
     ended
 }
 
-/// A contact's position now, or at an earlier time.
 fn position(path: &Path, id: &str, at: Option<Instant>) -> Result<String, Failure> {
     let reader = Reader::open(path)?;
     let view = record::record(&reader.begin()?, Object::Contact, id, at)?;
@@ -219,10 +216,10 @@ fn step(summary: &Summary) -> String {
     format!(
         "  {} new, {} changed, {} removed; {}; {} in {}
 ",
-        n(summary.inserted),
-        n(summary.updated),
-        n(summary.removed),
-        format::counted(summary.details_read, "detail", "details"),
+        n(summary.tally.inserted),
+        n(summary.tally.updated),
+        n(summary.tally.removed),
+        format::counted(summary.tally.details, "detail", "details"),
         format::ru(Ru::new(summary.ru.spent)),
         format::duration(Duration::from_secs_f64(summary.seconds.max(0.0))),
     )
@@ -261,7 +258,6 @@ fn delete(world: &mut World) {
     }
 }
 
-/// Questions, each a sentence and the query that answers it.
 const QUESTIONS: &str = include_str!("demo.sql");
 
 fn answer_questions(mirror: &Reader) -> Result<(), Failure> {

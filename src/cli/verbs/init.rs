@@ -11,6 +11,7 @@ use crate::cli::{Failure, identity};
 use crate::config::{DEFAULT_TOML, LOCAL_FILE, ServiceUnit, unit};
 use crate::exit::Exit;
 use crate::format::shell_word;
+use crate::store;
 
 /// Not world-readable: the file may contain the path of the key and the workspace's address.
 const MODE: u32 = 0o640;
@@ -122,7 +123,6 @@ fn next_steps(args: &InitArgs, key: Option<&Path>, unit: Option<&ServiceUnit>) -
     format!("wrote {path}\nnext: {}", steps.join(", then "))
 }
 
-/// A path of the configuration, as seen from here.
 fn beside(configuration: &Path, path: &Path) -> PathBuf {
     configuration.parent().unwrap_or(Path::new("")).join(path)
 }
@@ -132,12 +132,10 @@ fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
         return fill(path, text);
     }
     // Written to a temporary file first: a full disk must not destroy the old file.
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{:016x}.new", fastrand::u64(..)));
-    let beside = PathBuf::from(beside);
-    let written = fill(&beside, text).and_then(|()| fs::rename(&beside, path));
+    let new = store::beside(path, &format!(".{:016x}.new", fastrand::u64(..)));
+    let written = fill(&new, text).and_then(|()| fs::rename(&new, path));
     if written.is_err() {
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&new);
     }
     written
 }

@@ -17,7 +17,7 @@ use crate::cli::ui::output;
 use crate::cli::ui::status_text::{self, StatusContext};
 use crate::cli::{Failure, Global, identity};
 use crate::config::unit::FOLDER;
-use crate::config::{Config, Sources};
+use crate::config::{Config, Sources, files_in};
 use crate::daemon::StatusReply;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
@@ -46,7 +46,6 @@ struct StatusDocument<'a> {
     #[serde(flatten)]
     reply: &'a StatusReply,
     daemon_state: DaemonState,
-    /// The process that writes the mirror now.
     writer: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fresh: Option<bool>,
@@ -118,7 +117,6 @@ fn freshness(status: &MirrorStatus, config: &Config, max_age: Duration, now: Ins
     }
 }
 
-/// A workspace, and its state or why it cannot be read.
 #[derive(Serialize)]
 struct WorkspaceLine {
     workspace: String,
@@ -134,15 +132,15 @@ enum WorkspaceState {
     Unreadable { error: String },
 }
 
-/// Prints every workspace whose configuration is in the folder.
 fn every_workspace(folder: &Path, json: bool) -> Result<Exit, Failure> {
-    let files = files(folder).map_err(|error| {
+    let files = files_in(folder).map_err(|error| {
         Failure::new(Exit::Config, format!("could not read {}: {error}", folder.display()))
             .hint("`crm-mirror -c FILE status --all` shows the workspaces in the folder of FILE")
     })?;
     let reading = SystemClock.reading();
     let runtime = session::runtime()?;
-    let read: Vec<_> = files.into_iter().map(|file| (read_workspace(&file, reading), file)).collect();
+    let files = files.into_iter().filter(|path| path.is_file());
+    let read: Vec<_> = files.map(|file| (read_workspace(&file, reading), file)).collect();
     // Side by side: each daemon that hangs takes its time.
     let lines: Vec<WorkspaceLine> = runtime.block_on(join_all(read.into_iter().map(async |(read, file)| {
         let workspace = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -157,14 +155,6 @@ fn every_workspace(folder: &Path, json: bool) -> Result<Exit, Failure> {
         WorkspaceLine { workspace, config: file, state }
     })));
     Ok(output::report(json, &lines, || workspaces_text(&lines, reading.wall))?)
-}
-
-fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
-    let mut files: Vec<PathBuf> = entries.collect::<std::io::Result<_>>()?;
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml") && path.is_file());
-    files.sort();
-    Ok(files)
 }
 
 /// The configuration and the mirror of a workspace; an error says why they cannot be read.
@@ -204,7 +194,6 @@ fn word(state: &impl Serialize) -> String {
     value.as_str().unwrap_or_default().replace('-', " ")
 }
 
-/// What needs a person first.
 fn needs(status: &MirrorStatus) -> Option<String> {
     let edits = status.edits.held + status.edits.conflict;
     let refused = status.objects.iter().any(|object| object.outage.is_some());

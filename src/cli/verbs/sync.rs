@@ -43,7 +43,6 @@ pub struct ResyncArgs {
     stop: bool,
 }
 
-/// Options of both verbs.
 #[derive(clap::Args, Clone, Debug)]
 struct RunArgs {
     /// The objects to update [default: everything].
@@ -82,7 +81,6 @@ fn foreground(global: &Global, args: &RunArgs, job: Job, removals: bool, max_ru:
     run_now(&config, &job, &args.objects, max_ru, args.json)
 }
 
-/// Shows the estimated cost of a run.
 fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure> {
     let progress = ProgressView::of_process();
     logging::start(&config.log, &progress);
@@ -90,11 +88,11 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
     if runtime.block_on(session::daemon(config))?.is_some() {
         return Err(session::needs_the_mirror_alone());
     }
-    let mut setup = MirrorSettings { leaves_no_files: true, ..MirrorSettings::from_config(config)? };
+    let mut setup = MirrorSettings { leaves_no_files: true, ..MirrorSettings::new(config.clone())? };
     // If there is no mirror yet, none is created: an empty one in a temporary directory is used instead.
     let scratch = if config.database.exists() { None } else { Some(ScratchFolder::make()?) };
     if let Some(scratch) = &scratch {
-        setup.database = scratch.path().join("mirror.db");
+        setup.config.database = scratch.path().join("mirror.db");
     }
     let (forecast, ledger, limits) = runtime.block_on(async {
         let mirror = Mirror::open(setup, Arc::new(SystemClock), Arc::new(progress)).await?;
@@ -103,7 +101,7 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
         mirror.close().await;
         Ok::<_, Failure>(forecast.map(|(forecast, ledger)| (forecast, ledger, limits))?)
     })?;
-    let cost = Cost::new(&forecast, &ledger, &limits);
+    let cost = Cost::new(forecast, &ledger, &limits);
     Ok(output::report(args.json, &cost, || cost.text())?)
 }
 
@@ -127,7 +125,6 @@ pub(super) fn run_now(
 
 const NOT_RUNNING: &str = "no resync is running";
 
-/// Ends the sweeps in progress, through the daemon or directly.
 fn stop(global: &Global) -> Result<Exit, Failure> {
     let config = global.load_or_place(None)?;
     logging::start(&config.log, &ProgressView::nothing());
@@ -144,7 +141,7 @@ fn stop(global: &Global) -> Result<Exit, Failure> {
         output::note(NOT_RUNNING);
         return Ok(Exit::Done);
     }
-    let setup = MirrorSettings::from_config(&config)?;
+    let setup = MirrorSettings::new(config)?;
     let forgotten = runtime.block_on(async {
         let mirror = Mirror::open(setup, Arc::new(SystemClock), Arc::new(ProgressView::nothing())).await?;
         let forgotten = mirror.forget_sweeps().await;
@@ -159,7 +156,6 @@ fn stop(global: &Global) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The job, limited to the configured objects.
 fn within(job: Job, configured: Option<&[Resource]>) -> Result<Job, Failure> {
     job.within(configured).map_err(|other| {
         Failure::new(Exit::Usage, format!("`{other}` is not among `sync.objects`"))
@@ -180,7 +176,6 @@ pub(super) fn note_outages(summary: &Summary, verb: impl Fn(&str) -> String) {
     }
 }
 
-/// Prints on stderr what is still to be done.
 fn ending(summary: &Summary) -> Exit {
     for missing in &summary.missing_scopes {
         let (object, scope) = (&missing.object, &missing.scope);
@@ -230,13 +225,11 @@ pub struct PushArgs {
     json: bool,
 }
 
-/// The JSON document of `--dry-run`.
 #[derive(Serialize)]
 struct PlannedPush {
     waiting: u64,
     /// Those of them that may have been applied: they are read back first.
     in_doubt: u64,
-    /// Edits that wait for a decision.
     held: u64,
     #[serde(flatten)]
     price: EditPrice,
