@@ -152,22 +152,24 @@ pub fn at_moment(
     let (bytes, wal_bytes) = report::sizes(&config.database);
     let hold: Option<Hold> = moment.state(&HOLD)?;
     let identity: Option<Identity> = moment.state(&StateKey::Identity)?;
-    let mut objects = objects(moment)?;
-    for object in &mut objects {
-        let reads = |of: Object| Ok::<bool, StoreError>(config.sync.details && moment.has_details(of)?);
-        if !object.object.object().map_or(Ok(true), reads)? {
-            // Nothing reads them, so none is pending.
-            object.details_pending = None;
-        }
-    }
     let stored = ledger(moment, config)?;
     let set_back = stored.set_back_by(reading);
     let ledger = stored.at(reading, &limits(&config.budget));
+    let mut objects = objects(moment)?;
     for object in &mut objects {
+        if let Some(of) = object.object.object()
+            && !(config.sync.details && moment.has_details(of)?)
+        {
+            // Nothing reads them, so none is pending.
+            object.details_pending = None;
+        }
         object.changes_as_of = object.changes_as_of.map(|as_of| as_of.minus(set_back));
         object.complete_as_of = object.complete_as_of.map(|as_of| as_of.minus(set_back));
-        object.undecided = undecided_items(moment, object.object, &ledger, now)?;
+        let (items, wait) = undecided(moment, object.object, ledger.steady_time())?;
+        let next_lookup = wait.map(|wait| now.plus(wait));
+        object.undecided = (items > 0).then_some(UndecidedStatus { items, next_lookup });
     }
+    let missing = moment.goals().missing_scopes()?.into_iter();
     let pending = objects.iter().filter_map(|object| object.details_pending).sum();
     let runs = report::last_runs(moment, RUNS)?;
     Ok(MirrorStatus {
@@ -182,7 +184,7 @@ pub fn at_moment(
         objects,
         ru: ru(moment, config, pending, &ledger)?,
         hold_until: hold.and_then(|hold| hold.left(ledger.steady_time())).map(|left| now.plus(left)),
-        missing_scopes: missing_scopes(moment)?,
+        missing_scopes: missing.map(|(object, scope)| MissingScope { object, scope: scope.into() }).collect(),
         edits: outbox_report::counts(moment)?,
         publish: queue::lag(moment, now)?,
         last_success: report::last_success(moment)?,
@@ -191,11 +193,6 @@ pub fn at_moment(
         oddities: report::oddities(moment)?,
         broken_objects: people_report::broken(moment)?,
     })
-}
-
-fn missing_scopes(tx: &ReadTx<'_>) -> Result<Vec<MissingScope>, StoreError> {
-    let missing = tx.goals().missing_scopes()?;
-    Ok(missing.into_iter().map(|(object, scope)| MissingScope { object, scope: scope.into() }).collect())
 }
 
 /// The current run: the last one, if it has not ended and a process is writing.
@@ -275,16 +272,6 @@ fn is_stale(as_of: Instant, (schedule, zone): (&ChangesSchedule, &TimeZone), now
     let Some(mut due) = schedule.due_after(as_of, zone) else { return false };
     let due = due.nth(MISSED - 1);
     now > as_of.plus(FRESH) && due.is_some_and(|due| due < now)
-}
-
-fn undecided_items(
-    tx: &ReadTx<'_>,
-    resource: Resource,
-    ledger: &Ledger,
-    now: Instant,
-) -> Result<Option<UndecidedStatus>, StoreError> {
-    let (items, wait) = undecided(tx, resource, ledger.steady_time())?;
-    Ok((items > 0).then(|| UndecidedStatus { items, next_lookup: wait.map(|wait| now.plus(wait)) }))
 }
 
 pub(super) fn ledger(tx: &ReadTx<'_>, config: &Config) -> Result<Ledger, StoreError> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::{Ledger, Limits};
 use crate::format;
-use crate::model::Instant;
+use crate::model::{Instant, instant};
 use crate::outbox::PushTally;
 use crate::store::{DefinitionChanges, RunOutcome, Tally};
 use crate::sync::{RunReport, Suspension};
@@ -38,13 +38,15 @@ pub struct RuSummary {
     pub used: u64,
     pub left: u64,
     pub limit: u64,
-    pub refills_at: String,
+    #[serde(serialize_with = "instant::utc_always")]
+    pub refills_at: Instant,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PauseSummary {
     pub reason: Cow<'static, str>,
-    pub until: Option<String>,
+    #[serde(serialize_with = "instant::utc")]
+    pub until: Option<Instant>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -77,7 +79,7 @@ impl Summary {
                 used: ledger.used.get(),
                 left: limits.limit.saturating_sub(ledger.used).get(),
                 limit: limits.limit.get(),
-                refills_at: ledger.refills_at(limits).to_string(),
+                refills_at: ledger.refills_at(limits),
             },
             pause: report.suspension.map(|pause| {
                 let (reason, at) = match pause {
@@ -87,7 +89,7 @@ impl Summary {
                     Suspension::Shutdown => ("stopped", None),
                     Suspension::Locked => ("locked", None),
                 };
-                PauseSummary { reason: reason.into(), until: at.map(|at| at.to_string()) }
+                PauseSummary { reason: reason.into(), until: at }
             }),
             missing_scopes: report
                 .missing_scopes
@@ -136,12 +138,6 @@ impl Summary {
             0 => "none pending".into(),
             pending => format!("{} pending", n(pending)),
         };
-        let refills = self
-            .ru
-            .refills_at
-            .parse()
-            .map(|at| format!("; the window ends {}", format::when(at, now)))
-            .unwrap_or_default();
         let mut text = format!("{ended}\n");
         if self.kind != "push" {
             text.push_str(&format!(
@@ -175,10 +171,11 @@ impl Summary {
             ));
         }
         text.push_str(&format!(
-            "  RU         {} spent; {} of {} left{refills}\n",
+            "  RU         {} spent; {} of {} left; the window ends {}\n",
             n(self.ru.spent),
             n(self.ru.left),
             n(self.ru.limit),
+            format::when(self.ru.refills_at, now),
         ));
         if self.tally.warnings > 0 {
             let odd = format::counted(self.tally.warnings, "odd value or answer", "odd values or answers");
@@ -190,7 +187,7 @@ impl Summary {
     }
 
     pub fn pause_sentence(&self) -> String {
-        let until = self.pause.as_ref().and_then(|pause| pause.until.as_ref()?.parse().ok()).map(format::moment);
+        let until = self.pause.as_ref().and_then(|pause| pause.until).map(format::moment);
         let why = match (self.pause.as_ref().map(|pause| pause.reason.as_ref()), until) {
             (Some("budget"), Some(until)) if self.ru.left > 0 => {
                 let n = format::count;

@@ -27,7 +27,7 @@ use crate::daemon::client::{AcceptedJob, ClientError, DaemonClient, EventStream,
 use crate::daemon::{DaemonStatus, Event, StopSignals};
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{Instant, Object, Ru, SystemClock};
+use crate::model::{Object, Ru, SystemClock};
 use crate::sync::events::RunObserver;
 use crate::sync::{Findings, Job};
 
@@ -188,9 +188,8 @@ async fn run_there(
     let mut events = client.subscribe().await?;
     let Some(accepted) = accepted(client, path, body, &mut signals).await? else { return Ok(None) };
     output::note(&format!("the daemon runs it (job {})", accepted.job));
-    if let Some(until) = accepted.waits_until.as_deref().and_then(|until| until.parse().ok()) {
+    if let Some(until) = accepted.waits_until {
         // As in the foreground, an exhausted budget and a long hold are not waited for.
-        let until: Instant = until;
         output::note(&format!(
             "it starts at {}, when the hold ends or the budget refills; {how_to_stop}",
             format::moment(until)

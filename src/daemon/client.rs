@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::bus::Event;
 use super::status_reply::DaemonStatus;
+use crate::model::Instant;
 
 /// The timeout of a request. The daemon answers at once, and may wait five seconds for the disk.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,8 +44,8 @@ pub enum ClientError {
 #[derive(Clone, Debug, Deserialize)]
 pub struct AcceptedJob {
     pub job: u64,
-    /// When its wait ends, UTC, if it has to wait.
-    pub waits_until: Option<String>,
+    /// When its wait ends, if it has to wait.
+    pub waits_until: Option<Instant>,
 }
 
 #[derive(Deserialize)]

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use crate::app::MirrorError;
 use crate::config::ConfigError;
 use crate::exit::Exit;
-use crate::store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
@@ -20,12 +19,6 @@ pub enum DaemonError {
     ReadOnly { folder: PathBuf },
     #[error("could not receive signals")]
     Signals(#[source] io::Error),
-}
-
-impl From<StoreError> for DaemonError {
-    fn from(error: StoreError) -> DaemonError {
-        DaemonError::Mirror(error.into())
-    }
 }
 
 impl DaemonError {

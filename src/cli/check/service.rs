@@ -45,10 +45,6 @@ impl ServiceReport {
         let refused = |error: &ApiError| error.class() == ErrorClass::StopAll;
         self.answers.iter().any(|(_, answer)| answer.as_ref().err().is_some_and(refused))
     }
-
-    fn served_any(&self) -> bool {
-        self.answers.iter().any(|(_, answer)| answer.is_ok())
-    }
 }
 
 /// The resources that a configuration needs: definitions are needed by the objects that have them.
@@ -128,16 +124,16 @@ fn ends_it(error: &ApiError) -> bool {
 
 pub(super) fn check(asked: &ServiceReport, wanted: &[Resource]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
+    let first = asked.answers.iter().find_map(|(_, answer)| answer.as_ref().ok());
     for resource in wanted {
         let name = format!("service.{resource}");
         let answer = asked.answers.iter().find(|(known, _)| known == resource);
         findings.push(match answer {
             None => Finding::skip(name, "no request sent after the failure"),
             Some((_, Ok(answer))) => Finding::ok(name, may_read(*resource, answer)),
-            Some((_, Err(error))) => refused(name, *resource, error, asked.served_any()),
+            Some((_, Err(error))) => refused(name, *resource, error, first.is_some()),
         });
     }
-    let first = asked.answers.iter().find_map(|(_, answer)| answer.as_ref().ok());
     findings.extend(first.and_then(clocks));
     findings.push(Finding::ok("service.cost", format::ru(Ru::new(asked.spent))));
     findings

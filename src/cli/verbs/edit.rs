@@ -100,7 +100,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         queue::queue(tx, &request, EditSource::Edit, Instant::system_now())
     })?;
     if args.common.json {
-        output::json(&EditReply { edit, object: request.object, id: &request.record, fields: &prepared.fields })?;
+        output::json(&EditReply { edit, object: request.object, id: request.record, fields: prepared.fields })?;
         return Ok(Exit::Done);
     }
     match edit {
@@ -222,19 +222,12 @@ impl From<QueueError> for Failure {
 const NAMED: usize = 10;
 
 #[derive(Serialize)]
-struct EditReply<'a> {
+struct EditReply {
     /// Its id; null if the record already has these values.
     edit: Option<i64>,
     object: Object,
-    id: &'a RecordId,
-    fields: &'a EditedFields,
-}
-
-#[derive(Serialize)]
-struct EditReplies<'a> {
-    edits: Vec<EditReply<'a>>,
-    #[serde(flatten)]
-    price: EditPrice,
+    id: RecordId,
+    fields: EditedFields,
 }
 
 struct EditRow {
@@ -251,8 +244,10 @@ enum RowsError {
     Store(#[from] StoreError),
 }
 
+#[derive(Serialize)]
 struct RowEdits {
-    rows: Vec<(Option<i64>, RecordId, EditedFields)>,
+    edits: Vec<EditReply>,
+    #[serde(flatten)]
     price: EditPrice,
 }
 
@@ -275,7 +270,13 @@ impl RowEdits {
                 match queue::queue(tx, &row.request, EditSource::Edit, now) {
                     Ok((id, prepared)) => {
                         reads += u64::from(id.is_some() && prepared.base_etag.is_none());
-                        queued.push((id, row.request.record.clone(), prepared.fields));
+                        let EditRequest { object, record, .. } = &row.request;
+                        queued.push(EditReply {
+                            edit: id,
+                            object: *object,
+                            id: record.clone(),
+                            fields: prepared.fields,
+                        });
                     }
                     Err(QueueError::Store(error)) => return Err(RowsError::Store(error)),
                     Err(error) => refused.push(output::plain(&format!("  line {}: {error}", row.line))),
@@ -294,19 +295,21 @@ impl RowEdits {
             Err(RowsError::Store(error)) => return Err(error.into()),
             Err(error) => return Err(Failure::new(Exit::Usage, error.to_string())),
         }
-        let edits = queued.iter().filter(|(edit, ..)| edit.is_some()).count() as u64;
-        Ok(RowEdits { rows: queued, price: EditPrice::of(config, edits, reads)? })
-    }
-
-    fn edits(&self) -> u64 {
-        self.rows.iter().filter(|(edit, ..)| edit.is_some()).count() as u64
+        let price = EditPrice::of(config, count(&queued), reads)?;
+        Ok(RowEdits { edits: queued, price })
     }
 
     fn text(&self, done: &str) -> String {
-        let nothing = format::counted(self.rows.len() as u64 - self.edits(), "row", "rows");
-        let what = format::counted(self.edits(), "edit", "edits");
+        let edits = count(&self.edits);
+        let nothing = format::counted(self.edits.len() as u64 - edits, "row", "rows");
+        let what = format::counted(edits, "edit", "edits");
         format!("{what} {done}; {nothing} without a change\n{}\n", self.price.text())
     }
+}
+
+/// How many of the rows change something.
+fn count(edits: &[EditReply]) -> u64 {
+    edits.iter().filter(|of_row| of_row.edit.is_some()).count() as u64
 }
 
 /// Queues the edits of a file, once a person has seen their price.
@@ -318,21 +321,20 @@ fn edit_from_file(
 ) -> Result<Exit, Failure> {
     let rows = read(object, file)?;
     let mut edits = RowEdits::queue(config, &rows, !yes || dry_run)?;
-    if edits.edits() > config.max_edits {
+    let changing = count(&edits.edits);
+    if changing > config.max_edits {
         output::note(&format!("they are more than `write_back.max_edits` and will be held: {HELD_COMMANDS}"));
     }
     if !yes && !dry_run {
-        let question = format!("Queue {}?", format::counted(edits.edits(), "edit", "edits"));
+        let question = format!("Queue {}?", format::counted(changing, "edit", "edits"));
         let what = "this sends edits to the service";
-        if edits.edits() > 0 && !confirm(what, &format!("{}{question}", edits.text("to be queued")))? {
+        if changing > 0 && !confirm(what, &format!("{}{question}", edits.text("to be queued")))? {
             output::note("nothing was changed");
             return Ok(Exit::Done);
         }
         edits = RowEdits::queue(config, &rows, false)?;
     }
-    let replies = edits.rows.iter().map(|(edit, id, fields)| EditReply { edit: *edit, object, id, fields });
-    let replies = EditReplies { edits: replies.collect(), price: edits.price };
-    Ok(output::report(json, &replies, || edits.text(if dry_run { "would be queued" } else { "queued" }))?)
+    Ok(output::report(json, &edits, || edits.text(if dry_run { "would be queued" } else { "queued" }))?)
 }
 
 fn read(object: Object, file: &Path) -> Result<Vec<EditRow>, Failure> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::cli::args::{MirrorArgs, objects};
 use crate::cli::ui::output::{self, plain};
@@ -43,14 +43,9 @@ fn time(text: &str) -> Result<Instant, &'static str> {
 
 #[derive(Serialize)]
 struct ShowDocument<'a> {
-    object: Object,
-    id: &'a str,
-    at: Option<&'a str>,
-    removed_at: Option<&'a str>,
-    values: Map<String, Value>,
+    #[serde(flatten)]
+    view: &'a RecordView,
     labels: &'a BTreeMap<&'a str, ColumnLabels>,
-    pending_edits: &'a [record::PendingEditLine],
-    changes: &'a [RecordChange],
 }
 
 #[derive(Serialize)]
@@ -68,16 +63,7 @@ pub fn run(global: &Global, args: &ShowArgs) -> Result<Exit, Failure> {
     let columns = guide::columns(&moment, object.full_view())?;
     let labels = labels(&view, &columns);
     reader.unchanged()?;
-    let document = ShowDocument {
-        object,
-        id: &view.id,
-        at: view.at.as_deref(),
-        removed_at: view.removed_at.as_deref(),
-        values: view.values.iter().cloned().collect(),
-        labels: &labels,
-        pending_edits: &view.pending_edits,
-        changes: &view.changes,
-    };
+    let document = ShowDocument { view: &view, labels: &labels };
     Ok(output::report(args.common.json, &document, || text(&view, &labels))?)
 }
 

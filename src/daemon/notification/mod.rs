@@ -60,7 +60,7 @@ pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
         // Asked before the status, which then shows how that run ended.
         let has_run = !control.bus.known().ended.is_empty();
         let Ok(reply) = control.status().await else { continue };
-        let Some(store) = store_of(&mirror) else { return };
+        let Some(store) = mirror.upgrade().map(|mirror| mirror.store()) else { return };
         match book.tell(&control, &store, &config, &reply, (has_run, control.now())).await {
             Ok(()) => (pace, seen) = (DeliveryPace::default(), book.is_stored().then_some((state, now))),
             Err(error) => {
@@ -69,10 +69,6 @@ pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
             }
         }
     }
-}
-
-fn store_of(mirror: &Weak<Mirror>) -> Option<Store> {
-    mirror.upgrade().map(|mirror| mirror.store())
 }
 
 #[derive(Default)]

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use rusqlite::params;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::model::{Instant, Object};
@@ -29,11 +29,16 @@ pub struct RecordView {
     /// When it was removed, UTC, if it was.
     pub removed_at: Option<String>,
     /// Its values by column, in the order of the view, without NULLs.
+    #[serde(serialize_with = "by_column")]
     pub values: Vec<(String, Value)>,
     /// Edits that are not applied yet.
     pub pending_edits: Vec<PendingEditLine>,
     /// The last entries of its history up to that time, the newest first.
     pub changes: Vec<RecordChange>,
+}
+
+fn by_column<S: Serializer>(values: &[(String, Value)], serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_map(values.iter().map(|(column, value)| (column, value)))
 }
 
 #[derive(Clone, Debug, Serialize)]
