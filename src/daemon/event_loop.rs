@@ -75,21 +75,12 @@ impl EventLoop {
         past: PastRuns,
         page: Option<PageStatus>,
         control: Control,
+        scheduler: CronTicks,
         sender: mpsc::Sender<LoopMessage>,
-    ) -> Result<EventLoop, (DaemonError, Runner)> {
+    ) -> EventLoop {
         let (config, now, part) = (control.config(), control.now(), past.part);
-        let timetable = Timetable::new(&config.sync, part);
-        let scheduler = async {
-            let mut scheduler = CronTicks::start(sender.clone()).await?;
-            scheduler.set(&timetable, now).await?;
-            Ok(scheduler)
-        };
-        let scheduler = match scheduler.await {
-            Ok(scheduler) => scheduler,
-            Err(error) => return Err((error, runner)),
-        };
         let mut event_loop = EventLoop {
-            state: StateMachine::new(timetable, past, now),
+            state: StateMachine::new(Timetable::new(&config.sync, part), past, now),
             since: now,
             part,
             results: JobResults::new(control.bus.clone()),
@@ -108,8 +99,15 @@ impl EventLoop {
             failure: None,
             last_look: (now, Monotonic::now()),
         };
+        event_loop.reschedule().await;
         event_loop.watch_edits(&config).await;
-        Ok(event_loop)
+        event_loop
+    }
+
+    async fn reschedule(&mut self) {
+        if let Err(error) = self.scheduler.set(self.state.timetable(), self.control.now()).await {
+            tracing::error!("The scheduler could not be configured: {error}; the timetable is still checked");
+        }
     }
 
     /// Runs until the daemon is told to stop. Returns the runner, and the time of the request.
@@ -309,14 +307,7 @@ impl EventLoop {
                     systemd::reloading();
                     self.runner.reload();
                 }
-                Effect::Reschedule => {
-                    let now = self.control.now();
-                    if let Err(error) = self.scheduler.set(self.state.timetable(), now).await {
-                        tracing::error!(
-                            "The scheduler could not be configured: {error}; the timetable is still checked"
-                        );
-                    }
-                }
+                Effect::Reschedule => self.reschedule().await,
                 Effect::Exit => continues = false,
             }
         }

@@ -7,10 +7,11 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant as Monotonic};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::cron_ticks::CronTicks;
 use super::error::DaemonError;
 use super::event_loop::EventLoop;
 use super::handler_state::{Control, PATIENT};
@@ -54,6 +55,7 @@ async fn until_told_to_stop(
         }
     };
     let (sender, mut inbox) = mpsc::channel(INBOX);
+    let scheduler = CronTicks::start(sender.clone()).await?;
     let config = Arc::new(settings.config.clone());
     let _watch = watches::watch_file_system(&config.database, sender.clone());
     let control = Control::new(sender.clone(), config.clone(), clock);
@@ -74,11 +76,8 @@ async fn until_told_to_stop(
             let _ = control.mirror(PATIENT).await;
             let runner = Runner::new(mirror, sources, control.clone(), sender.clone());
             let notifier = Task::start(notification::tell(control.clone(), Arc::downgrade(runner.mirror())));
-            let begun = EventLoop::begin(runner, past, page_status, control.clone(), sender).await;
-            let (ended, runner, stopped_at) = match begun {
-                Ok(event_loop) => event_loop.run_until_stopped(&mut inbox, &mut signals, &mut page).await,
-                Err((error, runner)) => (Err(error), runner, Monotonic::now()),
-            };
+            let event_loop = EventLoop::begin(runner, past, page_status, control.clone(), scheduler, sender).await;
+            let (ended, runner, stopped_at) = event_loop.run_until_stopped(&mut inbox, &mut signals, &mut page).await;
             notifier.end().await;
             (ended, Some((runner, stopped_at)))
         }
