@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest, Effect, Input};
-use super::job::{self, FailureKind, QueuedJob, Trigger};
+use super::job::{self, QueuedJob, Trigger};
 use super::timetable::{ScheduleKind, Timetable};
 use crate::budget::ActiveHours;
 use crate::model::Ru;
@@ -70,21 +70,30 @@ pub struct DaemonHold {
     pub until: Instant,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The current series of failures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trouble {
+    #[serde(serialize_with = "instant::utc_always")]
     pub since: Instant,
+    #[serde(rename = "why")]
     pub reason: String,
+    #[serde(default)]
     pub exit: u8,
     pub runs: u32,
+    #[serde(serialize_with = "instant::utc_always")]
     pub next_try: Instant,
-    kind: FailureKind,
-    only_pushes: bool,
+    #[serde(default)]
+    pub(super) partial: bool,
+    #[serde(skip)]
+    pub(super) is_of_key: bool,
+    #[serde(skip)]
+    pub(super) only_pushes: bool,
 }
 
 impl Trouble {
     /// Whether only a part of the mirror fails: the schedule continues for the rest.
     pub fn is_partial(&self) -> bool {
-        matches!(self.kind, FailureKind::Partial { .. })
+        self.partial
     }
 }
 
@@ -184,7 +193,7 @@ impl StateMachine {
             }
             Input::Maintained => self.maintenance = self.maintenance.saturating_sub(1),
             Input::NewKey => {
-                let was_refused = self.trouble.take_if(|trouble| trouble.kind == FailureKind::Key).is_some();
+                let was_refused = self.trouble.take_if(|trouble| trouble.is_of_key).is_some();
                 // A manual job that failed is not queued again, and the next scheduled one may be hours away.
                 if was_refused && self.running.is_none() && self.paused_since.is_none() {
                     self.enqueue(Job::sync(), Trigger::Schedule, &mut effects);
@@ -237,7 +246,7 @@ impl StateMachine {
 
     /// Whether runs fail because the key is refused: it may have been changed meanwhile.
     pub fn is_key_refused(&self) -> bool {
-        self.trouble.as_ref().is_some_and(|trouble| trouble.kind == FailureKind::Key)
+        self.trouble.as_ref().is_some_and(|trouble| trouble.is_of_key)
     }
 
     pub fn timetable(&self) -> &Timetable {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::job::{QueuedJob, Trigger};
 use super::progress_log::CurrentWork;
-use super::state_machine::{DaemonHold, HoldReason, StateMachine};
+use super::state_machine::{DaemonHold, HoldReason, StateMachine, Trouble};
 use super::timetable::ScheduleKind;
 use crate::app::status::MirrorStatus;
 use crate::exit::Exit;
@@ -28,7 +28,7 @@ impl StatusReply {
     #[must_use]
     pub fn without_service_messages(mut self) -> StatusReply {
         if let Some(trouble) = self.daemon.as_mut().and_then(|daemon| daemon.trouble.as_mut()) {
-            trouble.why = public_reason(trouble.exit).into();
+            trouble.reason = public_reason(trouble.exit).into();
         }
         if let Some(trouble) = &mut self.status.trouble {
             trouble.error = trouble.error.as_ref().map(|_| HIDDEN.into());
@@ -69,7 +69,7 @@ pub struct DaemonStatus {
     #[serde(serialize_with = "instant::utc")]
     pub paused_since: Option<Instant>,
     pub hold: Option<DaemonHold>,
-    pub trouble: Option<TroubleStatus>,
+    pub trouble: Option<Trouble>,
     pub next: Vec<NextStatus>,
     pub time_zone: String,
     #[serde(default)]
@@ -113,20 +113,6 @@ pub struct JobStatus {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TroubleStatus {
-    #[serde(serialize_with = "instant::utc_always")]
-    pub since: Instant,
-    pub why: String,
-    #[serde(default)]
-    pub exit: u8,
-    pub runs: u32,
-    #[serde(serialize_with = "instant::utc_always")]
-    pub next_try: Instant,
-    #[serde(default)]
-    pub partial: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextStatus {
     pub kind: Cow<'static, str>,
     #[serde(serialize_with = "instant::utc")]
@@ -152,14 +138,7 @@ pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> Daem
         waiting: state.waiting().iter().map(|waiting| job(waiting, None)).collect(),
         paused_since: state.paused_since(),
         hold: state.hold(now),
-        trouble: state.trouble().map(|trouble| TroubleStatus {
-            since: trouble.since,
-            why: trouble.reason.clone(),
-            exit: trouble.exit,
-            runs: trouble.runs,
-            next_try: trouble.next_try,
-            partial: trouble.is_partial(),
-        }),
+        trouble: state.trouble().cloned(),
         next: ScheduleKind::ALL
             .into_iter()
             .map(|kind| {

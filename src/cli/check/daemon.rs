@@ -34,7 +34,7 @@ fn socket(facts: &CheckFacts<'_>) -> Finding {
             format!(
                 "the runs of the daemon at {shown} fail, since {}: {}",
                 format::when(trouble.since, facts.now),
-                trouble.why
+                trouble.reason
             ),
             match Exit::of_code(trouble.exit) {
                 // Only a new start sees what was mounted since.

@@ -76,7 +76,6 @@ fn head(status: &MirrorStatus, context: StatusContext<'_>) -> String {
     text
 }
 
-/// How far the published copy is behind, when it was last proven equal, and what is wrong with it.
 fn published(text: &mut String, lag: &PublishLag, now: Instant) {
     let behind = match lag.entries {
         0 => "up to date".to_string(),
@@ -109,7 +108,6 @@ fn published(text: &mut String, lag: &PublishLag, now: Instant) {
     }
 }
 
-/// The daemon's state: what it does, when it runs next or why it does not, and since when runs fail.
 fn daemon(reply: &StatusReply, context: StatusContext<'_>) -> String {
     let StatusContext { daemon: daemon_state, unit, writer, now, .. } = context;
     let mut text = String::new();
@@ -214,7 +212,7 @@ fn next(reply: &StatusReply, daemon: &DaemonStatus, now: Instant) -> String {
     if let Some(hold) = daemon.hold.as_ref().filter(|hold| hold.reason == HoldReason::Budget) {
         return format!("nothing before {}: the budget of this window is spent", moment(hold.until, now));
     }
-    if let Some(trouble) = daemon.trouble.as_ref().filter(|trouble| !trouble.partial) {
+    if let Some(trouble) = daemon.trouble.as_ref().filter(|trouble| !trouble.is_partial()) {
         return format!(
             "next attempt {} after {}",
             moment(trouble.next_try, now),
@@ -256,7 +254,6 @@ fn objects(objects: &[ObjectStatus], now: Instant) -> String {
     output::render(&titles, &[1, 2, 3], rows, false)
 }
 
-/// The unfinished and rejected edits; empty if there are none.
 fn edits(edits: &EditCounts, now: Instant) -> String {
     let mut text = String::new();
     let open = [

@@ -23,7 +23,6 @@ const LATE: [Duration; 3] = [Duration::from_secs(1800), Duration::from_secs(3600
 const LATE_FOR: Duration = Duration::from_secs(300);
 const CHECK_LATE_FOR: Duration = Duration::from_secs(900);
 
-/// How late the check for missing and removed records may be.
 const CHECK_LATE: Duration = Duration::from_secs(21_600);
 
 /// How long differences may stay: the next runs repair what they can.
@@ -37,21 +36,15 @@ const UNCOMPARED: Duration = Duration::from_secs(172_800);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Subject {
-    /// An object is late by its own schedule.
     Stale,
-    /// The check for missing and removed records is late.
     Incomplete,
     /// Differences, or removals that are not proven, stay.
     Differences,
-    /// Many records vanished at once, and nothing was removed.
     RefusedRemovals,
-    /// Edits are held, in conflict or rejected.
     Edits,
-    /// The budget is spent before the window ends.
     BudgetSpent,
     KeyRefused,
     MissingScope,
-    /// The configuration on disk is invalid.
     ReloadFailed,
     /// The published copy is behind, lacks rows, differs, or was not compared.
     Publishing,
@@ -110,7 +103,7 @@ pub(super) fn now(reply: &StatusReply, config: &Config, told: &Told, now: Instan
     found.retain(|subject, _| told.is_open(*subject) || !is_explained(subject));
     // A service that fails in another way has not accepted the key.
     let fails =
-        reply.daemon.as_ref().and_then(|daemon| daemon.trouble.as_ref()).is_some_and(|trouble| !trouble.partial);
+        reply.daemon.as_ref().and_then(|daemon| daemon.trouble.as_ref()).is_some_and(|trouble| !trouble.is_partial());
     if fails && told.is_open(Subject::KeyRefused) {
         found.entry(Subject::KeyRefused).or_insert_with(|| key_refused(config));
     }
@@ -187,7 +180,6 @@ fn publishing(copy: &PublishLag, config: &Config, now: Instant) -> Option<Episod
     Some(Episode::new(text, config.command(verb)))
 }
 
-/// What an audit left open.
 fn open(object: &ObjectStatus) -> u64 {
     object.differences + object.undecided.map_or(0, |undecided| undecided.items)
 }
@@ -257,7 +249,6 @@ pub(super) struct Lasting {
 /// What the mirror stores, so that a restart neither repeats a message nor begins to wait again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Told {
-    /// The episodes that last, and those whose end was not told.
     open: BTreeMap<Subject, Lasting>,
     /// The entry of the feed up to which changes of fields were told.
     pub fields_after: Option<u64>,
@@ -342,7 +333,7 @@ impl Told {
 mod tests {
     use super::*;
     use crate::config::{Environment, Sources};
-    use crate::daemon::status_reply::TroubleStatus;
+    use crate::daemon::state_machine::Trouble;
 
     fn config() -> Config {
         let (environment, flags) = (Environment::default(), Vec::new());
@@ -411,13 +402,15 @@ mod tests {
             object.complete_as_of = object.changes_as_of;
         }
         let daemon = DaemonStatus {
-            trouble: exit.map(|exit| TroubleStatus {
+            trouble: exit.map(|exit| Trouble {
                 since: at,
-                why: String::new(),
+                reason: String::new(),
                 exit: exit.code(),
                 runs: 1,
                 next_try: at,
                 partial: false,
+                is_of_key: false,
+                only_pushes: false,
             }),
             ..DaemonStatus::new(at, &jiff::tz::TimeZone::UTC)
         };

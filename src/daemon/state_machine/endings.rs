@@ -140,6 +140,8 @@ impl StateMachine {
             FailureKind::Partial { next_try, .. } => next_try,
             FailureKind::Key | FailureKind::Passing => now.plus(delay),
         };
-        self.trouble = Some(Trouble { since, reason, exit, runs: runs + 1, next_try, kind, only_pushes });
+        let (partial, is_of_key) = (matches!(kind, FailureKind::Partial { .. }), kind == FailureKind::Key);
+        let runs = runs + 1;
+        self.trouble = Some(Trouble { since, reason, exit, runs, next_try, partial, is_of_key, only_pushes });
     }
 }

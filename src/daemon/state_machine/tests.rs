@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::{Config, Environment, Sources};
 use crate::daemon::inputs_and_effects::{DaemonAnswer, DaemonRequest};
-use crate::daemon::job::{RunEnd, RunEnding};
+use crate::daemon::job::{FailureKind, RunEnd, RunEnding};
 use crate::model::Resource;
 use crate::sync::{Acceptance, Suspension};
 mod auto;
