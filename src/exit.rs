@@ -8,7 +8,7 @@ use crate::publish::PublishError;
 use crate::store::{RunOutcome, StoreError};
 use crate::sync::SyncError;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::FromRepr)]
 #[repr(u8)]
 pub enum Exit {
     Done = 0,
@@ -44,8 +44,7 @@ impl Exit {
 
     /// The exit of a code; codes that are not in the table are internal errors.
     pub fn of_code(code: u8) -> Exit {
-        let known = Exit::TABLE.into_iter().find(|(exit, _)| exit.code() == code);
-        known.map_or(Exit::Internal, |(exit, _)| exit)
+        Exit::from_repr(code).unwrap_or(Exit::Internal)
     }
 
     pub const fn of_outcome(outcome: RunOutcome) -> Exit {
@@ -57,7 +56,6 @@ impl Exit {
         }
     }
 
-    /// The exit of a failed request that ended the program.
     pub fn of_api(error: &ApiError) -> Exit {
         match error.class() {
             ErrorClass::StopAll | ErrorClass::SkipObject => Exit::KeyRefused,
@@ -77,7 +75,6 @@ impl Exit {
         }
     }
 
-    /// The exit of a failure of the mirror's file.
     pub fn of_store(error: &StoreError) -> Exit {
         match error {
             StoreError::EditOfExcluded { .. } => Exit::Config,

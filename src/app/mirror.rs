@@ -99,10 +99,8 @@ impl Mirror {
         Ok(())
     }
 
-    /// Reopens the file if another one has replaced it, as a restore or a mount does.
-    ///
-    /// # Errors
-    /// [`StoreError::Missing`] if there is no file any more: a new one is not created while this one is in use.
+    /// Reopens the file if another one has replaced it, as a restore or a mount does; [`StoreError::Missing`] if there is
+    /// none any more: a new one is not created while this one is in use.
     pub async fn follow_file(&self) -> Result<(), MirrorError> {
         let known = self.parts();
         let path = &known.settings.config.database;

@@ -61,6 +61,10 @@ pub(in crate::cli) fn acting_as_owner<T: Send>(
 }
 
 impl Owner {
+    fn of(meta: &Metadata) -> Owner {
+        Owner { user: meta.uid(), group: meta.gid() }
+    }
+
     pub(in crate::cli) fn take(self, path: &Path) -> Result<(), Failure> {
         let (user, group) = (Uid::from_raw(self.user), Gid::from_raw(self.group));
         // The user's own group too: a folder of views, for example, may be readable for it only.
@@ -115,12 +119,6 @@ fn first_owner(path: &Path) -> Option<Owner> {
         here = next;
     }
     None
-}
-
-impl Owner {
-    fn of(meta: &Metadata) -> Owner {
-        Owner { user: meta.uid(), group: meta.gid() }
-    }
 }
 
 fn parts(path: &Path) -> Vec<OsString> {

@@ -1,10 +1,8 @@
 //! A run that a person waits for, from the configuration to a clean end: through the daemon that owns the mirror, else in
 //! the foreground, with the same progress, output and exit code.
 //!
-//! The address and the key are checked before the mirror's file is touched, so an unusable configuration creates no
-//! file. After Ctrl-C or SIGTERM no further request is sent, the page in progress is stored, and the file is closed as
-//! after a complete run; a second signal ends the program at once. The daemon goes on with its job, and what stops it is
-//! printed.
+//! After Ctrl-C or SIGTERM no further request is sent, the page in progress is stored, and the file is closed as after a
+//! complete run; a second signal ends the program at once. The daemon goes on with its job, and what stops it is printed.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt as _;

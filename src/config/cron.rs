@@ -146,10 +146,8 @@ impl ChangesSchedule {
     }
 }
 
-/// A time zone of the IANA database, by its name: with the rules of this machine, if it has any.
-///
-/// # Errors
-/// Returns an error for names that are not a zone (`Factory`), or that depend on the machine (`localtime`).
+/// A time zone of the IANA database, by its name: with the rules of this machine, if it has any. Names that are no zone
+/// (`Factory`), or depend on the machine (`localtime`), are refused.
 pub(super) fn zone(name: &str) -> Result<TimeZone, &'static str> {
     const WRONG: &str = "must be a time zone such as \"Europe/Berlin\"";
     let known = TimeZoneDatabase::bundled().get(name).map_err(|_| WRONG)?;

@@ -80,18 +80,14 @@ impl Layer {
     }
 
     fn of_environment(environment: &Environment) -> Result<Layer, ConfigError> {
-        let mut values = Vec::new();
-        for (name, text) in environment.values() {
-            let rest = name.trim_start_matches(PREFIX).to_lowercase();
-            match rest.split_once("__") {
-                Some((section, key)) => values.push((format!("{section}.{key}"), text)),
-                None => {
-                    let place = format!("in the variable {name}");
-                    return Err(ConfigError::Unknown { key: rest, place, meant: None });
-                }
+        let values = environment.values().map(|(name, text)| {
+            let key = name.trim_start_matches(PREFIX).to_lowercase();
+            match key.split_once("__") {
+                Some((section, key)) => Ok((format!("{section}.{key}"), text)),
+                None => Err(ConfigError::Unknown { key, place: format!("in the variable {name}"), meant: None }),
             }
-        }
-        Ok(Layer::of_texts(ENVIRONMENT, values.into_iter()))
+        });
+        Ok(Layer::of_texts(ENVIRONMENT, values.collect::<Result<Vec<_>, _>>()?.into_iter()))
     }
 
     fn of_texts<'a>(name: &'static str, texts: impl Iterator<Item = (String, &'a str)>) -> Layer {

@@ -91,7 +91,6 @@ pub struct SyncConfig {
     pub exclude: Vec<String>,
     #[serde(deserialize_with = "values::changes_schedule")]
     pub schedule: ChangesSchedule,
-    /// The shortest interval between runs where `schedule` is "auto".
     #[serde(deserialize_with = "values::seconds::<_, 5, HOUR>")]
     pub min_interval: Duration,
     #[serde(deserialize_with = "values::schedule")]
@@ -103,7 +102,6 @@ pub struct SyncConfig {
     pub sweep_schedule: Option<Cron>,
     #[serde(deserialize_with = "values::time_zone")]
     pub time_zone: TimeZone,
-    /// How far before the last known change a changes walk starts.
     #[serde(deserialize_with = "values::seconds::<_, 0, DAY>")]
     pub overlap: Duration,
     #[serde(deserialize_with = "values::all_or_off")]
@@ -111,7 +109,6 @@ pub struct SyncConfig {
     /// The age at which a detail is read again; `None` for never.
     #[serde(deserialize_with = "values::age")]
     pub detail_max_age: Option<Duration>,
-    /// The largest share of an object's records that one run may remove, 0 to 1.
     #[serde(deserialize_with = "values::fraction")]
     pub max_removals: f64,
 }

@@ -31,13 +31,10 @@ pub struct Config {
     /// `[history] retention`: how long changes are kept; `None` for forever.
     pub history: Option<Duration>,
     pub socket: PathBuf,
-    /// `[daemon] http`: where the status page is served; `None` if it is not. A loopback address, unless `http_allow`
-    /// names networks.
+    /// Where the status page is served: a loopback address, unless `http_allow` names networks.
     pub http: Option<SocketAddr>,
-    /// `[daemon] http_allow`: the networks that may connect, in addition to this machine.
     pub http_allow: Vec<Network>,
     pub write_back: bool,
-    /// `[write_back] max_edits`: the maximum number of new edits within an hour that are sent without confirmation.
     pub max_edits: u64,
     pub publish: PublishConfig,
     pub notify: NotifyConfig,
@@ -62,10 +59,8 @@ impl Config {
     }
 
     /// Like [`Config::load`]; while the configuration is invalid, only where the mirror and its daemon are, and
-    /// [`Config::invalid`]: the daemon goes on with the old one, and the mirror can be read.
-    ///
-    /// # Errors
-    /// As [`Config::load`], if the file is missing or belongs to another user, or not even the place is known.
+    /// [`Config::invalid`]: the daemon goes on with the old one, and the mirror can be read. An error if the file is missing
+    /// or belongs to another user, or not even the place is known.
     pub fn load_or_place(sources: &Sources) -> Result<Config, ConfigError> {
         let error = match Config::load(sources) {
             Err(error) if !error.is_of_no_mirror() => error,

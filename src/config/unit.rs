@@ -98,8 +98,7 @@ fn installed(root: &Path, name: &str) -> Option<String> {
     Some(text)
 }
 
-/// Parses the unit's file with its drop-ins. A later line overrides an earlier one; an
-/// empty value clears a list.
+/// Parses the unit's file with its drop-ins: a later line overrides an earlier one, and an empty value clears a list.
 fn parse(name: &str, text: &str) -> ServiceUnit {
     let instance = name.split_once('@').and_then(|(_, rest)| rest.strip_suffix(".service")).unwrap_or_default();
     let mut unit = ServiceUnit {

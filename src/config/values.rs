@@ -43,7 +43,7 @@ fn text<'de, D: Deserializer<'de>>(value: D, expected: &'static str) -> Result<S
         Ok(WrittenValue::Switch(value)) => Ok(value.to_string()),
         Ok(WrittenValue::Whole(number)) => Ok(number.to_string()),
         Ok(WrittenValue::Number(number)) => Ok(format!("{number:?}")),
-        Ok(WrittenValue::List(_)) | Err(_) => Err(Error::custom(concat_must(expected))),
+        Ok(WrittenValue::List(_)) | Err(_) => Err(Error::custom(format!("must be {expected}"))),
     }
 }
 
@@ -52,7 +52,7 @@ fn texts<'de, D: Deserializer<'de>>(value: D, expected: &'static str) -> Result<
     match WrittenValue::deserialize(value) {
         Ok(WrittenValue::List(texts)) => Ok(texts.iter().map(|text| text.trim().to_string()).collect()),
         Ok(WrittenValue::Text(text)) => Ok(vec![text.trim().to_string()]),
-        _ => Err(Error::custom(concat_must(expected))),
+        _ => Err(Error::custom(format!("must be {expected}"))),
     }
 }
 
@@ -71,7 +71,7 @@ fn expect<'de, D: Deserializer<'de>, T>(
     expected: &'static str,
     reader: impl FnOnce(&str) -> Option<T>,
 ) -> Result<T, D::Error> {
-    read(value, expected, |text| reader(text).ok_or_else(|| concat_must(expected)))
+    read(value, expected, |text| reader(text).ok_or_else(|| format!("must be {expected}")))
 }
 
 pub(super) fn whole<'de, D, T, const MIN: u64, const MAX: u64>(value: D) -> Result<T, D::Error>
@@ -218,7 +218,7 @@ pub(super) fn command<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Vec<
     let words = texts(value, EXPECTED)?;
     match words.first().is_some_and(|program| !program.is_empty()) {
         true => Ok(Some(words)),
-        false => Err(Error::custom(concat_must(EXPECTED))),
+        false => Err(Error::custom(format!("must be {EXPECTED}"))),
     }
 }
 
@@ -320,8 +320,4 @@ fn socket_address(text: &str) -> Result<SocketAddr, String> {
 pub(super) fn networks<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<Network>, D::Error> {
     let words = words(value, "a list of networks")?;
     words.iter().filter(|word| !word.is_empty()).map(|word| word.parse().map_err(Error::custom)).collect()
-}
-
-fn concat_must(expected: &str) -> String {
-    format!("must be {expected}")
 }

@@ -25,14 +25,12 @@ pub(super) struct CronTicks {
 }
 
 impl CronTicks {
-    /// A running scheduler without jobs.
     pub(super) async fn start(inbox: mpsc::Sender<LoopMessage>) -> Result<CronTicks, DaemonError> {
         let scheduler = JobScheduler::new().await.map_err(|error| failed(&error))?;
         scheduler.start().await.map_err(|error| failed(&error))?;
         Ok(CronTicks { scheduler, inbox, jobs: Vec::new(), offset: None })
     }
 
-    /// Replaces the jobs by those of a timetable.
     pub(super) async fn set(&mut self, timetable: &Timetable, now: Instant) -> Result<(), DaemonError> {
         for job in self.jobs.drain(..) {
             self.scheduler.remove(&job).await.map_err(|error| failed(&error))?;
@@ -49,7 +47,6 @@ impl CronTicks {
         Ok(())
     }
 
-    /// Whether the zone's offset has changed since the jobs were set.
     pub(super) fn is_stale(&self, timetable: &Timetable, now: Instant) -> bool {
         self.offset != Some(timetable.offset(now))
     }

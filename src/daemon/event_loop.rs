@@ -31,7 +31,6 @@ use crate::config::Config;
 use crate::format;
 use crate::model::Instant;
 
-/// The maximum time between two readings of the clock.
 const LOOK: Duration = Duration::from_secs(10);
 
 /// The same during a run, whose progress the status line shows.
@@ -233,10 +232,6 @@ impl EventLoop {
                 self.answer(reply, answer);
                 None
             }
-            LoopMessage::KeyChanged => {
-                tracing::info!("API key changed; using the new key");
-                Some(Input::NewKey)
-            }
             LoopMessage::Reloaded(reloaded) => Some(self.reloaded(*reloaded, page).await),
             LoopMessage::Page(known) => {
                 self.page = Some(known);
@@ -267,7 +262,6 @@ impl EventLoop {
         Input::Reloaded(timetable)
     }
 
-    /// Whether the clock, or the time zone's offset, was changed since the last check.
     fn look_at_the_clock(&mut self) -> Option<Input> {
         let (now, passed) = (self.control.now(), Monotonic::now());
         let (then, before) = std::mem::replace(&mut self.last_look, (now, passed));

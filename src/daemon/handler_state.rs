@@ -38,12 +38,13 @@ pub(super) const PATIENT: Duration = Duration::from_secs(2);
 pub(super) struct Control {
     inbox: mpsc::Sender<LoopMessage>,
     pub(super) bus: EventBus,
-    config: watch::Sender<Arc<Config>>,
+    pub(super) config: watch::Sender<Arc<Config>>,
     pub(super) clock: Arc<dyn Clock>,
     last_mirror: watch::Sender<Option<MirrorStatus>>,
     last_daemon: watch::Sender<Option<DaemonStatus>>,
     reader: Arc<Mutex<KeptReader>>,
-    end: watch::Sender<bool>,
+    /// Stops every stream and server of the daemon.
+    pub(super) end: watch::Sender<bool>,
 }
 
 impl Control {
@@ -52,10 +53,6 @@ impl Control {
         let (config, end) = (watch::Sender::new(config), watch::Sender::new(false));
         let (last_mirror, last_daemon, reader) = (watch::Sender::new(None), watch::Sender::new(None), Arc::default());
         Control { inbox, bus, config, clock, last_mirror, last_daemon, reader, end }
-    }
-
-    pub(super) fn take(&self, config: Arc<Config>) {
-        self.config.send_replace(config);
     }
 
     pub(super) fn config(&self) -> Arc<Config> {
@@ -109,17 +106,8 @@ impl Control {
         read.await.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
     }
 
-    pub(super) fn ends(&self) -> watch::Receiver<bool> {
-        self.end.subscribe()
-    }
-
-    /// Stops every stream and server of the daemon.
-    pub(super) fn end(&self) {
-        self.end.send_replace(true);
-    }
-
     pub(super) fn events(&self) -> impl Stream<Item = Arc<str>> + Send + use<> {
-        self.bus.events(self.ends())
+        self.bus.events(self.end.subscribe())
     }
 
     /// The status of the mirror: read from the file, or, if that takes longer than `within`, as it was last read.

@@ -26,7 +26,6 @@ pub(super) const IDLE: Duration = Duration::from_secs(10);
 /// The largest head of a request, in bytes, and the memory for reading a connection.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// How long requests in flight may take during shutdown.
 const GRACE: Duration = Duration::from_millis(200);
 
 /// Serves until `ends` becomes true. A connection may be idle, and live, for this long; `begun` gets each one.
@@ -84,14 +83,12 @@ where
     let _ = tokio::time::timeout(grace, connection).await;
 }
 
-/// Waits for a server that was told to stop.
 pub(super) async fn finish(mut serving: JoinHandle<()>) {
     if tokio::time::timeout(2 * GRACE, &mut serving).await.is_err() {
         serving.abort();
     }
 }
 
-/// A JSON document and a newline.
 pub(super) fn answer(status: StatusCode, value: &impl Serialize) -> Response {
     match serde_json::to_string(value) {
         Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body + "\n").into_response(),
@@ -99,7 +96,6 @@ pub(super) fn answer(status: StatusCode, value: &impl Serialize) -> Response {
     }
 }
 
-/// Why a request is refused.
 #[derive(Debug)]
 pub(super) struct Problem(StatusCode, Value);
 
@@ -117,7 +113,6 @@ pub(super) fn internal(error: &impl ToString) -> Problem {
     problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), None)
 }
 
-/// A successful answer of a content type.
 pub(super) fn with_type(kind: &'static str, body: impl Into<Body>) -> Response {
     ([(header::CONTENT_TYPE, kind)], body.into()).into_response()
 }

@@ -44,7 +44,6 @@ pub enum Effect {
     /// End the hold; nothing starts before [`Input::Maintained`].
     ClearHold,
     Queued(QueuedJob),
-    /// Publish that a job was preempted and continues later.
     Preempted(QueuedJob),
     Finished(QueuedJob),
     Withdrawn(QueuedJob),

@@ -15,7 +15,6 @@ pub enum Trigger {
     Manual,
 }
 
-/// A job that is queued or running, in one run or in several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuedJob {
     pub id: u64,
@@ -62,7 +61,6 @@ pub struct RunEnding {
     pub empty_until: Option<Instant>,
     /// Whether it made requests: a run without one says nothing about the service.
     pub requested: bool,
-    /// What the run showed about how often changes are worth asking for; `None` where it asked for none.
     pub polled: Option<PollFacts>,
 }
 

@@ -60,7 +60,7 @@ async fn until_told_to_stop(
     let _watch = watches::watch_file_system(&config.database, sender.clone());
     let control = Control::new(sender.clone(), config.clone(), clock);
     let (router, limits) = (control::router(control.clone()), (http_server::IDLE, Duration::MAX));
-    let serving = http_server::spawn(listener, router, control.ends(), limits, |_, _| {});
+    let serving = http_server::spawn(listener, router, control.end.subscribe(), limits, |_, _| {});
     let mut page = PageKeeper::start(&config, control.clone(), sender.clone()).await;
     let (since, again) = (control.now(), sources.clone());
     let mut opening =
@@ -71,7 +71,7 @@ async fn until_told_to_stop(
         Ok(None) => (Ok(()), None),
         Ok(Some((mirror, past))) => {
             let Opening { settings, page: page_status, .. } = opening;
-            control.take(Arc::new(settings.config));
+            control.config.send_replace(Arc::new(settings.config));
             // From now on a status is known, however slow the file is.
             let _ = control.mirror(PATIENT).await;
             let runner = Runner::new(mirror, sources, control.clone(), sender.clone());
@@ -84,7 +84,7 @@ async fn until_told_to_stop(
     };
     // Streams end, and requests in flight get a short time to finish.
     drop(socket);
-    control.end();
+    control.end.send_replace(true);
     tokio::join!(page.end(), http_server::finish(serving));
     if let Some((runner, stopped_at)) = open {
         runner.close(END_WITHIN.saturating_sub(stopped_at.elapsed()).max(Duration::from_millis(300))).await;
@@ -229,18 +229,15 @@ impl Opening {
 
     /// Reports why the mirror cannot be opened, once per reason.
     fn report(&mut self, error: &StoreError) {
-        let reason = match error {
-            StoreError::Locked { pid: Some(pid), .. } => format!("process {pid} is writing the mirror"),
-            StoreError::Locked { pid: None, .. } => "another process is writing the mirror".into(),
-            other => error_chain(other),
+        let (reason, hint) = match error {
+            StoreError::Locked { pid: Some(pid), .. } => (format!("process {pid} is writing the mirror"), None),
+            StoreError::Locked { pid: None, .. } => ("another process is writing the mirror".into(), None),
+            other => (error_chain(other), other.hint()),
         };
         if self.waiting_for.as_ref() == Some(&reason) {
             return;
         }
-        let hint = match error {
-            StoreError::Locked { .. } => String::new(),
-            other => other.hint().map(|hint| format!(" ({hint})")).unwrap_or_default(),
-        };
+        let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
         tracing::warn!("Waiting for the mirror, which cannot be opened: {reason}{hint}");
         self.waiting_for = Some(reason);
         self.show();

@@ -24,10 +24,7 @@ pub(super) enum LoopMessage {
     Ended(Box<JobRunEnd>),
     /// Whether the schedule is paused was stored, or could not be stored; the number identifies the answer.
     PauseStored(u64, DaemonAnswer),
-    /// The configuration was reloaded, or is invalid.
     Reloaded(Box<Result<Arc<Config>, DaemonError>>),
-    KeyChanged,
-    /// Where the status page is, or why it is not served.
     Page(PageStatus),
     Failed(DaemonError),
 }
@@ -57,7 +54,6 @@ impl JobRunEnd {
         JobRunEnd { ending: RunEnding { end: suspended, ..ended.ending }, ..ended }
     }
 
-    /// The result of a run that failed, or could not start.
     pub(super) fn failed(kind: FailureKind, reason: String, exit: Exit, hint: Option<&str>) -> JobRunEnd {
         JobRunEnd {
             ending: RunEnding {

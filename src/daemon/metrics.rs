@@ -189,13 +189,11 @@ impl MetricsText {
         let _ = writeln!(self.text, "crm_mirror_{name}{{{}}} {value}", labels.join(","));
     }
 
-    /// A metric of one sample.
     fn gauge(&mut self, name: &str, value: impl Into<f64>) {
         self.family(name);
         self.line(name, &[], value.into());
     }
 
-    /// A metric with a sample for each object that has a value.
     fn by_object(&mut self, name: &str, objects: &[&ObjectStatus], value: impl Fn(&ObjectStatus) -> Option<f64>) {
         self.family(name);
         for object in objects {

@@ -131,7 +131,7 @@ impl Runner {
         self.task(|mirror| async move {
             let reloaded = reload(&mirror, &sources, &control.config()).await;
             if let Ok(config) = &reloaded {
-                control.take(config.clone());
+                control.config.send_replace(config.clone());
             }
             LoopMessage::Reloaded(Box::new(reloaded))
         });
@@ -171,7 +171,8 @@ async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>
         mirror.follow_file().await?;
         if let Some(settings) = changed_key(mirror, config) {
             mirror.reconfigure(settings).await?;
-            send(inbox, LoopMessage::KeyChanged).await;
+            tracing::info!("API key changed; using the new key");
+            send(inbox, LoopMessage::Input(Input::NewKey)).await;
         }
         Ok::<_, MirrorError>(mirror.reserve_for_schedule().await?)
     };

@@ -139,9 +139,8 @@ pub struct StateMachine {
 }
 
 impl StateMachine {
-    /// The state of a daemon that starts. Jobs missed since the past runs are due now. Scheduled jobs first wait for
-    /// this mirror's delay, so that a fleet that starts at the same time does not send requests at the same time; an
-    /// empty mirror does not wait.
+    /// A daemon that starts: jobs missed since the past runs are due now. Scheduled ones first wait for this mirror's delay,
+    /// so that a fleet that starts at once does not send requests at once; an empty mirror does not wait.
     pub fn new(timetable: Timetable, past: PastRuns, now: Instant) -> StateMachine {
         StateMachine {
             settles_at: if past.is_empty { now } else { now.plus(timetable.delay) },

@@ -129,16 +129,14 @@ pub(super) fn check_publish(facts: &CheckFacts<'_>) -> Vec<Finding> {
     if !config.is_on() {
         return Vec::new();
     }
-    let url = match config.url() {
-        Ok(url) => url,
-        Err(error) => {
-            let fix = error.hint().unwrap_or("correct `publish.url_file`");
-            return vec![Finding::fail("publish.url", Exit::Config, error_chain(&error), fix)];
-        }
+    let unreadable = |error: ConfigError| {
+        let fix = error.hint().unwrap_or("correct `publish.url_file`");
+        Finding::fail("publish.url", Exit::Config, error_chain(&error), fix)
     };
-    let url = match PublishUrl::new(&url) {
+    let url = config.url().map_err(unreadable);
+    let url = match url.and_then(|url| PublishUrl::new(&url).map_err(|error| failed("publish.url", &error))) {
         Ok(url) => url,
-        Err(error) => return vec![failed("publish.url", &error)],
+        Err(finding) => return vec![finding],
     };
     let mut findings = vec![Finding::ok("publish.url", url.place())];
     if let Some((path, meta)) = config.url_file().and_then(|path| Some((path, std::fs::metadata(path).ok()?))) {

@@ -78,13 +78,15 @@ fn findings(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool
 }
 
 /// The states, the worst one last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum FindingState {
     /// It was not checked; the message says why.
     Skip,
     Ok,
     Warn,
+    #[strum(serialize = "FAIL")]
     Fail,
 }
 
@@ -157,13 +159,7 @@ impl CheckReport {
                 last_group = group;
                 let _ = writeln!(text, "{group}");
             }
-            let mark = match finding.state {
-                FindingState::Ok => "ok",
-                FindingState::Warn => "warn",
-                FindingState::Fail => "FAIL",
-                FindingState::Skip => "skip",
-            };
-            let _ = writeln!(text, "  {mark:<4}  {name:<width$}  {}", plain(&finding.message));
+            let _ = writeln!(text, "  {:<4}  {name:<width$}  {}", finding.state, plain(&finding.message));
             if let Some(fix) = &finding.fix {
                 let _ = writeln!(text, "  {:<4}  {:<width$}  fix: {}", "", "", plain(fix));
             }

@@ -20,11 +20,8 @@ const INSTRUCTIONS: &str = "A read-only mirror of a CRM: contacts, companies, te
 
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// Answers messages until the client closes stdin.
-///
-/// A call that does not end is answered with an error, and the program begins again in the same process: the client keeps
-/// its session. Nothing else is lost by that, because each call opens the mirror anew, and no message is read before the
-/// last one was answered.
+/// Answers messages until the client closes stdin. A call that does not end is answered with an error, and the program
+/// begins again in the same process: the client keeps its session, and each call opens the mirror anew.
 pub(super) fn serve(
     mut input: impl Read,
     output: &(impl Write + Clone + Send + 'static),

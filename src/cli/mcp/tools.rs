@@ -1,6 +1,5 @@
 //! The tools that an assistant can call. Their answers have bounds.
 
-use std::fmt::Display;
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -56,14 +55,10 @@ pub(super) enum CallError {
     Failed(String),
 }
 
-impl CallError {
-    fn of(error: impl Display) -> CallError {
-        CallError::Failed(error.to_string())
+impl<E: std::error::Error> From<E> for CallError {
+    fn from(error: E) -> CallError {
+        CallError::Failed(error_chain(&error))
     }
-}
-
-fn store(error: impl std::error::Error) -> CallError {
-    CallError::Failed(error_chain(&error))
 }
 
 impl MirrorTools {
@@ -133,10 +128,10 @@ impl MirrorTools {
     }
 
     fn describe(&self, arguments: &Value, watchdog: &Watchdog) -> Result<Value, CallError> {
-        let reader = Reader::open(&self.database).map_err(store)?;
+        let reader = Reader::open(&self.database)?;
         watchdog.watch(&reader);
-        let moment = reader.begin().map_err(store)?;
-        let tables = guide::tables(&moment).map_err(store)?;
+        let moment = reader.begin()?;
+        let tables = guide::tables(&moment)?;
         let Some(name) = arguments.get("table").and_then(Value::as_str) else {
             return Ok(json!({"tables": tables}));
         };
@@ -145,7 +140,7 @@ impl MirrorTools {
                 "there is no table or view `{name}`; call describe without `table`"
             )));
         };
-        let mut columns = guide::columns(&moment, name).map_err(store)?;
+        let mut columns = guide::columns(&moment, name)?;
         columns.retain(|column| !self.withheld.takes(name, &column.name));
         Ok(json!({"table": table, "columns": columns}))
     }
@@ -154,7 +149,7 @@ impl MirrorTools {
         if sql.len() > MAX_SQL {
             return Err(CallError::Failed(format!("the statement is longer than {MAX_SQL} bytes")));
         }
-        let reader = Reader::open_for_strangers(&self.database, &self.withheld).map_err(store)?;
+        let reader = Reader::open_for_strangers(&self.database, &self.withheld)?;
         watchdog.watch(&reader);
         // What a statement that failed has asked for.
         self.withheld.take_asked();
@@ -173,10 +168,10 @@ impl MirrorTools {
             }
             _ => match quoting_hint(&error.to_string(), sql) {
                 Some(hint) => CallError::Failed(format!("{error}; {hint}")),
-                None => CallError::of(error),
+                None => CallError::Failed(error.to_string()),
             },
         })?;
-        reader.unchanged().map_err(store)?;
+        reader.unchanged()?;
         let withheld = self.withheld.take_asked();
         if !withheld.is_empty() {
             answer["withheld"] = withheld.into();
@@ -244,8 +239,7 @@ impl MirrorTools {
         let (edit, prepared) = write_beside(&self.database, |tx| {
             tx.by("mcp");
             propose(tx, &request, now)
-        })
-        .map_err(store)?;
+        })?;
         Ok(match edit {
             None => json!({"status": "nothing to do: the record already has these values"}),
             Some(edit) => json!({

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jiff::civil::DateTime;
 use serde::Serialize;
 
 use crate::cli::args::MirrorArgs;
@@ -40,6 +41,9 @@ struct BackupSummary {
     removed: Vec<String>,
 }
 
+/// The time in the name of a copy.
+const TIME: &str = "%Y%m%dT%H%M%S";
+
 struct Rotation<'a> {
     folder: &'a Path,
     stem: String,
@@ -48,12 +52,9 @@ struct Rotation<'a> {
 
 impl Rotation<'_> {
     fn file(&self, now: Instant) -> PathBuf {
-        // `2026-11-26T02:15:00.000000Z` without what a file name should not have, and without the fraction.
-        let time: String = now.to_string().chars().filter(char::is_ascii_alphanumeric).take(15).collect();
-        self.folder.join(format!("{}-{time}Z.db", self.stem))
+        self.folder.join(format!("{}-{}Z.db", self.stem, now.civil().strftime(TIME)))
     }
 
-    /// Removes all but the newest copies. Returns their names.
     fn remove_old(&self) -> io::Result<Vec<String>> {
         let mut copies: Vec<String> = std::fs::read_dir(self.folder)?
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -69,10 +70,7 @@ impl Rotation<'_> {
 
     fn is_copy(&self, name: &str) -> bool {
         let time = name.strip_prefix(&self.stem).and_then(|rest| rest.strip_prefix('-')?.strip_suffix("Z.db"));
-        time.is_some_and(|time| {
-            let is_place = |(place, c): (usize, char)| if place == 8 { c == 'T' } else { c.is_ascii_digit() };
-            time.len() == 15 && time.chars().enumerate().all(is_place)
-        })
+        time.is_some_and(|time| time.len() == 15 && DateTime::strptime(TIME, time).is_ok())
     }
 }
 

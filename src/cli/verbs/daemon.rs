@@ -67,7 +67,6 @@ pub fn resume(global: &Global, args: &ResumeArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// Ends the hold of a rate limit, and resumes the schedule if there is a daemon.
 async fn resume_now(config: &Config) -> Result<Exit, Failure> {
     let hold_until = crate::app::status::read(config, Instant::system_now())?.hold_until;
     match session::daemon(config).await? {

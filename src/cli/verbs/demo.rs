@@ -30,9 +30,7 @@ use crate::sync::{Acceptance, Job, Selection};
 const CONTACTS: usize = 600;
 const COMPANIES: usize = 80;
 const SEED: u64 = 7;
-/// Where `--serve` serves the status page.
 const PAGE: &str = "127.0.0.1:8787";
-/// How often the CRM of `--serve` changes.
 const CHURN: Duration = Duration::from_secs(3);
 
 #[derive(clap::Args, Clone, Debug)]
@@ -104,7 +102,6 @@ async fn serve(path: &Path, running: &SandboxServer, page: SocketAddr) -> Result
     Ok(Exit::Done)
 }
 
-/// Removes the mirror of an earlier demo; refuses any other file.
 fn make_room(path: &Path) -> Result<(), Failure> {
     let reader = match Reader::open(path) {
         Ok(reader) => reader,

@@ -1,9 +1,5 @@
 //! `crm-mirror edit`: queues a change of one record's fields, with or without a daemon; or many edits from the rows of a file,
-//! all or none.
-//!
-//! A CSV file has a header with `id` and the columns to set; every cell is parsed like `field=value`, so an empty one
-//! clears the field. In NDJSON every line is an object with `id` and the columns to set, with values as the service
-//! writes them.
+//! all or none. A cell of a CSV file is parsed like `field=value`; NDJSON has values as the service writes them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -58,15 +58,12 @@ fn grouped_help() -> String {
                   70 internal, 74 database or disk, 75 suspended by budget or hold, 77 key refused, 78 configuration."
 )]
 pub struct Cli {
-    /// Options of every verb.
     #[command(flatten)]
     pub global: Global,
-    /// The verb.
     #[command(subcommand)]
     pub verb: Verb,
 }
 
-/// The verb.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Verb {
     /// Write a configuration file.

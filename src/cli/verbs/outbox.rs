@@ -400,18 +400,13 @@ fn edit_text(edit: &EditLine) -> String {
         edit.state.as_str(),
         edit.source
     );
-    if let Some(undoes) = edit.undoes {
-        text.push_str(&format!("reverts edit {undoes}\n"));
-    }
-    if let Some(until) = &edit.not_before {
-        text.push_str(&format!("next attempt at {until}\n"));
-    }
-    if let Some(why) = &edit.unreadable {
-        text.push_str(&format!("cannot be read: {}\n", output::plain(why)));
-    }
-    if let Some(carrier) = edit.merged_into {
-        text.push_str(&format!("sent together with edit {carrier}\n"));
-    }
+    let about = [
+        edit.undoes.map(|undoes| format!("reverts edit {undoes}\n")),
+        edit.not_before.as_ref().map(|until| format!("next attempt at {until}\n")),
+        edit.unreadable.as_ref().map(|why| format!("cannot be read: {}\n", output::plain(why))),
+        edit.merged_into.map(|carrier| format!("sent together with edit {carrier}\n")),
+    ];
+    text.extend(about.into_iter().flatten());
     for (column, (before, after)) in &edit.fields {
         text.push_str(&format!(
             "  {column}\n    before  {}\n    after   {}\n",

@@ -97,16 +97,15 @@ pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
         })?;
         output::text(&ready(&sandbox, &server.base_url, seed, &args.keys))?;
         output::note(&hint(&server.base_url, args.state.as_deref()));
-        match args.churn {
-            None => {
-                signals.next().await;
+        let churn = async {
+            match args.churn {
+                Some(rate) => sandbox.churn(rate, seed).await,
+                None => std::future::pending().await,
             }
-            Some(rate) => {
-                tokio::select! {
-                    _ = signals.next() => {}
-                    () = sandbox.churn(rate, seed) => {}
-                }
-            }
+        };
+        tokio::select! {
+            () = signals.next() => {}
+            () = churn => {}
         }
         let log = sandbox.log();
         output::note(&format!(

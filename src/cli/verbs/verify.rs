@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::format;
 use crate::model::{Object, Resource, Ru};
 use crate::store::RunOutcome;
-use crate::sync::findings::{Difference, DifferenceKind, Findings};
+use crate::sync::findings::{Difference, Findings};
 use crate::sync::{Acceptance, Job, Selection};
 
 /// The maximum number of differences in text output; JSON has up to a thousand per object.
@@ -132,16 +132,11 @@ pub(super) fn print(summary: &Summary, found: &[(Object, Findings)], repaired: b
 }
 
 fn lines(difference: &Difference) -> Vec<Vec<String>> {
-    let kind = match difference.kind {
-        DifferenceKind::Missing => "missing",
-        DifferenceKind::Extra => "extra",
-        DifferenceKind::Different => "different",
-    };
     let line = |column: &str, here: String, there: String| {
         vec![
             difference.object.to_string(),
             difference.id.to_string(),
-            kind.to_string(),
+            difference.kind.to_string(),
             column.to_string(),
             here,
             there,

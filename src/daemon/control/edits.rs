@@ -18,7 +18,6 @@ pub struct EditBody {
     id: RecordId,
     /// New values of columns of the `_full` view, as the service writes values.
     fields: Map<String, Value>,
-    /// The version that the record must have in the mirror.
     if_match: Option<Etag>,
 }
 

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::model::{Object, RecordId};
 use crate::store::FieldDifference;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum DifferenceKind {
     Missing,
     Extra,
