@@ -7,7 +7,9 @@ use crate::format::counted;
 use crate::model::{HELD_COMMANDS, Instant, Object, RecordId};
 use crate::outbox::{EditWatch, OutboxError, Pushed, Pusher};
 use crate::store::StateKey;
+use crate::sync::checks::decide_missing;
 use crate::sync::run::Run;
+use crate::sync::walks::definitions;
 
 impl From<OutboxError> for SyncError {
     fn from(error: OutboxError) -> SyncError {
@@ -69,10 +71,10 @@ impl Run<'_> {
             let of_object = not_found.iter().filter(|(of, _)| *of == object);
             let ids: Vec<RecordId> = of_object.map(|(_, id)| id.clone()).collect();
             // A 404 does not prove a removal: it only nominates.
-            self.nominate(object, ids).await?;
+            decide_missing::nominate(self, object, ids).await?;
         }
         if unknown_keys {
-            self.refresh_definitions_for_unknown_keys().await?;
+            definitions::refresh_definitions_for_unknown_keys(self).await?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use super::run::Run;
 use crate::api::PageSize;
 use crate::model::{Object, Purpose, Resource, Ru, ServiceTime};
 use crate::store::{Goal, Phase, StateKey};
+use crate::sync::checks::identity;
 use crate::sync::walks::changes::lower_bound;
 use crate::sync::walks::definitions::LISTS;
 use crate::sync::walks::walk::WalkRange;
@@ -52,7 +53,7 @@ impl Engine {
         let run = Run::new(self, job, (0, "manual"));
         // An acceptance needs no lookup and is stored with the identity: only a run does that.
         if !job.accept().workspace {
-            run.check_identity().await?;
+            identity::check_identity(&run).await?;
         }
         let mut forecast = Forecast::default();
         let resync = matches!(job, Job::Resync { .. });

@@ -1,7 +1,7 @@
 //! One run: its job, and its results so far.
 //!
 //! A [`Run`] is created for each run and dropped with it, so no state is carried over to the next. Walks and checks are
-//! methods of it; they share it, also concurrently.
+//! functions of it; they share it, also concurrently.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -17,11 +17,14 @@ use super::plan::Step;
 use super::step_failures::{FailedAttempt, StepCost, StepFailures};
 use super::walks::walk::CursorOwner;
 use crate::api::{ErrorClass, ListQuery, PageSize};
+use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, RecordId, Resource, Ru, ServiceTime, TimeField};
 use crate::outbox::{EditWatch, PushTally};
 use crate::store::{
-    DefinitionChanges, MirrorTx, ReadTx, RefusedRemovals, RunOutcome, Store, StoreError, Tally, UnprovenRanges,
+    DefinitionChanges, MirrorTx, ReadTx, RefusedRemovals, RemovalGuard, RunOutcome, Store, StoreError, Tally,
+    UnprovenRanges,
 };
+use crate::sync::walks::walk::Anomaly;
 
 /// How many walks read ahead. A page in hand takes 0.3 MiB: where storing is what takes the time, every walk would have two,
 /// one of which only waits; where answers take the time, a walk without its turn loses no more than the time to store a page.
@@ -230,6 +233,39 @@ impl<'a> Run<'a> {
         let mut results = self.results();
         results.swept += rows;
         results.swept
+    }
+
+    /// Records an anomaly outside of a page's transaction, and counts it.
+    pub(super) async fn note_anomaly(&self, anomaly: Anomaly, resource: Resource) -> Result<(), SyncError> {
+        let now = self.now();
+        self.write(move |tx| anomaly.enter(tx, resource, now)).await?;
+        self.count(&Tally { warnings: 1, ..Tally::default() });
+        Ok(())
+    }
+
+    pub(super) fn removal_guard(&self) -> RemovalGuard {
+        RemovalGuard { most: self.engine.settings.most_removals, accepted: self.job.accept().removals }
+    }
+
+    pub(super) fn report_outage(&self, resource: Resource, outage: RefusedRemovals) {
+        let outages = &mut self.results().outages;
+        outages.retain(|(of, _)| *of != resource);
+        outages.push((resource, outage));
+    }
+
+    /// Whether it makes sense to ask the service for a number of records that nothing depends on.
+    pub(super) fn may_count(&self, object: Object) -> bool {
+        !self.results().uncounted.contains(&object) && self.not_due(Step::Total(object)).is_none()
+    }
+
+    /// Notes that the service does not count an object. What a count would have shown is not known, and nothing else
+    /// fails.
+    pub(super) fn mark_uncounted(&self, object: Object, error: &SyncError) {
+        if self.results().uncounted.insert(object) {
+            let why = error_chain(error);
+            tracing::info!(%object, "{} could not be counted: {why}", object.resource());
+            self.record_failure(Step::Total(object), why, Ru::GET);
+        }
     }
 
     pub(super) fn begins(&self, resource: Resource, work: &'static str, total: Option<u64>) {

@@ -18,6 +18,8 @@ use crate::budget::Limits;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::{Goal, LastRead, Phase, ReadOf, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
+use crate::sync::checks::{audit, compare, identity, owed_counts, removal_gate};
+use crate::sync::walks::{back_fill, changes, definitions, details, service_clock, sweep};
 
 /// How often an object is counted between its audits: so soon a removal shows.
 const TOTAL_INTERVAL: Duration = Duration::from_secs(3_600);
@@ -180,7 +182,7 @@ impl Run<'_> {
             details: self.engine.settings.details,
             ..Knowledge::default()
         };
-        self.recall_service_time().await?;
+        service_clock::recall_service_time(self).await?;
         _ = self.failures.set(self.read(StepFailures::load).await?);
         loop {
             self.learn(&mut known).await?;
@@ -227,11 +229,11 @@ impl Run<'_> {
 
     async fn changes(&self, object: Object) -> Result<(), SyncError> {
         // Details that an interrupted run did not read come first.
-        let omitted = self.read_omitted(object).await;
+        let omitted = details::read_omitted(self, object).await;
         if omitted.as_ref().is_err_and(|error| !error.concerns_one_resource()) {
             return omitted;
         }
-        self.walk_changes(object).await?;
+        changes::walk_changes(self, object).await?;
         omitted
     }
 
@@ -309,7 +311,7 @@ impl Run<'_> {
         known.skipped = self.results().skipped.keys().copied().collect();
         let (now, first) = (self.now(), known.done.is_empty());
         let steady = self.steady_time();
-        let persistence = (self.retries_refusals(), self.by_person);
+        let persistence = (removal_gate::retries_refusals(self.job, self.by_person), self.by_person);
         let accepted = self.job.accept().removals;
         let key = self.engine.client.key_fingerprint().to_string();
         let limits = *self.engine.meter.limits();
@@ -360,23 +362,23 @@ impl Run<'_> {
     /// Takes a step. If the key cannot read its resource, that is skipped.
     async fn take_step(&self, step: Step) -> Result<(), SyncError> {
         let taken = match step {
-            Step::Identity => self.check_identity().await,
+            Step::Identity => identity::check_identity(self).await,
             Step::Edits => self.push_edits().await,
-            Step::NoteSweeps => self.store_sweeps().await,
+            Step::NoteSweeps => sweep::store_sweeps(self).await,
             Step::Definitions => {
                 // A failed attempt is not repeated in this run either.
                 *self.definitions_read.lock().await = true;
-                self.refresh_definitions().await
+                definitions::refresh_definitions(self).await
             }
-            Step::Team => self.refresh_team().await,
+            Step::Team => definitions::refresh_team(self).await,
             Step::Changes(object) => self.changes(object).await,
-            Step::Fill(object) => self.fill_columns(object).await,
-            Step::Counts(object) => self.carry_out_counts(object).await,
-            Step::Sweep(object) => match self.sweep(object).await {
-                Ok(()) => self.finish_sweep(object).await,
+            Step::Fill(object) => back_fill::fill_columns(self, object).await,
+            Step::Counts(object) => owed_counts::carry_out_counts(self, object).await,
+            Step::Sweep(object) => match sweep::sweep(self, object).await {
+                Ok(()) => owed_counts::finish_sweep(self, object).await,
                 failed => failed,
             },
-            Step::Total(object) => match self.count_between_audits(object).await {
+            Step::Total(object) => match audit::count_between_audits(self, object).await {
                 Err(error) if error.concerns_one_resource() => {
                     self.mark_uncounted(object, &error);
                     Ok(())
@@ -384,13 +386,13 @@ impl Run<'_> {
                 counted => counted,
             },
             Step::Audit(object) => match *self.job {
-                Job::Verify { full, repair, .. } => self.compare_object(object, full, repair).await,
+                Job::Verify { full, repair, .. } => compare::compare_object(self, object, full, repair).await,
                 _ => Ok(()),
             },
             Step::Details(object) | Step::OldDetails(object) if !self.engine.reads_details(object) => return Ok(()),
-            Step::Details(object) => self.read_details(object).await,
-            Step::OldDetails(object) => self.refresh_details(object).await,
-            Step::Removals(object) | Step::LateRemovals(object) => self.decide_not_found(object).await,
+            Step::Details(object) => details::read_details(self, object).await,
+            Step::OldDetails(object) => details::refresh_details(self, object).await,
+            Step::Removals(object) | Step::LateRemovals(object) => owed_counts::decide_not_found(self, object).await,
             Step::End => Ok(()),
         };
         match step.resource() {

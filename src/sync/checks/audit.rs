@@ -13,14 +13,14 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::compare::Audit;
-use crate::api::{ListQuery, SortBy, decode};
-use crate::model::{Instant, Object, Purpose, RecordId, TimeBounds, TimeField, TimeRange};
+use crate::api::{ListQuery, SortBy};
+use crate::model::{Instant, Object, RecordId, TimeBounds, TimeField, TimeRange};
+use crate::sync::checks::compare;
 use crate::sync::error::{Asking, SyncError};
-use crate::sync::job::Job;
 use crate::sync::run::Run;
 use crate::sync::walks::anomaly::Anomaly;
-use crate::sync::walks::pages::FetchedPage;
-use crate::sync::walks::short_list::ShortList;
+use crate::sync::walks::service_clock;
+use crate::sync::walks::short_list::{FetchedPage, ShortList};
 
 /// How many instants divide the ranges of an audit by age, at most.
 const MAX_EDGES: u64 = AGES.len() as u64;
@@ -46,59 +46,28 @@ fn ages(now: Instant) -> [Instant; AGES.len()] {
     AGES.map(|seconds| now.minus(Duration::from_secs(seconds)).whole_second())
 }
 
-impl Run<'_> {
-    /// The service's time now, at least; without any, our own.
-    fn service_now(&self) -> Instant {
-        self.results().service_time.at_least().unwrap_or_else(|| self.now())
-    }
+/// The service's time now, at least; without any, our own.
+fn service_now(run: &Run<'_>) -> Instant {
+    run.results().service_time.at_least().unwrap_or_else(|| run.now())
+}
 
-    /// Counts an object between its audits, for 1 RU: a removal is in no list of changes. A difference that is new starts an
-    /// audit at once. What a count differed by the last time, that audit has looked for.
-    pub(in crate::sync) async fn count_between_audits(&self, object: Object) -> Result<(), SyncError> {
-        let known = self.read(move |tx| tx.last_total(object)).await?;
-        let differs_by = |(here, there): (u64, u64)| there as i64 - here as i64;
-        let mut audit = Audit::new(self, object);
-        let total = audit.total().await?;
-        let undecided = self.read(move |tx| tx.count_nominated(object)).await? as i64;
-        let found = differs_by(total);
-        if found == 0 || found == -undecided || known.map(differs_by) == Some(found) {
-            return Ok(());
-        }
-        tracing::info!(%object, "The service has {} {} and the mirror {}: they are compared", total.1, object.resource(), total.0);
-        self.compare_object(object, false, true).await?;
-        // What is left of the difference is known from now on.
-        let here = self.count_here(object, TimeRange::WHOLE).await?;
-        audit.enter(TimeRange::WHOLE, (here, total.1)).await
+/// Counts an object between its audits, for 1 RU: a removal is in no list of changes. A difference that is new starts an
+/// audit at once. What a count differed by the last time, that audit has looked for.
+pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
+    let known = run.read(move |tx| tx.last_total(object)).await?;
+    let differs_by = |(here, there): (u64, u64)| there as i64 - here as i64;
+    let mut audit = Audit::new(run, object);
+    let total = audit.total().await?;
+    let undecided = run.read(move |tx| tx.count_nominated(object)).await? as i64;
+    let found = differs_by(total);
+    if found == 0 || found == -undecided || known.map(differs_by) == Some(found) {
+        return Ok(());
     }
-
-    pub(in crate::sync) async fn count_here(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
-        let counted = self.read(move |tx| {
-            // Records whose removal is refused are known to differ: a range is not followed again because of them.
-            let refusal = tx.refused_removals(object)?;
-            match refusal {
-                Some(_) => tx.count_unnominated(object, range),
-                None => tx.count_range(object, range),
-            }
-        });
-        counted.await
-    }
-
-    pub(in crate::sync) async fn count_there(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
-        let resource = object.resource();
-        let query = range.count(resource).asking("count", resource)?;
-        let counted = self.page_of_audit(&query, "count").await?.page.total;
-        counted
-            .ok_or_else(|| decode::NotUnderstood("the list has no usable `total`, though it was asked for".into()))
-            .asking("count", resource)
-    }
-
-    /// Requests a list. The previous answer was compared before, so waiting edits are sent first.
-    async fn page_of_audit(&self, query: &ListQuery, doing: &'static str) -> Result<FetchedPage, SyncError> {
-        if matches!(self.job, Job::Verify { .. }) {
-            self.give_way_to_edits().await?;
-        }
-        self.engine.page(query, Purpose::Audit, doing).await
-    }
+    tracing::info!(%object, "The service has {} {} and the mirror {}: they are compared", total.1, object.resource(), total.0);
+    compare::compare_object(run, object, false, true).await?;
+    // What is left of the difference is known from now on.
+    let here = compare::count_here(run, object, TimeRange::WHOLE).await?;
+    audit.enter(TimeRange::WHOLE, (here, total.1)).await
 }
 
 impl Audit<'_> {
@@ -146,8 +115,8 @@ impl Audit<'_> {
 
     async fn total(&mut self) -> Result<(u64, u64), SyncError> {
         let counts = (
-            self.run.count_here(self.object, TimeRange::WHOLE).await?,
-            self.run.count_there(self.object, TimeRange::WHOLE).await?,
+            compare::count_here(self.run, self.object, TimeRange::WHOLE).await?,
+            compare::count_there(self.run, self.object, TimeRange::WHOLE).await?,
         );
         self.enter(TimeRange::WHOLE, counts).await?;
         Ok(counts)
@@ -156,7 +125,7 @@ impl Audit<'_> {
     /// At most so many instants that divide an object's records by the age of their last change, and where many are of one
     /// age, by their number. An age without records needs no range: what the service has of it, its neighbour shows.
     async fn edges_by_age(&self, most: u64, shift: f64) -> Result<Vec<Instant>, SyncError> {
-        let (object, ages) = (self.object, ages(self.run.service_now()));
+        let (object, ages) = (self.object, ages(service_now(self.run)));
         let divided = self.run.read(move |tx| {
             let dated = |from, to| TimeRange::dated(TimeField::UpdatedAt, from, to);
             let mut rest = dated(None, None);
@@ -191,7 +160,7 @@ impl Audit<'_> {
         let (object, resource) = (self.object, self.object.resource());
         let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc);
         let query = query.and_then(|query| query.is_null("updatedAt", false)).asking("audit", resource)?;
-        let fetched = match self.run.page_of_audit(&query, "audit").await {
+        let fetched = match compare::page_of_audit(self.run, &query, "audit").await {
             // The counts are made all the same.
             Err(error) if error.is_unreadable() => return Ok(()),
             fetched => fetched?,
@@ -230,12 +199,14 @@ impl Audit<'_> {
         // Side by side, as the client's pace allows: most audits find nothing, and only wait for answers.
         let counted = join_all(ranges.iter().map(async |range| match range.bounds {
             TimeBounds::Whole => Ok(None),
-            TimeBounds::Dated { .. } | TimeBounds::Dateless => self.run.count_there(object, *range).await.map(Some),
+            TimeBounds::Dated { .. } | TimeBounds::Dateless => {
+                compare::count_there(self.run, object, *range).await.map(Some)
+            }
         }));
         let counted: Vec<Option<u64>> = counted.await.into_iter().collect::<Result<_, SyncError>>()?;
         let mut counts = Vec::with_capacity(ranges.len());
         for (range, counted) in ranges.into_iter().zip(counted) {
-            let here = self.run.count_here(object, range).await?;
+            let here = compare::count_here(self.run, object, range).await?;
             let there = match counted {
                 None => self.list(range).await?,
                 Some(there) => there,
@@ -268,7 +239,7 @@ impl Audit<'_> {
         let counts = self.run.may_count(object);
         let mut counted = Vec::new();
         for range in ranges {
-            let lists = !counts || lists_leaves && self.run.count_here(object, range).await? <= LEAF;
+            let lists = !counts || lists_leaves && compare::count_here(self.run, object, range).await? <= LEAF;
             if !lists {
                 counted.push(range);
                 continue;
@@ -292,7 +263,7 @@ impl Audit<'_> {
     /// Lists these ranges and compares them record by record, whatever their counts.
     pub(in crate::sync) async fn compare_listed(&mut self, ranges: Vec<TimeRange>) -> Result<(), SyncError> {
         for range in ranges {
-            let here = self.run.count_here(self.object, range).await?;
+            let here = compare::count_here(self.run, self.object, range).await?;
             let there = self.list(range).await?;
             self.enter(range, (here, there)).await?;
         }
@@ -327,7 +298,7 @@ impl Audit<'_> {
         let object = self.object;
         let mut open = vec![(range, there)];
         while let Some((range, there)) = open.pop() {
-            let here = self.run.count_here(object, range).await?;
+            let here = compare::count_here(self.run, object, range).await?;
             if here == there {
                 continue;
             }
@@ -336,7 +307,7 @@ impl Audit<'_> {
                 self.list_leaf(range, here, there).await?;
                 continue;
             };
-            let low_there = self.run.count_there(object, low).await?;
+            let low_there = compare::count_there(self.run, object, low).await?;
             open.push((high, there.saturating_sub(low_there)));
             open.push((low, low_there));
         }
@@ -358,7 +329,7 @@ impl Audit<'_> {
             query = match self.list_with(range, query.clone()).await {
                 Err(error) if error.is_unreadable() && !error.is_too_large() => {
                     // It stays open, and the others are compared.
-                    self.run.note(Anomaly::UnreadablePage, resource).await?;
+                    self.run.note_anomaly(Anomaly::UnreadablePage, resource).await?;
                     self.unlisted += 1;
                     return Ok(0);
                 }
@@ -373,7 +344,7 @@ impl Audit<'_> {
         let mut unseen = self.run.read(move |tx| tx.ids_of_range(object, range)).await?;
         let (mut list, mut there) = (ShortList::new(query), 0);
         loop {
-            let fetched = self.run.page_of_audit(&list.query(), "audit").await?;
+            let fetched = compare::page_of_audit(self.run, &list.query(), "audit").await?;
             there += fetched.page.records.len() as u64;
             let follows = list.take(&fetched.page);
             self.compare_page(fetched, &mut unseen).await?;
@@ -389,7 +360,7 @@ impl Audit<'_> {
             unseen.remove(&record.id);
         }
         self.unlisted += u64::from(fetched.page.unusable);
-        let answer = self.run.answer_time(&fetched.answer, &fetched.page.records);
+        let answer = service_clock::answer_time(self.run, &fetched.answer, &fetched.page.records);
         self.compare_records(fetched, answer).await
     }
 }

@@ -5,14 +5,17 @@
 use std::collections::BTreeSet;
 
 use super::findings::{Difference, DifferenceKind, Findings};
-use crate::api::ListAnswer;
-use crate::model::{AnswerTime, Instant, Object, RecordId, TimeField, TimeRange};
+use crate::api::{ListAnswer, ListQuery, decode};
+use crate::model::{AnswerTime, Instant, Object, Purpose, RecordId, TimeField, TimeRange};
 use crate::store::{Applied, Compared, Completeness, Goal, Phase};
+use crate::sync::Job;
 use crate::sync::apply::{self, ApplyReport};
+use crate::sync::checks::decide_missing;
 use crate::sync::checks::decide_missing::Confirmation;
-use crate::sync::error::SyncError;
+use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
-use crate::sync::walks::pages::FetchedPage;
+use crate::sync::walks::details;
+use crate::sync::walks::short_list::FetchedPage;
 
 /// The comparison of an object in a run.
 pub(in crate::sync) struct Audit<'r> {
@@ -111,54 +114,85 @@ impl<'r> Audit<'r> {
 /// partly empty.
 const STRIDE: u64 = 10_000;
 
-impl Run<'_> {
-    /// Compares an object with the service, by counts or record by record.
-    pub(in crate::sync) async fn compare_object(
-        &self,
-        object: Object,
-        full: bool,
-        repair: bool,
-    ) -> Result<(), SyncError> {
-        if self.read(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
-            self.warn(format!("{} have not been copied yet: run `crm-mirror sync`", object.resource()));
-            let here = self.count_here(object, TimeRange::WHOLE).await?;
-            let missing = self.count_there(object, TimeRange::WHOLE).await?.saturating_sub(here);
-            let findings = Findings { missing, open: missing, ranges: 1, ..Findings::default() };
-            self.results().findings.push((object, findings));
+/// Compares an object with the service, by counts or record by record.
+pub(in crate::sync) async fn compare_object(
+    run: &Run<'_>,
+    object: Object,
+    full: bool,
+    repair: bool,
+) -> Result<(), SyncError> {
+    if run.read(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
+        run.warn(format!("{} have not been copied yet: run `crm-mirror sync`", object.resource()));
+        let here = count_here(run, object, TimeRange::WHOLE).await?;
+        let missing = count_there(run, object, TimeRange::WHOLE).await?.saturating_sub(here);
+        let findings = Findings { missing, open: missing, ranges: 1, ..Findings::default() };
+        run.results().findings.push((object, findings));
+        return Ok(());
+    }
+    let as_of = run.now();
+    let since = run.read(move |tx| tx.known_changes(object)).await?.served_at;
+    let mut audit = Audit { repair, since, ..Audit::new(run, object) };
+    if full {
+        let rows = run.read(move |tx| tx.count_rows(object)).await?;
+        let parts = rows / STRIDE;
+        let ranges =
+            if parts < 2 { vec![TimeRange::WHOLE] } else { audit.ranges(TimeField::CreatedAt, parts, 0.0).await? };
+        audit.compare_listed(ranges).await?;
+    } else {
+        audit.audit().await?;
+    }
+    audit.decide_about_unseen().await?;
+    // What was paid for is stored first.
+    let read = if repair { details::read_omitted(run, object).await } else { Ok(()) };
+    if repair {
+        audit.findings.open += details::unread(run, object).await?;
+    }
+    let by_record = audit.findings.compared >= audit.findings.ranges && full;
+    let open = audit.findings.open;
+    let writing = run.write(move |tx| {
+        // The mirror may have been edited, which a verification should detect.
+        tx.records().recount(object)?;
+        if tx.goals().is_set(Goal::FormerRows(object))? {
             return Ok(());
         }
-        let as_of = self.now();
-        let since = self.read(move |tx| tx.known_changes(object)).await?.served_at;
-        let mut audit = Audit { repair, since, ..Audit::new(self, object) };
-        if full {
-            let rows = self.read(move |tx| tx.count_rows(object)).await?;
-            let parts = rows / STRIDE;
-            let ranges =
-                if parts < 2 { vec![TimeRange::WHOLE] } else { audit.ranges(TimeField::CreatedAt, parts, 0.0).await? };
-            audit.compare_listed(ranges).await?;
-        } else {
-            audit.audit().await?;
+        tx.claims().compared(object, Completeness { as_of, by_record }, open)
+    });
+    writing.await?;
+    run.results().findings.push((object, audit.findings));
+    read
+}
+
+pub(in crate::sync) async fn count_here(run: &Run<'_>, object: Object, range: TimeRange) -> Result<u64, SyncError> {
+    let counted = run.read(move |tx| {
+        // Records whose removal is refused are known to differ: a range is not followed again because of them.
+        let refusal = tx.refused_removals(object)?;
+        match refusal {
+            Some(_) => tx.count_unnominated(object, range),
+            None => tx.count_range(object, range),
         }
-        audit.decide_about_unseen().await?;
-        // What was paid for is stored first.
-        let read = if repair { self.read_omitted(object).await } else { Ok(()) };
-        if repair {
-            audit.findings.open += self.unread(object).await?;
-        }
-        let by_record = audit.findings.compared >= audit.findings.ranges && full;
-        let open = audit.findings.open;
-        let writing = self.write(move |tx| {
-            // The mirror may have been edited, which a verification should detect.
-            tx.records().recount(object)?;
-            if tx.goals().is_set(Goal::FormerRows(object))? {
-                return Ok(());
-            }
-            tx.claims().compared(object, Completeness { as_of, by_record }, open)
-        });
-        writing.await?;
-        self.results().findings.push((object, audit.findings));
-        read
+    });
+    counted.await
+}
+
+pub(in crate::sync) async fn count_there(run: &Run<'_>, object: Object, range: TimeRange) -> Result<u64, SyncError> {
+    let resource = object.resource();
+    let query = range.count(resource).asking("count", resource)?;
+    let counted = page_of_audit(run, &query, "count").await?.page.total;
+    counted
+        .ok_or_else(|| decode::NotUnderstood("the list has no usable `total`, though it was asked for".into()))
+        .asking("count", resource)
+}
+
+/// Requests a list. The previous answer was compared before, so waiting edits are sent first.
+pub(super) async fn page_of_audit(
+    run: &Run<'_>,
+    query: &ListQuery,
+    doing: &'static str,
+) -> Result<FetchedPage, SyncError> {
+    if matches!(run.job, Job::Verify { .. }) {
+        run.give_way_to_edits().await?;
     }
+    run.engine.page(query, Purpose::Audit, doing).await
 }
 
 impl Audit<'_> {
@@ -169,7 +203,7 @@ impl Audit<'_> {
         let mut unseen: Vec<RecordId> = std::mem::take(&mut self.unseen).into_iter().collect();
         unseen.sort_unstable_by_key(|id| (!id.fits_a_list(), id.clone()));
         let (gone, refused, unproven) = if self.repair {
-            self.run.nominate(object, unseen).await?;
+            decide_missing::nominate(self.run, object, unseen).await?;
             let settled = self.decide_doubts().await?;
             let refusal = self.run.read(move |tx| tx.refused_removals(object)).await?.filter(|_| settled.refused);
             (settled.gone, refusal.map_or(0, |outage| outage.going), settled.unproven)

@@ -18,9 +18,13 @@ use crate::store::ConfirmedRemovals;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
 use crate::sync::run::Run;
-use crate::sync::walks::pages::FetchedPage;
-use crate::sync::walks::short_list::ShortList;
+use crate::sync::walks::service_clock;
+use crate::sync::walks::short_list::{FetchedPage, ShortList};
+use crate::sync::walks::walk::Anomaly;
 
+/// The number of 404s for details in one run after which no further details are read: a service that has lost its
+/// details has not lost its records.
+pub(in crate::sync) const MANY_NOT_FOUND: usize = 20;
 /// The number of ids in one lookup; with the witness, as many as a list may contain.
 const AT_ONCE: usize = 49;
 
@@ -98,52 +102,54 @@ pub(in crate::sync) fn split_lookup(ids: &[RecordId]) -> (&[RecordId], &[RecordI
     ids.split_at(ListQuery::ids_that_fit(ids).clamp(1, AT_ONCE).min(ids.len()))
 }
 
-impl Run<'_> {
-    /// Nominates records for removal. Only the removal gate removes them.
-    pub(in crate::sync) async fn nominate(&self, object: Object, ids: Vec<RecordId>) -> Result<(), SyncError> {
-        if !ids.is_empty() {
-            let answer = AnswerTime { shows: None, steady: self.steady_time() };
-            let nominated = self.write(move |tx| {
-                tx.knowledge().answered(answer);
-                tx.knowledge().nominate(object, &ids)
-            });
-            nominated.await?;
-        }
-        Ok(())
+/// Nominates records for removal. Only the removal gate removes them.
+pub(in crate::sync) async fn nominate(run: &Run<'_>, object: Object, ids: Vec<RecordId>) -> Result<(), SyncError> {
+    if !ids.is_empty() {
+        let answer = AnswerTime { shows: None, steady: run.steady_time() };
+        let nominated = run.write(move |tx| {
+            tx.knowledge().answered(answer);
+            tx.knowledge().nominate(object, &ids)
+        });
+        nominated.await?;
     }
+    Ok(())
+}
 
-    /// Every row of a short list, up to the first page that has any but the witness.
-    async fn list_by(&self, query: ListQuery, witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
-        let mut query = self.with_fitting_pages(query);
-        loop {
-            query = match self.list_with_pages(query.clone(), witness).await {
-                Err(error) => self.with_smaller_pages(&query, error)?,
-                found => return found,
-            };
-        }
-    }
-
-    async fn list_with_pages(&self, query: ListQuery, witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
-        let mut found = FoundRecords {
-            pages: Vec::new(),
-            asked: self.store().requests().begin(),
-            has_pages: false,
-            answer: AnswerTime { shows: None, steady: self.steady_time() },
+/// Every row of a short list, up to the first page that has any but the witness.
+async fn list_by(run: &Run<'_>, query: ListQuery, witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
+    let mut query = run.with_fitting_pages(query);
+    loop {
+        query = match list_with_pages(run, query.clone(), witness).await {
+            Err(error) => run.with_smaller_pages(&query, error)?,
+            found => return found,
         };
-        let mut list = ShortList::new(query);
-        loop {
-            let fetched = self.engine.page(&list.query(), Purpose::Audit, "confirm removals of").await?;
-            let answer = self.answer_time(&fetched.answer, &fetched.page.records);
-            let has_next = fetched.page.next.is_some();
-            // A service may use smaller pages than the list.
-            let follows = list.take(&fetched.page);
-            found.add(vec![fetched], answer);
-            found.has_pages |= has_next;
-            if !has_next || found.records().any(|record| Some(&record.id) != witness) {
-                return Ok(found);
-            }
-            follows?;
+    }
+}
+
+async fn list_with_pages(
+    run: &Run<'_>,
+    query: ListQuery,
+    witness: Option<&RecordId>,
+) -> Result<FoundRecords, SyncError> {
+    let mut found = FoundRecords {
+        pages: Vec::new(),
+        asked: run.store().requests().begin(),
+        has_pages: false,
+        answer: AnswerTime { shows: None, steady: run.steady_time() },
+    };
+    let mut list = ShortList::new(query);
+    loop {
+        let fetched = run.engine.page(&list.query(), Purpose::Audit, "confirm removals of").await?;
+        let answer = service_clock::answer_time(run, &fetched.answer, &fetched.page.records);
+        let has_next = fetched.page.next.is_some();
+        // A service may use smaller pages than the list.
+        let follows = list.take(&fetched.page);
+        found.add(vec![fetched], answer);
+        found.has_pages |= has_next;
+        if !has_next || found.records().any(|record| Some(&record.id) != witness) {
+            return Ok(found);
         }
+        follows?;
     }
 }
 
@@ -227,7 +233,7 @@ impl Confirmation<'_> {
                 // The service answers: a witness that it lacks may have been removed.
                 let lacked: Vec<RecordId> = lacked.into_iter().chain(lacked_before.take()).collect();
                 if self.repairs() {
-                    self.run.nominate(self.object, lacked).await?;
+                    nominate(self.run, self.object, lacked).await?;
                 }
                 self.decide_missing(missing, &found).await?;
                 self.found.push(found);
@@ -282,19 +288,19 @@ impl Confirmation<'_> {
         let (mut found, then) = match ids {
             [id] if !id.fits_a_list() => {
                 let query = query.clone().equals("id", id.as_str()).asking(doing, resource)?;
-                (self.run.list_by(query, None).await?, witness)
+                (list_by(self.run, query, None).await?, witness)
             }
             ids => {
                 let listed = witness.filter(|witness| witness.fits_a_list());
                 let requested: Vec<RecordId> = ids.iter().chain(listed).cloned().collect();
                 let query = query.clone().ids(&requested).asking(doing, resource)?;
-                let found = self.run.list_by(query, listed).await?;
+                let found = list_by(self.run, query, listed).await?;
                 (found, witness.filter(|_| listed.is_none()))
             }
         };
         if let Some(witness) = then {
             let query = query.equals("id", witness.as_str()).asking(doing, resource)?;
-            let seen = self.run.list_by(query, None).await?;
+            let seen = list_by(self.run, query, None).await?;
             found.add(seen.pages, seen.answer);
         }
         Ok(found)
@@ -333,7 +339,9 @@ impl Confirmation<'_> {
             page.records.retain(|record| record.id.fits_a_predicate());
         }
         // Those that are dated in the future come first, and say nothing about how new an answer is.
-        let is_newest = |record: &Record| self.run.answer_time(&answer, std::slice::from_ref(record)).shows.is_some();
+        let is_newest = |record: &Record| {
+            service_clock::answer_time(self.run, &answer, std::slice::from_ref(record)).shows.is_some()
+        };
         let newest = page.records.iter().position(is_newest).unwrap_or(0);
         Ok(page.records.drain(..).nth(newest).map(|record| record.id))
     }
@@ -350,6 +358,22 @@ impl Confirmation<'_> {
         self.run.results().witnesses[object as usize] = Some(listed);
         Ok(is_another)
     }
+}
+
+/// Nominates records whose detail was not found. Returns whether further details should be read.
+pub(in crate::sync) async fn nominate_not_found(
+    run: &Run<'_>,
+    object: Object,
+    gone: Vec<RecordId>,
+) -> Result<bool, SyncError> {
+    let few = gone.len() < MANY_NOT_FOUND;
+    if !few {
+        let resource = object.resource();
+        run.note_anomaly(Anomaly::DetailsNotFound, resource).await?;
+        run.warn(format!("{} details of {resource} were not found: this looks like an outage", gone.len()));
+    }
+    nominate(run, object, gone).await?;
+    Ok(few)
 }
 
 #[cfg(test)]

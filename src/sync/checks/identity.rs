@@ -30,6 +30,7 @@ use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
 use crate::sync::run::Run;
+use crate::sync::walks::service_clock;
 use crate::sync::walks::short_list::ShortList;
 use crate::sync::walks::sweep::Sweep;
 
@@ -81,89 +82,87 @@ fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, StoreError> {
     tx.edits().hold_for_another_workspace(now)
 }
 
-impl Run<'_> {
-    /// Makes sure that the key sees the mirrored workspace, for 1 RU if the key or the address is new.
-    pub(in crate::sync) async fn check_identity(&self) -> Result<(), SyncError> {
-        let now = Identity {
-            base_url: self.engine.client.base_url().as_str().to_string(),
-            key: self.engine.client.key_fingerprint().to_string(),
-        };
-        let known: Option<Identity> = self.read(|tx| tx.state(&StateKey::Identity)).await?;
-        if known.as_ref() == Some(&now) {
-            return Ok(());
-        }
-        // Without a known identity there may still be records, because the entry may be lost.
-        if !self.job.accept().workspace {
-            match self.engine.recognise().await {
-                Err(SyncError::NotRecognised { asked, met, unread }) if unread.is_empty() => {
-                    return Err(self.not_recognised(now, asked, met).await?);
-                }
-                Err(SyncError::OtherWorkspace { asked, met }) => {
-                    return Err(self.not_recognised(now, asked, met).await?);
-                }
-                // A key that may only write: the version that an update replaces is all the evidence that there can be.
-                Err(SyncError::NoScope { .. }) if *self.job == Job::Push => {
-                    let text = "this key can read no record: edits are sent on the versions that the mirror has";
-                    self.warn(text.into());
-                    return Ok(());
-                }
-                recognised => recognised?,
-            }
-        }
-        let (accepted, at) = (self.job.accept().workspace, self.now());
-        let stored = self.store().write_durably(move |tx| {
-            tx.knowledge().recognised()?;
-            tx.set_state(&StateKey::Identity, &now)?;
-            if accepted { accept(tx, at) } else { Ok(0) }
-        });
-        let held = stored.await?;
-        if accepted {
-            // Another service has another clock.
-            self.recall_service_time().await?;
-        }
-        if held > 0 {
-            self.warn(format!(
-                "another workspace was accepted, so {} held: `crm-mirror outbox` shows what was edited before",
-                crate::format::counted(held, "edit is", "edits are")
-            ));
-        }
-        Ok(())
+/// Makes sure that the key sees the mirrored workspace, for 1 RU if the key or the address is new.
+pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncError> {
+    let now = Identity {
+        base_url: run.engine.client.base_url().as_str().to_string(),
+        key: run.engine.client.key_fingerprint().to_string(),
+    };
+    let known: Option<Identity> = run.read(|tx| tx.state(&StateKey::Identity)).await?;
+    if known.as_ref() == Some(&now) {
+        return Ok(());
     }
+    // Without a known identity there may still be records, because the entry may be lost.
+    if !run.job.accept().workspace {
+        match run.engine.recognise().await {
+            Err(SyncError::NotRecognised { asked, met, unread }) if unread.is_empty() => {
+                return Err(not_recognised(run, now, asked, met).await?);
+            }
+            Err(SyncError::OtherWorkspace { asked, met }) => {
+                return Err(not_recognised(run, now, asked, met).await?);
+            }
+            // A key that may only write: the version that an update replaces is all the evidence that there can be.
+            Err(SyncError::NoScope { .. }) if *run.job == Job::Push => {
+                let text = "this key can read no record: edits are sent on the versions that the mirror has";
+                run.warn(text.into());
+                return Ok(());
+            }
+            recognised => recognised?,
+        }
+    }
+    let (accepted, at) = (run.job.accept().workspace, run.now());
+    let stored = run.store().write_durably(move |tx| {
+        tx.knowledge().recognised()?;
+        tx.set_state(&StateKey::Identity, &now)?;
+        if accepted { accept(tx, at) } else { Ok(0) }
+    });
+    let held = stored.await?;
+    if accepted {
+        // Another service has another clock.
+        service_clock::recall_service_time(run).await?;
+    }
+    if held > 0 {
+        run.warn(format!(
+            "another workspace was accepted, so {} held: `crm-mirror outbox` shows what was edited before",
+            crate::format::counted(held, "edit is", "edits are")
+        ));
+    }
+    Ok(())
+}
 
-    /// Ends the replacement once a sweep has read every record: what is left of the workspace before are records that this
-    /// one does not have, on which is decided as on any. Edits that were made meanwhile are held.
-    pub(in crate::sync) async fn end_replacement(&self, object: Object) -> Result<(), SyncError> {
-        let now = self.now();
-        let held = self.write(move |tx| {
-            if !tx.goals().is_set(Goal::FormerRows(object))? {
-                return Ok(0);
-            }
-            let held = tx.records().hold_edits_of_former_rows(object, None, now)?;
-            tx.claims().unset(Goal::FormerRows(object))?;
-            if let Some(sweep) = Sweep::load(tx, object)? {
-                // As after a first copy.
-                tx.claims().know_changes(object, sweep.known_changes())?;
-            }
-            Ok(held)
-        });
-        match held.await? {
-            0 => {}
-            held => self.warn(former_edits(object, held)),
+/// Ends the replacement once a sweep has read every record: what is left of the workspace before are records that this
+/// one does not have, on which is decided as on any. Edits that were made meanwhile are held.
+pub(in crate::sync) async fn end_replacement(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
+    let now = run.now();
+    let held = run.write(move |tx| {
+        if !tx.goals().is_set(Goal::FormerRows(object))? {
+            return Ok(0);
         }
-        Ok(())
+        let held = tx.records().hold_edits_of_former_rows(object, None, now)?;
+        tx.claims().unset(Goal::FormerRows(object))?;
+        if let Some(sweep) = Sweep::load(tx, object)? {
+            // As after a first copy.
+            tx.claims().know_changes(object, sweep.known_changes())?;
+        }
+        Ok(held)
+    });
+    match held.await? {
+        0 => {}
+        held => run.warn(former_edits(object, held)),
     }
+    Ok(())
+}
 
-    /// Handles a check that did not recognise the workspace: the second one means a different workspace.
-    async fn not_recognised(&self, identity: Identity, asked: usize, met: usize) -> Result<SyncError, SyncError> {
-        let first_moment = SyncError::NotRecognised { asked, met, unread: Vec::new() };
-        let steady = self.steady_time();
-        let seen_by = format!("{} {}", identity.key, identity.base_url);
-        let first = self.write(move |tx| tx.knowledge().not_recognised(&seen_by, steady)).await?;
-        Ok(match steady.since(first) >= MOMENTS_APART {
-            true => SyncError::OtherWorkspace { asked, met },
-            false => first_moment,
-        })
-    }
+/// Handles a check that did not recognise the workspace: the second one means a different workspace.
+async fn not_recognised(run: &Run<'_>, identity: Identity, asked: usize, met: usize) -> Result<SyncError, SyncError> {
+    let first_moment = SyncError::NotRecognised { asked, met, unread: Vec::new() };
+    let steady = run.steady_time();
+    let seen_by = format!("{} {}", identity.key, identity.base_url);
+    let first = run.write(move |tx| tx.knowledge().not_recognised(&seen_by, steady)).await?;
+    Ok(match steady.since(first) >= MOMENTS_APART {
+        true => SyncError::OtherWorkspace { asked, met },
+        false => first_moment,
+    })
 }
 
 impl Engine {

@@ -6,151 +6,135 @@ use super::compare::Audit;
 use crate::error_chain::error_chain;
 use crate::model::{Object, Ru, TimeField};
 use crate::store::{Phase, UnprovenRanges};
+use crate::sync::checks::identity;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::plan::Step;
 use crate::sync::run::Run;
-use crate::sync::walks::closing_counts;
 use crate::sync::walks::sweep::end_sweep;
+use crate::sync::walks::{closing_counts, details};
 
-impl Run<'_> {
-    /// Whether it makes sense to ask the service for a number of records that nothing depends on.
-    pub(in crate::sync) fn may_count(&self, object: Object) -> bool {
-        !self.results().uncounted.contains(&object) && self.not_due(Step::Total(object)).is_none()
+/// Makes the owed counts, those of changes first.
+pub(in crate::sync) async fn carry_out_counts(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
+    carry_out_count(run, object, TimeField::UpdatedAt).await?;
+    carry_out_count(run, object, TimeField::CreatedAt).await
+}
+
+/// Makes the counts that a kind of walk owes, a sweep by `createdAt` or changes by `updatedAt`. What was counted is
+/// stored, so that the next budget window continues: one range at first, and more at once as the answers arrive.
+///
+/// A range of a sweep that differs is counted once more in the next run, after what it has nominated was decided on: a
+/// record that was removed behind a cursor that counts rows hides another one.
+pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk: TimeField) -> Result<(), SyncError> {
+    let is_sweep = walk == TimeField::CreatedAt;
+    let known = run.read(move |tx| {
+        let waits = is_sweep && tx.count_nominated(object)? > 0;
+        Ok(tx.unproven(object, walk)?.filter(|_| !waits))
+    });
+    let Some(mut owed) = known.await? else { return Ok(()) };
+    let steady = run.steady_time();
+    let waits = owed.waits_until.is_some_and(|until| until > steady && until <= steady.plus(DAY));
+    if waits && !run.by_person {
+        return Ok(());
     }
-
-    /// Notes that the service does not count an object. What a count would have shown is not known, and nothing else
-    /// fails.
-    pub(in crate::sync) fn mark_uncounted(&self, object: Object, error: &SyncError) {
-        if self.results().uncounted.insert(object) {
-            let why = error_chain(error);
-            tracing::info!(%object, "{} could not be counted: {why}", object.resource());
-            self.record_failure(Step::Total(object), why, Ru::GET);
+    owed.waits_until = None;
+    let begun = owed.clone();
+    let (mut ranges, mut at_once, mut found) = (owed.ranges.clone(), 1, 0);
+    while !ranges.is_empty() {
+        let rest = ranges.split_off(at_once.min(ranges.len()));
+        let counted = std::mem::replace(&mut ranges, rest);
+        let mut audit = Audit::new(run, object);
+        audit.compare_or_list(counted.clone(), is_sweep).await?;
+        if audit.unlisted > 0 {
+            let waiting = UnprovenRanges { waits_until: Some(steady.plus(DAY)), ..owed };
+            return run.write(move |tx| tx.claims().set_unproven(object, walk, &waiting)).await;
         }
-    }
-
-    /// Makes the owed counts, those of changes first.
-    pub(in crate::sync) async fn carry_out_counts(&self, object: Object) -> Result<(), SyncError> {
-        self.carry_out_count(object, TimeField::UpdatedAt).await?;
-        self.carry_out_count(object, TimeField::CreatedAt).await
-    }
-
-    /// Makes the counts that a kind of walk owes, a sweep by `createdAt` or changes by `updatedAt`. What was counted is
-    /// stored, so that the next budget window continues: one range at first, and more at once as the answers arrive.
-    ///
-    /// A range of a sweep that differs is counted once more in the next run, after what it has nominated was decided on: a
-    /// record that was removed behind a cursor that counts rows hides another one.
-    pub(in crate::sync) async fn carry_out_count(&self, object: Object, walk: TimeField) -> Result<(), SyncError> {
-        let is_sweep = walk == TimeField::CreatedAt;
-        let known = self.read(move |tx| {
-            let waits = is_sweep && tx.count_nominated(object)? > 0;
-            Ok(tx.unproven(object, walk)?.filter(|_| !waits))
+        let differs = audit.findings.count() > 0 || !audit.unseen.is_empty();
+        found += audit.findings.count();
+        if !is_sweep || !differs || owed.is_second {
+            owed.ranges.retain(|range| !counted.contains(range));
+        }
+        let (known, unseen) = (owed.clone(), Vec::from_iter(audit.unseen));
+        // Together: a removal that is decided before the rest is counted must not be forgotten.
+        let noting = run.write(move |tx| {
+            tx.knowledge().nominate(object, &unseen)?;
+            // The last ranges stay until everything that the counts found is read: without them, all is proven.
+            if known.ranges.is_empty() { Ok(()) } else { tx.claims().set_unproven(object, walk, &known) }
         });
-        let Some(mut owed) = known.await? else { return Ok(()) };
-        let steady = self.steady_time();
-        let waits = owed.waits_until.is_some_and(|until| until > steady && until <= steady.plus(DAY));
-        if waits && !self.by_person {
-            return Ok(());
-        }
-        owed.waits_until = None;
-        let begun = owed.clone();
-        let (mut ranges, mut at_once, mut found) = (owed.ranges.clone(), 1, 0);
-        while !ranges.is_empty() {
-            let rest = ranges.split_off(at_once.min(ranges.len()));
-            let counted = std::mem::replace(&mut ranges, rest);
-            let mut audit = Audit::new(self, object);
-            audit.compare_or_list(counted.clone(), is_sweep).await?;
-            if audit.unlisted > 0 {
-                let waiting = UnprovenRanges { waits_until: Some(steady.plus(DAY)), ..owed };
-                return self.write(move |tx| tx.claims().set_unproven(object, walk, &waiting)).await;
-            }
-            let differs = audit.findings.count() > 0 || !audit.unseen.is_empty();
-            found += audit.findings.count();
-            if !is_sweep || !differs || owed.is_second {
-                owed.ranges.retain(|range| !counted.contains(range));
-            }
-            let (known, unseen) = (owed.clone(), Vec::from_iter(audit.unseen));
-            // Together: a removal that is decided before the rest is counted must not be forgotten.
-            let noting = self.write(move |tx| {
-                tx.knowledge().nominate(object, &unseen)?;
-                // The last ranges stay until everything that the counts found is read: without them, all is proven.
-                if known.ranges.is_empty() { Ok(()) } else { tx.claims().set_unproven(object, walk, &known) }
-            });
-            noting.await?;
-            at_once = (2 * at_once).min(self.engine.workers());
-        }
-        if found > 0 {
-            tracing::info!(%object, found, "Counts after a walk of {object} records found {found} that the walk had missed");
-        }
-        self.read_omitted(object).await?;
-        self.results().counted.insert((object, walk), begun);
-        owed.is_second = true;
-        let noting = self.write(move |tx| match owed.ranges.is_empty() {
-            true => closing_counts::were_made(tx, object, walk),
-            false => tx.claims().set_unproven(object, walk, &owed),
-        });
-        noting.await
+        noting.await?;
+        at_once = (2 * at_once).min(run.engine.workers());
     }
+    if found > 0 {
+        tracing::info!(%object, found, "Counts after a walk of {object} records found {found} that the walk had missed");
+    }
+    details::read_omitted(run, object).await?;
+    run.results().counted.insert((object, walk), begun);
+    owed.is_second = true;
+    let noting = run.write(move |tx| match owed.ranges.is_empty() {
+        true => closing_counts::were_made(tx, object, walk),
+        false => tx.claims().set_unproven(object, walk, &owed),
+    });
+    noting.await
+}
 
-    /// Finishes a sweep that was read completely: decides on the records that it missed, and counts what it read. While
-    /// removals are refused or undecided, it is not finished. A first copy is: it has missed no record, and changes are
-    /// not read before it is finished.
-    pub(in crate::sync) async fn finish_sweep(&self, object: Object) -> Result<(), SyncError> {
-        let is_settled = self.decide_nominations(object).await?;
-        self.end_replacement(object).await?;
-        let phase = self.read(move |tx| tx.phase(object)).await?;
-        if !is_settled && phase != Phase::FirstCopy {
-            return Ok(());
-        }
-        let unread = self.unread(object).await?;
-        let finished = self.now();
-        let ending = self.write(move |tx| {
-            let open = unread + tx.count_nominated(object)? + tx.count_older(object)?;
-            end_sweep(tx, object, finished, open)
-        });
-        ending.await?;
-        if let Err(error) = self.carry_out_counts(object).await {
-            if !error.concerns_one_resource() {
-                return Err(error);
-            }
-            // They stay owed, and the sweep has read every record all the same.
-            self.record_failure(Step::Counts(object), error_chain(&error), Ru::GET);
-            self.results().errors.entry(Step::Counts(object)).or_insert(error);
-        }
-        self.decide_nominations(object).await?;
-        Ok(())
+/// Finishes a sweep that was read completely: decides on the records that it missed, and counts what it read. While
+/// removals are refused or undecided, it is not finished. A first copy is: it has missed no record, and changes are
+/// not read before it is finished.
+pub(in crate::sync) async fn finish_sweep(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
+    let is_settled = decide_nominations(run, object).await?;
+    identity::end_replacement(run, object).await?;
+    let phase = run.read(move |tx| tx.phase(object)).await?;
+    if !is_settled && phase != Phase::FirstCopy {
+        return Ok(());
     }
+    let unread = details::unread(run, object).await?;
+    let finished = run.now();
+    let ending = run.write(move |tx| {
+        let open = unread + tx.count_nominated(object)? + tx.count_older(object)?;
+        end_sweep(tx, object, finished, open)
+    });
+    ending.await?;
+    if let Err(error) = carry_out_counts(run, object).await {
+        if !error.concerns_one_resource() {
+            return Err(error);
+        }
+        // They stay owed, and the sweep has read every record all the same.
+        run.record_failure(Step::Counts(object), error_chain(&error), Ru::GET);
+        run.results().errors.entry(Step::Counts(object)).or_insert(error);
+    }
+    decide_nominations(run, object).await?;
+    Ok(())
+}
 
-    /// Decides on an object's nominations outside of a verification, and reads the values that the answers omitted. Returns
-    /// whether no nomination is left.
-    pub(in crate::sync) async fn decide_nominations(&self, object: Object) -> Result<bool, SyncError> {
-        let settled = Audit::new(self, object).decide_doubts().await?;
-        if !matches!(self.job, Job::Push) {
-            self.read_omitted(object).await?;
-        }
-        Ok(settled.is_settled())
+/// Decides on an object's nominations outside of a verification, and reads the values that the answers omitted. Returns
+/// whether no nomination is left.
+pub(in crate::sync) async fn decide_nominations(run: &Run<'_>, object: Object) -> Result<bool, SyncError> {
+    let settled = Audit::new(run, object).decide_doubts().await?;
+    if !matches!(run.job, Job::Push) {
+        details::read_omitted(run, object).await?;
     }
+    Ok(settled.is_settled())
+}
 
-    /// Decides on the nominations that were made outside of a sweep: the details of these records were not found.
-    ///
-    /// If one of them was removed while a walk of this run was under way, the walk may have missed another record at the
-    /// edge of a page, and the counts were equal because that one was missing and this one was still there. They are owed
-    /// again.
-    pub(in crate::sync) async fn decide_not_found(&self, object: Object) -> Result<(), SyncError> {
-        let before = self.results().tally.removed;
-        let settled = self.decide_nominations(object).await.map(drop);
-        let mut counted = {
-            let results = self.results();
-            if results.tally.removed == before {
-                return settled;
-            }
-            results.counted.clone()
-        };
-        counted.retain(|(of, _), _| *of == object);
-        let owing = self.write(move |tx| {
-            counted.into_iter().try_for_each(|((object, by), owed)| closing_counts::owe_again(tx, object, by, owed))
-        });
-        owing.await?;
-        settled
-    }
+/// Decides on the nominations that were made outside of a sweep: the details of these records were not found.
+///
+/// If one of them was removed while a walk of this run was under way, the walk may have missed another record at the
+/// edge of a page, and the counts were equal because that one was missing and this one was still there. They are owed
+/// again.
+pub(in crate::sync) async fn decide_not_found(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
+    let before = run.results().tally.removed;
+    let settled = decide_nominations(run, object).await.map(drop);
+    let mut counted = {
+        let results = run.results();
+        if results.tally.removed == before {
+            return settled;
+        }
+        results.counted.clone()
+    };
+    counted.retain(|(of, _), _| *of == object);
+    let owing = run.write(move |tx| {
+        counted.into_iter().try_for_each(|((object, by), owed)| closing_counts::owe_again(tx, object, by, owed))
+    });
+    owing.await?;
+    settled
 }

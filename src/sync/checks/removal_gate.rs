@@ -22,15 +22,10 @@ use crate::store::{
     ConfirmedRemovals, ReadTx, RefusedRemovals, RemovalDecision, RemovalGuard, RemovalShare, StoreError, Tally,
     WholeListKind,
 };
+use crate::sync::checks::decide_missing;
 use crate::sync::checks::decide_missing::{Confirmation, FoundRecords, MAX_IN_VAIN, split_lookup};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
-use crate::sync::run::Run;
-use crate::sync::walks::anomaly::Anomaly;
-
-/// The number of 404s for details in one run after which no further details are read: a service that has lost its
-/// details has not lost its records.
-pub(in crate::sync) const MANY_NOT_FOUND: usize = 20;
 
 /// The result for an object's nominations.
 #[derive(Debug, Default)]
@@ -65,42 +60,9 @@ pub fn undecided(tx: &ReadTx<'_>, resource: Resource, steady: Instant) -> Result
 }
 
 /// Whether a run spends RU on removals that were refused before: a person accepts them, or asks for every record.
-fn retries_refusals(job: &Job, by_person: bool) -> bool {
+pub(in crate::sync) fn retries_refusals(job: &Job, by_person: bool) -> bool {
     let thorough = matches!(job, Job::Resync { .. } | Job::Verify { repair: true, .. });
     job.accept().removals || by_person && thorough
-}
-
-impl Run<'_> {
-    pub(in crate::sync) fn removal_guard(&self) -> RemovalGuard {
-        RemovalGuard { most: self.engine.settings.most_removals, accepted: self.job.accept().removals }
-    }
-
-    /// Whether this run spends RU on removals that were refused before.
-    pub(in crate::sync) fn retries_refusals(&self) -> bool {
-        retries_refusals(self.job, self.by_person)
-    }
-
-    pub(in crate::sync) fn report_outage(&self, resource: Resource, outage: RefusedRemovals) {
-        let outages = &mut self.results().outages;
-        outages.retain(|(of, _)| *of != resource);
-        outages.push((resource, outage));
-    }
-
-    /// Nominates records whose detail was not found. Returns whether further details should be read.
-    pub(in crate::sync) async fn nominate_not_found(
-        &self,
-        object: Object,
-        gone: Vec<RecordId>,
-    ) -> Result<bool, SyncError> {
-        let few = gone.len() < MANY_NOT_FOUND;
-        if !few {
-            let resource = object.resource();
-            self.note(Anomaly::DetailsNotFound, resource).await?;
-            self.warn(format!("{} details of {resource} were not found: this looks like an outage", gone.len()));
-        }
-        self.nominate(object, gone).await?;
-        Ok(few)
-    }
 }
 
 impl Audit<'_> {
@@ -232,7 +194,7 @@ impl Audit<'_> {
     /// are compared for the current audit.
     pub(in crate::sync) async fn decide_doubts(&mut self) -> Result<Settlement, SyncError> {
         let (object, guard, steady) = (self.object, self.run.removal_guard(), self.run.steady_time());
-        let (at_once, by_person) = (self.run.retries_refusals(), self.run.by_person);
+        let (at_once, by_person) = (retries_refusals(self.run.job, self.run.by_person), self.run.by_person);
         let reading = self.run.read(move |tx| {
             let nominated = tx.nominated(object)?;
             let share = tx.removal_share(object, nominated.len() as u64, steady)?;
@@ -305,7 +267,7 @@ impl Audit<'_> {
                 tx.knowledge().forget_versions(object, &gone)
             });
             noted.await?;
-            self.run.nominate(object, missed).await?;
+            decide_missing::nominate(self.run, object, missed).await?;
             let has_seen = confirmation.found.iter().any(|found| found.records().next().is_some());
             self.keep_found(confirmation.found).await?;
             let is_decided = some.iter().any(|id| !self.older.contains(id));

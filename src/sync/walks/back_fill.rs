@@ -17,290 +17,275 @@ use super::walk::{Walk, WalkRange};
 use crate::api::{ErrorClass, ListQuery, PageSize, decode};
 use crate::model::record::Extra;
 use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId, RequestStamp, TimeBounds};
-use crate::store::{Checkpoint, FieldToBackFill, Goal, MirrorTx, ReadOf, StoreError};
+use crate::store::{Checkpoint, Goal, ReadOf, StoreError};
 use crate::sync::checks::compare::Audit;
+use crate::sync::checks::decide_missing;
 use crate::sync::checks::decide_missing::{Confirmation, FoundRecords, split_lookup};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
+use crate::sync::walks::pages;
 
 /// Rows that are looked at in one transaction.
 const BATCH: usize = 500;
 
-/// Forgets the back-fill under way if it is of one of these fields: what it has read is of an earlier time.
-pub(super) fn forget_back_fill(
-    tx: &MirrorTx<'_>,
-    object: Object,
-    fields: &[FieldToBackFill],
-) -> Result<(), StoreError> {
-    let layout = tx.layout().clone();
-    let is_of_them = |key: &str| {
-        let known = layout.of(object).by_key(key);
-        known.is_none_or(|(_, known)| fields.iter().any(|field| field.definition == known.definition))
-    };
-    let under_way: Vec<Checkpoint<Walk>> = tx.reads(ReadOf::Fill(object))?;
-    if under_way.iter().all(|read| is_of_them(&read.part)) {
-        tx.claims().end_read(ReadOf::Fill(object))?;
-        tx.custom().clear_filled(object)?;
+/// Fills the columns of an object that are not complete, as far as filters can tell who has a value: from `extra`
+/// first, then by a back-fill of each, or by one sweep where that costs less.
+pub(in crate::sync) async fn fill_columns(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
+    let layout = run.store().layout();
+    let reading = run.read(move |tx| {
+        let missing = tx.goals().unfilled(&layout, object)?;
+        if missing.is_empty() {
+            return Ok((missing, None, 0, Vec::new()));
+        }
+        let being_filled = match tx.goals().is_set(Goal::Sweeping(object))? {
+            true => tx.goals().being_filled(object)?,
+            false => BTreeSet::new(),
+        };
+        let waiting = (!tx.goals().is_set(Goal::WantedSweep(object))?).then_some(being_filled);
+        Ok((missing, waiting, tx.count_rows(object)?, tx.definitions(object)?))
+    });
+    let (missing, waiting, rows, definitions) = reading.await?;
+    // What the sweep under way completes, or one that is wanted, is not filled by itself.
+    let missing: Vec<CustomField> = missing
+        .into_iter()
+        .filter(|field| match &waiting {
+            _ if field.data_type.detail_only() => true,
+            None => false,
+            Some(being_filled) => !being_filled.contains(&field.definition),
+        })
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let from_extra = fill_from_extra(run, object, &missing).await?;
+    let pages_of_a_sweep = rows.div_ceil(100).max(1);
+    let mut listed = missing.iter().filter(|field| !field.data_type.detail_only()).count() as u64;
+    let (spent_before, mut sweeps) = (run.spent(), false);
+    for field in &missing {
+        let definition = definitions.iter().find(|definition| definition.id == field.definition);
+        let Some(definition) = definition.cloned() else { continue };
+        if from_extra.contains(&field.definition) && is_complete(run, object, field, &definition).await? {
+            listed -= u64::from(!field.data_type.detail_only());
+            mark_filled(run, object, &definition).await?;
+            continue;
+        }
+        let of_lists = !field.data_type.detail_only();
+        let spent = run.spent().saturating_sub(spent_before).get();
+        sweeps |= of_lists && listed > 1 && spent + listed > pages_of_a_sweep;
+        if of_lists && sweeps {
+            continue;
+        }
+        sweeps |= back_fill(run, object, definition).await?;
+        listed -= u64::from(of_lists);
+    }
+    if sweeps {
+        run.write(move |tx| tx.claims().set(Goal::WantedSweep(object))).await?;
     }
     Ok(())
 }
 
-impl Run<'_> {
-    /// Fills the columns of an object that are not complete, as far as filters can tell who has a value: from `extra`
-    /// first, then by a back-fill of each, or by one sweep where that costs less.
-    pub(in crate::sync) async fn fill_columns(&self, object: Object) -> Result<(), SyncError> {
-        let layout = self.store().layout();
-        let reading = self.read(move |tx| {
-            let missing = tx.goals().unfilled(&layout, object)?;
-            if missing.is_empty() {
-                return Ok((missing, None, 0, Vec::new()));
-            }
-            let being_filled = match tx.goals().is_set(Goal::Sweeping(object))? {
-                true => tx.goals().being_filled(object)?,
-                false => BTreeSet::new(),
-            };
-            let waiting = (!tx.goals().is_set(Goal::WantedSweep(object))?).then_some(being_filled);
-            Ok((missing, waiting, tx.count_rows(object)?, tx.definitions(object)?))
-        });
-        let (missing, waiting, rows, definitions) = reading.await?;
-        // What the sweep under way completes, or one that is wanted, is not filled by itself.
-        let missing: Vec<CustomField> = missing
-            .into_iter()
-            .filter(|field| match &waiting {
-                _ if field.data_type.detail_only() => true,
-                None => false,
-                Some(being_filled) => !being_filled.contains(&field.definition),
-            })
-            .collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let from_extra = self.fill_from_extra(object, &missing).await?;
-        let pages_of_a_sweep = rows.div_ceil(100).max(1);
-        let mut listed = missing.iter().filter(|field| !field.data_type.detail_only()).count() as u64;
-        let (spent_before, mut sweeps) = (self.spent(), false);
-        for field in &missing {
-            let definition = definitions.iter().find(|definition| definition.id == field.definition);
-            let Some(definition) = definition.cloned() else { continue };
-            if from_extra.contains(&field.definition) && self.is_complete(object, field, &definition).await? {
-                listed -= u64::from(!field.data_type.detail_only());
-                self.mark_filled(object, &definition).await?;
-                continue;
-            }
-            let of_lists = !field.data_type.detail_only();
-            let spent = self.spent().saturating_sub(spent_before).get();
-            sweeps |= of_lists && listed > 1 && spent + listed > pages_of_a_sweep;
-            if of_lists && sweeps {
-                continue;
-            }
-            sweeps |= self.back_fill(object, definition).await?;
-            listed -= u64::from(of_lists);
-        }
-        if sweeps {
-            self.write(move |tx| tx.claims().set(Goal::WantedSweep(object))).await?;
-        }
-        Ok(())
-    }
+/// Whether a column that was made empty holds as many values as the service has, for 1 RU. Then none is missing: what
+/// it holds was read from answers, and what changed since, the walk of changes has read.
+async fn is_complete(
+    run: &Run<'_>,
+    object: Object,
+    field: &CustomField,
+    definition: &Definition,
+) -> Result<bool, SyncError> {
+    let id = field.definition.clone();
+    let was_made = run.read(move |tx| tx.goals().was_made(object, &id)).await?;
+    let query = ListQuery::new(object.resource()).custom_is_null(definition, false);
+    let (true, Ok(query)) = (was_made, query) else { return Ok(false) };
+    let doing = "count the values of a new field of";
+    let query = query.limit(PageSize::ONE).count_exact();
+    let page = match run.engine.page(&query, Purpose::Definitions, doing).await {
+        Err(error) if error.concerns_one_resource() => return Ok(false),
+        arrived => arrived?.page,
+    };
+    let counted = field.clone();
+    let here = run.read(move |tx| tx.count_values(object, &counted)).await?;
+    Ok(page.total == Some(here))
+}
 
-    /// Whether a column that was made empty holds as many values as the service has, for 1 RU. Then none is missing: what
-    /// it holds was read from answers, and what changed since, the walk of changes has read.
-    async fn is_complete(
-        &self,
-        object: Object,
-        field: &CustomField,
-        definition: &Definition,
-    ) -> Result<bool, SyncError> {
-        let id = field.definition.clone();
-        let was_made = self.read(move |tx| tx.goals().was_made(object, &id)).await?;
-        let query = ListQuery::new(object.resource()).custom_is_null(definition, false);
-        let (true, Ok(query)) = (was_made, query) else { return Ok(false) };
-        let doing = "count the values of a new field of";
-        let query = query.limit(PageSize::ONE).count_exact();
-        let page = match self.engine.page(&query, Purpose::Definitions, doing).await {
-            Err(error) if error.concerns_one_resource() => return Ok(false),
-            arrived => arrived?.page,
+/// Fills one column. Says whether only a sweep can.
+async fn back_fill(run: &Run<'_>, object: Object, definition: Definition) -> Result<bool, SyncError> {
+    let long = definition.data_type.detail_only();
+    let definition = Arc::new(definition);
+    let has_filter = ListQuery::new(object.resource()).custom_is_null(&definition, false).is_ok();
+    let is_listed = has_filter
+        && match fill_from(run, object, definition.clone()).await {
+            // The service refuses what its definition allows.
+            Err(error) if error.class() == Some(ErrorClass::BadRequest) => false,
+            is_short => !is_short? || long,
         };
-        let counted = field.clone();
-        let here = self.read(move |tx| tx.count_values(object, &counted)).await?;
-        Ok(page.total == Some(here))
+    if is_listed {
+        read_passed_over(run, object, &definition.key).await?;
+    } else if long {
+        run.write(move |tx| tx.knowledge().make_details_due(object, None)).await?;
+    } else {
+        return Ok(true);
     }
+    mark_filled(run, object, &definition).await?;
+    Ok(false)
+}
 
-    /// Fills one column. Says whether only a sweep can.
-    async fn back_fill(&self, object: Object, definition: Definition) -> Result<bool, SyncError> {
-        let long = definition.data_type.detail_only();
-        let definition = Arc::new(definition);
-        let has_filter = ListQuery::new(object.resource()).custom_is_null(&definition, false).is_ok();
-        let is_listed = has_filter
-            && match self.fill_from(object, definition.clone()).await {
-                // The service refuses what its definition allows.
-                Err(error) if error.class() == Some(ErrorClass::BadRequest) => false,
-                is_short => !is_short? || long,
-            };
-        if is_listed {
-            self.read_passed_over(object, &definition.key).await?;
-        } else if long {
-            self.write(move |tx| tx.knowledge().make_details_due(object, None)).await?;
-        } else {
-            return Ok(true);
+async fn mark_filled(run: &Run<'_>, object: Object, definition: &Definition) -> Result<(), SyncError> {
+    let (id, now) = (definition.id.clone(), run.now());
+    let noted = run.write(move |tx| {
+        tx.claims().end_read(ReadOf::Fill(object))?;
+        tx.custom().clear_filled(object)?;
+        tx.claims().mark_column_filled(object, &id, now)
+    });
+    noted.await
+}
+
+/// Reads again the records with a local value that the filter did not return: they lost it while the field was
+/// archived, or slipped between two pages. Those of each list are noted as read, even if an error ends it, so that the
+/// next run goes on with the others.
+async fn read_passed_over(run: &Run<'_>, object: Object, key: &FieldKey) -> Result<(), SyncError> {
+    let name = key.clone();
+    let writing = run.write(move |tx| {
+        let layout = tx.layout().clone();
+        let Some((_, field)) = layout.of(object).by_key(name.as_str()) else { return Ok(Vec::new()) };
+        let mut ids = tx.not_filled(object, field)?;
+        let others =
+            if field.data_type.detail_only() { 0 } else { ids.iter().take_while(|id| id.fits_a_list()).count() };
+        // Ids that do not fit into a list, and values that no list contains.
+        let others = ids.split_off(others);
+        tx.knowledge().make_details_due(object, Some(&others))?;
+        tx.custom().mark_filled(object, &others)?;
+        Ok(ids)
+    });
+    let passed_over = writing.await?;
+    let mut rest = &passed_over[..];
+    while !rest.is_empty() {
+        let (some, others) = split_lookup(rest);
+        let mut looked_up = Confirmation::new(run, object);
+        looked_up.confirm(some).await;
+        let Confirmation { gone, found, unproven, ended, .. } = looked_up;
+        let mut read = [gone.ids(), &unproven].concat();
+        read.extend(found.iter().flat_map(FoundRecords::records).map(|record| record.id.clone()));
+        read.retain(|id| some.contains(id));
+        decide_missing::nominate(run, object, gone.ids().to_vec()).await?;
+        Audit::new(run, object).keep_found(found).await?;
+        mark_passed_over(run, object, key.clone(), read).await?;
+        ended?;
+        rest = others;
+    }
+    Ok(())
+}
+
+/// Notes that these records were read again. Those that still have their value may have lost it all the same: a list
+/// that omits nulls does not show that, and a detail does.
+async fn mark_passed_over(run: &Run<'_>, object: Object, key: FieldKey, ids: Vec<RecordId>) -> Result<(), SyncError> {
+    let details = run.engine.reads_details(object);
+    let noted = run.write(move |tx| {
+        let layout = tx.layout().clone();
+        if let Some((_, field)) = layout.of(object).by_key(key.as_str()) {
+            omitted_values::mark_unshown(tx, object, &tx.with_value(object, field, &ids)?, details)?;
         }
-        self.mark_filled(object, &definition).await?;
-        Ok(false)
-    }
+        tx.custom().mark_filled(object, &ids)
+    });
+    noted.await
+}
 
-    async fn mark_filled(&self, object: Object, definition: &Definition) -> Result<(), SyncError> {
-        let (id, now) = (definition.id.clone(), self.now());
-        let noted = self.write(move |tx| {
-            tx.claims().end_read(ReadOf::Fill(object))?;
-            tx.custom().clear_filled(object)?;
-            tx.claims().mark_column_filled(object, &id, now)
-        });
-        noted.await
+/// Reads the records that have a value: begins a walk, or resumes the one that is under way. Says whether the service has
+/// announced more of them.
+async fn fill_from(run: &Run<'_>, object: Object, definition: Arc<Definition>) -> Result<bool, SyncError> {
+    let field = definition.key.as_str().to_string();
+    let (reader, may_count) = (run.reader.clone(), run.may_count(object));
+    let walk = run.write(move |tx| {
+        let mut known: Vec<Checkpoint<Walk>> = tx.reads(ReadOf::Fill(object))?;
+        // One that was short proves nothing, however long ago that was.
+        known.retain(|read| read.part == field && !(read.done && read.position.is_short()));
+        if let Some(known) = known.pop() {
+            return Ok((!known.done).then(|| Walk::of(known).resumed(&reader)));
+        }
+        tx.claims().end_read(ReadOf::Fill(object))?;
+        tx.custom().clear_filled(object)?;
+        let position = Walk::new(WalkRange::All { from: None });
+        let position = if may_count { position.counted() } else { position };
+        let read = Checkpoint { part: field, bounds: TimeBounds::Whole, done: false, as_of: None, position };
+        tx.claims().keep_read(ReadOf::Fill(object), &read)?;
+        Ok(Some(read.position))
+    });
+    if let Some(walk) = walk.await? {
+        pages::walk(run, WalkPurpose::Fill(object, definition), walk).await?;
     }
+    let read: Vec<Checkpoint<Walk>> = run.read(move |tx| tx.reads(ReadOf::Fill(object))).await?;
+    Ok(read.iter().any(|read| read.position.is_short()))
+}
 
-    /// Reads again the records with a local value that the filter did not return: they lost it while the field was
-    /// archived, or slipped between two pages. Those of each list are noted as read, even if an error ends it, so that the
-    /// next run goes on with the others.
-    async fn read_passed_over(&self, object: Object, key: &FieldKey) -> Result<(), SyncError> {
-        let name = key.clone();
-        let writing = self.write(move |tx| {
-            let layout = tx.layout().clone();
-            let Some((_, field)) = layout.of(object).by_key(name.as_str()) else { return Ok(Vec::new()) };
-            let mut ids = tx.not_filled(object, field)?;
-            let others =
-                if field.data_type.detail_only() { 0 } else { ids.iter().take_while(|id| id.fits_a_list()).count() };
-            // Ids that do not fit into a list, and values that no list contains.
-            let others = ids.split_off(others);
-            tx.knowledge().make_details_due(object, Some(&others))?;
-            tx.custom().mark_filled(object, &others)?;
-            Ok(ids)
-        });
-        let passed_over = writing.await?;
-        let mut rest = &passed_over[..];
-        while !rest.is_empty() {
-            let (some, others) = split_lookup(rest);
-            let mut looked_up = Confirmation::new(self, object);
-            looked_up.confirm(some).await;
-            let Confirmation { gone, found, unproven, ended, .. } = looked_up;
-            let mut read = [gone.ids(), &unproven].concat();
-            read.extend(found.iter().flat_map(FoundRecords::records).map(|record| record.id.clone()));
-            read.retain(|id| some.contains(id));
-            self.nominate(object, gone.ids().to_vec()).await?;
-            Audit::new(self, object).keep_found(found).await?;
-            self.mark_passed_over(object, key.clone(), read).await?;
-            ended?;
-            rest = others;
+/// Moves the values of these fields from `extra`, where values under unknown keys are kept, into their columns, for 0 RU.
+/// They are decoded like those of an answer. Gives the fields that got any.
+async fn fill_from_extra(
+    run: &Run<'_>,
+    object: Object,
+    fields: &[CustomField],
+) -> Result<BTreeSet<RecordId>, SyncError> {
+    let mut got = BTreeSet::new();
+    for of_details in [false, true] {
+        let keys: Vec<CustomField> =
+            fields.iter().filter(|field| field.data_type.detail_only() == of_details).cloned().collect();
+        if keys.is_empty() {
+            continue;
+        }
+        let mut after = None;
+        loop {
+            let from = after.clone();
+            let reading = run.read(move |tx| tx.rows_with_custom_extra(object, of_details, from.as_ref(), BATCH));
+            let rows = reading.await?;
+            let Some((last, _)) = rows.last() else { break };
+            after = Some(last.clone());
+            got.extend(take_from_extra(run, object, of_details, &keys, rows).await?);
+        }
+    }
+    Ok(got)
+}
+
+async fn take_from_extra(
+    run: &Run<'_>,
+    object: Object,
+    of_details: bool,
+    fields: &[CustomField],
+    rows: Vec<(RecordId, Extra)>,
+) -> Result<BTreeSet<RecordId>, SyncError> {
+    let (mut got, mut items) = (BTreeSet::new(), Vec::new());
+    for (id, extra) in &rows {
+        let mut custom_fields = BTreeMap::new();
+        for field in fields {
+            // What is no JSON text of its own cannot have been kept.
+            let source = extra.get("customFields", field.key.as_str());
+            if let Some(value) = source.and_then(|source| serde_json::from_str::<&RawValue>(source).ok()) {
+                got.insert(field.definition.clone());
+                custom_fields.insert(field.key.as_str(), value);
+            }
+        }
+        if !custom_fields.is_empty() {
+            items.push(KeptItem { id, custom_fields });
+        }
+    }
+    if items.is_empty() {
+        return Ok(got);
+    }
+    let (resource, doing) = (object.resource(), "fill the new fields of");
+    let items = serde_json::to_string(&items).unwrap_or_default();
+    let body = format!("{{\"data\":{items},\"nextCursor\":null}}");
+    let layout = run.store().layout();
+    let page = decode::page(resource, body.as_bytes(), &layout).asking(doing, resource)?;
+    let asked = RequestStamp::new(run.engine.clock.reading(), run.store().requests().begin());
+    let taken = run.write(move |tx| {
+        tx.expect_layout(layout.version)?;
+        let phase = tx.phase(object)?;
+        for record in &page.records {
+            tx.custom().fill_from_extra(object, record, of_details, &asked, phase)?;
         }
         Ok(())
-    }
-
-    /// Notes that these records were read again. Those that still have their value may have lost it all the same: a list
-    /// that omits nulls does not show that, and a detail does.
-    async fn mark_passed_over(&self, object: Object, key: FieldKey, ids: Vec<RecordId>) -> Result<(), SyncError> {
-        let details = self.engine.reads_details(object);
-        let noted = self.write(move |tx| {
-            let layout = tx.layout().clone();
-            if let Some((_, field)) = layout.of(object).by_key(key.as_str()) {
-                omitted_values::mark_unshown(tx, object, &tx.with_value(object, field, &ids)?, details)?;
-            }
-            tx.custom().mark_filled(object, &ids)
-        });
-        noted.await
-    }
-
-    /// Reads the records that have a value: begins a walk, or resumes the one that is under way. Says whether the service has
-    /// announced more of them.
-    async fn fill_from(&self, object: Object, definition: Arc<Definition>) -> Result<bool, SyncError> {
-        let field = definition.key.as_str().to_string();
-        let (reader, may_count) = (self.reader.clone(), self.may_count(object));
-        let walk = self.write(move |tx| {
-            let mut known: Vec<Checkpoint<Walk>> = tx.reads(ReadOf::Fill(object))?;
-            // One that was short proves nothing, however long ago that was.
-            known.retain(|read| read.part == field && !(read.done && read.position.is_short()));
-            if let Some(known) = known.pop() {
-                return Ok((!known.done).then(|| Walk::of(known).resumed(&reader)));
-            }
-            tx.claims().end_read(ReadOf::Fill(object))?;
-            tx.custom().clear_filled(object)?;
-            let position = Walk::new(WalkRange::All { from: None });
-            let position = if may_count { position.counted() } else { position };
-            let read = Checkpoint { part: field, bounds: TimeBounds::Whole, done: false, as_of: None, position };
-            tx.claims().keep_read(ReadOf::Fill(object), &read)?;
-            Ok(Some(read.position))
-        });
-        if let Some(walk) = walk.await? {
-            self.walk(WalkPurpose::Fill(object, definition), walk).await?;
-        }
-        let read: Vec<Checkpoint<Walk>> = self.read(move |tx| tx.reads(ReadOf::Fill(object))).await?;
-        Ok(read.iter().any(|read| read.position.is_short()))
-    }
-
-    /// Moves the values of these fields from `extra`, where values under unknown keys are kept, into their columns, for 0 RU.
-    /// They are decoded like those of an answer. Gives the fields that got any.
-    async fn fill_from_extra(&self, object: Object, fields: &[CustomField]) -> Result<BTreeSet<RecordId>, SyncError> {
-        let mut got = BTreeSet::new();
-        for of_details in [false, true] {
-            let keys: Vec<CustomField> =
-                fields.iter().filter(|field| field.data_type.detail_only() == of_details).cloned().collect();
-            if keys.is_empty() {
-                continue;
-            }
-            let mut after = None;
-            loop {
-                let from = after.clone();
-                let reading = self.read(move |tx| tx.rows_with_custom_extra(object, of_details, from.as_ref(), BATCH));
-                let rows = reading.await?;
-                let Some((last, _)) = rows.last() else { break };
-                after = Some(last.clone());
-                got.extend(self.take_from_extra(object, of_details, &keys, rows).await?);
-            }
-        }
-        Ok(got)
-    }
-
-    async fn take_from_extra(
-        &self,
-        object: Object,
-        of_details: bool,
-        fields: &[CustomField],
-        rows: Vec<(RecordId, Extra)>,
-    ) -> Result<BTreeSet<RecordId>, SyncError> {
-        let (mut got, mut items) = (BTreeSet::new(), Vec::new());
-        for (id, extra) in &rows {
-            let mut custom_fields = BTreeMap::new();
-            for field in fields {
-                // What is no JSON text of its own cannot have been kept.
-                let source = extra.get("customFields", field.key.as_str());
-                if let Some(value) = source.and_then(|source| serde_json::from_str::<&RawValue>(source).ok()) {
-                    got.insert(field.definition.clone());
-                    custom_fields.insert(field.key.as_str(), value);
-                }
-            }
-            if !custom_fields.is_empty() {
-                items.push(KeptItem { id, custom_fields });
-            }
-        }
-        if items.is_empty() {
-            return Ok(got);
-        }
-        let (resource, doing) = (object.resource(), "fill the new fields of");
-        let items = serde_json::to_string(&items).unwrap_or_default();
-        let body = format!("{{\"data\":{items},\"nextCursor\":null}}");
-        let layout = self.store().layout();
-        let page = decode::page(resource, body.as_bytes(), &layout).asking(doing, resource)?;
-        let asked = RequestStamp::new(self.engine.clock.reading(), self.store().requests().begin());
-        let taken = self.write(move |tx| {
-            tx.expect_layout(layout.version)?;
-            let phase = tx.phase(object)?;
-            for record in &page.records {
-                tx.custom().fill_from_extra(object, record, of_details, &asked, phase)?;
-            }
-            Ok(())
-        });
-        match taken.await {
-            // The definitions changed once more meanwhile: the back-fill brings the values.
-            Err(SyncError::Store(StoreError::StaleLayout)) => Ok(BTreeSet::new()),
-            other => other.map(|()| got),
-        }
+    });
+    match taken.await {
+        // The definitions changed once more meanwhile: the back-fill brings the values.
+        Err(SyncError::Store(StoreError::StaleLayout)) => Ok(BTreeSet::new()),
+        other => other.map(|()| got),
     }
 }
 

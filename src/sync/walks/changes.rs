@@ -26,6 +26,7 @@ use crate::model::{Instant, Object};
 use crate::store::{KnownChanges, LastRead, ReadOf};
 use crate::sync::error::SyncError;
 use crate::sync::run::Run;
+use crate::sync::walks::{pages, service_clock};
 
 /// Where the next changes walk begins; `None` where nothing is known, and everything is a change. `now` is the service's
 /// time now, at least.
@@ -39,58 +40,56 @@ pub fn lower_bound(known: &KnownChanges, now: Option<Instant>, overlap: Duration
     }
 }
 
-impl Run<'_> {
-    /// Updates an object's rows with the changes since the last walk.
-    pub(in crate::sync) async fn walk_changes(&self, object: Object) -> Result<(), SyncError> {
-        let began = self.now();
-        let reading = ReadOf::Changes(object);
-        let read = self.read(move |tx| Ok((tx.known_changes(object)?, tx.reads(reading)?.pop())));
-        let walk = match read.await? {
-            (_, Some(read)) => Walk::of(read).resumed(&self.reader),
-            (known, None) => self.new_changes_walk(object, &known).await?,
-        }
-        .in_run_of(began);
-        let as_of = walk.present.at;
-        self.begins(object.resource(), "changes", None);
-        let end = self.walk(WalkPurpose::Changes(object), walk).await?;
-        self.ends(object.resource());
-        if let (WalkEnd::Finished, Some(began)) = (end, as_of) {
-            let fresh = LastRead::between(began, self.now());
-            self.write(move |tx| closing_counts::claim_changes(tx, object, fresh)).await?;
-        }
-        Ok(())
+/// Updates an object's rows with the changes since the last walk.
+pub(in crate::sync) async fn walk_changes(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
+    let began = run.now();
+    let reading = ReadOf::Changes(object);
+    let read = run.read(move |tx| Ok((tx.known_changes(object)?, tx.reads(reading)?.pop())));
+    let walk = match read.await? {
+        (_, Some(read)) => Walk::of(read).resumed(&run.reader),
+        (known, None) => new_changes_walk(run, object, &known).await?,
     }
+    .in_run_of(began);
+    let as_of = walk.present.at;
+    run.begins(object.resource(), "changes", None);
+    let end = pages::walk(run, WalkPurpose::Changes(object), walk).await?;
+    run.ends(object.resource());
+    if let (WalkEnd::Finished, Some(began)) = (end, as_of) {
+        let fresh = LastRead::between(began, run.now());
+        run.write(move |tx| closing_counts::claim_changes(tx, object, fresh)).await?;
+    }
+    Ok(())
+}
 
-    async fn new_changes_walk(&self, object: Object, known: &KnownChanges) -> Result<Walk, SyncError> {
-        let served_at = self.boundary(object).await?;
-        let after = lower_bound(known, served_at, self.engine.settings.overlap);
-        let after = self.behind_unsettled(object, after, known.watermark).await?;
-        let mut walk = Walk::new(WalkRange::Changes { after, inclusive: false });
-        walk.seen.served_at = served_at;
-        Ok(walk)
-    }
+async fn new_changes_walk(run: &Run<'_>, object: Object, known: &KnownChanges) -> Result<Walk, SyncError> {
+    let served_at = service_clock::boundary(run, object).await?;
+    let after = lower_bound(known, served_at, run.engine.settings.overlap);
+    let after = behind_unsettled(run, object, after, known.watermark).await?;
+    let mut walk = Walk::new(WalkRange::Changes { after, inclusive: false });
+    walk.seen.served_at = served_at;
+    Ok(walk)
+}
 
-    /// Where a walk begins that would read more than a page again: behind it, and what it leaves out is counted once the
-    /// walk is applied.
-    async fn behind_unsettled(
-        &self,
-        object: Object,
-        after: Option<Instant>,
-        watermark: Option<Instant>,
-    ) -> Result<Option<Instant>, SyncError> {
-        let (Some(low), Some(high)) = (after, watermark) else { return Ok(after) };
-        if low >= high {
-            return Ok(after);
-        }
-        let left_out = self.write(move |tx| {
-            let left_out = tx.count_updated(object, low, high)? > u64::from(PageSize::MAX.get());
-            if left_out {
-                closing_counts::owe_changes(tx, object, Some(low), Some(high), 1)?;
-            }
-            Ok(left_out)
-        });
-        Ok(if left_out.await? { watermark } else { after })
+/// Where a walk begins that would read more than a page again: behind it, and what it leaves out is counted once the
+/// walk is applied.
+async fn behind_unsettled(
+    run: &Run<'_>,
+    object: Object,
+    after: Option<Instant>,
+    watermark: Option<Instant>,
+) -> Result<Option<Instant>, SyncError> {
+    let (Some(low), Some(high)) = (after, watermark) else { return Ok(after) };
+    if low >= high {
+        return Ok(after);
     }
+    let left_out = run.write(move |tx| {
+        let left_out = tx.count_updated(object, low, high)? > u64::from(PageSize::MAX.get());
+        if left_out {
+            closing_counts::owe_changes(tx, object, Some(low), Some(high), 1)?;
+        }
+        Ok(left_out)
+    });
+    Ok(if left_out.await? { watermark } else { after })
 }
 
 #[cfg(test)]

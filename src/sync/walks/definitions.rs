@@ -10,20 +10,19 @@
 use serde::{Deserialize, Serialize};
 
 use super::anomaly::Anomaly;
-use super::back_fill::forget_back_fill;
 use super::omitted_values;
-use super::pages::FetchedPage;
-use super::short_list::ListProgress;
+use super::short_list::{FetchedPage, ListProgress};
 use crate::api::decode::{self, ListPage, NotUnderstood};
 use crate::api::{ErrorClass, ListQuery, PageSize, SortBy};
 use crate::model::{Cursor, Instant, Layout, Object, Purpose, Record, RecordId, Resource, Ru};
 use crate::store::{
-    Goal, LastRead, ListedItems, ReadOf, Redefined, RefusedRemovals, RemovalShare, Tally, UnlistedDecision,
-    WholeListKind,
+    Checkpoint, FieldToBackFill, Goal, LastRead, ListedItems, MirrorTx, ReadOf, Redefined, RefusedRemovals,
+    RemovalShare, StoreError, Tally, UnlistedDecision, WholeListKind,
 };
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::plan::Step;
 use crate::sync::run::Run;
+use crate::sync::walks::walk::Walk;
 
 /// The cost of reading the definitions: active and archived, of both objects, if each fits a page.
 pub(crate) const LISTS: Ru = Ru::new(4);
@@ -174,238 +173,241 @@ impl WholeList {
     }
 }
 
-impl Run<'_> {
-    /// The lists of a resource, as far as an earlier run has read them.
-    async fn lists_under_way(&self, resource: Resource) -> Result<ListsUnderWay, SyncError> {
-        let before = self.read(|tx| tx.position(ReadOf::Lists)).await?;
-        let (key, now) = (self.engine.client.key_fingerprint().to_string(), self.now());
-        Ok(ListsUnderWay::new(resource, &key, now, self.steady_time()).or_resumed(before))
-    }
+/// The lists of a resource, as far as an earlier run has read them.
+async fn lists_under_way(run: &Run<'_>, resource: Resource) -> Result<ListsUnderWay, SyncError> {
+    let before = run.read(|tx| tx.position(ReadOf::Lists)).await?;
+    let (key, now) = (run.engine.client.key_fingerprint().to_string(), run.now());
+    Ok(ListsUnderWay::new(resource, &key, now, run.steady_time()).or_resumed(before))
+}
 
-    /// Stores what was read if the budget, a hold or a stop ended it. After any other error the lists begin again: it may
-    /// come from what was stored.
-    async fn keep_lists<T>(&self, lists: ListsUnderWay, read: Result<T, SyncError>) -> Result<T, SyncError> {
-        if let Err(error) = &read {
-            let kept = if error.class() == Some(ErrorClass::Pause) { lists.kept_for_next_run() } else { None };
-            let stored = self.write(move |tx| match kept {
-                Some(lists) => tx.claims().keep_position(ReadOf::Lists, &lists),
-                None => tx.claims().end_read(ReadOf::Lists),
-            });
-            stored.await?;
+/// Stores what was read if the budget, a hold or a stop ended it. After any other error the lists begin again: it may
+/// come from what was stored.
+async fn keep_lists<T>(run: &Run<'_>, lists: ListsUnderWay, read: Result<T, SyncError>) -> Result<T, SyncError> {
+    if let Err(error) = &read {
+        let kept = if error.class() == Some(ErrorClass::Pause) { lists.kept_for_next_run() } else { None };
+        let stored = run.write(move |tx| match kept {
+            Some(lists) => tx.claims().keep_position(ReadOf::Lists, &lists),
+            None => tx.claims().end_read(ReadOf::Lists),
+        });
+        stored.await?;
+    }
+    read
+}
+
+/// Reads the list with this number to its end, or goes on with it.
+async fn whole_list(
+    run: &Run<'_>,
+    lists: &mut Vec<ListUnderWay>,
+    nth: usize,
+    query: ListQuery,
+) -> Result<WholeList, SyncError> {
+    let resource = query.resource();
+    let mut query = run.with_fitting_pages(query.sort(SortBy::CreatedAsc).asking("list", resource)?);
+    loop {
+        if lists.len() <= nth {
+            lists.push(ListUnderWay::new(run.now()));
         }
-        read
-    }
-
-    /// Reads the list with this number to its end, or goes on with it.
-    async fn whole_list(
-        &self,
-        lists: &mut Vec<ListUnderWay>,
-        nth: usize,
-        query: ListQuery,
-    ) -> Result<WholeList, SyncError> {
-        let resource = query.resource();
-        let mut query = self.with_fitting_pages(query.sort(SortBy::CreatedAsc).asking("list", resource)?);
-        loop {
-            if lists.len() <= nth {
-                lists.push(ListUnderWay::new(self.now()));
-            }
-            let Some(list) = lists.get_mut(nth) else { continue };
-            let resumes = list.next.is_some();
-            let error = match self.pages_of_list(list, &query).await {
-                Err(error) if error.class() != Some(ErrorClass::Pause) => error,
-                read => return read,
-            };
-            lists.truncate(nth);
-            // The cursor of an earlier run may have expired.
-            if !(resumes && error.is_refused()) {
-                query = self.with_smaller_pages(&query, error)?;
-            }
-        }
-    }
-
-    async fn pages_of_list(&self, list: &mut ListUnderWay, query: &ListQuery) -> Result<WholeList, SyncError> {
-        let (resource, doing) = (query.resource(), "list");
-        let layout = self.store().layout();
-        let (pages, mut progress) = list.decoded(resource, &layout).asking(doing, resource)?;
-        let mut whole = WholeList { records: Vec::new(), asked_at: list.asked_at, complete: true };
-        pages.into_iter().for_each(|page| whole.add(page.records, page.unusable == 0));
-        while !list.finished {
-            let at = list.next.clone().map_or(query.clone(), |next| query.clone().after(next));
-            let FetchedPage { answer, page, .. } = self.engine.page(&at, Purpose::Definitions, doing).await?;
-            let first = page.records.first().map(|record| record.id.clone());
-            if page.unusable > 0 {
-                self.note(Anomaly::UnusableItem, resource).await?;
-            }
-            let is_new = |record: &Record| !whole.records.iter().any(|known| known.id == record.id);
-            let (rows, has_new) = (page.records.len(), page.records.iter().any(is_new));
-            whole.add(page.records, page.unusable == 0);
-            let repeats = !has_new && page.next.is_some() && page.next.as_ref() == at.cursor();
-            let has_ended = repeats && self.has_ended(query, whole.records.len(), rows).await?;
-            list.take(&answer.body, page.next.clone().filter(|_| !has_ended));
-            let Some(next) = page.next.filter(|_| !has_ended) else { break };
-            if let Some(anomaly) = progress.take(&next, first.as_ref()) {
-                self.note(anomaly, resource).await?;
-            }
-            if progress.is_stuck() {
-                return Err(SyncError::NotAdvancing { resource });
-            }
-        }
-        Ok(whole)
-    }
-
-    /// Whether a list has ended that repeats its last page: it has no more than these rows. Where the service does not
-    /// count, a page that is not full was the last.
-    async fn has_ended(&self, query: &ListQuery, rows: usize, last_page: usize) -> Result<bool, SyncError> {
-        let counting = query.clone().limit(PageSize::ONE).count_exact();
-        let total = match self.engine.page(&counting, Purpose::Definitions, "count").await {
-            Err(error) if error.concerns_one_resource() => None,
-            arrived => arrived?.page.total,
+        let Some(list) = lists.get_mut(nth) else { continue };
+        let resumes = list.next.is_some();
+        let error = match pages_of_list(run, list, &query).await {
+            Err(error) if error.class() != Some(ErrorClass::Pause) => error,
+            read => return read,
         };
-        Ok(total.map_or(last_page < usize::from(query.page_size().get()), |total| total == rows as u64))
-    }
-
-    /// Records an anomaly outside of a page's transaction, and counts it.
-    pub(in crate::sync) async fn note(&self, anomaly: Anomaly, resource: Resource) -> Result<(), SyncError> {
-        let now = self.now();
-        self.write(move |tx| anomaly.enter(tx, resource, now)).await?;
-        self.count(&Tally { warnings: 1, ..Tally::default() });
-        Ok(())
-    }
-
-    /// Reads the definitions of both objects, active and archived, and updates the columns.
-    pub(in crate::sync) async fn refresh_definitions(&self) -> Result<(), SyncError> {
-        let mut lists = self.lists_under_way(Resource::CustomFields).await?;
-        // One object after the other: a refused key or certificate costs one request.
-        for object in Object::ALL {
-            if lists.applied.contains(&object) {
-                continue;
-            }
-            let read = self.refresh_definitions_of(object, &mut lists.lists).await;
-            if read.is_err() {
-                return self.keep_lists(lists, read).await;
-            }
-            lists.were_applied(object);
+        lists.truncate(nth);
+        // The cursor of an earlier run may have expired.
+        if !(resumes && error.is_refused()) {
+            query = run.with_smaller_pages(&query, error)?;
         }
-        let fresh = lists.fresh(self.now());
-        let writing = self.write(move |tx| {
-            tx.unread().definitions_were_read()?;
-            tx.claims().end_read(ReadOf::Lists)?;
-            tx.claims().reach(Goal::Definitions, fresh)
-        });
-        writing.await
     }
+}
 
-    async fn refresh_definitions_of(&self, object: Object, lists: &mut Vec<ListUnderWay>) -> Result<(), SyncError> {
-        let mut list = self.whole_list(lists, 0, ListQuery::definitions_of(object, true)).await?;
-        // The lists are read one after the other: a definition that moved in between is on both, and the later answer
-        // counts.
-        let archived = self.whole_list(lists, 1, ListQuery::definitions_of(object, false)).await?;
-        list.add(archived.records, archived.complete);
-        let known = self.read(move |tx| tx.definitions(object)).await?;
-        if known.iter().any(|known| !list.records.iter().any(|record| record.id == known.id)) {
-            // A definition that moved the other way is on neither: the first list is read once more.
-            let active = self.whole_list(lists, 2, ListQuery::definitions_of(object, true)).await?;
-            list.add(active.records, active.complete);
-            if list.records.is_empty() {
-                // An empty answer does not prove that all fields were removed.
-                self.warn(format!(
-                    "the service no longer lists custom fields of {object}: the columns are not changed"
-                ));
-                return Ok(());
-            }
+async fn pages_of_list(run: &Run<'_>, list: &mut ListUnderWay, query: &ListQuery) -> Result<WholeList, SyncError> {
+    let (resource, doing) = (query.resource(), "list");
+    let layout = run.store().layout();
+    let (pages, mut progress) = list.decoded(resource, &layout).asking(doing, resource)?;
+    let mut whole = WholeList { records: Vec::new(), asked_at: list.asked_at, complete: true };
+    pages.into_iter().for_each(|page| whole.add(page.records, page.unusable == 0));
+    while !list.finished {
+        let at = list.next.clone().map_or(query.clone(), |next| query.clone().after(next));
+        let FetchedPage { answer, page, .. } = run.engine.page(&at, Purpose::Definitions, doing).await?;
+        let first = page.records.first().map(|record| record.id.clone());
+        if page.unusable > 0 {
+            run.note_anomaly(Anomaly::UnusableItem, resource).await?;
         }
-        // One that is archived here already stays so.
-        let active = known.into_iter().filter(|definition| definition.active).map(|definition| definition.id);
-        let active: Vec<RecordId> = active.collect();
-        let details = self.engine.reads_details(object);
-        let (rows, guard, steady) = (list.records.len() as u64, self.removal_guard(), self.steady_time());
-        let writing = self.write(move |tx| {
-            let kind = WholeListKind::Definitions(object);
-            let (gone, refused) = match tx.knowledge().decide_unlisted(kind, &active, &list.items(), &guard, steady)? {
-                UnlistedDecision::Removed(gone) => (gone, None),
-                UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
-            };
-            let mut redefined = tx.custom().apply_definitions(object, &list.records, &gone, list.asked_at)?;
-            let lacked = tx.unread().take_lacking(object)?;
-            omitted_values::mark_unshown(tx, object, &lacked.records, details)?;
-            for field in lacked.fields {
-                if !redefined.to_fill.iter().any(|known| known.definition == field.definition) {
-                    redefined.to_fill.push(field);
-                }
-            }
-            // In the same transaction, so that a new column is always filled.
-            tx.claims().fill_again(object, &redefined.to_fill)?;
-            forget_back_fill(tx, object, &redefined.to_fill)?;
-            // These lists are evidence once.
-            tx.claims().end_read(ReadOf::Lists)?;
-            Ok((redefined, refused))
-        });
-        let (redefined, refused): (Redefined, _) = writing.await?;
-        self.refused_items(Resource::CustomFields, refused);
-        self.count(&Tally { rows, ..Tally::default() });
-        self.results().definitions.add(redefined.changes);
-        for key in &redefined.without_column {
-            let key: String = key.as_str().chars().take(40).collect();
-            self.warn(format!("the values of the custom field `{key}` of {object} are kept in `extra`"));
+        let is_new = |record: &Record| !whole.records.iter().any(|known| known.id == record.id);
+        let (rows, has_new) = (page.records.len(), page.records.iter().any(is_new));
+        whole.add(page.records, page.unusable == 0);
+        let repeats = !has_new && page.next.is_some() && page.next.as_ref() == at.cursor();
+        let has_ended = repeats && has_ended(run, query, whole.records.len(), rows).await?;
+        list.take(&answer.body, page.next.clone().filter(|_| !has_ended));
+        let Some(next) = page.next.filter(|_| !has_ended) else { break };
+        if let Some(anomaly) = progress.take(&next, first.as_ref()) {
+            run.note_anomaly(anomaly, resource).await?;
         }
-        Ok(())
+        if progress.is_stuck() {
+            return Err(SyncError::NotAdvancing { resource });
+        }
     }
+    Ok(whole)
+}
 
-    /// Reads the definitions again in a run in which a record had an unknown key. If that fails, the run goes on: the
-    /// values are in `extra` until the definitions are read.
-    pub(in crate::sync) async fn refresh_definitions_for_unknown_keys(&self) -> Result<(), SyncError> {
-        let mut refreshed = self.definitions_read.lock().await;
-        if *refreshed || self.is_skipped(Resource::CustomFields) {
+/// Whether a list has ended that repeats its last page: it has no more than these rows. Where the service does not
+/// count, a page that is not full was the last.
+async fn has_ended(run: &Run<'_>, query: &ListQuery, rows: usize, last_page: usize) -> Result<bool, SyncError> {
+    let counting = query.clone().limit(PageSize::ONE).count_exact();
+    let total = match run.engine.page(&counting, Purpose::Definitions, "count").await {
+        Err(error) if error.concerns_one_resource() => None,
+        arrived => arrived?.page.total,
+    };
+    Ok(total.map_or(last_page < usize::from(query.page_size().get()), |total| total == rows as u64))
+}
+
+/// Reads the definitions of both objects, active and archived, and updates the columns.
+pub(in crate::sync) async fn refresh_definitions(run: &Run<'_>) -> Result<(), SyncError> {
+    let mut lists = lists_under_way(run, Resource::CustomFields).await?;
+    // One object after the other: a refused key or certificate costs one request.
+    for object in Object::ALL {
+        if lists.applied.contains(&object) {
+            continue;
+        }
+        let read = refresh_definitions_of(run, object, &mut lists.lists).await;
+        if read.is_err() {
+            return keep_lists(run, lists, read).await;
+        }
+        lists.were_applied(object);
+    }
+    let fresh = lists.fresh(run.now());
+    let writing = run.write(move |tx| {
+        tx.unread().definitions_were_read()?;
+        tx.claims().end_read(ReadOf::Lists)?;
+        tx.claims().reach(Goal::Definitions, fresh)
+    });
+    writing.await
+}
+
+async fn refresh_definitions_of(run: &Run<'_>, object: Object, lists: &mut Vec<ListUnderWay>) -> Result<(), SyncError> {
+    let mut list = whole_list(run, lists, 0, ListQuery::definitions_of(object, true)).await?;
+    // The lists are read one after the other: a definition that moved in between is on both, and the later answer
+    // counts.
+    let archived = whole_list(run, lists, 1, ListQuery::definitions_of(object, false)).await?;
+    list.add(archived.records, archived.complete);
+    let known = run.read(move |tx| tx.definitions(object)).await?;
+    if known.iter().any(|known| !list.records.iter().any(|record| record.id == known.id)) {
+        // A definition that moved the other way is on neither: the first list is read once more.
+        let active = whole_list(run, lists, 2, ListQuery::definitions_of(object, true)).await?;
+        list.add(active.records, active.complete);
+        if list.records.is_empty() {
+            // An empty answer does not prove that all fields were removed.
+            run.warn(format!("the service no longer lists custom fields of {object}: the columns are not changed"));
             return Ok(());
         }
-        *refreshed = true;
-        let before = self.cost();
-        let read = match self.not_due(Step::Definitions) {
-            Some(not_due) => Err(not_due),
-            None => self.refresh_definitions().await,
+    }
+    // One that is archived here already stays so.
+    let active = known.into_iter().filter(|definition| definition.active).map(|definition| definition.id);
+    let active: Vec<RecordId> = active.collect();
+    let details = run.engine.reads_details(object);
+    let (rows, guard, steady) = (list.records.len() as u64, run.removal_guard(), run.steady_time());
+    let writing = run.write(move |tx| {
+        let kind = WholeListKind::Definitions(object);
+        let (gone, refused) = match tx.knowledge().decide_unlisted(kind, &active, &list.items(), &guard, steady)? {
+            UnlistedDecision::Removed(gone) => (gone, None),
+            UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
         };
-        match read {
-            Err(error) if self.skip(Resource::CustomFields, &error) => Ok(()),
-            Err(error) if error.concerns_one_resource() => {
-                self.note_failure(Step::Definitions, &error, self.cost().since(before));
-                self.results().errors.entry(Step::Definitions).or_insert(error);
-                Ok(())
+        let mut redefined = tx.custom().apply_definitions(object, &list.records, &gone, list.asked_at)?;
+        let lacked = tx.unread().take_lacking(object)?;
+        omitted_values::mark_unshown(tx, object, &lacked.records, details)?;
+        for field in lacked.fields {
+            if !redefined.to_fill.iter().any(|known| known.definition == field.definition) {
+                redefined.to_fill.push(field);
             }
-            other => other,
         }
+        // In the same transaction, so that a new column is always filled.
+        tx.claims().fill_again(object, &redefined.to_fill)?;
+        forget_back_fill(tx, object, &redefined.to_fill)?;
+        // These lists are evidence once.
+        tx.claims().end_read(ReadOf::Lists)?;
+        Ok((redefined, refused))
+    });
+    let (redefined, refused): (Redefined, _) = writing.await?;
+    refused_items(run, Resource::CustomFields, refused);
+    run.count(&Tally { rows, ..Tally::default() });
+    run.results().definitions.add(redefined.changes);
+    for key in &redefined.without_column {
+        let key: String = key.as_str().chars().take(40).collect();
+        run.warn(format!("the values of the custom field `{key}` of {object} are kept in `extra`"));
     }
+    Ok(())
+}
 
-    /// Reports items of a list that would be removed at once, which looks like an outage.
-    fn refused_items(&self, resource: Resource, refused: Option<RemovalShare>) {
-        if let Some(RemovalShare { going, of }) = refused {
-            self.report_outage(resource, RefusedRemovals { going, of, seen_at: self.now(), sampled_at: None });
+/// Reads the definitions again in a run in which a record had an unknown key. If that fails, the run goes on: the
+/// values are in `extra` until the definitions are read.
+pub(in crate::sync) async fn refresh_definitions_for_unknown_keys(run: &Run<'_>) -> Result<(), SyncError> {
+    let mut refreshed = run.definitions_read.lock().await;
+    if *refreshed || run.is_skipped(Resource::CustomFields) {
+        return Ok(());
+    }
+    *refreshed = true;
+    let before = run.cost();
+    let read = match run.not_due(Step::Definitions) {
+        Some(not_due) => Err(not_due),
+        None => refresh_definitions(run).await,
+    };
+    match read {
+        Err(error) if run.skip(Resource::CustomFields, &error) => Ok(()),
+        Err(error) if error.concerns_one_resource() => {
+            run.note_failure(Step::Definitions, &error, run.cost().since(before));
+            run.results().errors.entry(Step::Definitions).or_insert(error);
+            Ok(())
         }
+        other => other,
     }
+}
 
-    /// Reads the team members; those missing in two lists an hour apart are deleted.
-    pub(in crate::sync) async fn refresh_team(&self) -> Result<(), SyncError> {
-        let mut lists = self.lists_under_way(Resource::TeamMembers).await?;
-        let read = self.whole_list(&mut lists.lists, 0, ListQuery::new(Resource::TeamMembers)).await;
-        let fresh = lists.fresh(self.now());
-        let list = self.keep_lists(lists, read).await?;
-        let (guard, steady) = (self.removal_guard(), self.steady_time());
-        let writing = self.write(move |tx| {
-            let known = tx.team_ids()?;
-            let decided = tx.knowledge().decide_unlisted(WholeListKind::Team, &known, &list.items(), &guard, steady)?;
-            let (gone, refused) = match decided {
-                UnlistedDecision::Removed(gone) => (gone, None),
-                UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
-            };
-            let tally = tx.records().apply_team(&list.records, &gone, list.asked_at)?;
-            tx.claims().end_read(ReadOf::Lists)?;
-            tx.claims().reach(Goal::Team, fresh)?;
-            Ok((tally, refused))
-        });
-        let (tally, refused) = writing.await?;
-        self.count(&tally);
-        self.refused_items(Resource::TeamMembers, refused);
-        Ok(())
+/// Reports items of a list that would be removed at once, which looks like an outage.
+fn refused_items(run: &Run<'_>, resource: Resource, refused: Option<RemovalShare>) {
+    if let Some(RemovalShare { going, of }) = refused {
+        run.report_outage(resource, RefusedRemovals { going, of, seen_at: run.now(), sampled_at: None });
     }
+}
+
+/// Reads the team members; those missing in two lists an hour apart are deleted.
+pub(in crate::sync) async fn refresh_team(run: &Run<'_>) -> Result<(), SyncError> {
+    let mut lists = lists_under_way(run, Resource::TeamMembers).await?;
+    let read = whole_list(run, &mut lists.lists, 0, ListQuery::new(Resource::TeamMembers)).await;
+    let fresh = lists.fresh(run.now());
+    let list = keep_lists(run, lists, read).await?;
+    let (guard, steady) = (run.removal_guard(), run.steady_time());
+    let writing = run.write(move |tx| {
+        let known = tx.team_ids()?;
+        let decided = tx.knowledge().decide_unlisted(WholeListKind::Team, &known, &list.items(), &guard, steady)?;
+        let (gone, refused) = match decided {
+            UnlistedDecision::Removed(gone) => (gone, None),
+            UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
+        };
+        let tally = tx.records().apply_team(&list.records, &gone, list.asked_at)?;
+        tx.claims().end_read(ReadOf::Lists)?;
+        tx.claims().reach(Goal::Team, fresh)?;
+        Ok((tally, refused))
+    });
+    let (tally, refused) = writing.await?;
+    run.count(&tally);
+    refused_items(run, Resource::TeamMembers, refused);
+    Ok(())
+}
+
+/// Forgets the back-fill under way if it is of one of these fields: what it has read is of an earlier time.
+fn forget_back_fill(tx: &MirrorTx<'_>, object: Object, fields: &[FieldToBackFill]) -> Result<(), StoreError> {
+    let layout = tx.layout().clone();
+    let is_of_them = |key: &str| {
+        let known = layout.of(object).by_key(key);
+        known.is_none_or(|(_, known)| fields.iter().any(|field| field.definition == known.definition))
+    };
+    let under_way: Vec<Checkpoint<Walk>> = tx.reads(ReadOf::Fill(object))?;
+    if under_way.iter().all(|read| is_of_them(&read.part)) {
+        tx.claims().end_read(ReadOf::Fill(object))?;
+        tx.custom().clear_filled(object)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

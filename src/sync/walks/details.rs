@@ -10,16 +10,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures_util::future::join_all;
 
 use super::detail_failures::FailedDetails;
-use super::omitted_values::DetailPart;
 use crate::api::error::ApiError;
 use crate::api::{DetailAnswer, ErrorClass};
+use crate::error_chain::error_chain;
 use crate::model::{AnswerTime, Layout, Object, Purpose, RecordId};
 use crate::store::{Applied, DueDetail, MirrorTx, unread};
 use crate::sync::apply::ApplyReport;
-use crate::sync::checks::removal_gate::MANY_NOT_FOUND;
+use crate::sync::checks::decide_missing;
+use crate::sync::checks::decide_missing::MANY_NOT_FOUND;
 use crate::sync::error::{Asking, Suspension, SyncError};
 use crate::sync::events::RunEvent;
 use crate::sync::run::Run;
+use crate::sync::walks::definitions;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DetailPart {
+    Whole,
+    /// The parts that lists return, too.
+    List,
+}
 
 /// The number of due details that are fetched from the mirror at once.
 const BATCH: u64 = 500;
@@ -72,259 +81,288 @@ impl DetailBatch {
     }
 }
 
-impl Run<'_> {
-    /// Reads the due details, as far as the budget allows.
-    pub(in crate::sync) async fn read_details(&self, object: Object) -> Result<(), SyncError> {
-        let total = self.write(move |tx| tx.knowledge().count_due_details(object)).await?;
-        if total == 0 {
-            return Ok(());
-        }
-        let waiting = self.waiting(object).await?;
-        let others = waiting.clone();
-        let waiting_due = self.read(move |tx| tx.count_due_among(object, &others)).await?;
-        self.begins(object.resource(), "details", Some(total));
-        self.store_progress(object, Some(total)).await?;
-        let (mut rows, mut skipped) = (0, waiting.clone());
-        let mut last: Option<DueDetail> = None;
-        // Those behind `last`, and those of them that do not wait.
-        let (mut behind, mut wanted) = (total, total.saturating_sub(waiting_due));
-        while wanted > 0 {
-            let (from, most) = (last.clone(), behind.min(BATCH));
-            let due = self.read(move |tx| tx.due_details(object, from.as_ref(), most as usize)).await?;
-            if (due.len() as u64) < most {
-                // Another process changed the tables: there are fewer than were counted.
-                self.write(move |tx| tx.records().recount(object)).await?;
-                (behind, wanted) = (due.len() as u64, due.len() as u64);
-            }
-            last = due.last().cloned();
-            behind -= due.len() as u64;
-            let ids: VecDeque<RecordId> =
-                due.into_iter().map(|due| due.id).filter(|id| !skipped.contains(id)).collect();
-            wanted = wanted.saturating_sub(ids.len() as u64).min(behind);
-            if ids.is_empty() {
-                continue;
-            }
-            let ended = self.read_batch(object, ids, (Purpose::Details, DetailPart::Whole), rows).await?;
-            skipped.extend(ended.skipped);
-            rows = ended.rows;
-            if ended.given_up {
-                // Further requests would fail in the same way.
-                break;
-            }
-        }
-        self.ends(object.resource());
-        let failed = skipped.len() - waiting.len();
-        if failed > 0 {
-            self.warn(format!("{failed} details of {} could not be read in this run", object.resource()));
-        }
-        Ok(())
+/// Reads the due details, as far as the budget allows.
+pub(in crate::sync) async fn read_details(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
+    let total = run.write(move |tx| tx.knowledge().count_due_details(object)).await?;
+    if total == 0 {
+        return Ok(());
     }
-
-    /// The records whose detail could not be read, and that wait because of that.
-    pub(super) async fn waiting(&self, object: Object) -> Result<HashSet<RecordId>, SyncError> {
-        let steady = self.steady_time();
-        self.read(move |tx| unread::waiting_details(tx, object, steady)).await
+    let waiting = waiting(run, object).await?;
+    let others = waiting.clone();
+    let waiting_due = run.read(move |tx| tx.count_due_among(object, &others)).await?;
+    run.begins(object.resource(), "details", Some(total));
+    run.store_progress(object, Some(total)).await?;
+    let (mut rows, mut skipped) = (0, waiting.clone());
+    let mut last: Option<DueDetail> = None;
+    // Those behind `last`, and those of them that do not wait.
+    let (mut behind, mut wanted) = (total, total.saturating_sub(waiting_due));
+    while wanted > 0 {
+        let (from, most) = (last.clone(), behind.min(BATCH));
+        let due = run.read(move |tx| tx.due_details(object, from.as_ref(), most as usize)).await?;
+        if (due.len() as u64) < most {
+            // Another process changed the tables: there are fewer than were counted.
+            run.write(move |tx| tx.records().recount(object)).await?;
+            (behind, wanted) = (due.len() as u64, due.len() as u64);
+        }
+        last = due.last().cloned();
+        behind -= due.len() as u64;
+        let ids: VecDeque<RecordId> = due.into_iter().map(|due| due.id).filter(|id| !skipped.contains(id)).collect();
+        wanted = wanted.saturating_sub(ids.len() as u64).min(behind);
+        if ids.is_empty() {
+            continue;
+        }
+        let ended = read_batch(run, object, ids, (Purpose::Details, DetailPart::Whole), rows).await?;
+        skipped.extend(ended.skipped);
+        rows = ended.rows;
+        if ended.given_up {
+            // Further requests would fail in the same way.
+            break;
+        }
     }
+    run.ends(object.resource());
+    let failed = skipped.len() - waiting.len();
+    if failed > 0 {
+        run.warn(format!("{failed} details of {} could not be read in this run", object.resource()));
+    }
+    Ok(())
+}
 
-    /// Reads old details again, a few per run, if RU are left over: the reference does not say whether a change of a
-    /// field that only details contain changes the etag.
-    pub(in crate::sync) async fn refresh_details(&self, object: Object) -> Result<(), SyncError> {
-        let Some(age) = self.engine.settings.detail_max_age else {
-            return Ok(());
+/// The records whose detail could not be read, and that wait because of that.
+pub(super) async fn waiting(run: &Run<'_>, object: Object) -> Result<HashSet<RecordId>, SyncError> {
+    let steady = run.steady_time();
+    run.read(move |tx| unread::waiting_details(tx, object, steady)).await
+}
+
+/// Reads old details again, a few per run, if RU are left over: the reference does not say whether a change of a
+/// field that only details contain changes the etag.
+pub(in crate::sync) async fn refresh_details(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
+    let Some(age) = run.engine.settings.detail_max_age else {
+        return Ok(());
+    };
+    let waiting = waiting(run, object).await?;
+    let (before, most) = (run.now().minus(age), REFRESHED_AT_ONCE + waiting.len());
+    let aged = run.write(move |tx| tx.knowledge().aged_details(object, before, most)).await?;
+    let aged: VecDeque<RecordId> =
+        aged.into_iter().filter(|id| !waiting.contains(id)).take(REFRESHED_AT_ONCE).collect();
+    if aged.is_empty() {
+        return Ok(());
+    }
+    match read_batch(run, object, aged, (Purpose::Refresh, DetailPart::Whole), 0).await {
+        // No RU are left over: the run is complete anyway.
+        Err(error) if matches!(error.suspension(), Some(Suspension::Budget(_))) => Ok(()),
+        other => other.map(|_| ()),
+    }
+}
+
+/// Reads these details; `rows` were read in this step before.
+pub(super) async fn read_batch(
+    run: &Run<'_>,
+    object: Object,
+    ids: VecDeque<RecordId>,
+    (purpose, part): (Purpose, DetailPart),
+    rows: u64,
+) -> Result<DetailQueue, SyncError> {
+    let workers = run.engine.workers().min(ids.len());
+    let (limits, tries) = (run.engine.meter.limits(), run.engine.client.tries());
+    let owed = run.read(move |tx| unread::failed_owed(tx, object)).await?;
+    let queue = DetailQueue {
+        ids,
+        skipped: HashSet::new(),
+        gone: Vec::new(),
+        failures: FailedDetails::stored(owed, limits, tries, run.steady_time()),
+        failed: 0,
+        unanswered: 0,
+        under_way: 0,
+        rows,
+        given_up: false,
+    };
+    let batch = DetailBatch { object, purpose, part, queue: Mutex::new(queue) };
+    // Each worker completes its request, even if another one failed: an answer that was paid for is stored.
+    let worked = join_all((0..workers).map(|_| detail_worker(run, &batch))).await;
+    let mut queue = batch.queue.into_inner().unwrap_or_else(PoisonError::into_inner);
+    queue.given_up |= !decide_missing::nominate_not_found(run, object, queue.gone.clone()).await?;
+    worked.into_iter().collect::<Result<(), SyncError>>()?;
+    Ok(queue)
+}
+
+async fn detail_worker(run: &Run<'_>, batch: &DetailBatch) -> Result<(), SyncError> {
+    while let Some(id) = next_detail(run, batch) {
+        let read = read_detail(run, &id, batch).await;
+        let rows = {
+            let mut queue = batch.queue();
+            queue.under_way -= 1;
+            if let Err(error) = read {
+                queue.ids.clear();
+                return Err(error);
+            }
+            queue.rows += 1;
+            queue.rows
         };
-        let waiting = self.waiting(object).await?;
-        let (before, most) = (self.now().minus(age), REFRESHED_AT_ONCE + waiting.len());
-        let aged = self.write(move |tx| tx.knowledge().aged_details(object, before, most)).await?;
-        let aged: VecDeque<RecordId> =
-            aged.into_iter().filter(|id| !waiting.contains(id)).take(REFRESHED_AT_ONCE).collect();
-        if aged.is_empty() {
-            return Ok(());
-        }
-        match self.read_batch(object, aged, (Purpose::Refresh, DetailPart::Whole), 0).await {
-            // No RU are left over: the run is complete anyway.
-            Err(error) if matches!(error.suspension(), Some(Suspension::Budget(_))) => Ok(()),
-            other => other.map(|_| ()),
-        }
+        let (resource, ru) = (batch.object.resource(), run.spent());
+        run.engine.observer.on(RunEvent::Stored { resource, rows, ru });
     }
+    Ok(())
+}
 
-    /// Reads these details; `rows` were read in this step before.
-    pub(super) async fn read_batch(
-        &self,
-        object: Object,
-        ids: VecDeque<RecordId>,
-        (purpose, part): (Purpose, DetailPart),
-        rows: u64,
-    ) -> Result<DetailQueue, SyncError> {
-        let workers = self.engine.workers().min(ids.len());
-        let (limits, tries) = (self.engine.meter.limits(), self.engine.client.tries());
-        let owed = self.read(move |tx| unread::failed_owed(tx, object)).await?;
-        let queue = DetailQueue {
-            ids,
-            skipped: HashSet::new(),
-            gone: Vec::new(),
-            failures: FailedDetails::stored(owed, limits, tries, self.steady_time()),
-            failed: 0,
-            unanswered: 0,
-            under_way: 0,
-            rows,
-            given_up: false,
-        };
-        let batch = DetailBatch { object, purpose, part, queue: Mutex::new(queue) };
-        // Each worker completes its request, even if another one failed: an answer that was paid for is stored.
-        let worked = join_all((0..workers).map(|_| self.detail_worker(&batch))).await;
-        let mut queue = batch.queue.into_inner().unwrap_or_else(PoisonError::into_inner);
-        queue.given_up |= !self.nominate_not_found(object, queue.gone.clone()).await?;
-        worked.into_iter().collect::<Result<(), SyncError>>()?;
-        Ok(queue)
+/// The next detail to request, if more may fail: every request under way may, as often as it is repeated.
+fn next_detail(run: &Run<'_>, batch: &DetailBatch) -> Option<RecordId> {
+    let steady = run.steady_time();
+    let queue = &mut *batch.queue();
+    let others = queue.under_way;
+    let most = (others + 1).saturating_mul(run.engine.client.tries());
+    if queue.ids.is_empty() || !queue.failures.exhausted(most, others == 0, steady) {
+        let id = queue.ids.pop_front()?;
+        queue.under_way += 1;
+        return Some(id);
     }
+    // The others know soon whether more may be asked for.
+    if others == 0 {
+        queue.give_up();
+    }
+    None
+}
 
-    async fn detail_worker(&self, batch: &DetailBatch) -> Result<(), SyncError> {
-        while let Some(id) = self.next_detail(batch) {
-            let read = self.read_detail(&id, batch).await;
-            let rows = {
-                let mut queue = batch.queue();
-                queue.under_way -= 1;
-                if let Err(error) = read {
+async fn read_detail(run: &Run<'_>, id: &RecordId, batch: &DetailBatch) -> Result<(), SyncError> {
+    let resource = batch.object.resource();
+    let error = match run.engine.client.detail(batch.object, id, batch.purpose).await {
+        Ok(answer) => match store_detail(run, id, &answer, batch).await {
+            Err(error @ SyncError::Store(_)) => return Err(error),
+            // The answer is not a record with this id: other records may be readable.
+            Err(_) => return detail_failed(run, id, batch, 1).await,
+            Ok(()) => {
+                let queue = &mut *batch.queue();
+                (queue.failed, queue.unanswered, queue.given_up) = (0, 0, false);
+                return Ok(());
+            }
+        },
+        Err(error) => error,
+    };
+    match error.class() {
+        ErrorClass::Gone => {
+            {
+                let queue = &mut *batch.queue();
+                queue.gone.push(id.clone());
+                if queue.gone.len() >= MANY_NOT_FOUND {
+                    // The rest waits for a decision about them.
                     queue.ids.clear();
-                    return Err(error);
                 }
-                queue.rows += 1;
-                queue.rows
+            }
+            // If the lists contain it anyway, its detail is not requested in every run.
+            remember_failure(run, id, batch, 1).await
+        }
+        // The list with the same scope was answered, so a 403 concerns this record.
+        ErrorClass::SkipObject
+        | ErrorClass::SkipRecord
+        | ErrorClass::BadRequest
+        | ErrorClass::Failed
+        | ErrorClass::PreconditionFailed => detail_failed(run, id, batch, 1).await,
+        ErrorClass::Retry => {
+            let unanswered =
+                matches!(error, ApiError::Unreachable { .. } | ApiError::NoAnswer { .. } | ApiError::Timeout { .. });
+            let in_a_row = {
+                let queue = &mut *batch.queue();
+                queue.unanswered = if unanswered { queue.unanswered + 1 } else { 0 };
+                queue.unanswered
             };
-            let (resource, ru) = (batch.object.resource(), self.spent());
-            self.engine.observer.on(RunEvent::Stored { resource, rows, ru });
+            detail_failed(run, id, batch, error.tries()).await?;
+            if in_a_row >= MAX_UNANSWERED { Err(error).asking(DOING, resource) } else { Ok(()) }
         }
-        Ok(())
+        _ => Err(error).asking(DOING, resource),
     }
+}
 
-    /// The next detail to request, if more may fail: every request under way may, as often as it is repeated.
-    fn next_detail(&self, batch: &DetailBatch) -> Option<RecordId> {
-        let steady = self.steady_time();
-        let queue = &mut *batch.queue();
-        let others = queue.under_way;
-        let most = (others + 1).saturating_mul(self.engine.client.tries());
-        if queue.ids.is_empty() || !queue.failures.exhausted(most, others == 0, steady) {
-            let id = queue.ids.pop_front()?;
-            queue.under_way += 1;
-            return Some(id);
-        }
-        // The others know soon whether more may be asked for.
-        if others == 0 {
-            queue.give_up();
-        }
-        None
+/// Stores that a detail could not be read, so that it waits. After many, the rest is left to another run.
+async fn detail_failed(run: &Run<'_>, id: &RecordId, batch: &DetailBatch, requests: u32) -> Result<(), SyncError> {
+    batch.queue().skipped.insert(id.clone());
+    remember_failure(run, id, batch, requests).await?;
+    let queue = &mut *batch.queue();
+    queue.failed += 1;
+    if queue.failed >= MAX_FAILURES {
+        queue.give_up();
     }
+    Ok(())
+}
 
-    async fn read_detail(&self, id: &RecordId, batch: &DetailBatch) -> Result<(), SyncError> {
-        let resource = batch.object.resource();
-        let error = match self.engine.client.detail(batch.object, id, batch.purpose).await {
-            Ok(answer) => match self.store_detail(id, &answer, batch).await {
-                Err(error @ SyncError::Store(_)) => return Err(error),
-                // The answer is not a record with this id: other records may be readable.
-                Err(_) => return self.detail_failed(id, batch, 1).await,
-                Ok(()) => {
-                    let queue = &mut *batch.queue();
-                    (queue.failed, queue.unanswered, queue.given_up) = (0, 0, false);
-                    return Ok(());
-                }
-            },
-            Err(error) => error,
+async fn remember_failure(run: &Run<'_>, id: &RecordId, batch: &DetailBatch, requests: u32) -> Result<(), SyncError> {
+    let (object, id, steady) = (batch.object, id.clone(), run.steady_time());
+    let owed = {
+        let failures = &mut batch.queue().failures;
+        failures.failed(requests, steady);
+        failures.owed(steady)
+    };
+    let noted = move |tx: &MirrorTx<'_>| tx.unread().detail_failed(object, &id, requests, (steady, owed));
+    run.write(noted).await
+}
+
+async fn store_detail(
+    run: &Run<'_>,
+    id: &RecordId,
+    answer: &DetailAnswer,
+    batch: &DetailBatch,
+) -> Result<(), SyncError> {
+    let (object, part, layout) = (batch.object, batch.part, run.store().layout());
+    let record = answer.record(object, id, &layout).asking("understand a detail of", object.resource())?;
+    let (its_id, answer, version) = (id.clone(), answer.clone(), layout.version);
+    let meter = run.engine.meter.clone();
+    let answered = AnswerTime { shows: None, steady: run.steady_time() };
+    let stored = run.write(move |tx| {
+        let decode = |layout: &Layout| answer.record(object, &its_id, layout).ok();
+        let record = tx.with_current_layout(record, version, decode)?;
+        let phase = tx.phase(object)?;
+        tx.knowledge().answered(answered);
+        let (list, kept) = match part {
+            DetailPart::Whole => tx.records().apply_detail(object, &record, &answer.asked, phase)?,
+            DetailPart::List => tx.records().apply_detail_as_list(object, &record, &answer.asked, phase)?,
         };
-        match error.class() {
-            ErrorClass::Gone => {
-                {
-                    let queue = &mut *batch.queue();
-                    queue.gone.push(id.clone());
-                    if queue.gone.len() >= MANY_NOT_FOUND {
-                        // The rest waits for a decision about them.
-                        queue.ids.clear();
-                    }
-                }
-                // If the lists contain it anyway, its detail is not requested in every run.
-                self.remember_failure(id, batch, 1).await
-            }
-            // The list with the same scope was answered, so a 403 concerns this record.
-            ErrorClass::SkipObject
-            | ErrorClass::SkipRecord
-            | ErrorClass::BadRequest
-            | ErrorClass::Failed
-            | ErrorClass::PreconditionFailed => self.detail_failed(id, batch, 1).await,
-            ErrorClass::Retry => {
-                let unanswered = matches!(
-                    error,
-                    ApiError::Unreachable { .. } | ApiError::NoAnswer { .. } | ApiError::Timeout { .. }
-                );
-                let in_a_row = {
-                    let queue = &mut *batch.queue();
-                    queue.unanswered = if unanswered { queue.unanswered + 1 } else { 0 };
-                    queue.unanswered
-                };
-                self.detail_failed(id, batch, error.tries()).await?;
-                if in_a_row >= MAX_UNANSWERED { Err(error).asking(DOING, resource) } else { Ok(()) }
-            }
-            _ => Err(error).asking(DOING, resource),
+        if list != Applied::Older {
+            tx.unread().was_read(object, &its_id)?;
         }
-    }
-
-    /// Stores that a detail could not be read, so that it waits. After many, the rest is left to another run.
-    async fn detail_failed(&self, id: &RecordId, batch: &DetailBatch, requests: u32) -> Result<(), SyncError> {
+        let mut noted = ApplyReport::default();
+        noted.record(&record, list);
+        noted.tally.warnings = kept;
+        noted.tally.details = u64::from(list != Applied::Older);
+        noted.unknown_keys = tx.unread().mark_unknown_keys(object, &record.unknown_keys)?;
+        meter.enter(tx)?;
+        Ok(noted)
+    });
+    let noted = stored.await?;
+    run.count(&noted.tally);
+    if noted.tally.details == 0 {
+        // The mirror has a newer answer: the detail comes from a lagging replica or a cache.
         batch.queue().skipped.insert(id.clone());
-        self.remember_failure(id, batch, requests).await?;
-        let queue = &mut *batch.queue();
-        queue.failed += 1;
-        if queue.failed >= MAX_FAILURES {
-            queue.give_up();
-        }
-        Ok(())
+        remember_failure(run, id, batch, 1).await?;
     }
+    if noted.unknown_keys {
+        definitions::refresh_definitions_for_unknown_keys(run).await?;
+    }
+    Ok(())
+}
 
-    async fn remember_failure(&self, id: &RecordId, batch: &DetailBatch, requests: u32) -> Result<(), SyncError> {
-        let (object, id, steady) = (batch.object, id.clone(), self.steady_time());
-        let owed = {
-            let failures = &mut batch.queue().failures;
-            failures.failed(requests, steady);
-            failures.owed(steady)
-        };
-        let noted = move |tx: &MirrorTx<'_>| tx.unread().detail_failed(object, &id, requests, (steady, owed));
-        self.write(noted).await
-    }
+/// How many records are to be read for which a list omitted a value.
+pub(in crate::sync) async fn unread(run: &Run<'_>, object: Object) -> Result<u64, SyncError> {
+    run.read(move |tx| unread::count_omitted(tx, object)).await
+}
 
-    async fn store_detail(&self, id: &RecordId, answer: &DetailAnswer, batch: &DetailBatch) -> Result<(), SyncError> {
-        let (object, part, layout) = (batch.object, batch.part, self.store().layout());
-        let record = answer.record(object, id, &layout).asking("understand a detail of", object.resource())?;
-        let (its_id, answer, version) = (id.clone(), answer.clone(), layout.version);
-        let meter = self.engine.meter.clone();
-        let answered = AnswerTime { shows: None, steady: self.steady_time() };
-        let stored = self.write(move |tx| {
-            let decode = |layout: &Layout| answer.record(object, &its_id, layout).ok();
-            let record = tx.with_current_layout(record, version, decode)?;
-            let phase = tx.phase(object)?;
-            tx.knowledge().answered(answered);
-            let (list, kept) = match part {
-                DetailPart::Whole => tx.records().apply_detail(object, &record, &answer.asked, phase)?,
-                DetailPart::List => tx.records().apply_detail_as_list(object, &record, &answer.asked, phase)?,
-            };
-            if list != Applied::Older {
-                tx.unread().was_read(object, &its_id)?;
-            }
-            let mut noted = ApplyReport::default();
-            noted.record(&record, list);
-            noted.tally.warnings = kept;
-            noted.tally.details = u64::from(list != Applied::Older);
-            noted.unknown_keys = tx.unread().mark_unknown_keys(object, &record.unknown_keys)?;
-            meter.enter(tx)?;
-            Ok(noted)
-        });
-        let noted = stored.await?;
-        self.count(&noted.tally);
-        if noted.tally.details == 0 {
-            // The mirror has a newer answer: the detail comes from a lagging replica or a cache.
-            batch.queue().skipped.insert(id.clone());
-            self.remember_failure(id, batch, 1).await?;
-        }
-        if noted.unknown_keys {
-            self.refresh_definitions_for_unknown_keys().await?;
-        }
-        Ok(())
+pub(in crate::sync) async fn read_omitted(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
+    if unread(run, object).await? == 0 {
+        return Ok(());
     }
+    let noted = run.write(move |tx| {
+        tx.unread().forget_removed_unread(object)?;
+        unread::omitted(tx, object)
+    });
+    let noted = noted.await?;
+    let waiting = waiting(run, object).await?;
+    let ids: VecDeque<RecordId> = noted.into_iter().filter(|id| !waiting.contains(id)).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    match read_batch(run, object, ids, (Purpose::Changes, DetailPart::List), 0).await {
+        // The lists of the object may be answered although its details are not: the rest stays noted.
+        Err(error) if error.class() == Some(ErrorClass::Retry) => {
+            tracing::info!(%object, "Some values of {object} records stay as they were: {}", error_chain(&error));
+        }
+        read => drop(read?),
+    }
+    Ok(())
 }

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::pages::{FetchedPage, WalkPurpose};
+use super::pages::WalkPurpose;
+use super::short_list::FetchedPage;
 use super::slice_cuts::{KnownSlice, PAGE, next_cuts};
-use super::sweep::new_slice;
 use super::walk::{Frontier, Walk, WalkRange, gap};
 use crate::api::{ListQuery, PageSize, SortBy};
 use crate::model::{Instant, Object, Purpose, TimeBounds};
@@ -24,6 +24,7 @@ use crate::store::{Checkpoint, ReadOf};
 use crate::sync::apply;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
+use crate::sync::walks::pages;
 
 /// What one request showed of the newest records.
 struct NewestRecords {
@@ -80,140 +81,138 @@ struct CopySlice {
     rows: u64,
 }
 
-impl Run<'_> {
-    /// Cuts the first copy of a large object, if it is still one walk.
-    pub(in crate::sync) async fn cut_first_copy(&self, object: Object) -> Result<(), SyncError> {
-        let walkers = self.engine.workers();
-        let Some(Checkpoint { part, bounds, position, .. }) = self.whole_walk(object).await? else { return Ok(()) };
-        if walkers < 2 {
-            return Ok(());
-        }
-        if position.seen.pages == 0 {
-            self.walk(WalkPurpose::Slice(object, part, bounds), position.pausing()).await?;
-        }
-        let Some(mut whole) = self.whole_walk(object).await? else { return Ok(()) };
-        let walk = &mut whole.position;
-        let (Frontier::At(from), Some(total)) = (walk.frontier, walk.size.total) else { return Ok(()) };
-        // As many more requests as slices, at most.
-        let Some(allowed) = self.engine.settings.slices(total) else { return Ok(()) };
-        let Some(newest) = self.newest_records(object, walk).await? else { return Ok(()) };
-        let dateless = total > newest.dated;
-        let (end, on_page) = newest.whole_from.unzip();
-        let rows = newest.dated.saturating_sub(walk.seen.rows + on_page.unwrap_or(0));
-        let end = end.filter(|end| *end > from);
-        walk.range = WalkRange::Created { from: None, to: end };
-        let mut slices = vec![CopySlice { read: whole, from, rows }];
-        // What the slices of dates leave out, until they are stored.
-        let mut others = Some((no_dates(dateless), end.map(|end| newest.as_part(end))));
-        let mut made = 3;
-        // Beside the newest records: those without a date, unless the page that has them all saves their count; and each
-        // slice that had no more than its first page.
-        let mut spent = newest.cost() + u64::from(total.saturating_sub(newest.dated) > u64::from(PageSize::MAX.get()));
-        while let Some((n, cuts)) = next_cuts(&known(&slices, &newest), walkers, allowed.saturating_sub(spent)) {
-            let slice = &slices[n];
-            let end = slice.read.position.range.dates().1;
-            let Some(parts) = slice.read.position.cut(slice.from, &cuts, end) else { break };
-            let first = slice.read.bounds.dates().0;
-            let mut parts: Vec<Checkpoint<Walk>> = parts
-                .into_iter()
-                .enumerate()
-                .map(|(n, position)| {
-                    let (from, to) = position.range.dates();
-                    let part = if n == 0 { slice.read.part.clone() } else { (made + n).to_string() };
-                    let bounds = TimeBounds::Dated { from: if n == 0 { first } else { from }, to };
-                    Checkpoint { part, bounds, done: false, as_of: None, position }
-                })
-                .collect();
-            made += parts.len();
-            let (no_dates, newest_part) = others.take().map_or((None, None), |(one, other)| (Some(one), other));
-            let page = newest_part.as_ref().map(|_| &newest.page);
-            let stored = parts.iter().cloned().chain(no_dates).chain(newest_part.clone()).collect();
-            self.store_slices(object, stored, page, newest_part.map_or(0, |part| part.position.seen.rows)).await?;
-            let low = parts.remove(0);
-            let made_now = parts.len();
-            let read = self.read_first_pages(object, parts).await?;
-            spent += (made_now - read.len()) as u64;
-            // With the rows of their first pages.
-            let seen = |slice: &CopySlice| slice.rows + slice.read.position.seen.rows;
-            let rows = slice.rows.saturating_sub(read.iter().map(seen).sum());
-            slices[n] = CopySlice { read: low, from: slices[n].from, rows };
-            slices.splice(n + 1..n + 1, read);
-        }
-        Ok(())
+/// Cuts the first copy of a large object, if it is still one walk.
+pub(in crate::sync) async fn cut_first_copy(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
+    let walkers = run.engine.workers();
+    let Some(Checkpoint { part, bounds, position, .. }) = whole_walk(run, object).await? else { return Ok(()) };
+    if walkers < 2 {
+        return Ok(());
     }
+    if position.seen.pages == 0 {
+        pages::walk(run, WalkPurpose::Slice(object, part, bounds), position.pausing()).await?;
+    }
+    let Some(mut whole) = whole_walk(run, object).await? else { return Ok(()) };
+    let walk = &mut whole.position;
+    let (Frontier::At(from), Some(total)) = (walk.frontier, walk.size.total) else { return Ok(()) };
+    // As many more requests as slices, at most.
+    let Some(allowed) = run.engine.settings.slices(total) else { return Ok(()) };
+    let Some(newest) = newest_records(run, object, walk).await? else { return Ok(()) };
+    let dateless = total > newest.dated;
+    let (end, on_page) = newest.whole_from.unzip();
+    let rows = newest.dated.saturating_sub(walk.seen.rows + on_page.unwrap_or(0));
+    let end = end.filter(|end| *end > from);
+    walk.range = WalkRange::Created { from: None, to: end };
+    let mut slices = vec![CopySlice { read: whole, from, rows }];
+    // What the slices of dates leave out, until they are stored.
+    let mut others = Some((no_dates(dateless), end.map(|end| newest.as_part(end))));
+    let mut made = 3;
+    // Beside the newest records: those without a date, unless the page that has them all saves their count; and each
+    // slice that had no more than its first page.
+    let mut spent = newest.cost() + u64::from(total.saturating_sub(newest.dated) > u64::from(PageSize::MAX.get()));
+    while let Some((n, cuts)) = next_cuts(&known(&slices, &newest), walkers, allowed.saturating_sub(spent)) {
+        let slice = &slices[n];
+        let end = slice.read.position.range.dates().1;
+        let Some(parts) = slice.read.position.cut(slice.from, &cuts, end) else { break };
+        let first = slice.read.bounds.dates().0;
+        let mut parts: Vec<Checkpoint<Walk>> = parts
+            .into_iter()
+            .enumerate()
+            .map(|(n, position)| {
+                let (from, to) = position.range.dates();
+                let part = if n == 0 { slice.read.part.clone() } else { (made + n).to_string() };
+                let bounds = TimeBounds::Dated { from: if n == 0 { first } else { from }, to };
+                Checkpoint { part, bounds, done: false, as_of: None, position }
+            })
+            .collect();
+        made += parts.len();
+        let (no_dates, newest_part) = others.take().map_or((None, None), |(one, other)| (Some(one), other));
+        let page = newest_part.as_ref().map(|_| &newest.page);
+        let stored = parts.iter().cloned().chain(no_dates).chain(newest_part.clone()).collect();
+        store_slices(run, object, stored, page, newest_part.map_or(0, |part| part.position.seen.rows)).await?;
+        let low = parts.remove(0);
+        let made_now = parts.len();
+        let read = read_first_pages(run, object, parts).await?;
+        spent += (made_now - read.len()) as u64;
+        // With the rows of their first pages.
+        let seen = |slice: &CopySlice| slice.rows + slice.read.position.seen.rows;
+        let rows = slice.rows.saturating_sub(read.iter().map(seen).sum());
+        slices[n] = CopySlice { read: low, from: slices[n].from, rows };
+        slices.splice(n + 1..n + 1, read);
+    }
+    Ok(())
+}
 
-    /// The only walk of a first copy that was not cut; `None` where there are several or another.
-    async fn whole_walk(&self, object: Object) -> Result<Option<Checkpoint<Walk>>, SyncError> {
-        let slices: Vec<Checkpoint<Walk>> = self.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
-        let is_counted = |walk: &Walk| walk.size.counted || walk.size.total.is_some();
-        let is_whole = |walk: &Walk| matches!(walk.range, WalkRange::All { .. });
-        let mut whole = slices.into_iter().filter(|slice| slice.bounds == TimeBounds::Whole && !slice.done);
-        Ok(whole.next().filter(|slice| is_whole(&slice.position) && is_counted(&slice.position)))
-    }
+/// The only walk of a first copy that was not cut; `None` where there are several or another.
+async fn whole_walk(run: &Run<'_>, object: Object) -> Result<Option<Checkpoint<Walk>>, SyncError> {
+    let slices: Vec<Checkpoint<Walk>> = run.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
+    let is_counted = |walk: &Walk| walk.size.counted || walk.size.total.is_some();
+    let is_whole = |walk: &Walk| matches!(walk.range, WalkRange::All { .. });
+    let mut whole = slices.into_iter().filter(|slice| slice.bounds == TimeBounds::Whole && !slice.done);
+    Ok(whole.next().filter(|slice| is_whole(&slice.position) && is_counted(&slice.position)))
+}
 
-    /// Stores slices, and with them the page of the newest records, which the last slice ends before.
-    async fn store_slices(
-        &self,
-        object: Object,
-        slices: Vec<Checkpoint<Walk>>,
-        newest: Option<&FetchedPage>,
-        rows: u64,
-    ) -> Result<(), SyncError> {
-        let newest = newest.cloned();
-        let (resource, meter, now) = (object.resource(), self.engine.meter.clone(), self.now());
-        let stored = self.write(move |tx| {
-            slices.iter().try_for_each(|slice| tx.claims().keep_read(ReadOf::Sweep(object), slice))?;
-            let Some(newest) = newest else { return Ok(None) };
-            let (answer, page) = newest.current(tx, resource)?;
-            let noted = apply::apply_page(tx, object, &page, &answer.asked, tx.phase(object)?, now)?;
-            meter.enter(tx)?;
-            Ok(Some(noted))
-        });
-        let Some(noted) = stored.await? else { return Ok(()) };
-        self.after_page(object, self.swept(rows), &noted).await
-    }
+/// Stores slices, and with them the page of the newest records, which the last slice ends before.
+async fn store_slices(
+    run: &Run<'_>,
+    object: Object,
+    slices: Vec<Checkpoint<Walk>>,
+    newest: Option<&FetchedPage>,
+    rows: u64,
+) -> Result<(), SyncError> {
+    let newest = newest.cloned();
+    let (resource, meter, now) = (object.resource(), run.engine.meter.clone(), run.now());
+    let stored = run.write(move |tx| {
+        slices.iter().try_for_each(|slice| tx.claims().keep_read(ReadOf::Sweep(object), slice))?;
+        let Some(newest) = newest else { return Ok(None) };
+        let (answer, page) = newest.current(tx, resource)?;
+        let noted = apply::apply_page(tx, object, &page, &answer.asked, tx.phase(object)?, now)?;
+        meter.enter(tx)?;
+        Ok(Some(noted))
+    });
+    let Some(noted) = stored.await? else { return Ok(()) };
+    pages::after_page(run, object, run.swept(rows), &noted).await
+}
 
-    /// Reads the first page of new slices side by side. Gives those that have more.
-    async fn read_first_pages(
-        &self,
-        object: Object,
-        parts: Vec<Checkpoint<Walk>>,
-    ) -> Result<Vec<CopySlice>, SyncError> {
-        let names: Vec<String> = parts.iter().map(|slice| slice.part.clone()).collect();
-        let reading = parts.into_iter().map(|Checkpoint { part, bounds, position, .. }| {
-            self.walk(WalkPurpose::Slice(object, part, bounds), position.pausing())
-        });
-        join_all(reading).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let stored: Vec<Checkpoint<Walk>> = self.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
-        let mut slices = Vec::new();
-        for read in stored.into_iter().filter(|slice| !slice.done && names.contains(&slice.part)) {
-            // Without a place to go on from it is only read, and cut no more.
-            let Frontier::At(from) = read.position.frontier else { continue };
-            slices.push(CopySlice { rows: read.position.rows_left().unwrap_or(0), read, from });
-        }
-        slices.sort_by_key(|slice| slice.from);
-        Ok(slices)
+/// Reads the first page of new slices side by side. Gives those that have more.
+async fn read_first_pages(
+    run: &Run<'_>,
+    object: Object,
+    parts: Vec<Checkpoint<Walk>>,
+) -> Result<Vec<CopySlice>, SyncError> {
+    let names: Vec<String> = parts.iter().map(|slice| slice.part.clone()).collect();
+    let reading = parts.into_iter().map(|Checkpoint { part, bounds, position, .. }| {
+        pages::walk(run, WalkPurpose::Slice(object, part, bounds), position.pausing())
+    });
+    join_all(reading).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let stored: Vec<Checkpoint<Walk>> = run.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
+    let mut slices = Vec::new();
+    for read in stored.into_iter().filter(|slice| !slice.done && names.contains(&slice.part)) {
+        // Without a place to go on from it is only read, and cut no more.
+        let Frontier::At(from) = read.position.frontier else { continue };
+        slices.push(CopySlice { rows: read.position.rows_left().unwrap_or(0), read, from });
     }
+    slices.sort_by_key(|slice| slice.from);
+    Ok(slices)
+}
 
-    /// Asks for the newest records; `None` where the answer is of no use.
-    async fn newest_records(&self, object: Object, walk: &Walk) -> Result<Option<NewestRecords>, SyncError> {
-        let (resource, doing) = (object.resource(), "list");
-        let query = ListQuery::new(resource)
-            .sort(SortBy::CreatedDesc)
-            .and_then(|query| query.is_null("createdAt", false))
-            .asking(doing, resource)?
-            .limit(walk.page_size())
-            .count_exact();
-        let page = match self.engine.page(&query, Purpose::Sweep, doing).await {
-            Err(error) if error.concerns_one_resource() => return Ok(None),
-            page => page?,
-        };
-        let mut facts = self.facts(&walk.range, &page);
-        facts.keys.reverse();
-        let (Some(Some(at)), Some(dated)) = (facts.keys.last().copied(), facts.total) else { return Ok(None) };
-        let (whole_from, gap) = (whole_from(&facts.keys), gap(&facts.keys));
-        Ok(Some(NewestRecords { at, gap, dated, whole_from, high: facts.high, page }))
-    }
+/// Asks for the newest records; `None` where the answer is of no use.
+async fn newest_records(run: &Run<'_>, object: Object, walk: &Walk) -> Result<Option<NewestRecords>, SyncError> {
+    let (resource, doing) = (object.resource(), "list");
+    let query = ListQuery::new(resource)
+        .sort(SortBy::CreatedDesc)
+        .and_then(|query| query.is_null("createdAt", false))
+        .asking(doing, resource)?
+        .limit(walk.page_size())
+        .count_exact();
+    let page = match run.engine.page(&query, Purpose::Sweep, doing).await {
+        Err(error) if error.concerns_one_resource() => return Ok(None),
+        page => page?,
+    };
+    let mut facts = pages::facts(run, &walk.range, &page);
+    facts.keys.reverse();
+    let (Some(Some(at)), Some(dated)) = (facts.keys.last().copied(), facts.total) else { return Ok(None) };
+    let (whole_from, gap) = (whole_from(&facts.keys), gap(&facts.keys));
+    Ok(Some(NewestRecords { at, gap, dated, whole_from, high: facts.high, page }))
 }
 
 fn known(slices: &[CopySlice], newest: &NewestRecords) -> Vec<KnownSlice> {
@@ -232,4 +231,12 @@ fn known(slices: &[CopySlice], newest: &NewestRecords) -> Vec<KnownSlice> {
         }
     };
     (0..slices.len()).map(one).collect()
+}
+
+/// A slice of which nothing was read.
+pub(super) fn new_slice(number: usize, bounds: TimeBounds, may_count: bool) -> Checkpoint<Walk> {
+    let walk = Walk::new(WalkRange::of(bounds));
+    // The totals of two pages show whether there are rows without a date, which would take one more.
+    let walk = if may_count && bounds == TimeBounds::Whole { walk.counted() } else { walk };
+    Checkpoint { part: number.to_string(), bounds, done: false, as_of: None, position: walk }
 }

@@ -4,21 +4,10 @@
 //!
 //! The records are noted in the transaction of the page and read after it, so that a kill in between loses none.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
-use crate::api::ErrorClass;
-use crate::error_chain::error_chain;
-use crate::model::{FieldValue, Object, Purpose, Record, RecordId};
-use crate::store::{MirrorTx, StoreError, unread};
-use crate::sync::error::SyncError;
-use crate::sync::run::Run;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DetailPart {
-    Whole,
-    /// The parts that lists return, too.
-    List,
-}
+use crate::model::{FieldValue, Object, Record, RecordId};
+use crate::store::{MirrorTx, StoreError};
 
 /// Takes over the records noted by the transaction. Returns whether there are any to read by id.
 ///
@@ -67,36 +56,5 @@ pub(super) fn mark_unshown(
     match details {
         true => tx.knowledge().make_details_due(object, Some(ids)),
         false => tx.unread().mark_unread(object, ids),
-    }
-}
-
-impl Run<'_> {
-    /// How many records are to be read for which a list omitted a value.
-    pub(in crate::sync) async fn unread(&self, object: Object) -> Result<u64, SyncError> {
-        self.read(move |tx| unread::count_omitted(tx, object)).await
-    }
-
-    pub(in crate::sync) async fn read_omitted(&self, object: Object) -> Result<(), SyncError> {
-        if self.unread(object).await? == 0 {
-            return Ok(());
-        }
-        let noted = self.write(move |tx| {
-            tx.unread().forget_removed_unread(object)?;
-            unread::omitted(tx, object)
-        });
-        let noted = noted.await?;
-        let waiting = self.waiting(object).await?;
-        let ids: VecDeque<RecordId> = noted.into_iter().filter(|id| !waiting.contains(id)).collect();
-        if ids.is_empty() {
-            return Ok(());
-        }
-        match self.read_batch(object, ids, (Purpose::Changes, DetailPart::List), 0).await {
-            // The lists of the object may be answered although its details are not: the rest stays noted.
-            Err(error) if error.class() == Some(ErrorClass::Retry) => {
-                tracing::info!(%object, "Some values of {object} records stay as they were: {}", error_chain(&error));
-            }
-            read => drop(read?),
-        }
-        Ok(())
     }
 }

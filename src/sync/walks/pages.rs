@@ -10,18 +10,18 @@ use std::sync::Arc;
 use futures_util::future::{Either, select};
 use tokio::sync::Semaphore;
 
-use crate::api::decode::{self, ListPage};
-use crate::api::query::QueryError;
-use crate::api::{ListAnswer, ListQuery, PageSize};
-use crate::model::{Definition, Layout, Object, Purpose, Record, RecordId, Resource, TimeBounds};
-use crate::store::{Checkpoint, KnownChanges, MirrorTx, Phase, ReadOf, StateKey, StoreError, Tally};
-
 use super::walk::{Anomaly, Facts, Frontier, Next, Walk, WalkRange};
 use super::{closing_counts, omitted_values};
+use crate::api::query::QueryError;
+use crate::api::{ListAnswer, ListQuery, PageSize};
+use crate::model::{Definition, Object, Purpose, Record, RecordId, TimeBounds};
+use crate::store::{Checkpoint, KnownChanges, MirrorTx, Phase, ReadOf, StateKey, StoreError, Tally};
 use crate::sync::apply::{self, ApplyReport};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::events::RunEvent;
 use crate::sync::run::Run;
+use crate::sync::walks::short_list::FetchedPage;
+use crate::sync::walks::{definitions, details, service_clock};
 
 /// The purpose of a walk, which determines where its checkpoint is stored.
 #[derive(Clone, Debug)]
@@ -38,28 +38,6 @@ pub(in crate::sync) enum WalkEnd {
     Finished,
     /// It is suspended; the next run continues it.
     Later,
-}
-
-#[derive(Clone)]
-pub(in crate::sync) struct FetchedPage {
-    pub(in crate::sync) answer: ListAnswer,
-    pub(in crate::sync) page: ListPage,
-    /// The version of the layout that it was decoded with.
-    pub(in crate::sync) layout: u64,
-}
-
-impl FetchedPage {
-    /// The answer, and its page by the columns of now: they may have changed since it was decoded.
-    pub(in crate::sync) fn current(
-        self,
-        tx: &MirrorTx<'_>,
-        resource: Resource,
-    ) -> Result<(ListAnswer, ListPage), StoreError> {
-        let FetchedPage { answer, page, layout } = self;
-        let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
-        let page = tx.with_current_layout(page, layout, decode)?;
-        Ok((answer, page))
-    }
 }
 
 /// The maximum number of consecutive pages without changes whose checkpoint is not stored, and that are read again
@@ -185,18 +163,16 @@ fn mark_missing(
     Ok(())
 }
 
-impl Run<'_> {
-    /// Walks a range completely, or as far as this run goes.
-    pub(in crate::sync) async fn walk(&self, job: WalkPurpose, walk: Walk) -> Result<WalkEnd, SyncError> {
-        let mut walker = Walker { run: self, job, walk, unsaved: 0 };
-        let walked = walker.walk_pages().await;
-        if walked.is_err() && walker.unsaved > 0 {
-            // A walk that is stopped regularly continues exactly where it stopped.
-            let Walker { job, walk, .. } = walker;
-            self.write(move |tx| job.checkpoint(tx, &walk, false)).await?;
-        }
-        walked
+/// Walks a range completely, or as far as this run goes.
+pub(in crate::sync) async fn walk(run: &Run<'_>, job: WalkPurpose, walk: Walk) -> Result<WalkEnd, SyncError> {
+    let mut walker = Walker { run, job, walk, unsaved: 0 };
+    let walked = walker.walk_pages().await;
+    if walked.is_err() && walker.unsaved > 0 {
+        // A walk that is stopped regularly continues exactly where it stopped.
+        let Walker { job, walk, .. } = walker;
+        run.write(move |tx| job.checkpoint(tx, &walk, false)).await?;
     }
+    walked
 }
 
 /// Stores a page, and fetches the next one meanwhile if the walk gets a turn before the page is stored.
@@ -234,7 +210,7 @@ impl Walker<'_> {
                 self.run.engine.observer.on(RunEvent::Total { resource, total });
                 self.run.store_total(object, total).await?;
             }
-            let facts = self.run.facts(&self.walk.range, &arrived);
+            let facts = facts(self.run, &self.walk.range, &arrived);
             let mut walk = self.walk.clone();
             let (next, anomalies) = walk.take(&facts);
             let next = match next {
@@ -257,7 +233,7 @@ impl Walker<'_> {
                 WalkPurpose::Changes(_) | WalkPurpose::Fill(..) => self.walk.seen.rows,
                 WalkPurpose::Slice(..) => self.run.swept(facts.keys.len() as u64),
             };
-            self.run.after_page(object, rows, &noted).await?;
+            after_page(self.run, object, rows, &noted).await?;
             match next {
                 Next::Page if goes_on => {}
                 Next::End => return Ok(WalkEnd::Finished),
@@ -348,7 +324,7 @@ impl Walker<'_> {
         let save = !goes_on || self.unsaved >= MAX_UNSAVED;
         let (service_time, resource) = (run.results().service_time, object.resource());
         let (details, overlap) = (run.engine.reads_details(object), run.engine.settings.overlap);
-        let answered = run.answer_time(&arrived.answer, &arrived.page.records);
+        let answered = service_clock::answer_time(run, &arrived.answer, &arrived.page.records);
         let (job, walk, meter, now) = (self.job.clone(), walk.clone(), run.engine.meter.clone(), run.now());
         let stored = run.write(move |tx| {
             let (answer, page) = arrived.current(tx, resource)?;
@@ -382,34 +358,32 @@ impl Walker<'_> {
     }
 }
 
-impl Run<'_> {
-    /// What a page says, as far as the walk decides by it.
-    pub(super) fn facts(&self, range: &WalkRange, arrived: &FetchedPage) -> Facts {
-        let by_updated = matches!(range, WalkRange::Changes { .. });
-        let key = |record: &Record| if by_updated { record.updated_at } else { record.created_at };
-        let keys = arrived.page.records.iter().map(key).collect();
-        let updates = arrived.page.records.iter().filter_map(|record| record.updated_at);
-        let ListAnswer { date, asked, .. } = &arrived.answer;
-        let (served_at, time) = self.observe(&arrived.answer, updates.clone());
-        let high = updates.filter(|at| time.is_plausible(*at) == Some(true)).max();
-        let now = date.map_or(asked.at, |date| date.max(asked.at));
-        let total = arrived.page.total;
-        let ids = arrived.page.records.iter().map(|record| record.id.clone()).collect();
-        let settled_at = served_at.map(|served_at| served_at.minus(self.engine.settings.overlap));
-        let (next, reader) = (arrived.page.next.clone(), self.reader.clone());
-        Facts { keys, ids, high, next, reader, served_at, settled_at, now: Some(now), total }
-    }
+/// What a page says, as far as the walk decides by it.
+pub(super) fn facts(run: &Run<'_>, range: &WalkRange, arrived: &FetchedPage) -> Facts {
+    let by_updated = matches!(range, WalkRange::Changes { .. });
+    let key = |record: &Record| if by_updated { record.updated_at } else { record.created_at };
+    let keys = arrived.page.records.iter().map(key).collect();
+    let updates = arrived.page.records.iter().filter_map(|record| record.updated_at);
+    let ListAnswer { date, asked, .. } = &arrived.answer;
+    let (served_at, time) = service_clock::observe(run, &arrived.answer, updates.clone());
+    let high = updates.filter(|at| time.is_plausible(*at) == Some(true)).max();
+    let now = date.map_or(asked.at, |date| date.max(asked.at));
+    let total = arrived.page.total;
+    let ids = arrived.page.records.iter().map(|record| record.id.clone()).collect();
+    let settled_at = served_at.map(|served_at| served_at.minus(run.engine.settings.overlap));
+    let (next, reader) = (arrived.page.next.clone(), run.reader.clone());
+    Facts { keys, ids, high, next, reader, served_at, settled_at, now: Some(now), total }
+}
 
-    /// Adds the results of a page to the run's tally, notifies the observer, and reads what the page calls for.
-    pub(super) async fn after_page(&self, object: Object, rows: u64, noted: &ApplyReport) -> Result<(), SyncError> {
-        self.count(&noted.tally);
-        self.engine.observer.on(RunEvent::Stored { resource: object.resource(), rows, ru: self.spent() });
-        if noted.unknown_keys {
-            self.refresh_definitions_for_unknown_keys().await?;
-        }
-        if noted.omitted {
-            self.read_omitted(object).await?;
-        }
-        Ok(())
+/// Adds the results of a page to the run's tally, notifies the observer, and reads what the page calls for.
+pub(super) async fn after_page(run: &Run<'_>, object: Object, rows: u64, noted: &ApplyReport) -> Result<(), SyncError> {
+    run.count(&noted.tally);
+    run.engine.observer.on(RunEvent::Stored { resource: object.resource(), rows, ru: run.spent() });
+    if noted.unknown_keys {
+        definitions::refresh_definitions_for_unknown_keys(run).await?;
     }
+    if noted.omitted {
+        details::read_omitted(run, object).await?;
+    }
+    Ok(())
 }

@@ -2,8 +2,7 @@
 //!
 //! [`ServiceTime`] is the arithmetic. It is kept in the file with every page, so that the next process knows it.
 
-use super::pages::FetchedPage;
-use super::short_list::ShortList;
+use super::short_list::{FetchedPage, ShortList};
 use crate::api::{ListAnswer, ListQuery, PageSize, SortBy};
 use crate::model::{AnswerTime, Instant, Object, Purpose, Record, ServiceTime};
 use crate::store::StateKey;
@@ -15,80 +14,78 @@ const MAX_FUTURE_PAGES: u32 = 5;
 
 const DOING: &str = "look for the newest of";
 
-impl Run<'_> {
-    /// Takes over what earlier runs knew about the service's time.
-    pub(in crate::sync) async fn recall_service_time(&self) -> Result<(), SyncError> {
-        let known: Option<ServiceTime> = self.read(|tx| tx.state(&StateKey::ServiceTime)).await?;
-        self.results().service_time = known.unwrap_or_default();
-        Ok(())
-    }
+/// Takes over what earlier runs knew about the service's time.
+pub(in crate::sync) async fn recall_service_time(run: &Run<'_>) -> Result<(), SyncError> {
+    let known: Option<ServiceTime> = run.read(|tx| tx.state(&StateKey::ServiceTime)).await?;
+    run.results().service_time = known.unwrap_or_default();
+    Ok(())
+}
 
-    /// Takes in an answer and the `updatedAt` of its records. Gives the service's time when it was asked for, at least, and
-    /// what is known now.
-    pub(in crate::sync) fn observe(
-        &self,
-        answer: &ListAnswer,
-        updates: impl Iterator<Item = Instant>,
-    ) -> (Option<Instant>, ServiceTime) {
-        let time = &mut self.results().service_time;
-        // What the page shows is of some moment between the two.
-        time.observe(answer.asked.reading(), answer.date);
-        let served_at = time.at_least();
-        time.observe(self.engine.clock.reading(), answer.date);
-        for updated_at in updates {
-            time.observe_update(updated_at);
-        }
-        (served_at, *time)
+/// Takes in an answer and the `updatedAt` of its records. Gives the service's time when it was asked for, at least, and
+/// what is known now.
+pub(in crate::sync) fn observe(
+    run: &Run<'_>,
+    answer: &ListAnswer,
+    updates: impl Iterator<Item = Instant>,
+) -> (Option<Instant>, ServiceTime) {
+    let time = &mut run.results().service_time;
+    // What the page shows is of some moment between the two.
+    time.observe(answer.asked.reading(), answer.date);
+    let served_at = time.at_least();
+    time.observe(run.engine.clock.reading(), answer.date);
+    for updated_at in updates {
+        time.observe_update(updated_at);
     }
+    (served_at, *time)
+}
 
-    /// How new an answer with these records is, and when it came.
-    pub(in crate::sync) fn answer_time(&self, answer: &ListAnswer, records: &[Record]) -> AnswerTime {
-        let mut time = self.results().service_time;
-        time.observe(answer.asked.reading(), answer.date);
-        time.observe(self.engine.clock.reading(), answer.date);
-        let times = records.iter().flat_map(|record| [record.updated_at, record.created_at]);
-        AnswerTime { shows: times.flatten().filter(|at| time.is_past(*at)).max(), steady: self.steady_time() }
-    }
+/// How new an answer with these records is, and when it came.
+pub(in crate::sync) fn answer_time(run: &Run<'_>, answer: &ListAnswer, records: &[Record]) -> AnswerTime {
+    let mut time = run.results().service_time;
+    time.observe(answer.asked.reading(), answer.date);
+    time.observe(run.engine.clock.reading(), answer.date);
+    let times = records.iter().flat_map(|record| [record.updated_at, record.created_at]);
+    AnswerTime { shows: times.flatten().filter(|at| time.is_past(*at)).max(), steady: run.steady_time() }
+}
 
-    /// The service's time now, at least. Where nothing is known about it, the newest record tells, for 1 RU; `None` where
-    /// there is none.
-    pub(in crate::sync) async fn boundary(&self, object: Object) -> Result<Option<Instant>, SyncError> {
-        let (now, dated) = (self.engine.clock.reading(), self.engine.client.last_date());
-        let known = {
-            let time = &mut self.results().service_time;
-            if let Some((date, seen)) = dated {
-                time.observe_once(seen, date);
-            }
-            time.observe(now, None);
-            time.at_least()
-        };
-        if known.is_none() {
-            self.observe_newest(object).await?;
+/// The service's time now, at least. Where nothing is known about it, the newest record tells, for 1 RU; `None` where
+/// there is none.
+pub(in crate::sync) async fn boundary(run: &Run<'_>, object: Object) -> Result<Option<Instant>, SyncError> {
+    let (now, dated) = (run.engine.clock.reading(), run.engine.client.last_date());
+    let known = {
+        let time = &mut run.results().service_time;
+        if let Some((date, seen)) = dated {
+            time.observe_once(seen, date);
         }
-        Ok(self.results().service_time.at_least())
+        time.observe(now, None);
+        time.at_least()
+    };
+    if known.is_none() {
+        observe_newest(run, object).await?;
     }
+    Ok(run.results().service_time.at_least())
+}
 
-    /// Lists the records that changed last until one of them is not dated in the future.
-    async fn observe_newest(&self, object: Object) -> Result<(), SyncError> {
-        let resource = object.resource();
-        let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc).asking(DOING, resource)?.limit(PageSize::MAX);
-        let (mut list, mut oldest) = (ShortList::new(query), None);
-        for _ in 0..MAX_FUTURE_PAGES {
-            let FetchedPage { answer, page, .. } = self.engine.page(&list.query(), Purpose::Changes, DOING).await?;
-            let updates: Vec<Instant> = page.records.iter().filter_map(|record| record.updated_at).collect();
-            let (_, time) = self.observe(&answer, updates.iter().copied());
-            if time.at_least().is_some() {
-                return Ok(());
-            }
-            oldest = updates.into_iter().min().or(oldest);
-            if !list.take(&page)? {
-                break;
-            }
+/// Lists the records that changed last until one of them is not dated in the future.
+async fn observe_newest(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
+    let resource = object.resource();
+    let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc).asking(DOING, resource)?.limit(PageSize::MAX);
+    let (mut list, mut oldest) = (ShortList::new(query), None);
+    for _ in 0..MAX_FUTURE_PAGES {
+        let FetchedPage { answer, page, .. } = run.engine.page(&list.query(), Purpose::Changes, DOING).await?;
+        let updates: Vec<Instant> = page.records.iter().filter_map(|record| record.updated_at).collect();
+        let (_, time) = observe(run, &answer, updates.iter().copied());
+        if time.at_least().is_some() {
+            return Ok(());
         }
-        // So many rows are not dated in the future: it is the clock that is wrong.
-        if let Some(oldest) = oldest {
-            self.results().service_time.assume(oldest);
+        oldest = updates.into_iter().min().or(oldest);
+        if !list.take(&page)? {
+            break;
         }
-        Ok(())
     }
+    // So many rows are not dated in the future: it is the clock that is wrong.
+    if let Some(oldest) = oldest {
+        run.results().service_time.assume(oldest);
+    }
+    Ok(())
 }

@@ -3,16 +3,38 @@
 
 use std::collections::HashSet;
 
-use super::pages::FetchedPage;
 use super::walk::Anomaly;
-use crate::api::ListQuery;
 use crate::api::decode::ListPage;
-use crate::model::{Cursor, Purpose, RecordId};
+use crate::api::{ListAnswer, ListQuery, decode};
+use crate::model::{Cursor, Layout, Purpose, RecordId, Resource};
+use crate::store::{MirrorTx, StoreError};
 use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
 
 /// How often a list may fail to advance.
 const MAX_IDLE_PAGES: u32 = 5;
+
+#[derive(Clone)]
+pub(in crate::sync) struct FetchedPage {
+    pub(in crate::sync) answer: ListAnswer,
+    pub(in crate::sync) page: ListPage,
+    /// The version of the layout that it was decoded with.
+    pub(in crate::sync) layout: u64,
+}
+
+impl FetchedPage {
+    /// The answer, and its page by the columns of now: they may have changed since it was decoded.
+    pub(in crate::sync) fn current(
+        self,
+        tx: &MirrorTx<'_>,
+        resource: Resource,
+    ) -> Result<(ListAnswer, ListPage), StoreError> {
+        let FetchedPage { answer, page, layout } = self;
+        let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
+        let page = tx.with_current_layout(page, layout, decode)?;
+        Ok((answer, page))
+    }
+}
 
 impl Engine {
     pub(in crate::sync) async fn page(

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt as _};
 
 use super::pages::WalkPurpose;
-use super::walk::{MAX_STRETCHES, Seen, Walk, WalkRange};
+use super::walk::{MAX_STRETCHES, Seen, Walk};
 use crate::model::{Instant, Object, TimeBounds, TimeField, TimeRange};
 use crate::store::{
     Checkpoint, Completeness, Goal, KnownChanges, LastRead, MirrorTx, Phase, ReadOf, ReadTx, StoreError,
@@ -21,6 +21,7 @@ use crate::sync::engine::{Engine, SyncSettings};
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run::Run;
+use crate::sync::walks::{first_copy, pages, service_clock};
 
 /// A sweep in progress, computed from what its parts have stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,114 +111,112 @@ impl Engine {
     }
 }
 
-impl Run<'_> {
-    /// Stores the sweeps that a person or the schedule requested: if this run ends early, the next one starts those
-    /// that have not started.
-    pub(in crate::sync) async fn store_sweeps(&self) -> Result<(), SyncError> {
-        let (job, accepted, now) = (self.job.clone(), self.job.accept().removals, self.now());
-        let writing = self.write(move |tx| {
-            for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
-                let outage = tx.refused_removals(object)?;
-                let waits = outage.is_some() || tx.has_undecided(object)?;
-                let begins = Sweep::load(tx, object)?.is_none_or(|sweep| {
-                    // A person who accepts what was refused decides on recent evidence without reading it again.
-                    outage.is_some() && !accepted || waits && !sweep.is_recent(now)
-                });
-                if begins && tx.phase(object)? == Phase::Kept {
-                    tx.claims().set(Goal::AskedSweep(object))?;
-                }
+/// Stores the sweeps that a person or the schedule requested: if this run ends early, the next one starts those
+/// that have not started.
+pub(in crate::sync) async fn store_sweeps(run: &Run<'_>) -> Result<(), SyncError> {
+    let (job, accepted, now) = (run.job.clone(), run.job.accept().removals, run.now());
+    let writing = run.write(move |tx| {
+        for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
+            let outage = tx.refused_removals(object)?;
+            let waits = outage.is_some() || tx.has_undecided(object)?;
+            let begins = Sweep::load(tx, object)?.is_none_or(|sweep| {
+                // A person who accepts what was refused decides on recent evidence without reading it again.
+                outage.is_some() && !accepted || waits && !sweep.is_recent(now)
+            });
+            if begins && tx.phase(object)? == Phase::Kept {
+                tx.claims().set(Goal::AskedSweep(object))?;
             }
-            Ok(())
-        });
-        writing.await
-    }
-
-    /// Reads every record: starts a sweep, or continues the one in progress.
-    pub(in crate::sync) async fn sweep(&self, object: Object) -> Result<(), SyncError> {
-        let phase = self.read(move |tx| tx.phase(object)).await?;
-        self.results().swept = 0;
-        let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
-        self.begins(object.resource(), work, None);
-        let again = matches!(self.job, Job::Resync { .. }) && !self.job.accept().removals;
-        self.begin_sweep(object, again).await?;
-        self.store_progress(object, None).await?;
-        if phase == Phase::FirstCopy {
-            self.cut_first_copy(object).await?;
         }
-        self.walk_slices(object).await?;
-        self.ends(object.resource());
         Ok(())
-    }
+    });
+    writing.await
+}
 
-    async fn begin_sweep(&self, object: Object, again: bool) -> Result<(), SyncError> {
-        let now = self.now();
-        // The first changes walk begins where the copy began: what is copied early may change while the rest is read.
-        let first = self.read(move |tx| {
-            let first = tx.phase(object)? == Phase::FirstCopy || tx.goals().is_set(Goal::FormerRows(object))?;
-            Ok(first && !tx.goals().is_set(Goal::Sweeping(object))?)
-        });
-        let served_at = if first.await? { self.boundary(object).await? } else { None };
-        let (workers, settings) = (self.engine.workers() as u64, self.engine.settings);
-        let may_count = self.may_count(object);
-        let writing = self.write(move |tx| {
-            if let Some(sweep) = Sweep::load(tx, object)? {
-                let refused = tx.refused_removals(object)?;
-                let waits = refused.is_some() || tx.has_undecided(object)?;
-                let asked = tx.goals().is_set(Goal::AskedSweep(object))?;
-                // In progress; or read completely, and the missed records have to be decided on. A sweep that was
-                // asked for since then is another one.
-                if !(sweep.is_read() && (asked || waits && again)) {
-                    return Ok(());
-                }
-            }
-            tx.claims().discard_sweep(object)?;
-            let first_copy = tx.phase(object)? == Phase::FirstCopy;
-            if first_copy && tx.is_empty(object)? {
-                tx.claims().mark_first_copy(object)?;
-            }
-            let mut fills = tx.goals().unfilled(&tx.layout().clone(), object)?;
-            // Long texts are in details only.
-            fills.retain(|field| !field.data_type.detail_only());
-            tx.claims().begin_filling(object, &fills)?;
-            tx.claims().unset(Goal::WantedSweep(object))?;
-            tx.claims().unset(Goal::AskedSweep(object))?;
-            tx.claims().reach(Goal::Sweeping(object), LastRead::between(now, now))?;
-            for (number, bounds) in slices(tx, object, workers, &settings)?.into_iter().enumerate() {
-                let mut slice = new_slice(number, bounds, may_count);
-                slice.position.seen.served_at = served_at;
-                tx.claims().keep_read(ReadOf::Sweep(object), &slice)?;
-            }
-            Ok(())
-        });
-        writing.await
+/// Reads every record: starts a sweep, or continues the one in progress.
+pub(in crate::sync) async fn sweep(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
+    let phase = run.read(move |tx| tx.phase(object)).await?;
+    run.results().swept = 0;
+    let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
+    run.begins(object.resource(), work, None);
+    let again = matches!(run.job, Job::Resync { .. }) && !run.job.accept().removals;
+    begin_sweep(run, object, again).await?;
+    run.store_progress(object, None).await?;
+    if phase == Phase::FirstCopy {
+        first_copy::cut_first_copy(run, object).await?;
     }
+    walk_slices(run, object).await?;
+    run.ends(object.resource());
+    Ok(())
+}
 
-    async fn walk_slices(&self, object: Object) -> Result<(), SyncError> {
-        let may_count = self.may_count(object);
-        let Some(Sweep { mut parts, .. }) = self.read(move |tx| Sweep::load(tx, object)).await? else {
-            return Ok(());
-        };
-        self.results().swept = parts.iter().map(|slice| slice.position.seen.rows).sum();
-        let free = parts.iter().filter_map(|slice| slice.part.parse().ok()).max().map_or(0, |last: usize| last + 1);
-        let lost = uncovered(&parts).into_iter().enumerate();
-        parts.extend(lost.map(|(n, bounds)| new_slice(free + n, bounds, may_count)));
-        let failed = AtomicBool::new(false);
-        let walking = parts.into_iter().filter(|slice| !slice.done).map(async |slice| {
-            // What others have asked for is stored all the same; nothing new begins.
-            if failed.load(Ordering::Relaxed) {
+async fn begin_sweep(run: &Run<'_>, object: Object, again: bool) -> Result<(), SyncError> {
+    let now = run.now();
+    // The first changes walk begins where the copy began: what is copied early may change while the rest is read.
+    let first = run.read(move |tx| {
+        let first = tx.phase(object)? == Phase::FirstCopy || tx.goals().is_set(Goal::FormerRows(object))?;
+        Ok(first && !tx.goals().is_set(Goal::Sweeping(object))?)
+    });
+    let served_at = if first.await? { service_clock::boundary(run, object).await? } else { None };
+    let (workers, settings) = (run.engine.workers() as u64, run.engine.settings);
+    let may_count = run.may_count(object);
+    let writing = run.write(move |tx| {
+        if let Some(sweep) = Sweep::load(tx, object)? {
+            let refused = tx.refused_removals(object)?;
+            let waits = refused.is_some() || tx.has_undecided(object)?;
+            let asked = tx.goals().is_set(Goal::AskedSweep(object))?;
+            // In progress; or read completely, and the missed records have to be decided on. A sweep that was
+            // asked for since then is another one.
+            if !(sweep.is_read() && (asked || waits && again)) {
                 return Ok(());
             }
-            let purpose = WalkPurpose::Slice(object, slice.part.clone(), slice.bounds);
-            let ended = self.walk(purpose, Walk::of(slice).resumed(&self.reader)).await;
-            failed.fetch_or(ended.is_err(), Ordering::Relaxed);
-            ended.map(drop)
-        });
-        // As many at once as there are requests, however many slices: each has pages in hand, which take memory and are
-        // read again after a kill.
-        let ended: Vec<Result<(), SyncError>> =
-            stream::iter(walking).buffer_unordered(self.engine.workers()).collect().await;
-        ended.into_iter().collect()
-    }
+        }
+        tx.claims().discard_sweep(object)?;
+        let first_copy = tx.phase(object)? == Phase::FirstCopy;
+        if first_copy && tx.is_empty(object)? {
+            tx.claims().mark_first_copy(object)?;
+        }
+        let mut fills = tx.goals().unfilled(&tx.layout().clone(), object)?;
+        // Long texts are in details only.
+        fills.retain(|field| !field.data_type.detail_only());
+        tx.claims().begin_filling(object, &fills)?;
+        tx.claims().unset(Goal::WantedSweep(object))?;
+        tx.claims().unset(Goal::AskedSweep(object))?;
+        tx.claims().reach(Goal::Sweeping(object), LastRead::between(now, now))?;
+        for (number, bounds) in slices(tx, object, workers, &settings)?.into_iter().enumerate() {
+            let mut slice = first_copy::new_slice(number, bounds, may_count);
+            slice.position.seen.served_at = served_at;
+            tx.claims().keep_read(ReadOf::Sweep(object), &slice)?;
+        }
+        Ok(())
+    });
+    writing.await
+}
+
+async fn walk_slices(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
+    let may_count = run.may_count(object);
+    let Some(Sweep { mut parts, .. }) = run.read(move |tx| Sweep::load(tx, object)).await? else {
+        return Ok(());
+    };
+    run.results().swept = parts.iter().map(|slice| slice.position.seen.rows).sum();
+    let free = parts.iter().filter_map(|slice| slice.part.parse().ok()).max().map_or(0, |last: usize| last + 1);
+    let lost = uncovered(&parts).into_iter().enumerate();
+    parts.extend(lost.map(|(n, bounds)| first_copy::new_slice(free + n, bounds, may_count)));
+    let failed = AtomicBool::new(false);
+    let walking = parts.into_iter().filter(|slice| !slice.done).map(async |slice| {
+        // What others have asked for is stored all the same; nothing new begins.
+        if failed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let purpose = WalkPurpose::Slice(object, slice.part.clone(), slice.bounds);
+        let ended = pages::walk(run, purpose, Walk::of(slice).resumed(&run.reader)).await;
+        failed.fetch_or(ended.is_err(), Ordering::Relaxed);
+        ended.map(drop)
+    });
+    // As many at once as there are requests, however many slices: each has pages in hand, which take memory and are
+    // read again after a kill.
+    let ended: Vec<Result<(), SyncError>> =
+        stream::iter(walking).buffer_unordered(run.engine.workers()).collect().await;
+    ended.into_iter().collect()
 }
 
 /// Cuts a sweep: one walk for a small mirror, else as many as there are workers, about as many rows in each, with edges on
@@ -242,14 +241,6 @@ fn slices(
         return Ok(whole);
     }
     Ok(TimeRange::between(TimeField::CreatedAt, &edges).into_iter().map(|range| range.bounds).collect())
-}
-
-/// A slice of which nothing was read.
-pub(super) fn new_slice(number: usize, bounds: TimeBounds, may_count: bool) -> Checkpoint<Walk> {
-    let walk = Walk::new(WalkRange::of(bounds));
-    // The totals of two pages show whether there are rows without a date, which would take one more.
-    let walk = if may_count && bounds == TimeBounds::Whole { walk.counted() } else { walk };
-    Checkpoint { part: number.to_string(), bounds, done: false, as_of: None, position: walk }
 }
 
 /// Stores that a sweep is finished, once the missed records have been decided on.

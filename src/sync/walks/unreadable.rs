@@ -14,6 +14,7 @@ use crate::api::query::QueryError;
 use crate::api::{Bound, ListQuery, PageSize, SortBy};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Record, TimeField, TimeRange};
+use crate::sync::checks::compare;
 use crate::sync::error::SyncError;
 use crate::sync::plan::Step;
 
@@ -139,7 +140,7 @@ impl Walker<'_> {
             return self.go_on(tied, None).await;
         }
         let (Place::Before(at) | Place::NotBefore(at)) = place;
-        run.note(Anomaly::UnreadableRecord, resource).await?;
+        run.note_anomaly(Anomaly::UnreadableRecord, resource).await?;
         run.warn(format!("records of {resource} before {at} could not be read and are left out: {error}"));
         match self.job {
             WalkPurpose::Slice(..) => run.write(move |tx| tx.claims().leave_record_out(object)).await?,
@@ -201,8 +202,8 @@ impl Walker<'_> {
         let (object, from) = (self.job.object(), at.millisecond_before());
         let moment = TimeRange::dated(TimeField::UpdatedAt, Some(from), Some(from.plus(MILLISECOND)));
 
-        let here = self.run.count_here(object, moment).await?;
-        match self.run.count_there(object, moment).await {
+        let here = compare::count_here(self.run, object, moment).await?;
+        match compare::count_there(self.run, object, moment).await {
             Ok(there) => Ok(there == here),
             Err(error) if error.concerns_one_resource() => Ok(false),
             Err(error) => Err(error),
