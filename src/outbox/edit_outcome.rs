@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::delay;
 use super::edit_tx::{EditTx, StoredRequest, group};
+use super::field_verdict::{self, DoubtEvidence, DoubtVerdict, DoubtfulRequest, FieldState, Verdict};
 use super::patch_answer::{self, AfterAnswer};
 use super::patch_request::{self, RecordStep};
-use super::rebase::{self, DoubtEvidence, DoubtVerdict, DoubtfulRequest, FieldState, Verdict};
 use super::trail;
 use crate::model::{DelayScope, Edit, EditState, Editable, EditedFields, Etag, MirroredRecord, Record, RequestStamp};
 use crate::store::{Applied, EditStep, StoreError, record_removed};
@@ -158,7 +158,7 @@ impl EditTx<'_, '_> {
                 return true;
             }
             let shown = record.and_then(|record| self.tx.records().shown_value(self.object, record, column));
-            shown.is_some_and(|shown| rebase::same(Some(field), &shown, after))
+            shown.is_some_and(|shown| field_verdict::same(Some(field), &shown, after))
         };
         let has_values = fields.iter().all(has_value);
         Ok(patch_answer::is_confirmed(status, etag.as_ref(), &request.if_match, has_values))
@@ -231,10 +231,10 @@ impl EditTx<'_, '_> {
             return Ok(AfterReadBack::Wait);
         }
         self.was_read()?;
-        let states = rebase::field_states(&fields, &self.editable, &record.values);
+        let states = field_verdict::field_states(&fields, &self.editable, &record.values);
         // The edits of a request have the same time; without one, the request was never applied.
         if sent.iter().all(|edit| edit.first_sent_at.is_none()) {
-            if rebase::verdict(&states) == Verdict::Applied {
+            if field_verdict::verdict(&states) == Verdict::Applied {
                 self.settle(&edits, &sent, trail::SHOWN, &record)?;
             } else {
                 // Each edit is compared with the record separately.
@@ -254,7 +254,7 @@ impl EditTx<'_, '_> {
             request: left_of(request.is_some(), sent.first().and_then(|edit| edit.status)),
         };
         let step = |why| EditStep::new(EditState::Sending, EditState::Rejected, why);
-        match (rebase::after_doubt(evidence), request) {
+        match (field_verdict::after_doubt(evidence), request) {
             (DoubtVerdict::Applied, _) => self.settle(&edits, &sent, trail::FOUND, &record)?,
             (DoubtVerdict::Repeat, Some(request)) => return self.repeat(request).map(AfterReadBack::Repeat),
             (DoubtVerdict::Rejected, _) => self.refuse_for_good(&sent, &step(trail::REFUSED_AGAIN))?,
@@ -266,7 +266,7 @@ impl EditTx<'_, '_> {
             }
             _ => {
                 for edit in &sent {
-                    let theirs = rebase::theirs(&edit.fields, &record.values);
+                    let theirs = field_verdict::theirs(&edit.fields, &record.values);
                     let step = step(trail::UNCERTAIN).theirs(&theirs);
                     self.end(edit.id, &EditStep { to: EditState::Conflict, ..step })?;
                 }
@@ -284,7 +284,7 @@ impl EditTx<'_, '_> {
     /// Whether the mirror's history contains our values since the version that the request replaces.
     fn saw(&self, replaced: &Etag, fields: &EditedFields) -> Result<bool, StoreError> {
         let is_ours = |column: &str, new: &Value| {
-            fields.get(column).is_some_and(|(_, after)| rebase::same(self.editable.get(column), new, after))
+            fields.get(column).is_some_and(|(_, after)| field_verdict::same(self.editable.get(column), new, after))
         };
         self.tx.edits().saw_values(self.object, self.record, replaced, is_ours, fields.len())
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::patch_request::{self, PatchRequest, RecordStep};
-use super::{delay, rebase, trail};
+use super::{delay, field_verdict, trail};
 use crate::model::{
     DelayScope, Edit, EditState, Editable, Etag, Instant, MirroredRecord, Object, RecordId, RetryDelay, is_unknown,
 };
@@ -149,7 +149,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
                         true => trail::UNSHOWN,
                         false => trail::CONFLICT,
                     };
-                    let theirs = fields.map(|fields| rebase::theirs(fields, &values)).unwrap_or_default();
+                    let theirs = fields.map(|fields| field_verdict::theirs(fields, &values)).unwrap_or_default();
                     self.end(id, &queued(EditState::Conflict, why).theirs(&theirs))?;
                 }
                 RecordStep::Gone(id) => self.end(id, &queued(EditState::Rejected, trail::GONE))?,
@@ -309,7 +309,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
                     continue;
                 };
                 let field = self.editable.get(column);
-                if rebase::same(field, before, first) || rebase::same(field, before, last) {
+                if field_verdict::same(field, before, first) || field_verdict::same(field, before, last) {
                     before.clone_from(last);
                 }
             }

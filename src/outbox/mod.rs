@@ -2,7 +2,7 @@
 //!
 //! [`validate`] validates values, before they are queued and again before they are sent. [`typed_values`] converts the input of
 //! users and programs to the form of a column, and [`queue()`] puts an edit into the outbox. [`patch_request`] decides on the
-//! next request of a record, [`patch_answer`] on the effect of its answer, [`rebase`] on an edit whose record changed
+//! next request of a record, [`patch_answer`] on the effect of its answer, [`field_verdict`] on an edit whose record changed
 //! meanwhile; all of them are pure. [`Pusher`] executes them. [`user_decisions`] executes a person's decisions about an edit
 //! that waits or was refused.
 //!
@@ -19,13 +19,13 @@ mod due_edits;
 mod edit_bench;
 mod edit_outcome;
 mod edit_tx;
+pub mod field_verdict;
 pub mod patch_answer;
 pub mod patch_request;
 pub mod propose;
 mod push;
 mod push_progress;
 pub mod queue;
-pub mod rebase;
 mod trail;
 pub mod typed_values;
 pub mod user_decisions;

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::field_verdict::{self, FieldState, Verdict};
 use super::patch_answer;
-use super::rebase::{self, FieldState, Verdict};
 use super::validate;
 use crate::api::Client;
 use crate::model::{Edit, EditState, Editable, EditedFields, Etag, MirroredRecord, Object};
@@ -72,8 +72,8 @@ pub fn next(
     if let Err(why) = sendable(object, &first.fields, editable) {
         return RecordStep::Refuse(first.id, why);
     }
-    let states = rebase::field_states(&first.fields, editable, &held.values);
-    match rebase::verdict(&states) {
+    let states = field_verdict::field_states(&first.fields, editable, &held.values);
+    match field_verdict::verdict(&states) {
         Verdict::Applied => return RecordStep::Settled(first.id),
         Verdict::Conflict => return RecordStep::Conflict(first.id),
         Verdict::Send => {}
@@ -103,7 +103,7 @@ pub fn next(
     }
     let submitted = wanted.iter().filter(|(column, (before, after))| {
         let now = held.values.get(*column).unwrap_or(&Value::Null);
-        rebase::field_state(editable.get(*column), (before, after), now) != FieldState::Ours
+        field_verdict::field_state(editable.get(*column), (before, after), now) != FieldState::Ours
     });
     let submitted = submitted.map(|(column, (_, after))| (column.as_str(), after));
     match (body(object, submitted, editable), &held.etag) {
@@ -127,13 +127,15 @@ fn joined(
     for (column, (before, after)) in more {
         let field = editable.get(column);
         let first_before = match wanted.get(column) {
-            Some((first, last)) if rebase::same(field, before, first) || rebase::same(field, before, last) => {
+            Some((first, last))
+                if field_verdict::same(field, before, first) || field_verdict::same(field, before, last) =>
+            {
                 first.clone()
             }
             Some(_) => return None,
             None => {
                 let now = held.values.get(column).unwrap_or(&Value::Null);
-                if rebase::field_state(field, (before, after), now) == FieldState::Theirs {
+                if field_verdict::field_state(field, (before, after), now) == FieldState::Theirs {
                     return None;
                 }
                 before.clone()

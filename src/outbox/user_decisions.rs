@@ -14,9 +14,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::edit_tx::IdempotencyKeys;
+use super::field_verdict::{self, FieldState, Verdict};
 use super::patch_request;
 use super::queue::{self, EditRequest, QueueError};
-use super::rebase::{self, FieldState, Verdict};
 use super::typed_values::Given;
 use crate::model::{Edit, EditState, Editable, EditedFields, Instant, Object, RecordId, is_unknown};
 use crate::store::outbox_report::{self, EditLine};
@@ -155,8 +155,8 @@ fn body_in_a_copy(tx: &MirrorTx<'_>, edit: &Edit) -> Result<Option<String>, Stor
     let Some(record) = tx.edits().mirrored(edit.object, &edit.record, &columns)? else { return Ok(None) };
     let editable = tx.edits().editable(edit.object)?;
     let is_proven = columns.iter().all(|column| record.proves(column, false));
-    let states = rebase::field_states(&edit.fields, &editable, &record.values);
-    if record.etag != edit.if_match || !is_proven || rebase::verdict(&states) != Verdict::Send {
+    let states = field_verdict::field_states(&edit.fields, &editable, &record.values);
+    if record.etag != edit.if_match || !is_proven || field_verdict::verdict(&states) != Verdict::Send {
         return Ok(None);
     }
     let values = edit.fields.iter().map(|(column, (_, after))| (column.as_str(), after));
@@ -176,7 +176,7 @@ fn mine(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, Dec
     // If both want the same value, nothing is left to send.
     let left: EditedFields = fields
         .iter()
-        .filter(|(column, (before, after))| !rebase::same(editable.get(*column), before, after))
+        .filter(|(column, (before, after))| !field_verdict::same(editable.get(*column), before, after))
         .map(|(column, values)| (column.clone(), values.clone()))
         .collect();
     let record = RecordId::new(line.record.as_str());
@@ -280,7 +280,7 @@ fn changed(
 ) -> Result<Vec<String>, StoreError> {
     let columns: Vec<&str> = undo.fields.keys().map(String::as_str).collect();
     let now = tx.edits().mirrored(undo.object, &undo.record, &columns)?.map(|record| record.values).unwrap_or_default();
-    let states = rebase::field_states(&undo.fields, editable, &now);
+    let states = field_verdict::field_states(&undo.fields, editable, &now);
     let theirs = undo.fields.keys().zip(states).filter(|(_, state)| *state == FieldState::Theirs);
     Ok(theirs.map(|(column, _)| column.clone()).collect())
 }
