@@ -76,11 +76,9 @@ impl RequestedHold {
 #[derive(Clone, Debug)]
 pub struct Admission {
     pub attempt: Attempt,
-    /// The attempt's place among all requests.
     pub order: RequestOrder,
 }
 
-/// The RU ledger and the hold, as the client sees them.
 pub trait Meter: Send + Sync {
     /// Waits for the end of a short hold, then records the attempt in the ledger. Every admitted attempt is settled once.
     fn admit(&self, attempt: Attempt) -> MeterFuture<'_, Result<Admission, AdmissionError>>;

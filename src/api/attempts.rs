@@ -38,7 +38,6 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    /// At most `tries` attempts, and at most `patience` for the attempts and the delays.
     pub(super) fn new(tries: u32, patience: Duration, jitter: Jitter) -> Retries {
         let start = std::time::Instant::now();
         Retries {

@@ -36,7 +36,6 @@ pub struct ListAnswer {
     pub body: Bytes,
     /// The service's clock when it answered (`Date` header).
     pub date: Option<Instant>,
-    /// When the answered request was sent.
     pub asked: RequestStamp,
 }
 
@@ -135,7 +134,6 @@ impl Client {
         &self.0.fingerprint
     }
 
-    /// How often a request is sent at most.
     pub fn tries(&self) -> u32 {
         self.0.settings.tries
     }
@@ -157,7 +155,6 @@ impl Client {
         Some(date.plus(self.0.clock.reading().since(&seen)))
     }
 
-    /// The service's last `Date`, and the clock when it was seen.
     pub fn last_date(&self) -> Option<(Instant, ClockReading)> {
         *self.0.last_date.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -332,7 +332,6 @@ fn unknown(out: &mut Record, projection: AnswerProjection) -> &mut Extra {
     }
 }
 
-/// So many values of which the answer says nothing.
 fn absent(count: usize) -> Vec<FieldValue<SqlValue>> {
     std::iter::repeat_with(|| FieldValue::Absent).take(count).collect()
 }

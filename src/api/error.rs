@@ -91,7 +91,6 @@ impl ApiError {
         }
     }
 
-    /// The HTTP status, if the service answered with an error status.
     pub fn status(&self) -> Option<u16> {
         match self {
             ApiError::Status(rejection) => Some(rejection.status),
@@ -157,7 +156,6 @@ impl ApiError {
         }
     }
 
-    /// This error with the number of attempts, if its kind records one.
     pub(crate) fn after_tries(mut self, made: u32) -> ApiError {
         match &mut self {
             ApiError::Status(rejection) => rejection.tries = made,

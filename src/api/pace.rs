@@ -53,7 +53,6 @@ impl AnswerTimes {
     }
 }
 
-/// The pure part: the limit, and what moves it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
     limit: u32,
@@ -107,7 +106,6 @@ impl Pace {
     }
 }
 
-/// The async part: a permit per request in flight.
 #[derive(Debug)]
 pub struct Gate {
     pace: Mutex<Pace>,

@@ -62,7 +62,6 @@ impl SortBy {
     }
 }
 
-/// One side of a range of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     Gt(Instant),

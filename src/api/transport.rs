@@ -42,7 +42,6 @@ pub(crate) struct HttpReply {
 }
 
 impl HttpReply {
-    /// The service's clock when it answered.
     pub(crate) fn date(&self) -> Option<Instant> {
         date(&self.headers)
     }
@@ -58,7 +57,6 @@ pub(crate) struct HttpAttempt {
     pub result: Result<HttpReply, ApiError>,
 }
 
-/// The connections, the key, and the limits of time and size.
 pub(crate) struct HttpTransport {
     http: reqwest::Client,
     key: ApiKey,

@@ -118,7 +118,6 @@ impl Mirror {
         Ok(())
     }
 
-    /// Reserves request units for the runs that are still due in this window.
     pub async fn reserve_for_schedule(&self) -> Result<(), StoreError> {
         let (known, now) = (self.parts(), self.clock.now());
         let read = move || {

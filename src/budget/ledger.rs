@@ -51,7 +51,6 @@ impl Limits {
     }
 }
 
-/// What was spent in the window, and in total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// The beginning of the window, as the wall clock shows it now.
@@ -98,12 +97,10 @@ impl Ledger {
         ledger
     }
 
-    /// By how much the wall clock was set back since the last update of the ledger.
     pub fn set_back_by(&self, now: ClockReading) -> Duration {
         self.clock.set_back_by(now)
     }
 
-    /// The elapsed clock at the last update of the ledger.
     pub fn steady_time(&self) -> Instant {
         self.clock.time()
     }

@@ -14,13 +14,11 @@ use std::time::Duration;
 
 use crate::model::{Instant, Ru};
 
-/// The longest interval, unless the budget requires a longer one.
 pub const MAX_POLL: Duration = Duration::from_secs(15 * 60);
 
 /// The share of a window's budget for polling. Audits, sweeps, edits and details have the rest.
 pub const POLLING_SHARE: f64 = 0.5;
 
-/// For how long a change counts as recent.
 const RECENT: Duration = Duration::from_secs(5 * 60);
 
 /// After how long without a change polls come less often.
@@ -41,7 +39,6 @@ pub struct ActiveHours {
 }
 
 impl ActiveHours {
-    /// How long changes in an hour of the week are remembered.
     pub const REMEMBERED: Duration = Duration::from_secs(28 * 24 * HOUR);
 
     /// Nothing was found yet; it is known since then.
@@ -126,12 +123,9 @@ impl PollingBudget {
 #[strum(serialize_all = "kebab-case")]
 pub enum PollReason {
     Changing,
-    /// The budget that is left is spread over the rest of the window.
     Budget,
-    /// Nothing changed for an hour.
     Settled,
     QuietHour,
-    /// `sync.min_interval` allows no shorter one.
     MinInterval,
 }
 

@@ -17,7 +17,6 @@ const MAX_OWN: Duration = Duration::from_secs(300);
 /// The longest wait that is accepted from the service: a wrong value must not stop a mirror for a year.
 const MAX_ASKED: Duration = Duration::from_secs(24 * 3600);
 
-/// A hold, and how often in a row the service asked for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// No request is sent before this time of the elapsed clock.

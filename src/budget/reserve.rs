@@ -1,4 +1,4 @@
-//! The reserve: RU that later runs in this window will need, and that sweeps and details must not use.
+//! The reserve: RU that later runs in this window will need, and that edits, sweeps and details must not use.
 //!
 //! Only runs that are due within the window count, so the first copy of a workspace with few changes does not starve.
 //! The reserve is at most half of the budget, and leaves a request for the rest beside an idle run, so that the smallest
@@ -18,12 +18,10 @@ pub fn forecast(last_runs: &[Ru]) -> Ru {
     median.unwrap_or(IDLE_RUN).max(IDLE_RUN)
 }
 
-/// The most that may be reserved, for whatever: half of the budget, and a request less than an idle run leaves.
 pub fn most_reserved(limit: Ru) -> Ru {
     Ru::new(limit.get() / 2).min(limit.saturating_sub(IDLE_RUN + Ru::GET))
 }
 
-/// What to reserve: the forecast for each run that is due before the window ends.
 pub fn reserve(due: impl Iterator<Item = Instant>, window_ends: Instant, forecast: Ru, limit: Ru) -> Ru {
     let limit = most_reserved(limit).get();
     let most = limit.div_ceil(forecast.get().max(1));

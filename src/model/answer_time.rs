@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use super::instant::Instant;
 
-/// The minimum time between two answers that are two moments.
 pub const MOMENTS_APART: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +24,7 @@ pub struct AnswerTime {
 }
 
 impl AnswerTime {
-    /// Whether the answer is as new as a record with this time; a record without any time is as old as all.
+    /// A record without any time is as old as all.
     pub fn is_as_new_as(&self, record: Option<Instant>) -> bool {
         record.is_none_or(|record| self.shows.is_some_and(|shows| shows >= record))
     }

@@ -20,11 +20,9 @@ pub struct MonotonicReading {
     pub micros: u64,
 }
 
-/// Both clocks, read at the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockReading {
     pub wall: Instant,
-    /// The monotonic clock; `None` if it is unknown.
     pub monotonic: Option<MonotonicReading>,
 }
 
@@ -53,14 +51,11 @@ impl From<Instant> for ClockReading {
     }
 }
 
-/// A clock that tells the time and can wait.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     fn now(&self) -> Instant;
-    /// The time now, as both clocks show it.
     fn reading(&self) -> ClockReading {
         self.now().into()
     }
-    /// Waits until `when`; returns at once if that has passed.
     fn sleep_until(&self, when: Instant) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 

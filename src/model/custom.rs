@@ -54,7 +54,6 @@ impl DataType {
         self.into()
     }
 
-    /// The type with that name; [`DataType::Unknown`] for a name that is not in the reference.
     pub fn from_name(name: &str) -> DataType {
         name.parse().unwrap_or(DataType::Unknown)
     }
@@ -78,17 +77,14 @@ impl DataType {
         }
     }
 
-    /// Whether only details contain the values.
     pub const fn detail_only(self) -> bool {
         matches!(self, DataType::LongText)
     }
 
-    /// Whether the column has a REAL companion `<column>_num`.
     pub const fn has_num(self) -> bool {
         matches!(self, DataType::Decimal)
     }
 
-    /// Whether values are one or more of the definition's options.
     pub const fn is_select(self) -> bool {
         matches!(self, DataType::SingleSelect | DataType::MultiSelect)
     }
@@ -105,7 +101,6 @@ pub struct Choice {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     pub id: RecordId,
-    /// The key inside `customFields`.
     pub key: FieldKey,
     pub label: Option<String>,
     pub data_type: DataType,
@@ -120,7 +115,6 @@ pub struct Definition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomField {
     pub definition: RecordId,
-    /// The key inside `customFields`.
     pub key: FieldKey,
     pub data_type: DataType,
     /// The column of its values, in the list table or the detail table by type.
@@ -146,7 +140,6 @@ impl CustomFields {
         CustomFields { fields, by_key, unplaced, excluded: HashSet::new() }
     }
 
-    /// The same, with the keys of the fields that are not mirrored.
     pub fn without(self, excluded: HashSet<FieldKey>) -> CustomFields {
         CustomFields { excluded, ..self }
     }
@@ -161,7 +154,6 @@ impl CustomFields {
         Some((slot, &self.fields[slot])).filter(|(_, field)| field.key.as_str() == key)
     }
 
-    /// Whether the key belongs to a field that is not mirrored.
     pub fn is_excluded(&self, key: &str) -> bool {
         self.excluded.contains(key)
     }
@@ -172,7 +164,6 @@ impl CustomFields {
     }
 }
 
-/// What keys are sorted by where they are looked up.
 fn sorted(key: &str) -> (usize, &str) {
     (key.len(), key)
 }
@@ -192,7 +183,6 @@ impl Layout {
         object.pick(&self.contact, &self.company)
     }
 
-    /// Whether the values of a custom field are not mirrored.
     pub fn excludes_key(&self, object: Object, key: &str) -> bool {
         let fields = self.of(object);
         fields.is_excluded(key) || fields.by_key(key).is_none() && self.exclusions.takes_key(object, key)

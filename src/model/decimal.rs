@@ -1,7 +1,4 @@
-//! Exact decimals: checked, compared and added without conversion to a double.
-//!
-//! The text is authoritative. A custom DECIMAL has up to 30 digits (reference, *Limits*), more than the 28 of
-//! `rust_decimal`, so arithmetic uses `rust_decimal` if it is exact and returns `None` if it would have to round.
+//! Exact decimals: checked and compared without conversion to a double. The text is authoritative.
 
 use std::cmp::Ordering;
 use std::str::FromStr;

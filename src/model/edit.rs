@@ -34,13 +34,11 @@ impl EditState {
         self.into()
     }
 
-    /// Whether the state never changes again.
     pub const fn is_final(self) -> bool {
         matches!(self, EditState::Applied | EditState::Rejected | EditState::Dropped | EditState::Replaced)
     }
 
-    /// Whether an edit may go from this state to another. Final states never change; an edit that was sent is never
-    /// replaced, and held only in a copy of the mirror, with its request.
+    /// An edit that was sent is never replaced, and is held only in a copy of the mirror, with its request.
     pub const fn may_become(self, next: EditState) -> bool {
         use EditState::{Applied, Conflict, Dropped, Held, Queued, Rejected, Replaced, Sending};
         match self {
@@ -82,7 +80,6 @@ pub fn is_unknown(value: &Value) -> bool {
     value.is_object() && value.get(UNFIT).is_none()
 }
 
-/// The source text of a value that does not fit its column.
 pub fn unfit_source(value: &Value) -> Option<&str> {
     value.get(UNFIT)?.as_str()
 }
@@ -90,7 +87,7 @@ pub fn unfit_source(value: &Value) -> Option<&str> {
 /// An edit that is not finished.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edit {
-    /// Its id; edits of one record are sent in this order.
+    /// Edits of one record are sent in this order.
     pub id: i64,
     pub object: Object,
     pub record: RecordId,
@@ -98,10 +95,8 @@ pub struct Edit {
     pub fields: EditedFields,
     /// The request's body, once it is fixed.
     pub body: Option<String>,
-    /// The version that the request replaces.
     pub if_match: Option<Etag>,
     pub idempotency_key: Option<String>,
-    /// When the fixed request was first sent.
     pub first_sent_at: Option<Instant>,
     pub status: Option<u16>,
     /// The edit that was merged with this one and is sent for both.
@@ -127,7 +122,6 @@ impl DelayScope {
     }
 }
 
-/// Failed requests, and the time before which no other is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryDelay {
     /// Requests since an edit last finished.
@@ -135,11 +129,9 @@ pub struct RetryDelay {
     /// Those of them since the last gap of an hour.
     pub recent: u32,
     pub last_at: Instant,
-    /// When the next request may be made.
     pub not_before: Instant,
 }
 
-/// What the mirror holds of a record.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MirroredRecord {
     pub etag: Option<Etag>,

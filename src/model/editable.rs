@@ -13,10 +13,8 @@ pub const MULTI_SELECT: usize = 100;
 /// The maximum number of custom keys in one request.
 pub const CUSTOM_KEYS: usize = 100;
 
-/// A writable custom field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomTarget {
-    /// The key inside `customFields`.
     pub key: FieldKey,
     pub data_type: DataType,
     pub clearable: bool,
@@ -41,13 +39,11 @@ pub struct Editable {
 }
 
 impl Editable {
-    /// The writable standard field with that column.
     pub fn standard(object: Object, column: &str) -> Option<Editable> {
         let field = object.fields().iter().find(|f| f.writable && f.column == column)?;
         Some(Editable { object, column: column.into(), target: EditTarget::Standard(field) })
     }
 
-    /// The custom field's key; `None` for a standard field.
     pub fn key(&self) -> Option<&FieldKey> {
         match &self.target {
             EditTarget::Standard(_) => None,
@@ -75,7 +71,6 @@ impl Editable {
         matches!(self.target, EditTarget::Standard(_) | EditTarget::Custom(CustomTarget { clearable: true, .. }))
     }
 
-    /// Whether only details contain the value.
     pub fn detail_only(&self) -> bool {
         match &self.target {
             EditTarget::Standard(field) => field.projection == FieldProjection::Detail,
@@ -88,9 +83,7 @@ impl Editable {
 #[derive(Clone, Debug)]
 pub enum Editability {
     Editable(Editable),
-    /// A standard field that no update can change.
     ReadOnly,
-    /// A custom field that is not writable by its definition.
     NotWritable,
     /// Computed by the mirror, from the named column or from others.
     Derived(Option<Box<str>>),

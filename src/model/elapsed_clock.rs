@@ -28,7 +28,6 @@ impl Default for ElapsedClock {
 }
 
 impl ElapsedClock {
-    /// The clock at `now`.
     #[must_use]
     pub fn at(self, now: ClockReading) -> ElapsedClock {
         let before = self.reading();

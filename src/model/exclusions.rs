@@ -50,12 +50,10 @@ impl ExcludedFields {
         self.entries.is_empty()
     }
 
-    /// Whether the standard field with this index in the catalogue is excluded.
     pub fn takes_field(&self, object: Object, index: usize) -> bool {
         self.fields[object as usize].get(index) == Some(&true)
     }
 
-    /// Whether the standard field with that wire name is excluded.
     pub fn takes_wire(&self, object: Object, wire: &str) -> bool {
         object.fields().iter().zip(&self.fields[object as usize]).any(|(field, taken)| *taken && field.wire == wire)
     }
@@ -100,7 +98,6 @@ pub fn table_of(name: &str) -> &str {
     }
 }
 
-/// The object with a table or view of that name.
 pub fn object_of(table: &str) -> Option<Object> {
     Object::ALL.into_iter().find(|object| [object.table(), object.detail_table(), object.full_view()].contains(&table))
 }

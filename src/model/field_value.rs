@@ -13,7 +13,6 @@ use super::custom::DataType;
 use super::decimal;
 use super::instant::Instant;
 
-/// What one answer holds for one field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldValue<T> {
     /// The projection does not contain the field. A list page never clears a value that only details contain.
@@ -28,7 +27,6 @@ pub enum FieldValue<T> {
     Unrepresentable,
 }
 
-/// A value of a column in the mirror.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SqlValue {
     Null,
@@ -131,7 +129,6 @@ fn is_as_short(source: &str, value: f64, shortest: &str) -> bool {
         && decimal::same_number(source, &format!("{value:.*}", decimals.len()))
 }
 
-/// Converts the value of a standard field to the form of its column.
 pub fn standard(kind: FieldKind, raw: Option<&RawValue>) -> FieldValue<SqlValue> {
     let Some(raw) = raw else { return FieldValue::Absent };
     let source = raw.get();

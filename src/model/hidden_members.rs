@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// What is left out of documents. `table` is the one that the document is of, such as `contacts`.
+/// `table` is the one that the document is of, such as `contacts`.
 pub trait HiddenMembers {
     fn hides_column(&self, table: &str, column: &str) -> bool;
-    /// Whether the value with this wire name is left out; a custom field's is `customFields.KEY`.
+    /// A custom field's wire name is `customFields.KEY`.
     fn hides_wire(&self, table: &str, wire: &str) -> bool;
     /// Whether a member of this container is left out, so that a container that cannot be parsed is, too.
     fn hides_part_of(&self, table: &str, group: &str) -> bool;

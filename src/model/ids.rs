@@ -5,7 +5,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Implements the common traits of a text newtype; the types differ in meaning only.
 macro_rules! text_newtype {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -14,7 +13,6 @@ macro_rules! text_newtype {
         pub struct $name(Box<str>);
 
         impl $name {
-            /// Wraps the text unchanged.
             pub fn new(text: impl Into<Box<str>>) -> $name {
                 $name(text.into())
             }
@@ -69,7 +67,6 @@ text_newtype! {
 /// The maximum length of a text predicate in characters (*List query conventions*, rule 5).
 pub const MAX_PREDICATE: usize = 320;
 
-/// Whether a predicate can hold a text.
 pub fn fits_a_predicate(text: &str) -> bool {
     (1..=MAX_PREDICATE).contains(&text.chars().count())
 }

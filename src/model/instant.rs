@@ -21,12 +21,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(DateTime);
 
-/// A text that is not an ISO 8601 timestamp, or lacks the time zone where one is required.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an ISO 8601 timestamp with a time zone")]
 pub struct NotAnInstant(pub String);
 
-/// A parsed timestamp: the instant, and whether its canonical form is equivalent to the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadInstant {
     /// The instant, cut to nanoseconds.
@@ -36,7 +34,6 @@ pub struct ReadInstant {
 }
 
 impl Instant {
-    /// 1970-01-01T00:00:00Z.
     pub const EPOCH: Instant = Instant(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
     pub const MIN: Instant = Instant(DateTime::constant(1, 1, 1, 0, 0, 0, 0));
     pub const MAX: Instant = Instant(DateTime::constant(9999, 12, 31, 23, 59, 59, 999_999_999));
@@ -47,7 +44,7 @@ impl Instant {
         Instant::EPOCH.shifted(now.duration_since(Timestamp::UNIX_EPOCH)).unwrap_or(Instant::EPOCH)
     }
 
-    /// This instant plus `by`, which may be negative; `None` outside the years 1 to 9999.
+    /// `None` outside the years 1 to 9999.
     fn shifted(self, by: SignedDuration) -> Option<Instant> {
         if by.is_zero() {
             return Some(self).filter(|instant| *instant >= Instant::MIN);
@@ -122,7 +119,6 @@ impl Instant {
         self.0.with().subsec_nanosecond(0).build().map_or(self, Instant)
     }
 
-    /// This instant, rounded down to a whole millisecond.
     #[must_use]
     pub fn millisecond_before(self) -> Instant {
         let nanos = self.0.subsec_nanosecond();
@@ -159,7 +155,6 @@ impl Instant {
         FORMS.iter().find_map(|form| DateTime::strptime(form, text).ok()).map(Instant)
     }
 
-    /// This instant as an HTTP `Date` header, in whole seconds.
     pub fn to_http_date(self) -> String {
         self.0.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
     }
@@ -182,7 +177,6 @@ impl NotAnInstant {
     }
 }
 
-/// The parts of a timestamp's text.
 struct IsoText<'a> {
     date: (i16, i8, i8),
     time: (i8, i8, i8),
@@ -238,7 +232,6 @@ impl<'a> IsoText<'a> {
         self.offset.is_none_or(|offset| offset.is_zero()) && self.time.2 != 60 && self.fraction.len() <= 6
     }
 
-    /// Whether the canonical form is equivalent to the text.
     fn is_exact(&self) -> bool {
         self.time.2 != 60 && self.fraction.bytes().skip(6).all(|digit| digit == b'0')
     }
@@ -249,7 +242,6 @@ fn number(digits: &[u8]) -> Option<i32> {
     digits.iter().try_fold(0, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + i32::from(digit - b'0')))
 }
 
-/// How far a time zone's clocks are ahead of UTC.
 fn offset(zone: &str) -> Option<SignedDuration> {
     if matches!(zone, "Z" | "z") {
         return Some(SignedDuration::ZERO);
@@ -304,7 +296,6 @@ pub fn utc_always<S: serde::Serializer>(at: &Instant, serializer: S) -> Result<S
     serializer.collect_str(at)
 }
 
-/// Serializes an instant like [`utc_always`], or null.
 pub fn utc<S: serde::Serializer>(at: &Option<Instant>, serializer: S) -> Result<S::Ok, S::Error> {
     match at {
         Some(at) => serializer.collect_str(at),

@@ -1,8 +1,6 @@
 //! The vocabulary of the service and the mirror: fields, values, identifiers, time and request units.
 //!
-//! Everything here is pure: no IO, no clock, no dependency on another room. [`catalogue`] lists every standard field
-//! once; [`field_value`] converts one JSON value to one column's value without loss; the newtypes keep texts of
-//! different meaning apart.
+//! Everything here is pure but the system's clock (`SystemClock`), and depends on no other room.
 
 pub mod answer_time;
 pub mod catalogue;

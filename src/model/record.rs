@@ -10,7 +10,6 @@ use super::field_value::{FieldValue, SqlValue};
 use super::ids::{FieldKey, RecordId};
 use super::instant::Instant;
 
-/// A decoded item of a list, or a decoded detail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     pub id: RecordId,
@@ -63,7 +62,6 @@ impl Record {
         }
     }
 
-    /// This record with another value of a standard field.
     #[must_use]
     pub fn with_field(&self, object: Object, wire: &str, value: FieldValue<SqlValue>) -> Record {
         let mut record = self.clone();

@@ -15,7 +15,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::clock::{ClockReading, MonotonicReading};
 use super::instant::Instant;
 
-/// Numbers requests, and tracks the open ones.
 #[derive(Clone, Debug, Default)]
 pub struct RequestRegister(Arc<Mutex<OpenRequests>>);
 
@@ -30,7 +29,6 @@ impl RequestRegister {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Assigns the next number.
     pub fn begin(&self) -> RequestOrder {
         let mut requests = self.requests();
         requests.last += 1;
@@ -46,7 +44,7 @@ impl RequestRegister {
     }
 }
 
-/// The position of a request among all requests. The request is open until the last clone is dropped.
+/// The request is open until the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct RequestOrder(Arc<OpenRequest>);
 
@@ -57,7 +55,6 @@ struct OpenRequest {
 }
 
 impl RequestOrder {
-    /// The number: greater for a later request.
     pub fn number(&self) -> u64 {
         self.0.number
     }
@@ -72,7 +69,6 @@ impl Drop for OpenRequest {
 /// When a request was sent: the time, for display, and the order, which decides.
 #[derive(Clone, Debug)]
 pub struct RequestStamp {
-    /// Our wall clock when the request was sent.
     pub at: Instant,
     pub monotonic: Option<MonotonicReading>,
     pub order: RequestOrder,
@@ -84,7 +80,6 @@ impl RequestStamp {
         RequestStamp { at: wall, monotonic, order }
     }
 
-    /// Both clocks when the request was sent.
     pub fn reading(&self) -> ClockReading {
         ClockReading { wall: self.at, monotonic: self.monotonic }
     }

@@ -5,7 +5,6 @@ use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
-/// Request units: an amount that is charged or allowed. Never negative, and never mixed with row counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Ru(u64);
@@ -23,13 +22,11 @@ impl Ru {
         self.0
     }
 
-    /// The difference, or zero if `other` is larger.
     #[must_use]
     pub const fn saturating_sub(self, other: Ru) -> Ru {
         Ru(self.0.saturating_sub(other.0))
     }
 
-    /// The difference, or `None` if `other` is larger.
     pub fn checked_sub(self, other: Ru) -> Option<Ru> {
         self.0.checked_sub(other.0).map(Ru)
     }
@@ -63,7 +60,6 @@ impl fmt::Display for Ru {
 /// What a request is for, which determines its priority in the RU budget; most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Purpose {
-    /// A local edit on its way to the service.
     Outbox,
     /// The changes walk, and anything that a person waits for.
     Changes,

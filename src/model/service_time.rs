@@ -25,7 +25,6 @@ const PLAUSIBLY_AHEAD: Duration = Duration::from_secs(86_400);
 /// By how much clocks that are right may differ; a `Date` is in whole seconds.
 const MOMENT: Duration = Duration::from_secs(2);
 
-/// What is known about the service's time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceTime {
     /// The service's time at the last reading was at least this.
@@ -34,12 +33,10 @@ pub struct ServiceTime {
     date: Option<Instant>,
     /// The wall clock at the last reading, as far as it is believed.
     wall: Option<Instant>,
-    /// The monotonic clock at the last reading.
     monotonic: Option<MonotonicReading>,
 }
 
 impl ServiceTime {
-    /// The lower bound at the last reading; `None` where nothing certain was seen yet.
     pub fn at_least(&self) -> Option<Instant> {
         self.at_least
     }

@@ -62,7 +62,6 @@ impl TimeBounds {
     }
 }
 
-/// A range to be counted or listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeRange {
     pub field: TimeField,

@@ -54,7 +54,6 @@ pub(super) enum NextRequest {
 
 #[derive(Clone, Debug)]
 pub(super) struct PushRules {
-    /// The maximum number of new edits within an hour that are sent without confirmation.
     pub max_edits: u64,
     /// The fingerprint of the API key: delays that a different key caused are over.
     pub api_key: String,
@@ -104,12 +103,10 @@ impl<'a, 'b> EditTx<'a, 'b> {
         Ok(edits)
     }
 
-    /// The record's open edits, in order.
     pub(super) fn edits(&self) -> Result<Vec<Edit>, StoreError> {
         Ok(self.tx.edits_of(self.object, self.record)?.0)
     }
 
-    /// The record in the mirror, with the columns of these edits.
     pub(super) fn mirrored(&self, edits: &[Edit]) -> Result<Option<MirroredRecord>, StoreError> {
         let columns: Vec<&str> = edits.iter().flat_map(|edit| edit.fields.keys().map(String::as_str)).collect();
         self.tx.edits().mirrored(self.object, self.record, &columns)

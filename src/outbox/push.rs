@@ -26,14 +26,12 @@ pub struct Pusher {
     pub client: Client,
     pub store: Store,
     pub clock: Arc<dyn Clock>,
-    /// The time by the steady clock.
     pub steady: Arc<dyn Fn() -> Instant + Send + Sync>,
     pub keys: IdempotencyKeys,
     /// Writes the ledger with every transaction.
     pub enter: EnterLedger,
     /// The maximum number of concurrent requests.
     pub workers: usize,
-    /// The maximum number of new edits within an hour that are sent without confirmation.
     pub max_edits: u64,
 }
 
@@ -246,7 +244,6 @@ impl RecordPush<'_> {
         }
     }
 
-    /// Processes a missing answer, or one that is not a confirmation.
     async fn refuse(&self, mut request: StoredRequest, failed: PatchError) -> Result<bool, OutboxError> {
         let RecordPush { pass, object, .. } = *self;
         let PatchError { why, unanswered } = failed;

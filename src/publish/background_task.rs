@@ -24,10 +24,9 @@ const EVERY: Duration = Duration::from_secs(2);
 /// The first and the longest delay after a failure; the delay doubles in between.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
 
-/// The interval between two comparisons of every value.
 const COMPARED_EVERY: Duration = Duration::from_secs(24 * 3600);
 
-/// What to publish, and where; `None` if nothing is published.
+/// `None` if nothing is published.
 pub type PublishPlan = Option<(PublishUrl, PublishSettings)>;
 
 /// Publishes the mirror at `path`, for ever; `plan` reads the settings. If the task ends, a batch in progress is rolled
@@ -117,7 +116,7 @@ struct PublishPace {
 }
 
 impl PublishPace {
-    /// Whether an attempt may be made now. A success of another process ends the delay.
+    /// A success of another process ends the delay.
     fn is_due(&self, found: &PublishDue, now: &ClockReading) -> bool {
         self.failed.is_none_or(|(failures, at, before)| {
             let has_succeeded = !found.has_failed && found.published_at != before;
@@ -129,7 +128,7 @@ impl PublishPace {
         self.failed.map_or(0, |(failures, ..)| failures)
     }
 
-    /// The plan, if there is one. An error is logged once; the settings are read again with the next check.
+    /// An error is logged once; the settings are read again with the next check.
     fn planned(&mut self, plan: Result<PublishPlan, String>) -> PublishPlan {
         let (plan, error) = match plan {
             Ok(plan) => (plan, None),
@@ -152,13 +151,13 @@ impl PublishPace {
         (self.published, self.failed) = (Some(published), None);
     }
 
-    /// Notes an attempt that began at `at`. Another publisher at work, or a locked mirror, is no failure.
+    /// `at` is when the attempt began. Another publisher at work, or a locked mirror, is no failure.
     fn fail(&mut self, found: &PublishDue, is_busy: bool, at: ClockReading) {
         self.failed = Some((self.failures().saturating_add(u32::from(!is_busy)), at, found.published_at));
     }
 }
 
-/// Whether every value is to be compared. A comparison in the future was stored under a different clock, and counts as none.
+/// A comparison in the future was stored under a different clock, and counts as none.
 fn is_comparison_due(compared_at: Option<Instant>, now: Instant) -> bool {
     compared_at.is_none_or(|at| at > now || now >= at.plus(COMPARED_EVERY))
 }
@@ -178,7 +177,6 @@ struct PublishDue {
     contents: String,
 }
 
-/// What there is to publish.
 fn find(tx: &ReadTx<'_>) -> Result<PublishDue, StoreError> {
     let (progress, moment) = (queue::progress(tx)?.unwrap_or_default(), Moment { tx });
     let copied = (moment.is_copied(Object::Contact)?, moment.is_copied(Object::Company)?);

@@ -18,7 +18,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
-/// What a server may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamLimits {
     pub answer: Duration,
@@ -36,7 +35,6 @@ impl Default for StreamLimits {
     }
 }
 
-/// What the next bytes of the server are.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Expected {
     /// TLS, above which there is another of these streams.
@@ -53,7 +51,6 @@ impl Expected {
     pub(super) const MESSAGE: Expected = Expected::Head([0; 5], 0);
 }
 
-/// The kind of message that ends an answer.
 const READY_FOR_QUERY: u8 = b'Z';
 
 /// A request whose answer is not complete.
@@ -143,7 +140,6 @@ impl<S> BoundedStream<S> {
         Ok(())
     }
 
-    /// What follows if so many bytes of a message are missing.
     fn after(&mut self, kind: u8, left: u64) -> Expected {
         if left > 0 {
             return Expected::Body(kind, left);

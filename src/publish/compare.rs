@@ -56,7 +56,6 @@ impl Comparison {
     }
 }
 
-/// Compares every published table with the mirror, and repairs what differs if that is wanted.
 pub(super) async fn compare(sides: &mut Sides<'_>, repairs: bool) -> Result<Comparison, PublishError> {
     let mut found = Comparison::default();
     let publication = sides.publication.clone();
@@ -152,7 +151,6 @@ impl TableComparison<'_, '_> {
         Ok(())
     }
 
-    /// Reads what the mirror has of rows in doubt, without those that wait to be sent.
     async fn settled(&mut self, here: Vec<Vec<SqlValue>>, there: Vec<Vec<String>>) -> Result<Settled, PublishError> {
         for _ in 0..TRIES {
             let (publication, table, seen) =
@@ -180,7 +178,6 @@ impl TableComparison<'_, '_> {
         Err(PublishError::Unsettled)
     }
 
-    /// Writes the rows of the mirror, and deletes those that it does not have.
     async fn repair(&mut self, rows: &[&SourceRow], extra: &[Vec<String>]) -> Result<(), PublishError> {
         loop {
             match self.try_repair(rows, extra).await {
@@ -207,7 +204,7 @@ impl TableComparison<'_, '_> {
         Ok(())
     }
 
-    /// Which rows differ, and how. A row that the database cannot convert differs: it cannot be there.
+    /// A row that the database cannot convert differs: it cannot be there.
     async fn differing(&self, rows: &[&SourceRow]) -> Result<Vec<DifferingRow>, PublishError> {
         let converter = self.converter();
         let rows: Vec<PgRow> = rows.iter().map(|row| converter.convert(row)).collect();
@@ -283,7 +280,6 @@ impl DifferingRow {
     }
 }
 
-/// The number of values that differ, and of whole rows that only one side has.
 fn count(differing: &[DifferingRow], extra: &[Vec<String>]) -> u64 {
     let values = differing.iter().map(|row| row.columns.as_ref().map_or(1, |columns| columns.len().max(1)));
     (values.sum::<usize>() + extra.len()) as u64

@@ -23,7 +23,6 @@ use super::target::{Connected, PublishUrl};
 /// A parameter and its type: statements are sent unnamed, so that a connection pooler can be used.
 pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// A running COPY into a table, which takes lines in its text form.
 pub(super) type RowSink = Pin<Box<CopyInSink<Bytes>>>;
 
 pub(super) const COPYING: &str = "copy rows";
@@ -33,7 +32,7 @@ const TABLES: &str = include_str!("tables.sql");
 pub(super) struct Database {
     client: Client,
     connection: JoinHandle<()>,
-    /// The server: host, port and database.
+    /// Host, port and database.
     pub(super) place: String,
     pub(super) schema: String,
     /// Whether the list of refused rows may have entries.
@@ -49,7 +48,6 @@ impl Drop for Database {
 }
 
 impl Database {
-    /// Connects, and checks that the database can store a mirror.
     pub(super) async fn connect(url: &PublishUrl, schema: &str) -> Result<Database, PublishError> {
         let Connected { client, driver, place } = url.connect().await?;
         let database = Database {
@@ -73,12 +71,11 @@ impl Database {
         move |error| PublishError::of(doing, &self.place, &error)
     }
 
-    /// Executes statements without parameters.
     pub(super) async fn run(&self, doing: &'static str, statements: &str) -> Result<(), PublishError> {
         self.client.batch_execute(statements).await.map_err(self.failed(doing))
     }
 
-    /// Executes one statement, and returns the number of rows.
+    /// Returns the number of rows.
     pub(super) async fn execute(
         &self,
         doing: &'static str,
@@ -88,7 +85,6 @@ impl Database {
         self.client.execute_typed(statement, params).await.map_err(self.failed(doing))
     }
 
-    /// Rows of a table after those with this key, in the order of the key.
     pub(super) async fn page(&self, statement: &str, after: &[&str]) -> Result<Vec<PgRow>, PublishError> {
         let params: Vec<Param<'_>> = after.iter().map(|text| (text as &(dyn ToSql + Sync), Type::TEXT)).collect();
         self.query("read rows", statement, &params).await
@@ -105,7 +101,6 @@ impl Database {
         rows.iter().map(|row| (0..row.len()).map(|n| row.try_get(n).map_err(self.failed(doing))).collect()).collect()
     }
 
-    /// Creates the schema and the private tables if they are missing.
     pub(super) async fn prepare(&self, tables: &BTreeSet<&str>) -> Result<(), PublishError> {
         let doing = "create the schema";
         let there = self
@@ -141,7 +136,6 @@ impl Database {
         }
     }
 
-    /// The database's position in the feed.
     pub(super) async fn state(&self) -> Result<TargetState, PublishError> {
         let doing = "read the cursor";
         self.run(doing, &sql::private(&self.schema, sql::INSERT_STATE)).await?;
@@ -180,7 +174,6 @@ impl Database {
         self.run(doing, "BEGIN; SET LOCAL lock_timeout = '2s'").await
     }
 
-    /// Executes statements in a transaction of their own.
     pub(super) async fn transaction(&self, doing: &'static str, statements: &str) -> Result<(), PublishError> {
         self.start(doing).await?;
         if let Err(error) = self.run(doing, statements).await {

@@ -123,7 +123,6 @@ pub(super) fn plan(
     plan
 }
 
-/// Why no steps lead from the existing table to the wanted one.
 fn unfit(table: &PublishedTable, existing: &ExistingTable, plan: &SchemaPlan) -> Option<String> {
     if existing.key != table.key {
         return Some("its primary key was changed".into());

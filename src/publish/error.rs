@@ -91,7 +91,6 @@ impl PublishError {
         }
     }
 
-    /// The error of a statement, with what was being done.
     pub(super) fn of(doing: &'static str, place: &str, error: &tokio_postgres::Error) -> PublishError {
         let (place, source) = (place.to_string(), Box::new(DatabaseError::of(error)));
         match &source.code {

@@ -46,7 +46,6 @@ pub(super) struct BatchOutcome {
 }
 
 impl Sides<'_> {
-    /// Sends batches until nothing is left to send. Returns what was sent.
     pub(super) async fn send_all(&mut self) -> Result<BatchOutcome, PublishError> {
         let mut all = BatchOutcome::default();
         while !all.is_last {
@@ -285,7 +284,6 @@ fn names_of(rows: &[SourceRow]) -> impl Iterator<Item = (String, Option<String>)
     rows.iter().filter_map(move |row| Some((row[0].as_text()?.to_string(), name(row))))
 }
 
-/// The keys of some rows, in their published form.
 fn keys(rows: &[PgRow], place: usize) -> Vec<String> {
     rows.iter().filter_map(|row| row.get(place).cloned().flatten()).collect()
 }

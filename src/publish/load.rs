@@ -105,7 +105,6 @@ impl Sides<'_> {
         Ok(loaded)
     }
 
-    /// Empties the tables that are no longer published.
     async fn empty_others(&self, outcome: &SchemaOutcome) -> Result<(), PublishError> {
         let database = self.database;
         let is_published = |name: &str| self.publication.tables.iter().any(|table| table.name == name);
@@ -119,7 +118,7 @@ impl Sides<'_> {
         Ok(())
     }
 
-    /// Copies a table page by page into the one of this name, and returns the number of rows.
+    /// Returns the number of rows.
     async fn copy(&self, table: &PublishedTable, name: &str, by_copy: bool) -> Result<u64, PublishError> {
         let query = table.query();
         let converter = self.converter(table);
@@ -205,7 +204,6 @@ impl Database {
         self.run(DOING, &sql::comments(&self.schema, table, shadow)).await
     }
 
-    /// Locks the tables that are about to be replaced. A lock that somebody holds is waited for two seconds at a time.
     async fn lock_tables(&self, names: &[&str]) -> Result<(), PublishError> {
         let names: Vec<String> = names.iter().map(|name| sql::qualified(&self.schema, name)).collect();
         if names.is_empty() {
@@ -224,7 +222,7 @@ impl Database {
         Ok(())
     }
 
-    /// Puts the shadow in the place of the table. Returns what could not follow, one sentence each.
+    /// Returns what could not follow, one sentence each.
     async fn swap(&self, table: &PublishedTable, is_new: bool, hides: bool) -> Result<Vec<String>, PublishError> {
         let (schema, name) = (self.schema.as_str(), table.name);
         let (new, old) = (sql::qualified(schema, name), sql::qualified(schema, &sql::old_name(name)));
@@ -263,7 +261,7 @@ impl Database {
         Ok(left_behind)
     }
 
-    /// What belongs to a table. All names are written with their schema.
+    /// All names are written with their schema.
     async fn attachments(&self, table: &PublishedTable) -> Result<Vec<Attachment>, PublishError> {
         let ours = sql::index_names(table);
         let params: [Param<'_>; 3] = [(&self.schema, Type::TEXT), (&table.name, Type::TEXT), (&ours, Type::TEXT_ARRAY)];

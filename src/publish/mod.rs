@@ -4,22 +4,6 @@
 //! otherwise sends the records that changed, the feed's new entries, and whole small tables. It is state-based: it
 //! sends what a record is now, not what happened to it, so every step can be repeated.
 //!
-//! | file | purpose |
-//! |---|---|
-//! | `tables` | what is published: tables, columns and types, from the data dictionary (pure) |
-//! | `value`, `row` | a value of the mirror as PostgreSQL can store it (pure) |
-//! | `ddl`, `sql` | the steps from the existing columns to the wanted ones, and statements (pure) |
-//! | `state` | the state that the target database stores: the cursor, and what it was made from (pure) |
-//! | `target`, `database` | the URL, TLS, the connection, its statements, and what the database has |
-//! | `sides` | what is published of the mirror, and the database that it goes to; access to the mirror on blocking threads |
-//! | `schema` | execution of the planned steps |
-//! | `stream` | the same as JSON lines, for any kind of follower |
-//! | `background_task` | the daemon's task that publishes changes |
-//! | `rows` | writing rows, and the list of those that the database refuses |
-//! | `compare` | proof that both sides are equal, and repair |
-//! | `reading` | what is read to be sent: pages, and what changed after a position |
-//! | `load`, `follow`, `run` | a whole load with new tables in the place of old ones, a batch of changes, and the order of both |
-//!
 //! # Invariants
 //! - The cursor, a generation number and the rows of a batch are one transaction, so each entry of the feed arrives
 //!   exactly once, whatever is killed. A publisher that was overtaken by another is refused by the generation number.

@@ -18,7 +18,6 @@ pub(super) const PAGE: usize = 1_000;
 /// The rows of small tables, each with a digest.
 pub(super) type SmallTables = BTreeMap<&'static str, (Vec<SourceRow>, String)>;
 
-/// What changed after a position.
 pub(super) struct Unsent {
     pub(super) records: Vec<ChangedRecord>,
     /// The rows of those records that are published.
@@ -26,13 +25,11 @@ pub(super) struct Unsent {
     pub(super) entries: Vec<SourceRow>,
     /// The number of the last entry that was read; `None` if there was none, or the feed is not published.
     pub(super) last: Option<i64>,
-    /// Whether the feed has no further entries.
     pub(super) is_end: bool,
     pub(super) small: SmallTables,
 }
 
 impl Unsent {
-    /// What changed after a changed record and an entry of the feed.
     pub(super) fn read(
         moment: &Moment<'_>,
         publication: &Publication,
@@ -68,7 +65,6 @@ impl Unsent {
         Ok(Unsent { records, rows, entries, last, is_end, small: small(moment, publication)? })
     }
 
-    /// The rows that a table has of the records of an object.
     pub(super) fn rows_of(&self, table: &PublishedTable, object: Object) -> &[SourceRow] {
         self.rows.get(&(table.name, object)).map_or(&[], Vec::as_slice)
     }
@@ -95,7 +91,6 @@ pub(super) const fn tables_of_record(object: Object) -> [(&'static str, &'static
     [(object.table(), "id", false), ("custom_multi_values", "record_id", true), ("removed_records", "id", true)]
 }
 
-/// Selects the rows of a table that are published.
 pub(super) struct RowFilter<'a> {
     object_type: Option<usize>,
     field_key: Option<usize>,

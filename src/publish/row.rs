@@ -28,7 +28,6 @@ impl<'a> Converter<'a> {
         Converter::new(table, &publication.exclusions, &publication.hidden)
     }
 
-    /// `hidden` are the tables and wire names that are removed from `extra`.
     fn new(table: &'a PublishedTable, exclusions: &'a Exclusions, hidden: &'a [(String, String)]) -> Converter<'a> {
         Converter { table, exclusions, extra: table.place("extra"), object: table.place("object_type"), hidden }
     }
@@ -88,7 +87,6 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// A row without excluded values.
     pub(super) fn visible<'v>(&self, row: &'v [SqlValue]) -> Vec<Cow<'v, SqlValue>> {
         let columns = self.table.columns.iter().zip(row);
         columns.map(|(column, value)| self.without_hidden(&column.source, value, row)).collect()
@@ -131,8 +129,8 @@ impl HiddenMembers for Converter<'_> {
     }
 }
 
-/// The bytes that the values of a row may have: a row must fit on a page of 8 KiB, with a header that has a bit for each of up
-/// to 1,600 columns, and with columns that a person added.
+/// The bytes that the values of a row may have: a row must fit on a page of 8 KiB, with a header that has a bit for
+/// each of up to 1,600 columns, and with columns that a person added.
 const MAX_ROW_BYTES: usize = 7_700;
 
 /// The bytes of a row's values on its page, each at the boundary that its type needs.

@@ -68,7 +68,6 @@ impl Database {
         self.write(&RowStatement { doing, statement, table, names, arrays: Vec::new(), fixed }).await
     }
 
-    /// Executes a statement inside a transaction for all rows but those that the database refuses.
     pub(super) async fn write(&self, rows: &RowStatement<'_>) -> Result<(), PublishError> {
         let mut refused = BTreeMap::new();
         let mut waiting = vec![(0, rows.names.len())];

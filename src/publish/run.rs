@@ -31,7 +31,7 @@ const SHOWN: usize = 20;
 pub struct PublishSettings {
     pub mirror: PathBuf,
     pub schema: String,
-    /// The resources; `None` for all.
+    /// `None` for all.
     pub objects: Option<Vec<Resource>>,
     pub exclude: Vec<String>,
     pub full: bool,
@@ -71,7 +71,6 @@ pub struct PublishReport {
     pub comparison: Option<Comparison>,
 }
 
-/// A table that the database does not let be brought to shape.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BlockedTable {
     pub table: &'static str,
@@ -79,7 +78,6 @@ pub struct BlockedTable {
 }
 
 impl PublishReport {
-    /// The tables that are not published, as one sentence.
     fn blocked_sentence(&self) -> Option<String> {
         let first = self.blocked.first()?;
         let others = self.blocked.len() - 1;
@@ -88,10 +86,8 @@ impl PublishReport {
     }
 }
 
-/// Publishes the mirror once, and records in the mirror how far it came or why it failed.
-///
-/// # Errors
-/// Returns a [`PublishError`]; nothing is lost, and the next run continues where this one stopped.
+/// Publishes the mirror once, and records in the mirror how far it came or why it failed. After an error nothing is
+/// lost: the next run continues where this one stopped.
 pub async fn publish(
     url: &PublishUrl,
     settings: &PublishSettings,
@@ -148,7 +144,6 @@ pub async fn probe(url: &PublishUrl, settings: &PublishSettings) -> Result<(), P
     database.check_tables(&tables::names()).await.map(drop)
 }
 
-/// The lock file next to the mirror, locked while it is published.
 struct PublishLock(File);
 
 impl Drop for PublishLock {
@@ -185,7 +180,6 @@ struct Publisher<'a> {
 }
 
 impl Publisher<'_> {
-    /// Returns the report, and the database's state.
     async fn run(&self) -> Result<(PublishReport, TargetState), PublishError> {
         let mut report = PublishReport::default();
         let mut full = self.settings.full;
@@ -208,7 +202,6 @@ impl Publisher<'_> {
         Err(PublishError::Unsettled)
     }
 
-    /// Publishes until nothing is left, and compares if that is wanted.
     async fn publish_layout(
         &self,
         database: &Database,
@@ -252,7 +245,6 @@ impl Publisher<'_> {
         Ok(sides.state)
     }
 
-    /// Compares both sides, and stores what that proves.
     async fn compare(&self, sides: &mut Sides<'_>) -> Result<Comparison, PublishError> {
         let found = compare::compare(sides, self.settings.check == Check::Repair).await?;
         let is_equal = found.left() == 0;

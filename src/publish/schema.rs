@@ -104,7 +104,6 @@ impl Sides<'_> {
     }
 }
 
-/// Executes the steps of a table in one transaction.
 async fn carry_out(database: &Database, table: &PublishedTable, plan: &SchemaPlan) -> Result<(), PublishError> {
     if plan.steps.is_empty() {
         return Ok(());

@@ -19,7 +19,6 @@ use crate::store::{MirrorTx, Reader, StoreError, write_beside};
 /// waits.
 const REQUEUED: usize = 2_000;
 
-/// The two sides of a publish: the mirror and what of it is published, the database and the state that it stores.
 pub(super) struct Sides<'a> {
     pub(super) database: &'a Database,
     pub(super) mirror: &'a PublishedMirror,
@@ -95,7 +94,6 @@ impl PublishedMirror {
         Ok(blocking(move || write_beside(&path, write)).await??)
     }
 
-    /// Enters records of an object into `changed_records`, in transactions of bounded size.
     pub(super) async fn requeue(&self, object: Object, which: &Requeue) -> Result<(), PublishError> {
         let mut after = Some(String::new());
         while let Some(from) = after.take() {

@@ -23,7 +23,7 @@ pub(super) fn qualified(schema: &str, table: &str) -> String {
     format!("{}.{}", ident(schema), ident(table))
 }
 
-/// The name of the table that a reload is written to before it replaces the contents of `table`.
+/// The name of the table that a reload is written to before it replaces `table`.
 pub(super) fn shadow_name(table: &str) -> String {
     format!("{table}__reload")
 }
@@ -79,7 +79,6 @@ pub(super) const INSERT_REFUSED: &str = "INSERT INTO {refused} (table_name, row_
     SELECT $1, u.name, u.reason, now() FROM unnest($2::text[], $3::text[]) AS u(name, reason) \
     ON CONFLICT (table_name, row_name) DO NOTHING";
 
-/// Inserts the row of the cursor into a new schema.
 pub(super) const INSERT_STATE: &str = "INSERT INTO {state} (id, \"cursor\", generation, details, published_at) \
     VALUES (1, '', 0, '{}', now()) ON CONFLICT (id) DO NOTHING";
 
@@ -89,7 +88,6 @@ pub(super) const SELECT_STATE: &str = "SELECT \"cursor\", generation, details FR
 pub(super) const ADVANCE: &str = "UPDATE {state} SET \"cursor\" = $1, details = $2, generation = generation + 1, \
     published_at = now() WHERE id = 1 AND generation = $3";
 
-/// A statement about the private tables, with their names.
 pub(super) fn private(schema: &str, statement: &str) -> String {
     let (state, refused) = (qualified(schema, STATE_TABLE), qualified(schema, REFUSED_TABLE));
     statement.replace("{state}", &state).replace("{refused}", &refused)
@@ -138,7 +136,6 @@ fn shadow_index(name: &str) -> String {
     pg_name(&format!("{name}__reload"))
 }
 
-/// Creates the missing indexes of a table, or those of its shadow.
 pub(super) fn create_indexes(schema: &str, table: &PublishedTable, on: &str) -> Vec<String> {
     index_names(table)
         .iter()
@@ -159,7 +156,6 @@ pub(super) fn drop_indexes(schema: &str, table: &PublishedTable) -> String {
     out.join("; ")
 }
 
-/// Gives the indexes of a shadow the names of the table's.
 pub(super) fn rename_indexes(schema: &str, table: &PublishedTable) -> String {
     let rename =
         |name: &String| format!("ALTER INDEX {} RENAME TO {}", qualified(schema, &shadow_index(name)), ident(name));
@@ -169,7 +165,6 @@ pub(super) fn rename_indexes(schema: &str, table: &PublishedTable) -> String {
     out.join("; ")
 }
 
-/// The comments on the table, or on its shadow, and its columns, as one text of statements.
 pub(super) fn comments(schema: &str, table: &PublishedTable, on: &str) -> String {
     let name = qualified(schema, on);
     let mut out = format!("COMMENT ON TABLE {name} IS {};\n", literal(table.about));
@@ -207,7 +202,6 @@ pub(super) fn carry(
     out + &format!("UPDATE {new} AS n SET {sets} FROM {old} AS o WHERE {same} AND ({filled});\n")
 }
 
-/// Accepts rows in the text form of COPY.
 pub(super) fn copy_in(schema: &str, table: &PublishedTable, name: &str) -> String {
     format!("COPY {} ({}) FROM STDIN", qualified(schema, name), names(&table.columns))
 }
@@ -254,7 +248,6 @@ pub(super) fn compare(schema: &str, table: &PublishedTable, columns: &[usize]) -
     )
 }
 
-/// Whether the stored value is another one than that of this text.
 fn differs(column: &PublishedColumn, text: &str) -> String {
     let (stored, of_type) = (format!("t.{}", ident(&column.name)), column.pg_type.as_sql());
     match column.pg_type {
@@ -279,14 +272,13 @@ pub(super) fn page_of_keys(schema: &str, table: &PublishedTable, after: bool, mo
     format!("SELECT {columns} FROM {name} WHERE {condition} ORDER BY {key} LIMIT {most}")
 }
 
-/// Reads which of these keys, which are passed as one array of texts for each column of the key, a table has.
+/// Reads which of these keys a table has.
 pub(super) fn present_keys(schema: &str, table: &PublishedTable) -> String {
     let columns = joined(table.key.iter().map(|column| format!("t.{}::text", ident(column))), ", ");
     let (keys, same) = keys_as_arrays(table);
     format!("SELECT {columns} FROM {} AS t JOIN {keys} ON {same}", qualified(schema, table.name))
 }
 
-/// Deletes the rows with these keys, which are passed as one array of texts for each column of the key.
 pub(super) fn delete_keys(schema: &str, table: &PublishedTable) -> String {
     let (keys, same) = keys_as_arrays(table);
     format!("DELETE FROM {} AS t USING {keys} WHERE {same}", qualified(schema, table.name))

@@ -12,7 +12,6 @@ use crate::store::publishing::queue::CopyProof;
 /// Incremented when the rows of older versions have to be published again.
 const FORMAT: u32 = 1;
 
-/// The name of the digest of the input for comments and indexes.
 pub(super) const APPEARANCE: &str = "appearance";
 
 /// The private part of the row.
@@ -24,7 +23,6 @@ pub(super) struct TargetDetails {
     settings: String,
     /// The number of the newest changed record that was sent.
     pub(super) changed: i64,
-    /// The objects whose records were loaded.
     pub(super) loaded: Vec<Object>,
     /// The meaning of each column's values, by table and column.
     pub(super) meanings: BTreeMap<String, String>,
@@ -37,7 +35,6 @@ pub(super) struct TargetDetails {
     pub(super) proof: CopyProof,
 }
 
-/// The position of a database in the feed of a mirror.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TargetState {
     /// The mirror, and the position in its feed; `None` if a load is owed, or the text cannot be parsed.

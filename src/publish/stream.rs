@@ -96,7 +96,6 @@ pub struct MirrorStream {
     announced: BTreeSet<&'static str>,
 }
 
-/// One snapshot of the mirror, with what every step needs.
 struct Scene {
     publication: Publication,
     state: TargetState,
@@ -189,7 +188,7 @@ impl MirrorStream {
         Ok(Scene { publication, state, columns })
     }
 
-    /// Writes every table from its beginning. Changes made meanwhile are part of the next group.
+    /// Changes made meanwhile are part of the next group.
     fn everything(&mut self, scene: &Scene, out: &mut impl Write) -> Result<(), StreamError> {
         for table in &scene.publication.tables {
             // Small tables are sent whole with the next group.
@@ -366,7 +365,6 @@ fn filled_since(
 /// Writes lines. The columns of a table are written before its first row.
 struct Lines<'a, W: Write> {
     out: &'a mut W,
-    /// The tables whose columns were written.
     announced: &'a mut BTreeSet<&'static str>,
 }
 

@@ -107,22 +107,18 @@ impl PublishedTable {
         ))
     }
 
-    /// The place of a column of the mirror.
     pub(super) fn place(&self, source: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.source == source)
     }
 
-    /// The values of the key in a row of the mirror, or in a converted one.
     pub(super) fn key_of<V: Clone>(&self, row: &[V]) -> Vec<V> {
         self.key.iter().filter_map(|key| Some(row[self.place(key)?].clone())).collect()
     }
 
-    /// Whether a column of that name is of a custom field.
     pub(super) fn is_custom(name: &str) -> bool {
         name.starts_with("cf_")
     }
 
-    /// Whether the table is small enough to be sent whole.
     pub(super) fn is_small(&self) -> bool {
         ["team_members", "custom_field_definitions", "custom_field_options"].contains(&self.name)
     }
@@ -160,7 +156,6 @@ pub(super) struct Publication {
 }
 
 impl Publication {
-    /// A table that rows can be sent to.
     pub(super) fn table(&self, name: &str) -> Option<&PublishedTable> {
         self.open_tables().find(|table| table.name == name)
     }
@@ -302,7 +297,6 @@ fn table(spec: &Spec, columns: Vec<ColumnLine>, exclusions: &Exclusions) -> Publ
     PublishedTable { name: spec.name, key: spec.key, columns, indexes, about: guide::about(source(spec.name)) }
 }
 
-/// The comment of a column: its label, its meaning, and its name at the service.
 fn comment(column: &ColumnLine) -> Option<String> {
     let wire = column.wire_name.as_ref().map(|wire| format!("{wire} in the API"));
     let parts: Vec<String> =
@@ -325,7 +319,6 @@ pub(super) fn pg_name(name: &str) -> String {
     format!("{kept}_{end}")
 }
 
-/// The name of the column of an archived field.
 pub(super) fn archived_name(source: &str) -> String {
     pg_name(&format!("archived_{source}"))
 }
@@ -339,7 +332,7 @@ pub(super) struct Exclusions {
 }
 
 impl Exclusions {
-    /// Parses entries such as `notes` and `contacts.notes`. `keys` are the columns of each table that identify its rows.
+    /// Parses entries such as `notes` and `contacts.notes`.
     pub(super) fn new(entries: &[String], keys: BTreeSet<(String, String)>) -> Exclusions {
         let entry = |text: &String| match text.split_once('.') {
             Some((table, column)) => (Some(table_of(table).to_string()), column.to_string()),

@@ -222,7 +222,6 @@ struct Server {
     host: Option<Host>,
     address: Option<IpAddr>,
     port: u16,
-    /// Its name, port and database.
     place: String,
 }
 

@@ -25,7 +25,7 @@ pub(super) enum PgValue<'a> {
     Unfit,
 }
 
-/// Converts a value for a column of a type. `is_indexed` bounds the length of a text.
+/// `is_indexed` bounds the length of a text.
 pub(super) fn stored(value: &SqlValue, pg_type: PgType, is_indexed: bool) -> PgValue<'_> {
     let text = |text: String| PgValue::Text(Cow::Owned(text));
     match (pg_type, value) {
@@ -68,8 +68,8 @@ pub(super) fn key(text: &str) -> Cow<'_, str> {
     format!("{}…{}", &plain[..cut], digest(text.as_bytes())).into()
 }
 
-/// The longest value that stays in its row, in bytes: a value that cannot be compressed to this is stored elsewhere, and the
-/// row has a pointer, which is shorter.
+/// The longest value that stays in its row, in bytes: a value that cannot be compressed to this is stored elsewhere,
+/// and the row has a pointer, which is shorter.
 pub(super) const MAX_STORED: usize = 24;
 
 /// The bytes that a value has in its row if the row is full, and the boundary that it begins at.
@@ -146,7 +146,6 @@ fn storable(text: &str) -> Option<Cow<'_, str>> {
     })
 }
 
-/// The replacement of a value that cannot be stored.
 pub(super) fn escaped(source: &str) -> String {
     format!("{{\"{ESCAPED}\":{}}}", quoted(source))
 }

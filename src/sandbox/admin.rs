@@ -22,7 +22,6 @@ pub(crate) const PREFIX: &str = "/_sandbox";
 /// The maximum advance of the clock in one request.
 const FARTHEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
-/// Answers one admin request with the body of the success.
 pub(crate) fn answer(sandbox: &Sandbox, method: &str, path: &str, body: &[u8]) -> Result<Value, ErrorAnswer> {
     let verb = path.strip_prefix(PREFIX).unwrap_or(path);
     let data = match (verb, method) {
@@ -57,7 +56,6 @@ struct RecordRequest {
     fields: Map<String, Value>,
 }
 
-/// The names of the resources here.
 #[derive(Deserialize)]
 #[serde(remote = "Resource")]
 enum AdminObject {
@@ -87,7 +85,6 @@ struct ClockRequest {
 #[serde(deny_unknown_fields)]
 struct Nothing {}
 
-/// The body; unknown members are an error.
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ErrorAnswer> {
     serde_json::from_slice(body).map_err(|error| ErrorAnswer::new(400, format!("The body is invalid: {error}")))
 }
@@ -100,7 +97,6 @@ impl RecordRequest {
         }
     }
 
-    /// The resource and the id of an existing record.
     fn existing(&self, world: &World) -> Result<(Resource, &str), ErrorAnswer> {
         let resource = self.resource;
         let id = self.id()?.ok_or_else(|| ErrorAnswer::of_field(400, "id", "is required"))?;
@@ -220,7 +216,7 @@ fn log(sandbox: &Sandbox) -> Value {
     log.entries().iter().map(line).collect()
 }
 
-/// The fields in the form of the world, or an error with everything that is wrong.
+/// The fields in the form of the world.
 pub(crate) fn checked(
     world: &World,
     resource: Resource,

@@ -8,7 +8,7 @@ use crate::model::{Choice, DataType, Instant, Object, Op};
 
 use super::table::{Cell, Id, WorldRecord, slot};
 
-/// A custom field of the tenant, in the form of its list. It is created with [`NewField`] and changed through the world.
+/// A custom field in the form of its list. It is created with [`NewField`] and changed through the world.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomDefinition {
@@ -20,7 +20,6 @@ pub struct CustomDefinition {
     pub data_type: String,
     #[serde(rename = "objectType")]
     pub object: Object,
-    /// ACTIVE, else ARCHIVED.
     #[serde(rename = "status", serialize_with = "status", deserialize_with = "is_active")]
     pub active: bool,
     #[serde(serialize_with = "wire")]
@@ -57,7 +56,6 @@ impl CustomDefinition {
             && self.allowed_operators.iter().any(|name| name == op.as_str())
     }
 
-    /// The definition as its list shows it.
     pub(crate) fn to_json(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }
@@ -109,12 +107,10 @@ fn is_active<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Erro
     }
 }
 
-/// A timestamp in the service's form.
 fn wire<S: Serializer>(at: &Option<Instant>, serializer: S) -> Result<S::Ok, S::Error> {
     at.map(Instant::to_wire).serialize(serializer)
 }
 
-/// A builder for custom fields with defaults for everything that a test does not set.
 #[must_use]
 #[derive(Clone, Debug)]
 pub struct NewField(pub(crate) CustomDefinition);

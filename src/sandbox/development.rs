@@ -17,7 +17,6 @@ use super::state::{StateError, StateFile};
 use super::world::World;
 use crate::model::Object;
 
-/// The maximum number of requests in the log of a service.
 const LOGGED: usize = 100_000;
 
 #[derive(Debug, thiserror::Error)]

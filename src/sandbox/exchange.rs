@@ -27,7 +27,6 @@ pub(crate) struct Success {
     pub(crate) etag: Option<String>,
     /// For a PATCH: whether this is a stored answer.
     pub(crate) replayed: Option<bool>,
-    /// The number of records in the body.
     pub(crate) rows: u64,
 }
 
@@ -36,7 +35,6 @@ pub(crate) struct Success {
 pub(crate) struct Served {
     /// `None` if the connection closes without an answer.
     pub(crate) answer: Option<Response<String>>,
-    /// What happens to the body.
     pub(crate) fault: Option<Fault>,
     /// The number of spaces that are added to the body.
     pub(crate) padding: u64,
@@ -49,14 +47,12 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Whether the answer is lost or truncated on its way.
     pub(crate) fn is_cut(&self) -> bool {
         use Fault::{Truncated, TruncatedChunked, TruncatedGzip};
         self.answer.is_none() || matches!(self.fault, Some(Truncated | TruncatedChunked | TruncatedGzip))
     }
 }
 
-/// An answer with a body of this type.
 pub(crate) fn answer(status: u16, content_type: &str, body: String) -> Response<String> {
     let mut answer = Response::new(body);
     *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -76,14 +72,13 @@ pub(crate) const JSON: &str = "application/json; charset=utf-8";
 pub enum Route {
     List(Resource),
     One(Object, String),
-    /// A path that the service does not have.
     Unknown,
 }
 
 /// A request's method, path and parameters, for the log, for faults and for hooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestLine {
-    /// The method, upper case.
+    /// Upper case.
     pub method: String,
     /// The path below the base URL, unchanged.
     pub path: String,
@@ -119,7 +114,6 @@ impl RequestLine {
         self.query.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// Path and parameters in one line.
     pub fn line(&self) -> String {
         let params: Vec<String> = self.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let mark = if params.is_empty() { "" } else { "?" };
@@ -134,13 +128,11 @@ impl RequestLine {
         }
     }
 
-    /// Whether this is a request for a list of `resource`.
     pub fn lists(&self, resource: Resource) -> bool {
         self.method == "GET" && self.route == Route::List(resource)
     }
 }
 
-/// A parameter of a query string: its name and its value.
 fn pair(part: &str) -> (String, String) {
     let decoded = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
     let (name, value) = part.split_once('=').unwrap_or((part, ""));
@@ -205,7 +197,6 @@ impl ErrorAnswer {
         }
     }
 
-    /// A request that is invalid in one place.
     pub(crate) fn invalid(field: &str, message: &str) -> ErrorAnswer {
         ErrorAnswer { message: "The request is invalid".to_string(), ..ErrorAnswer::of_field(400, field, message) }
     }
@@ -243,7 +234,6 @@ impl Complaints {
         self.0.push(json!({"field": field, "message": message}));
     }
 
-    /// `value` if nothing is wrong.
     pub(crate) fn or<T>(self, value: T) -> Result<T, ErrorAnswer> {
         if self.0.is_empty() {
             return Ok(value);
@@ -259,20 +249,18 @@ pub struct LoggedRequest {
     pub if_match: Option<String>,
     pub idempotency_key: Option<String>,
     pub body: Option<String>,
-    /// The status of the answer; `None` if there was none.
+    /// `None` if there was no answer.
     pub status: Option<u16>,
     pub ru: Ru,
     /// The index of its key, in the order in which keys were added.
     pub key: Option<usize>,
     /// Whether the answer was lost or truncated on its way.
     pub cut: bool,
-    /// Whether the answer was a stored one.
     pub replayed: bool,
     /// Whether this request applied an update.
     pub changed: bool,
 }
 
-/// The requests since the start or the last clearing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
     entries: Vec<LoggedRequest>,

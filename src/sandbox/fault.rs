@@ -1,14 +1,13 @@
 //! Everything that can go wrong with an answer, by kind.
 //!
 //! A [`Fault`] changes one answer. Faults of different [`FaultLayer`]s combine: an answer may be late, lack its `Date`
-//! and come from a lagging replica at the same time. In each layer, a request takes the first fault that is due.
+//! and come from a lagging replica at the same time.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::model::Instant;
 
-/// What happens to a request or its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// 429, with the wait in the body, in the `Retry-After` header, in both or in neither.
@@ -32,7 +31,7 @@ pub enum Fault {
     /// A status with a page of HTML instead of an envelope, as load balancers and proxies answer. The request has no
     /// effect.
     Html(u16),
-    /// A redirect to another address. The request has no effect.
+    /// The request has no effect.
     Redirect {
         /// 301, 302, 303, 307 or 308.
         status: u16,
@@ -77,7 +76,6 @@ pub enum Fault {
     RowOutsideFilter,
     /// No rows, no cursor and a total of 0, as if the list were empty.
     EmptyList,
-    /// The total that was asked for is missing.
     NoTotal,
     /// A cursor behind this many rows is refused with 400; of cursors that count rows.
     PageWindow(usize),
@@ -95,11 +93,9 @@ pub enum Fault {
     AsOf(Instant),
     /// Some records are missing from lists, counts and details. Updates are not affected.
     Hide(Hidden),
-    /// A different `Date` header, or none.
     Date(DateHeader),
 }
 
-/// Makes the body of [`Fault::Rewritten`].
 #[derive(Clone, Copy, Debug, Eq)]
 pub struct BodyRewrite(pub fn(&str, &str) -> String);
 
@@ -110,7 +106,6 @@ impl PartialEq for BodyRewrite {
     }
 }
 
-/// The records that [`Fault::Hide`] hides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hidden {
     /// This share of all records, always the same ones.
@@ -163,7 +158,7 @@ impl DateHeader {
     }
 }
 
-/// The part of an answer that a fault changes. Faults of different layers combine.
+/// The part of an answer that a fault changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultLayer {
     /// The records that the service sees.

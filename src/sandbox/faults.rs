@@ -36,7 +36,6 @@ enum Only {
     Record(String),
     WithCursor,
     WithParam(String),
-    /// By the sandbox's clock, the second time excluded.
     Between(Instant, Instant),
 }
 
@@ -56,7 +55,6 @@ impl Only {
 }
 
 impl Rule {
-    /// The fault applies to the next request.
     pub fn new(fault: Fault) -> Rule {
         Rule { fault, only: Vec::new(), percent: 100.0, skip: 0, times: 1 }
     }
@@ -106,7 +104,6 @@ impl Rule {
         self.between(from, from.plus(duration)).forever()
     }
 
-    /// Only this share of the matching requests, chosen by the plan's seed.
     pub fn percent(mut self, percent: f64) -> Rule {
         self.percent = percent;
         self
@@ -118,13 +115,11 @@ impl Rule {
         self
     }
 
-    /// Applies to this many matching requests.
     pub fn times(mut self, times: u32) -> Rule {
         self.times = times;
         self
     }
 
-    /// Applies to every matching request from now on.
     pub fn forever(self) -> Rule {
         self.times(u32::MAX)
     }
@@ -134,7 +129,6 @@ impl Rule {
     }
 }
 
-/// The plan of one sandbox.
 #[derive(Clone, Debug, Default)]
 pub struct Faults(Arc<Mutex<FaultPlan>>);
 
@@ -168,7 +162,6 @@ impl Faults {
         self.plan().rules.len()
     }
 
-    /// Sets the seed that chooses the requests of rules with a percentage.
     pub fn seed(&self, seed: u64) {
         self.plan().rng = fastrand::Rng::with_seed(seed);
     }
@@ -205,7 +198,6 @@ impl Faults {
     }
 }
 
-/// The kinds that are not a status.
 const KINDS: [(&str, Fault); 7] = [
     ("reset", Fault::Reset),
     ("lost", Fault::ResetAfterApply),
@@ -216,10 +208,8 @@ const KINDS: [(&str, Fault); 7] = [
     ("no-date", Fault::Date(DateHeader::Missing)),
 ];
 
-/// The wait of a 429, in the body and in the header.
 const RETRY_AFTER: u64 = 1;
 
-/// Faults from the command line or the admin interface.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultLine {
     pub text: String,

@@ -82,7 +82,6 @@ impl Maker {
         }
     }
 
-    /// Sets a field of this percentage of the records.
     fn maybe(
         &mut self,
         record: &mut WorldRecord,
@@ -100,7 +99,6 @@ impl Maker {
         self.put(record, wire, Cell::Text(text.into()));
     }
 
-    /// Sets a field to one of these words, and returns it.
     fn word(&mut self, record: &mut WorldRecord, wire: &'static str, of: &[&'static str]) -> &'static str {
         let word = self.one(of);
         self.text(record, wire, word);
@@ -129,8 +127,7 @@ impl Maker {
         }
     }
 
-    /// Sets the identifier, the timestamps and the etag. Every fourth record is part of an import and shares its
-    /// timestamp with many others.
+    /// Every fourth record is part of an import and shares its timestamp with many others.
     fn dates(&mut self, record: &mut WorldRecord, n: usize) -> Instant {
         let created = self.ago(HISTORY);
         let span = self.base.since(created).as_secs();
@@ -331,13 +328,11 @@ struct FieldShape {
     options: Vec<Box<str>>,
 }
 
-/// A field of a list of words: object, key, label, type and options.
 pub(crate) fn listed_field([object, key, label, data_type, options]: [&str; 5]) -> Option<NewField> {
     let options: Vec<&str> = options.split(", ").filter(|option| !option.is_empty()).collect();
     Some(NewField::new(object.parse().ok()?, key, DataType::from_name(data_type)).label(label).options(&options))
 }
 
-/// Defines the fields, spread over the months before `base`.
 fn define(world: &mut World, base: Instant, rng: &mut Rng) -> Vec<FieldShape> {
     let mut shapes = Vec::new();
     for [object, key, label, data_type, filled, status, options] in words::FIELDS.iter().copied() {

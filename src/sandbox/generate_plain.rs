@@ -19,7 +19,6 @@ use super::world::World;
 
 const DAY: u64 = 86_400;
 
-/// A company that contacts belong to.
 struct Employer {
     id: String,
     name: String,
@@ -74,7 +73,6 @@ impl PlainMaker {
         self.base.minus(Duration::from_secs(self.rng.u64(from..to)))
     }
 
-    /// Sets the timestamps and the etag: created up to two years ago and changed since.
     fn dates(&mut self, record: &mut Value) -> Instant {
         let created = self.ago(40 * DAY, 730 * DAY);
         let since = self.base.since(created).as_secs();

@@ -19,7 +19,7 @@ use super::world::World;
 
 type Hook = Box<dyn FnMut(&mut World, &RequestLine) + Send>;
 
-/// The CRM with its keys, faults and log. Clones share everything.
+/// Clones share everything.
 #[derive(Clone)]
 pub struct Sandbox(Arc<SandboxShared>);
 
@@ -80,7 +80,7 @@ impl Sandbox {
         &self.0.faults
     }
 
-    /// Adds a key with these scopes and returns its secret.
+    /// Returns the key's secret.
     pub fn add_key(&self, scopes: &[&str]) -> String {
         locked(&self.0.memory).keys.add(None, scopes)
     }
@@ -143,7 +143,6 @@ impl Sandbox {
         self.write(false, |world, _| change(world))
     }
 
-    /// Restores records, clock, faults and stored answers to their initial state, and clears the log.
     pub(crate) fn reset(&self) -> Result<(), StateError> {
         self.write(true, |world, memory| {
             let Some(origin) = &memory.origin else { return };

@@ -13,7 +13,7 @@ pub fn key_of_seed(seed: u64) -> String {
     format!("crm_test_v1_{digits}")
 }
 
-/// A key: its secret and its scopes, sorted.
+/// The scopes are sorted.
 #[derive(Clone, Debug)]
 pub(crate) struct TenantKey {
     secret: String,
@@ -22,7 +22,6 @@ pub(crate) struct TenantKey {
 }
 
 impl TenantKey {
-    /// Returns a 403 error that names the missing scope.
     pub(crate) fn require(&self, scope: &str) -> Result<(), ErrorAnswer> {
         if self.scopes.iter().any(|s| s == scope) {
             return Ok(());
@@ -36,7 +35,7 @@ impl TenantKey {
     }
 }
 
-/// The keys of the tenant. The log identifies a key by its index.
+/// The log identifies a key by its index.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TenantKeys(Vec<TenantKey>);
 
@@ -64,7 +63,6 @@ impl TenantKeys {
         }
     }
 
-    /// The key of an `Authorization` header, and its index.
     pub(crate) fn find(&self, authorization: Option<&str>) -> Result<(usize, &TenantKey), ErrorAnswer> {
         let Some(header) = authorization else {
             return Err(ErrorAnswer::new(401, "The Authorization header is missing"));

@@ -3,10 +3,9 @@
 //! Lists sorted by `createdAt` or `updatedAt` alone walk the table's own order from the cursor; all others collect the
 //! matching rows and sort them.
 //!
-//! Page tokens are opaque, and bound to the tenant, the conditions and the key's scopes (*List query conventions*, rule 9).
-//! A keyset token contains the last row's sort values, so it keeps its position when rows move. An offset token counts
-//! rows, so rows are skipped or repeated when others move. The reference does not specify the kind. Tokens begin with `+`,
-//! `/` and `=`, so a client that does not percent-encode them fails.
+//! Page tokens are opaque, and bound to the tenant, the conditions and the key's scopes (*List query conventions*,
+//! rule 9). The reference does not specify whether they contain the last row's sort values or count rows. Tokens begin
+//! with `+`, `/` and `=`, so a client that does not percent-encode them fails.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -18,7 +17,6 @@ use super::table::{Cell, Order, WorldRecord, WorldTable, compare, sort_key};
 use super::world::World;
 use crate::model::{FieldKind, Instant, Op, Resource};
 
-/// The rows of a page, and where the next one begins.
 #[derive(Debug)]
 pub(crate) struct ServedPage<'a> {
     pub(crate) rows: Vec<&'a WorldRecord>,
@@ -26,7 +24,7 @@ pub(crate) struct ServedPage<'a> {
     pub(crate) total: Option<usize>,
 }
 
-/// Serves the page at `place`. With `offsets` the next position is a row count instead of sort values.
+/// With `offsets` the next position is a row count instead of sort values.
 pub(crate) fn page<'a>(world: &'a World, query: &ListRequest, place: &PagePosition, offsets: bool) -> ServedPage<'a> {
     let table = world.table(query.resource);
     let wanted = query.limit + 1;
@@ -201,7 +199,6 @@ pub(crate) enum PagePosition {
     /// Behind the row with these sort values and this id.
     #[serde(rename = "k")]
     After(Vec<Option<Cell>>, String),
-    /// That many rows from the first.
     #[serde(rename = "o")]
     Offset(usize),
 }

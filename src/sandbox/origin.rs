@@ -49,7 +49,6 @@ pub struct Development {
     pub faults: FaultLine,
 }
 
-/// What a reset restores, and where changes are written.
 pub(crate) struct Origin {
     pub(crate) development: Development,
     /// Generated data is dated before this.
@@ -59,7 +58,6 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// An origin without a file, whose clock starts now.
     pub(crate) fn new(development: Development) -> Origin {
         let clock = SandboxClock::new(development.now);
         let base = clock.now();
@@ -85,7 +83,6 @@ pub(crate) struct SandboxClock {
 }
 
 impl SandboxClock {
-    /// With a time, the clock is fixed until it is advanced; without, it follows the system's clock.
     pub(crate) fn new(fixed: Option<Instant>) -> SandboxClock {
         SandboxClock { fixed, advanced: Arc::default() }
     }
@@ -126,7 +123,7 @@ pub struct FixtureError {
 }
 
 impl World {
-    /// Makes a world from the text of a fixture. Records without timestamps get `now`.
+    /// Records without timestamps get `now`.
     pub fn from_fixture(text: &str, now: Instant) -> Result<World, FixtureError> {
         let error = |at: &str, why: String| FixtureError { at: at.to_string(), why };
         let document: BTreeMap<String, Box<RawValue>> =
@@ -153,7 +150,7 @@ impl World {
     }
 }
 
-/// Adds one record in the form of a detail, or of a list item, and returns its identifier.
+/// Adds one record in the form of a detail, or of a list item.
 fn load(world: &mut World, resource: Resource, source: &str) -> Result<String, String> {
     let record: Value = serde_json::from_str(source).map_err(|e| e.to_string())?;
     let Value::Object(members) = &record else {

@@ -32,7 +32,6 @@ pub(crate) struct Replays {
     pub(crate) new: BTreeSet<String>,
 }
 
-/// An answer that is replayed for the identical request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StoredReplay {
     at: Instant,
@@ -50,7 +49,6 @@ impl StoredReplay {
 }
 
 impl Replays {
-    /// The stored answer to this request; a 409 error if the key was used with a different one.
     fn find(
         &mut self,
         key: &str,
@@ -72,7 +70,6 @@ impl Replays {
     }
 }
 
-/// Applies an update, or replays its stored answer.
 pub(crate) fn patch(
     world: &mut World,
     settings: &SandboxSettings,
@@ -149,7 +146,6 @@ fn changes(
     Ok(changes)
 }
 
-/// Changes the record and returns the body of the confirmation.
 fn carry_out(changes: PatchChanges, world: &mut World, object: Object, id: &str) -> String {
     let resource = object.resource();
     let submitted: Vec<usize> = changes.iter().map(|(slot, _)| *slot).collect();
@@ -187,7 +183,6 @@ fn body(request: &IncomingRequest) -> Result<Map<String, Value>, ErrorAnswer> {
     }
 }
 
-/// The standard fields of a body. Fields that are not writable in the catalogue are refused.
 fn standard(object: Object, body: &Map<String, Value>) -> Result<PatchChanges, ErrorAnswer> {
     let identity = |wire: &&str| object == Object::Contact && body.contains_key(*wire);
     if let Some(wire) = ["email", "mobile"].iter().find(|wire| identity(wire)) {

@@ -152,12 +152,12 @@ fn object(out: &mut String, write_members: impl FnOnce(&mut String)) {
 }
 
 impl World {
-    /// An item as its detail shows it, byte for byte, or its list if it has no detail; `None` if there is no such item.
+    /// An item as its detail shows it, byte for byte, or its list if it has no detail.
     pub fn detail_text(&self, of: impl Into<Resource>, id: &str) -> Option<String> {
         self.text(of.into(), id, RecordProjection::Detail)
     }
 
-    /// An item as its list shows it, byte for byte; `None` if there is no such item.
+    /// An item as its list shows it, byte for byte.
     pub fn list_text(&self, resource: Resource, id: &str) -> Option<String> {
         self.text(resource, id, RecordProjection::List)
     }
@@ -205,7 +205,7 @@ pub(crate) struct Expansion<'a> {
     world: &'a World,
     object: Object,
     includes: &'a BTreeSet<Resource>,
-    /// Contacts by company, if they are included.
+    /// How many contacts a company has, if they are included.
     contacts: HashMap<String, usize>,
 }
 
@@ -222,7 +222,7 @@ impl<'a> Expansion<'a> {
         Expansion { world, object, includes, contacts }
     }
 
-    /// The members that the includes add to a record. The reference does not specify their inner structure.
+    /// The reference does not specify the inner structure of these members.
     pub(crate) fn of(&self, record: &WorldRecord) -> Vec<(&'static str, String)> {
         let mut members = Vec::new();
         let mut related = Map::new();

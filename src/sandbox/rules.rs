@@ -13,7 +13,6 @@ use super::table::{Cell, NO_SLOT, WorldRecord, WorldTable, slot};
 use super::world::World;
 use crate::model::{DataType, Field, FieldKind, Instant, Object, Op, Resource, decimal, field_value};
 
-/// A list's conditions, all of them valid.
 #[derive(Clone, Debug)]
 pub(crate) struct ListRequest {
     pub(crate) resource: Resource,
@@ -33,7 +32,6 @@ const MAX_PREDICATES: usize = 10;
 const MAX_CUSTOM: usize = 3;
 
 impl ListRequest {
-    /// This request at a service that compares times in whole seconds.
     pub(crate) fn in_whole_seconds(mut self) -> ListRequest {
         self.is_coarse = true;
         for condition in &mut self.predicates {
@@ -214,7 +212,6 @@ pub(crate) enum Test {
     Time(Op, Instant),
     Number(Op, String),
     Date(Op, String),
-    /// Host names, one of which is the company's.
     Host(Vec<String>),
 }
 
@@ -224,7 +221,6 @@ pub(crate) struct Condition {
     pub(crate) test: Test,
 }
 
-/// The type that a standard field is compared as.
 fn type_of(kind: FieldKind) -> DataType {
     match kind {
         FieldKind::Boolean => DataType::Boolean,
@@ -237,7 +233,6 @@ fn type_of(kind: FieldKind) -> DataType {
     }
 }
 
-/// Parses a filter's value; the error says what is wrong with it.
 fn test(data_type: DataType, op: Op, value: &str) -> Result<Test, String> {
     match (op, data_type) {
         (Op::IsNull, _) => flag(value).map(Test::Missing),
@@ -261,7 +256,6 @@ fn test(data_type: DataType, op: Op, value: &str) -> Result<Test, String> {
     }
 }
 
-/// Parses the value of a filter by host names.
 fn hosts(op: Op, value: &str) -> Result<Test, String> {
     let values = if op == Op::In { list(value)? } else { vec![value.to_string()] };
     values.iter().map(|value| filter_value(value)).collect::<Result<_, _>>().map(Test::Host)
@@ -293,7 +287,7 @@ fn list(value: &str) -> Result<Vec<String>, String> {
 }
 
 impl Condition {
-    /// Whether the record meets the condition. A missing value meets only `isNull=true`.
+    /// A missing value meets only `isNull=true`.
     pub(crate) fn holds(&self, table: &WorldTable, record: &WorldRecord) -> bool {
         if let Test::Host(hosts) = &self.test {
             return host(table, record).is_some_and(|host| hosts.contains(&host));
@@ -321,7 +315,6 @@ impl Condition {
 }
 
 impl Test {
-    /// Whether a timestamp meets a condition on timestamps.
     pub(crate) fn holds_at(&self, at: Instant) -> bool {
         matches!(self, Test::Time(op, time) if agrees(*op, at.cmp(time)))
     }
@@ -346,13 +339,11 @@ pub(crate) fn host(table: &WorldTable, record: &WorldRecord) -> Option<String> {
     }
 }
 
-/// The host name in lower case and without a leading `www.`.
 fn normalized(host: &str) -> String {
     let lower = host.trim().trim_end_matches('.').to_lowercase();
     lower.strip_prefix("www.").unwrap_or(&lower).to_string()
 }
 
-/// The host name of a web site's address.
 fn of_website(address: &str) -> Option<String> {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -361,7 +352,6 @@ fn of_website(address: &str) -> Option<String> {
     (!host.is_empty()).then_some(host)
 }
 
-/// A filter's value: a host name and nothing else.
 fn filter_value(value: &str) -> Result<String, String> {
     let plain = !value.contains(|c: char| c.is_whitespace() || "/\\:@?#,".contains(c));
     let host = normalized(value);

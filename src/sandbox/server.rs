@@ -1,5 +1,4 @@
-//! The sandbox on a socket: accepts connections, and answers requests until they, or the server, are closed. Answers may be
-//! damaged on purpose.
+//! The sandbox on a socket. Answers may be damaged on purpose.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Arc, Mutex};
@@ -19,10 +18,9 @@ use super::exchange::{IncomingRequest, JSON, RequestLine, Served, answer, put};
 use super::fault::Fault;
 use super::handle::{Sandbox, locked};
 
-/// The tasks of the open connections.
 type Connections = Arc<Mutex<JoinSet<()>>>;
 
-/// A running sandbox server. Dropping it stops the server and breaks its connections.
+/// Dropping it stops the server and breaks its connections.
 pub struct SandboxServer {
     /// The base URL, `/v1` included.
     pub base_url: String,
@@ -75,7 +73,7 @@ async fn serve(sandbox: Sandbox, stream: TcpStream) {
     let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         Box::pin(respond(sandbox.clone(), request.map(Body::new)))
     });
-    // The `Date` header is set by the settings. A broken connection is noticed by the peer.
+    // The `Date` header is set by the settings.
     let mut connection = http1::Builder::new().auto_date_header(false).serve_connection(TokioIo::new(stream), service);
     let ended = std::future::poll_fn(|cx| connection.poll_without_shutdown(cx)).await;
     if ended.is_err() {
@@ -88,7 +86,7 @@ const MAX_BODY: usize = 16 << 20;
 /// Bodies up to this size are not worth compressing.
 const SMALL: usize = 256;
 
-/// Answers one request, after the delay of its fault. An error closes the connection without an answer.
+/// An error closes the connection without an answer.
 async fn respond(sandbox: Sandbox, http: Request<Body>) -> io::Result<Response<Body>> {
     let (head, body) = http.into_parts();
     // Longer than any valid update: a truncated body is not valid JSON, and is refused.
@@ -137,7 +135,6 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
         .any(|coding| coding.trim().starts_with("gzip") && !coding.contains("q=0"))
 }
 
-/// The answer with its body as it is sent.
 fn deliver(served: Served, gzip: bool) -> Option<Response<Body>> {
     let (mut head, body) = served.answer?.into_parts();
     let body = match served.fault {

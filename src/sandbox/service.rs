@@ -23,10 +23,8 @@ use super::settings::{CursorKind, SandboxSettings};
 use super::state::StateError;
 use super::world::World;
 
-/// The message of failures on demand.
 const INJECTED: &str = "This failure was injected";
 
-/// The page of load balancers and proxies.
 const MAINTENANCE: &str = "<html><body><h1>Scheduled maintenance</h1></body></html>";
 
 /// The state between requests, next to the world.
@@ -36,7 +34,6 @@ pub(crate) struct Memory {
     pub(crate) settings: SandboxSettings,
     pub(crate) replays: patch::Replays,
     pub(crate) log: Log,
-    /// The number of requests so far.
     pub(crate) requests: u64,
     /// Of a standalone service: what a reset restores.
     pub(crate) origin: Option<Origin>,
@@ -53,7 +50,6 @@ impl Memory {
         self.nonce = 0;
     }
 
-    /// Writes the changes of the world into the state file, if there is one.
     pub(crate) fn write(&mut self, world: &mut World, whole: bool) -> Result<(), StateError> {
         match &mut self.origin {
             Some(Origin { file: Some(file), clock, .. }) => {
@@ -64,7 +60,7 @@ impl Memory {
     }
 }
 
-/// Carries a request out, with the faults that change what it finds or says. Returns the index of its key, too.
+/// Returns the index of the request's key, too.
 pub(crate) fn execute(
     world: &mut World,
     memory: &mut Memory,

@@ -15,7 +15,7 @@ pub enum CursorKind {
     Offset,
 }
 
-/// The settings. [`SandboxSettings::default`] is a well-behaved service.
+/// [`SandboxSettings::default`] is a well-behaved service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxSettings {
     /// The tenant that cursors are bound to.
@@ -30,11 +30,9 @@ pub struct SandboxSettings {
     /// Whether the limit of 320 characters applies to a whole list of values rather than to each; the reference does
     /// not say.
     pub limits_whole_lists: bool,
-    /// Whether answers are compressed for clients that accept it.
     pub gzip: bool,
     /// The delay of every answer, in real time.
     pub latency: Duration,
-    /// The maximum number of requests in the log; `None` for no limit.
     pub log_limit: Option<usize>,
     pub date_header: DateHeader,
 }

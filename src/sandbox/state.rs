@@ -59,7 +59,6 @@ struct StoredRecord {
     raw: BTreeMap<String, Option<String>>,
 }
 
-/// The contents of a state file when it was opened.
 #[derive(Debug)]
 pub(crate) struct StoredState {
     pub world: World,
@@ -137,7 +136,6 @@ impl StateFile {
     }
 }
 
-/// An error of what the file contains.
 fn unreadable(why: impl Into<Box<dyn Error + Send + Sync>>) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, Type::Text, why.into())
 }
@@ -195,7 +193,6 @@ fn stored_record(table: &WorldTable, record: &WorldRecord) -> StoredRecord {
     stored
 }
 
-/// Reads the stored world, if there is one.
 fn read(conn: &Connection, mut world: World) -> rusqlite::Result<Option<StoredState>> {
     let mut stmt = conn.prepare("SELECT seed, born, advanced, definitions FROM world")?;
     let mut found = stmt.query([])?;

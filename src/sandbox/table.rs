@@ -24,7 +24,6 @@ use crate::model::{Field, FieldKind, Instant, Resource, decimal};
 /// A record's identifier, shared between a table and its orders.
 pub(crate) type Id = Arc<str>;
 
-/// The slot of the first custom field.
 const FIRST_CUSTOM: usize = 256;
 
 /// A slot that no record has.
@@ -168,7 +167,6 @@ impl WorldTable {
         slot(self.fields, wire)
     }
 
-    /// Inserts a record, or replaces the one with the same id.
     pub(crate) fn put(&mut self, mut record: WorldRecord) {
         record.cells.shrink_to_fit();
         self.remove(&record.id.clone());
@@ -187,7 +185,6 @@ impl WorldTable {
     }
 }
 
-/// A field's index in its table.
 pub(crate) fn slot(fields: &[Field], wire: &str) -> Option<usize> {
     fields.iter().position(|field| field.wire == wire)
 }
@@ -297,7 +294,6 @@ pub(crate) fn sort_key(cell: Option<&Cell>, kind: FieldKind) -> Option<Cell> {
     cell.filter(is_sorted).cloned()
 }
 
-/// Orders the keys of two rows.
 pub(crate) fn compare(a: Option<&Cell>, b: Option<&Cell>, kind: FieldKind, descending: bool) -> Ordering {
     let (Some(a), Some(b)) = (a, b) else { return a.is_none().cmp(&b.is_none()) };
     let order = match kind {

@@ -6,7 +6,6 @@ use std::sync::LazyLock;
 
 const FILE: &str = include_str!("words.txt");
 
-/// A list of words, read when it is first used.
 pub(crate) type Words<T = &'static str> = LazyLock<Vec<T>>;
 
 pub(crate) static PEOPLE: Words<[&str; 3]> = Words::new(|| rows("people"));
@@ -30,7 +29,8 @@ pub(crate) static SOURCES: Words = Words::new(|| words("sources"));
 /// Decimals that a double cannot represent, and some that a 28-digit decimal cannot represent.
 pub(crate) static DECIMALS: Words = Words::new(|| words("decimals"));
 
-/// Object, key, label and type of a custom field, how many percent of the records have a value, its status, and its options.
+/// Object, key, label and type of a custom field, how many percent of the records have a value, its status, and its
+/// options.
 pub(crate) static FIELDS: Words<[&str; 7]> = Words::new(|| rows("fields"));
 
 pub(crate) static COUNTRIES: Words<Country> = Words::new(countries);
@@ -42,7 +42,6 @@ pub(crate) static PLAIN_POSITIONS: Words = Words::new(|| words("plain positions"
 pub(crate) static PLAIN_FIELDS: Words<[&str; 5]> = Words::new(|| rows("plain fields"));
 pub(crate) static NOTES: Words = Words::new(|| words("plain notes"));
 
-/// A country with its typical places and names.
 #[derive(Debug)]
 pub(crate) struct Country {
     pub(crate) code: &'static str,

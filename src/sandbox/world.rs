@@ -19,7 +19,6 @@ use super::table::{Cell, Id, WorldRecord, WorldTable, custom_slot};
 use crate::model::catalogue::FieldKind;
 use crate::model::{DataType, Instant, Object, RecordId, Resource};
 
-/// The maximum number of changes that can be undone.
 const MAX_UNDO: usize = 10_000;
 
 /// One record as it was before a change, or that it did not exist.
@@ -31,7 +30,6 @@ struct PastRecord {
     before: Option<WorldRecord>,
 }
 
-/// The simulated CRM of one tenant.
 #[derive(Clone, Debug)]
 pub struct World {
     now: Instant,
@@ -43,7 +41,6 @@ pub struct World {
     undo: VecDeque<PastRecord>,
     /// The records that changed since a state file was last written; `None` without a state file.
     pub(super) touched: Option<BTreeSet<(Resource, Id)>>,
-    /// Whether lists omit custom keys without a value.
     pub(crate) lists_omit_nulls: bool,
 }
 
@@ -140,7 +137,6 @@ impl World {
         })
     }
 
-    /// Removes everything raw from a record.
     pub fn clear_raw(&mut self, object: Object, id: &str) -> bool {
         self.change(object.resource(), id, |_, record| record.raw.clear())
     }
@@ -173,7 +169,6 @@ impl World {
         }
     }
 
-    /// When a record was last changed, without writing the whole of it.
     pub fn updated_at(&self, object: Object, id: &str) -> Option<Instant> {
         let table = self.table(object.resource());
         table.get(id)?.cell(table.slot("updatedAt")?)?.time()
@@ -187,7 +182,6 @@ impl World {
         self.tables.entry(resource).or_insert_with(|| WorldTable::new(resource))
     }
 
-    /// The slot and the definition of an active custom field.
     pub(crate) fn active(&self, object: Object, key: &str) -> Option<(usize, &CustomDefinition)> {
         let place = self.definitions.iter().position(|d| d.active && d.object == object && d.key == key)?;
         Some((custom_slot(place), &self.definitions[place]))
@@ -209,7 +203,6 @@ impl World {
         true
     }
 
-    /// Inserts a new record, or replaces the one with the same id.
     pub(super) fn put(&mut self, resource: Resource, record: WorldRecord) {
         self.remember(resource, &record.id);
         self.table_mut(resource).put(record);
@@ -232,8 +225,8 @@ impl World {
         self.undo.push_back(PastRecord { changed_at: self.now, resource, id: id.clone(), before });
     }
 
-    /// The records as they were at another time, or at the earliest that is known, for a lagging replica. Custom field definitions keep their current
-    /// type and status inside records; only their own list is the earlier one.
+    /// The records as they were at another time, or at the earliest that is known, for a lagging replica. Custom field
+    /// definitions keep their current type and status inside records; only their own list is the earlier one.
     pub fn as_of(&self, at: Instant) -> World {
         let mut world = self.without_undo();
         // The clock may have been set back in between, so the first change after `at` decides, not the time of each change.
@@ -306,7 +299,6 @@ impl World {
         }
     }
 
-    /// Gives the record an etag that it never had.
     pub(crate) fn bump_etag(&self, resource: Resource, record: &mut WorldRecord) {
         let Some(slot) = self.table(resource).slot("etag") else {
             return;
@@ -339,7 +331,6 @@ impl World {
         format!("{prefix}_{scrambled:012x}")
     }
 
-    /// The definitions of custom fields, to be changed.
     pub fn fields(&mut self) -> Fields<'_> {
         Fields { world: self }
     }
@@ -351,7 +342,7 @@ pub struct Fields<'w> {
 }
 
 impl Fields<'_> {
-    /// Defines a custom field. Its values are null until records get some.
+    /// Its values are null until records get some.
     pub fn define(&mut self, field: NewField) -> RecordId {
         let mut definition = field.0;
         if definition.id.is_empty() {
@@ -387,7 +378,6 @@ impl Fields<'_> {
         })
     }
 
-    /// Reactivates an archived field with its values.
     pub fn reactivate(&mut self, object: Object, key: &str) -> bool {
         self.redefine(object, key, |d| {
             d.active = true;

@@ -38,18 +38,15 @@ impl ReadOf {
     }
 }
 
-/// A part of a list that one walk reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkpoint<P> {
     /// The number of a slice, or the key of a field.
     pub part: String,
     /// What it has, by `createdAt`.
     pub bounds: TimeBounds,
-    /// Whether it was read to its end.
     pub done: bool,
     /// As of when changes will be complete.
     pub as_of: Option<Instant>,
-    /// Where the walk goes on.
     pub position: P,
 }
 
@@ -62,7 +59,6 @@ pub struct KnownChanges {
     pub served_at: Option<Instant>,
 }
 
-/// What no part of a list covers.
 pub fn uncovered<P>(parts: &[Checkpoint<P>]) -> Vec<TimeBounds> {
     if parts.is_empty() {
         return vec![TimeBounds::Whole];
@@ -98,7 +94,7 @@ pub fn uncovered<P>(parts: &[Checkpoint<P>]) -> Vec<TimeBounds> {
 }
 
 impl ReadTx<'_> {
-    /// The parts of a list that are read for a purpose. One whose position cannot be parsed is none.
+    /// One whose position or bounds cannot be parsed is none.
     pub fn reads<P: DeserializeOwned>(&self, what: ReadOf) -> Result<Vec<Checkpoint<P>>> {
         type Row = (String, String, Option<String>, Option<String>, bool, StoredTime, String);
         let rows: Vec<Row> = self.tuples(
@@ -142,7 +138,6 @@ impl ClaimsTx<'_> {
         )
     }
 
-    /// Says how far a part of a list was read.
     pub fn keep_read<P: Serialize>(&self, what: ReadOf, read: &Checkpoint<P>) -> Result<()> {
         let [object, purpose] = what.row();
         let position = serde_json::to_string(&read.position)
@@ -159,13 +154,11 @@ impl ClaimsTx<'_> {
         )
     }
 
-    /// Says how far something was read that is no walk.
     pub fn keep_position<P: Serialize>(&self, what: ReadOf, position: &P) -> Result<()> {
         let (part, bounds) = (String::new(), TimeBounds::Whole);
         self.keep_read(what, &Checkpoint { part, bounds, done: false, as_of: None, position })
     }
 
-    /// Forgets what was read.
     pub fn end_read(&self, what: ReadOf) -> Result<()> {
         self.run("DELETE FROM reads WHERE object = ?1 AND purpose = ?2", what.row())
     }

@@ -13,7 +13,6 @@ use rusqlite::params;
 use crate::model::{CustomField, Instant, Layout, Object, RecordId, Ru, TimeField};
 use crate::store::{ClaimsTx, FieldToBackFill, ReadOf, ReadTx, Result, Statements, StoredTime};
 
-/// What may be said of an object or a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// All changes are here.
@@ -22,7 +21,6 @@ pub enum Goal {
     UncountedChanges(Object),
     /// A sweep has read every record.
     Sweep(Object),
-    /// A sweep is under way.
     Sweeping(Object),
     Definitions,
     Team,
@@ -59,12 +57,10 @@ impl Goal {
 
 const UNREAD_FIELDS: &str = "unread fields";
 
-/// When something was last read completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastRead {
     /// Our clock when the read started; [`Instant::EPOCH`] if that clock was wrong.
     pub began: Instant,
-    /// Our clock when it finished.
     pub finished: Instant,
     /// The ledger's steady clock when it started, where that matters: our clock may be set meanwhile.
     pub steady: Option<Instant>,
@@ -73,7 +69,6 @@ pub struct LastRead {
 }
 
 impl LastRead {
-    /// A read of which only the time matters.
     pub const fn between(began: Instant, finished: Instant) -> LastRead {
         LastRead { began, finished, steady: None, cost: None }
     }
@@ -95,19 +90,16 @@ pub(in crate::store) fn is_unfilled(object: Object, definition: &str) -> String 
     )
 }
 
-/// The condition, as SQL, that standard fields of an object are not read.
 pub(in crate::store) fn has_unread_fields(object: Object) -> String {
     format!("EXISTS (SELECT 1 FROM goals WHERE object = '{object}' AND kind = '{UNREAD_FIELDS}')")
 }
 
-/// What is said, to be read: see [`ReadTx::goals`].
 #[derive(Clone, Copy, Debug)]
 pub struct Goals<'t> {
     tx: &'t ReadTx<'t>,
 }
 
 impl ReadTx<'_> {
-    /// What is said to be here.
     pub const fn goals(&self) -> Goals<'_> {
         Goals { tx: self }
     }
@@ -118,7 +110,7 @@ impl Goals<'_> {
         self.tx.value("SELECT EXISTS (SELECT 1 FROM goals WHERE object = ?1 AND kind = ?2)", goal.row())
     }
 
-    /// When something was last read; a row that cannot be parsed is none.
+    /// A row that cannot be parsed is none.
     pub fn last_read(&self, goal: Goal) -> Result<Option<LastRead>> {
         let found: Option<(StoredTime, StoredTime, StoredTime, Option<i64>)> = self.tx.find_tuple(
             "SELECT since, finished, steady, cost FROM goals WHERE object = ?1 AND kind = ?2",
@@ -152,7 +144,6 @@ impl Goals<'_> {
         Ok(known.filter(|began| *began > Instant::EPOCH).max())
     }
 
-    /// The differences that the last comparison of an object left open.
     pub fn open_differences(&self, object: Object) -> Result<u64> {
         self.tx.count("SELECT coalesce(max(open), 0) FROM goals WHERE object = ?1 AND kind = 'differing'", [object])
     }
@@ -186,7 +177,6 @@ impl Goals<'_> {
         self.tx.column("SELECT definition FROM goals WHERE object = ?1 AND kind = ?2", (object, kind))
     }
 
-    /// The custom fields of a layout whose columns are not complete.
     pub fn unfilled(&self, layout: &Layout, object: Object) -> Result<Vec<CustomField>> {
         let filled = self.fields(object, "filled")?;
         Ok(layout.of(object).fields().iter().filter(|field| !filled.contains(&field.definition)).cloned().collect())
@@ -215,7 +205,6 @@ impl Goals<'_> {
 }
 
 impl ClaimsTx<'_> {
-    /// Says that something was read completely.
     pub fn reach(&self, goal: Goal, read: LastRead) -> Result<()> {
         let [object, kind] = goal.row();
         let cost = read.cost.map(|cost| cost.get().cast_signed());
@@ -225,12 +214,10 @@ impl ClaimsTx<'_> {
         )
     }
 
-    /// Says something that has no time.
     pub fn set(&self, goal: Goal) -> Result<()> {
         self.run("INSERT OR IGNORE INTO goals (object, kind) VALUES (?1, ?2)", goal.row())
     }
 
-    /// Says which scope the key lacks for something, or that it lacks none.
     pub fn set_missing_scope(&self, what: &str, scope: Option<&str>) -> Result<()> {
         self.run("DELETE FROM goals WHERE object = ?1 AND kind = 'missing scope'", [what])?;
         let Some(scope) = scope else { return Ok(()) };
@@ -238,36 +225,30 @@ impl ClaimsTx<'_> {
         self.run(sql, [what, scope])
     }
 
-    /// Says that another workspace was accepted after this step of an edit.
     pub(in crate::store) fn accept_after(&self, step: i64) -> Result<()> {
         let sql = "INSERT OR REPLACE INTO goals (object, kind, open) VALUES ('', 'accepted', ?1)";
         self.run(sql, [step])
     }
 
-    /// Notes that the sweep under way passes over a record.
     pub fn leave_record_out(&self, object: Object) -> Result<()> {
         let sql = "UPDATE goals SET open = open + 1 WHERE object = ?1 AND kind = ?2";
         self.run(sql, Goal::Sweeping(object).row())
     }
 
-    /// Discards the sweep under way, with what it has read.
     pub fn discard_sweep(&self, object: Object) -> Result<()> {
         self.unset(Goal::Sweeping(object))?;
         self.end_read(ReadOf::Sweep(object))
     }
 
-    /// Says something no longer.
     pub fn unset(&self, goal: Goal) -> Result<()> {
         self.run("DELETE FROM goals WHERE object = ?1 AND kind = ?2", goal.row())
     }
 
-    /// What was said of one is said of the other.
     pub fn replace(&self, goal: Goal, by: Goal) -> Result<()> {
         let ([object, kind], [_, new]) = (goal.row(), by.row());
         self.run("UPDATE OR REPLACE goals SET kind = ?3 WHERE object = ?1 AND kind = ?2", [object, kind, new])
     }
 
-    /// Says what a comparison with the service has found.
     pub fn compared(&self, object: Object, complete: Completeness, open: u64) -> Result<()> {
         self.run("DELETE FROM goals WHERE object = ?1 AND kind = 'differing'", [object])?;
         let kind = match (open, complete.by_record) {
@@ -314,7 +295,7 @@ impl ClaimsTx<'_> {
         )
     }
 
-    /// Forgets what is said of a workspace. What the file has, and which columns were filled, stays.
+    /// What the file has, and which columns were filled, stays.
     pub fn forget_goals_of_workspace(&self) -> Result<()> {
         self.run(
             &format!(
@@ -340,8 +321,8 @@ impl ClaimsTx<'_> {
         self.set(Goal::WantedSweep(object))
     }
 
-    /// Notes what a reading of the definitions left to fill. A table without rows has nothing that could be missing: its
-    /// first copy brings the values with it. A sweep in progress has pages behind it that were read without them.
+    /// A table without rows has nothing that could be missing: its first copy brings the values with it. A sweep in
+    /// progress has pages behind it that were read without them.
     pub fn fill_again(&self, object: Object, columns: &[FieldToBackFill]) -> Result<()> {
         if self.tx.is_empty(object)? {
             return self.mark_first_copy(object);
@@ -369,8 +350,8 @@ impl ClaimsTx<'_> {
             .try_for_each(|field| self.add_column(object, "filled", &field.definition, None))
     }
 
-    /// Notes that a column is complete, as far as lists tell. A detail shows its value if it is read later than now, and later
-    /// than all that there are, whose clock may have been ahead.
+    /// A detail shows its value if it is read later than now, and later than all that there are, whose clock may have
+    /// been ahead.
     pub fn mark_column_filled(&self, object: Object, definition: &RecordId, now: Instant) -> Result<()> {
         self.forget_column(object, definition)?;
         let latest = format!("SELECT max(fetched_at) FROM {}", object.detail_table());

@@ -16,7 +16,6 @@ pub enum StoreError {
     NotAMirror { path: PathBuf, why: &'static str },
     #[error("there is no mirror at {path} yet", path = path.display())]
     Missing { path: PathBuf },
-    /// The last writer was killed, and this user cannot write the files that a recovery needs.
     #[error("the last process that wrote {path} was killed, and the current user cannot recover its WAL", path = path.display())]
     NotRecovered { path: PathBuf },
     /// The file was written while it was read without its WAL.
@@ -26,7 +25,6 @@ pub enum StoreError {
     NewerSchema {
         /// The file's `user_version`.
         found: u32,
-        /// The newest schema that this version supports.
         known: u32,
     },
     #[error("another crm-mirror{} is writing {path}", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), path = path.display())]
@@ -46,7 +44,6 @@ pub enum StoreError {
     Interrupted,
 }
 
-/// What the functions of this room return.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// What is not a whole statement.
@@ -57,23 +54,20 @@ impl From<rusqlite::Error> for StoreError {
 }
 
 impl StoreError {
-    /// What an error of SQLite is where this mirror is opened.
     pub(in crate::store) fn opening(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError {
         move |source| StoreError::Open { path: path.to_path_buf(), source }
     }
 
-    /// What an error of this file is.
     pub(in crate::store) fn using(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
         move |source| StoreError::Io { path: path.to_path_buf(), source }
     }
 
-    /// The extended code of an error of SQLite.
     fn code(&self) -> Option<i32> {
         let (StoreError::Sqlite { source, .. } | StoreError::Open { source, .. }) = self else { return None };
         source.sqlite_error().map(|error| error.extended_code)
     }
 
-    /// Whether an index does not fit its table any more. It can be built again from it.
+    /// The index can be built again from its table.
     pub(in crate::store) fn is_of_a_damaged_index(&self) -> bool {
         self.code() == Some(rusqlite::ffi::SQLITE_CORRUPT_INDEX)
     }
@@ -120,7 +114,6 @@ impl StoreError {
 
 /// Adds what was being done to an error of SQLite.
 pub(crate) trait Doing<T> {
-    /// Names the step for the error.
     fn doing(self, doing: &'static str) -> Result<T, StoreError>;
 }
 

@@ -34,7 +34,6 @@ pub(in crate::store) fn is_program_table(name: &str) -> bool {
     migrate::TABLES.contains(&format!("CREATE TABLE {name} ("))
 }
 
-/// Whether a view is one of the program's: the migrations make it, or it follows the columns.
 pub(in crate::store) fn is_program_view(name: &str) -> bool {
     let of_object = |object: Object| [object.full_view(), history_view(object), lookup_view(object)].contains(&name);
     Object::ALL.into_iter().any(of_object) || migrate::TABLES.contains(&format!("CREATE VIEW {name} ("))

@@ -20,7 +20,7 @@ impl Reader {
         open::reader(path)
     }
 
-    /// Opens a mirror for statements of users: with the exact functions, and with misspelt columns as errors.
+    /// For statements of users: with the exact functions.
     pub fn open_for_queries(path: &Path) -> Result<Reader> {
         let reader = open::reader(path)?;
         let conn = &reader.conn;
@@ -32,15 +32,13 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Like [`Reader::open_for_queries`], for statements of strangers: only what is known to be harmless is allowed, and
-    /// memory is bounded, and some columns are withheld.
+    /// Like [`Reader::open_for_queries`], for statements of strangers.
     pub fn open_for_strangers(path: &Path, withheld: &WithheldColumns) -> Result<Reader> {
         let mut reader = Reader::open_for_queries(path)?;
         untrusted::confine(&mut reader.conn, withheld.clone())?;
         Ok(reader)
     }
 
-    /// Begins a read transaction, which sees one snapshot.
     pub fn begin(&self) -> Result<ReadTx<'_>> {
         self.unchanged()?;
         Ok(ReadTx::new(self.conn.unchecked_transaction()?))
@@ -97,12 +95,11 @@ impl<T> Default for KeptReader<T> {
 }
 
 impl<T> KeptReader<T> {
-    /// Reads with it, and opens it before if it has to.
     pub fn read<A>(&mut self, path: &Path, read: impl Fn(&Reader) -> Result<A>) -> Result<A> {
         self.with(path, |kept| read(&kept.reader))
     }
 
-    /// What there is of something; it is looked for only if anything was committed since the last time.
+    /// `find` is called only if anything was committed since the last time.
     pub fn watch<A>(
         &mut self,
         path: &Path,

@@ -14,9 +14,7 @@ pub struct Tally {
     /// Rows that lists and details returned.
     #[serde(rename = "rows_read")]
     pub rows: u64,
-    /// Records that were new here.
     pub inserted: u64,
-    /// Records that had changed.
     pub updated: u64,
     /// Records confirmed as removed.
     pub removed: u64,
@@ -29,7 +27,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a record that was applied. Its warnings are reported when it is written, not each time it is read again.
+    /// The warnings of a record are reported when it is written, not each time it is read again.
     pub fn count(&mut self, record: &Record, applied: Applied) {
         match applied {
             Applied::Inserted => self.inserted += 1,
@@ -63,14 +61,12 @@ pub enum RunOutcome {
 }
 
 impl RunOutcome {
-    /// The text in `sync_runs`.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
 impl MirrorTx<'_> {
-    /// Records the start of a run and returns its id.
     pub fn begin_run(&self, kind: &str, trigger: &str, now: Instant) -> Result<i64> {
         self.run(
             "INSERT INTO sync_runs (kind, \"trigger\", started_at) VALUES (?1, ?2, ?3)",

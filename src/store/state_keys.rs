@@ -1,4 +1,4 @@
-//! The program's entries in the `state` table: the ledger, the file's identity, what is derived, notifications. One enum names all of them.
+//! The program's entries in the `state` table.
 //!
 //! | entry | content | written by |
 //! |---|---|---|
@@ -32,13 +32,11 @@ use serde::de::DeserializeOwned;
 use crate::model::Object;
 use crate::store::{MirrorTx, ReadTx, Result, Statements, StoreError};
 
-/// Declares the entries of the whole mirror and of each object, one line each with the name in the table.
 macro_rules! state_keys {
     (
         of_mirror { $($single:ident => $name:literal,)* }
         of_object { $($each:ident => $prefix:literal,)* }
     ) => {
-        /// The name of an entry.
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum StateKey {
             $($single,)*
@@ -55,7 +53,6 @@ macro_rules! state_keys {
         }
 
         impl StateKey {
-            /// Every entry that there can be, of both objects.
             pub fn all() -> Vec<StateKey> {
                 let mut all = vec![$(StateKey::$single,)*];
                 for object in Object::ALL {
@@ -99,13 +96,12 @@ fn text(conn: &Connection, name: &str) -> Result<Option<String>> {
     conn.find_value("SELECT value FROM state WHERE name = ?1", [name])
 }
 
-/// Reads an entry; an unparseable one is absent but not deleted here.
+/// An unparseable entry is absent, but not deleted here.
 pub(in crate::store) fn read_state<T: DeserializeOwned>(conn: &Connection, key: &StateKey) -> Result<Option<T>> {
     let name = key.to_string();
     Ok(text(conn, &name)?.and_then(|text| parse(&name, &text)))
 }
 
-/// An entry's value, or a warning.
 fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Option<T> {
     match serde_json::from_str(text) {
         Ok(value) => Some(value),
@@ -121,7 +117,6 @@ fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Option<T> {
 }
 
 impl ReadTx<'_> {
-    /// Reads an entry of the program's state; an unparseable one is absent.
     pub fn state<T: DeserializeOwned>(&self, key: &StateKey) -> Result<Option<T>> {
         let name = key.to_string();
         let Some(text) = text(&self.conn, &name)? else { return Ok(None) };
@@ -134,7 +129,6 @@ impl ReadTx<'_> {
 }
 
 impl MirrorTx<'_> {
-    /// Writes an entry of the program's state if it changed.
     pub fn set_state<T: Serialize>(&self, key: &StateKey, value: &T) -> Result<()> {
         let name = key.to_string();
         let text = serde_json::to_string(value).map_err(|source| StoreError::State { name: name.clone(), source })?;
@@ -145,7 +139,6 @@ impl MirrorTx<'_> {
         )
     }
 
-    /// Deletes an entry of the program's state.
     pub fn clear_state(&self, key: &StateKey) -> Result<()> {
         self.run("DELETE FROM state WHERE name = ?1", [key.to_string()])
     }

@@ -12,7 +12,6 @@ use crate::store::{Result, StoreError};
 pub(in crate::store) trait Statements {
     fn connection(&self) -> &Connection;
 
-    /// Executes a statement with a use of it, and says what failed.
     fn prepared<T>(&self, sql: &str, work: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<T>) -> Result<T> {
         let done = self.connection().prepare_cached(sql).and_then(|mut stmt| work(&mut stmt));
         done.map_err(|source| StoreError::Sqlite { doing: purpose(sql), source })
@@ -24,7 +23,6 @@ pub(in crate::store) trait Statements {
         done.map_err(|source| StoreError::Sqlite { doing: purpose(sql), source })
     }
 
-    /// Returns how many rows it changed.
     fn change(&self, sql: &str, values: impl Params) -> Result<usize> {
         self.prepared(sql, |stmt| stmt.execute(values))
     }
@@ -38,27 +36,22 @@ pub(in crate::store) trait Statements {
         self.prepared(sql, |stmt| stmt.query_row(values, |row| row.get(0)))
     }
 
-    /// The first column of the one row, a number of things.
     fn count(&self, sql: &str, values: impl Params) -> Result<u64> {
         Ok(self.value::<i64>(sql, values)?.unsigned_abs())
     }
 
-    /// The first column of the first row, if there is any.
     fn find_value<T: FromSql>(&self, sql: &str, values: impl Params) -> Result<Option<T>> {
         self.find(sql, values, |row| row.get(0))
     }
 
-    /// The time in the first column of the first row, if there is any that can be parsed.
     fn find_time(&self, sql: &str, values: impl Params) -> Result<Option<Instant>> {
         Ok(self.find_value(sql, values)?.and_then(|StoredTime(at)| at))
     }
 
-    /// The columns of the first row, if there is any.
     fn find_tuple<T: OfRow>(&self, sql: &str, values: impl Params) -> Result<Option<T>> {
         self.find(sql, values, |row| row.try_into())
     }
 
-    /// The first row, if there is any.
     fn find<T>(
         &self,
         sql: &str,
@@ -68,12 +61,10 @@ pub(in crate::store) trait Statements {
         self.prepared(sql, |stmt| stmt.query_row(values, read).optional())
     }
 
-    /// The first column of every row.
     fn column<T: FromSql, C: FromIterator<T>>(&self, sql: &str, values: impl Params) -> Result<C> {
         self.rows(sql, values, |row| row.get(0))
     }
 
-    /// The columns of every row.
     fn tuples<T: OfRow, C: FromIterator<T>>(&self, sql: &str, values: impl Params) -> Result<C> {
         self.rows(sql, values, |row| row.try_into())
     }

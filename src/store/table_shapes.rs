@@ -6,7 +6,6 @@ use crate::model::{DataType, Layout, Object, Resource};
 use crate::store::derived::search_document::Document;
 use crate::store::records::shape::{Column, Shape, Source};
 
-/// The shapes of the record tables under one layout.
 #[derive(Debug, Clone)]
 pub struct Shapes {
     pub layout: Arc<Layout>,
@@ -20,7 +19,6 @@ pub struct Shapes {
 }
 
 impl Shapes {
-    /// The shapes that result from a layout and the additional columns of the views.
     pub fn new(layout: Arc<Layout>, extras: [Vec<ViewColumn>; 2]) -> Shapes {
         Shapes {
             list: Object::ALL.map(|object| Arc::new(Shape::list(object, &layout))),
@@ -83,7 +81,6 @@ impl Shapes {
         columns
     }
 
-    /// Whether the view of an object has labels.
     pub fn shows_labels(&self, object: Object) -> bool {
         self.extras[object as usize].iter().any(|extra| extra.archived.is_none())
     }
@@ -98,16 +95,13 @@ impl Shapes {
 pub struct ViewColumn {
     pub name: String,
     pub from: From,
-    /// The field, if it is archived.
     pub archived: Option<ArchivedField>,
 }
 
-/// The source of a column of a `_full` view.
 #[derive(Clone, Debug)]
 pub enum From {
     List(String),
     Detail(String),
-    /// A value that a column of the record refers to.
     Name(&'static Pointer),
     /// The labels of this select column of the record.
     Labels {

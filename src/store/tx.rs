@@ -14,7 +14,6 @@ use crate::store::table_shapes::Shapes;
 use crate::store::user_objects::objects::UserObject;
 use crate::store::{Doing, ReadTx, Result, Statements, StoreError};
 
-/// An open transaction. It is rolled back if it is dropped without a commit.
 #[derive(Debug)]
 pub struct MirrorTx<'a> {
     read: ReadTx<'a>,
@@ -22,9 +21,7 @@ pub struct MirrorTx<'a> {
     rows: &'a RowOrder,
     shapes: RefCell<Rc<Shapes>>,
     changes_before: u64,
-    /// How new the answer is that this transaction applies.
     pub(in crate::store) answer: Cell<Option<AnswerTime>>,
-    /// The work left for its end.
     pub(in crate::store) pending: Pending,
     /// Who takes the steps of edits; `None` if nobody asked for them.
     pub(in crate::store) author: RefCell<Option<String>>,
@@ -84,7 +81,6 @@ impl<'a> MirrorTx<'a> {
         }
     }
 
-    /// Whether this transaction has written anything.
     pub fn has_written(&self) -> bool {
         self.conn.total_changes() != self.changes_before
     }
@@ -93,12 +89,10 @@ impl<'a> MirrorTx<'a> {
         self.shapes().layout.clone()
     }
 
-    /// The shapes of the record tables in this transaction.
     pub(in crate::store) fn shapes(&self) -> Rc<Shapes> {
         self.shapes.borrow().clone()
     }
 
-    /// Replaces the shapes after the tables have changed.
     pub(in crate::store) fn set_shapes(&self, shapes: Shapes) {
         self.shapes.replace(Rc::new(shapes));
     }
@@ -117,7 +111,6 @@ impl<'a> MirrorTx<'a> {
         decode(&self.shapes().layout).ok_or(StoreError::StaleLayout)
     }
 
-    /// Refuses a page that was decoded with a different layout, to be decoded again.
     pub fn expect_layout(&self, version: u64) -> Result<()> {
         self.with_current_layout((), version, |_| None)
     }
@@ -184,7 +177,6 @@ doors! {
 /// The counts of an object, or of one record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::store) struct RowCounts {
-    /// Records.
     pub(in crate::store) rows: u64,
     /// Those whose detail has the record's version.
     pub(in crate::store) details_current: u64,
@@ -199,7 +191,6 @@ pub(in crate::store) struct Pending {
     pub(in crate::store) changed: RefCell<BTreeSet<(Object, String)>>,
     /// The records that were written, with their earlier presence.
     pub(in crate::store) before: RefCell<[BTreeMap<String, RowCounts>; 2]>,
-    /// The request that last wrote each row.
     pub(in crate::store) written: RefCell<WrittenRows>,
     /// Users' views while they are removed from the file.
     pub(in crate::store) aside: RefCell<Option<Vec<UserObject>>>,
@@ -227,7 +218,6 @@ const MAX_ROWS: usize = 2_000;
 pub(in crate::store) struct RowOrder {
     requests: RequestRegister,
     rows: WrittenRows,
-    /// Entries are dropped when there are more than this.
     most: usize,
 }
 
@@ -241,12 +231,10 @@ impl RowOrder {
         self.rows[object as usize].get(id).copied()
     }
 
-    /// Whether a request before this one is still open.
     pub(in crate::store) fn may_be_overtaken(&self, number: u64) -> bool {
         self.requests.oldest_open() < number
     }
 
-    /// Adds the entries of a committed transaction.
     pub(in crate::store) fn note(&mut self, written: WrittenRows) {
         for (rows, written) in self.rows.iter_mut().zip(written) {
             for (id, number) in written {

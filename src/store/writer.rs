@@ -23,7 +23,6 @@ use crate::store::{Doing, FoundCopy, MirrorTx, ReadTx, Result, StoreError, ViewO
 
 type WriterJob = Box<dyn FnOnce(&mut Writer) + Send>;
 
-/// The maximum number of closures that wait for the writer.
 const QUEUE: usize = 4;
 
 /// The mirror's file, open for writing. Cheap to clone; the writer ends with the last clone.
@@ -39,11 +38,9 @@ pub struct Store {
     thread: Arc<Mutex<Option<std::thread::JoinHandle<()>>>>,
 }
 
-/// The connection and its state; only the writer's thread uses it.
 struct Writer {
     conn: Connection,
     shapes: Shapes,
-    /// The columns after the last commit, for the other threads.
     layout: watch::Sender<Arc<Layout>>,
     wal: wal::Keeper,
     rows: RowOrder,
@@ -57,7 +54,6 @@ struct Writer {
 /// up.
 pub type CommitHook = Box<dyn FnMut() -> bool + Send>;
 
-/// How a mirror is opened for writing.
 #[derive(Default)]
 pub struct StoreOptions {
     /// New settings of views and indexes; `None` leaves them unchanged.
@@ -193,7 +189,6 @@ impl Store {
         &self.lock
     }
 
-    /// Whether the file was a copy of a mirror when it was opened; said once.
     pub fn take_found_copy(&self) -> Option<FoundCopy> {
         self.copy.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -204,7 +199,6 @@ impl Store {
         self.current.note(&self.lock, step)
     }
 
-    /// The requests that are made for this mirror, in their order.
     pub fn requests(&self) -> &RequestRegister {
         &self.requests
     }
@@ -213,7 +207,7 @@ impl Store {
         &self.path
     }
 
-    /// Ends the writer and waits until the file is closed. Other clones cannot write any more.
+    /// Waits until the file is closed, which is after the last clone is gone.
     pub async fn close(self) {
         let Store { queue, thread, .. } = self;
         let handle = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -259,7 +253,7 @@ impl Writer {
         }
     }
 
-    /// Runs the closure with durable commits. This cannot be set inside a transaction.
+    /// `synchronous` cannot be set inside a transaction.
     fn durably<T>(&mut self, work: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
         let set =
             |writer: &Writer, how| writer.conn.pragma_update(None, "synchronous", how).doing("make a commit durable");
@@ -269,7 +263,6 @@ impl Writer {
         done
     }
 
-    /// Reads one snapshot; unparsable entries of the program's state are dropped afterwards.
     fn read<T>(&mut self, work: impl FnOnce(&ReadTx<'_>) -> Result<T>) -> Result<T> {
         if self.killed {
             return Err(StoreError::Interrupted);

@@ -22,7 +22,6 @@ use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
 pub const LEDGER: StateKey = StateKey::Ledger;
 pub const HOLD: StateKey = StateKey::Hold;
 
-/// The ledger and the hold of one mirror.
 pub struct BudgetMeter {
     store: Store,
     clock: Arc<dyn Clock>,

@@ -106,7 +106,6 @@ impl Engine {
         self.settings.details && self.store.layout().has_details(object)
     }
 
-    /// An engine, which executes runs one after the other.
     pub fn new(
         client: Client,
         store: Store,

@@ -10,13 +10,10 @@ use crate::store::StoreError;
 pub enum SyncError {
     #[error("could not {doing} {resource}")]
     Api { doing: &'static str, resource: Resource, source: ApiError },
-    /// The mirror's file cannot be written.
     #[error("could not write the mirror")]
     Store(#[from] StoreError),
-    /// The cursors of a list do not advance.
     #[error("the service's list of {resource} does not advance")]
     NotAdvancing { resource: Resource },
-    /// The key belongs to a different workspace than the mirror.
     #[error("{met} of {asked} known records are visible with this API key: it belongs to a different workspace")]
     OtherWorkspace {
         /// The number of known records that were looked up.
@@ -42,7 +39,6 @@ pub enum SyncError {
     /// A step that failed recently, whose next attempt is not due yet.
     #[error("{error}; the next attempt is due at {due_at}")]
     NotDue { error: String, due_at: Instant },
-    /// The key lacks the scopes for everything that was requested.
     #[error("the API key cannot read any of the requested objects; it lacks {scopes}")]
     NoScope { scopes: String },
 }

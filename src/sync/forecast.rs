@@ -46,9 +46,6 @@ impl Forecast {
 
 impl Engine {
     /// Estimates the cost of a run. Spends 1 RU for each contact or company list that it counts, and changes nothing.
-    ///
-    /// # Errors
-    /// Returns a [`SyncError`] if the service does not answer.
     pub async fn forecast(&self, job: &Job) -> Result<Forecast, SyncError> {
         let run = Run::new(self, job, (0, "manual"));
         // An acceptance needs no lookup and is stored with the identity: only a run does that.

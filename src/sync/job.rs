@@ -162,7 +162,6 @@ impl Job {
         self.accepting(accept)
     }
 
-    /// The same job, limited to the configured resources.
     pub fn within(self, configured: Option<&[Resource]>) -> Result<Job, Resource> {
         match self.selection().cloned() {
             Some(objects) => Ok(self.about(objects.within(configured)?)),

@@ -2,9 +2,9 @@
 //!
 //! The order is the priority. Edits come first; then the short lists, which describe the fields of records; then what
 //! keeps the mirror up to date: changes, columns to fill, owed counts; then first copies, and other sweeps; and last
-//! details, with the rest of the budget. Objects that the key cannot read are skipped, and the others continue; a step that
-//! fails leaves the others alone. The audits
-//! of the schedule wait for the first copies: a small budget pays for one or the other.
+//! details, with the rest of the budget. Objects that the key cannot read are skipped, and the others continue; a step
+//! that fails leaves the others alone. The audits of the schedule wait for the first copies: a small budget pays for
+//! one or the other.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,6 @@ impl Step {
     }
 }
 
-/// What the next step depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Knowledge {
     pub done: BTreeSet<Step>,
@@ -78,15 +77,12 @@ pub struct Knowledge {
     pub definitions_due: bool,
     /// Whether their share of the budget has not paid for the definitions yet, so that no sweep of the schedule reads them.
     pub definitions_postponed: bool,
-    /// Whether the team members were last read longer ago than their interval.
     pub team_due: bool,
-    /// As for the definitions.
     pub team_postponed: bool,
-    /// The knowledge about each object, in the order of [`Object::ALL`].
+    /// In the order of [`Object::ALL`].
     pub objects: [ObjectKnowledge; 2],
 }
 
-/// What the next step depends on, for one object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectKnowledge {
     /// Whether its first copy was finished before this run started.

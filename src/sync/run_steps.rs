@@ -306,7 +306,6 @@ impl Run<'_> {
         Some(SyncError::NotDue { error: failure.error.clone(), due_at: self.now().plus(wait) })
     }
 
-    /// Updates the knowledge that the next step depends on.
     async fn learn(&self, known: &mut Knowledge) -> Result<(), SyncError> {
         known.skipped = self.results().skipped.keys().copied().collect();
         let (now, first) = (self.now(), known.done.is_empty());

@@ -4,7 +4,6 @@ use strum::IntoStaticStr;
 
 use super::operators::Ops;
 
-/// What a standard field holds, which determines the type of its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum FieldKind {
@@ -51,7 +50,6 @@ impl FieldKind {
         self.into()
     }
 
-    /// Whether the column has a REAL companion `<column>_num`.
     pub const fn has_num(self) -> bool {
         matches!(self, FieldKind::Value { num: true })
     }
@@ -61,7 +59,6 @@ impl FieldKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldProjection {
     List,
-    /// Details only.
     Detail,
     /// No answer: the field can only be used in filters.
     FilterOnly,
@@ -74,7 +71,7 @@ pub struct Field {
     pub column: &'static str,
     pub kind: FieldKind,
     pub projection: FieldProjection,
-    /// The operators that filters on the field accept.
+    /// As in the reference's filter tables.
     pub filter: Ops,
     pub sortable: bool,
     /// Whether the reference shows it in a PATCH body.

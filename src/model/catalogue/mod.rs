@@ -3,11 +3,6 @@
 //! The columns of the mirror, the upserts, the data dictionary, the checks of the query builder and the sandbox's
 //! validation all derive from `tables`. Adding a field is one line there and a migration in `schema/`. Because all of
 //! them derive from it, `tests/reference` holds literal records written from the reference as an independent witness.
-//!
-//! # Invariants
-//! - `wire` is the name in an answer; a dot marks a field of a nested object (`location.country`).
-//! - `filter` holds the operators of the reference's filter tables. The filter's name is [`Field::filter_name`].
-//! - `writable` marks only what the reference shows in a PATCH body; nothing else is assumed to be writable.
 
 mod field;
 mod operators;

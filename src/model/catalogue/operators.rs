@@ -21,7 +21,6 @@ pub enum Op {
 }
 
 impl Op {
-    /// The name in a query string and in `allowedOperators`.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -31,7 +30,6 @@ impl Op {
 pub struct Ops(&'static [Op]);
 
 impl Ops {
-    /// None: the field cannot be filtered by.
     pub const NONE: Ops = Ops(&[]);
     pub const TEXT: Ops = Ops(&[Op::Eq, Op::In, Op::IsNull]);
     /// For timestamps, dates and numbers.
@@ -50,7 +48,7 @@ impl Ops {
         self.0.contains(&op)
     }
 
-    /// The operators, in the order of the reference.
+    /// In the order of the reference.
     pub fn iter(self) -> impl Iterator<Item = Op> {
         self.0.iter().copied()
     }

@@ -1,7 +1,4 @@
 //! The objects of the service and the resources that list them.
-//!
-//! An [`Object`] has custom fields, details and updates; a [`Resource`] is anything that can be listed, and what users
-//! name on the command line.
 
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
@@ -23,7 +20,6 @@ pub enum Object {
 impl Object {
     pub const ALL: [Object; 2] = [Object::Contact, Object::Company];
 
-    /// Its own of two values.
     pub const fn pick<T: Copy>(self, contact: T, company: T) -> T {
         match self {
             Object::Contact => contact,
@@ -35,12 +31,10 @@ impl Object {
         self.pick(CONTACT, COMPANY)
     }
 
-    /// The fields that a list item carries, in the order of the columns.
     pub fn list_fields(self) -> impl Iterator<Item = &'static Field> {
         self.fields().iter().filter(|field| field.projection == FieldProjection::List)
     }
 
-    /// The fields that only a detail carries, in the order of the columns.
     pub fn detail_fields(self) -> impl Iterator<Item = &'static Field> {
         self.fields().iter().filter(|field| field.projection == FieldProjection::Detail)
     }
@@ -58,12 +52,10 @@ impl Object {
         self.pick("contacts", "companies")
     }
 
-    /// The table of what only details carry.
     pub const fn detail_table(self) -> &'static str {
         self.pick("contact_details", "company_details")
     }
 
-    /// The key column of [`Object::detail_table`].
     pub const fn detail_key(self) -> &'static str {
         self.pick("contact_id", "company_id")
     }
@@ -120,7 +112,6 @@ impl Resource {
         }
     }
 
-    /// The scope that writing needs; `None` for resources that cannot be written.
     pub fn write_scope(self) -> Option<&'static str> {
         Some(self.object()?.pick("contacts:write", "companies:write"))
     }
@@ -139,7 +130,6 @@ impl Resource {
         }
     }
 
-    /// The kind of record, if the items are records with custom fields.
     pub const fn object(self) -> Option<Object> {
         match self {
             Resource::Contacts => Some(Object::Contact),

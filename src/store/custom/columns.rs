@@ -23,7 +23,6 @@ use crate::store::{
 /// allows 2,000 columns in a table and in a view's result; values of further fields are kept in `extra`.
 pub const MAX_COLUMNS: usize = 1_850;
 
-/// The names of an object's custom columns, by definition.
 struct Names {
     taken: BTreeSet<String>,
     /// The columns of the tables among them; a label is a column of the views only, where it is asked for.
@@ -79,8 +78,7 @@ impl Names {
 }
 
 impl CustomTx<'_> {
-    /// Applies the complete list of an object's definitions, active and archived: updates columns, views and
-    /// dictionary.
+    /// Applies the complete list of an object's definitions, active and archived.
     pub fn apply_definitions(
         &self,
         object: Object,
@@ -113,7 +111,6 @@ impl CustomTx<'_> {
         Ok(out)
     }
 
-    /// Writes one definition and its options, and counts what changed.
     fn apply_definition(&self, record: &Record, asked_at: Instant, changes: &mut DefinitionChanges) -> Result<()> {
         let shape = self.tx.shapes().definitions.clone();
         match self.tx.records().apply_plain(&shape, record, asked_at)? {
@@ -196,7 +193,7 @@ impl CustomTx<'_> {
         )
     }
 
-    /// Ensures that an active field has its column. Returns whether the column is new or restored.
+    /// Returns whether the column is new; `None` if it was there.
     fn ensure_column(
         &self,
         feed: &ColumnFeed<'_>,
@@ -229,7 +226,7 @@ impl CustomTx<'_> {
         Ok(Some(known.is_none_or(|known| known == data_type)))
     }
 
-    /// Archives the column of an archived field: its last values stay in the file, but not in the views.
+    /// The last values of the column stay in the file.
     fn archive_column(&self, feed: &ColumnFeed<'_>, definition: &Definition, column: &ColumnName) -> Result<()> {
         let object = feed.object;
         feed.forget_retyped(column)?;
@@ -265,7 +262,6 @@ impl CustomTx<'_> {
         self.drop_columns(object, column, data_type)
     }
 
-    /// Makes the columns of both objects those of their fields, after other fields were excluded.
     pub(in crate::store) fn reconcile_exclusions(&self, seen_at: Instant) -> Result<()> {
         for object in Object::ALL {
             self.reconcile(object, &rows(&self.tx.conn, object)?, seen_at, &mut Redefined::default())?;
@@ -292,7 +288,6 @@ impl CustomTx<'_> {
         self.drop_columns(feed.object, column, known)
     }
 
-    /// Drops the columns of a field whose type changed, so that the old values are invalid, or that is excluded.
     fn drop_columns(&self, object: Object, column: &ColumnName, known: DataType) -> Result<()> {
         let names = names(column, known);
         for table in [object.table(), object.detail_table()] {
@@ -316,7 +311,6 @@ impl CustomTx<'_> {
         self.batch(sql)
     }
 
-    /// Makes a new layout from the definitions, with views and dictionary.
     pub(in crate::store) fn relayout(&self) -> Result<()> {
         let version = self.tx.shapes().layout.version.wrapping_add(1);
         self.tx.derived().now_built_from(|built| {

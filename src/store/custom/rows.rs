@@ -1,5 +1,4 @@
-//! Reads the definitions in the file, as far as columns are concerned, and the layout that they give; and how they changed when they
-//! were read, for display and for the columns that need values.
+//! The definitions in the file, as far as columns are concerned, and the layout that they give.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +11,6 @@ use crate::model::{
 use crate::store::derived::options::BuiltFrom;
 use crate::store::{Result, Statements};
 
-/// A definition's row, as far as columns are concerned.
 pub(super) struct DefinitionRow {
     pub(super) definition: Definition,
     pub(super) column: Option<ColumnName>,
@@ -116,7 +114,6 @@ pub(super) fn names(column: &ColumnName, data_type: DataType) -> Vec<(String, St
     names
 }
 
-/// The table of lists or of details, and its key.
 pub(super) fn table(object: Object, of_details: bool) -> (&'static str, &'static str) {
     if of_details { (object.detail_table(), object.detail_key()) } else { (object.table(), "id") }
 }
@@ -163,15 +160,14 @@ impl DefinitionChanges {
     }
 }
 
-/// A field whose column needs values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldToBackFill {
     pub definition: RecordId,
-    /// Whether the column is new and empty; otherwise it was restored from the archive with its last values.
+    /// Whether the column is new and empty; otherwise it was restored from the archive with its last values, or its
+    /// type changed.
     pub is_new: bool,
 }
 
-/// The result of applying the definitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Redefined {
     pub changes: DefinitionChanges,

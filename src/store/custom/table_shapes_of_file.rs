@@ -14,7 +14,6 @@ use crate::store::table_shapes::{ArchivedField, From, Shapes, ViewColumn};
 /// The maximum number of label columns in a view: SQLite allows 2,000 result columns.
 const MAX_LABELS: usize = 60;
 
-/// The shapes that the definitions in the file and the configuration give.
 pub(in crate::store) fn shapes(conn: &Connection) -> Result<Shapes> {
     let [contact, company] = Object::ALL;
     Ok(Shapes::new(Arc::new(layout(conn)?), [extras(conn, contact)?, extras(conn, company)?]))
@@ -84,7 +83,6 @@ fn labels_of(object: Object, column: &str, source: &str, data_type: DataType) ->
     )
 }
 
-/// A name that no other column has.
 fn free_name(name: &str, taken: &BTreeSet<String>) -> String {
     if !taken.contains(name) {
         return name.into();

@@ -10,7 +10,6 @@ use crate::store::custom::rows::table;
 use crate::store::{CustomTx, Phase, ReadTx, Result, Statements, fits_a_list, json_list};
 
 impl ReadTx<'_> {
-    /// Rows whose `extra` has custom values, in the order of their identifiers.
     pub fn rows_with_custom_extra(
         &self,
         object: Object,
@@ -28,7 +27,6 @@ impl ReadTx<'_> {
         self.rows(&sql, params![after, most as i64], row)
     }
 
-    /// How many records have a value in a custom column.
     pub fn count_values(&self, object: Object, field: &CustomField) -> Result<u64> {
         let (table, _) = table(object, field.data_type.detail_only());
         let sql = format!("SELECT count({}) FROM {table}", field.column);
@@ -87,7 +85,6 @@ impl CustomTx<'_> {
         self.tx.records().write(object, &shape, record, extra.as_deref(), (&asked, asked.at), phase).map(drop)
     }
 
-    /// Forgets which records were read.
     pub fn clear_filled(&self, object: Object) -> Result<()> {
         self.run("DELETE FROM filled_records WHERE object_type = ?1", [object])
     }

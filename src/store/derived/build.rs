@@ -27,7 +27,6 @@ impl ReadTx<'_> {
 }
 
 impl DerivedTx<'_> {
-    /// Ends an object's first copy: builds its derived data, which is updated with every page from now on.
     pub fn finish_first_copy(&self, object: Object) -> Result<()> {
         if self.tx.phase(object)? == Phase::Kept {
             return Ok(());
@@ -49,7 +48,6 @@ impl DerivedTx<'_> {
         self.fit_cache()
     }
 
-    /// Changes the settings of views, indexes and search, and rebuilds what depends on them.
     pub fn configure_views(&self, options: &ViewOptions) -> Result<()> {
         let known = self.built_from()?.options;
         if known != *options {
@@ -72,7 +70,6 @@ impl DerivedTx<'_> {
         self.cache(READ_CACHE_KIB)
     }
 
-    /// Sets SQLite's cache to what is still to be written.
     pub(super) fn fit_cache(&self) -> Result<()> {
         for object in Object::ALL {
             if self.tx.phase(object)? == Phase::FirstCopy {
@@ -82,8 +79,6 @@ impl DerivedTx<'_> {
         self.cache(open::CACHE_KEPT_KIB)
     }
 
-    /// Updates everything that is derived from an object's rows to the current columns.
-    ///
     /// All rows are read sequentially, once for each index, so cached pages are never read again: a small cache is
     /// faster, and reduces the peak memory of a first copy by a quarter.
     pub(in crate::store) fn derive(&self, object: Object) -> Result<()> {
@@ -115,7 +110,6 @@ impl DerivedTx<'_> {
     }
 }
 
-/// The sources of everything that is derived.
 const SOURCES: [(&str, &str); 14] = [
     ("build.rs", include_str!("build.rs")),
     ("dictionary.rs", include_str!("dictionary.rs")),

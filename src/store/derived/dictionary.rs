@@ -12,7 +12,6 @@ use crate::store::statements::Statements as _;
 use crate::store::table_shapes::{ArchivedField, From};
 use crate::store::{DerivedTx, Result};
 
-/// The line of a column of the mirror's own.
 fn own(name: &str, data_type: &str, about: &str) -> ColumnLine {
     ColumnLine {
         name: name.into(),
@@ -32,7 +31,6 @@ const SYNCED: &str = "when the answer that this row was last written from was as
 const FETCHED: &str = "when the detail was asked for";
 const EXTRA: &str = "what the columns cannot hold, verbatim JSON by wire name";
 
-/// The lines of a table with a shape.
 fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &Labels) -> Vec<ColumnLine> {
     let id = own(shape.key, "id", "record identifier");
     let mut lines = vec![ColumnLine { wire_name: Some("id".into()), source: "list".into(), ..id }];
@@ -75,7 +73,6 @@ fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &Lab
     lines
 }
 
-/// The description of an archived field's column in the `_full` view.
 fn of_archived(name: &str, field: &ArchivedField) -> ColumnLine {
     let about = "archived: the last values before that";
     ColumnLine {
@@ -86,7 +83,7 @@ fn of_archived(name: &str, field: &ArchivedField) -> ColumnLine {
     }
 }
 
-/// The description of a label column; `select` is the one of its values' column.
+/// `select` is the line of the values' column.
 fn of_labels(name: &str, of: &str, select: Option<&ColumnLine>) -> ColumnLine {
     let is_list = select.is_some_and(|entry| entry.data_type == DataType::MultiSelect.as_str());
     let data_type = if is_list { DataType::MultiSelect.as_str() } else { "text" };

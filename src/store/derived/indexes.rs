@@ -59,7 +59,6 @@ pub(in crate::store) fn has_standard_indexes(tx: &ReadTx<'_>, object: Object) ->
 }
 
 impl DerivedTx<'_> {
-    /// Builds missing indexes of an object, and drops those of custom fields that no longer have one.
     pub(in crate::store) fn bring_indexes_in_step(&self, object: Object) -> Result<()> {
         self.batch(standard(object))?;
         self.batch(SHARED)?;
@@ -87,7 +86,6 @@ impl DerivedTx<'_> {
         Ok(())
     }
 
-    /// The configured columns of an object that exist, each with its table.
     fn configured_indexes(&self, object: Object) -> Result<Vec<(&'static str, String)>> {
         let options = self.built_from()?.options;
         let named = options.indexes.iter().filter_map(|entry| configured(&self.tx.conn, entry).transpose());
@@ -95,7 +93,6 @@ impl DerivedTx<'_> {
         Ok(named?.into_iter().filter(|(table, _)| [object.table(), object.detail_table()].contains(table)).collect())
     }
 
-    /// Drops the index of a column that is about to be parked or dropped.
     pub(in crate::store) fn drop_index(&self, table: &str, column: &str) -> Result<()> {
         for index in [name(table, column), name_in_view(table, column)] {
             self.batch(&format!("DROP INDEX IF EXISTS {index}"))?;

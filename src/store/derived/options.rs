@@ -42,7 +42,6 @@ pub enum SearchForm {
 }
 
 impl SearchForm {
-    /// The tokenizer argument of SQLite's FTS5.
     pub(super) const fn tokenizer(self) -> &'static str {
         match self {
             SearchForm::Words => "unicode61 remove_diacritics 2",
@@ -66,7 +65,6 @@ pub struct ViewOptions {
     pub exclude: Vec<String>,
 }
 
-/// What the columns, views, indexes and search of the file were built from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(in crate::store) struct BuiltFrom {

@@ -81,7 +81,6 @@ impl DerivedTx<'_> {
         }
     }
 
-    /// Marks a record's document as out of date, if a searched column differs.
     pub(in crate::store) fn unsearch_changed(
         &self,
         object: Object,
@@ -96,7 +95,6 @@ impl DerivedTx<'_> {
         }
     }
 
-    /// Writes the documents that became out of date in this transaction.
     pub(in crate::store) fn flush_search(&self) -> Result<()> {
         let stale = self.tx.pending.stale_documents.take();
         for object in Object::ALL {
@@ -131,7 +129,6 @@ impl DerivedTx<'_> {
         Ok(())
     }
 
-    /// Builds the indexes anew that another program has damaged, as far as a few counts show it.
     pub(in crate::store) fn mend_searches(&self) -> Result<()> {
         self.read_once()?;
         let found = Object::ALL.map(|object| search_damage(self.tx, object));
@@ -178,8 +175,6 @@ impl DerivedTx<'_> {
         Ok(())
     }
 
-    /// Updates an object's index to the custom fields: builds it if there is none, and rewrites documents that differ
-    /// if other custom texts are searched now.
     pub(in crate::store) fn bring_search_in_step(&self, object: Object) -> Result<()> {
         let document = self.tx.shapes().document(object);
         let built = match self.tx.state::<Vec<String>>(&StateKey::Searched(object))? {
@@ -193,7 +188,6 @@ impl DerivedTx<'_> {
         self.tx.set_state(&StateKey::Searched(object), &document.custom)
     }
 
-    /// Writes every record's document, in the table's order.
     fn build_search(&self, object: Object, document: &Document) -> Result<()> {
         // Documents of an index with an unknown form.
         self.run(&format!("DELETE FROM {}", object.search_table()), [])?;

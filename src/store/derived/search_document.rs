@@ -24,7 +24,6 @@ const COMPANY: &[Texts] = &[
     ("custom", &[]),
 ];
 
-/// The documents of one object, under one layout.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// The columns of the record and of its detail that are searched.
@@ -81,7 +80,6 @@ impl Document {
         }
     }
 
-    /// Whether a column of the record's table, or of its detail's, is searched.
     pub fn takes(&self, detail: bool, column: &str) -> bool {
         self.searched[usize::from(detail)].iter().any(|name| name == column)
     }

@@ -139,7 +139,7 @@ pub(in crate::store) fn json_argument(value: &str) -> String {
     )
 }
 
-/// The statement that makes the view. `archived` are the columns of archived fields, and whether each is of the detail.
+/// `archived` are the columns of archived fields, and whether each is of the detail.
 pub(in crate::store) fn create_history(
     object: Object,
     list: &Shape,

@@ -40,7 +40,6 @@ pub struct BackupReport {
 pub enum BackupError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The copy would replace the mirror, or a file that belongs to it.
     #[error("{path} is the mirror itself or one of its files")]
     IsTheMirror { path: PathBuf },
     #[error("{path} exists")]
@@ -55,8 +54,7 @@ pub enum BackupError {
     },
 }
 
-/// Copies a mirror into a file; `replace` allows an existing file to be replaced. After an error there is no copy, and the target
-/// is unchanged.
+/// After an error there is no copy, and the target is unchanged.
 pub fn backup(mirror: &Path, target: &Path, replace: bool, now: Instant) -> Result<BackupReport, BackupError> {
     let source = open::reader(mirror)?;
     refuse_the_mirror(mirror, target)?;
@@ -129,7 +127,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// Fills the copy, makes it a separate mirror, and verifies it. Returns the number of edits that it holds.
+/// Returns the number of edits that the copy holds.
 fn fill(source: &Connection, path: &Path, now: Instant) -> Result<u64, BackupError> {
     let mut copy = Connection::open(path).map_err(StoreError::opening(path))?;
     {
@@ -146,7 +144,6 @@ fn fill(source: &Connection, path: &Path, now: Instant) -> Result<u64, BackupErr
     if found == "ok" { Ok(held) } else { Err(BackupError::Damaged { found }) }
 }
 
-/// Gives the copy a new id, and holds its open edits with an entry in their history.
 fn become_another_mirror(copy: &mut Connection, now: Instant) -> Result<u64> {
     let doing = "prepare the copy of the mirror";
     // The copy is a single file: it is written without a WAL.

@@ -13,8 +13,8 @@ use crate::store::{Result, StoreError};
 /// write, they would leave files that the writer cannot open.
 pub(super) const MODE: u32 = 0o640;
 
-/// The lock of the one process that writes a mirror. Its file also contains a note of one line, which needs no
-/// transaction: data that must survive a kill and changes with every request.
+/// The file also contains a note of one line, which needs no transaction: data that must survive a kill and changes
+/// with every request.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
@@ -29,7 +29,6 @@ const PID_WIDTH: usize = 20;
 const NOTE_WIDTH: usize = 200;
 const WRITER_WIDTH: usize = 400;
 
-/// Where the second and the third line begin.
 const NOTE_AT: usize = PID_WIDTH + 1;
 const WRITER_AT: usize = NOTE_AT + NOTE_WIDTH + 1;
 
@@ -68,7 +67,6 @@ impl Lock {
         self.write_line(NOTE_AT, note, NOTE_WIDTH)
     }
 
-    /// What the last process left about the file that it wrote.
     pub(super) fn found_writer(&self) -> Option<&str> {
         self.found_writer.as_deref()
     }
@@ -87,7 +85,6 @@ impl Lock {
         self.file.write_all_at(format!("{text:<width$}\n").as_bytes(), at as u64).map_err(&io)
     }
 
-    /// Removes the file, with its note, and releases the lock.
     pub(in crate::store) fn remove(&self) {
         // While the lock is held, no other process can have locked this file.
         let _ = std::fs::remove_file(&self.path);

@@ -72,8 +72,7 @@ fn require(path: &Path) -> Result<()> {
     if is_mirror(path)? { Ok(()) } else { Err(StoreError::Missing { path: path.to_path_buf() }) }
 }
 
-/// Opens a mirror for writing, and creates it if it does not exist. What is no mirror, of a newer version or locked, stays
-/// unchanged.
+/// What is no mirror, of a newer version or locked, stays unchanged.
 pub(in crate::store) fn writer(path: &Path) -> Result<(Connection, Lock)> {
     is_mirror(path)?;
     let lock = Lock::take(path)?;
@@ -84,7 +83,6 @@ pub(in crate::store) fn writer(path: &Path) -> Result<(Connection, Lock)> {
     Ok((conn, lock))
 }
 
-/// Creates a mirror if it does not exist, and returns its lock.
 pub fn create(path: &Path) -> Result<Lock> {
     writer(path).map(|(_, lock)| lock)
 }
@@ -156,7 +154,6 @@ fn edited(path: &Path) -> rusqlite::Result<Connection> {
     Ok(conn)
 }
 
-/// A mirror that is open read-only.
 #[derive(Debug)]
 pub struct Reader {
     pub(in crate::store) conn: Connection,

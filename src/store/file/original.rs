@@ -22,7 +22,6 @@ use crate::model::Instant;
 use crate::store::outbox::hold_edits::{Requests, hold_open_edits};
 use crate::store::{MirrorTx, Result, StateKey, Statements, StoreError};
 
-/// Why an edit is held in a copy.
 pub(super) const IN_A_COPY: &str = "held in a copy of the mirror: the original may have sent it, or may still do so";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +56,6 @@ impl FileIdentity {
 /// By how many seconds the time of one boot may seem to change: the wall clock is corrected meanwhile.
 const SAME_BOOT: u64 = 600;
 
-/// When the machine was booted, in seconds by the wall clock.
 #[cfg(target_os = "linux")]
 fn booted() -> u64 {
     let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec;
@@ -90,7 +88,7 @@ pub(in crate::store) struct LockedBy {
     file: FileIdentity,
 }
 
-/// Whether the file is a copy. `step` is the last step of an edit that it has.
+/// `step` is the last step of an edit that the file has.
 fn is_copy(last: &LastWriter, locked: Option<&LockedBy>, here: &FileIdentity, step: i64) -> bool {
     let Some(locked) = locked.filter(|locked| last.file.is(here) && locked.file.is(here)) else { return true };
     ![&last.nonce, &last.before].contains(&&locked.nonce) || locked.nonce.is_empty() || locked.step > step
@@ -103,7 +101,6 @@ pub struct FoundCopy {
 }
 
 impl LockedBy {
-    /// Stores in the lock file that a request is about to be sent whose last step is this one.
     pub(in crate::store) fn note(&self, lock: &Lock, step: i64) -> Result<()> {
         let text = serde_json::to_string(&LockedBy { step, ..self.clone() })
             .map_err(|source| StoreError::State { name: "the lock file".into(), source })?;
@@ -118,8 +115,7 @@ impl MirrorTx<'_> {
         Ok(step.unwrap_or_default())
     }
 
-    /// Makes this process the file's writer. A copy becomes a mirror of its own: it gets a new id, and its open edits are
-    /// held with their requests.
+    /// A copy becomes a mirror of its own: it gets a new id, and its open edits are held with their requests.
     pub(in crate::store) fn take_over(
         &self,
         lock: &Lock,
@@ -156,8 +152,8 @@ impl MirrorTx<'_> {
         Ok((current, found))
     }
 
-    /// Gives the mirror an id if it has none: random and created once. Cursors of the feed begin with it, so that a follower of
-    /// one mirror never continues on another. A mirror whose id is lost gets a new one, and its followers start again.
+    /// The id is random and created once. Cursors of the feed begin with it, so that a follower of one mirror never
+    /// continues on another. A mirror whose id is lost gets a new one, and its followers start again.
     pub(in crate::store) fn name_mirror(&self) -> Result<()> {
         if self.state::<String>(&StateKey::MirrorId)?.is_some_and(|id| !id.is_empty()) {
             return Ok(());
@@ -165,13 +161,11 @@ impl MirrorTx<'_> {
         self.renew_mirror_id()
     }
 
-    /// Gives the mirror a new id, because a copy is a different mirror.
     pub fn renew_mirror_id(&self) -> Result<()> {
         self.set_state(&StateKey::MirrorId, &random_id())
     }
 }
 
-/// A random text of 32 digits.
 fn random_id() -> String {
     Uuid::new_v4().simple().to_string()
 }

@@ -42,8 +42,7 @@ pub fn files_beside(mirror: &Path) -> [PathBuf; 2] {
     ["-wal", "-shm"].map(|suffix| super::beside(mirror, suffix))
 }
 
-/// Checkpoints and truncates the WAL. Returns whether that was possible; if not, as much as readers allow is copied,
-/// and nothing is lost.
+/// Returns whether that was possible; if not, as much as readers allow is copied, and nothing is lost.
 pub(in crate::store) fn empty(conn: &Connection) -> Result<bool> {
     let doing = "empty the WAL";
     let busy: u32 = conn.value("PRAGMA busy_timeout", [])?;
@@ -53,7 +52,6 @@ pub(in crate::store) fn empty(conn: &Connection) -> Result<bool> {
     Ok(!blocked.doing(doing)?)
 }
 
-/// Watches the WAL's size after each commit.
 #[derive(Debug)]
 pub(in crate::store) struct Keeper {
     path: PathBuf,
@@ -66,8 +64,7 @@ impl Keeper {
         Keeper { path: beside(mirror), next: STEP }
     }
 
-    /// Empties the WAL if it has grown enough since the last attempt. A failure is not fatal: a lasting one also
-    /// affects the next commit.
+    /// A failure is not fatal: a lasting one also affects the next commit.
     pub(in crate::store) fn after_commit(&mut self, conn: &Connection) {
         let bytes = std::fs::metadata(&self.path).map_or(0, |meta| meta.len());
         if bytes <= STEP {

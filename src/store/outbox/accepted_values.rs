@@ -24,8 +24,8 @@ pub(in crate::store) fn could_be_rounded(field: &Editable) -> bool {
     matches!(field.data_type(), None | Some(DataType::ShortText | DataType::LongText | DataType::Decimal))
 }
 
-/// The condition under which a number may have been rounded before the trigger sees it, and the hint for the error; `None`
-/// if every value of the column arrives exactly.
+/// The condition that a number may have been rounded, and the hint for the error; `None` if every value arrives
+/// exactly.
 pub(super) fn rounded(field: &Editable) -> Option<(String, String)> {
     let new = format!("NEW.{}", field.column);
     if could_be_rounded(field) {
@@ -146,7 +146,6 @@ pub(super) fn settled(field: &Editable) -> String {
     }
 }
 
-/// What the column accepts, for the error message.
 pub(super) fn message(field: &Editable) -> String {
     let what = match field.data_type() {
         None => field.object.pick("text without the character U+0000", "text with a character that is not white space").into(),

@@ -8,13 +8,12 @@ use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
 use crate::store::outbox::{OPEN, steps};
 use crate::store::{EditsTx, ReadTx, Result, Statements, StoredTime};
 
-/// The record's id if the delay belongs to one record, else empty.
 fn key(scope: DelayScope, record: &RecordId) -> &str {
     if scope == DelayScope::Record { record.as_str() } else { "" }
 }
 
 impl EditsTx<'_> {
-    /// The delay of a record, or of its object or custom fields. An unreadable delay counts as none.
+    /// An unreadable delay counts as none.
     pub fn delay(&self, object: Object, scope: DelayScope, record: &RecordId) -> Result<Option<RetryDelay>> {
         let row: Option<(i64, i64, StoredTime, StoredTime)> = self.find_tuple(
             "SELECT requests, recent, last_at, not_before FROM outbox_delays
@@ -27,7 +26,7 @@ impl EditsTx<'_> {
         }))
     }
 
-    /// Stores a delay, with the fingerprint of the current API key.
+    /// `api_key` is the fingerprint of the current key.
     pub fn set_delay(
         &self,
         object: Object,
@@ -73,7 +72,6 @@ impl EditsTx<'_> {
     }
 }
 
-/// The outbox's data on future edits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutboxOutlook {
     /// For each record with edits to send: the ends of their delays.
@@ -89,7 +87,6 @@ impl OutboxOutlook {
     }
 }
 
-/// When each edit that is the first of its record may be sent: the ends of its delays.
 pub(super) fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>> {
     let delays: BTreeMap<_, StoredTime> =
         conn.rows("SELECT object_type, scope, record_id, not_before FROM outbox_delays", [], |row| {

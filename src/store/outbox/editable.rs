@@ -60,13 +60,11 @@ pub(in crate::store) fn columns(
     Ok(columns)
 }
 
-/// Every column of an object's `_full` view, in order, and whether it can be edited.
 pub fn editability(tx: &ReadTx<'_>, object: Object) -> Result<Vec<(String, Editability)>> {
     let shapes = table_shapes_of_file::shapes(&tx.conn)?;
     columns(&tx.conn, object, &shapes)
 }
 
-/// The custom fields with a column, by its name.
 fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Editability>> {
     let mut options = options(conn, object)?;
     conn.rows(
@@ -96,7 +94,6 @@ fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Ed
     )
 }
 
-/// The values of the options of an object's select fields, by definition.
 fn options(conn: &Connection, object: Object) -> Result<HashMap<String, Vec<String>>> {
     let rows: Vec<(String, String)> = conn.tuples(
         "SELECT o.definition_id, o.value FROM custom_field_options AS o
@@ -123,7 +120,6 @@ pub fn seen<'a>(
     known_values::mirrored(tx, &shapes, object, id, &columns)
 }
 
-/// The columns of a record that an unfinished edit changes.
 pub fn pending_columns(tx: &ReadTx<'_>, object: Object, id: &RecordId) -> Result<BTreeSet<String>> {
     tx.column(
         &format!(

@@ -1,10 +1,10 @@
-//! Holds edits until a person releases them: new ones if there are too many, and the open ones of a mirror that they were not
-//! made for: of a copy, or of a mirror that becomes that of another workspace.
+//! Holds edits until a person releases them: new ones if there are too many, and the open ones of a mirror that they
+//! were not made for: of a copy, or of a mirror that becomes that of another workspace.
 //!
 //! # Invariants
 //! - No edit reaches a service that its author did not mean, unless a person releases it there.
-//! - A held edit keeps its new and old values; an earlier release is discarded. In a copy it also keeps its request, which
-//!   a release resumes: another workspace has no use for it.
+//! - A held edit keeps its new and old values; an earlier release is discarded. In a copy it also keeps its request,
+//!   which a release resumes: another workspace has no use for it.
 
 use rusqlite::{Connection, ToSql, params};
 
@@ -15,8 +15,8 @@ use crate::store::{EditStep, EditsTx, Result, Statements};
 /// What becomes of the requests of held edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Requests {
-    /// They are kept, to be resumed. An edit that was not sent is in doubt from now on, too: the original may send it. If
-    /// it does, the record gets another version than it has here.
+    /// They are kept, to be resumed. An edit that was not sent is in doubt from now on, too: the original may send it.
+    /// If it does, the record gets another version than it has here.
     Keep,
     Discard,
 }
@@ -45,9 +45,9 @@ pub(in crate::store) fn hold_open_edits(conn: &Connection, requests: Requests, w
 }
 
 impl EditsTx<'_> {
-    /// Holds every edit that is queued or being sent, because the mirror becomes that of another workspace, and notes that
-    /// those that were applied before were applied in the other one. Returns the number of held edits. Write it with
-    /// [`Store::write_durably`](crate::store::Store::write_durably).
+    /// Holds every edit that is queued or being sent, because the mirror becomes that of another workspace, and notes
+    /// that those that were applied before were applied in the other one. Returns the number of held edits. Write it
+    /// with [`Store::write_durably`](crate::store::Store::write_durably).
     pub fn hold_for_another_workspace(&self, now: Instant) -> Result<u64> {
         let last: i64 = self.value("SELECT coalesce(max(id), 0) FROM outbox_events", [])?;
         self.tx.claims().accept_after(last)?;
@@ -55,8 +55,8 @@ impl EditsTx<'_> {
         hold_open_edits(&self.tx.conn, Requests::Discard, why, now)
     }
 
-    /// The number of edits that were never sent, held ones included, or were first sent at this time or later by the steady
-    /// clock; counted up to `most` + 1.
+    /// The number of edits that were never sent, held ones included, or were first sent at this time or later by the
+    /// steady clock; counted up to `most` + 1.
     pub fn new_edits(&self, since: Instant, most: u64) -> Result<u64> {
         let most = i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1);
         let sql = format!(
@@ -86,7 +86,6 @@ impl EditsTx<'_> {
         self.hold_new_edits_where("object_type = coalesce(?1, object_type)", params![of.map(Object::as_str)], why, now)
     }
 
-    /// Holds every edit that meets a condition and was neither sent nor released. Returns their number.
     pub(in crate::store) fn hold_new_edits_where(
         &self,
         condition: &str,

@@ -1,8 +1,8 @@
 //! What the mirror knows of a record's columns: a value, that there is none, or nothing.
 //!
 //! NULL alone says nothing: the detail may not have been read, the column may still be filled, or the service's value
-//! does not fit it and is kept in `extra`. Nor does any value of a column that the last answer should have shown and did
-//! not. The triggers of the views ask the same as SQL ([`unread`], [`unfit`]).
+//! does not fit it and is kept in `extra`. Nor does any value of a column that the last answer should have shown and
+//! did not. The triggers of the views ask the same as SQL ([`unread`], [`unfit`]).
 
 use rusqlite::types::Value as Sql;
 use serde_json::Value;
@@ -15,10 +15,8 @@ use crate::store::records::versions::json;
 use crate::store::table_shapes::Shapes;
 use crate::store::{ReadTx, Result, Statements};
 
-/// The object with custom values.
 const CUSTOM: &str = "customFields";
 
-/// What is in a row of one of a record's tables.
 struct FoundRow<'s> {
     shape: &'s Shape,
     values: Vec<Sql>,
@@ -109,8 +107,8 @@ pub(in crate::store) fn mirrored(
     Ok(Some(known))
 }
 
-/// A key as the SQL literals that SQLite's JSON functions may show it as: some versions end a key at U+0000. No SQL text
-/// may have that character, so the whole key is written as its bytes.
+/// A key as the SQL literals that SQLite's JSON functions may show it as: some versions end a key at U+0000. No SQL
+/// text may have that character, so the whole key is written as its bytes.
 fn key_literals(key: &str) -> String {
     let literal = |text: &str| format!("'{}'", text.replace('\'', "''"));
     match key.split_once('\0') {

@@ -1,6 +1,6 @@
-//! Puts an edit into the outbox: the statements that turn the values of one UPDATE into an edit of the record. The triggers of
-//! the views execute them in any shell, [`insert`] for `crm-mirror edit` and the control socket. The values are collected in
-//! `outbox_values`.
+//! Puts an edit into the outbox: the statements that turn the values of one UPDATE into an edit of the record. The
+//! triggers of the views execute them in any shell, [`insert`] for `crm-mirror edit` and the control socket. The values
+//! are collected in `outbox_values`.
 //!
 //! # Invariants
 //! - The last edit counts. A value is compared with the value of a waiting or sent edit of the column, and only if
@@ -38,7 +38,7 @@ SELECT :object, :record, :source, :undoes, :repeats, {NEW_FIELDS}, :base_etag, :
 pub struct NewEdit<'a> {
     pub object: Object,
     pub record: &'a RecordId,
-    /// Its source: `edit` or `socket`; the triggers queue edits made with SQL.
+    /// `edit`, `socket` or `undo`; the triggers queue edits made with SQL.
     pub source: &'a str,
     /// `{column: [before, after]}`, also for unchanged columns, which cancel a waiting edit.
     pub fields: &'a EditedFields,
@@ -50,8 +50,7 @@ pub struct NewEdit<'a> {
     pub repeats: Option<i64>,
 }
 
-/// Puts an edit into the outbox, with the first entry of its history. Returns its id; `None` if nothing is left to
-/// send.
+/// Returns the edit's id; `None` if nothing is left to send.
 pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) -> Result<Option<i64>> {
     let conn = &tx.conn;
     conn.run("DELETE FROM outbox_values", [])?;
@@ -167,8 +166,8 @@ WHERE {unsent}"
     ]
 }
 
-/// The statement in the trigger of a view that starts [`merge`], which is a trigger of `outbox`: SQLite has no other way
-/// to execute statements under a condition. Nothing else updates this column.
+/// The statement in the trigger of a view that starts [`merge`], which is a trigger of `outbox`: SQLite has no other
+/// way to execute statements under a condition. Nothing else updates this column.
 pub(super) fn start_merge(object: Object, record: &str) -> String {
     format!(
         "UPDATE outbox SET source = source WHERE id = (SELECT id FROM outbox

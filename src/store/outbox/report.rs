@@ -16,12 +16,10 @@ pub struct EditLine {
     pub id: i64,
     pub object: Object,
     pub record: String,
-    /// The name of the record, if it is mirrored.
     pub name: Option<String>,
     pub state: EditState,
-    /// `sql`, `edit` or `socket`.
+    /// `sql`, `edit`, `socket` or `undo`.
     pub source: String,
-    /// Its changes: before and after, by column.
     pub fields: EditedFields,
     /// In a conflict, the service's values of the columns.
     pub theirs: Option<BTreeMap<String, Value>>,
@@ -38,13 +36,12 @@ pub struct EditLine {
     pub finished_at: Option<String>,
     /// The time before which no request is made for its record, UTC.
     pub not_before: Option<String>,
-    /// The applied edit that it reverts.
     pub undoes: Option<i64>,
     /// Whether its record is read before anything is sent.
     #[serde(skip)]
     pub reads_first: bool,
-    /// Whether it ended, or waits for a decision, although its request may have been carried out, or may still be: by the
-    /// file of which this one is a copy.
+    /// Whether it ended, or waits for a decision, although its request may have been carried out, or may still be: by
+    /// the file of which this one is a copy.
     #[serde(skip)]
     pub in_doubt: bool,
     /// Why it cannot be read, if this program did not write it.
@@ -97,7 +94,7 @@ pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>> {
     Ok(lines)
 }
 
-/// One edit, with its history; `None` if there is no such row, or it is not an edit.
+/// `None` if there is no such row, or it is not an edit.
 pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>)>> {
     let Some(edit) = edit_line(tx, id)? else { return Ok(None) };
     Ok(Some((
@@ -114,7 +111,6 @@ pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>
     )))
 }
 
-/// One edit without its history; `None` if there is no such row, or it is not an edit.
 pub fn edit_line(tx: &ReadTx<'_>, id: i64) -> Result<Option<EditLine>> {
     Ok(tx.find(&format!("{SELECT} WHERE o.id = ?1"), [id], line)?.flatten())
 }
@@ -151,7 +147,6 @@ pub fn was_applied_elsewhere(tx: &ReadTx<'_>, edit: i64) -> Result<bool> {
 /// The history's words for an edit that was applied without a request.
 pub const SHOWN: &str = "the record already has these values";
 
-/// Whether an edit was applied because the record already had its values.
 pub fn changed_nothing(tx: &ReadTx<'_>, edit: i64) -> Result<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM outbox_events WHERE outbox_id = ?1 AND to_state = 'applied' AND why = ?2)";
     tx.value(sql, params![edit, SHOWN])
@@ -174,7 +169,6 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>> {
     Ok(here)
 }
 
-/// The number of edits that were rejected, by the service or here, and not retried since.
 pub fn rejected(tx: &ReadTx<'_>) -> Result<u64> {
     let sql = "SELECT count(*) FROM outbox AS o WHERE o.state = 'rejected' AND o.finished_at IS NOT NULL
                AND NOT EXISTS (SELECT 1 FROM outbox AS r WHERE r.repeats = o.id)";

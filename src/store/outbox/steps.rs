@@ -18,10 +18,8 @@ use crate::store::{EditsTx, ReadTx, Result, Statements, StoreError, json_list};
 /// One more attempt. A number that was written by hand may be as large as an integer can be.
 const ONE_MORE_ATTEMPT: &str = "attempts = min(attempts, 9223372036854775806) + 1";
 
-/// The reason of an edit that ends because its record was removed.
 pub const RECORD_REMOVED: &str = "the service no longer has the record";
 
-/// The same for an edit in this state: what was sent may have been applied before.
 pub const fn record_removed(state: EditState) -> &'static str {
     match state {
         EditState::Sending => "the service no longer has the record; the edit may have been applied before",
@@ -35,7 +33,6 @@ pub struct EditStep<'a> {
     pub to: EditState,
     /// The reason, as a sentence.
     pub why: &'a str,
-    /// The status of the answer that led to it.
     pub status: Option<u16>,
     /// The service's answer, or why the edit was refused here, as JSON.
     pub answer: Option<&'a str>,
@@ -63,13 +60,12 @@ impl<'a> EditStep<'a> {
 }
 
 impl EditsTx<'_> {
-    /// The record in the mirror, with those of the columns that exist; `None` if the record is not mirrored.
     pub fn mirrored(&self, object: Object, id: &RecordId, columns: &[&str]) -> Result<Option<MirroredRecord>> {
         known_values::mirrored(self.tx, &self.tx.shapes(), object, id, columns)
     }
 
-    /// Whether the mirror's history has these values of a record, all at one moment, since a version was replaced. The times
-    /// of the entries do not show what came first: the clock may have been set back.
+    /// Whether the mirror's history has these values of a record, all at one moment, since a version was replaced. The
+    /// times of the entries do not show what came first: the clock may have been set back.
     pub fn saw_values(
         &self,
         object: Object,
@@ -105,7 +101,6 @@ impl EditsTx<'_> {
         Ok(together)
     }
 
-    /// The fields of an object that can be edited, by column.
     pub fn editable(&self, object: Object) -> Result<BTreeMap<String, Editable>> {
         let columns = editable::columns(&self.tx.conn, object, &self.tx.shapes())?;
         let fields = columns.into_iter().filter_map(|(column, editability)| match editability {
@@ -213,7 +208,6 @@ impl EditsTx<'_> {
         Ok(())
     }
 
-    /// Ends the open edits of records whose removal is confirmed. Returns their numbers.
     pub fn reject_edits_of_removed(&self, object: Object, records: &[RecordId], now: Instant) -> Result<Vec<i64>> {
         let edits: Vec<(i64, String)> = self.tuples(
             &format!(
@@ -246,7 +240,6 @@ impl EditsTx<'_> {
         )
     }
 
-    /// Deletes edits that finished before an instant, and their history.
     pub fn forget_edits_before(&self, cutoff: Instant) -> Result<()> {
         let ended = "SELECT o.id FROM outbox AS o WHERE o.state IN ('rejected', 'applied', 'dropped', 'replaced')
              AND o.finished_at < ?1 AND NOT EXISTS (SELECT 1 FROM outbox AS p WHERE p.merged_into = o.id
@@ -367,7 +360,6 @@ pub(super) fn text(row: &Row<'_>, place: usize) -> rusqlite::Result<String> {
     }
 }
 
-/// Like [`text`], for a column that may be empty.
 pub(super) fn optional_text(row: &Row<'_>, place: usize) -> rusqlite::Result<Option<String>> {
     match row.get_ref(place)? {
         ValueRef::Null => Ok(None),

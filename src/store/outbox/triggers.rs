@@ -2,8 +2,8 @@
 //!
 //! The triggers are created with the views, from the catalogue and the definitions, in the same transaction. They use
 //! the syntax of the oldest supported SQLite, because users bring their own shell: there, `RAISE` needs a constant.
-//! Where edits are not accepted, one trigger says so: every connection to the file parses and keeps them all, and those of
-//! the columns would be three quarters of a megabyte.
+//! Where edits are not accepted, one trigger says so: every connection to the file parses and keeps them all, and those
+//! of the columns would be three quarters of a megabyte.
 //!
 //! # Invariants
 //! - An edit and its first history entry are one statement: either both exist or neither.
@@ -14,8 +14,9 @@
 //! # How a row's edit is made
 //! Every column that can be edited has its own `UPDATE OF` trigger: it validates the value, converts it to the column's
 //! form and stores it in `outbox_values`. The trigger without a column runs after them and creates the edit; two
-//! triggers of `outbox` write its first history entry and merge it with waiting edits ([`queue`]). SQLite runs the triggers of a view in the reverse order of their creation, but does not promise it:
-//! in another order, the last trigger would find a change that is not in `outbox_values`, and refuse it.
+//! triggers of `outbox` write its first history entry and merge it with waiting edits ([`queue`]). SQLite runs the
+//! triggers of a view in the reverse order of their creation, but does not promise it: in another order, the last
+//! trigger would find a change that is not in `outbox_values`, and refuse it.
 //!
 //! A column whose text could hide a rounded number is an expression in its view, so that it has no affinity and the
 //! trigger sees what was written: see `Editable::shows_what_was_written`.
@@ -35,7 +36,6 @@ use crate::store::{EditsTx, ReadTx, Result, StateKey, Statements};
 
 const OFF: &str = "writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync";
 
-/// What to do instead of writing to the outbox, whose trail says what was done.
 const OUTBOX: &str = "contacts_full and companies_full take edits, crm-mirror outbox decides on them";
 
 /// The maximum number of columns in one expression.
@@ -44,7 +44,6 @@ const ARMS: usize = 200;
 /// The time, in the form of the mirror's columns.
 const NOW: &str = "strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z'";
 
-/// The condition on a text that it has other than ASCII characters.
 const NOT_ASCII: &str = "GLOB '*[^' || char(1) || '-' || char(127) || ']*'";
 
 /// How many characters of a text are checked one by one: a list of their places takes no temporary table.
@@ -104,8 +103,8 @@ END",
         unread = known_values::unread(field, &accepted_values::definition(field)),
         not_fitting = literal(&format!("{column} {NOT_FITTING}")),
         unfit = known_values::unfit(field),
-        // Values that only details prove were seen in the detail's version, which may be another; a list may omit custom
-        // values.
+        // Values that only details prove were seen in the detail's version, which may be another; a list may omit
+        // custom values.
         unproven = if field.detail_only() || field.key().is_some() { "NOT OLD.details_current" } else { "0" },
         taken = accepted_values::condition(field),
         same = accepted_values::same(field),
@@ -223,7 +222,6 @@ impl EditsTx<'_> {
         Ok(triggers)
     }
 
-    /// Sets whether edits are accepted, as configured.
     pub fn set_write_back(&self, enabled: bool) -> Result<()> {
         // Of an entry that was lost, nobody knows which triggers the views have.
         if self.tx.state(&StateKey::WriteBack)? == Some(enabled) {
@@ -233,10 +231,10 @@ impl EditsTx<'_> {
         self.tx.derived().rebuild_views()
     }
 
-    /// Makes the triggers that refuse changes to the tables that only crm-mirror writes: the service's next answer would
-    /// overwrite such a change, or it would never be noticed. They are plain: every SQLite runs them. The program's own
-    /// connections disable triggers (`SQLITE_DBCONFIG_ENABLE_TRIGGER`); a dump writes its rows before its triggers, and a
-    /// backup copies pages, so both are unaffected.
+    /// Makes the triggers that refuse changes to the tables that only crm-mirror writes: the service's next answer
+    /// would overwrite such a change, or it would never be noticed. They are plain: every SQLite runs them. The
+    /// program's own connections disable triggers (`SQLITE_DBCONFIG_ENABLE_TRIGGER`); a dump writes its rows before its
+    /// triggers, and a backup copies pages, so both are unaffected.
     pub(in crate::store) fn make_table_guards(&self) -> Result<()> {
         for (table, what, and) in [
             ("outbox", "INSERT", "NEW.fields IS NOT NULL AND "),
@@ -275,7 +273,6 @@ SELECT RAISE(ABORT, '{table} is written by crm-mirror alone: {instead}'); END",
 }
 
 impl ReadTx<'_> {
-    /// Whether the triggers of the views accept edits.
     pub fn takes_edits(&self) -> Result<bool> {
         Ok(self.state(&StateKey::WriteBack)?.unwrap_or(false))
     }

@@ -13,7 +13,6 @@ const ENTER: &str = "INSERT OR REPLACE INTO changed_records (object_type, record
     VALUES (?1, ?2, max(?3, coalesce(
         (SELECT erase FROM changed_records WHERE object_type = ?1 AND record_id = ?2), 0)))";
 
-/// The progress of publishing, for `status` and metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PublishProgress {
@@ -32,7 +31,6 @@ pub struct PublishProgress {
     pub refused_rows: Vec<RefusedRow>,
     /// What could not follow, and what is kept only because views use it, one sentence each.
     pub left_behind: Vec<String>,
-    /// What the last comparison of the two sides proved.
     pub proof: CopyProof,
 }
 
@@ -63,7 +61,6 @@ pub struct CopyDifference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CopyDifferenceKind {
-    /// A column has another value.
     Value,
     /// The row is in the mirror only.
     Missing,
@@ -106,7 +103,6 @@ impl FeedTx<'_> {
         self.tx.pending.changed.borrow_mut().insert((object, id.to_string()));
     }
 
-    /// Enters the records that this transaction changed, if the mirror is published.
     pub(in crate::store) fn flush_changed(&self) -> Result<()> {
         let noted = self.tx.pending.changed.take();
         if noted.is_empty() || !is_recording(self.tx)? {
@@ -115,7 +111,6 @@ impl FeedTx<'_> {
         noted.iter().try_for_each(|(object, id)| self.run(ENTER, params![object, id, 0]))
     }
 
-    /// Enters all records of an object.
     pub(in crate::store) fn requeue_all(&self, object: Object) -> Result<()> {
         self.requeue_selected(&format!("SELECT ?1, id FROM {}", object.table()), &[&object])
     }
@@ -138,7 +133,7 @@ impl FeedTx<'_> {
         Ok(())
     }
 
-    /// Starts to record every record that changes. The mirror gets an id if it has none.
+    /// The mirror gets an id if it has none.
     pub fn begin_recording(&self) -> Result<()> {
         self.run(
             "INSERT INTO state (name, value)
@@ -165,19 +160,17 @@ impl FeedTx<'_> {
     }
 }
 
-/// Whether changed records are noted: once the mirror is published or followed.
 pub fn is_recording(tx: &ReadTx<'_>) -> Result<bool> {
     tx.value("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)", [StateKey::ChangedRecords.to_string()])
 }
 
-/// The progress of publishing; `None` if the mirror is not published, or the entry cannot be read.
+/// `None` if the mirror was never published; an unparseable entry counts as no progress.
 pub fn progress(tx: &ReadTx<'_>) -> Result<Option<PublishProgress>> {
     let text: Option<String> =
         tx.find_value("SELECT value FROM state WHERE name = ?1", [StateKey::PublishProgress.to_string()])?;
     Ok(text.map(|text| serde_json::from_str(&text).unwrap_or_default()))
 }
 
-/// What is not published yet, for `status` and metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PublishLag {
     /// Entries of the feed, or records with changes that are not in the feed.
@@ -187,20 +180,16 @@ pub struct PublishLag {
     /// When publishing last succeeded, UTC.
     #[serde(serialize_with = "instant::utc")]
     pub published_at: Option<Instant>,
-    /// The last error, if there was no success since.
     pub last_error: Option<String>,
-    /// Failures since it last succeeded.
     pub failures: u32,
-    /// The number of rows that the database refuses and that are therefore left out.
     pub refused: u64,
     pub refused_rows: Vec<RefusedRow>,
-    /// What could not follow, and what is kept only because views use it, one sentence each.
     pub left_behind: Vec<String>,
     #[serde(flatten)]
     pub proof: CopyProof,
 }
 
-/// How far publishing is behind; `None` if the mirror was never published.
+/// `None` if the mirror was never published.
 pub fn lag(tx: &ReadTx<'_>, now: Instant) -> Result<Option<PublishLag>> {
     let Some(progress) = progress(tx)? else { return Ok(None) };
     let seq = progress.seq.unwrap_or(0);

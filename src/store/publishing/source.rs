@@ -18,7 +18,6 @@ pub type SourceRow = Vec<SqlValue>;
 pub struct PageQuery {
     pub table: String,
     pub columns: Vec<String>,
-    /// The columns that identify a row.
     pub key: Vec<String>,
 }
 
@@ -30,7 +29,6 @@ pub struct ColumnEvent {
     pub from: Option<String>,
 }
 
-/// An entry of `changed_records`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedRecord {
     pub seq: i64,
@@ -41,7 +39,7 @@ pub struct ChangedRecord {
 }
 
 impl Reader {
-    /// Reads one snapshot: everything that `read` reads is consistent. Keep it short, because it prevents checkpoints.
+    /// Keep it short: a snapshot prevents checkpoints.
     pub fn moment<T, E: From<StoreError>>(&self, read: impl FnOnce(&Moment<'_>) -> Result<T, E>) -> Result<T, E> {
         let found = read(&Moment { tx: &self.begin()? })?;
         self.unchanged()?;
@@ -74,7 +72,6 @@ impl Moment<'_> {
         Ok(found.into_iter().filter_map(|(object, key, column)| Some((object.parse().ok()?, key, column))).collect())
     }
 
-    /// The next rows of a table after a key, limited in number.
     pub fn page(&self, query: &PageQuery, after: Option<&[SqlValue]>, most: u32) -> Result<Vec<SourceRow>> {
         self.filled_page(query, &[], after, most)
     }
@@ -127,7 +124,6 @@ impl Moment<'_> {
         self.rows(&format!("SELECT {columns} FROM {table} WHERE {}", conditions.join(" OR ")), [])
     }
 
-    /// Which of these records changed after a number.
     pub fn changed_of(&self, ids: &[&str], after: i64) -> Result<BTreeSet<String>> {
         let sql = "SELECT record_id FROM changed_records WHERE object_type IN ('contact', 'company')
              AND record_id IN (SELECT value FROM json_each(?2)) AND +seq > ?1";
@@ -141,8 +137,7 @@ impl Moment<'_> {
         self.tx.value(sql, [after])
     }
 
-    /// The rows of these records, in no particular order. `key` is the column of the id; with `object`, only rows of
-    /// that `object_type`.
+    /// `key` is the column of the id; with `object`, only rows of that `object_type`.
     pub fn of_records(
         &self,
         query: &PageQuery,
@@ -167,7 +162,6 @@ impl Moment<'_> {
         Ok(newest.unwrap_or(0))
     }
 
-    /// The entries of `changed_records` after a number, limited in number.
     pub fn changed_records(&self, after: i64, most: u32) -> Result<Vec<ChangedRecord>> {
         let sql = "SELECT seq, object_type, record_id, erase FROM changed_records WHERE seq > ?1 ORDER BY seq LIMIT ?2";
         let found: Vec<(i64, String, String, i64)> = self.tx.tuples(sql, [after, i64::from(most)])?;
@@ -202,7 +196,6 @@ impl Moment<'_> {
         Ok(out)
     }
 
-    /// What the feed says about the columns of an object after a position, in its order.
     pub fn column_events(&self, object: Object, since: i64) -> Result<Vec<ColumnEvent>> {
         self.tx.rows(
             "SELECT json_extract(fields, '$.column'), json_extract(fields, '$.op'), json_extract(fields, '$.from')

@@ -15,7 +15,6 @@ use crate::store::{ReadTx, Result, StateKey, Statements};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedCursor {
     Start,
-    /// After a change of a mirror.
     Behind {
         mirror: String,
         seq: i64,
@@ -53,7 +52,6 @@ impl FromStr for FeedCursor {
 }
 
 impl FeedCursor {
-    /// The number of the last known change.
     pub const fn seq(&self) -> i64 {
         match self {
             FeedCursor::Start => 0,
@@ -62,12 +60,10 @@ impl FeedCursor {
     }
 }
 
-/// Why the feed cannot continue after a cursor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CursorRefused {
     #[error("the cursor belongs to the mirror {cursor}, but this is {here}")]
     OtherMirror { cursor: String, here: String },
-    /// It belongs to a copy of this mirror with different entries.
     #[error("change {seq} differs from the cursor's: this mirror is a copy with a different history")]
     Diverged { seq: i64 },
     #[error("the changes {from} to {to} were pruned (`history.retention`)")]
@@ -79,7 +75,6 @@ pub fn mirror_id(tx: &ReadTx<'_>) -> Result<String> {
     Ok(tx.state(&StateKey::MirrorId)?.unwrap_or_default())
 }
 
-/// The cursor after a change.
 pub fn behind(tx: &ReadTx<'_>, seq: i64) -> Result<FeedCursor> {
     Ok(FeedCursor::Behind { mirror: mirror_id(tx)?, seq, check: check_of(tx, seq)? })
 }
@@ -95,7 +90,6 @@ fn check_of(tx: &ReadTx<'_>, seq: i64) -> Result<Option<String>> {
     Ok(entry.map(digest))
 }
 
-/// Whether the feed continues after a cursor.
 pub fn verify(tx: &ReadTx<'_>, cursor: &FeedCursor) -> Result<Result<(), CursorRefused>> {
     let span = feed::span(tx)?;
     if let FeedCursor::Behind { mirror, seq, check } = cursor {

@@ -19,9 +19,9 @@ pub struct FeedEntry {
     /// `contact` or `company`.
     pub object_type: String,
     pub record_id: String,
-    /// `insert`, `update` or `remove`.
+    /// `insert`, `update` or `remove`; `schema` where a custom column changed, with no record.
     pub kind: String,
-    /// JSON: `{column: [old, new]}`.
+    /// JSON: `{column: [old, new]}`; of a `schema` entry `{column, op, from, to}`.
     #[serde(serialize_with = "verbatim")]
     pub fields: String,
     /// When the mirror saw it, UTC.
@@ -47,7 +47,6 @@ pub fn span(tx: &ReadTx<'_>) -> Result<FeedSpan> {
     Ok(FeedSpan { newest, forgotten: oldest.map_or(newest, |oldest| oldest - 1) })
 }
 
-/// The next changes after `since`, up to `until`, in order, limited to `most`.
 pub fn after(tx: &ReadTx<'_>, since: i64, until: i64, object: Option<Object>, most: u32) -> Result<Vec<FeedEntry>> {
     // The plus prevents SQLite from using the index by record, whose result would have to be sorted.
     tx.rows(

@@ -36,7 +36,7 @@ impl Aggregate<Option<DecimalSum>, Option<String>> for DecimalFunction {
     }
 }
 
-/// The text of a number; a double is refused because it may not be exact.
+/// A double is refused because it may not be exact.
 fn number(value: ValueRef<'_>) -> Result<Option<String>> {
     match value {
         ValueRef::Null => Ok(None),

@@ -1,7 +1,6 @@
 //! Reads the data dictionary for `describe` and for the metadata of other tools: the purpose of each table and column.
 //!
-//! The columns come from `mirror_columns`, which follows the definitions; the purposes of tables are defined here. Read
-//! in one transaction, so that the results are consistent.
+//! The columns come from `mirror_columns`, which follows the definitions; the purposes of tables are defined here.
 
 use serde::Serialize;
 
@@ -105,7 +104,6 @@ pub fn internal_tables(tx: &ReadTx<'_>) -> Result<Vec<String>> {
     )
 }
 
-/// The number of rows of a table or view of [`tables`].
 pub fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64> {
     let sql = format!("SELECT count(*) FROM \"{}\"", table.replace('"', "\"\""));
     tx.count(&sql, [])
@@ -149,7 +147,6 @@ pub fn unknown_column(tx: &ReadTx<'_>, names: &[String]) -> Result<Option<String
     Ok(None)
 }
 
-/// The object whose custom fields are in a table.
 fn object_of(table: &str) -> Option<Object> {
     Object::ALL.into_iter().find(|object| {
         let views = [object.full_view(), lookup_view(*object)];

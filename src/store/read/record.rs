@@ -31,7 +31,6 @@ pub struct RecordView {
     /// Its values by column, in the order of the view, without NULLs.
     #[serde(serialize_with = "by_column")]
     pub values: Vec<(String, Value)>,
-    /// Edits that are not applied yet.
     pub pending_edits: Vec<PendingEditLine>,
     /// The last entries of its history up to that time, the newest first.
     pub changes: Vec<RecordChange>,
@@ -50,7 +49,6 @@ pub struct PendingEditLine {
     pub state: String,
 }
 
-/// An entry of a record's history.
 #[derive(Clone, Debug, Serialize)]
 pub struct RecordChange {
     pub seq: i64,
@@ -72,7 +70,6 @@ pub enum RecordError {
     BeforeHistory { at: Instant, begins: String },
 }
 
-/// Reads a record as it is now, or as the mirror saw it at a time.
 pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) -> Result<RecordView, RecordError> {
     let mut columns = columns(tx, object)?;
     let now = row(tx, object, &columns, id)?;
@@ -205,7 +202,6 @@ fn pending(tx: &ReadTx<'_>, object: Object, id: &str) -> Result<Vec<PendingEditL
     )
 }
 
-/// The history entries of a record up to a time, the newest first.
 fn changes(tx: &ReadTx<'_>, object: Object, id: &str, until: Option<Instant>, most: u32) -> Result<Vec<RecordChange>> {
     let until = until.map(|at| at.to_string());
     tx.rows(

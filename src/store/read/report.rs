@@ -1,5 +1,4 @@
-//! Queries of `status` and of its history on a read-only connection: RU spent over time, recent changes. Use one read
-//! transaction, so that the results are consistent.
+//! Queries of `status` and of its history on a read-only connection.
 
 use std::path::Path;
 
@@ -14,7 +13,6 @@ use crate::store::{ReadTx, Result, Statements, StoredTime};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Holds {
     pub rows: u64,
-    /// Records that the service no longer has.
     pub removed: u64,
     /// Records whose detail is as new as the record.
     pub details_current: u64,
@@ -22,7 +20,6 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// Records whose detail is not current.
     pub fn details_left(&self) -> u64 {
         self.rows.saturating_sub(self.details_current)
     }
@@ -40,13 +37,11 @@ pub struct RecordedRun {
     /// When it ended; `None` while it runs, or if its process was killed.
     pub finished_at: Option<String>,
     pub outcome: Option<String>,
-    /// Rows that lists and details returned.
     pub rows: u64,
     pub inserted: u64,
     pub updated: u64,
     pub removed: u64,
     pub details: u64,
-    /// Request units charged.
     pub ru: u64,
     pub error: Option<String>,
 }
@@ -62,8 +57,7 @@ pub struct OddityLine {
     pub last_seen_at: String,
 }
 
-/// The cost of the last runs of a kind. The first completed run for changes is omitted: it made the copy, and says nothing about
-/// the next one.
+/// The first completed run for changes is omitted: it made the copy, and says nothing about the next one.
 pub fn cost_of_runs(tx: &ReadTx<'_>, kind: &str, most: u32) -> Result<Vec<Ru>> {
     tx.rows(
         "SELECT ru FROM sync_runs WHERE kind = ?1 AND outcome = 'done'
@@ -127,18 +121,15 @@ pub fn runs_with_changes(tx: &ReadTx<'_>, since: Instant) -> Result<(Option<Inst
     Ok((first, found.into_iter().filter_map(|at| at.0).collect()))
 }
 
-/// How many scheduled runs for changes began since an instant.
 pub fn scheduled_polls(tx: &ReadTx<'_>, since: Instant) -> Result<u64> {
     let sql = "SELECT count(*) FROM sync_runs WHERE kind = 'sync' AND \"trigger\" = 'schedule' AND started_at >= ?1";
     tx.count(sql, [since])
 }
 
-/// When the last run of a kind started.
 pub fn last_begun(tx: &ReadTx<'_>, kind: &str) -> Result<Option<Instant>> {
     tx.find_time("SELECT max(started_at) FROM sync_runs WHERE kind = ?1", [kind])
 }
 
-/// When a run last completed.
 pub fn last_success(tx: &ReadTx<'_>) -> Result<Option<Instant>> {
     let sql = "SELECT finished_at FROM sync_runs WHERE outcome = 'done' ORDER BY id DESC LIMIT 1";
     tx.find_time(sql, [])
@@ -153,7 +144,6 @@ pub struct Failing {
     pub error: Option<String>,
 }
 
-/// The failed runs since the last one that did not fail; `None` if there are none.
 pub fn failing(tx: &ReadTx<'_>) -> Result<Option<Failing>> {
     let sql = "SELECT min(started_at), count(*), (SELECT error FROM sync_runs WHERE outcome = 'failed' ORDER BY id DESC LIMIT 1)
                FROM sync_runs WHERE outcome = 'failed'
@@ -162,7 +152,6 @@ pub fn failing(tx: &ReadTx<'_>) -> Result<Option<Failing>> {
     Ok(found.and_then(|(since, runs, error)| Some(Failing { since: since?, runs, error })))
 }
 
-/// Whether every run was started by `trigger`.
 pub fn all_runs_by(tx: &ReadTx<'_>, trigger: &str) -> Result<bool> {
     let sql = "SELECT count(*) FROM sync_runs WHERE \"trigger\" <> ?1";
     Ok(tx.count(sql, [trigger])? == 0)
@@ -189,7 +178,6 @@ pub fn schema_changes(tx: &ReadTx<'_>, after: Option<u64>) -> Result<(u64, Vec<S
     Ok((newest, changes?))
 }
 
-/// Where the service breaks its own documentation, the latest first.
 pub fn oddities(tx: &ReadTx<'_>) -> Result<Vec<OddityLine>> {
     let sql = "SELECT kind, resource, what, times, last_seen_at FROM service_oddities ORDER BY last_seen_at DESC";
     tx.rows(sql, [], |row| {

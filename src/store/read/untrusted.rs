@@ -102,7 +102,6 @@ const DOCUMENTS: [(&str, &[&str]); 9] = [
     ("state", &["value"]),
 ];
 
-/// The withheld columns, and those of them that statements have asked for.
 #[derive(Clone, Debug, Default)]
 pub struct WithheldColumns {
     /// Table, if one is named, and column.

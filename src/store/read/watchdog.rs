@@ -24,8 +24,8 @@ struct WatchedWork {
 }
 
 impl Watchdog {
-    /// Begins to watch. After `limit` the statements of a reader are interrupted; if the work goes on, `give_up` is called,
-    /// which ends the process in some way. It is never called once the work is over.
+    /// After `limit` the statements of a reader are interrupted; if the work goes on, `give_up` is called, which ends
+    /// the process in some way. It is never called once the work is over.
     pub fn start(limit: Duration, give_up: impl FnOnce() + Send + 'static) -> Watchdog {
         let (ends, ended) = channel::<()>();
         let watched = Arc::new(Mutex::new(WatchedWork::default()));
@@ -50,7 +50,7 @@ impl Watchdog {
         Watchdog { watched, _ends: ends }
     }
 
-    /// Interrupts the statements of this reader, too.
+    /// Only the last reader that is given is interrupted.
     pub fn watch(&self, reader: &Reader) {
         lock(&self.watched).statements = Some(reader.conn.get_interrupt_handle());
     }

@@ -6,14 +6,14 @@
 //! contains every submitted field. If it does not (`notes` changes `notesAt`, which no confirmation contains), the
 //! detail keeps its old version and is due again.
 //!
-//! A replayed answer may be old, so it is applied only to a row that still has the replaced version: any other row is newer.
+//! A replayed answer may be old, so it is applied only to a row that still has the replaced version: any other row is
+//! newer.
 
 use crate::model::{Etag, Extra, FieldKind, FieldProjection, FieldValue, Object, Record, RequestStamp};
 use crate::store::records::shape::{Shape, Source};
 use crate::store::records::unread::Shows;
 use crate::store::{Applied, Phase, RecordsTx, Result, Statements};
 
-/// The object with custom values.
 const CUSTOM: &str = "customFields";
 
 impl RecordsTx<'_> {
@@ -140,8 +140,7 @@ impl RecordsTx<'_> {
         })
     }
 
-    /// The value that an answer shows for a column, in the form of the column; `None` if it does not show the column, or
-    /// shows what the column cannot hold.
+    /// In the form of the column; `None` if the answer does not show the column, or shows what the column cannot hold.
     pub fn shown_value(&self, object: Object, record: &Record, column: &str) -> Option<serde_json::Value> {
         let value = match self.tx.shapes().source(object, column)?.0 {
             Source::Slot(slot) => record.custom.get(slot)?,

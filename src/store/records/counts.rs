@@ -11,12 +11,11 @@ use crate::store::state_keys::read_state;
 use crate::store::tx::RowCounts;
 use crate::store::{RecordsTx, Result, StateKey, Statements};
 
-/// The stored counts of an object; `None` if no writer of this version has opened the mirror yet.
+/// `None` if no writer of this version has opened the mirror yet.
 pub(in crate::store) fn kept(conn: &Connection, object: Object) -> Result<Option<RowCounts>> {
     read_state(conn, &StateKey::RowCounts(object))
 }
 
-/// Counts an object's records and details by reading both tables.
 pub(in crate::store) fn count(conn: &Connection, object: Object) -> Result<RowCounts> {
     let (table, details, key) = (object.table(), object.detail_table(), object.detail_key());
     let number = |sql: &str| -> Result<u64> { conn.count(sql, []) };
@@ -57,7 +56,6 @@ impl RecordsTx<'_> {
         Ok(RowCounts { rows: current.is_some().into(), details_current: (current == Some(true)).into() })
     }
 
-    /// Applies the differences of this transaction so far.
     pub(in crate::store) fn flush_counts(&self) -> Result<()> {
         let before = self.tx.pending.before.take();
         for (object, before) in Object::ALL.into_iter().zip(before) {
@@ -94,7 +92,6 @@ impl RecordsTx<'_> {
         Ok(kept(&self.tx.conn, object)?.unwrap_or_default())
     }
 
-    /// Counts if no writer has counted yet.
     pub(in crate::store) fn count_once(&self, object: Object) -> Result<()> {
         if kept(&self.tx.conn, object)?.is_none() { self.recount(object) } else { Ok(()) }
     }

@@ -1,10 +1,11 @@
 //! `doubts`: records that need another look. Whether an answer decides about one says [`AnswerTime`].
 //!
 //! # The rows
-//! A record is `missed` if an answer that should have it did not: it is nominated for removal. It is `older` if an answer
-//! showed it in an earlier version than the row has, or although it was removed just before (`gone`). An answer that shows the record, or its version, ends the doubt.
-//! Doubts are looked up by id with increasing delay; one that was refuted keeps its delay, so that answers that contradict
-//! each other cost a bounded number of requests.
+//! A record is `missed` if an answer that should have it did not: it is nominated for removal. It is `older` if an
+//! answer showed it in an earlier version than the row has, or although it was removed just before (`gone`). An answer
+//! that shows the record, or its version, ends the doubt.
+//! Doubts are looked up by id with increasing delay; one that was refuted keeps its delay, so that answers that
+//! contradict each other cost a bounded number of requests.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -25,22 +26,21 @@ const MAX_WAIT: Duration = Duration::from_secs(6 * 3600);
 const LOOKUPS_APART: Duration = Duration::from_secs(60);
 /// How new a row is.
 const TIME: &str = "max(coalesce(updated_at, ''), coalesce(created_at, ''))";
-/// Why a record is in doubt until it is removed. Rows are found by their reason first: a removal does not look through all.
+/// Why a record is in doubt until it is removed. Rows are found by their reason first: a removal does not look through
+/// all.
 const OF_RECORD: [&str; 2] =
     ["why IN ('missed', 'older', 'gone', 'omitted', 'failed')", "why >= 'lacks ' AND why < 'lacks!'"];
 /// What is kept as the version of a missed record while the service lists no record at all.
 const NOTHING_LISTED: &str = "none";
 
-/// The records of an object whose lookup is due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DueDoubts {
-    /// Those that are nominated for removal, those that fit a list first.
+    /// Nominated for removal, those that fit a list first.
     pub missed: Vec<RecordId>,
-    /// Those that were shown in an earlier version and are not nominated.
+    /// Shown in an earlier version, and not nominated.
     pub older: Vec<RecordId>,
 }
 
-/// How long a record waits after so many lookups that decided nothing.
 fn wait_after(tries: u32) -> Duration {
     MOMENTS_APART.saturating_mul(2_u32.saturating_pow(tries.saturating_sub(1))).min(MAX_WAIT)
 }
@@ -57,12 +57,11 @@ pub(super) fn key_type(object: Object) -> String {
 }
 
 impl ReadTx<'_> {
-    /// The number of records of an object that are nominated for removal.
     pub fn count_nominated(&self, object: Object) -> Result<u64> {
         self.count_doubts(object, "why = 'missed'")
     }
 
-    /// The number of records of an object that were shown in an earlier version, which is neither accepted nor refuted.
+    /// Records that were shown in an earlier version, which is neither accepted nor refuted.
     pub fn count_older(&self, object: Object) -> Result<u64> {
         self.count_doubts(object, "why = 'older' AND version IS NOT NULL")
     }
@@ -77,14 +76,12 @@ impl ReadTx<'_> {
         self.count(&sql, [object])
     }
 
-    /// Columns of a doubt, if there is one about this for this reason.
     pub(super) fn doubt<T: OfRow>(&self, columns: &str, of: (&str, &str, &str)) -> Result<Option<T>> {
         let sql = format!("SELECT {columns} FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = ?3");
         self.find_tuple(&sql, of)
     }
 
-    /// The records whose lookup is due, or with `at_once` every record in doubt. The schedule looks new doubts about
-    /// versions up at most once a minute.
+    /// The records whose lookup is due, or with `at_once` every record in doubt.
     pub fn due_doubts(&self, object: Object, steady: Instant, at_once: bool, by_person: bool) -> Result<DueDoubts> {
         let sql = format!(
             "SELECT record_id, why = 'missed', version IS NOT NULL, tries, not_before FROM doubts
@@ -115,7 +112,6 @@ impl ReadTx<'_> {
         Ok(due)
     }
 
-    /// How long the next lookup of a nominated record waits, if one waits.
     pub fn wait_of_nominated(&self, object: Object, steady: Instant) -> Result<Option<Duration>> {
         let first = self.find_time(
             "SELECT min(not_before) FROM doubts WHERE object_type = ?1 AND why = 'missed' AND tries > 0",
@@ -148,8 +144,8 @@ impl ReadTx<'_> {
         self.rows(&sql, [json_list(ids)], |row| Ok((row.get(0)?, row.get::<_, StoredTime>(1)?.0)))
     }
 
-    /// The witness of a lookup by id: the newest record that is not in doubt and not dated after `latest`, and that a list
-    /// can be asked for.
+    /// The witness of a lookup by id: the newest record that is not in doubt and not dated after `latest`, and that a
+    /// list can be asked for.
     pub fn witness(&self, object: Object, latest: Option<Instant>) -> Result<Option<RecordId>> {
         let (table, latest) = (object.table(), latest.unwrap_or(Instant::MAX));
         // A witness with a comma costs a request of its own.
@@ -187,7 +183,6 @@ impl KnowledgeTx<'_> {
         self.delete_doubts(of_object, [object])
     }
 
-    /// Forgets the doubts about a record that is removed.
     pub(in crate::store) fn forget_doubts(&self, object: Object, id: &str) -> Result<()> {
         OF_RECORD.iter().try_for_each(|why| {
             self.delete_doubts(&format!("object_type = ?1 AND {why} AND record_id = ?2"), (object, id))
@@ -198,7 +193,7 @@ impl KnowledgeTx<'_> {
         self.run(&format!("DELETE FROM doubts WHERE {condition}"), values)
     }
 
-    /// Whether any record of an object is in doubt: looked up once in a transaction, for most have none.
+    /// Looked up once in a transaction, for most objects have none.
     pub(super) fn has_doubts(&self, object: Object) -> Result<bool> {
         let known = &self.tx.pending.doubts[object as usize];
         if let Some(known) = known.get() {
@@ -209,8 +204,8 @@ impl KnowledgeTx<'_> {
         Ok(has)
     }
 
-    /// Forgets what was refuted an hour after it would have been looked up again. A removal that no lagging answer precedes, or
-    /// that was dated by a clock that was lost, only counts from then on.
+    /// Forgets what was refuted an hour after it would have been looked up again. A removal that no lagging answer
+    /// precedes, or that was dated by a clock that was lost, only counts from then on.
     pub fn forget_old_doubts(&self, object: Object) -> Result<()> {
         let Some(AnswerTime { steady, .. }) = self.tx.answer.get() else { return Ok(()) };
         if !self.has_doubts(object)? {
@@ -243,8 +238,8 @@ impl KnowledgeTx<'_> {
         Ok(())
     }
 
-    /// Whether this transaction's answer decides that a record has an earlier version than its row, whose time is `here`.
-    /// Otherwise that is a doubt.
+    /// Whether this transaction's answer decides that a record has an earlier version than its row, whose time is
+    /// `here`. Otherwise that is a doubt.
     pub(in crate::store) fn decides_older(
         &self,
         object: Object,
@@ -264,8 +259,8 @@ impl KnowledgeTx<'_> {
         Ok(false)
     }
 
-    /// Notes that a detail showed an earlier version of a record: if the service has dated it back behind what is known, no
-    /// list of changes shows that.
+    /// A detail showed an earlier version: if the service has dated the record back behind what is known, no list of
+    /// changes shows that.
     pub(in crate::store) fn doubt_older(&self, object: Object, id: &str, seen: Version<'_>) -> Result<()> {
         if let (Some(answer), Some(version)) = (self.tx.answer.get(), seen.updated_at) {
             self.is_older_again(object, id, (seen.etag, version), answer)?;
@@ -304,14 +299,14 @@ impl KnowledgeTx<'_> {
         self.delete_doubts(of_records, (object, &json_list(ids)))
     }
 
-    /// The earliest of the earlier versions that this transaction accepted so far, and whether its answer was as new as the
-    /// record.
+    /// The earliest of the earlier versions that this transaction accepted so far, and whether its answer was as new as
+    /// the record.
     pub fn take_accepted_older(&self, object: Object) -> Option<(Instant, bool)> {
         self.tx.pending.accepted_older[object as usize].take()
     }
 
-    /// Notes that a lookup did not find these records, while the service lists others, or none at all. Returns those that
-    /// were not found at two moments; the absence of everything is never proven so.
+    /// Notes that a lookup did not find these records, while the service lists others, or none at all. Returns those
+    /// that were not found at two moments; the absence of everything is never proven so.
     pub fn doubt_not_found(
         &self,
         object: Object,
@@ -346,7 +341,6 @@ impl KnowledgeTx<'_> {
         Ok(again)
     }
 
-    /// Counts the time anew since which these records were not found.
     pub fn begin_not_found_again(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<()> {
         self.run(
             "UPDATE doubts SET first_seen = ?2 WHERE object_type = ?1 AND why = 'missed'
@@ -355,7 +349,7 @@ impl KnowledgeTx<'_> {
         )
     }
 
-    /// Notes that these records were looked up: those that are still in doubt wait.
+    /// Those that are still in doubt wait.
     pub fn were_looked_up(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<()> {
         let tried: Vec<(String, String, u32, StoredTime)> = self.tuples(
             "SELECT record_id, why, tries, not_before FROM doubts WHERE object_type = ?1 AND why IN ('missed', 'older')
@@ -373,8 +367,8 @@ impl KnowledgeTx<'_> {
         Ok(())
     }
 
-    /// Notes that a key and address did not recognise the workspace, which may be an outage. Returns the first such moment; a later one than now was
-    /// stored by a clock that was lost.
+    /// Notes that a key and address did not recognise the workspace, which may be an outage. Returns the first such
+    /// moment; a later one than now was stored by a clock that was lost.
     pub fn not_recognised(&self, seen_by: &str, steady: Instant) -> Result<Instant> {
         let of_sight = "object_type = 'workspace' AND record_id = ?1";
         self.delete_doubts(&format!("{of_sight} AND first_seen > ?2"), (seen_by, steady))?;

@@ -1,8 +1,8 @@
 //! Which details are due: derived from the file, never kept in memory.
 //!
-//! How many are due follows from the stored counts, so no step reads all rows to find out that there is nothing to do. Who
-//! reads due details asks for no more than there are: the changed records are the newest, so the index on `updated_at` is
-//! read from its end until they are found, and not the whole of it.
+//! How many are due follows from the stored counts, so no step reads all rows to find out that there is nothing to do.
+//! Who reads due details asks for no more than there are: the changed records are the newest, so the index on
+//! `updated_at` is read from its end until they are found, and not the whole of it.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,6 @@ pub struct DueDetail {
     pub id: RecordId,
 }
 
-/// How many details one run examines for their age.
 const EXAMINED_AT_ONCE: usize = 2_000;
 
 /// What lies behind a record that has a timestamp.
@@ -37,8 +36,8 @@ impl ReadTx<'_> {
         self.count(&sql, [])
     }
 
-    /// Records with their creation times, for recognizing the workspace: those whose ids can be part of a list, and whose
-    /// rows are of the workspace before an accepted one, or not.
+    /// Records with their creation times, for recognizing the workspace: those whose ids can be part of a list, and
+    /// whose rows are of the workspace before an accepted one, or not.
     pub fn sample_created(&self, object: Object, most: usize, former: bool) -> Result<Vec<(RecordId, String)>> {
         let table = object.table();
         // Half of them are the newest, which are the least likely to have been removed since; the others are from all
@@ -54,8 +53,8 @@ impl ReadTx<'_> {
         self.tuples(&sql, params![most as i64, former])
     }
 
-    /// Records whose detail is missing or of an older version, newest first, behind the last one of the batch before. Each
-    /// batch begins where that ended, so that all of them together read the index once.
+    /// Records whose detail is missing or of an older version, newest first, behind the last one of the batch before.
+    /// Each batch begins where that ended, so that all of them together read the index once.
     pub fn due_details(&self, object: Object, behind: Option<&DueDetail>, most: usize) -> Result<Vec<DueDetail>> {
         match behind {
             None => self.due_where(object, "true", params![], most),
@@ -85,13 +84,11 @@ impl ReadTx<'_> {
         })
     }
 
-    /// The versions of those of the records that are mirrored.
     pub fn versions(&self, object: Object, ids: &[RecordId]) -> Result<HashMap<RecordId, Option<Etag>>> {
         let sql = format!("SELECT id, etag FROM {} WHERE id IN (SELECT value FROM json_each(?1))", object.table());
         self.tuples(&sql, [json_list(ids)])
     }
 
-    /// How many of these records have a detail that is due.
     pub fn count_due_among<'i>(&self, object: Object, ids: impl IntoIterator<Item = &'i RecordId>) -> Result<u64> {
         let ids: Vec<&RecordId> = ids.into_iter().collect();
         if ids.is_empty() {
@@ -103,16 +100,15 @@ impl ReadTx<'_> {
 }
 
 impl KnowledgeTx<'_> {
-    /// The number of due details, from the stored counts: no table is read.
     pub fn count_due_details(&self, object: Object) -> Result<u64> {
         let counts = self.tx.records().counts_now(object)?;
         Ok(counts.rows.saturating_sub(counts.details_current))
     }
 
     /// Details that were read before an instant, and are read again if RU are left over. Each call examines the next
-    /// 2,000 details (`EXAMINED_AT_ONCE`) in the order of row numbers, and after the last one begins again: a run reads as much
-    /// of a large table as of a small one. Where a call ended is stored; VACUUM may renumber rows, which only changes when
-    /// a detail is examined next.
+    /// 2,000 details (`EXAMINED_AT_ONCE`) in the order of row numbers, and after the last one begins again: a run reads
+    /// as much of a large table as of a small one. Where a call ended is stored; VACUUM may renumber rows, which only
+    /// changes when a detail is examined next.
     pub fn aged_details(&self, object: Object, before: Instant, most: usize) -> Result<Vec<RecordId>> {
         let reading = ReadOf::Ages(object);
         let (from, before) = (self.tx.position::<i64>(reading)?.unwrap_or(0), before.to_string());
@@ -150,7 +146,6 @@ impl KnowledgeTx<'_> {
         self.make_due(object, ids, "etag IS NOT NULL")
     }
 
-    /// Makes those details of these records due again that were read at the present version.
     pub fn make_current_details_due(&self, object: Object, ids: &[RecordId]) -> Result<()> {
         let (records, key) = (object.table(), object.detail_key());
         self.make_due(object, ids, &format!("etag = (SELECT r.etag FROM {records} AS r WHERE r.id = {key})"))

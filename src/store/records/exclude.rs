@@ -1,12 +1,12 @@
-//! What a change of `sync.exclude` does to the values that are stored: those of a field that was excluded leave every table,
-//! and a field that is mirrored again is read again: until then its NULL means nothing, and is not edited.
+//! What a change of `sync.exclude` does to the values that are stored: those of a field that was excluded leave every
+//! table, and a field that is mirrored again is read again: until then its NULL means nothing, and is not edited.
 
 use crate::model::{ExcludedFields, HiddenMembers, Instant, Layout, Object};
 use crate::store::custom::rows::layout;
 use crate::store::outbox::OPEN;
 use crate::store::{CustomTx, ReadOf, ReadTx, Result, StateKey, Statements, StoreError, ViewOptions};
 
-/// A column with documents, its row's key and object, and the rows that may be changed.
+/// Table, column with documents, key, and the condition on the rows that may be changed.
 type Documents = (&'static str, &'static str, &'static str, &'static str);
 
 const DOCUMENTS: [Documents; 4] = [

@@ -89,7 +89,6 @@ impl FeedTx<'_> {
     }
 }
 
-/// The changes of an object's columns, for the feed.
 pub(in crate::store) struct ColumnFeed<'t> {
     pub feed: FeedTx<'t>,
     pub object: Object,
@@ -154,7 +153,6 @@ impl ColumnFeed<'_> {
         self.feed.tx.run(&sql, (self.object, column.as_str()))
     }
 
-    /// Deletes the values that a column had before its type changed.
     pub(in crate::store) fn forget_retyped(&self, column: &ColumnName) -> Result<()> {
         let sql = "DELETE FROM retyped_values WHERE object_type = ?1 AND column_name = ?2";
         self.feed.tx.run(sql, (self.object, column.as_str()))

@@ -1,8 +1,8 @@
 //! Rows of the workspace before an accepted one: which rows those are, and when they were replaced.
 //!
-//! An accepted workspace is copied over the rows of the one before. Which of the two a row is of does not show in its values:
-//! ids may be equal, and the version of the other workspace may be newer. So the acceptance takes the time of reading away
-//! from every row, and the first answer that shows the record gives it one.
+//! An accepted workspace is copied over the rows of the one before. Which of the two a row is of does not show in its
+//! values: ids may be equal, and the version of the other workspace may be newer. So the acceptance takes the time of
+//! reading away from every row, and the first answer that shows the record gives it one.
 //!
 //! # Invariants
 //! - A former row blocks no answer, whatever its version, and none of its values remains in the row that replaces it.
@@ -18,11 +18,9 @@ use crate::store::{Goal, RecordsTx, Result, Statements};
 /// The time of reading of a row that was not read since another workspace was accepted: no real one is this.
 const NEVER: &str = "1970-01-01T00:00:00.000000Z";
 
-/// Why an edit is held that was made on a row of another workspace, or may have been.
 const FORMER_ROW: &str =
     "held because another workspace was accepted: its rows had not all been read when the edit was made";
 
-/// Whether a row with this time of reading is a former row.
 pub(in crate::store) fn is_former(stamp: ValueRef<'_>) -> bool {
     stamp.as_str() == Ok(NEVER)
 }
@@ -36,8 +34,8 @@ impl RecordsTx<'_> {
         self.run(&format!("UPDATE {} SET synced_at = ?1", object.table()), [NEVER])
     }
 
-    /// Holds the new edits of a record whose former row is replaced. While every row is being replaced, the edits of the
-    /// whole object are held at the end of that.
+    /// Holds the new edits of a record whose former row is replaced. While every row is being replaced, the edits of
+    /// the whole object are held at the end of that.
     pub(in crate::store) fn hold_edits_of_replaced_row(&self, object: Object, id: &str, now: Instant) -> Result<()> {
         if !self.tx.goals().is_set(Goal::FormerRows(object))? {
             self.tx.edits().hold_new_edits_where(
@@ -50,8 +48,8 @@ impl RecordsTx<'_> {
         Ok(())
     }
 
-    /// Holds the edits of an object, or of one of its records, that were neither sent nor released, if their rows may still
-    /// be of the workspace before an accepted one. Returns their number.
+    /// Holds the edits of an object, or of one of its records, that were neither sent nor released, if their rows may
+    /// still be of the workspace before an accepted one. Returns their number.
     pub fn hold_edits_of_former_rows(&self, object: Object, record: Option<&RecordId>, now: Instant) -> Result<u64> {
         if self.tx.goals().is_set(Goal::FormerRows(object))? {
             return self.tx.edits().hold_new_edits(Some(object), FORMER_ROW, now);

@@ -1,12 +1,12 @@
-//! The change history since the first full copy, and removed records: written, erased on request, and pruned by elapsed time,
-//! never by what a wall clock shows.
+//! The change history since the first full copy, and removed records: written, erased on request, and pruned by elapsed
+//! time: a wall clock counts only where it bridges a restart.
 //!
 //! # Pruning
 //! A clock that jumps a month ahead must not empty the history, and an entry with the time of such a clock must not
-//! keep all later ones forever. So the times of entries are not compared. From time to time a [`HistoryMark`] stores the
-//! current end of the history with the [`ElapsedClock`]; what lies before a mark that is older than the retention is pruned.
-//! The age of a mark is what the monotonic clock has measured since. Where the machine was restarted meanwhile, the wall clock
-//! counts too, as far as the service's `Date` confirms it.
+//! keep all later ones forever. So the times of entries are not compared. From time to time a [`HistoryMark`] stores
+//! the current end of the history with the [`ElapsedClock`]; what lies before a mark that is older than the retention
+//! is pruned. The age of a mark is what the monotonic clock has measured since. Where the machine was restarted
+//! meanwhile, the wall clock counts too, as far as the service's `Date` confirms it.
 
 use std::time::Duration;
 
@@ -26,7 +26,6 @@ const MARKS: u32 = 128;
 const AGREEMENT: Duration = Duration::from_secs(3_600);
 
 impl RecordsTx<'_> {
-    /// Whether the history saw the record come.
     pub(in crate::store) fn was_inserted(&self, object: Object, id: &RecordId) -> Result<bool> {
         self.value(
             "SELECT EXISTS (SELECT 1 FROM changes WHERE object_type = ?1 AND record_id = ?2 AND kind = 'insert')",
@@ -74,7 +73,6 @@ impl RecordsTx<'_> {
         Ok(true)
     }
 
-    /// A whole row by column names.
     fn row(&self, table: &str, key: &str, id: &RecordId) -> Result<Option<Vec<(String, Value)>>> {
         // Not cached: `*` depends on columns that are added and removed.
         let mut stmt = self.tx.conn.prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1"))?;
@@ -94,12 +92,10 @@ pub enum Erasure {
     Erased(ErasedCounts),
 }
 
-/// The numbers of erased entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ErasedCounts {
     /// Whether its last contents were stored.
     pub record: bool,
-    /// Entries of the history.
     pub changes: u64,
     pub edits: u64,
 }
@@ -194,7 +190,6 @@ impl FeedTx<'_> {
     }
 }
 
-/// The end of the history at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct HistoryMark {
     clock: ElapsedClock,
@@ -204,7 +199,7 @@ struct HistoryMark {
 }
 
 impl HistoryMark {
-    /// Whether a mark has certainly been there for so long; `date` is the service's time at about `now`, if it is known.
+    /// Whether the mark has certainly been there for so long.
     fn is_older_than(&self, retention: Duration, clock: &ElapsedClock, now: Instant, date: Option<Instant>) -> bool {
         let is_confirmed = date.is_some_and(|date| date.since(now).max(now.since(date)) <= AGREEMENT);
         clock.measured().saturating_sub(self.clock.measured()) >= retention

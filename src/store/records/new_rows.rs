@@ -11,19 +11,16 @@ use crate::store::records::shape::{Shape, value_of};
 use crate::store::records::unread::Shows;
 use crate::store::{MirrorTx, RecordsTx, Result};
 
-/// Inserts the records of one answer that have no row yet.
 pub struct NewRows<'t> {
     tx: &'t MirrorTx<'t>,
     object: Object,
     shape: Arc<Shape>,
     asked: &'t RequestStamp,
-    /// When the answer was requested, as it is stored.
     asked_at: String,
     insert: Option<CachedStatement<'t>>,
 }
 
 impl<'t> RecordsTx<'t> {
-    /// Begins to insert the records of the answer to a request.
     pub fn new_rows(&self, object: Object, asked: &'t RequestStamp) -> NewRows<'t> {
         let shape = self.tx.shapes().list(object);
         NewRows { tx: self.tx, object, shape, asked, asked_at: asked.at.to_string(), insert: None }
@@ -56,7 +53,6 @@ impl NewRows<'_> {
     }
 }
 
-/// Binds the key, the values of a row and when it was requested.
 pub(super) fn bind<'v>(
     stmt: &mut CachedStatement<'_>,
     id: &str,

@@ -10,7 +10,6 @@ use crate::model::{Instant, Object, RecordId, TimeBounds, TimeField, TimeRange};
 use crate::store::records::removals::DAY;
 use crate::store::{ClaimsTx, KnowledgeTx, ReadTx, Result, Statements, StoreError, StoredTime};
 
-/// The condition that selects a range, and its values.
 fn condition(range: &TimeRange) -> (String, Vec<Value>) {
     let mut values = Vec::new();
     let mut sql = bounds_condition(range.field, range.bounds, &mut values);
@@ -40,14 +39,12 @@ fn bounds_condition(field: TimeField, bounds: TimeBounds, values: &mut Vec<Value
 }
 
 impl ReadTx<'_> {
-    /// The number of records of a range in the mirror.
     pub fn count_range(&self, object: Object, range: TimeRange) -> Result<u64> {
         let (condition, values) = condition(&range);
         let sql = format!("SELECT count(*) FROM {} WHERE {condition}", object.table());
         self.count(&sql, params_from_iter(values))
     }
 
-    /// The number of records of a range in the mirror that are not nominated for removal.
     pub fn count_unnominated(&self, object: Object, range: TimeRange) -> Result<u64> {
         let (condition, mut values) = condition(&range);
         values.push(object.as_str().to_string().into());
@@ -110,7 +107,8 @@ impl ReadTx<'_> {
         self.find_time(sql, [object])
     }
 
-    /// What a kind of walk has read and nothing has proven; `None` if everything is. A range that cannot be parsed may be any.
+    /// What a kind of walk has read and nothing has proven; `None` if everything is. A range that cannot be parsed may
+    /// be any.
     pub fn unproven(&self, object: Object, by: TimeField) -> Result<Option<UnprovenRanges>> {
         let rows: Vec<(String, bool, StoredTime)> = self.tuples(
             "SELECT record_id, tries > 0, not_before FROM doubts WHERE object_type = ?1 AND why = ?2",
@@ -157,12 +155,12 @@ impl KnowledgeTx<'_> {
 /// What a kind of walk has read by cursor and that a count has to prove: sweeps by `createdAt`, changes by `updatedAt`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnprovenRanges {
-    /// The ranges, oldest first.
+    /// Oldest first.
     pub ranges: Vec<TimeRange>,
     /// Whether these ranges differed before: then the audits go on with what is left.
     pub is_second: bool,
-    /// Until when, by the ledger's steady clock, nothing is counted: a range differs that cannot be divided, and that was
-    /// listed within a day.
+    /// Until when, by the ledger's steady clock, nothing is counted: a range differs that cannot be divided, and that
+    /// was listed within a day.
     pub waits_until: Option<Instant>,
 }
 
@@ -176,7 +174,6 @@ fn json(range: &TimeRange) -> Result<String> {
 }
 
 impl ClaimsTx<'_> {
-    /// Says what a kind of walk has read that nothing has proven yet.
     pub fn set_unproven(&self, object: Object, by: TimeField, unproven: &UnprovenRanges) -> Result<()> {
         let of_object = range_type(object);
         self.run("DELETE FROM doubts WHERE object_type = ?1 AND why = ?2", [of_object.as_str(), by.column()])?;
@@ -190,7 +187,7 @@ impl ClaimsTx<'_> {
         Ok(())
     }
 
-    /// Notes that the records of a range, which share both timestamps, are listed now, and forgets what was listed longer ago.
+    /// Also forgets what was listed more than a day ago.
     pub fn tie_is_listed(&self, object: Object, range: TimeRange, steady: Instant) -> Result<()> {
         let of_object = range_type(object);
         self.run(

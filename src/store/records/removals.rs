@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! - [`ConfirmedRemovals`] can only be made from an answer that contains a witness, a record that exists: an empty or
-//!   foreign answer proves nothing. There is no other way to remove a record from the mirror. Whether the answer decides
-//!   about a record depends on how new it is ([`doubts`](super::doubts)).
+//!   foreign answer proves nothing. There is no other way to remove a record from the mirror. Whether the answer
+//!   decides about a record depends on how new it is ([`doubts`](super::doubts)).
 //! - If the service lists no record at all, there is no witness. Then the records of a small table are removed after
 //!   two reads at least a day apart that both found nothing, with no record seen in between, and only if the detail of
 //!   each is not found either: lists and details would have to fail in the same way for a day. Larger tables need a
@@ -11,8 +11,8 @@
 //! - The limit counts unconfirmed removals within the last day, so that many small removals are treated like one large
 //!   one. A day is measured by the ledger's steady clock, which no jump of the wall clock can shorten.
 //!
-//! What an answer lacked is nominated, and only the service can confirm its removal. What was removed within the last day stays a
-//! row of `doubts`: an answer that shows it may be of a moment before.
+//! What an answer lacked is nominated, and only the service can confirm its removal. What was removed within the last
+//! day stays a row of `doubts`: an answer that shows it may be of a moment before.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -34,18 +34,15 @@ pub(super) const DAY: Duration = Duration::from_secs(86_400);
 pub struct RemovalGuard {
     /// The share of a table, from 0 to 1.
     pub most: f64,
-    /// Whether a person confirmed the removal.
     pub accepted: bool,
 }
 
 impl RemovalGuard {
-    /// Whether so many of so many rows may be removed.
     pub fn allows(&self, going: u64, of: u64) -> bool {
         self.accepted || of < TINY_TABLE || going < of && (going as f64) <= (of as f64) * self.most
     }
 }
 
-/// Records of one object that the service confirmed as removed.
 #[derive(Clone, Debug)]
 pub struct ConfirmedRemovals {
     object: Object,
@@ -95,13 +92,11 @@ impl ConfirmedRemovals {
         true
     }
 
-    /// Whether every answer contained a witness. Otherwise the removals need a person's confirmation, or
-    /// [`ConfirmedRemovals::long_empty`].
+    /// Without a witness the removals need a person's confirmation, or [`ConfirmedRemovals::long_empty`].
     pub fn is_witnessed(&self) -> bool {
         self.proof == RemovalProof::Witness
     }
 
-    /// Whether a list that has been empty since then is sufficient evidence of the removals.
     pub fn is_long_enough(&self, empty_since: Instant, steady: Instant) -> bool {
         self.proof == RemovalProof::EmptyList
             && self.ids.len() < TINY_TABLE as usize
@@ -135,19 +130,19 @@ pub enum RemovalDecision {
 /// A number of removals and of rows, including the removals of the last day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemovalShare {
-    /// Records that would be removed.
     pub going: u64,
     pub of: u64,
 }
 
 impl ReadTx<'_> {
-    /// The share that removing so many more records would reach, with the removals of the last day that nobody accepted.
+    /// The share that removing so many more records would reach, with the removals of the last day that nobody
+    /// accepted.
     pub fn removal_share(&self, object: Object, more: u64, steady: Instant) -> Result<RemovalShare> {
         let recent = count_removed(self, object.as_str(), steady)?;
         Ok(RemovalShare { going: recent.saturating_add(more), of: self.count_rows(object)?.saturating_add(recent) })
     }
 
-    /// The records that are nominated for removal, those that fit a list first.
+    /// Those that fit a list first.
     pub fn nominated(&self, object: Object) -> Result<Vec<RecordId>> {
         let sql = format!(
             "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'missed' ORDER BY NOT {}, record_id",
@@ -156,7 +151,6 @@ impl ReadTx<'_> {
         self.column(&sql, [object])
     }
 
-    /// The removals of an object that wait for a person. The table has what they would be removed from.
     pub fn refused_removals(&self, object: Object) -> Result<Option<RefusedRemovals>> {
         let sql = "SELECT since, steady, open FROM goals WHERE object = ?1 AND kind = 'refused removals'";
         let found: Option<(StoredTime, StoredTime, i64)> = self.find_tuple(sql, [object])?;
@@ -171,7 +165,7 @@ impl ReadTx<'_> {
 }
 
 impl RecordsTx<'_> {
-    /// Removes confirmed records, all of them or none. `steady` is the time of the ledger's steady clock.
+    /// Removes all of the records or none.
     pub fn remove_confirmed(
         &self,
         confirmed: &ConfirmedRemovals,
@@ -203,7 +197,7 @@ impl RecordsTx<'_> {
 }
 
 impl KnowledgeTx<'_> {
-    /// Nominates records for removal; unknown ones are ignored.
+    /// Unknown records are ignored.
     pub fn nominate(&self, object: Object, ids: &[RecordId]) -> Result<()> {
         self.nominate_where(object, "id IN (SELECT value FROM json_each(?3))", vec![json_list(ids).into()])
     }
@@ -229,7 +223,7 @@ impl KnowledgeTx<'_> {
         self.nominate_where(object, &condition, values)
     }
 
-    /// Nominates the records without a creation date that are not among `ids`, a JSON array.
+    /// `ids` is a JSON array.
     pub fn nominate_dateless(&self, object: Object, ids: &str) -> Result<()> {
         let condition = "created_at IS NULL AND id NOT IN (SELECT value FROM json_each(?3))";
         self.nominate_where(object, condition, vec![ids.to_string().into()])
@@ -255,8 +249,8 @@ impl KnowledgeTx<'_> {
         self.delete_doubts("object_type = ?1 AND why = 'missed'", [object])
     }
 
-    /// Notes that a record was just removed: an answer that shows the same version may be of a moment before. Whether it
-    /// `counts` says that nobody accepted that.
+    /// Notes that a record was just removed: an answer that shows the same version may be of a moment before. Whether
+    /// it `counts` says that nobody accepted that.
     pub(in crate::store) fn record_removal(
         &self,
         object: Object,
@@ -273,7 +267,6 @@ impl KnowledgeTx<'_> {
         )
     }
 
-    /// Forgets the removals that do not count any more.
     pub(in crate::store) fn forget_counted_removals(&self, object: Object, steady: Instant) -> Result<()> {
         self.delete_doubts(
             "object_type = ?1 AND why = 'counted' AND (first_seen < ?2 OR first_seen > ?3)",
@@ -296,8 +289,8 @@ impl KnowledgeTx<'_> {
         self.delete_doubts(&of_them, &values[..])
     }
 
-    /// Whether a record was removed within the last quarter of an hour, and this transaction's answer shows no later version
-    /// of it. That is a doubt.
+    /// Whether a record was removed within the last quarter of an hour, and this transaction's answer shows no later
+    /// version of it. That is a doubt.
     pub(in crate::store) fn was_just_removed(
         &self,
         object: Object,
@@ -323,8 +316,8 @@ impl KnowledgeTx<'_> {
     }
 }
 
-/// The removals within a day of an object or a list that nobody accepted, those of what is here again included. A time in the
-/// future was stored by a clock that was lost.
+/// The removals within a day of an object or a list that nobody accepted, those of what is here again included. A time
+/// in the future was stored by a clock that was lost.
 pub(super) fn count_removed(tx: &ReadTx<'_>, object: &str, steady: Instant) -> Result<u64> {
     let sql = "SELECT coalesce(sum(tries), 0) FROM doubts WHERE object_type = ?1 AND why IN ('gone', 'counted')
                AND first_seen >= ?2 AND first_seen <= ?3";
@@ -334,11 +327,8 @@ pub(super) fn count_removed(tx: &ReadTx<'_>, object: &str, steady: Instant) -> R
 /// Removals that were refused because they look like an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusedRemovals {
-    /// Records that would have been removed.
     pub going: u64,
-    /// All records of the table.
     pub of: u64,
-    /// When it was found, UTC.
     #[serde(serialize_with = "crate::model::instant::utc_always")]
     pub seen_at: Instant,
     /// When a sample of the records was last looked up, by the ledger's steady clock.
@@ -355,7 +345,6 @@ impl RefusedRemovals {
 }
 
 impl ClaimsTx<'_> {
-    /// Says that removals of an object wait for a person, or that none do.
     pub fn set_refused_removals(&self, object: Object, refused: Option<RefusedRemovals>) -> Result<()> {
         let Some(RefusedRemovals { going, seen_at, sampled_at, .. }) = refused else {
             let sql = "DELETE FROM goals WHERE object = ?1 AND kind = 'refused removals'";

@@ -9,7 +9,6 @@ use crate::model::{
 
 pub(crate) const DEFINITIONS: &str = "custom_field_definitions";
 
-/// The source of a column's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A standard field, by its index in the catalogue.
@@ -28,7 +27,6 @@ pub enum Source {
 pub struct Column {
     pub name: String,
     pub source: Source,
-    /// Whether it holds timestamps.
     pub is_instant: bool,
 }
 
@@ -38,7 +36,7 @@ impl Column {
     }
 }
 
-/// A table of records: its columns, without key and time stamp, and its statements.
+/// A table of records and its statements.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub table: &'static str,
@@ -87,7 +85,6 @@ impl Shape {
         format!("UPDATE {table} SET {sets}{stamp} = ?{} WHERE {key} = ?1", places.len() + 2)
     }
 
-    /// The table of an object's list items.
     pub fn list(object: Object, layout: &Layout) -> Shape {
         let mut columns = mirrored(object, FieldProjection::List, layout);
         columns.push(Column::new("extra", Source::Extra));
@@ -95,7 +92,6 @@ impl Shape {
         Shape::new(object.table(), "id", "synced_at", columns, multi)
     }
 
-    /// The table of an object's details.
     pub fn detail(object: Object, layout: &Layout) -> Shape {
         let mut columns = mirrored(object, FieldProjection::Detail, layout);
         let etag = object.fields().iter().position(|field| field.kind == FieldKind::Etag);
@@ -118,7 +114,6 @@ impl Shape {
     }
 }
 
-/// Whether a column of an object's shape holds doubles.
 pub(in crate::store) fn is_number(object: Object, shape: &Shape, column: &str) -> bool {
     shape.columns.iter().find(|known| known.name == column).is_some_and(|known| match known.source {
         Source::FieldNum(_) | Source::SlotNum(_) => true,

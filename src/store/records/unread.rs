@@ -1,14 +1,14 @@
-//! What answers did not show: rows of `doubts` about records that a list says too little about, details that could not be read,
-//! and custom keys without a definition; and the columns that an answer should have shown.
+//! What answers did not show: rows of `doubts` about records that a list says too little about, details that could not
+//! be read, and custom keys without a definition; and the columns that an answer should have shown.
 //!
 //! A field that is missing from an answer is not a field without a value: what the service has in its column is unknown
 //! from then on, until an answer shows it. Lists omit custom values, and what only details have; nothing else may be
 //! missing from any answer, as far as it can be edited.
 //!
 //! # Active custom keys that a detail lacked
-//! A detail lists every active key, with null for a missing value (reference, *Custom values*, rules 3 and 4), so a field whose
-//! key is not there was archived when the detail was read. If it is active again when the definitions are read, nothing else
-//! shows that, and the record may have changed its value before: its detail is read once more.
+//! A detail lists every active key, with null for a missing value (reference, *Custom values*, rules 3 and 4), so a
+//! field whose key is not there was archived when the detail was read. If it is active again when the definitions are
+//! read, nothing else shows that, and the record may have changed its value before: its detail is read once more.
 //!
 //! A service whose details omit nulls, or a key that may not see a field, costs a bounded number of requests.
 
@@ -40,7 +40,6 @@ const MAX_READINGS: u8 = 3;
 /// After so many more readings it is noted again, about a week later: the service may have changed.
 const READINGS_WITHOUT: u8 = 30;
 
-/// How long a record waits after so many requests that failed, and so many failures before.
 fn wait_after(requests: u32, failures: u32) -> Duration {
     // Two attempts with three requests each would exceed five in an hour.
     let first = if requests > 2 { HOUR } else { WAIT_PER_REQUEST.saturating_mul(requests.max(1)) };
@@ -53,7 +52,6 @@ pub fn omitted(tx: &ReadTx<'_>, object: Object) -> Result<Vec<RecordId>> {
     tx.column(sql, [object])
 }
 
-/// How many records are to be read by id because a list omitted a value.
 pub fn count_omitted(tx: &ReadTx<'_>, object: Object) -> Result<u64> {
     let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = 'omitted'";
     tx.count(sql, [object])
@@ -76,7 +74,6 @@ pub fn failed_owed(tx: &ReadTx<'_>, object: Object) -> Result<Option<(Instant, u
 }
 
 impl UnreadTx<'_> {
-    /// Notes that these records are to be read by id.
     pub fn mark_unread(&self, object: Object, ids: &[RecordId]) -> Result<()> {
         self.run(
             "INSERT OR IGNORE INTO doubts (object_type, record_id, why) SELECT ?1, value, 'omitted' FROM json_each(?2)",
@@ -84,14 +81,12 @@ impl UnreadTx<'_> {
         )
     }
 
-    /// Forgets records to be read by id that were removed meanwhile.
     pub fn forget_removed_unread(&self, object: Object) -> Result<()> {
         let table = object.table();
         let is_removed = format!("object_type = ?1 AND why = 'omitted' AND record_id NOT IN (SELECT id FROM {table})");
         self.tx.knowledge().delete_doubts(&is_removed, [object])
     }
 
-    /// Notes that a record's detail was read.
     pub fn was_read(&self, object: Object, id: &RecordId) -> Result<()> {
         let of_record = "object_type = ?1 AND record_id = ?2 AND why IN ('omitted', 'failed')";
         self.tx.knowledge().delete_doubts(of_record, (object, id))
@@ -119,7 +114,8 @@ impl UnreadTx<'_> {
         self.run(row, params![object, "", None::<Etag>, requests, since])
     }
 
-    /// Notes custom keys without a definition. Returns whether the definitions were not read since one of them was seen.
+    /// Notes custom keys without a definition. Returns whether the definitions were not read since one of them was
+    /// seen.
     pub fn mark_unknown_keys<'k>(&self, object: Object, keys: impl IntoIterator<Item = &'k FieldKey>) -> Result<bool> {
         let keys: BTreeSet<&str> = keys.into_iter().map(FieldKey::as_str).collect();
         if keys.is_empty() {
@@ -139,8 +135,8 @@ impl UnreadTx<'_> {
         Ok(!new.is_empty() || keys.into_iter().any(is_unread))
     }
 
-    /// Notes that the definitions were read: for the keys seen so far, reading them again would be useless. Later definitions
-    /// are found by the regular reading.
+    /// Notes that the definitions were read: for the keys seen so far, reading them again would be useless. Later
+    /// definitions are found by the regular reading.
     pub fn definitions_were_read(&self) -> Result<()> {
         self.run("UPDATE doubts SET tries = 1 WHERE why = 'unknown key'", [])
     }
@@ -231,7 +227,6 @@ impl UnreadTx<'_> {
         Ok(())
     }
 
-    /// Whether another key that a record lacks can be noted.
     fn has_room_for(&self, object: Object, id: &RecordId) -> Result<bool> {
         self.value(
             "SELECT count(DISTINCT record_id) < ?3 OR coalesce(max(record_id = ?2), 0) FROM doubts
@@ -243,8 +238,8 @@ impl UnreadTx<'_> {
     /// What must be read again, now that the definitions were read and their columns updated.
     ///
     /// A column is filled only after the details that were read again had its key: a service that omits it would be
-    /// asked for the same values again and again. The column of a field that is not active any more is filled when it is
-    /// restored.
+    /// asked for the same values again and again. The column of a field that is not active any more is filled when it
+    /// is restored.
     pub fn take_lacking(&self, object: Object) -> Result<LackedValues> {
         let layout = self.tx.layout().clone();
         let mut out = LackedValues::default();
@@ -275,8 +270,8 @@ impl UnreadTx<'_> {
         Ok(out)
     }
 
-    /// The fields that details lacked, each with the readings of the definitions since, whether a detail lacked it since
-    /// the last one, and whether more records did than are noted.
+    /// The fields that details lacked, each with the readings of the definitions since, whether a detail lacked it
+    /// since the last one, and whether more records did than are noted.
     fn lacked_fields(&self, object: Object) -> Result<Vec<(RecordId, u8, bool, bool)>> {
         let has = |why: &str| {
             format!(
@@ -292,16 +287,15 @@ impl UnreadTx<'_> {
         self.tuples(&sql, [key_type(object)])
     }
 
-    /// Forgets which records lacked a key, and this of its field.
     fn forget_lacked(&self, object: Object, definition: &RecordId, why: &str) -> Result<()> {
         self.tx.knowledge().delete_doubts("object_type = ?1 AND why = ?2", (object, lacks(definition.as_str())))?;
         let of_field = format!("object_type = ?1 AND record_id = ?2 AND why IN ({why})");
         self.tx.knowledge().delete_doubts(&of_field, [&key_type(object), definition.as_str()])
     }
 
-    /// Notes a changed record if the list omitted a stored value: a missing key is no information about the value (reference,
-    /// *Custom values*, rule 5), so only the detail shows whether it was cleared. `changed` has the places of the columns that it
-    /// changes.
+    /// Notes a changed record if the list omitted a stored value: a missing key is no information about the value
+    /// (reference, *Custom values*, rule 5), so only the detail shows whether it was cleared. `changed` has the places
+    /// of the columns that it changes.
     pub(in crate::store) fn mark_omitted(
         &self,
         object: Object,
@@ -325,7 +319,7 @@ impl UnreadTx<'_> {
         }
     }
 
-    /// Returns and clears the records that this transaction noted, each with whether its etag changed.
+    /// The records that this transaction noted, each with whether its etag changed.
     pub fn take_omitted(&self, object: Object) -> Vec<(RecordId, bool)> {
         let taken = self.tx.pending.omitted.take();
         let of_object = taken.into_iter().filter(|((of, _), _)| *of == object);
@@ -353,10 +347,8 @@ pub(in crate::store) fn unshown_columns(tx: &ReadTx<'_>, object: Object, id: &Re
     Ok(found.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
 
-/// What must be read again when the definitions show that the fields are active.
 #[derive(Debug, Default)]
 pub struct LackedValues {
-    /// Records whose details lacked a key.
     pub records: Vec<RecordId>,
     /// Fields of which more records may lack values.
     pub fields: Vec<FieldToBackFill>,

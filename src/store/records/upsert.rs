@@ -20,14 +20,12 @@ use crate::store::{RecordsTx, Result, Statements};
 pub enum Applied {
     Inserted,
     Updated,
-    /// The mirror already had the same values; nothing was written.
     Unchanged,
     /// The mirror has a newer answer; nothing was written.
     Older,
 }
 
 impl Applied {
-    /// Whether anything was written.
     pub fn is_new(self) -> bool {
         matches!(self, Applied::Inserted | Applied::Updated)
     }
@@ -45,7 +43,6 @@ pub enum Phase {
 pub(in crate::store) type ColumnDifference = (String, Value, Value);
 
 impl RecordsTx<'_> {
-    /// Writes a list item. `asked` identifies the request.
     pub fn apply_list(&self, object: Object, record: &Record, asked: &RequestStamp, phase: Phase) -> Result<Applied> {
         let shape = self.tx.shapes().list(object);
         let extra = record.extra.to_json();
@@ -68,13 +65,11 @@ impl RecordsTx<'_> {
         let Some(ListPart { applied, mut kept, detail_extra, etag }) =
             self.apply_list_part(object, record, asked, phase)?
         else {
-            // The mirror has a newer answer: this detail has an outdated version, as its etag would show anyway.
             return Ok((Applied::Older, 0));
         };
         self.tx.unread().mark_lacking(object, record, Shows::Detail)?;
         let detail = self.tx.shapes().detail(object);
         let record = &*match &etag {
-            // The detail belongs to the version that lists show with another etag.
             Some(etag) => Cow::Owned(record.with_field(object, "etag", FieldValue::Exact(SqlValue::from(&**etag)))),
             None => Cow::Borrowed(record),
         };
@@ -85,7 +80,7 @@ impl RecordsTx<'_> {
         Ok((applied, kept))
     }
 
-    /// Writes only the part of a detail that lists return, too. Returns the result.
+    /// Writes only the part of a detail that lists return, too.
     pub fn apply_detail_as_list(
         &self,
         object: Object,
@@ -100,7 +95,7 @@ impl RecordsTx<'_> {
         Ok((applied, kept))
     }
 
-    /// Writes the list's part of a detail; `None` if the row has a newer version.
+    /// `None` if the row has a newer version, or may have one.
     fn apply_list_part(
         &self,
         object: Object,
@@ -183,7 +178,6 @@ impl RecordsTx<'_> {
         Ok(applied)
     }
 
-    /// Returns the effect, and what differs now.
     fn write_row(
         &self,
         object: Object,
@@ -262,7 +256,6 @@ impl RecordsTx<'_> {
         }
     }
 
-    /// Compares a list item with its row, column by column.
     pub fn compare_list(&self, object: Object, record: &Record) -> Result<Compared> {
         let shape = self.tx.shapes().list(object);
         let extra = record.extra.to_json();
@@ -319,8 +312,8 @@ impl RecordsTx<'_> {
         Ok(stmt.raw_execute()?)
     }
 
-    /// Removes a record that returns from the removed records. Returns whether it does: the answer may be of a moment before
-    /// the removal.
+    /// Removes a record that returns from the removed records. Returns whether it does: the answer may be of a moment
+    /// before the removal.
     fn takes_back(&self, object: Object, id: &str, shape: &Shape, incoming: &[Option<ValueRef<'_>>]) -> Result<bool> {
         let Version { etag, updated_at } = Version::of_answer(shape, incoming);
         if self.tx.knowledge().was_just_removed(object, id, (etag, updated_at.unwrap_or_default()))? {
@@ -330,7 +323,6 @@ impl RecordsTx<'_> {
         Ok(true)
     }
 
-    /// Updates `custom_multi_values` after a row was written.
     fn index_multi_values(
         &self,
         object: Object,
@@ -408,18 +400,15 @@ impl RecordsTx<'_> {
     }
 }
 
-/// The list's part of a detail that was written.
 struct ListPart {
     applied: Applied,
     /// How many values were put into its `extra`.
     kept: u64,
-    /// The `extra` of the rest.
     detail_extra: Extra,
     /// The etag that lists show for the version of the detail, if the detail shows another one.
     etag: Option<String>,
 }
 
-/// A detail beside its row.
 struct DividedDetail {
     extra: Extra,
     detail_extra: Extra,
@@ -429,7 +418,6 @@ struct DividedDetail {
 /// Fields of a record that are objects.
 const GROUPS: [&str; 2] = ["customFields", "location"];
 
-/// The result of comparing a row with an answer.
 enum RowComparison {
     Missing,
     Same { former: bool },

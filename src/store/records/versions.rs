@@ -1,8 +1,8 @@
 //! Which of two versions of a record is kept, that of the row or that of an answer, and how they differ.
 //!
-//! The etag says whether it is another version, the `updatedAt` which is the later one. An earlier `updatedAt` may be that of
-//! a lagging replica or a cache, of an app server whose clock is behind, or of a service that was restored: that is a doubt
-//! ([`doubts`](super::doubts)).
+//! The etag says whether it is another version, the `updatedAt` which is the later one. An earlier `updatedAt` may be
+//! that of a lagging replica or a cache, of an app server whose clock is behind, or of a service that was restored:
+//! that is a doubt ([`doubts`](super::doubts)).
 
 use std::cmp::Ordering;
 
@@ -16,7 +16,6 @@ use crate::store::{RecordsTx, Result, StateKey};
 /// The length of a canonical timestamp up to its whole seconds, its milliseconds and its microseconds.
 const PRECISIONS: [usize; 3] = [19, 23, 26];
 
-/// The version of a record: its etag and its `updatedAt`, where it has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::store) struct Version<'a> {
     pub(in crate::store) etag: Option<&'a str>,
@@ -24,7 +23,6 @@ pub(in crate::store) struct Version<'a> {
 }
 
 impl<'a> Version<'a> {
-    /// The version that these columns of a list table hold.
     fn of_columns(shape: &Shape, text: impl Fn(usize) -> Option<&'a str>) -> Version<'a> {
         let of = |name: &str| shape.own_field(name).and_then(&text);
         Version { etag: of("etag"), updated_at: of("updated_at") }
@@ -43,10 +41,10 @@ impl<'a> Version<'a> {
 
     /// How the version of a detail fits that of its row, which a list has shown.
     ///
-    /// An earlier one may come from a lagging replica, also if the row is dated in the future; or the service has dated the
-    /// record back, which is a doubt. So is another version if only one of the two is dated: nothing says which is later.
-    /// Lists may show etags of their own: weak ones, or of what they contain. The version is the same one then if the
-    /// `updatedAt` is equal to a fraction of a second, in which nobody changes a record twice.
+    /// An earlier one may come from a lagging replica, also if the row is dated in the future; or the service has dated
+    /// the record back, which is a doubt. So is another version if only one of the two is dated: nothing says which is
+    /// later. Lists may show etags of their own: weak ones, or of what they contain. The version is the same one then
+    /// if the `updatedAt` is equal to a fraction of a second, in which nobody changes a record twice.
     pub(in crate::store) fn fit(&self, row: &Version<'_>) -> VersionFit {
         let is_earlier = self.order(row) == Some(Ordering::Less);
         let (Some(new), Some(of_lists)) = (self.etag, row.etag) else {
@@ -64,8 +62,8 @@ impl<'a> Version<'a> {
         if is_earlier || is_one_dated { VersionFit::Doubtful } else { VersionFit::Other }
     }
 
-    /// Whether this version is later than another one; `None` if that cannot be compared. Two answers with the same etag, or
-    /// without one, may show times in different precisions, which are compared at the coarser one.
+    /// Whether this version is later than another one; `None` if that cannot be compared. Two answers with the same
+    /// etag, or without one, may show times in different precisions, which are compared at the coarser one.
     pub(in crate::store) fn order(&self, other: &Version<'_>) -> Option<Ordering> {
         let (new, old) = (self.updated_at?, other.updated_at?);
         let is_other_version = self.etag.zip(other.etag).is_some_and(|(new, old)| new != old);
@@ -73,7 +71,6 @@ impl<'a> Version<'a> {
     }
 }
 
-/// How the version of a detail fits that of its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::store) enum VersionFit {
     /// It has the row's etag, whatever its time.
@@ -106,7 +103,8 @@ fn precision(text: &str) -> usize {
     PRECISIONS.into_iter().find(|length| digits <= *length).unwrap_or(digits)
 }
 
-/// Whether an answer shows a timestamp of the row in a coarser precision, within the same version: the row keeps its own.
+/// Whether an answer shows a timestamp of the row in a coarser precision, within the same version: the row keeps its
+/// own.
 pub(in crate::store) fn is_coarser(new: ValueRef<'_>, old: ValueRef<'_>) -> bool {
     let (Ok(new), Ok(old)) = (new.as_str(), old.as_str()) else { return false };
     precision(new) < precision(old) && are_same_time(new, old)
@@ -153,13 +151,13 @@ impl RecordsTx<'_> {
 }
 
 impl Shape {
-    /// The column of a standard field of the table itself. A detail table has no version: its list part was compared before.
+    /// The column of a standard field of the table itself. A detail table has no version: its list part was compared
+    /// before.
     pub(in crate::store) fn own_field(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.name == name && matches!(c.source, Source::Field(_)))
     }
 }
 
-/// A column whose value differs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldDifference {
     pub column: String,

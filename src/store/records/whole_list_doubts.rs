@@ -1,6 +1,6 @@
-//! The lists that are always read whole, and doubts about their items: team members and definitions have no id filter, so a removal
-//! cannot be confirmed by id. An item is removed when two complete lists at least an hour apart do not have it, within the
-//! same guard as records. An empty list is no evidence.
+//! The lists that are always read whole, and doubts about their items: team members and definitions have no id filter,
+//! so a removal cannot be confirmed by id. An item is removed when two complete lists at least an hour apart do not
+//! have it, within the same guard as records. An empty list is no evidence.
 //!
 //! What was removed within the last day is kept as `gone`: many small removals are treated like one large one.
 
@@ -39,7 +39,6 @@ pub struct ListedItems {
     pub complete: bool,
 }
 
-/// What a list says about the items that it lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnlistedDecision {
     /// These are removed; none, if nothing is proven yet.
@@ -53,8 +52,8 @@ impl ReadTx<'_> {
         self.column("SELECT id FROM team_members", [])
     }
 
-    /// Whether a list must be read again because an hour has passed since it lacked an item, or because a person `accepted`
-    /// removals.
+    /// Whether a list must be read again because an hour has passed since it lacked an item, or because a person
+    /// `accepted` removals.
     pub fn needs_list(&self, list: WholeListKind, steady: Instant, accepted: bool) -> Result<bool> {
         if accepted && self.count_unlisted(list)? > 0 {
             return Ok(true);
@@ -71,7 +70,6 @@ impl ReadTx<'_> {
         self.count(sql, [list.as_str()])
     }
 
-    /// The items that a list of at least an hour ago lacked too.
     fn unlisted_before(&self, list: WholeListKind, steady: Instant) -> Result<BTreeSet<RecordId>> {
         let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'unlisted' AND first_seen <= ?2";
         self.column(sql, (list.as_str(), steady.minus(LISTS_APART)))
@@ -79,7 +77,6 @@ impl ReadTx<'_> {
 }
 
 impl KnowledgeTx<'_> {
-    /// Forgets what any of these lists lacked.
     pub fn clear_unlisted(&self) -> Result<()> {
         self.run("DELETE FROM doubts WHERE object_type IN ('team_member', 'contact_field', 'company_field')", [])
     }
@@ -136,7 +133,6 @@ impl KnowledgeTx<'_> {
 }
 
 impl RecordsTx<'_> {
-    /// Stores the whole list of team members: writes changes, deletes those whose removal is known.
     pub fn apply_team(&self, records: &[Record], gone: &[RecordId], asked_at: Instant) -> Result<Tally> {
         let shape = self.tx.shapes().team.clone();
         let mut tally = Tally { rows: records.len() as u64, ..Tally::default() };

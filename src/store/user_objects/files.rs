@@ -17,12 +17,10 @@ use crate::store::{Result, Statements};
 
 const SAVEPOINT: &str = "views_of_a_file";
 
-/// Longer files are not read.
 const MAX_BYTES: u64 = 1 << 20;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::store) struct AppliedFiles {
-    /// A digest of the directory's files.
     pub digest: String,
     /// The views that each file created.
     pub views: BTreeMap<String, Vec<String>>,
@@ -33,7 +31,7 @@ pub(in crate::store) struct AppliedFiles {
 /// The files of a directory by name, with their text or the error.
 pub(super) type ViewFiles = BTreeMap<String, Result<String, String>>;
 
-/// Reads the directory. An unreadable directory counts as one unreadable file.
+/// An unreadable directory counts as one unreadable file.
 pub(super) fn read(folder: &Path) -> ViewFiles {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -53,7 +51,6 @@ fn read_file(path: &Path) -> Result<String, String> {
     if text.len() as u64 > MAX_BYTES { Err("it is longer than 1 MiB".into()) } else { Ok(text) }
 }
 
-/// Drops the views created from the files before, and applies the current files.
 pub(super) fn apply(conn: &Connection, before: &AppliedFiles, files: &ViewFiles) -> Result<AppliedFiles> {
     for view in before.views.values().flatten() {
         conn.batch(&format!("DROP VIEW IF EXISTS main.\"{}\"", view.replace('"', "\"\"")))?;
@@ -72,7 +69,7 @@ pub(super) fn apply(conn: &Connection, before: &AppliedFiles, files: &ViewFiles)
     Ok(applied)
 }
 
-/// Applies one file. Returns its views, or why it was refused.
+/// Returns the file's views, or why it was refused.
 fn apply_file(conn: &Connection, text: &str) -> Result<Result<Vec<String>, String>> {
     conn.batch(&format!("SAVEPOINT {SAVEPOINT}"))?;
     let made = made_by(conn, text);
@@ -136,7 +133,6 @@ fn words(sql: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The part of the schema that the directory's files change.
 pub(super) fn digest(files: &ViewFiles) -> String {
     let digest = Sha256::digest(format!("{files:?}").as_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()

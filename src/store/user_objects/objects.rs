@@ -14,7 +14,6 @@ const COULD_REFUSE_A_ROW: &str = "name NOT IN ('search_documents_by_record') AND
         WHERE l.name = sqlite_schema.name
           AND (l.\"unique\" OR l.partial OR x.cid = -2 OR x.coll NOT IN ('BINARY', 'NOCASE', 'RTRIM')))";
 
-/// An object that the program did not create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::store) struct UserObject {
     /// `view`, `trigger` or `index`.
@@ -45,14 +44,12 @@ pub(super) fn views(conn: &Connection) -> Result<Vec<UserObject>> {
     Ok(views)
 }
 
-/// Users' triggers on any table or view.
 pub(super) fn triggers(conn: &Connection) -> Result<Vec<UserObject>> {
     let mut triggers = read(conn, "type = 'trigger'")?;
     triggers.retain(|trigger| !is_own_trigger(&trigger.name, &trigger.table));
     Ok(triggers)
 }
 
-/// Users' indexes on the program's tables.
 pub(in crate::store) fn indexes(conn: &Connection) -> Result<Vec<UserObject>> {
     let mut indexes = read(conn, "type = 'index'")?;
     indexes.retain(|index| {
@@ -111,7 +108,7 @@ pub(in crate::store) fn drop_indexes_on(conn: &Connection, table: &str, column: 
     Ok(())
 }
 
-/// Drops users' indexes that could make a write fail. Call it before the first write after a change of the schema.
+/// Call it before the first write after a change of the schema.
 pub(in crate::store) fn drop_indexes_in_the_way(conn: &Connection) -> Result<()> {
     for index in read(conn, &format!("type = 'index' AND {COULD_REFUSE_A_ROW}"))? {
         if is_program_table(&index.table) {

@@ -19,7 +19,6 @@ pub struct BrokenObject {
     /// `view`, `index` for one of `database.indexes`, `file` for one of `database.views`, or `search index`.
     pub kind: String,
     pub name: String,
-    /// SQLite's error message.
     pub why: String,
 }
 
@@ -77,7 +76,6 @@ pub(super) fn views(conn: &Connection, files: &AppliedFiles) -> Result<Vec<Broke
 }
 
 impl DerivedTx<'_> {
-    /// Removes users' views and triggers from the file until the columns have been changed in this transaction.
     pub(in crate::store) fn remove_user_objects(&self) -> Result<()> {
         let mut aside = self.tx.pending.aside.borrow_mut();
         if aside.is_none() {
@@ -86,7 +84,6 @@ impl DerivedTx<'_> {
         Ok(())
     }
 
-    /// Restores the removed views and recreates those of the directory.
     pub(in crate::store) fn restore_user_objects(&self) -> Result<()> {
         let Some(mut views) = self.tx.pending.aside.take() else { return Ok(()) };
         let known = self.built_from()?.files;
@@ -95,7 +92,6 @@ impl DerivedTx<'_> {
         self.apply_view_files(&known, &self.view_files()?)
     }
 
-    /// Recreates the views of the directory if a file changed.
     pub(in crate::store) fn refresh_view_files(&self) -> Result<()> {
         let known = self.built_from()?.files;
         let found = self.view_files()?;
@@ -109,7 +105,6 @@ impl DerivedTx<'_> {
         Ok(self.built_from()?.options.folder.map(|folder| files::read(Path::new(&folder))).unwrap_or_default())
     }
 
-    /// Applies the files, and logs a warning for each object that does not work.
     fn apply_view_files(&self, known: &AppliedFiles, found: &ViewFiles) -> Result<()> {
         let now = files::apply(&self.tx.conn, known, found)?;
         for (file, why) in now.refused.iter().filter(|(file, _)| !known.refused.contains_key(*file)) {

@@ -33,7 +33,6 @@ pub(in crate::sync) const MAX_IN_VAIN: u32 = 3;
 
 pub(in crate::sync) struct FoundRecords {
     pub(super) pages: Vec<FetchedPage>,
-    /// When they were requested.
     asked: RequestOrder,
     /// Whether the answer has several pages, of which only one has the witness. They were not all read if a page had any
     /// other record.

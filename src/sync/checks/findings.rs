@@ -28,7 +28,6 @@ const MAX_KEPT: usize = 1_000;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
-    /// The differences, up to a thousand.
     pub differences: Vec<Difference>,
     pub missing: u64,
     /// Records that only the mirror has.

@@ -170,9 +170,8 @@ impl Engine {
     /// workspaces, creation times are not. The first object with existing records decides.
     ///
     /// # Errors
-    /// [`SyncError::OtherWorkspace`] if they are other records, as seen once; [`SyncError::NotRecognised`] if none of those exists that
-    /// the key may read,
-    /// [`SyncError::NoScope`] if the key may read none of them.
+    /// [`SyncError::OtherWorkspace`] if they are other records, as seen once; [`SyncError::NotRecognised`] if none of
+    /// those exists that the key may read; [`SyncError::NoScope`] if the key may read none of them.
     pub async fn recognise(&self) -> Result<(), SyncError> {
         // Rows of the workspace before an accepted one say whose the key is only if none of them was replaced yet.
         for former in [false, true] {

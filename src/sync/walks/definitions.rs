@@ -46,7 +46,6 @@ impl ListUnderWay {
         ListUnderWay { asked_at, pages: Vec::new(), next: None, finished: false }
     }
 
-    /// Takes in the answer to the request of the next page.
     fn take(&mut self, body: &[u8], next: Option<Cursor>) {
         self.finished = next.is_none();
         let cursor = std::mem::replace(&mut self.next, next);
@@ -144,7 +143,6 @@ impl ListsUnderWay {
         LastRead { began: self.began, finished, steady: Some(self.steady), cost }
     }
 
-    /// Notes that the definitions of an object were applied.
     fn were_applied(&mut self, object: Object) {
         self.applied_pages = self.pages();
         self.applied.push(object);

@@ -80,7 +80,6 @@ impl ShortList {
     }
 }
 
-/// Whether a list still advances.
 #[derive(Debug, Default)]
 pub(in crate::sync) struct ListProgress {
     followed: HashSet<Cursor>,

@@ -42,13 +42,11 @@ impl Sweep {
         self.began <= now && now.since(self.began) <= Sweep::RECENT
     }
 
-    /// The sweep of an object; `None` if none is in progress.
     pub fn load(tx: &ReadTx<'_>, object: Object) -> Result<Option<Sweep>, StoreError> {
         let Some((began, left_out)) = tx.goals().sweeping(object)? else { return Ok(None) };
         Ok(Some(Sweep { began, left_out, parts: tx.reads(ReadOf::Sweep(object))? }))
     }
 
-    /// Whether it has read every record.
     pub fn is_read(&self) -> bool {
         self.parts.iter().all(|part| part.done) && uncovered(&self.parts).is_empty()
     }

@@ -201,7 +201,6 @@ struct Turn {
 }
 
 impl Walk {
-    /// A walk that has read nothing.
     pub fn new(range: WalkRange) -> Walk {
         let origin = match &range {
             WalkRange::Changes { after, .. } => *after,
@@ -309,7 +308,6 @@ impl Walk {
         Walk { present: Present { at, ..self.present }, ..self }
     }
 
-    /// The query of the next page.
     pub fn query(&self, resource: Resource) -> Result<ListQuery, QueryError> {
         let range = self.value().map_or_else(|| self.range.clone(), |at| self.range.starting_at(at));
         let query = range.query(resource)?;
