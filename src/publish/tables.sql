@@ -1,7 +1,7 @@
 -- The tables and views of the schema $1, each with its name and a document. The comment on what is left behind begins with $2.
 SELECT c.relname::text, pg_catalog.json_build_object(
     'is_plain', c.relkind = 'r',
-    'is_left_behind', coalesce(pg_catalog.starts_with(pg_catalog.obj_description(c.oid, 'pg_class'), $2), false),
+    'is_left_behind', coalesce(pg_catalog."left"(pg_catalog.obj_description(c.oid, 'pg_class'), pg_catalog.length($2::text)) = $2, false),
     'used', (SELECT coalesce(max(a.attnum), 0) FROM pg_catalog.pg_attribute AS a WHERE a.attrelid = c.oid),
     'columns', (
         SELECT coalesce(json_agg(json_build_object(
@@ -18,7 +18,7 @@ SELECT c.relname::text, pg_catalog.json_build_object(
                 WHEN t.typname = 'timestamptz' AND a.atttypmod IN (-1, 6) THEN 'timestamptz'
                 WHEN t.typname IN ('date', 'jsonb') THEN t.typname::text
             END,
-            'is_left_behind', coalesce(pg_catalog.starts_with(pg_catalog.col_description(c.oid, a.attnum), $2), false)
+            'is_left_behind', coalesce(pg_catalog."left"(pg_catalog.col_description(c.oid, a.attnum), pg_catalog.length($2::text)) = $2, false)
         ) ORDER BY a.attnum), '[]')
         FROM pg_catalog.pg_attribute AS a
         JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid

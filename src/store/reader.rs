@@ -127,7 +127,9 @@ impl<T> KeptReader<T> {
             self.0 = Some(kept);
             return Ok(read);
         }
-        let kept = Kept { reader: Reader::open(path)?, file, found: None };
-        read(self.0.insert(kept))
+        let mut kept = Kept { reader: Reader::open(path)?, file, found: None };
+        let read = read(&mut kept)?;
+        self.0 = Some(kept);
+        Ok(read)
     }
 }

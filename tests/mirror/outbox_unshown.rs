@@ -13,7 +13,7 @@ use crm_mirror::outbox::user_decisions::{self, Decision};
 use crm_mirror::outbox::{EditRequest, EditSource, queue};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::store::{MirrorTx, outbox_report, write_beside};
-use crm_mirror::sync::Job;
+use crm_mirror::sync::{Job, Selection};
 use serde_json::{Value, json};
 
 /// A contact with a value in each of its fields, in a mirror that was read while no answer showed this one.
@@ -75,6 +75,32 @@ async fn field_that_no_answer_shows_is_unknown_until_one_does() {
         mirror.run(&crm, &Job::Push).await.unwrap();
         assert_eq!(mirror.one("SELECT count(*) FROM outbox WHERE state = 'applied'"), "1", "{}", column.name);
     }
+}
+
+/// A repair that finds a record equal has seen all that its answer shows.
+#[tokio::test]
+async fn repair_that_finds_a_record_equal_knows_what_it_was_shown() {
+    let (crm, mirror) = unshown("number", false).await;
+    crm.sandbox.faults().clear();
+    crm.sandbox.faults().add(Rule::new(bodies::without("position")).method("GET").forever());
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "a", &json!({"name": "Bea"})));
+    crm.wait(60);
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.one("SELECT position FROM contacts"), "'theirs'");
+    let unshown = "unshown_columns WHERE record_id = 'a'";
+    assert_eq!(mirror.count(unshown), 1, "the version of the row may have another position");
+    crm.sandbox.faults().clear();
+    crm.sandbox.clear_log();
+    let repair = Job::Verify { objects: Selection::All, full: true, repair: true, accept: Default::default() };
+    mirror.run(&crm, &repair).await.unwrap();
+    assert_eq!(mirror.count(unshown), 0);
+    rusqlite::Connection::open(&mirror.path)
+        .unwrap()
+        .execute_batch("UPDATE contacts_full SET position = 'ours'")
+        .unwrap();
+    crm.sandbox.clear_log();
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    assert_eq!(crm.charged(), 2, "the update alone: nothing had to be read before it");
 }
 
 #[tokio::test]

@@ -70,7 +70,10 @@ impl Rotation<'_> {
 
     fn is_copy(&self, name: &str) -> bool {
         let time = name.strip_prefix(&self.stem).and_then(|rest| rest.strip_prefix('-')?.strip_suffix("Z.db"));
-        time.is_some_and(|time| time.len() == 15 && DateTime::strptime(TIME, time).is_ok())
+        // Exactly as written: a parser accepts signs and blanks, too.
+        let is_written =
+            |time: &str| DateTime::strptime(TIME, time).is_ok_and(|at| at.strftime(TIME).to_string() == time);
+        time.is_some_and(is_written)
     }
 }
 

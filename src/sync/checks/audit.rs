@@ -246,6 +246,8 @@ impl Audit<'_> {
             }
             match self.compare_listed(vec![range]).await {
                 Err(error) if error.is_refused() || matches!(error, SyncError::NotAdvancing { .. }) => {
+                    // What it found until then is of no range that is entered.
+                    self.entered = self.findings.clone();
                     counted.push(range);
                 }
                 listed => listed?,
@@ -254,6 +256,7 @@ impl Audit<'_> {
         match self.compare(counted.clone()).await {
             Err(error) if error.concerns_one_resource() => {
                 self.run.mark_uncounted(object, &error);
+                self.entered = self.findings.clone();
                 self.compare_listed(counted).await
             }
             compared => compared.map(drop),

@@ -75,12 +75,13 @@ impl<'r> Audit<'r> {
             for record in page.records {
                 let how = tx.records().compare_list(object, &record)?;
                 let mut older = how.shows_older(answer);
-                if repair && how == Compared::Same {
-                    tx.knowledge().was_shown(object, record.id.as_str(), true)?;
-                } else if repair {
+                if repair {
+                    // An equal one, too: it shows which columns can be edited, and that the row is of this workspace.
                     let applied = tx.records().apply_list(object, &record, &asked, phase)?;
-                    older = applied == Applied::Older;
-                    noted.record(&record, applied);
+                    if how != Compared::Same {
+                        older = applied == Applied::Older;
+                        noted.record(&record, applied);
+                    }
                 }
                 compared.push((record.updated_at, record.id, how, older));
             }
