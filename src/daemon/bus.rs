@@ -68,7 +68,7 @@ impl EventBus {
         })
     }
 
-    /// Says whether a new configuration is active: to listeners, in the log, and in the status until it is mended.
+    /// Says whether a new configuration is active: to listeners, in the log, and in the status until it is valid.
     pub(super) fn reloaded(&self, invalid: Option<&DaemonError>) {
         let Some(error) = invalid else {
             self.publish(&Event::Reloaded);
@@ -81,7 +81,7 @@ impl EventBus {
         self.known().reload_failed = Some(error);
     }
 
-    /// A line for `systemctl status`: that the configuration is invalid stands before everything else until it is mended.
+    /// A line for `systemctl status`: that the configuration is invalid stands before everything else until it is valid.
     pub(super) fn after_invalid(&self, line: String) -> String {
         match &self.known().reload_failed {
             Some(reason) => format!("The configuration is invalid and the old one active: {reason}. {line}"),

@@ -78,10 +78,10 @@ impl Statements for ReadTx<'_> {
 /// A reader that stays open, since opening one parses the whole schema: until it fails, or another file is at its path; with
 /// what was last found by it.
 #[derive(Debug)]
-pub struct KeptReader<T = ()>(Option<Kept<T>>);
+pub struct KeptReader<T = ()>(Option<OpenReader<T>>);
 
 #[derive(Debug)]
-struct Kept<T> {
+struct OpenReader<T> {
     reader: Reader,
     file: Option<FileId>,
     /// The version of the data, and what was found in it.
@@ -106,7 +106,7 @@ impl<T> KeptReader<T> {
         find: impl Fn(&ReadTx<'_>) -> Result<T>,
         read: impl Fn(&T) -> A,
     ) -> Result<A> {
-        self.with(path, |Kept { reader, found, .. }| {
+        self.with(path, |OpenReader { reader, found, .. }| {
             let version = reader.data_version()?;
             let known = match found.take().filter(|(of, _)| *of == version) {
                 Some((_, known)) => known,
@@ -117,7 +117,7 @@ impl<T> KeptReader<T> {
         })
     }
 
-    fn with<A>(&mut self, path: &Path, read: impl Fn(&mut Kept<T>) -> Result<A>) -> Result<A> {
+    fn with<A>(&mut self, path: &Path, read: impl Fn(&mut OpenReader<T>) -> Result<A>) -> Result<A> {
         let file = FileId::of(path);
         if let Some(mut kept) = self.0.take()
             && kept.file.is_some()
@@ -127,7 +127,7 @@ impl<T> KeptReader<T> {
             self.0 = Some(kept);
             return Ok(read);
         }
-        let mut kept = Kept { reader: Reader::open(path)?, file, found: None };
+        let mut kept = OpenReader { reader: Reader::open(path)?, file, found: None };
         let read = read(&mut kept)?;
         self.0 = Some(kept);
         Ok(read)

@@ -10,8 +10,7 @@ use crate::model::{AnswerTime, Instant, Object, Purpose, RecordId, TimeField, Ti
 use crate::store::{Applied, Compared, Completeness, Goal, Phase};
 use crate::sync::Job;
 use crate::sync::apply::{self, ApplyReport};
-use crate::sync::checks::decide_missing;
-use crate::sync::checks::decide_missing::Confirmation;
+use crate::sync::checks::decide_missing::{self, Confirmation};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
 use crate::sync::walks::details;
