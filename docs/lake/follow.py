@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 import tempfile
 
 import duckdb
@@ -64,9 +65,23 @@ class Lake:
         self.db.execute(f"ATTACH 'ducklake:{catalog}' AS lake (DATA_PATH '{data}')")
         self.schema = f"lake.{name(schema)}"
         self.db.execute(f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
+        self.drop_if_damaged(schema, data)
         self.db.execute(f"CREATE TABLE IF NOT EXISTS {self.schema}.stream_cursor (cursor VARCHAR)")
         found = self.db.execute(f"SELECT cursor FROM {self.schema}.stream_cursor").fetchone()
         self.cursor, self.keys, self.columns = found and found[0], {}, {}
+
+    def drop_if_damaged(self, schema, data):
+        """Begins again where a file is missing. A catalog that dies while it answers a commit may have committed; DuckLake takes the
+        commit for failed and deletes the files that the catalog now names. Without its cursor the stream begins with all rows."""
+        there = {os.path.basename(row[0]) for row in self.db.execute("SELECT file FROM glob(?)", [f"{data}/**"]).fetchall()}
+        in_schema = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake' AND schema_name = ?"
+        tables = [row[0] for row in self.db.execute(in_schema, [schema]).fetchall()]
+        files = "SELECT unnest([data_file, delete_file]) FROM ducklake_list_files('lake', ?, schema => ?)"
+        named = {row[0] for table in tables for row in self.db.execute(files, [table, schema]).fetchall() if row[0]}
+        missing = [file for file in named if os.path.basename(file) not in there]
+        if missing:
+            print(f"{missing[0]} is missing ({len(missing)} in all): every table is loaded again", file=sys.stderr)
+            self.db.execute("".join(["BEGIN; ", *(f"DROP TABLE {self.schema}.{name(table)}; " for table in tables), "COMMIT"]))
 
     def shape(self, table, schema):
         """Brings a table to its columns: a column of another type is a new, empty one."""

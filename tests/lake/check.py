@@ -78,8 +78,7 @@ class Follower:
         self.process.communicate()
 
 
-def compare(crm):
-    sys.path.insert(0, os.path.dirname(FOLLOW))
+def attached():
     import duckdb
     from duckdb_extensions import import_extension
 
@@ -88,6 +87,11 @@ def compare(crm):
     db = duckdb.connect()
     db.execute("LOAD postgres_scanner; LOAD ducklake; SET TimeZone = 'UTC'")
     db.execute(f"ATTACH 'ducklake:postgres:dbname=postgres host={DIR} user=lake' AS lake (READ_ONLY)")
+    return db
+
+
+def compare(crm):
+    db = attached()
     mirror = sqlite3.connect(f"file:{crm.mirror}?mode=ro", uri=True)
     total = 0
     for table, source in TABLES.items():
@@ -130,6 +134,13 @@ def compare(crm):
     return total, versions[0]
 
 
+def lose_a_file():
+    """What DuckLake does to the files of a commit that the catalog made and could not answer."""
+    db = attached()
+    files = "SELECT delete_file FROM ducklake_list_files('lake', 'contacts', schema => 'crm') WHERE delete_file IS NOT NULL"
+    os.unlink(db.execute(files).fetchone()[0])
+
+
 def has_contacts(db, version):
     try:
         return db.execute(f"SELECT count(*) FROM lake.crm.contacts AT (VERSION => {version})").fetchone()[0] > 0
@@ -155,9 +166,13 @@ def main():
         crm.run("resync")
         code, errors = Follower(crm).end()
         assert code == 0, errors
+        compare(crm)
+        lose_a_file()
+        code, errors = Follower(crm).end()
+        assert code == 0 and "is missing (1 in all)" in errors, errors
         total, versions = compare(crm)
         print(f"{total} rows in {len(TABLES)} tables are equal after {KILLS} kills of the follower, the mirror's runs and the "
-              f"catalog's server; the lake has {versions} versions")
+              f"catalog's server, and after a lost file; the lake has {versions} versions")
     finally:
         crm.process.kill()
         database.kill()
