@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from decimal import Decimal
 
 import duckdb
 from duckdb_extensions import import_extension
@@ -31,6 +32,15 @@ TYPES = {
 
 def name(text):
     return '"' + text.replace('"', '""') + '"'
+
+
+def as_json(value):
+    """Numbers keep all of their digits."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(key)}:{as_json(member)}" for key, member in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(as_json, value)) + "]"
+    return str(value) if isinstance(value, Decimal) else json.dumps(value)
 
 
 class Folded:
@@ -103,8 +113,12 @@ class Lake:
     def load(self, rows, columns):
         """A relation of rows with these columns."""
         with tempfile.NamedTemporaryFile("w", suffix=".ndjson", delete=False, encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-        types = ", ".join(f"{name(column)}: '{of_type}'" for column, of_type in columns.items())
+            for row in rows:
+                # DuckDB rounds the numbers of a document that it parses, so each is a text.
+                documents = {c: as_json(row[c]) for c, t in columns.items() if t == "JSON" and row[c] is not None}
+                file.write(as_json({**row, **documents}) + "\n")
+        read_as = {column: "VARCHAR" if of_type == "JSON" else of_type for column, of_type in columns.items()}
+        types = ", ".join(f"{name(column)}: '{of_type}'" for column, of_type in read_as.items())
         self.db.execute(
             f"CREATE OR REPLACE TEMP TABLE incoming AS SELECT * FROM "
             f"read_json('{file.name}', format = 'newline_delimited', columns = {{{types}}}, maximum_object_size = 268435456)"
@@ -150,7 +164,7 @@ def main():
     stream = subprocess.Popen(command, stdout=subprocess.PIPE)
     group, keys = {}, {}
     for text in stream.stdout:
-        line = json.loads(text)
+        line = json.loads(text, parse_float=Decimal)
         if "cursor" in line:
             lake.apply(group, line["cursor"])
             group = {}
