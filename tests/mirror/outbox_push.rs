@@ -366,3 +366,29 @@ async fn values_seen_in_between_determine_the_outcome_of_a_request() {
     assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("applied", 1));
     assert_eq!(there(&crm, "a", "position"), "CEO");
 }
+
+/// An update was refused with 412, and the record cannot be read now: the update is going to be sent again.
+#[tokio::test]
+async fn edit_that_is_taken_back_while_it_is_being_sent_is_undone_by_another_one() {
+    let (crm, mirror) = mirrored().await;
+    set_position(&mirror, "a", "CTO");
+    let before = there(&crm, "a", "position");
+    let before = before.as_str().map_or("NULL".to_string(), |text| format!("'{text}'"));
+    sql(&mirror, &format!("UPDATE contacts_full SET position = {before} WHERE id = 'a'"));
+    assert_eq!(states(&mirror), "dropped", "nothing was sent yet");
+    set_position(&mirror, "a", "CTO");
+    crm.sandbox.faults().add(Rule::new(Fault::Status(412)).method("PATCH"));
+    crm.sandbox.faults().add(Rule::new(Fault::Status(503)).method("GET").forever());
+    push(&mirror, &crm).await;
+    assert_eq!(states(&mirror), "dropped sending");
+    sql(&mirror, &format!("UPDATE contacts_full SET position = {before} WHERE id = 'a'"));
+    assert_eq!(states(&mirror), "dropped sending queued");
+    crm.sandbox.faults().clear();
+    let expected = there(&crm, "a", "position");
+    for _ in 0..3 {
+        crm.wait(DAY);
+        push(&mirror, &crm).await;
+    }
+    assert_eq!(there(&crm, "a", "position"), expected);
+    assert!(!states(&mirror).contains("sending") && !states(&mirror).contains("queued"), "{}", states(&mirror));
+}

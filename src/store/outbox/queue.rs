@@ -146,7 +146,7 @@ pub(super) fn merge(of: EditedRecord<'_>) -> [String; 3] {
   WHEN NOT EXISTS (SELECT 1 {pending}) THEN effect
   WHEN json_extract(change, '$[1]') IS (SELECT json_extract(f.value, '$[1]') {pending} ORDER BY o.id DESC LIMIT 1) THEN 0
   WHEN json_extract(change, '$[1]') IS json_extract(change, '$[0]')
-    AND NOT EXISTS (SELECT 1 {pending} AND o.first_sent_at IS NOT NULL) THEN 2
+    AND NOT EXISTS (SELECT 1 {pending} AND (o.state = 'sending' OR o.first_sent_at IS NOT NULL)) THEN 2
   ELSE 1 END"
         ),
         // The history of the edits that this one replaces, completely or in part.
