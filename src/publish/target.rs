@@ -56,6 +56,12 @@ impl PublishUrl {
         if !(text.starts_with("postgres://") || text.starts_with("postgresql://")) {
             return Err(wrong("it does not begin with postgres://".into()));
         }
+        if text.matches('@').count() > 1 {
+            // The driver ends the password at the first one, and would take the rest of it for the host.
+            return Err(wrong(
+                "it has more than one `@`: write one in a user name, password or parameter as `%40`".into(),
+            ));
+        }
         let (rest, mode, authority) = without_tls_options(text).map_err(wrong)?;
         let mut config = Config::from_str(&rest).map_err(|error| {
             // The source contains the name of an option or a port, never a value.
@@ -306,6 +312,9 @@ mod tests {
             "postgres://u:s3cret@h/d?nonsense=s3cret",
             "postgres://h/d",
             "postgres://u:s3cret@/d",
+            "postgres://u:p@s3cret@h/d",
+            "postgres://u:p@ss/s3cret@h/d",
+            "postgres://u:p@ss?s3cret@h/d",
         ] {
             let error = read(url).unwrap_err();
             let shown = crate::error_chain::error_chain(&error);
