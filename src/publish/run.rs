@@ -109,25 +109,34 @@ pub async fn publish(
         let before = queue::progress(tx)?.unwrap_or_default();
         let blocked = sent.as_ref().and_then(PublishReport::blocked_sentence);
         let sent = sent.unwrap_or_default();
-        let progress = match error {
-            None => PublishProgress {
+        let failed = |error| PublishProgress {
+            last_error: Some(error),
+            failed_at: Some(now),
+            failures: before.failures.saturating_add(1),
+            ..before.clone()
+        };
+        let progress = match (error, blocked) {
+            // What is not sent to a blocked table is behind, however far the others are.
+            (None, Some(blocked)) => PublishProgress {
+                refused: sent.refused,
+                refused_rows: sent.refused_rows,
+                left_behind: sent.left_behind,
+                proof: reached.map(|state| state.details.proof).unwrap_or_default(),
+                ..failed(blocked)
+            },
+            (None, None) => PublishProgress {
                 seq: reached.as_ref().and_then(|state| Some(state.cursor.as_ref()?.1)),
                 changed: reached.as_ref().map_or(0, |state| state.details.changed),
                 published_at: Some(now),
-                failed_at: blocked.as_ref().map(|_| now),
-                failures: blocked.as_ref().map_or(0, |_| before.failures.saturating_add(1)),
-                last_error: blocked,
+                failed_at: None,
+                failures: 0,
+                last_error: None,
                 refused: sent.refused,
                 refused_rows: sent.refused_rows,
                 left_behind: sent.left_behind,
                 proof: reached.map(|state| state.details.proof).unwrap_or_default(),
             },
-            Some(error) => PublishProgress {
-                last_error: Some(error),
-                failed_at: Some(now),
-                failures: before.failures.saturating_add(1),
-                ..before
-            },
+            (Some(error), _) => failed(error),
         };
         tx.set_state(&StateKey::PublishProgress, &progress)
     });
@@ -247,7 +256,8 @@ impl Publisher<'_> {
 
     async fn compare(&self, sides: &mut Sides<'_>) -> Result<Comparison, PublishError> {
         let found = compare::compare(sides, self.settings.check == Check::Repair).await?;
-        let is_equal = found.left() == 0;
+        // Nothing is known about a table that is not sent.
+        let is_equal = found.left() == 0 && sides.publication.blocked.is_empty();
         let before = sides.state.details.proof.equal_at;
         sides.state.details.proof = CopyProof {
             compared_at: Some(self.now),

@@ -230,7 +230,11 @@ async fn refused_table_stops_no_other_and_is_loaded_once_it_can_be() {
     assert!(out.contains("contacts is not published") && err.contains("hint: "), "{out}{err}");
     assert_eq!(postgres.one("SELECT count(*) FROM crm.companies WHERE name = 'Moved'").await, "1");
     assert_eq!(postgres.one("SELECT count(*) FROM crm.contacts WHERE position = 'moved'").await, "0");
-    assert!(verb(&mirror, "", &["status"]).1.contains("contacts is not published"));
+    let (code, out, _) = verb(&mirror, &url, &["publish", "--verify"]);
+    assert!(code == Some(78) && out.contains("every value of the tables that are published is equal"), "{out}");
+    let status = verb(&mirror, "", &["status"]).1;
+    assert!(status.contains("contacts is not published") && status.contains("not every table could be compared"));
+    assert!(!status.contains("up to date") && !status.contains("every value was equal"), "{status}");
     postgres.run(&format!("ALTER TABLE crm.contacts OWNER TO {role}")).await;
     let target = PublishUrl::new(&SecretString::from(url)).unwrap();
     let report = publish(&target, &Postgres::settings(&mirror), noon()).await.unwrap();

@@ -78,15 +78,19 @@ fn head(status: &MirrorStatus, context: StatusContext<'_>) -> String {
 
 fn published(text: &mut String, lag: &PublishLag, now: Instant) {
     let behind = match lag.entries {
-        0 => "up to date".to_string(),
+        0 if lag.last_error.is_none() => "up to date".to_string(),
+        0 => "no change is waiting".to_string(),
         entries => format!("{} behind", format::counted(entries, "change", "changes")),
     };
     let error = lag.last_error.as_deref().map(|error| format!("; {}", plain(error))).unwrap_or_default();
     let _ = writeln!(text, "publish  {behind}{error}");
     let _ = match lag.proof.compared_at {
         None => writeln!(text, "         never compared with the mirror"),
-        Some(at) if lag.proof.differences == 0 => {
+        Some(at) if lag.proof.equal_at == Some(at) => {
             writeln!(text, "         every value was equal when compared {}", moment(at, now))
+        }
+        Some(at) if lag.proof.differences == 0 => {
+            writeln!(text, "         not every table could be compared {}", moment(at, now))
         }
         Some(at) => {
             let found = format::counted(lag.proof.differences, "difference", "differences");

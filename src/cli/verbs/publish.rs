@@ -60,10 +60,11 @@ pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
 /// The maximum number of differences in text output; JSON has up to 10,000.
 const SHOWN: usize = 50;
 
-fn comparison(found: &Comparison) -> Vec<String> {
+fn comparison(found: &Comparison, is_whole: bool) -> Vec<String> {
     let rows = format::counted(found.rows, "row", "rows");
     if found.differences == 0 {
-        return vec![format!("{rows} compared: every value is equal")];
+        let of = if is_whole { "" } else { " of the tables that are published" };
+        return vec![format!("{rows} compared: every value{of} is equal")];
     }
     let differences = format::counted(found.differences, "difference", "differences");
     let verdict = match found.left() {
@@ -106,7 +107,8 @@ fn text(report: &PublishReport, schema: &str) -> String {
     }
     let refused = report.refused_rows.iter();
     lines.extend(refused.map(|row| format!("  {} {}: {}", row.table, plain(&row.name), plain(&row.reason))));
-    lines.extend(report.comparison.iter().flat_map(comparison));
+    let compared = report.comparison.as_ref();
+    lines.extend(compared.into_iter().flat_map(|found| comparison(found, report.blocked.is_empty())));
     lines.push(format!("cursor: {}", report.cursor));
     lines.join("\n")
 }
