@@ -23,6 +23,8 @@ pub(super) struct Unsent {
     /// The rows of those records that are published.
     rows: BTreeMap<(&'static str, Object), Vec<SourceRow>>,
     pub(super) entries: Vec<SourceRow>,
+    /// The entries up to the position of records whose history was erased once: it began anew when they returned.
+    pub(super) after_erasure: Vec<SourceRow>,
     /// The number of the last entry that was read; `None` if there was none, or the feed is not published.
     pub(super) last: Option<i64>,
     pub(super) is_end: bool,
@@ -51,7 +53,7 @@ impl Unsent {
                 }
             }
         }
-        let (mut entries, mut last, mut is_end) = (Vec::new(), None, true);
+        let (mut entries, mut after_erasure, mut last, mut is_end) = (Vec::new(), Vec::new(), None, true);
         if let Some(table) = publication.table("changes") {
             let page = moment.page(&table.query(), Some(&[SqlValue::Int(seq)]), PAGE as u32)?;
             is_end = page.len() < PAGE;
@@ -61,8 +63,20 @@ impl Unsent {
             });
             let filter = RowFilter::new(table, publication, state);
             entries = page.into_iter().filter(|row| filter.is_chosen(row)).collect();
+            for object in &publication.objects {
+                let erased = records.iter().filter(|record| record.object == *object && record.erase > 0);
+                let ids: Vec<&str> = erased.map(|record| record.id.as_str()).collect();
+                if ids.is_empty() {
+                    continue;
+                }
+                let is_known = |row: &SourceRow| {
+                    table.place("seq").is_some_and(|place| matches!(row[place], SqlValue::Int(of) if of <= seq))
+                };
+                let known = moment.of_records(&table.query(), "record_id", Some(*object), &ids)?;
+                after_erasure.extend(known.into_iter().filter(|row| filter.is_chosen(row) && is_known(row)));
+            }
         }
-        Ok(Unsent { records, rows, entries, last, is_end, small: small(moment, publication)? })
+        Ok(Unsent { records, rows, entries, after_erasure, last, is_end, small: small(moment, publication)? })
     }
 
     pub(super) fn rows_of(&self, table: &PublishedTable, object: Object) -> &[SourceRow] {

@@ -223,6 +223,11 @@ impl MirrorStream {
                     self.rows(scene, table, filled.unwrap_or_default(), None, out)?;
                 }
             }
+            let removed = scene.publication.table("removed_records").filter(|_| *before == ObjectDigest::default());
+            if let Some(table) = removed {
+                // Until its first copy was finished, nothing of the object was written.
+                self.rows(scene, table, &[], Some(object), out)?;
+            }
             let multi_values = scene.publication.table("custom_multi_values");
             if let Some(table) = multi_values.filter(|_| before.multi_selects != now.multi_selects) {
                 let mut lines = Lines { out, announced: &mut self.announced };
@@ -295,7 +300,9 @@ impl MirrorStream {
         }
         if let Some(table) = publication.table("changes") {
             let converter = Converter::of(publication, table);
-            group.entries.iter().try_for_each(|row| lines.row(table, &converter, row))?;
+            // A removal by key removes what a record's history has since then as well.
+            let entries = group.after_erasure.iter().chain(&group.entries);
+            entries.into_iter().try_for_each(|row| lines.row(table, &converter, row))?;
         }
         let moved = (changed, seq) != position;
         if wrote || moved {

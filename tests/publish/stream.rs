@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use crm_mirror::model::{DataType, Object, Resource};
 use crm_mirror::publish::{MirrorStream, StreamCursor, StreamError};
 use crm_mirror::sandbox::{NewField, World, generate};
+use crm_mirror::store::{Erasure, StoreError, write_beside};
 use fastrand::Rng;
 use rusqlite::types::Value as Sql;
 use serde_json::{Value, json};
@@ -363,4 +364,40 @@ async fn export_is_interrupted_while_its_reader_does_not_read() {
     let mut left = String::new();
     stdout.read_to_string(&mut left).unwrap();
     assert!(!left.is_empty() && !left.contains("\"cursor\""), "{left}");
+}
+
+/// What a removal by key takes from the history of a record that returned is sent again.
+#[tokio::test]
+async fn history_after_an_erasure_is_kept() {
+    let crm = Crm::serve(generate(4, 20, 2, noon())).await;
+    let mut mirror = Mirror::empty();
+    mirror.settings.details = false;
+    mirror.sync(&crm).await;
+    let id = crm.sandbox.with_world(|world| world.ids(Resource::Contacts)[0].clone());
+    // What a mirror does that is published as well.
+    write_beside(&mirror.path, |tx| tx.feed().begin_recording()).unwrap();
+    crm.sandbox.with_world(|world| {
+        let other = world.ids(Resource::Contacts)[1].clone();
+        world.edit(Object::Contact, &other, &json!({"name": "Whose history stays"}));
+    });
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    let mut follower = Follower::default();
+    follower.apply_groups(&next_lines(&mirror, &follower));
+    crm.sandbox.with_world(|world| world.remove(Object::Contact, &id));
+    for _ in 0..2 {
+        crm.wait(7 * 3600);
+        mirror.resync(&crm).await;
+    }
+    let erased = write_beside(&mirror.path, |tx| tx.feed().erase_removed(Object::Contact, &id));
+    assert!(matches!(erased, Ok::<_, StoreError>(Erasure::Erased(_))), "{erased:?}");
+    let back = json!({"id": id, "name": "Back again"});
+    crm.sandbox.with_world(|world| world.create(Object::Contact, &back));
+    for name in ["Back again", "Changed", "Changed again"] {
+        crm.sandbox.with_world(|world| world.edit(Object::Contact, &id, &json!({ "name": name })));
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        follower.apply_groups(&next_lines(&mirror, &follower));
+        assert_eq!(follower.differences(&mirror), Vec::<String>::new(), "{name}");
+    }
 }
