@@ -418,3 +418,16 @@ fn edit_that_changed_nothing_cannot_be_undone() {
     desk.place.run("outbox undo --since 2020-01-01T00:00:00Z --yes").done();
     assert_eq!((desk.states().as_str(), desk.there("position")), ("applied", json!("theirs")));
 }
+
+#[test]
+fn push_that_leaves_edits_waiting_is_not_done() {
+    let desk = EditingMirror::new();
+    desk.edit("position=mine");
+    desk.service.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
+    for _ in 0..2 {
+        let pushed = desk.place.run("push").code(75);
+        assert!(pushed.err.contains("1 edit is still waiting"), "{}", pushed.err);
+    }
+    let shown = desk.place.run("outbox show 1").done();
+    assert!(shown.out.contains("next attempt at"), "{}", shown.out);
+}

@@ -211,6 +211,11 @@ fn ending(summary: &Summary) -> Exit {
             return Exit::Differences;
         }
     }
+    if summary.kind == "push" && summary.outcome == RunOutcome::Done && push.waiting > 0 {
+        let waiting = format::counted(push.waiting, "edit is", "edits are");
+        output::note(&format!("{waiting} still waiting: `crm-mirror outbox show EDIT` shows when it is tried again"));
+        return Exit::Paused;
+    }
     Exit::of_outcome(summary.outcome)
 }
 
