@@ -153,7 +153,6 @@ pub fn at_moment(
     let hold: Option<Hold> = moment.state(&HOLD)?;
     let identity: Option<Identity> = moment.state(&StateKey::Identity)?;
     let stored = ledger(moment, config)?;
-    let set_back = stored.set_back_by(reading);
     let ledger = stored.at(reading, &limits(&config.budget));
     let mut objects = objects(moment)?;
     for object in &mut objects {
@@ -163,8 +162,8 @@ pub fn at_moment(
             // Nothing reads them, so none is pending.
             object.details_pending = None;
         }
-        object.changes_as_of = object.changes_as_of.map(|as_of| as_of.minus(set_back));
-        object.complete_as_of = object.complete_as_of.map(|as_of| as_of.minus(set_back));
+        object.changes_as_of = object.changes_as_of.map(|as_of| as_of.minus(ledger.set_back));
+        object.complete_as_of = object.complete_as_of.map(|as_of| as_of.minus(ledger.set_back));
         let (items, wait) = undecided(moment, object.object, ledger.steady_time())?;
         let next_lookup = wait.map(|wait| now.plus(wait));
         object.undecided = (items > 0).then_some(UndecidedStatus { items, next_lookup });

@@ -61,6 +61,9 @@ pub struct Ledger {
     pub window: u32,
     /// The clock at the last update of the ledger.
     pub clock: ElapsedClock,
+    /// By how much the wall clock was set back, as far as no claim was dated back by it. It is stored wherever the clock is: who
+    /// reads that clock sees no more that it was set.
+    pub set_back: Duration,
     /// What the requests cost that are under way; part of `used`. It is not stored: no request outlives its process.
     #[serde(skip)]
     pub under_way: Ru,
@@ -68,8 +71,8 @@ pub struct Ledger {
 
 impl Default for Ledger {
     fn default() -> Ledger {
-        let (since, none) = (Instant::EPOCH, Ru::ZERO);
-        Ledger { since, used: none, total: none, window: 0, clock: ElapsedClock::default(), under_way: none }
+        let (since, none, clock, set_back) = (Instant::EPOCH, Ru::ZERO, ElapsedClock::default(), Duration::ZERO);
+        Ledger { since, used: none, total: none, window: 0, clock, set_back, under_way: none }
     }
 }
 
@@ -89,16 +92,13 @@ impl Ledger {
                 ledger.since = limits.aligned(ledger.since);
             }
         }
+        ledger.set_back += self.clock.set_back_by(now);
         ledger.clock = self.clock.at(now);
         let wall = ledger.clock.reading().wall;
         if wall.since(passed).max(passed.since(wall)) >= SET_CLOCK {
             ledger.since = ledger.since.plus(wall.since(passed)).minus(passed.since(wall));
         }
         ledger
-    }
-
-    pub fn set_back_by(&self, now: ClockReading) -> Duration {
-        self.clock.set_back_by(now)
     }
 
     pub fn steady_time(&self) -> Instant {

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use super::events::{RunEvent, RunObserver};
 use crate::api::admission::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold};
 use crate::budget::{Hold, Ledger, Limits, most_reserved};
-use crate::model::{Clock, ClockReading, Instant, Purpose, Ru};
+use crate::model::{Clock, Instant, Purpose, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
 
 pub const LEDGER: StateKey = StateKey::Ledger;
@@ -33,8 +33,6 @@ pub struct BudgetMeter {
     /// The total of the ledger up to which requests are sent.
     most_total: AtomicU64,
     ledger: Mutex<Ledger>,
-    /// By how much the wall clock was set back, as far as nothing is stored about it yet.
-    set_back: Mutex<Duration>,
     hold: Mutex<Option<Hold>>,
     stop: watch::Sender<bool>,
 }
@@ -58,7 +56,7 @@ impl BudgetMeter {
         let (found_hold, stored) = store.read(|tx| Ok((tx.state::<Hold>(&HOLD)?, stored_ledger(tx)?))).await?;
         let now = clock.reading();
         let found = later(stored, store.lock().found());
-        let (ledger, set_back) = (found.at(now, &limits), found.set_back_by(now));
+        let ledger = found.at(now, &limits);
         let hold = found_hold.map(|hold| hold.by_clock(ledger.steady_time()));
         let (stop, _) = watch::channel(false);
         let meter = BudgetMeter {
@@ -71,7 +69,6 @@ impl BudgetMeter {
             for_edits: AtomicU64::new(0),
             most_total: AtomicU64::new(u64::MAX),
             ledger: Mutex::new(ledger),
-            set_back: Mutex::new(set_back),
             hold: Mutex::new(hold),
             stop,
         };
@@ -131,23 +128,21 @@ impl BudgetMeter {
         self.ledger_mut().at(self.clock.reading(), &self.limits)
     }
 
-    /// By how much the wall clock was set back since the ledger was last stored, as far as
-    /// [`BudgetMeter::set_back_is_stored`] did not take it off.
-    pub fn set_back(&self) -> Duration {
-        self.update(&mut self.ledger_mut(), self.clock.reading());
-        *self.set_back.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Dates claims back by as much as the wall clock was set back, and enters the ledger. Returns by how much, for
+    /// [`BudgetMeter::claims_are_dated_back`] once that is committed.
+    pub fn date_claims_back(&self, tx: &MirrorTx<'_>) -> Result<Duration, StoreError> {
+        let ledger = self.ledger();
+        if !ledger.set_back.is_zero() {
+            tx.claims().date_claims_back(ledger.set_back)?;
+        }
+        tx.set_state(&LEDGER, &Ledger { set_back: Duration::ZERO, ..ledger })?;
+        Ok(ledger.set_back)
     }
 
-    /// Marks a set-back of `by` as stored, with the ledger.
-    pub fn set_back_is_stored(&self, by: Duration) {
-        let mut set_back = self.set_back.lock().unwrap_or_else(PoisonError::into_inner);
-        *set_back = set_back.saturating_sub(by);
-    }
-
-    /// Updates the ledger to now, and notes by how much the wall clock was set back.
-    fn update(&self, book: &mut Ledger, now: ClockReading) {
-        *self.set_back.lock().unwrap_or_else(PoisonError::into_inner) += book.set_back_by(now);
-        *book = book.at(now, &self.limits);
+    pub fn claims_are_dated_back(&self, by: Duration) {
+        let mut book = self.ledger_mut();
+        let ledger = book.at(self.clock.reading(), &self.limits);
+        *book = Ledger { set_back: ledger.set_back.saturating_sub(by), ..ledger };
     }
 
     /// When the budget refills, as the clock will show it, if nothing of it is left.
@@ -188,7 +183,7 @@ impl BudgetMeter {
 
     fn charge(&self, attempt: Attempt) -> Result<Admission, AdmissionError> {
         let (mut book, now) = (self.ledger_mut(), self.clock.reading());
-        self.update(&mut book, now);
+        *book = book.at(now, &self.limits);
         if (book.total + attempt.cost).get() > self.most_total.load(Ordering::Relaxed) {
             return Err(AdmissionError::RunLimit);
         }
@@ -214,8 +209,7 @@ impl BudgetMeter {
             AttemptOutcome::Charged | AttemptOutcome::Unknown => false,
         };
         let mut book = self.ledger_mut();
-        self.update(&mut book, self.clock.reading());
-        *book = book.ended(cost);
+        *book = book.at(self.clock.reading(), &self.limits).ended(cost);
         if cost_nothing {
             let refunded = book.refund(cost);
             // If the note cannot be written, the charge remains after a kill: that is the safe side.

@@ -52,22 +52,17 @@ impl Engine {
 
     async fn begin(&self, job: &Job, trigger: &'static str) -> Result<Begun, SyncError> {
         let (kind, at, write_back) = (job.kind(), self.clock.now(), self.settings.write_back);
-        let (set_back, meter) = (self.meter.set_back(), self.meter.clone());
-        let id = self
-            .store
-            .write(move |tx| {
-                tx.edits().set_write_back(write_back)?;
-                if !set_back.is_zero() {
-                    tx.claims().date_claims_back(set_back)?;
-                    meter.enter(tx)?;
-                }
-                // A restart loses the monotonic clock, and with it by how much.
-                tx.claims().withdraw_future_claims(at)?;
-                tx.begin_run(kind, trigger, at)
-            })
-            .await?;
+        let meter = self.meter.clone();
+        let begun = self.store.write(move |tx| {
+            tx.edits().set_write_back(write_back)?;
+            let set_back = meter.date_claims_back(tx)?;
+            // A restart loses the monotonic clock, and with it by how much.
+            tx.claims().withdraw_future_claims(at)?;
+            Ok((tx.begin_run(kind, trigger, at)?, set_back))
+        });
         // A transaction that failed leaves it to the next run.
-        self.meter.set_back_is_stored(set_back);
+        let (id, set_back) = begun.await?;
+        self.meter.claims_are_dated_back(set_back);
         Ok(Begun { id, at, trigger })
     }
 
@@ -140,8 +135,6 @@ impl Engine {
         let with_details = Object::ALL.map(|object| self.reads_details(object).then_some(object));
         let clock = self.meter.ledger().clock;
         let steady = clock.time();
-        // The clock may have been set during the run, and this process may not begin another one.
-        let set_back = self.meter.set_back();
         if matches!(outcome, RunOutcome::Suspended | RunOutcome::Failed) {
             // Not everything was tried completely.
             results.served.clear();
@@ -156,21 +149,19 @@ impl Engine {
             let RunResults { failed_steps, answered_steps, steps_not_due, .. } = &results;
             known.after_run(failed_steps, answered_steps, steps_not_due, steady).store(tx)?;
             tx.end_run(run, ended, outcome, &results.tally, error.as_deref())?;
-            if !set_back.is_zero() {
-                tx.claims().date_claims_back(set_back)?;
-            }
-            meter.enter(tx)?;
+            // The clock may have been set during the run, and this process may not begin another one.
+            let set_back = meter.date_claims_back(tx)?;
             if let Some(retention) = retention {
                 tx.feed().forget_old_history(retention, clock, ended, date)?;
             }
             // Counting reads every row; if details are not read at all, none is pending.
             let pending = with_details.into_iter().flatten().map(|object| tx.knowledge().count_due_details(object));
             let pending: Result<u64, StoreError> = pending.sum();
-            Ok((results, pending?))
+            Ok((results, pending?, set_back))
         });
-        let entered = entered.await?;
-        self.meter.set_back_is_stored(set_back);
-        Ok(entered)
+        let (results, pending, set_back) = entered.await?;
+        self.meter.claims_are_dated_back(set_back);
+        Ok((results, pending))
     }
 }
 
@@ -312,6 +303,8 @@ impl Run<'_> {
         let steady = self.steady_time();
         let persistence = (removal_gate::retries_refusals(self.job, self.by_person), self.by_person);
         let accepted = self.job.accept().removals;
+        // Lists that this run does not go on with hold up no others.
+        let may_read_team = self.job.concerns(Resource::TeamMembers) && !self.is_skipped(Resource::TeamMembers);
         let key = self.engine.client.key_fingerprint().to_string();
         let limits = *self.engine.meter.limits();
         let learnt = self.read(move |tx| {
@@ -332,7 +325,7 @@ impl Run<'_> {
             let under_way: Option<ListsUnderWay> = tx.position(ReadOf::Lists)?;
             let goes_on = |resource| under_way.as_ref().is_some_and(|lists| lists.are_of(resource, &key));
             definitions.1 |= goes_on(Resource::CustomFields);
-            let reads_team = goes_on(Resource::TeamMembers);
+            let reads_team = may_read_team && goes_on(Resource::TeamMembers);
             team.1 |= reads_team;
             Ok((definitions, team, reads_team, paused, objects))
         });
@@ -417,7 +410,8 @@ fn of_object(
     let is_due = !due.missed.is_empty() || tx.count_nominated(object)? == 0;
     let decide = refusal.is_none_or(|refusal| retries_refusals || refusal.is_sample_due(steady));
     let (swept, changes) = (tx.goals().last_read(Goal::Sweep(object))?, tx.goals().last_read(Goal::Changes(object))?);
-    let counted = tx.last_counted(object)?.max(swept.map(|swept| swept.finished));
+    let total_at = tx.last_total(object)?.and_then(|(_, at)| at);
+    let counted = total_at.max(swept.map(|swept| swept.finished));
     let failures = StepFailures::load(tx)?;
     let may_count = failures.of(Step::Total(object)).is_none_or(|failure| failure.wait(steady, limits).is_none());
     let total_interval = Share::TOTAL.time_to_earn(Ru::GET, limits).max(TOTAL_INTERVAL);

@@ -239,6 +239,23 @@ async fn removal_among_many_records_is_found_within_an_hour() {
     assert_eq!(crm.charged(), 2 * 24 + 4 * 4, "with the definitions of every six hours");
 }
 
+/// Changes of more than a page owe counts of their own, which say nothing about the whole.
+#[tokio::test]
+async fn removal_beside_bulk_changes_is_found_within_an_hour() {
+    let (crm, mirror) = settled(world_of(2_000)).await;
+    mirror.scheduled(&crm, &Job::sync()).await;
+    crm.sandbox.with_world(|world| world.remove(Object::Contact, "c000321"));
+    for round in 0..4 {
+        for n in 1_000..1_150 {
+            let name = json!({"name": format!("Round {round}")});
+            crm.sandbox.with_world(|world| world.edit(Object::Contact, &format!("c{n:06}"), &name));
+        }
+        crm.wait(1_200);
+        mirror.scheduled(&crm, &Job::sync()).await;
+    }
+    assert_eq!(mirror.one("SELECT id FROM removed_records"), "'c000321'");
+}
+
 /// A count that is wrong for ever starts one audit, not one in each hour.
 #[tokio::test]
 async fn difference_that_an_audit_did_not_explain_starts_no_other() {

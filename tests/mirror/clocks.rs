@@ -249,6 +249,24 @@ async fn claim_of_a_clock_that_was_ahead_is_dated_earlier_or_withdrawn() {
     }
 }
 
+/// A process that only estimates reads the clock that was set right, and stores it with what the estimate costs.
+#[tokio::test]
+async fn estimate_after_a_clock_was_set_right_leaves_no_wrong_claim() {
+    let (crm, mirror, clock) = settled(60).await;
+    clock.set_ahead(3_600);
+    mirror.sync(&crm).await;
+    clock.set_ahead(0);
+    crm.wait(1_800);
+    mirror.forecast(&crm, &Job::sync()).await;
+    let changed = crm.clock.now();
+    rename(&crm, "c00001", "Not here yet");
+    crm.wait(3_600);
+    crm.sandbox.faults().add(Rule::new(Fault::Status(401)).forever());
+    mirror.run(&crm, &Job::sync()).await.unwrap_err();
+    let [_, changes] = claimed(&mirror, crm.clock.now());
+    assert!(changes.is_none_or(|at| at < changed), "{changes:?}, but a change at {changed} is not here");
+}
+
 /// The clock is right again before the time that it showed, and what is claimed is looked at after that time.
 #[tokio::test]
 async fn claim_of_a_clock_that_was_an_hour_ahead_does_not_become_a_wrong_one() {

@@ -55,6 +55,21 @@ async fn edit_that_is_stamped_earlier_than_the_one_before_is_mirrored_by_plain_s
     }
 }
 
+/// More than a page of records that the clock of another time zone has stamped, and that a right one stamps again.
+#[tokio::test]
+async fn edits_of_many_records_that_were_stamped_ahead_are_mirrored_by_plain_syncs() {
+    let (crm, mirror) = settled(300, false).await;
+    (0..150).for_each(|n| edit(&crm, &format!("c{n:05}"), "First", 36_000.0));
+    mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+    crm.wait(600);
+    edit(&crm, "c00003", "Second", 0.0);
+    for _ in 0..3 {
+        mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+        crm.wait(QUARTER);
+    }
+    mirror.assert_exact_lists(&crm);
+}
+
 /// Once the service has shown a later change of any record, it has shown this one too.
 #[tokio::test]
 async fn earlier_stamp_is_accepted_at_once_from_an_answer_that_is_as_new() {

@@ -100,6 +100,41 @@ async fn column_whose_values_are_fewer_than_announced_is_filled_by_a_sweep() {
 }
 
 #[tokio::test]
+async fn long_text_whose_values_are_fewer_than_announced_is_read_with_the_details() {
+    let crm = Crm::serve(world_of(120)).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| {
+        world.fields().define(NewField::new(Object::Contact, "story", DataType::LongText));
+        for n in 0..120 {
+            world.edit_silently(Object::Contact, &format!("c{n:06}"), &json!({"customFields": {"story": "long"}}));
+        }
+    });
+    crm.wait(6 * 3600);
+    crm.sandbox.faults().add(lists(bodies::without_rows("0 100")).with_param("filter[customFields"));
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+}
+
+/// A record that no changes walk has shown is behind the place where the list of a verification was cut.
+#[tokio::test]
+async fn list_of_a_verification_that_is_shorter_than_announced_proves_nothing() {
+    for is_lasting in [false, true] {
+        let (crm, mirror) = mirrored(250).await;
+        let late = noon().minus(Duration::from_secs(9_000_000 - 60 * 40)).to_wire();
+        let late = json!({"id": "late", "name": "Committed late", "createdAt": late, "updatedAt": late});
+        crm.sandbox.with_world(|world| world.create(Object::Contact, &late));
+        let cut = lists(bodies::without_rows("30 60")).with_param("sort").after(1);
+        crm.sandbox.faults().add(if is_lasting { cut.forever() } else { cut });
+        let (objects, accept) = Default::default();
+        let job = Job::Verify { objects, full: true, repair: false, accept };
+        let report = mirror.run(&crm, &job.of(&[Resource::Contacts])).await.unwrap();
+        let (_, found) = &report.findings[0];
+        assert_eq!((found.missing, found.undecided > 0), (u64::from(!is_lasting), is_lasting), "{found:?}");
+    }
+}
+
+#[tokio::test]
 async fn item_without_an_id_is_a_difference() {
     let crm = Crm::serve(world_of(4)).await;
     crm.sandbox.faults().add(lists(bodies::without_id("c000002")).forever());

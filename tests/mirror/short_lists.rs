@@ -202,3 +202,20 @@ async fn definitions_on_many_pages_are_complete() {
     assert_eq!(mirror.count("custom_field_definitions"), 23);
     assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), 6 + 3);
 }
+
+/// A run was interrupted at the team list, and no later one reads that.
+#[tokio::test]
+async fn team_list_that_nobody_goes_on_with_holds_up_no_definitions() {
+    let (crm, mirror) = mirrored().await;
+    crm.wait(6 * 3600);
+    let day = Fault::TooMany { body: Some(3_600), header: None };
+    crm.sandbox.faults().add(Rule::new(day).on(Resource::TeamMembers));
+    assert_eq!(mirror.sync(&crm).await.outcome, RunOutcome::Suspended);
+    crm.sandbox.with_world(|world| {
+        world.fields().redefine(Object::Contact, "tier", |field| field.label = "Another".into());
+    });
+    crm.wait(7 * 3600);
+    let job = Job::sync().of(&[Resource::Contacts, Resource::Companies]);
+    mirror.scheduled(&crm, &job).await;
+    assert_eq!(mirror.one("SELECT label FROM custom_field_definitions WHERE key = 'tier'"), "'Another'");
+}

@@ -26,7 +26,7 @@ pub struct Lock {
 /// The widths of the three lines of a lock file: the process, its note, and the file that it writes. Fixed, so that one
 /// small write replaces a line.
 const PID_WIDTH: usize = 20;
-const NOTE_WIDTH: usize = 200;
+const NOTE_WIDTH: usize = 260;
 const WRITER_WIDTH: usize = 400;
 
 const NOTE_AT: usize = PID_WIDTH + 1;

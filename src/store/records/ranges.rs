@@ -93,18 +93,14 @@ impl ReadTx<'_> {
         Ok(edges)
     }
 
-    /// The numbers of all records, here and at the service, as they were last counted.
-    pub fn last_total(&self, object: Object) -> Result<Option<(u64, u64)>> {
-        let sql = "SELECT count_here, count_there FROM audits
-             WHERE object_type = ?1 AND range_from IS NULL AND range_to IS NULL AND NOT null_range
+    /// The numbers of all records, here and at the service, as they were last counted, and when that was.
+    pub fn last_total(&self, object: Object) -> Result<Option<((u64, u64), Option<Instant>)>> {
+        let sql = "SELECT count_here, count_there, audited_at FROM audits
+             WHERE object_type = ?1 AND dimension = ?2 AND range_from IS NULL AND range_to IS NULL AND NOT null_range
              ORDER BY id DESC LIMIT 1";
-        let counts: Option<(i64, i64)> = self.find_tuple(sql, [object])?;
-        Ok(counts.map(|(here, there)| (here.unsigned_abs(), there.unsigned_abs())))
-    }
-
-    pub fn last_counted(&self, object: Object) -> Result<Option<Instant>> {
-        let sql = "SELECT audited_at FROM audits WHERE object_type = ?1 ORDER BY id DESC LIMIT 1";
-        self.find_time(sql, [object])
+        let whole = TimeRange::WHOLE.field.column();
+        let counts: Option<(i64, i64, StoredTime)> = self.find_tuple(sql, params![object, whole])?;
+        Ok(counts.map(|(here, there, at)| ((here.unsigned_abs(), there.unsigned_abs()), at.0)))
     }
 
     /// What a kind of walk has read and nothing has proven; `None` if everything is. A range that cannot be parsed may

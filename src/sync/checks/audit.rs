@@ -60,7 +60,7 @@ pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object)
     let total = audit.total().await?;
     let undecided = run.read(move |tx| tx.count_nominated(object)).await? as i64;
     let found = differs_by(total);
-    if found == 0 || found == -undecided || known.map(differs_by) == Some(found) {
+    if found == 0 || found == -undecided || known.is_some_and(|(total, _)| differs_by(total) == found) {
         return Ok(());
     }
     tracing::info!(%object, "The service has {} {} and the mirror {}: they are compared", total.1, object.resource(), total.0);
@@ -68,6 +68,15 @@ pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object)
     // What is left of the difference is known from now on.
     let here = compare::count_here(run, object, TimeRange::WHOLE).await?;
     audit.enter(TimeRange::WHOLE, (here, total.1)).await
+}
+
+/// A range that was listed to its end.
+struct Listed {
+    there: u64,
+    /// How many rows its first page announced; none where the service does not count.
+    announced: u64,
+    /// The records here that it did not show.
+    unseen: HashSet<RecordId>,
 }
 
 impl Audit<'_> {
@@ -325,11 +334,24 @@ impl Audit<'_> {
     }
 
     /// Lists a range and compares it record by record. Returns the service's number of records.
+    ///
+    /// A list with fewer rows than its first page announced was cut short, or rows were removed meanwhile: it is read once more.
+    /// What is missing then was compared with nothing.
     async fn list(&mut self, range: TimeRange) -> Result<u64, SyncError> {
         let resource = self.object.resource();
         let mut query = self.run.with_fitting_pages(range.list(resource).asking("audit", resource)?);
+        let mut was_short = false;
         loop {
             query = match self.list_with(range, query.clone()).await {
+                Ok(Listed { there, announced, .. }) if there < announced && !was_short => {
+                    was_short = true;
+                    query
+                }
+                Ok(Listed { there, announced, unseen }) => {
+                    self.unseen.extend(unseen);
+                    self.unlisted += announced.saturating_sub(there);
+                    return Ok(there.max(announced));
+                }
                 Err(error) if error.is_unreadable() && !error.is_too_large() => {
                     // It stays open, and the others are compared.
                     self.run.note_anomaly(Anomaly::UnreadablePage, resource).await?;
@@ -337,23 +359,33 @@ impl Audit<'_> {
                     return Ok(0);
                 }
                 Err(error) => self.run.with_smaller_pages(&query, error)?,
-                listed => return listed,
             };
         }
     }
 
-    async fn list_with(&mut self, range: TimeRange, query: ListQuery) -> Result<u64, SyncError> {
+    async fn list_with(&mut self, range: TimeRange, query: ListQuery) -> Result<Listed, SyncError> {
         let object = self.object;
-        let mut unseen = self.run.read(move |tx| tx.ids_of_range(object, range)).await?;
-        let (mut list, mut there) = (ShortList::new(query), 0);
+        let unseen = self.run.read(move |tx| tx.ids_of_range(object, range)).await?;
+        let mut listed = Listed { there: 0, announced: 0, unseen };
+        let counts = self.run.may_count(object);
+        let mut list = ShortList::new(if counts { query.clone().count_exact() } else { query.clone() });
         loop {
-            let fetched = compare::page_of_audit(self.run, &list.query(), "audit").await?;
-            there += fetched.page.records.len() as u64;
+            let fetched = match compare::page_of_audit(self.run, &list.query(), "audit").await {
+                Err(error) if counts && list.is_new() && error.concerns_one_resource() && !error.is_unreadable() => {
+                    self.run.mark_uncounted(object, &error);
+                    list = ShortList::new(query.clone());
+                    compare::page_of_audit(self.run, &query, "audit").await?
+                }
+                fetched => fetched?,
+            };
+            if list.is_new() {
+                listed.announced = fetched.page.total.unwrap_or(0);
+            }
+            listed.there += fetched.page.records.len() as u64;
             let follows = list.take(&fetched.page);
-            self.compare_page(fetched, &mut unseen).await?;
+            self.compare_page(fetched, &mut listed.unseen).await?;
             if !follows? {
-                self.unseen.extend(unseen);
-                return Ok(there);
+                return Ok(listed);
             }
         }
     }

@@ -116,7 +116,7 @@ async fn back_fill(run: &Run<'_>, object: Object, definition: Definition) -> Res
         && match fill_from(run, object, definition.clone()).await {
             // The service refuses what its definition allows.
             Err(error) if error.class() == Some(ErrorClass::BadRequest) => false,
-            is_short => !is_short? || long,
+            is_short => !is_short?,
         };
     if is_listed {
         read_passed_over(run, object, &definition.key).await?;

@@ -64,7 +64,9 @@ pub(in crate::sync) async fn walk_changes(run: &Run<'_>, object: Object) -> Resu
 async fn new_changes_walk(run: &Run<'_>, object: Object, known: &KnownChanges) -> Result<Walk, SyncError> {
     let served_at = service_clock::boundary(run, object).await?;
     let after = lower_bound(known, served_at, run.engine.settings.overlap);
-    let after = behind_unsettled(run, object, after, known.watermark).await?;
+    // What has changed again since leaves what is left out only if that is not dated later than now.
+    let settled = known.watermark.zip(known.served_at).map(|(watermark, served_at)| watermark.min(served_at));
+    let after = behind_unsettled(run, object, after, settled).await?;
     let mut walk = Walk::new(WalkRange::Changes { after, inclusive: false });
     walk.seen.served_at = served_at;
     Ok(walk)
@@ -76,9 +78,9 @@ async fn behind_unsettled(
     run: &Run<'_>,
     object: Object,
     after: Option<Instant>,
-    watermark: Option<Instant>,
+    high: Option<Instant>,
 ) -> Result<Option<Instant>, SyncError> {
-    let (Some(low), Some(high)) = (after, watermark) else { return Ok(after) };
+    let (Some(low), Some(high)) = (after, high) else { return Ok(after) };
     if low >= high {
         return Ok(after);
     }
@@ -89,7 +91,7 @@ async fn behind_unsettled(
         }
         Ok(left_out)
     });
-    Ok(if left_out.await? { watermark } else { after })
+    Ok(if left_out.await? { Some(high) } else { after })
 }
 
 #[cfg(test)]

@@ -65,6 +65,10 @@ impl ShortList {
         self.next.clone().map_or(self.query.clone(), |next| self.query.clone().after(next))
     }
 
+    pub(in crate::sync) const fn is_new(&self) -> bool {
+        self.next.is_none()
+    }
+
     /// Takes in a page. Returns whether another one follows.
     ///
     /// # Errors
