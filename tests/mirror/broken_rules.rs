@@ -320,7 +320,7 @@ async fn tiny_table_survives_lists_that_are_empty_for_days() {
     let (crm, mirror) = crm(4).await;
     mirror.sync(&crm).await;
     crm.sandbox.faults().add(Rule::new(Fault::EmptyList).lists().forever());
-    for _ in 0..4 {
+    for _ in 0..2 {
         crm.sandbox.clear_log();
         for hour in 0..24 {
             crm.wait(3600);

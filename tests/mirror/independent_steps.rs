@@ -22,10 +22,10 @@ fn edit(crm: &Crm, contacts: std::ops::Range<usize>, name: &str) {
 #[tokio::test]
 async fn service_that_does_not_count_is_read_all_the_same() {
     for fault in [Fault::Status(503), Fault::Status(400), Fault::NoTotal] {
-        let crm = Crm::serve(world(1_800)).await;
+        let crm = Crm::serve(world(600)).await;
         let mut mirror = Mirror::empty();
         mirror.tries = 2;
-        mirror.settings.rows_per_slice = 500;
+        mirror.settings.rows_per_slice = 170;
         mirror.settings.details = false;
         crm.sandbox.faults().add(Rule::new(fault.clone()).with_param("count").forever());
         let copied = mirror.run(&crm, &Job::sync()).await;

@@ -120,11 +120,28 @@ async fn any_other_entry_of_the_state_may_be_lost() {
     any_entry_may_be_lost(1).await;
 }
 
-/// Damages each row of a table in turn, in copies of a mirror, and runs it twice.
-async fn any_row_may_be_lost(crm: &Crm, mirror: &Mirror, table: &str, key: &str, columns: &[&str]) {
+/// A table with hints: its name, its key, what distinguishes the kinds of its rows, and the columns that may be damaged.
+#[derive(Clone, Copy)]
+struct Hints(&'static str, &'static str, &'static str, &'static [&'static str]);
+
+const READS: Hints = Hints(
+    "reads",
+    "object, purpose, part",
+    "object || ' ' || purpose",
+    &["position", "bounds", "low", "part", "as_of"],
+);
+const FRONTIER: Hints = Hints("frontier", "object", "'frontier ' || object", &["watermark", "served_at"]);
+
+/// Deletes each row of a table in turn, in copies of a mirror, and damages each column of a row whose kind has it not among
+/// the `damaged` ones yet; then runs the copy twice.
+async fn any_row_may_be_lost(crm: &Crm, mirror: &Mirror, hints: Hints, damaged: &mut BTreeSet<(String, &'static str)>) {
+    let Hints(table, key, kind, columns) = hints;
     for number in 0..mirror.count(table) {
-        let which = format!("WHERE ({key}) IN (SELECT {key} FROM {table} ORDER BY {key} LIMIT 1 OFFSET {number})");
-        let damages = columns.iter().map(|column| format!("UPDATE {table} SET {column} = '{{' {which}"));
+        let row = format!("FROM {table} ORDER BY {key} LIMIT 1 OFFSET {number}");
+        let kind = mirror.one(&format!("SELECT {kind} {row}"));
+        let which = format!("WHERE ({key}) IN (SELECT {key} {row})");
+        let columns = columns.iter().filter(|column| damaged.insert((kind.clone(), column)));
+        let damages = columns.map(|column| format!("UPDATE {table} SET {column} = '{{' {which}"));
         for damage in damages.chain([format!("DELETE FROM {table} {which}")]) {
             let copy = copied(mirror);
             assert_eq!(Connection::open(&copy.path).unwrap().execute(&damage, []).unwrap(), 1);
@@ -142,18 +159,17 @@ async fn any_row_may_be_lost(crm: &Crm, mirror: &Mirror, table: &str, key: &str,
 /// Each row of what is being read, and of how far changes are known, is lost or damaged.
 #[tokio::test]
 async fn any_row_of_a_reading_may_be_lost() {
-    let mut met = BTreeSet::new();
+    let (mut met, mut damaged) = (BTreeSet::new(), BTreeSet::new());
     for units in 2..14 {
         let (crm, mirror) = busy_after(&Job::sync(), units).await;
         let purpose = mirror.one("SELECT group_concat(object || ' ' || purpose) FROM reads");
         if purpose != "NULL" && met.insert(purpose) {
-            let columns = ["position", "bounds", "low", "part", "as_of"];
-            any_row_may_be_lost(&crm, &mirror, "reads", "object, purpose, part", &columns).await;
-            any_row_may_be_lost(&crm, &mirror, "frontier", "object", &["watermark", "served_at"]).await;
+            any_row_may_be_lost(&crm, &mirror, READS, &mut damaged).await;
+            any_row_may_be_lost(&crm, &mirror, FRONTIER, &mut damaged).await;
         }
     }
     let (crm, mirror) = busy().await;
-    any_row_may_be_lost(&crm, &mirror, "reads", "object, purpose, part", &["position", "bounds", "low", "part"]).await;
+    any_row_may_be_lost(&crm, &mirror, READS, &mut damaged).await;
     assert!(met.iter().any(|purpose| purpose.contains("changes")), "{met:?}");
     assert!(met.iter().any(|purpose| purpose.contains("fill")), "{met:?}");
 }

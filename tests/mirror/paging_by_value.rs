@@ -49,8 +49,10 @@ fn with_param(crm: &Crm, name: &str) -> usize {
 
 /// The service's contacts that the mirror has not.
 fn missing(mirror: &Mirror, crm: &Crm) -> Vec<String> {
+    let conn = mirror.read();
+    let mut is_there = conn.prepare("SELECT 1 FROM contacts WHERE id = ?1").unwrap();
     let mut ids = crm.sandbox.with_world(|world| world.ids(Resource::Contacts));
-    ids.retain(|id| mirror.count(&format!("contacts WHERE id = '{id}'")) == 0);
+    ids.retain(|id| !is_there.exists([id]).unwrap());
     ids
 }
 

@@ -64,9 +64,7 @@ async fn ru_of_one_walker(created: &[Option<Instant>]) -> u64 {
 /// With the settings of a user: a reader for each request that may be under way, and hardly a request more than ⌈n / 100⌉.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_first_copy_is_read_in_slices_for_hardly_more() {
-    for (rows, walkers, readers, most) in
-        [(10_000, 4, 1, 102), (12_000, 4, 4, 124), (20_000, 4, 4, 204), (12_000, 8, 5, 125), (20_000, 8, 7, 206)]
-    {
+    for (rows, walkers, readers, most) in [(10_000, 4, 1, 102), (12_000, 4, 4, 124), (20_000, 8, 7, 206)] {
         let crm = Crm::serve(world(even(rows, 2 * YEAR))).await;
         let mirror = lists_only(walkers, SyncSettings::default().rows_per_slice);
         mirror.run(&crm, &Job::sync().of(&[Resource::Contacts])).await.unwrap();

@@ -28,12 +28,12 @@ async fn row_committed_late_beside_one_that_changes_again_is_found_in_the_same_r
 /// A poll every five seconds after a bulk change, with a change before each.
 #[tokio::test]
 async fn steady_changes_after_a_bulk_change_cost_their_pages_and_a_count() {
-    let (crm, mut mirror) = settled(plain_world(1_600)).await;
+    let (crm, mut mirror) = settled(plain_world(700)).await;
     mirror.settings.details = false;
-    edit_all(&crm, Object::Contact, 1_500, "Bulk");
+    edit_all(&crm, Object::Contact, 600, "Bulk");
     crm.wait(5);
     mirror.sync(&crm).await;
-    for n in 0..12 {
+    for n in 0..6 {
         crm.sandbox
             .with_world(|world| world.edit(Object::Contact, &format!("c{:05}", n * 7), &json!({"name": "Again"})));
         crm.wait(5);
