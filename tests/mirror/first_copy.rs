@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::support::{Crm, Mirror, noon};
+use crate::support::{Crm, Mirror, noon, truth};
 use crm_mirror::model::{Object, Resource, Ru};
 use crm_mirror::sandbox::{CursorKind, Fault, Log, LoggedRequest, Rule, World, generate};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Acceptance, Job};
+use rusqlite::config::DbConfig;
 use serde_json::json;
 
 fn lists(log: &Log, resource: Resource) -> impl Iterator<Item = &LoggedRequest> {
@@ -182,4 +183,37 @@ async fn removal_before_a_first_copy_is_read_on_one_page_does_not_linger() {
         mirror.run(&crm, &Job::sync().accepting(Acceptance { removals: true, workspace: false })).await.unwrap();
     }
     mirror.assert_exact_lists(&crm);
+}
+
+/// What all tests rely on: the comparison finds whatever differs, and without details only what a list shows.
+#[tokio::test]
+async fn comparison_finds_each_difference() {
+    let crm = Crm::serve(generate(7, 60, 9, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+    let conn = rusqlite::Connection::open(&mirror.path).unwrap();
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+    conn.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+    for (damage, is_in_lists) in [
+        ("UPDATE contacts SET email = 'other' WHERE id = (SELECT max(id) FROM contacts)", true),
+        ("UPDATE contacts SET updated_at = NULL WHERE id = (SELECT min(id) FROM contacts)", true),
+        ("UPDATE companies SET name = name || ' '", true),
+        ("UPDATE companies SET id = 'other' WHERE id = (SELECT max(id) FROM companies)", true),
+        ("DELETE FROM contacts WHERE id = (SELECT min(id) FROM contacts)", true),
+        ("UPDATE contact_details SET notes = 'other' WHERE contact_id > 'ct_f'", false),
+        ("UPDATE contact_details SET etag = 'other' WHERE contact_id > 'ct_f'", true),
+        ("DELETE FROM company_details", true),
+        ("UPDATE custom_multi_values SET value = 'other'", true),
+        ("DELETE FROM custom_multi_values WHERE position = 0", true),
+        ("UPDATE team_members SET email = 'other' WHERE id = (SELECT min(id) FROM team_members)", true),
+        ("UPDATE custom_field_definitions SET label = 'other' WHERE key IS NOT NULL", true),
+        ("UPDATE custom_field_options SET label = 'other' WHERE position = 0", true),
+    ] {
+        conn.execute_batch("BEGIN").unwrap();
+        assert!(conn.execute(damage, []).unwrap() > 0, "{damage}");
+        let [of_lists, all] = [false, true].map(|details| truth::differences(&conn, &crm.sandbox, details).len());
+        assert_eq!((of_lists > 0, all > 0), (is_in_lists, true), "{damage}");
+        conn.execute_batch("ROLLBACK").unwrap();
+    }
 }
