@@ -13,9 +13,10 @@ use serde_json::json;
 
 const ACCEPT: Acceptance = Acceptance { removals: true, workspace: true };
 
-/// After how many commits a run is killed: few, as the acceptance is one of the first, and then in larger steps.
-fn kills() -> impl Iterator<Item = u64> {
-    [1, 2, 3, 5, 8].into_iter().chain((10..).step_by(19))
+/// After how many commits a run is killed: few, as the acceptance is one of the first, and then in larger steps, others for
+/// each of three mirrors.
+fn kills(mirror: u64) -> impl Iterator<Item = u64> {
+    [1, 2, 3, 5, 8].into_iter().chain((10 + 13 * mirror..).step_by(39))
 }
 
 /// A workspace of contacts and companies with these numbers in their ids, the first created `start` seconds before noon.
@@ -85,9 +86,9 @@ async fn accepted_workspace_replaces_the_mirror_wherever_its_run_is_interrupted(
     for (start_of_theirs, job) in [(9_000, Job::sync()), (1_000_000, Job::resync())] {
         let (ours, theirs) = two(start_of_theirs).await;
         let job = job.accepting(ACCEPT);
-        for (name, before) in mirrors(&ours).await {
+        for (number, (name, before)) in (0..).zip(mirrors(&ours).await) {
             let mut replaced = 0;
-            for commits in kills() {
+            for commits in kills(number) {
                 let mirror = copy(&before);
                 let ended = mirror.run_killed_after(&theirs, &job, Some(commits)).await;
                 let context = format!("{name}, {}, killed after {commits}", job.kind());
@@ -112,7 +113,7 @@ async fn accepted_workspace_replaces_the_mirror_wherever_its_run_is_interrupted(
                     break;
                 }
             }
-            assert!(replaced > 5, "{name}: {replaced}");
+            assert!(replaced > 4, "{name}: {replaced}");
         }
     }
 }
@@ -120,10 +121,10 @@ async fn accepted_workspace_replaces_the_mirror_wherever_its_run_is_interrupted(
 #[tokio::test]
 async fn edits_made_before_every_row_was_read_are_held() {
     let (ours, _) = two(9_000).await;
-    for (name, before) in mirrors(&ours).await {
+    for (number, (name, before)) in (0..).zip(mirrors(&ours).await) {
         let (_, theirs) = two(9_000).await;
         let (mut held, mut sent) = (0, 0);
-        for commits in kills() {
+        for commits in kills(number) {
             let mut mirror = copy(&before);
             mirror.settings.write_back = true;
             let accept = Job::sync().accepting(ACCEPT);
@@ -176,7 +177,7 @@ async fn edits_made_before_every_row_was_read_are_held() {
                 break;
             }
         }
-        assert!(held >= 5 && sent >= 24, "{name}: {held}, {sent}");
+        assert!(held >= 4 && sent >= 24, "{name}: {held}, {sent}");
     }
 }
 

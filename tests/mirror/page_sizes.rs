@@ -34,8 +34,8 @@ async fn pages_that_were_made_smaller_do_not_hold_the_changes_up() {
 /// cursor, and where every full page is too large.
 #[tokio::test]
 async fn bad_moment_makes_no_list_dear() {
-    for (changes, heavy, most) in [(false, false, 60), (true, false, 60), (false, true, 530)] {
-        let crm = Crm::serve(world(2_500)).await;
+    for (changes, heavy, most) in [(false, false, 60), (true, false, 60), (false, true, 320)] {
+        let crm = Crm::serve(world(1_500)).await;
         let mut mirror = Mirror::one_at_a_time();
         mirror.settings.details = false;
         if changes {

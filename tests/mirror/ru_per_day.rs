@@ -59,6 +59,8 @@ async fn day((contacts, companies): (usize, usize), changes: u64, bulk: usize) -
     crm.sandbox.clear_log();
     let mut rng = fastrand::Rng::with_seed(3);
     let mut least = 0;
+    // Open all day, as by the daemon.
+    let (store, engine) = mirror.open(&crm, None).await.unwrap();
     for run in 0..RUNS {
         crm.wait(300);
         let office = (96..204).contains(&run);
@@ -74,13 +76,15 @@ async fn day((contacts, companies): (usize, usize), changes: u64, bulk: usize) -
                 world.edit(Object::Contact, &ids[*n], &json!({ "position": format!("Run {run}") }));
             }
         });
-        mirror.scheduled(&crm, &Job::sync()).await;
+        engine.run(&Job::sync(), "schedule").await.unwrap();
         if run % 72 == 0 {
-            mirror.scheduled(&crm, &Job::audit()).await;
+            engine.run(&Job::audit(), "schedule").await.unwrap();
         }
         let changed = changed.len() as u64;
         least += changed.div_ceil(100).max(1) + 1 + changed;
     }
+    drop(engine);
+    store.close().await;
     mirror.assert_exact_lists(&crm);
     let log = crm.sandbox.log();
     let lists = |counted: bool| {

@@ -176,7 +176,7 @@ fn standard_columns(row: &mut Row<'_>, fields: impl Iterator<Item = &'static Fie
 /// The rows of a query whose first column is the key.
 fn rows(conn: &Connection, sql: &str) -> Mirrored {
     let mut stmt = conn.prepare(sql).unwrap();
-    let names = InOrder::new(stmt.column_names().into_iter().map(String::from).collect());
+    let names = InOrder::new(stmt.column_names().map(String::from).collect());
     let mut found = stmt.query([]).unwrap();
     let mut rows = BTreeMap::new();
     while let Some(row) = found.next().unwrap() {

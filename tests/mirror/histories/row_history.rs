@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::world_changes::serial;
 use crate::support::{Crm, Mirror};
 use crm_mirror::model::{Clock, Instant, Object};
+use rusqlite::Connection;
 use serde_json::Value;
 
 /// What the answers of a run show.
@@ -43,18 +44,16 @@ struct FeedEntry {
 
 impl RowHistory {
     pub fn begin(mirror: &Mirror) -> RowHistory {
-        let seen = if mirror.path.exists() {
-            let newest = "SELECT coalesce(max(seq), 0) FROM changes";
-            mirror.read().query_row(newest, [], |row| row.get(0)).unwrap_or(0)
-        } else {
-            0
-        };
-        RowHistory { versions: versions(mirror), seen }
+        let Some(conn) = opened(mirror) else { return RowHistory { versions: Versions::new(), seen: 0 } };
+        let newest = "SELECT coalesce(max(seq), 0) FROM changes";
+        let seen = conn.query_row(newest, [], |row| row.get(0)).unwrap_or(0);
+        RowHistory { versions: versions(&conn), seen }
     }
 
     /// Whether a run whose answers showed `content` may have left the mirror as it is.
     pub fn judge(&self, mirror: &Mirror, crm: &Crm, content: Content) -> Result<(), String> {
-        let (after, now) = (versions(mirror), crm.clock.now());
+        let (conn, now) = (opened(mirror), crm.clock.now());
+        let after = conn.as_ref().map(versions).unwrap_or_default();
         guarded(&self.versions, &after)?;
         if content == Content::Any {
             return Ok(());
@@ -66,7 +65,7 @@ impl RowHistory {
         }
         let exist = crm.sandbox.with_world(|world| Object::ALL.map(|object| world.ids(object.resource())).concat());
         let mut removed = BTreeSet::new();
-        for entry in self.feed(mirror) {
+        for entry in conn.map(|conn| self.feed(&conn)).unwrap_or_default() {
             let why = |why: String| format!("{} {}: {why}", entry.object, entry.id);
             let [old, new] = entry.values("updated_at");
             newer_version(old, new, now).map_err(why)?;
@@ -91,11 +90,7 @@ impl RowHistory {
 
 impl RowHistory {
     /// The entries of the run.
-    fn feed(&self, mirror: &Mirror) -> Vec<FeedEntry> {
-        if !mirror.path.exists() {
-            return Vec::new();
-        }
-        let conn = mirror.read();
+    fn feed(&self, conn: &Connection) -> Vec<FeedEntry> {
         let sql =
             "SELECT object_type, record_id, kind, fields FROM changes WHERE seq > ?1 AND kind <> 'schema' ORDER BY seq";
         let Ok(mut stmt) = conn.prepare(sql) else { return Vec::new() };
@@ -128,13 +123,14 @@ impl FeedEntry {
     }
 }
 
-fn versions(mirror: &Mirror) -> Versions {
-    if !mirror.path.exists() {
-        return Versions::new();
-    }
+/// One connection for all that is asked: each parses the whole schema.
+fn opened(mirror: &Mirror) -> Option<Connection> {
+    mirror.path.exists().then(|| mirror.read())
+}
+
+fn versions(conn: &Connection) -> Versions {
     let mut versions = Versions::new();
     for table in Object::ALL.map(Object::table) {
-        let conn = mirror.read();
         // A run that was killed early has made no tables.
         let Ok(mut stmt) = conn.prepare(&format!("SELECT id, updated_at FROM {table}")) else { continue };
         let rows = stmt.query_map([], |row| Ok(((table, row.get(0)?), row.get(1)?))).unwrap();
