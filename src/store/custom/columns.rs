@@ -5,7 +5,8 @@
 //! - The tables have exactly the `cf_…` columns of the layout.
 //! - Only [`ColumnName`]s become part of statements; keys are bound as parameters.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::params;
 
@@ -69,12 +70,21 @@ impl Names {
         if *data_type == DataType::Unknown || self.columns + 2 > MAX_COLUMNS {
             return None;
         }
-        let others = self.promised.iter().filter(|(other, _)| other != id).map(|(_, name)| name.clone());
-        let unfree: BTreeSet<String> = self.taken.iter().cloned().chain(others).collect();
-        let column = ColumnName::for_key(key.as_str(), data_type.has_num(), &unfree);
+        let others = self.promised.iter().filter(|(other, _)| other != id).map(|(_, name)| name);
+        let others: Vec<String> = others.filter(|name| !self.taken.contains(*name)).cloned().collect();
+        self.taken.extend(others.iter().cloned());
+        let column = ColumnName::for_key(key.as_str(), data_type.has_num(), &self.taken);
+        others.iter().for_each(|name| _ = self.taken.remove(name));
         self.take(&column, *data_type);
         Some(column)
     }
+}
+
+/// The custom columns of the tables while fields are added: read once, and not again for each field.
+#[derive(Default)]
+struct TableColumns {
+    by_table: BTreeMap<&'static str, BTreeSet<String>>,
+    views_are_dropped: bool,
 }
 
 impl CustomTx<'_> {
@@ -150,6 +160,7 @@ impl CustomTx<'_> {
         self.tx.conn.flush_prepared_statement_cache();
         let squeezed: Vec<bool> = rows.iter().map(|row| row.name_is_taken(&rows)).collect();
         let exclusions = exclusions(&self.tx.conn)?;
+        let mut there = TableColumns::default();
         for (mut row, squeezed) in rows.into_iter().zip(squeezed) {
             let given = names.assign_name(&row, squeezed);
             if let Some(column) = &given {
@@ -161,6 +172,7 @@ impl CustomTx<'_> {
                 && known != definition.data_type
             {
                 self.retype(&feed, column, known, &row)?;
+                there = TableColumns::default();
             }
             let Some(column) = given else {
                 if row.is_shown() {
@@ -170,13 +182,15 @@ impl CustomTx<'_> {
             };
             if row.excluded {
                 self.withdraw(&feed, definition, &column)?;
+                there = TableColumns::default();
             } else if !row.is_shown() {
                 self.archive_column(&feed, definition, &column)?;
+                there = TableColumns::default();
             } else if definition.data_type == DataType::Unknown {
                 self.name_column(definition, None)?;
                 out.without_column.push(definition.key.clone());
                 continue;
-            } else if let Some(is_new) = self.ensure_column(&feed, &column, definition.data_type, known)? {
+            } else if let Some(is_new) = self.ensure_column(&feed, &mut there, &column, definition.data_type, known)? {
                 out.to_fill.push(FieldToBackFill { definition: definition.id.clone(), is_new });
             }
             if row.column.as_ref() != Some(&column) {
@@ -197,17 +211,25 @@ impl CustomTx<'_> {
     fn ensure_column(
         &self,
         feed: &ColumnFeed<'_>,
+        columns: &mut TableColumns,
         column: &ColumnName,
         data_type: DataType,
         known: Option<DataType>,
     ) -> Result<Option<bool>> {
         let (table, key) = table(feed.object, data_type.detail_only());
-        let there = physical(&self.tx.conn, table)?;
+        let there = match columns.by_table.entry(table) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(there) => there.insert(physical(&self.tx.conn, table)?),
+        };
         if there.contains(column.as_str()) {
             return Ok(None);
         }
-        self.tx.derived().drop_views()?;
+        if !columns.views_are_dropped {
+            self.tx.derived().drop_views()?;
+            columns.views_are_dropped = true;
+        }
         if there.contains(&column.archived()) {
+            *columns = TableColumns::default();
             let names = names(column, data_type);
             names.iter().try_for_each(|(name, archived)| self.rename(table, archived, name))?;
             feed.announce(column, ColumnChange::Restored, None, Some(data_type))?;
@@ -215,8 +237,10 @@ impl CustomTx<'_> {
             return Ok(Some(false));
         }
         self.alter(&format!("ALTER TABLE {table} ADD COLUMN {column} {}", data_type.sql_type()))?;
+        there.insert(column.as_str().into());
         if data_type.has_num() {
             self.alter(&format!("ALTER TABLE {table} ADD COLUMN {} REAL", column.num()))?;
+            there.insert(column.num());
         }
         // The change of a type was announced when the old column was dropped.
         if known.is_none_or(|known| known == data_type) {
