@@ -15,7 +15,7 @@ use crm_mirror::api::decode;
 use crm_mirror::model::{Instant, Object, RequestStamp, Resource};
 use crm_mirror::outbox::user_decisions::{self, DecideError, Decision};
 use crm_mirror::sandbox::{World, generate};
-use crm_mirror::store::{Phase, Reader, Store, outbox_report, report, write_beside};
+use crm_mirror::store::{Reader, Store, outbox_report, report, write_beside};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -236,10 +236,10 @@ async fn seed(path: &Path, world: &World) -> Outcome<()> {
     store
         .write(move |tx| {
             for record in &page.records {
-                tx.records().apply_list(Object::Contact, record, &asked, Phase::FirstCopy)?;
+                tx.records().apply_list(Object::Contact, record, &asked)?;
             }
             for record in &details {
-                tx.records().apply_detail(Object::Contact, record, &asked, Phase::FirstCopy)?;
+                tx.records().apply_detail(Object::Contact, record, &asked)?;
             }
             Ok(())
         })

@@ -8,7 +8,7 @@ use super::status;
 use crate::budget::{self, Ledger, Limits};
 use crate::config::{Config, SyncConfig};
 use crate::model::{Instant, Object, Purpose, Ru};
-use crate::store::{Phase, ReadTx, Reader, StoreError, report};
+use crate::store::{ReadTx, Reader, StoreError, report};
 use crate::sync::BudgetMeter;
 
 /// The likely cost of an audit, before there was one.
@@ -34,8 +34,7 @@ pub fn reserved(
         units += budget::reserve(due, refills, budget::forecast(&costs), limits.limit);
     }
     // An audit compares what is copied: those that fall into a first copy are left out.
-    let phases = Object::ALL.into_iter().map(|object| tx.phase(object)).collect::<Result<Vec<_>, _>>()?;
-    let is_copied = phases.into_iter().all(|phase| phase == Phase::Kept);
+    let is_copied = tx.is_copied(Object::Contact)? && tx.is_copied(Object::Company)?;
     if let Some(audits) = sync.audit_schedule.as_ref().filter(|_| is_copied) {
         let costs = report::cost_of_runs(tx, "verify", RUNS_OF_FORECAST)?;
         let forecast = if costs.is_empty() { AUDIT } else { budget::forecast(&costs) };

@@ -55,14 +55,14 @@ pub(super) async fn on_mirror<T: Send + 'static>(work: impl FnOnce(&MirrorTx<'_>
 pub(super) fn show(tx: &MirrorTx<'_>, contact: &Value) {
     let body = json!({ "data": contact }).to_string();
     let record = decode::detail(CONTACT.resource(), body.as_bytes(), &tx.layout()).unwrap();
-    tx.records().apply_detail(CONTACT, &record, &stamp(), tx.phase(CONTACT).unwrap()).unwrap();
+    tx.records().apply_detail(CONTACT, &record, &stamp()).unwrap();
 }
 
 /// Stores a list that has the contact with this version and position: its detail is outdated.
 pub(super) fn list(tx: &MirrorTx<'_>, etag: &str, position: &str) {
     let body = json!({ "data": [{ "id": "c", "etag": etag, "position": position }], "nextCursor": null }).to_string();
     let page = decode::page(CONTACT.resource(), body.as_bytes(), &tx.layout()).unwrap();
-    tx.records().apply_list(CONTACT, &page.records[0], &stamp(), tx.phase(CONTACT).unwrap()).unwrap();
+    tx.records().apply_list(CONTACT, &page.records[0], &stamp()).unwrap();
 }
 
 /// A connection that may write the program's tables, as the program's own.

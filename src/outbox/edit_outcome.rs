@@ -179,9 +179,7 @@ impl EditTx<'_, '_> {
         if let Some(record) = record {
             let fields = patch_request::union(&sent);
             let complete = self.tx.records().shows_all(self.object, record, fields.keys().map(String::as_str));
-            let phase = self.tx.phase(self.object)?;
-            applied =
-                self.tx.records().apply_confirmation(self.object, record, &request.if_match, complete, asked, phase)?;
+            applied = self.tx.records().apply_confirmation(self.object, record, &request.if_match, complete, asked)?;
         }
         self.end_delay(DelayScope::Object)?;
         if request.custom {

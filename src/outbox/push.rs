@@ -204,9 +204,8 @@ impl RecordPush<'_> {
         let done = self.edit(move |edits| {
             let decode = |layout: &Layout| answer.record(object, &its_id, layout).ok();
             let record = edits.tx.with_current_layout(record, version, decode)?;
-            let phase = edits.tx.phase(object)?;
             edits.tx.knowledge().answered(AnswerTime { shows: None, steady: edits.rules.steady });
-            let (applied, _) = edits.tx.records().apply_detail(object, &record, &answer.asked, phase)?;
+            let (applied, _) = edits.tx.records().apply_detail(object, &record, &answer.asked)?;
             let after = match carrier {
                 Some(carrier) => edits.was_read_back(carrier)?,
                 None if applied == Applied::Older => AfterReadBack::Wait,

@@ -253,7 +253,7 @@ pub(super) fn publication(
         .collect();
     let mut copied = Vec::new();
     for object in &objects {
-        if moment.is_copied(*object)? {
+        if moment.tx.is_copied(*object)? {
             copied.push(*object);
         }
     }

@@ -215,6 +215,9 @@ impl ClaimsTx<'_> {
     }
 
     pub fn set(&self, goal: Goal) -> Result<()> {
+        if let Goal::Copied(object) = goal {
+            self.tx.copied[object as usize].set(None);
+        }
         self.run("INSERT OR IGNORE INTO goals (object, kind) VALUES (?1, ?2)", goal.row())
     }
 

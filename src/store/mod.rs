@@ -52,7 +52,7 @@ pub use records::ranges::UnprovenRanges;
 pub use records::removals::{ConfirmedRemovals, RefusedRemovals, RemovalDecision, RemovalGuard, RemovalShare};
 pub use records::unread;
 pub use records::unread::LackedValues;
-pub use records::upsert::{Applied, Phase};
+pub use records::upsert::Applied;
 pub use records::versions::{Compared, FieldDifference};
 pub use records::whole_list_doubts::{ListedItems, UnlistedDecision, WholeListKind};
 pub use runs::{RunOutcome, Tally};

@@ -7,7 +7,7 @@ use super::walks::anomaly::Anomaly;
 use super::walks::omitted_values;
 use crate::api::decode::ListPage;
 use crate::model::{Instant, Object, Record, RecordId, RequestStamp};
-use crate::store::{Applied, KnownChanges, MirrorTx, Phase, StoreError, Tally};
+use crate::store::{Applied, KnownChanges, MirrorTx, StoreError, Tally};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ApplyReport {
@@ -32,12 +32,11 @@ pub(super) fn apply_page(
     object: Object,
     page: &ListPage,
     asked: &RequestStamp,
-    phase: Phase,
     now: Instant,
 ) -> Result<ApplyReport, StoreError> {
     let mut noted = ApplyReport::default();
     let mut ids = std::collections::HashSet::with_capacity(page.records.len());
-    let mut new_rows = (phase == Phase::FirstCopy).then(|| tx.records().new_rows(object, asked));
+    let mut new_rows = (!tx.is_copied(object)?).then(|| tx.records().new_rows(object, asked));
     for record in &page.records {
         if !ids.insert(&record.id) {
             noted.tally.warnings += 1;
@@ -46,7 +45,7 @@ pub(super) fn apply_page(
         let inserted = new_rows.as_mut().map_or(Ok(false), |rows| rows.insert(record))?;
         let applied = match inserted {
             true => Applied::Inserted,
-            false => tx.records().apply_list(object, record, asked, phase)?,
+            false => tx.records().apply_list(object, record, asked)?,
         };
         noted.record(record, applied);
         if applied == Applied::Older {

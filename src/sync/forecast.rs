@@ -8,7 +8,7 @@ use super::job::Job;
 use super::run::Run;
 use crate::api::PageSize;
 use crate::model::{Object, Purpose, Resource, Ru, ServiceTime};
-use crate::store::{Goal, Phase, StateKey};
+use crate::store::{Goal, StateKey};
 use crate::sync::checks::identity;
 use crate::sync::walks::changes::lower_bound;
 use crate::sync::walks::definitions::LISTS;
@@ -75,11 +75,11 @@ impl Engine {
 
     async fn forecast_object(&self, object: Object, resync: bool) -> Result<ObjectForecast, SyncError> {
         let resource = object.resource();
-        let (phase, known, rows_here, due, sweeping) = self
+        let (is_copied, known, rows_here, due, sweeping) = self
             .store
             .write(move |tx| {
                 Ok((
-                    tx.phase(object)?,
+                    tx.is_copied(object)?,
                     tx.known_changes(object)?,
                     tx.count_rows(object)?,
                     tx.knowledge().count_due_details(object)?,
@@ -87,7 +87,7 @@ impl Engine {
                 ))
             })
             .await?;
-        let copying = phase == Phase::FirstCopy;
+        let copying = !is_copied;
         let whole = resync || copying || sweeping;
         let range = if copying {
             WalkRange::All { from: None }

@@ -11,7 +11,7 @@ use super::error::SyncError;
 use super::run::Run;
 use super::walks::sweep::Sweep;
 use crate::model::{Instant, Object};
-use crate::store::{Goal, Phase, ReadOf, ReadTx, StoreError, report};
+use crate::store::{Goal, ReadOf, ReadTx, StoreError, report};
 
 /// A rate measured for a shorter time is not reliable.
 const MEASURED: Duration = Duration::from_secs(2);
@@ -91,10 +91,10 @@ impl Run<'_> {
     pub(super) async fn store_progress(&self, object: Object, details: Option<u64>) -> Result<(), SyncError> {
         let since = self.now();
         let note = self.write(move |tx| {
-            let (work, total) = match (details, tx.phase(object)?) {
+            let (work, total) = match (details, tx.is_copied(object)?) {
                 (Some(total), _) => (LongWork::Details, Some(total)),
-                (None, Phase::FirstCopy) => (LongWork::FirstCopy, None),
-                (None, Phase::Kept) => (LongWork::Sweep, Some(tx.count_rows(object)?)),
+                (None, false) => (LongWork::FirstCopy, None),
+                (None, true) => (LongWork::Sweep, Some(tx.count_rows(object)?)),
             };
             let rows = read_so_far(tx, object, work)?;
             tx.claims().keep_position(ReadOf::Progress(object), &WorkStart { work, since, rows, total })

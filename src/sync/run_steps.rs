@@ -17,7 +17,7 @@ use super::walks::sweep::Sweep;
 use crate::budget::Limits;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource, Ru};
-use crate::store::{Goal, LastRead, Phase, ReadOf, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
+use crate::store::{Goal, LastRead, ReadOf, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
 use crate::sync::checks::{audit, compare, identity, owed_counts, removal_gate};
 use crate::sync::walks::{back_fill, changes, definitions, details, service_clock, sweep};
 
@@ -406,7 +406,7 @@ fn of_object(
     let (under_way, reading) = (sweep.is_some(), sweep.is_some_and(|sweep| !sweep.is_read()));
     let former = tx.goals().is_set(Goal::FormerRows(object))?;
     let due = tx.due_doubts(object, steady, retries_refusals, by_person)?;
-    let copied = tx.phase(object)? == Phase::Kept;
+    let copied = tx.is_copied(object)?;
     let is_due = !due.missed.is_empty() || tx.count_nominated(object)? == 0;
     let decide = refusal.is_none_or(|refusal| retries_refusals || refusal.is_sample_due(steady));
     let (swept, changes) = (tx.goals().last_read(Goal::Sweep(object))?, tx.goals().last_read(Goal::Changes(object))?);

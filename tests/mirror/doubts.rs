@@ -9,7 +9,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::api::decode;
 use crm_mirror::model::{AnswerTime, Clock as _, Instant, Layout, Object, RequestStamp, Resource};
 use crm_mirror::sandbox::{Fault, Rule, World};
-use crm_mirror::store::{Applied, MirrorTx, Phase, RunOutcome, Store};
+use crm_mirror::store::{Applied, Goal, MirrorTx, RunOutcome, Store};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -323,13 +323,14 @@ async fn apply(path: &std::path::Path, is_detail: bool, record: &str) -> Applied
     };
     let applied = store.write(move |tx: &MirrorTx<'_>| {
         tx.knowledge().answered(AnswerTime { shows: None, steady: noon() });
+        tx.claims().set(Goal::Copied(Object::Contact))?;
         let layout = Layout::default();
         if is_detail {
             let record = decode::detail(Resource::Contacts, body.as_bytes(), &layout).unwrap();
-            return Ok(tx.records().apply_detail(Object::Contact, &record, &asked, Phase::Kept)?.0);
+            return Ok(tx.records().apply_detail(Object::Contact, &record, &asked)?.0);
         }
         let page = decode::page(Resource::Contacts, body.as_bytes(), &layout).unwrap();
-        tx.records().apply_list(Object::Contact, &page.records[0], &asked, Phase::Kept)
+        tx.records().apply_list(Object::Contact, &page.records[0], &asked)
     });
     let applied = applied.await.unwrap();
     store.close().await;

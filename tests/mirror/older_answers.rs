@@ -9,7 +9,7 @@ use crm_mirror::model::{
     AnswerTime, Clock, Instant, Layout, Object, RecordId, RequestRegister, RequestStamp, Resource,
 };
 use crm_mirror::sandbox::{Fault, Rule};
-use crm_mirror::store::{Applied, ConfirmedRemovals, MirrorTx, Phase, RemovalDecision, RemovalGuard, Store};
+use crm_mirror::store::{Applied, ConfirmedRemovals, Goal, MirrorTx, RemovalDecision, RemovalGuard, Store};
 use crm_mirror::sync::Job;
 
 fn at(second: u64) -> Instant {
@@ -28,7 +28,8 @@ fn apply(tx: &MirrorTx<'_>, name: &str, updated: Option<u64>, asked: &RequestSta
     let updated = updated.map_or("null".into(), |updated| format!("\"{}\"", at(updated).to_wire()));
     let body = format!(r#"{{"data":[{{"id":"a","name":"{name}","updatedAt":{updated}}}],"nextCursor":null}}"#);
     let page = decode::page(Resource::Contacts, body.as_bytes(), &Layout::default()).unwrap();
-    tx.records().apply_list(Object::Contact, &page.records[0], asked, Phase::Kept).unwrap()
+    tx.claims().set(Goal::Copied(Object::Contact)).unwrap();
+    tx.records().apply_list(Object::Contact, &page.records[0], asked).unwrap()
 }
 
 fn name(store_path: &std::path::Path) -> String {
@@ -107,7 +108,7 @@ async fn older_detail_overwrites_no_row_that_is_dated_in_the_future() {
                 apply(tx, "first", Some(20), &asked[0]),
                 // A thousand years ahead of every clock.
                 apply(tx, "dated in the future", Some(31_536_000_000), &asked[1]),
-                tx.records().apply_detail(Object::Contact, &detail, &asked[2], Phase::Kept)?.0,
+                tx.records().apply_detail(Object::Contact, &detail, &asked[2])?.0,
                 apply(tx, "dated back", Some(30), &asked[3]),
             ])
         })
@@ -142,8 +143,9 @@ async fn detail_of_another_version_that_cannot_be_compared_overwrites_no_row() {
             let detail = format!(r#"{{"data":{detail}}}"#);
             let detail = decode::detail(Resource::Contacts, detail.as_bytes(), &Layout::default()).unwrap();
             let records = tx.records();
-            records.apply_list(Object::Contact, &page.records[0], &asked[0], Phase::Kept)?;
-            Ok(records.apply_detail(Object::Contact, &detail, &asked[1], Phase::Kept)?.0)
+            tx.claims().set(Goal::Copied(Object::Contact))?;
+            records.apply_list(Object::Contact, &page.records[0], &asked[0])?;
+            Ok(records.apply_detail(Object::Contact, &detail, &asked[1])?.0)
         });
         assert_eq!(applied.await.unwrap(), expected, "a row of {row:?}, a detail of {shown:?}");
         store.close().await;

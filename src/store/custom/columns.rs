@@ -17,7 +17,7 @@ use crate::store::derived::build::REVISION;
 use crate::store::records::feed_entries::{ColumnChange, ColumnFeed};
 use crate::store::user_objects::objects::drop_indexes_on;
 use crate::store::{
-    Applied, CustomTx, DefinitionChanges, FieldToBackFill, Phase, ReadTx, Redefined, Result, Statements, json_list,
+    Applied, CustomTx, DefinitionChanges, FieldToBackFill, ReadTx, Redefined, Result, Statements, json_list,
 };
 
 /// The maximum number of custom columns of one object's tables, including companions and archived columns. SQLite
@@ -153,7 +153,7 @@ impl CustomTx<'_> {
     /// Creates, archives and restores columns until the tables match the definitions.
     fn reconcile(&self, object: Object, before: &[DefinitionRow], seen_at: Instant, out: &mut Redefined) -> Result<()> {
         let rows = rows(&self.tx.conn, object)?;
-        let is_kept = self.tx.phase(object)? == Phase::Kept;
+        let is_kept = self.tx.is_copied(object)?;
         let feed = ColumnFeed { feed: self.tx.feed(), object, seen_at, is_kept };
         let mut names = Names::of(&rows);
         // Cached statements on tables that are about to change must not be used afterwards.
@@ -344,7 +344,7 @@ impl CustomTx<'_> {
         self.tx.set_shapes(table_shapes_of_file::shapes(&self.tx.conn)?);
         for object in Object::ALL {
             // A restored column also restores its values.
-            if self.tx.phase(object)? == Phase::Kept {
+            if self.tx.is_copied(object)? {
                 self.tx.derived().derive(object)?;
             }
         }

@@ -7,7 +7,7 @@ use rusqlite::params;
 
 use crate::model::{CustomField, Extra, FieldProjection, Object, Record, RecordId, RequestStamp};
 use crate::store::custom::rows::table;
-use crate::store::{CustomTx, Phase, ReadTx, Result, Statements, fits_a_list, json_list};
+use crate::store::{CustomTx, ReadTx, Result, Statements, fits_a_list, json_list};
 
 impl ReadTx<'_> {
     pub fn rows_with_custom_extra(
@@ -65,7 +65,6 @@ impl CustomTx<'_> {
         record: &Record,
         of_details: bool,
         asked: &RequestStamp,
-        phase: Phase,
     ) -> Result<()> {
         let (shape, shown) = if of_details {
             (self.tx.shapes().detail(object), FieldProjection::Detail)
@@ -82,7 +81,7 @@ impl CustomTx<'_> {
         // Nothing was read: the row is as old as before.
         let asked = RequestStamp { at: stamped_at.parse().unwrap_or(asked.at), ..asked.clone() };
         let extra = extra.to_json();
-        self.tx.records().write(object, &shape, record, extra.as_deref(), (&asked, asked.at), phase).map(drop)
+        self.tx.records().write(object, &shape, record, extra.as_deref(), (&asked, asked.at)).map(drop)
     }
 
     pub fn clear_filled(&self, object: Object) -> Result<()> {

@@ -11,24 +11,29 @@ use sha2::{Digest, Sha256};
 use crate::model::{DataType, Object};
 use crate::store::derived::indexes::has_standard_indexes;
 use crate::store::file::{migrate, open};
-use crate::store::{DerivedTx, Goal, Phase, ReadTx, Result, Statements, ViewOptions};
+use crate::store::{DerivedTx, Goal, ReadTx, Result, Statements, ViewOptions};
 
 /// SQLite's page cache for sequential reads, in KiB.
 const SMALL_CACHE_KIB: i32 = 1024;
 const READ_CACHE_KIB: i32 = 128;
 
 impl ReadTx<'_> {
-    pub fn phase(&self, object: Object) -> Result<Phase> {
-        if self.goals().is_set(Goal::Copied(object))? || has_standard_indexes(self, object)? {
-            return Ok(Phase::Kept);
+    /// Whether the first copy is finished: history and derived data are updated with every page. Before that there is no
+    /// history, and derived data is built at its end. It is looked up once, for it is asked for every record.
+    pub fn is_copied(&self, object: Object) -> Result<bool> {
+        let known = &self.copied[object as usize];
+        if let Some(known) = known.get() {
+            return Ok(known);
         }
-        Ok(Phase::FirstCopy)
+        let is_copied = self.goals().is_set(Goal::Copied(object))? || has_standard_indexes(self, object)?;
+        known.set(Some(is_copied));
+        Ok(is_copied)
     }
 }
 
 impl DerivedTx<'_> {
     pub fn finish_first_copy(&self, object: Object) -> Result<()> {
-        if self.tx.phase(object)? == Phase::Kept {
+        if self.tx.is_copied(object)? {
             return Ok(());
         }
         self.derive(object)?;
@@ -72,7 +77,7 @@ impl DerivedTx<'_> {
 
     pub(super) fn fit_cache(&self) -> Result<()> {
         for object in Object::ALL {
-            if self.tx.phase(object)? == Phase::FirstCopy {
+            if !self.tx.is_copied(object)? {
                 return self.cache(open::CACHE_KIB);
             }
         }

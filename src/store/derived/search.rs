@@ -19,7 +19,7 @@ use crate::model::Object;
 use crate::store::derived::search_document::Document;
 use crate::store::file::migrate;
 use crate::store::records::upsert::ColumnDifference;
-use crate::store::{DerivedTx, Phase, ReadTx, Result, SearchForm, StateKey, Statements};
+use crate::store::{DerivedTx, ReadTx, Result, SearchForm, StateKey, Statements};
 
 /// The text before the tokenizer in the statement that creates a search table.
 const TOKENIZE: &str = "tokenize =";
@@ -75,10 +75,11 @@ pub(in crate::store) fn search_damage(tx: &ReadTx<'_>, object: Object) -> Result
 
 impl DerivedTx<'_> {
     /// Marks a record's document as out of date.
-    pub(in crate::store) fn unsearch(&self, object: Object, id: &str, phase: Phase) {
-        if phase == Phase::Kept {
+    pub(in crate::store) fn unsearch(&self, object: Object, id: &str) -> Result<()> {
+        if self.tx.is_copied(object)? {
             self.tx.pending.stale_documents.borrow_mut().insert((object, id.into()));
         }
+        Ok(())
     }
 
     pub(in crate::store) fn unsearch_changed(
@@ -87,12 +88,12 @@ impl DerivedTx<'_> {
         id: &str,
         detail: bool,
         differences: &[ColumnDifference],
-        phase: Phase,
-    ) {
+    ) -> Result<()> {
         let document = self.tx.shapes().document(object);
         if differences.iter().any(|(column, ..)| document.takes(detail, column)) {
-            self.unsearch(object, id, phase);
+            self.unsearch(object, id)?;
         }
+        Ok(())
     }
 
     pub(in crate::store) fn flush_search(&self) -> Result<()> {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::model::{Object, SqlValue};
 use crate::store::derived::options::BuiltFrom;
 use crate::store::table_shapes::OWNER_NAME;
-use crate::store::{Phase, ReadTx, Reader, Result, Statements, StoreError};
+use crate::store::{ReadTx, Reader, Result, Statements, StoreError};
 
 /// A row, in the order of the requested columns.
 pub type SourceRow = Vec<SqlValue>;
@@ -57,11 +57,6 @@ impl Moment<'_> {
     /// A number that changes with the definitions, and therefore with the columns.
     pub fn layout(&self) -> Result<u64> {
         Ok(BuiltFrom::read(&self.tx.conn)?.layout)
-    }
-
-    /// Whether an object's first copy is finished: before that, changes are not entered into `changed_records`.
-    pub fn is_copied(&self, object: Object) -> Result<bool> {
-        Ok(self.tx.phase(object)? == Phase::Kept)
     }
 
     /// The multi-selects with a column: object, field key and column.

@@ -12,7 +12,7 @@
 use crate::model::{Etag, Extra, FieldKind, FieldProjection, FieldValue, Object, Record, RequestStamp};
 use crate::store::records::shape::{Shape, Source};
 use crate::store::records::unread::Shows;
-use crate::store::{Applied, Phase, RecordsTx, Result, Statements};
+use crate::store::{Applied, RecordsTx, Result, Statements};
 
 const CUSTOM: &str = "customFields";
 
@@ -27,7 +27,6 @@ impl RecordsTx<'_> {
         replaced: &Etag,
         complete: bool,
         asked: &RequestStamp,
-        phase: Phase,
     ) -> Result<Option<Applied>> {
         let (list, detail) = (self.tx.shapes().list(object), self.tx.shapes().detail(object));
         let Some((etag, old_list, _)) = self.version(&list, record)? else {
@@ -38,7 +37,7 @@ impl RecordsTx<'_> {
         }
         let old_list = old_list.map(|text| Extra::from_json(&text)).unwrap_or_default();
         let extra = self.list_extra(object, record, old_list.clone()).to_json();
-        let applied = self.write(object, &list, record, extra.as_deref(), (asked, asked.at), phase)?;
+        let applied = self.write(object, &list, record, extra.as_deref(), (asked, asked.at))?;
         if applied != Applied::Older {
             self.tx.unread().mark_unshown(object, record, Shows::Nothing)?;
         }
@@ -61,7 +60,7 @@ impl RecordsTx<'_> {
         let extra = self.detail_extra(object, record, &old_list, old_detail).to_json();
         // The detail was not read again: its age is unchanged.
         let read_at = fetched_at.parse().unwrap_or(asked.at);
-        self.write(object, &detail, &of_detail, extra.as_deref(), (asked, read_at), phase)?;
+        self.write(object, &detail, &of_detail, extra.as_deref(), (asked, read_at))?;
         Ok(Some(applied))
     }
 

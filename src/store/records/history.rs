@@ -18,7 +18,7 @@ use serde_json::Map;
 use crate::model::{ElapsedClock, Instant, Object, RecordId};
 use crate::store::records::shape::owned;
 use crate::store::records::versions::json;
-use crate::store::{FeedTx, Phase, RecordsTx, Result, StateKey, Statements};
+use crate::store::{FeedTx, RecordsTx, Result, StateKey, Statements};
 
 /// The number of marks that cover the retention.
 const MARKS: u32 = 128;
@@ -35,7 +35,7 @@ impl RecordsTx<'_> {
 
     /// Moves a record that the service no longer has to `removed_records`. Returns whether it was mirrored. Only the
     /// removal gate calls it.
-    pub(super) fn remove(&self, object: Object, id: &RecordId, removed_at: Instant, phase: Phase) -> Result<bool> {
+    pub(super) fn remove(&self, object: Object, id: &RecordId, removed_at: Instant) -> Result<bool> {
         let Some(mut record) = self.row(object.table(), "id", id)? else {
             return Ok(false);
         };
@@ -54,7 +54,7 @@ impl RecordsTx<'_> {
             .filter(|(column, value)| *value != Value::Null && column != "synced_at" && column != "id")
             .map(|(column, value)| (column.clone(), value.clone(), Value::Null))
             .collect();
-        if phase == Phase::Kept {
+        if self.tx.is_copied(object)? {
             self.tx.feed().remember(object, id.as_str(), "remove", &differences, removed_at)?;
         }
         let members: Map<String, serde_json::Value> =
@@ -67,7 +67,7 @@ impl RecordsTx<'_> {
         self.run(delete_values, (object, id))?;
         let delete_detail = format!("DELETE FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key());
         self.run(&delete_detail, [id])?;
-        self.tx.derived().unsearch(object, id.as_str(), phase);
+        self.tx.derived().unsearch(object, id.as_str())?;
         self.tx.knowledge().forget_doubts(object, id.as_str())?;
         self.run(&format!("DELETE FROM {} WHERE id = ?1", object.table()), [id])?;
         Ok(true)

@@ -182,11 +182,10 @@ impl RecordsTx<'_> {
         if unwitnessed && confirmed.proof != RemovalProof::LongEmpty {
             return Ok(RemovalDecision::Unproven);
         }
-        let phase = self.tx.phase(object)?;
         self.tx.knowledge().forget_counted_removals(object, steady)?;
         let mut removed = 0;
         for (id, order) in confirmed.ids.iter().zip(&confirmed.orders) {
-            let was_here = self.remove(object, id, now, phase)?;
+            let was_here = self.remove(object, id, now)?;
             removed += u64::from(was_here);
             let counts = was_here && !guard.accepted;
             self.tx.knowledge().record_removal(object, id.as_str(), (steady, counts))?;

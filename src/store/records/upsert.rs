@@ -31,22 +31,14 @@ impl Applied {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// The first copy is in progress: there is no history, and derived data is built at its end.
-    FirstCopy,
-    /// The first copy is finished: history and derived data are updated with every page.
-    Kept,
-}
-
 /// A difference in one column: name, old and new value.
 pub(in crate::store) type ColumnDifference = (String, Value, Value);
 
 impl RecordsTx<'_> {
-    pub fn apply_list(&self, object: Object, record: &Record, asked: &RequestStamp, phase: Phase) -> Result<Applied> {
+    pub fn apply_list(&self, object: Object, record: &Record, asked: &RequestStamp) -> Result<Applied> {
         let shape = self.tx.shapes().list(object);
         let extra = record.extra.to_json();
-        let applied = self.write(object, &shape, record, extra.as_deref(), (asked, asked.at), phase)?;
+        let applied = self.write(object, &shape, record, extra.as_deref(), (asked, asked.at))?;
         if applied != Applied::Older {
             self.tx.unread().mark_unshown(object, record, Shows::List)?;
         }
@@ -55,15 +47,8 @@ impl RecordsTx<'_> {
 
     /// Writes a detail, which also contains the list fields. Returns the effect on the list part, and how many values
     /// were put into either `extra`.
-    pub fn apply_detail(
-        &self,
-        object: Object,
-        record: &Record,
-        asked: &RequestStamp,
-        phase: Phase,
-    ) -> Result<(Applied, u64)> {
-        let Some(ListPart { applied, mut kept, detail_extra, etag }) =
-            self.apply_list_part(object, record, asked, phase)?
+    pub fn apply_detail(&self, object: Object, record: &Record, asked: &RequestStamp) -> Result<(Applied, u64)> {
+        let Some(ListPart { applied, mut kept, detail_extra, etag }) = self.apply_list_part(object, record, asked)?
         else {
             return Ok((Applied::Older, 0));
         };
@@ -74,7 +59,7 @@ impl RecordsTx<'_> {
             None => Cow::Borrowed(record),
         };
         let extra = detail_extra.to_json();
-        if self.write(object, &detail, record, extra.as_deref(), (asked, asked.at), phase)?.is_new() {
+        if self.write(object, &detail, record, extra.as_deref(), (asked, asked.at))?.is_new() {
             kept += detail_extra.len() as u64;
         }
         Ok((applied, kept))
@@ -86,9 +71,8 @@ impl RecordsTx<'_> {
         object: Object,
         record: &Record,
         asked: &RequestStamp,
-        phase: Phase,
     ) -> Result<(Applied, u64)> {
-        let Some(ListPart { applied, kept, .. }) = self.apply_list_part(object, record, asked, phase)? else {
+        let Some(ListPart { applied, kept, .. }) = self.apply_list_part(object, record, asked)? else {
             return Ok((Applied::Older, 0));
         };
         self.tx.unread().mark_lacking(object, record, Shows::ListOfDetail)?;
@@ -96,13 +80,7 @@ impl RecordsTx<'_> {
     }
 
     /// `None` if the row has a newer version, or may have one.
-    fn apply_list_part(
-        &self,
-        object: Object,
-        record: &Record,
-        asked: &RequestStamp,
-        phase: Phase,
-    ) -> Result<Option<ListPart>> {
+    fn apply_list_part(&self, object: Object, record: &Record, asked: &RequestStamp) -> Result<Option<ListPart>> {
         let list = self.tx.shapes().list(object);
         let DividedDetail { extra, detail_extra, fit } = self.divided(object, &list, record)?;
         let (mut record, mut etag) = (Cow::Borrowed(record), None);
@@ -126,7 +104,7 @@ impl RecordsTx<'_> {
                 etag = Some(of_lists);
             }
         }
-        let applied = self.write(object, &list, &record, extra.to_json().as_deref(), (asked, asked.at), phase)?;
+        let applied = self.write(object, &list, &record, extra.to_json().as_deref(), (asked, asked.at))?;
         let kept = if applied.is_new() { extra.len() as u64 } else { 0 };
         Ok((applied != Applied::Older).then_some(ListPart { applied, kept, detail_extra, etag }))
     }
@@ -157,20 +135,19 @@ impl RecordsTx<'_> {
         record: &Record,
         extra: Option<&str>,
         (asked, read_at): (&RequestStamp, Instant),
-        phase: Phase,
     ) -> Result<Applied> {
-        let (applied, differences) = self.write_row(object, shape, record, extra, (asked, read_at), phase)?;
+        let (applied, differences) = self.write_row(object, shape, record, extra, (asked, read_at))?;
         if !applied.is_new() {
             return Ok(applied);
         }
         let (id, is_detail, is_first) = (record.id.as_str(), shape.key != "id", applied == Applied::Inserted);
         if is_first && !is_detail {
-            self.tx.derived().unsearch(object, id, phase);
+            self.tx.derived().unsearch(object, id)?;
         } else {
-            self.tx.derived().unsearch_changed(object, id, is_detail, &differences, phase);
+            self.tx.derived().unsearch_changed(object, id, is_detail, &differences)?;
         }
         // The first reading of a detail is not a change, unless the record itself was created after the first copy.
-        if phase == Phase::Kept && (!is_detail || !is_first || self.was_inserted(object, &record.id)?) {
+        if self.tx.is_copied(object)? && (!is_detail || !is_first || self.was_inserted(object, &record.id)?) {
             let kind = if is_first && !is_detail { "insert" } else { "update" };
             let differences = if is_detail { of_detail(differences) } else { differences };
             self.tx.feed().remember(object, id, kind, &differences, asked.at)?;
@@ -185,7 +162,6 @@ impl RecordsTx<'_> {
         record: &Record,
         extra: Option<&str>,
         (asked, read_at): (&RequestStamp, Instant),
-        phase: Phase,
     ) -> Result<(Applied, Vec<ColumnDifference>)> {
         let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra)).collect();
         let (id, is_detail) = (record.id.as_str(), shape.key != "id");
@@ -196,7 +172,7 @@ impl RecordsTx<'_> {
             self.tx.remember_order(object, id, asked.order.number());
         }
         // In a first copy nearly every row is new: try that first, and compare only what is there already.
-        if phase == Phase::FirstCopy && !overtaken && self.execute(&shape.insert, id, &incoming, read_at)? == 1 {
+        if !self.tx.is_copied(object)? && !overtaken && self.execute(&shape.insert, id, &incoming, read_at)? == 1 {
             if !is_detail {
                 self.count_new(object, id);
             }
@@ -221,7 +197,7 @@ impl RecordsTx<'_> {
                 self.count_before(object, id)?;
                 self.execute(&shape.insert, id, &incoming, read_at)?;
                 self.tx.feed().mark_changed(object, id);
-                self.index_multi_values(object, shape, record, &incoming, None, phase)?;
+                self.index_multi_values(object, shape, record, &incoming, None)?;
                 let differences = shape.columns.iter().zip(&incoming).filter_map(|(column, value)| {
                     let new = (*value).filter(|v| *v != ValueRef::Null)?;
                     Some((column.name.clone(), Value::Null, owned(new)))
@@ -246,7 +222,7 @@ impl RecordsTx<'_> {
                 self.execute(&shape.update(&changed), id, &at(&incoming, &changed), read_at)?;
                 self.tx.knowledge().make_detail_due_if_moved(object, shape, record, &changed)?;
                 self.tx.feed().mark_changed(object, id);
-                self.index_multi_values(object, shape, record, &incoming, Some(&changed), phase)?;
+                self.index_multi_values(object, shape, record, &incoming, Some(&changed))?;
                 let differences = changed.iter().map(|&place| {
                     let new = incoming[place].map_or(Value::Null, owned);
                     (shape.columns[place].name.clone(), old[place].clone(), new)
@@ -330,9 +306,8 @@ impl RecordsTx<'_> {
         record: &Record,
         incoming: &[Option<ValueRef<'_>>],
         changed: Option<&[usize]>,
-        phase: Phase,
     ) -> Result<()> {
-        if phase == Phase::FirstCopy {
+        if !self.tx.is_copied(object)? {
             return Ok(());
         }
         for &(place, slot) in &shape.multi {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::findings::{Difference, DifferenceKind, Findings};
 use crate::api::{ListAnswer, ListQuery, decode};
 use crate::model::{AnswerTime, Instant, Object, Purpose, RecordId, TimeField, TimeRange};
-use crate::store::{Applied, Compared, Completeness, Goal, Phase};
+use crate::store::{Applied, Compared, Completeness, Goal};
 use crate::sync::Job;
 use crate::sync::apply::{self, ApplyReport};
 use crate::sync::checks::decide_missing::{self, Confirmation};
@@ -65,7 +65,6 @@ impl<'r> Audit<'r> {
         self.findings.compared += fetched.page.records.len() as u64;
         let compared = self.run.write(move |tx| {
             let (ListAnswer { asked, .. }, page) = fetched.current(tx, object.resource())?;
-            let phase = tx.phase(object)?;
             let mut noted = ApplyReport::default();
             let mut compared = Vec::with_capacity(page.records.len());
             if repair {
@@ -76,7 +75,7 @@ impl<'r> Audit<'r> {
                 let mut older = how.shows_older(answer);
                 if repair {
                     // An equal one, too: it shows which columns can be edited, and that the row is of this workspace.
-                    let applied = tx.records().apply_list(object, &record, &asked, phase)?;
+                    let applied = tx.records().apply_list(object, &record, &asked)?;
                     if how != Compared::Same {
                         older = applied == Applied::Older;
                         noted.record(&record, applied);
@@ -121,7 +120,7 @@ pub(in crate::sync) async fn compare_object(
     full: bool,
     repair: bool,
 ) -> Result<(), SyncError> {
-    if run.read(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
+    if !run.read(move |tx| tx.is_copied(object)).await? {
         run.warn(format!("{} have not been copied yet: run `crm-mirror sync`", object.resource()));
         let here = count_here(run, object, TimeRange::WHOLE).await?;
         let missing = count_there(run, object, TimeRange::WHOLE).await?.saturating_sub(here);

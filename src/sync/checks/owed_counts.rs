@@ -5,7 +5,7 @@ use super::audit::DAY;
 use super::compare::Audit;
 use crate::error_chain::error_chain;
 use crate::model::{Object, Ru, TimeField};
-use crate::store::{Phase, UnprovenRanges};
+use crate::store::UnprovenRanges;
 use crate::sync::checks::identity;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
@@ -83,8 +83,7 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
 pub(in crate::sync) async fn finish_sweep(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let is_settled = decide_nominations(run, object).await?;
     identity::end_replacement(run, object).await?;
-    let phase = run.read(move |tx| tx.phase(object)).await?;
-    if !is_settled && phase != Phase::FirstCopy {
+    if !is_settled && run.read(move |tx| tx.is_copied(object)).await? {
         return Ok(());
     }
     let unread = details::unread(run, object).await?;

@@ -276,9 +276,8 @@ async fn take_from_extra(
     let asked = RequestStamp::new(run.engine.clock.reading(), run.store().requests().begin());
     let taken = run.write(move |tx| {
         tx.expect_layout(layout.version)?;
-        let phase = tx.phase(object)?;
         for record in &page.records {
-            tx.custom().fill_from_extra(object, record, of_details, &asked, phase)?;
+            tx.custom().fill_from_extra(object, record, of_details, &asked)?;
         }
         Ok(())
     });

@@ -308,11 +308,10 @@ async fn store_detail(
     let stored = run.write(move |tx| {
         let decode = |layout: &Layout| answer.record(object, &its_id, layout).ok();
         let record = tx.with_current_layout(record, version, decode)?;
-        let phase = tx.phase(object)?;
         tx.knowledge().answered(answered);
         let (list, kept) = match part {
-            DetailPart::Whole => tx.records().apply_detail(object, &record, &answer.asked, phase)?,
-            DetailPart::List => tx.records().apply_detail_as_list(object, &record, &answer.asked, phase)?,
+            DetailPart::Whole => tx.records().apply_detail(object, &record, &answer.asked)?,
+            DetailPart::List => tx.records().apply_detail_as_list(object, &record, &answer.asked)?,
         };
         if list != Applied::Older {
             tx.unread().was_read(object, &its_id)?;

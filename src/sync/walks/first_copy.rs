@@ -165,7 +165,7 @@ async fn store_slices(
         slices.iter().try_for_each(|slice| tx.claims().keep_read(ReadOf::Sweep(object), slice))?;
         let Some(newest) = newest else { return Ok(None) };
         let (answer, page) = newest.current(tx, resource)?;
-        let noted = apply::apply_page(tx, object, &page, &answer.asked, tx.phase(object)?, now)?;
+        let noted = apply::apply_page(tx, object, &page, &answer.asked, now)?;
         meter.enter(tx)?;
         Ok(Some(noted))
     });

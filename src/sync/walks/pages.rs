@@ -15,7 +15,7 @@ use super::{closing_counts, omitted_values};
 use crate::api::query::QueryError;
 use crate::api::{ListAnswer, ListQuery, PageSize};
 use crate::model::{Definition, Object, Purpose, Record, RecordId, TimeBounds};
-use crate::store::{Checkpoint, KnownChanges, MirrorTx, Phase, ReadOf, StateKey, StoreError, Tally};
+use crate::store::{Checkpoint, KnownChanges, MirrorTx, ReadOf, StateKey, StoreError, Tally};
 use crate::sync::apply::{self, ApplyReport};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::events::RunEvent;
@@ -81,7 +81,7 @@ impl WalkPurpose {
         match self {
             WalkPurpose::Changes(_) => Ok(()),
             WalkPurpose::Slice(object, ..) => {
-                if tx.phase(*object)? == Phase::Kept {
+                if tx.is_copied(*object)? {
                     mark_missing(tx, *object, walk, before, records, is_last)?;
                     omitted_values::mark_restored(tx, *object, (records, older), details)?;
                 }
@@ -328,9 +328,8 @@ impl Walker<'_> {
         let (job, walk, meter, now) = (self.job.clone(), walk.clone(), run.engine.meter.clone(), run.now());
         let stored = run.write(move |tx| {
             let (answer, page) = arrived.current(tx, resource)?;
-            let phase = tx.phase(object)?;
             tx.knowledge().answered(answered);
-            let mut noted = apply::apply_page(tx, object, &page, &answer.asked, phase, now)?;
+            let mut noted = apply::apply_page(tx, object, &page, &answer.asked, now)?;
             noted.omitted = apply::after_answer(tx, object, (details, overlap))?;
             anomalies.iter().try_for_each(|anomaly| anomaly.enter(tx, resource, now))?;
             if matches!(job, WalkPurpose::Slice(..)) {

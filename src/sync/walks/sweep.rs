@@ -14,8 +14,8 @@ use super::pages::WalkPurpose;
 use super::walk::{MAX_STRETCHES, Seen, Walk};
 use crate::model::{Instant, Object, TimeBounds, TimeField, TimeRange};
 use crate::store::{
-    Checkpoint, Completeness, Goal, KnownChanges, LastRead, MirrorTx, Phase, ReadOf, ReadTx, StoreError,
-    UnprovenRanges, uncovered,
+    Checkpoint, Completeness, Goal, KnownChanges, LastRead, MirrorTx, ReadOf, ReadTx, StoreError, UnprovenRanges,
+    uncovered,
 };
 use crate::sync::engine::{Engine, SyncSettings};
 use crate::sync::error::SyncError;
@@ -88,7 +88,7 @@ impl Engine {
                 for object in Object::ALL {
                     let asked = tx.goals().is_set(Goal::AskedSweep(object))?;
                     let under_way = tx.goals().is_set(Goal::Sweeping(object))?;
-                    if tx.phase(object)? == Phase::FirstCopy || !under_way && !asked {
+                    if !tx.is_copied(object)? || !under_way && !asked {
                         continue;
                     }
                     if under_way && !tx.goals().being_filled(object)?.is_empty() {
@@ -121,7 +121,7 @@ pub(in crate::sync) async fn store_sweeps(run: &Run<'_>) -> Result<(), SyncError
                 // A person who accepts what was refused decides on recent evidence without reading it again.
                 outage.is_some() && !accepted || waits && !sweep.is_recent(now)
             });
-            if begins && tx.phase(object)? == Phase::Kept {
+            if begins && tx.is_copied(object)? {
                 tx.claims().set(Goal::AskedSweep(object))?;
             }
         }
@@ -132,14 +132,14 @@ pub(in crate::sync) async fn store_sweeps(run: &Run<'_>) -> Result<(), SyncError
 
 /// Reads every record: starts a sweep, or continues the one in progress.
 pub(in crate::sync) async fn sweep(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
-    let phase = run.read(move |tx| tx.phase(object)).await?;
+    let is_copied = run.read(move |tx| tx.is_copied(object)).await?;
     run.results().swept = 0;
-    let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
+    let work = if is_copied { "sweep" } else { "full copy" };
     run.begins(object.resource(), work, None);
     let again = matches!(run.job, Job::Resync { .. }) && !run.job.accept().removals;
     begin_sweep(run, object, again).await?;
     run.store_progress(object, None).await?;
-    if phase == Phase::FirstCopy {
+    if !is_copied {
         first_copy::cut_first_copy(run, object).await?;
     }
     walk_slices(run, object).await?;
@@ -151,7 +151,7 @@ async fn begin_sweep(run: &Run<'_>, object: Object, again: bool) -> Result<(), S
     let now = run.now();
     // The first changes walk begins where the copy began: what is copied early may change while the rest is read.
     let first = run.read(move |tx| {
-        let first = tx.phase(object)? == Phase::FirstCopy || tx.goals().is_set(Goal::FormerRows(object))?;
+        let first = !tx.is_copied(object)? || tx.goals().is_set(Goal::FormerRows(object))?;
         Ok(first && !tx.goals().is_set(Goal::Sweeping(object))?)
     });
     let served_at = if first.await? { service_clock::boundary(run, object).await? } else { None };
@@ -169,7 +169,7 @@ async fn begin_sweep(run: &Run<'_>, object: Object, again: bool) -> Result<(), S
             }
         }
         tx.claims().discard_sweep(object)?;
-        let first_copy = tx.phase(object)? == Phase::FirstCopy;
+        let first_copy = !tx.is_copied(object)?;
         if first_copy && tx.is_empty(object)? {
             tx.claims().mark_first_copy(object)?;
         }
@@ -226,7 +226,7 @@ fn slices(
     settings: &SyncSettings,
 ) -> Result<Vec<TimeBounds>, StoreError> {
     let whole = vec![TimeBounds::Whole];
-    if tx.phase(object)? == Phase::FirstCopy {
+    if !tx.is_copied(object)? {
         return Ok(whole);
     }
     let count = workers.min(settings.slices(tx.count_rows(object)?).unwrap_or(1));
@@ -253,7 +253,7 @@ pub(in crate::sync) fn end_sweep(
     let Some(sweep) = Sweep::load(tx, object)? else {
         return Ok(());
     };
-    let is_first_copy = tx.phase(object)? == Phase::FirstCopy;
+    let is_first_copy = !tx.is_copied(object)?;
     if is_first_copy {
         tx.derived().finish_first_copy(object)?;
         // The first changes walk starts where the copy started, minus the overlap.
