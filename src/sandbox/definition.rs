@@ -3,8 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::model::catalogue::DEFINITION;
-use crate::model::{Choice, DataType, Instant, Object, Op};
+use crate::model::{Choice, DataType, Instant, Object, Op, Resource};
 
 use super::table::{Cell, Id, WorldRecord, slot};
 
@@ -83,7 +82,7 @@ impl CustomDefinition {
     pub(crate) fn row(&self) -> WorldRecord {
         let mut record = WorldRecord::new(Id::from(self.id.as_str()));
         for (wire, value) in self.to_json().as_object().into_iter().flatten() {
-            match slot(DEFINITION, wire).filter(|_| wire != "options") {
+            match slot(Resource::CustomFields.fields(), wire).filter(|_| wire != "options") {
                 Some(slot) => record.set(slot, Cell::from_json(value, wire.ends_with("At"))),
                 None => {
                     record.raw.insert(wire.clone(), Some(value.to_string()));

@@ -68,6 +68,7 @@ pub enum FieldProjection {
 pub struct Field {
     /// The name in an answer; a dot separates the parts of a nested name.
     pub wire: &'static str,
+    /// The wire name in snake case.
     pub column: &'static str,
     pub kind: FieldKind,
     pub projection: FieldProjection,
@@ -81,34 +82,29 @@ pub struct Field {
 }
 
 impl Field {
-    pub(super) const fn new(
-        wire: &'static str,
-        column: &'static str,
-        kind: FieldKind,
-        projection: FieldProjection,
-        about: &'static str,
-    ) -> Field {
+    pub(super) fn new(wire: &'static str, kind: FieldKind, projection: FieldProjection, about: &'static str) -> Field {
+        let column = column(wire).leak();
         Field { wire, column, kind, projection, filter: Ops::NONE, sortable: false, writable: false, about }
     }
-    pub(super) const fn list(wire: &'static str, column: &'static str, kind: FieldKind, about: &'static str) -> Field {
-        Field::new(wire, column, kind, FieldProjection::List, about)
+
+    pub(super) fn list(wire: &'static str, kind: FieldKind, about: &'static str) -> Field {
+        Field::new(wire, kind, FieldProjection::List, about)
     }
-    pub(super) const fn detail(
-        wire: &'static str,
-        column: &'static str,
-        kind: FieldKind,
-        about: &'static str,
-    ) -> Field {
-        Field::new(wire, column, kind, FieldProjection::Detail, about)
+
+    pub(super) fn detail(wire: &'static str, kind: FieldKind, about: &'static str) -> Field {
+        Field::new(wire, kind, FieldProjection::Detail, about)
     }
+
     pub(super) const fn filter(mut self, ops: Ops) -> Field {
         self.filter = ops;
         self
     }
+
     pub(super) const fn sortable(mut self) -> Field {
         self.sortable = true;
         self
     }
+
     pub(super) const fn writable(mut self) -> Field {
         self.writable = true;
         self
@@ -118,4 +114,15 @@ impl Field {
     pub fn filter_name(&self) -> &'static str {
         self.wire.rsplit('.').next().unwrap_or(self.wire)
     }
+}
+
+fn column(wire: &str) -> String {
+    wire.chars().fold(String::new(), |mut name, c| {
+        match c {
+            '.' => name.push('_'),
+            c if c.is_ascii_uppercase() => name.extend(['_', c.to_ascii_lowercase()]),
+            c => name.push(c),
+        }
+        name
+    })
 }

@@ -27,8 +27,8 @@ impl Object {
         }
     }
 
-    pub const fn fields(self) -> &'static [Field] {
-        self.pick(CONTACT, COMPANY)
+    pub fn fields(self) -> &'static [Field] {
+        self.resource().fields()
     }
 
     pub fn list_fields(self) -> impl Iterator<Item = &'static Field> {
@@ -121,12 +121,12 @@ impl Resource {
         self.into()
     }
 
-    pub const fn fields(self) -> &'static [Field] {
+    pub fn fields(self) -> &'static [Field] {
         match self {
-            Resource::Contacts => CONTACT,
-            Resource::Companies => COMPANY,
-            Resource::TeamMembers => TEAM_MEMBER,
-            Resource::CustomFields => DEFINITION,
+            Resource::Contacts => &CONTACT,
+            Resource::Companies => &COMPANY,
+            Resource::TeamMembers => &TEAM_MEMBER,
+            Resource::CustomFields => &DEFINITION,
         }
     }
 
