@@ -3,6 +3,7 @@
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row, Statement};
+use serde_json::Map;
 
 use crate::model::ids::MAX_PREDICATE;
 use crate::model::{DelayScope, EditState, Etag, Instant, Object, RecordId, SqlValue};
@@ -61,6 +62,16 @@ pub(in crate::store) trait Statements {
         self.prepared(sql, |stmt| stmt.query_row(values, read).optional())
     }
 
+    /// A row by the names of its columns. Not cached: `*` depends on columns that are added and removed.
+    fn find_object(&self, sql: &str, values: impl Params) -> Result<Option<Map<String, serde_json::Value>>> {
+        let mut stmt = self.connection().prepare(sql)?;
+        let names: Vec<String> = stmt.column_names().into_iter().map(String::from).collect();
+        let read = |row: &Row<'_>| {
+            names.iter().enumerate().map(|(place, name)| Ok((name.clone(), json_at(row, place)?))).collect()
+        };
+        Ok(stmt.query_row(values, read).optional()?)
+    }
+
     fn column<T: FromSql, C: FromIterator<T>>(&self, sql: &str, values: impl Params) -> Result<C> {
         self.rows(sql, values, |row| row.get(0))
     }
@@ -77,6 +88,11 @@ pub(in crate::store) trait Statements {
     ) -> Result<C> {
         self.prepared(sql, |stmt| stmt.query_map(values, read)?.collect())
     }
+}
+
+/// A value of a row, as JSON.
+pub(in crate::store) fn json_at(row: &Row<'_>, place: usize) -> rusqlite::Result<serde_json::Value> {
+    Ok((&row.get::<_, SqlValue>(place)?).into())
 }
 
 /// What a statement does, as an error says it: whether it reads or writes, and the first table that it names.
@@ -181,14 +197,21 @@ impl ToSql for SqlValue {
     }
 }
 
-impl FromSql for SqlValue {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<SqlValue> {
-        Ok(match value {
+/// Texts of the mirror were written as UTF-8, so the lossy conversion changes nothing.
+impl From<ValueRef<'_>> for SqlValue {
+    fn from(value: ValueRef<'_>) -> SqlValue {
+        match value {
             ValueRef::Null => SqlValue::Null,
             ValueRef::Integer(i) => SqlValue::Int(i),
             ValueRef::Real(r) => SqlValue::Real(r),
             ValueRef::Text(bytes) | ValueRef::Blob(bytes) => SqlValue::Text(String::from_utf8_lossy(bytes).into()),
-        })
+        }
+    }
+}
+
+impl FromSql for SqlValue {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<SqlValue> {
+        Ok(value.into())
     }
 }
 

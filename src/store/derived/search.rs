@@ -18,8 +18,7 @@ use crate::error_chain::error_chain;
 use crate::model::Object;
 use crate::store::derived::search_document::Document;
 use crate::store::file::migrate;
-use crate::store::records::upsert::ColumnDifference;
-use crate::store::{DerivedTx, ReadTx, Result, SearchForm, StateKey, Statements};
+use crate::store::{DerivedTx, FieldDifference, ReadTx, Result, SearchForm, StateKey, Statements};
 
 /// The text before the tokenizer in the statement that creates a search table.
 const TOKENIZE: &str = "tokenize =";
@@ -87,10 +86,10 @@ impl DerivedTx<'_> {
         object: Object,
         id: &str,
         detail: bool,
-        differences: &[ColumnDifference],
+        differences: &[FieldDifference],
     ) -> Result<()> {
         let document = self.tx.shapes().document(object);
-        if differences.iter().any(|(column, ..)| document.takes(detail, column)) {
+        if differences.iter().any(|difference| document.takes(detail, &difference.column)) {
             self.unsearch(object, id)?;
         }
         Ok(())

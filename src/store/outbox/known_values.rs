@@ -4,14 +4,14 @@
 //! does not fit it and is kept in `extra`. Nor does any value of a column that the last answer should have shown and
 //! did not. The triggers of the views ask the same as SQL ([`unread`], [`unfit`]).
 
-use rusqlite::types::Value as Sql;
 use serde_json::Value;
 
-use crate::model::{EditTarget, Editable, Etag, Extra, MirroredRecord, Object, RecordId, unfit_value, unknown_value};
+use crate::model::{
+    EditTarget, Editable, Etag, Extra, MirroredRecord, Object, RecordId, SqlValue, unfit_value, unknown_value,
+};
 use crate::store::claims::{self, Goal};
 use crate::store::records::shape::{Shape, Source};
 use crate::store::records::unread::unshown_columns;
-use crate::store::records::versions::json;
 use crate::store::table_shapes::Shapes;
 use crate::store::{ReadTx, Result, Statements};
 
@@ -19,29 +19,29 @@ const CUSTOM: &str = "customFields";
 
 struct FoundRow<'s> {
     shape: &'s Shape,
-    values: Vec<Sql>,
+    values: Vec<SqlValue>,
     extra: Extra,
 }
 
 impl FoundRow<'_> {
     fn read<'s>(tx: &ReadTx<'_>, shape: &'s Shape, id: &RecordId) -> Result<Option<FoundRow<'s>>> {
-        let values: Option<Vec<Sql>> =
+        let values: Option<Vec<SqlValue>> =
             tx.find(&shape.select, [id], |row| (0..shape.columns.len()).map(|place| row.get(place)).collect())?;
         Ok(values.map(|values| {
             let mut row = FoundRow { shape, values, extra: Extra::default() };
-            if let Some(Sql::Text(text)) = row.value("extra") {
+            if let Some(text) = row.value("extra").and_then(SqlValue::as_text) {
                 row.extra = Extra::from_json(text);
             }
             row
         }))
     }
 
-    fn value(&self, column: &str) -> Option<&Sql> {
+    fn value(&self, column: &str) -> Option<&SqlValue> {
         self.values.get(self.shape.place(column)?)
     }
 
     fn etag(&self) -> Value {
-        self.value("etag").map(json).unwrap_or_default()
+        self.value("etag").map(Value::from).unwrap_or_default()
     }
 
     /// The source text of a value that its column cannot hold.
@@ -76,7 +76,7 @@ pub(in crate::store) fn mirrored(
     for column in columns {
         let Some((source, is_of_detail)) = shapes.source(object, column) else { continue };
         let row = if is_of_detail { of_detail.as_ref() } else { Some(&record) };
-        let value = row.and_then(|row| row.value(column)).map(json).unwrap_or_default();
+        let value = row.and_then(|row| row.value(column)).map(Value::from).unwrap_or_default();
         let (wire, filled_since) = match source {
             Source::Field(index) => (object.fields()[index].wire.to_string(), (!has_unread).then_some(&None)),
             Source::Slot(slot) => {

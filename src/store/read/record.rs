@@ -12,8 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::model::{Instant, Object};
 use crate::store::program_objects::history_view;
-use crate::store::records::shape::owned;
-use crate::store::records::versions::json;
+use crate::store::statements::json_at;
 use crate::store::table_shapes::{POINTERS, Pointer};
 use crate::store::{ReadTx, Result, Statements, StoreError};
 
@@ -72,7 +71,7 @@ pub enum RecordError {
 
 pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) -> Result<RecordView, RecordError> {
     let mut columns = columns(tx, object)?;
-    let now = row(tx, object, &columns, id)?;
+    let now = tx.find_object(&format!("SELECT * FROM {} WHERE id = ?1", object.full_view()), [id])?;
     let removed: Option<(String, String)> = tx.find_tuple(
         "SELECT removed_at, record FROM removed_records WHERE object_type = ?1 AND id = ?2",
         params![object, id],
@@ -118,13 +117,6 @@ fn columns(tx: &ReadTx<'_>, object: Object) -> Result<Vec<String>> {
     Ok(stmt.column_names().map(String::from).collect())
 }
 
-fn row(tx: &ReadTx<'_>, object: Object, columns: &[String], id: &str) -> Result<Option<Map<String, Value>>> {
-    tx.find(&format!("SELECT * FROM {} WHERE id = ?1", object.full_view()), [id], |row| {
-        let value = |place| row.get_ref(place).map(|value| json(&owned(value)));
-        columns.iter().enumerate().map(|(place, name)| Ok((name.clone(), value(place)?))).collect()
-    })
-}
-
 /// Undoes the changes after a time, the newest first.
 fn as_of(
     tx: &ReadTx<'_>,
@@ -165,7 +157,7 @@ fn of_ended_fields(tx: &ReadTx<'_>, object: Object, id: &str, at: Instant) -> Re
                  AND json_extract(fields, '$.op') IN ('archived', 'retyped', 'removed')) AS f ORDER BY 1",
         history_view(object)
     );
-    tx.rows(&sql, params![object, id, at], |row| Ok((row.get(0)?, json(&owned(row.get_ref(1)?)))))
+    tx.rows(&sql, params![object, id, at], |row| Ok((row.get(0)?, json_at(row, 1)?)))
 }
 
 /// When the history begins: with the oldest entry if older ones were pruned, otherwise with the first run. `None` before
@@ -196,8 +188,7 @@ fn pending(tx: &ReadTx<'_>, object: Object, id: &str) -> Result<Vec<PendingEditL
              WHERE object_type = ?1 AND record_id = ?2 ORDER BY edit_id, column_name",
         params![object, id],
         |row| {
-            let after = json(&owned(row.get_ref(2)?));
-            Ok(PendingEditLine { edit: row.get(0)?, column: row.get(1)?, after, state: row.get(3)? })
+            Ok(PendingEditLine { edit: row.get(0)?, column: row.get(1)?, after: json_at(row, 2)?, state: row.get(3)? })
         },
     )
 }

@@ -1,7 +1,7 @@
 //! What a change of `sync.exclude` does to the values that are stored: those of a field that was excluded leave every
 //! table, and a field that is mirrored again is read again: until then its NULL means nothing, and is not edited.
 
-use crate::model::{ExcludedFields, HiddenMembers, Instant, Layout, Object};
+use crate::model::{ExcludedFields, HiddenMembers, Instant, Layout, Object, SqlValue};
 use crate::store::custom::rows::layout;
 use crate::store::outbox::OPEN;
 use crate::store::{CustomTx, ReadOf, ReadTx, Result, StateKey, Statements, StoreError, ViewOptions};
@@ -84,7 +84,7 @@ impl CustomTx<'_> {
 
     /// Changes the texts of a select of key, text and object, where `change` gives another one.
     fn rewrite(&self, select: &str, update: &str, change: impl Fn(&str, &str) -> Option<String>) -> Result<()> {
-        let mut changed: Vec<(rusqlite::types::Value, String)> = Vec::new();
+        let mut changed: Vec<(SqlValue, String)> = Vec::new();
         let mut stmt = self.tx.conn.prepare(select)?;
         let mut rows = stmt.query([])?;
         while let Some(row) = rows.next()? {

@@ -7,14 +7,12 @@
 //!   again as an update, whose old value is the last known one.
 
 use rusqlite::params;
-use rusqlite::types::Value;
 use serde_json::{Map, json};
 use strum::IntoStaticStr;
 
 use crate::model::{ColumnName, DataType, Instant, Object};
 use crate::store::derived::views::json_argument;
-use crate::store::records::versions::json;
-use crate::store::{FeedTx, Result, Statements};
+use crate::store::{FeedTx, FieldDifference, Result, Statements};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
@@ -28,14 +26,12 @@ pub(in crate::store) enum ColumnChange {
 
 /// A difference of a detail's row in the form of the feed: without its own etag, and with its `extra` under the name of
 /// the `_full` views.
-pub(in crate::store) fn of_detail(differences: Vec<(String, Value, Value)>) -> Vec<(String, Value, Value)> {
-    differences
-        .into_iter()
-        .filter(|(column, ..)| column != "etag")
-        .map(
-            |(column, old, new)| if column == "extra" { ("detail_extra".into(), old, new) } else { (column, old, new) },
-        )
-        .collect()
+pub(in crate::store) fn of_detail(differences: Vec<FieldDifference>) -> Vec<FieldDifference> {
+    let named = |difference: FieldDifference| match difference.column.as_str() {
+        "extra" => FieldDifference { column: "detail_extra".into(), ..difference },
+        _ => difference,
+    };
+    differences.into_iter().filter(|difference| difference.column != "etag").map(named).collect()
 }
 
 impl FeedTx<'_> {
@@ -45,20 +41,19 @@ impl FeedTx<'_> {
         object: Object,
         id: &str,
         kind: &str,
-        differences: &[(String, Value, Value)],
+        differences: Vec<FieldDifference>,
         seen_at: Instant,
     ) -> Result<()> {
-        if kind == "update" && differences.iter().all(|(column, ..)| column == "etag") {
+        if kind == "update" && differences.iter().all(|difference| difference.column == "etag") {
             return Ok(());
         }
         let retyped = self.has_retyped_values()?;
         let mut fields = Map::new();
-        for (column, old, new) in differences {
-            let mut old = json(old);
-            if retyped && old.is_null() {
-                old = self.take_retyped_value(object, id, column)?.unwrap_or(old);
+        for FieldDifference { column, mut here, there } in differences {
+            if retyped && here.is_null() {
+                here = self.take_retyped_value(object, id, &column)?.unwrap_or(here);
             }
-            fields.insert(column.clone(), vec![old, json(new)].into());
+            fields.insert(column, vec![here, there].into());
         }
         self.enter_change(object, id, kind, &fields.into(), seen_at)
     }

@@ -10,15 +10,12 @@
 
 use std::time::Duration;
 
-use rusqlite::types::Value;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use serde::{Deserialize, Serialize};
-use serde_json::Map;
+use serde_json::Value;
 
 use crate::model::{ElapsedClock, Instant, Object, RecordId};
-use crate::store::records::shape::owned;
-use crate::store::records::versions::json;
-use crate::store::{FeedTx, RecordsTx, Result, StateKey, Statements};
+use crate::store::{FeedTx, FieldDifference, RecordsTx, Result, StateKey, Statements};
 
 /// The number of marks that cover the retention.
 const MARKS: u32 = 128;
@@ -36,12 +33,13 @@ impl RecordsTx<'_> {
     /// Moves a record that the service no longer has to `removed_records`. Returns whether it was mirrored. Only the
     /// removal gate calls it.
     pub(super) fn remove(&self, object: Object, id: &RecordId, removed_at: Instant) -> Result<bool> {
-        let Some(mut record) = self.row(object.table(), "id", id)? else {
+        let row = |table: &str, key: &str| self.find_object(&format!("SELECT * FROM {table} WHERE {key} = ?1"), [id]);
+        let Some(mut record) = row(object.table(), "id")? else {
             return Ok(false);
         };
         self.count_before(object, id.as_str())?;
         self.tx.feed().mark_changed(object, id.as_str());
-        if let Some(detail) = self.row(object.detail_table(), object.detail_key(), id)? {
+        if let Some(detail) = row(object.detail_table(), object.detail_key())? {
             let own = [object.detail_key(), "etag", "fetched_at"];
             let detail = detail.into_iter().filter(|(column, _)| !own.contains(&column.as_str()));
             record.extend(detail.map(|(column, value)| match column.as_str() {
@@ -49,17 +47,14 @@ impl RecordsTx<'_> {
                 _ => (column, value),
             }));
         }
-        let differences: Vec<_> = record
-            .iter()
-            .filter(|(column, value)| *value != Value::Null && column != "synced_at" && column != "id")
-            .map(|(column, value)| (column.clone(), value.clone(), Value::Null))
-            .collect();
+        let text = Value::Object(record.clone()).to_string();
         if self.tx.is_copied(object)? {
-            self.tx.feed().remember(object, id.as_str(), "remove", &differences, removed_at)?;
+            let differences = record
+                .into_iter()
+                .filter(|(column, value)| !value.is_null() && column != "synced_at" && column != "id");
+            let differences = differences.map(|(column, here)| FieldDifference { column, here, there: Value::Null });
+            self.tx.feed().remember(object, id.as_str(), "remove", differences.collect(), removed_at)?;
         }
-        let members: Map<String, serde_json::Value> =
-            record.iter().map(|(column, value)| (column.clone(), json(value))).collect();
-        let text = serde_json::Value::from(members).to_string();
         let insert =
             "INSERT OR REPLACE INTO removed_records (object_type, id, removed_at, record) VALUES (?1, ?2, ?3, ?4)";
         self.run(insert, (object, id, removed_at, text))?;
@@ -71,16 +66,6 @@ impl RecordsTx<'_> {
         self.tx.knowledge().forget_doubts(object, id.as_str())?;
         self.run(&format!("DELETE FROM {} WHERE id = ?1", object.table()), [id])?;
         Ok(true)
-    }
-
-    fn row(&self, table: &str, key: &str, id: &RecordId) -> Result<Option<Vec<(String, Value)>>> {
-        // Not cached: `*` depends on columns that are added and removed.
-        let mut stmt = self.tx.conn.prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1"))?;
-        let names: Vec<String> = stmt.column_names().map(String::from).collect();
-        let row = stmt.query_row([id], |row| {
-            names.iter().enumerate().map(|(i, name)| Ok((name.clone(), row.get_ref::<_>(i).map(owned)?))).collect()
-        });
-        Ok(row.optional()?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The shape of the record tables: which column has which part of a record, by the catalogue and the layout, and the
 //! resulting statements.
 
-use rusqlite::types::{Value, ValueRef};
+use rusqlite::types::ValueRef;
 
 use crate::model::{
     CustomFields, DataType, FieldKind, FieldProjection, FieldValue, Layout, Object, Record, Resource, SqlValue, decimal,
@@ -186,16 +186,5 @@ fn num(value: &SqlValue) -> ValueRef<'_> {
     match value {
         SqlValue::Text(text) => decimal::nearest_double(text).map_or(ValueRef::Null, ValueRef::Real),
         SqlValue::Null | SqlValue::Int(_) | SqlValue::Real(_) => ValueRef::Null,
-    }
-}
-
-pub(in crate::store) fn owned(value: ValueRef<'_>) -> Value {
-    match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(i) => Value::Integer(i),
-        ValueRef::Real(r) => Value::Real(r),
-        // Texts of the mirror were written as UTF-8, so the lossy conversion changes nothing.
-        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
-        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
     }
 }

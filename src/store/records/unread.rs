@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use rusqlite::params;
-use rusqlite::types::{Value, ValueRef};
+use rusqlite::types::ValueRef;
 
 use crate::model::{
     CustomField, Etag, FieldKey, FieldProjection, FieldValue, Instant, Object, Record, RecordId, SqlValue,
@@ -302,7 +302,7 @@ impl UnreadTx<'_> {
         shape: &Shape,
         id: &str,
         incoming: &[Option<ValueRef<'_>>],
-        (old, changed): (&[Value], &[usize]),
+        (old, changed): (&[SqlValue], &[usize]),
     ) {
         // Lists leave fields of a group out. One that can be edited must not keep an old value that is called current.
         let may_be_omitted = |source: Source| match source {
@@ -311,7 +311,7 @@ impl UnreadTx<'_> {
             Source::FieldNum(_) | Source::SlotNum(_) | Source::Extra => false,
         };
         let is_omitted = |(place, new): (usize, &Option<ValueRef<'_>>)| {
-            new.is_none() && old[place] != Value::Null && may_be_omitted(shape.columns[place].source)
+            new.is_none() && old[place] != SqlValue::Null && may_be_omitted(shape.columns[place].source)
         };
         if incoming.iter().enumerate().any(is_omitted) {
             let has_other_etag = changed.iter().any(|place| shape.columns[*place].name == "etag");

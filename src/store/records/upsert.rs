@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use rusqlite::types::{Value, ValueRef};
+use rusqlite::types::ValueRef;
 use rusqlite::{Row, params};
 
 use crate::model::field_value::multi_values;
@@ -11,9 +11,9 @@ use crate::model::{Extra, FieldValue, Instant, Object, Record, RequestStamp, Sql
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::former_rows::is_former;
 use crate::store::records::new_rows::bind;
-use crate::store::records::shape::{Shape, owned, value_of};
+use crate::store::records::shape::{Shape, value_of};
 use crate::store::records::unread::Shows;
-use crate::store::records::versions::{Compared, FieldDifference, Version, VersionFit, is_coarser, json};
+use crate::store::records::versions::{Compared, FieldDifference, Version, VersionFit, is_coarser};
 use crate::store::{RecordsTx, Result, Statements};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +30,6 @@ impl Applied {
         matches!(self, Applied::Inserted | Applied::Updated)
     }
 }
-
-/// A difference in one column: name, old and new value.
-pub(in crate::store) type ColumnDifference = (String, Value, Value);
 
 impl RecordsTx<'_> {
     pub fn apply_list(&self, object: Object, record: &Record, asked: &RequestStamp) -> Result<Applied> {
@@ -150,7 +147,7 @@ impl RecordsTx<'_> {
         if self.tx.is_copied(object)? && (!is_detail || !is_first || self.was_inserted(object, &record.id)?) {
             let kind = if is_first && !is_detail { "insert" } else { "update" };
             let differences = if is_detail { of_detail(differences) } else { differences };
-            self.tx.feed().remember(object, id, kind, &differences, asked.at)?;
+            self.tx.feed().remember(object, id, kind, differences, asked.at)?;
         }
         Ok(applied)
     }
@@ -162,7 +159,7 @@ impl RecordsTx<'_> {
         record: &Record,
         extra: Option<&str>,
         (asked, read_at): (&RequestStamp, Instant),
-    ) -> Result<(Applied, Vec<ColumnDifference>)> {
+    ) -> Result<(Applied, Vec<FieldDifference>)> {
         let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra)).collect();
         let (id, is_detail) = (record.id.as_str(), shape.key != "id");
         let overtaken = !is_detail && self.tx.is_overtaken(object, id, asked);
@@ -198,10 +195,9 @@ impl RecordsTx<'_> {
                 self.execute(&shape.insert, id, &incoming, read_at)?;
                 self.tx.feed().mark_changed(object, id);
                 self.index_multi_values(object, shape, record, &incoming, None)?;
-                let differences = shape.columns.iter().zip(&incoming).filter_map(|(column, value)| {
-                    let new = (*value).filter(|v| *v != ValueRef::Null)?;
-                    Some((column.name.clone(), Value::Null, owned(new)))
-                });
+                let differences =
+                    shape.columns.iter().zip(&incoming).map(|(c, new)| c.difference(&SqlValue::Null, *new));
+                let differences = differences.filter(|difference| !difference.there.is_null());
                 Ok((Applied::Inserted, differences.collect()))
             }
             RowComparison::Differs { changed, old, former } => {
@@ -223,10 +219,8 @@ impl RecordsTx<'_> {
                 self.tx.knowledge().make_detail_due_if_moved(object, shape, record, &changed)?;
                 self.tx.feed().mark_changed(object, id);
                 self.index_multi_values(object, shape, record, &incoming, Some(&changed))?;
-                let differences = changed.iter().map(|&place| {
-                    let new = incoming[place].map_or(Value::Null, owned);
-                    (shape.columns[place].name.clone(), old[place].clone(), new)
-                });
+                let differences =
+                    changed.iter().map(|&place| shape.columns[place].difference(&old[place], incoming[place]));
                 Ok((Applied::Updated, differences.collect()))
             }
         }
@@ -240,11 +234,7 @@ impl RecordsTx<'_> {
             RowComparison::Missing => Compared::Missing,
             RowComparison::Same { .. } => Compared::Same,
             RowComparison::Differs { changed, old, .. } => {
-                let difference = |place: usize| FieldDifference {
-                    column: shape.columns[place].name.clone(),
-                    here: json(&old[place]),
-                    there: json(&incoming[place].map_or(Value::Null, owned)),
-                };
+                let difference = |place: usize| shape.columns[place].difference(&old[place], incoming[place]);
                 Compared::Differs(changed.into_iter().map(difference).collect())
             }
         })
@@ -278,7 +268,7 @@ impl RecordsTx<'_> {
         if changed.is_empty() {
             return Ok(RowComparison::Same { former });
         }
-        let old = (0..count).map(|i| row.get::<_, Value>(i)).collect::<Result<Vec<_>, _>>()?;
+        let old = (0..count).map(|i| row.get::<_, SqlValue>(i)).collect::<Result<Vec<_>, _>>()?;
         Ok(RowComparison::Differs { changed, old, former })
     }
 
@@ -396,7 +386,7 @@ const GROUPS: [&str; 2] = ["customFields", "location"];
 enum RowComparison {
     Missing,
     Same { former: bool },
-    Differs { changed: Vec<usize>, old: Vec<Value>, former: bool },
+    Differs { changed: Vec<usize>, old: Vec<SqlValue>, former: bool },
 }
 
 fn at<'v>(incoming: &[Option<ValueRef<'v>>], places: &[usize]) -> Vec<Option<ValueRef<'v>>> {

@@ -6,11 +6,11 @@
 
 use std::cmp::Ordering;
 
-use rusqlite::types::{Value, ValueRef};
+use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{AnswerTime, Instant, Object, RequestStamp, ServiceTime};
-use crate::store::records::shape::{Shape, Source};
+use crate::model::{AnswerTime, Instant, Object, RequestStamp, ServiceTime, SqlValue};
+use crate::store::records::shape::{Column, Shape, Source};
 use crate::store::{RecordsTx, Result, StateKey};
 
 /// The length of a canonical timestamp up to its whole seconds, its milliseconds and its microseconds.
@@ -32,11 +32,8 @@ impl<'a> Version<'a> {
         Version::of_columns(shape, |place| incoming[place].and_then(|value| value.as_str().ok()))
     }
 
-    fn of_row(shape: &Shape, old: &'a [Value]) -> Version<'a> {
-        Version::of_columns(shape, |place| match &old[place] {
-            Value::Text(text) => Some(text.as_str()),
-            _ => None,
-        })
+    fn of_row(shape: &Shape, old: &'a [SqlValue]) -> Version<'a> {
+        Version::of_columns(shape, |place| old[place].as_text())
     }
 
     /// How the version of a detail fits that of its row, which a list has shown.
@@ -117,7 +114,7 @@ impl RecordsTx<'_> {
         (object, id): (Object, &str),
         shape: &Shape,
         incoming: &[Option<ValueRef<'_>>],
-        old: &[Value],
+        old: &[SqlValue],
         (asked, overtaken): (&RequestStamp, bool),
     ) -> Result<bool> {
         let (new, row) = (Version::of_answer(shape, incoming), Version::of_row(shape, old));
@@ -127,11 +124,8 @@ impl RecordsTx<'_> {
             // With equal or missing versions the later request is right.
             Some(Ordering::Equal) | None => true,
             Some(Ordering::Less) => {
-                let here =
-                    ["updated_at", "created_at"].map(|name| match shape.own_field(name).map(|place| &old[place]) {
-                        Some(Value::Text(text)) => text.parse::<Instant>().ok(),
-                        _ => None,
-                    });
+                let time = |name| old[shape.own_field(name)?].as_text()?.parse::<Instant>().ok();
+                let here = ["updated_at", "created_at"].map(time);
                 let seen = (new.etag, new.updated_at.unwrap_or_default());
                 self.dated_in_the_future(here[0], asked)?
                     || self.tx.knowledge().decides_older(object, id, seen, here.into_iter().max().flatten())?
@@ -165,6 +159,13 @@ pub struct FieldDifference {
     pub there: serde_json::Value,
 }
 
+impl Column {
+    pub(in crate::store) fn difference(&self, here: &SqlValue, there: Option<ValueRef<'_>>) -> FieldDifference {
+        let there = there.map_or(SqlValue::Null, SqlValue::from);
+        FieldDifference { column: self.name.clone(), here: here.into(), there: (&there).into() }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Compared {
     Missing,
@@ -179,15 +180,6 @@ impl Compared {
         let version = fields.iter().find(|field| field.column == "updated_at");
         let times = version.and_then(|version| version.there.as_str().zip(version.here.as_str()));
         times.is_some_and(|(there, here)| there < here && !answer.is_as_new_as(here.parse().ok()))
-    }
-}
-
-pub(in crate::store) fn json(value: &Value) -> serde_json::Value {
-    match value {
-        Value::Integer(i) => (*i).into(),
-        Value::Real(r) => (*r).into(),
-        Value::Text(text) => text.as_str().into(),
-        Value::Null | Value::Blob(_) => serde_json::Value::Null,
     }
 }
 
