@@ -80,8 +80,7 @@ impl CustomTx<'_> {
         extra.sources.extend(kept.sources.clone().into_iter().chain(record.extra.sources.clone()));
         // Nothing was read: the row is as old as before.
         let asked = RequestStamp { at: stamped_at.parse().unwrap_or(asked.at), ..asked.clone() };
-        let extra = extra.to_json();
-        self.tx.records().write(object, &shape, record, extra.as_deref(), (&asked, asked.at)).map(drop)
+        self.tx.records().write(object, &shape, record, &extra, (&asked, asked.at)).map(drop)
     }
 
     pub fn clear_filled(&self, object: Object) -> Result<()> {

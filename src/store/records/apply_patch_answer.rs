@@ -36,8 +36,8 @@ impl RecordsTx<'_> {
             return Ok(None);
         }
         let old_list = old_list.map(|text| Extra::from_json(&text)).unwrap_or_default();
-        let extra = self.list_extra(object, record, old_list.clone()).to_json();
-        let applied = self.write(object, &list, record, extra.as_deref(), (asked, asked.at))?;
+        let extra = self.list_extra(object, record, old_list.clone());
+        let applied = self.write(object, &list, record, &extra, (asked, asked.at))?;
         if applied != Applied::Older {
             self.tx.unread().mark_unshown(object, record, Shows::Nothing)?;
         }
@@ -57,10 +57,10 @@ impl RecordsTx<'_> {
             }
         }
         let old_detail = old_detail.map(|text| Extra::from_json(&text)).unwrap_or_default();
-        let extra = self.detail_extra(object, record, &old_list, old_detail).to_json();
+        let extra = self.detail_extra(object, record, &old_list, old_detail);
         // The detail was not read again: its age is unchanged.
         let read_at = fetched_at.parse().unwrap_or(asked.at);
-        self.write(object, &detail, &of_detail, extra.as_deref(), (asked, read_at))?;
+        self.write(object, &detail, &of_detail, &extra, (asked, read_at))?;
         Ok(Some(applied))
     }
 

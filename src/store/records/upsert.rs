@@ -33,9 +33,7 @@ impl Applied {
 
 impl RecordsTx<'_> {
     pub fn apply_list(&self, object: Object, record: &Record, asked: &RequestStamp) -> Result<Applied> {
-        let shape = self.tx.shapes().list(object);
-        let extra = record.extra.to_json();
-        let applied = self.write(object, &shape, record, extra.as_deref(), (asked, asked.at))?;
+        let applied = self.write(object, &self.tx.shapes().list(object), record, &record.extra, (asked, asked.at))?;
         if applied != Applied::Older {
             self.tx.unread().mark_unshown(object, record, Shows::List)?;
         }
@@ -45,21 +43,7 @@ impl RecordsTx<'_> {
     /// Writes a detail, which also contains the list fields. Returns the effect on the list part, and how many values
     /// were put into either `extra`.
     pub fn apply_detail(&self, object: Object, record: &Record, asked: &RequestStamp) -> Result<(Applied, u64)> {
-        let Some(ListPart { applied, mut kept, detail_extra, etag }) = self.apply_list_part(object, record, asked)?
-        else {
-            return Ok((Applied::Older, 0));
-        };
-        self.tx.unread().mark_lacking(object, record, Shows::Detail)?;
-        let detail = self.tx.shapes().detail(object);
-        let record = &*match &etag {
-            Some(etag) => Cow::Owned(record.with_field(object, "etag", FieldValue::Exact(SqlValue::from(&**etag)))),
-            None => Cow::Borrowed(record),
-        };
-        let extra = detail_extra.to_json();
-        if self.write(object, &detail, record, extra.as_deref(), (asked, asked.at))?.is_new() {
-            kept += detail_extra.len() as u64;
-        }
-        Ok((applied, kept))
+        self.apply_parts(object, record, asked, Shows::Detail)
     }
 
     /// Writes only the part of a detail that lists return, too.
@@ -69,41 +53,51 @@ impl RecordsTx<'_> {
         record: &Record,
         asked: &RequestStamp,
     ) -> Result<(Applied, u64)> {
-        let Some(ListPart { applied, kept, .. }) = self.apply_list_part(object, record, asked)? else {
-            return Ok((Applied::Older, 0));
-        };
-        self.tx.unread().mark_lacking(object, record, Shows::ListOfDetail)?;
-        Ok((applied, kept))
+        self.apply_parts(object, record, asked, Shows::ListOfDetail)
     }
 
-    /// `None` if the row has a newer version, or may have one.
-    fn apply_list_part(&self, object: Object, record: &Record, asked: &RequestStamp) -> Result<Option<ListPart>> {
-        let list = self.tx.shapes().list(object);
-        let DividedDetail { extra, detail_extra, fit } = self.divided(object, &list, record)?;
-        let (mut record, mut etag) = (Cow::Borrowed(record), None);
+    /// Nothing is written if the row has a newer version, or may have one.
+    fn apply_parts(
+        &self,
+        object: Object,
+        record: &Record,
+        asked: &RequestStamp,
+        shows: Shows,
+    ) -> Result<(Applied, u64)> {
+        let (list, detail) = (self.tx.shapes().list(object), self.tx.shapes().detail(object));
+        let (extra, detail_extra, fit) = self.divided(object, &list, record)?;
+        let (mut of_list, mut of_detail) = (Cow::Borrowed(record), Cow::Borrowed(record));
         match fit {
-            VersionFit::Other => {}
+            VersionFit::Other | VersionFit::SameEtag { is_earlier: false } => {}
             VersionFit::Doubtful => {
-                let shown: Vec<_> = list.columns.iter().map(|column| value_of(column.source, &record, None)).collect();
-                let version = Version::of_answer(&list, &shown);
+                let shown: Vec<_> = list.columns.iter().map(|column| value_of(column.source, record, None)).collect();
                 // A later answer explains an earlier version.
                 if !self.tx.is_overtaken(object, record.id.as_str(), asked) {
+                    let version = Version::of_answer(&list, &shown);
                     self.tx.knowledge().doubt_older(object, record.id.as_str(), version)?;
                 }
-                return Ok(None);
+                return Ok((Applied::Older, 0));
             }
-            VersionFit::SameEtag { is_earlier: false } => {}
             VersionFit::SameEtag { is_earlier: true } => {
-                record = Cow::Owned(record.with_field(object, "updatedAt", FieldValue::Absent));
+                of_list = Cow::Owned(record.with_field(object, "updatedAt", FieldValue::Absent));
             }
             VersionFit::OtherEtag(of_lists) => {
-                record = Cow::Owned(record.with_field(object, "etag", FieldValue::Absent));
-                etag = Some(of_lists);
+                of_list = Cow::Owned(record.with_field(object, "etag", FieldValue::Absent));
+                let etag = FieldValue::Exact(SqlValue::from(&*of_lists));
+                of_detail = Cow::Owned(record.with_field(object, "etag", etag));
             }
         }
-        let applied = self.write(object, &list, &record, extra.to_json().as_deref(), (asked, asked.at))?;
-        let kept = if applied.is_new() { extra.len() as u64 } else { 0 };
-        Ok((applied != Applied::Older).then_some(ListPart { applied, kept, detail_extra, etag }))
+        let applied = self.write(object, &list, &of_list, &extra, (asked, asked.at))?;
+        if applied == Applied::Older {
+            return Ok((applied, 0));
+        }
+        let mut kept = if applied.is_new() { extra.len() as u64 } else { 0 };
+        self.tx.unread().mark_lacking(object, record, shows)?;
+        if shows == Shows::Detail && self.write(object, &detail, &of_detail, &detail_extra, (asked, asked.at))?.is_new()
+        {
+            kept += detail_extra.len() as u64;
+        }
+        Ok((applied, kept))
     }
 
     /// Writes a team member or a definition.
@@ -130,7 +124,7 @@ impl RecordsTx<'_> {
         object: Object,
         shape: &Shape,
         record: &Record,
-        extra: Option<&str>,
+        extra: &Extra,
         (asked, read_at): (&RequestStamp, Instant),
     ) -> Result<Applied> {
         let (applied, differences) = self.write_row(object, shape, record, extra, (asked, read_at))?;
@@ -157,10 +151,11 @@ impl RecordsTx<'_> {
         object: Object,
         shape: &Shape,
         record: &Record,
-        extra: Option<&str>,
+        extra: &Extra,
         (asked, read_at): (&RequestStamp, Instant),
     ) -> Result<(Applied, Vec<FieldDifference>)> {
-        let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra)).collect();
+        let extra = extra.to_json();
+        let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra.as_deref())).collect();
         let (id, is_detail) = (record.id.as_str(), shape.key != "id");
         let overtaken = !is_detail && self.tx.is_overtaken(object, id, asked);
         if is_detail {
@@ -326,19 +321,18 @@ impl RecordsTx<'_> {
     /// Both `extra` columns after a detail was read. List fields in the detail replace those in the list's `extra`.
     /// Unknown fields stay with the list if a list contained them, so that a list never clears a value that only a
     /// detail contains.
-    fn divided(&self, object: Object, list: &Shape, record: &Record) -> Result<DividedDetail> {
+    fn divided(&self, object: Object, list: &Shape, record: &Record) -> Result<(Extra, Extra, VersionFit)> {
         let sql = format!("SELECT extra, etag, updated_at, synced_at FROM {} WHERE id = ?1", object.table());
         let read = |row: &Row<'_>| Ok(([row.get(0)?, row.get(1)?, row.get(2)?], is_former(row.get_ref(3)?)));
         let row: Option<([Option<String>; 3], bool)> = self.find(&sql, [&record.id], read)?;
-        let (extra, detail_extra) = (record.extra.clone(), record.detail_extra.clone());
-        let mut divided = DividedDetail { extra, detail_extra, fit: VersionFit::Other };
+        let (mut extra, mut detail_extra) = (record.extra.clone(), record.detail_extra.clone());
         let Some(([old, etag, updated_at], _)) = row.filter(|(_, former)| !former) else {
-            return Ok(divided);
+            return Ok((extra, detail_extra, VersionFit::Other));
         };
         let incoming: Vec<_> = list.columns.iter().map(|column| value_of(column.source, record, None)).collect();
         let here = Version { etag: etag.as_deref(), updated_at: updated_at.as_deref() };
-        divided.fit = Version::of_answer(list, &incoming).fit(&here);
-        let Some(old) = old.filter(|_| divided.fit != VersionFit::Doubtful) else { return Ok(divided) };
+        let fit = Version::of_answer(list, &incoming).fit(&here);
+        let Some(old) = old.filter(|_| fit != VersionFit::Doubtful) else { return Ok((extra, detail_extra, fit)) };
         let is_listed = |wire: &str| object.list_fields().any(|field| field.wire == wire);
         for (key, source) in Extra::from_json(&old).sources {
             let (group, name) = (key.0.as_str(), key.1.as_str());
@@ -354,30 +348,15 @@ impl RecordsTx<'_> {
                 continue;
             }
             if group.is_empty() {
-                divided.extra.sources.entry(key).or_insert(source);
+                extra.sources.entry(key).or_insert(source);
             } else {
                 // The field was in a list: the detail's value for it belongs there too.
-                let newer = divided.detail_extra.sources.remove(&key);
-                divided.extra.sources.insert(key, newer.unwrap_or(source));
+                let newer = detail_extra.sources.remove(&key);
+                extra.sources.insert(key, newer.unwrap_or(source));
             }
         }
-        Ok(divided)
+        Ok((extra, detail_extra, fit))
     }
-}
-
-struct ListPart {
-    applied: Applied,
-    /// How many values were put into its `extra`.
-    kept: u64,
-    detail_extra: Extra,
-    /// The etag that lists show for the version of the detail, if the detail shows another one.
-    etag: Option<String>,
-}
-
-struct DividedDetail {
-    extra: Extra,
-    detail_extra: Extra,
-    fit: VersionFit,
 }
 
 /// Fields of a record that are objects.
