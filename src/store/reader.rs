@@ -3,8 +3,7 @@
 //! Every query of `store::read` runs in a [`ReadTx`], so that the results of several are consistent. A
 //! [`MirrorTx`](super::MirrorTx) contains one, so the same queries can be used inside a write.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::cell::Cell;
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
@@ -59,15 +58,13 @@ impl Reader {
 #[derive(Debug)]
 pub struct ReadTx<'a> {
     pub(in crate::store) conn: Transaction<'a>,
-    /// State entries that could not be parsed, with their texts: the next writer drops them.
-    pub(in crate::store) unreadable: RefCell<BTreeSet<(String, String)>>,
     /// Whether the first copy of each object is finished, once that was looked up.
     pub(in crate::store) copied: [Cell<Option<bool>>; 2],
 }
 
 impl<'a> ReadTx<'a> {
     pub(in crate::store) fn new(conn: Transaction<'a>) -> ReadTx<'a> {
-        ReadTx { conn, unreadable: RefCell::default(), copied: Default::default() }
+        ReadTx { conn, copied: Default::default() }
     }
 }
 

@@ -19,8 +19,8 @@
 //! | `told` | the troubles that people were told about and not yet told the end of | `daemon` |
 //!
 //! # Invariants
-//! - **Entries are hints.** An unparseable entry counts as absent: a warning is logged, and the transaction that reads
-//!   it deletes it. So no stored value can make a verb fail.
+//! - **Entries are hints.** An unparseable entry counts as absent, with a warning. So no stored value can make a verb
+//!   fail.
 //! - The loss of an entry costs requests at most, never data.
 
 use std::fmt;
@@ -92,39 +92,19 @@ impl StateKey {
     pub const OF_WORKSPACE: [StateKey; 2] = [StateKey::ServiceTime, StateKey::StepFailures];
 }
 
-fn text(conn: &Connection, name: &str) -> Result<Option<String>> {
-    conn.find_value("SELECT value FROM state WHERE name = ?1", [name])
-}
-
-/// An unparseable entry is absent, but not deleted here.
 pub(in crate::store) fn read_state<T: DeserializeOwned>(conn: &Connection, key: &StateKey) -> Result<Option<T>> {
     let name = key.to_string();
-    Ok(text(conn, &name)?.and_then(|text| parse(&name, &text)))
-}
-
-fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Option<T> {
-    match serde_json::from_str(text) {
-        Ok(value) => Some(value),
-        Err(error) => {
-            tracing::warn!(
-                entry = name,
-                %error,
-                "The mirror's state `{name}` cannot be read and is ignored: {error}"
-            );
-            None
-        }
-    }
+    let text: Option<String> = conn.find_value("SELECT value FROM state WHERE name = ?1", [&name])?;
+    let read = text.map(|text| serde_json::from_str(&text)).transpose();
+    Ok(read.unwrap_or_else(|error| {
+        tracing::warn!(entry = name, %error, "The mirror's state `{name}` cannot be read and is ignored: {error}");
+        None
+    }))
 }
 
 impl ReadTx<'_> {
     pub fn state<T: DeserializeOwned>(&self, key: &StateKey) -> Result<Option<T>> {
-        let name = key.to_string();
-        let Some(text) = text(&self.conn, &name)? else { return Ok(None) };
-        let value = parse(&name, &text);
-        if value.is_none() {
-            self.unreadable.borrow_mut().insert((name, text));
-        }
-        Ok(value)
+        read_state(&self.conn, key)
     }
 }
 
@@ -141,14 +121,5 @@ impl MirrorTx<'_> {
 
     pub fn clear_state(&self, key: &StateKey) -> Result<()> {
         self.run("DELETE FROM state WHERE name = ?1", [key.to_string()])
-    }
-
-    /// Deletes the unparseable entries that were not written since.
-    pub(in crate::store) fn drop_unreadable(&self) -> Result<()> {
-        for (name, text) in self.unreadable.take() {
-            let sql = "DELETE FROM state WHERE name = ?1 AND value = ?2";
-            self.run(sql, params![name, text])?;
-        }
-        Ok(())
     }
 }

@@ -57,7 +57,6 @@ impl<'a> MirrorTx<'a> {
         self.derived().flush_search()?;
         self.records().flush_counts()?;
         self.feed().flush_changed()?;
-        self.drop_unreadable()?;
         self.read.conn.commit().doing("commit a page")?;
         Ok((Rc::unwrap_or_clone(self.shapes.into_inner()), self.pending.written.into_inner()))
     }

@@ -268,17 +268,7 @@ impl Writer {
             return Err(StoreError::Interrupted);
         }
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Deferred).doing("begin to read")?;
-        let tx = ReadTx::new(tx);
-        let out = work(&tx)?;
-        let unreadable = tx.unreadable.take();
-        drop(tx);
-        if !unreadable.is_empty() {
-            self.tx(|tx| {
-                tx.unreadable.replace(unreadable);
-                Ok(())
-            })?;
-        }
-        Ok(out)
+        work(&ReadTx::new(tx))
     }
 
     fn tx<T>(&mut self, work: impl FnOnce(&MirrorTx<'_>) -> Result<T>) -> Result<T> {
