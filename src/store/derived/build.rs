@@ -6,9 +6,10 @@
 
 use std::sync::LazyLock;
 
+use rusqlite::params;
 use sha2::{Digest, Sha256};
 
-use crate::model::{DataType, Object};
+use crate::model::{CustomField, DataType, Object};
 use crate::store::derived::indexes::has_standard_indexes;
 use crate::store::file::{migrate, open};
 use crate::store::{DerivedTx, Goal, ReadTx, Result, Statements, ViewOptions};
@@ -100,18 +101,31 @@ impl DerivedTx<'_> {
 
     fn rebuild_multi_values(&self, object: Object) -> Result<()> {
         self.run("DELETE FROM custom_multi_values WHERE object_type = ?1", [object])?;
-        for field in self.tx.layout().of(object).fields().iter().filter(|f| f.data_type == DataType::MultiSelect) {
-            // The plus prevents SQLite from reading the rows by their ids, in random order: sorting is cheaper.
-            let sql = format!(
-                "INSERT INTO custom_multi_values (object_type, record_id, field_key, position, value)
-                 SELECT ?1, r.id, ?2, v.key, v.value FROM {table} AS r, json_each(r.{column}) AS v
-                 WHERE r.{column} IS NOT NULL ORDER BY +r.id, v.key",
-                table = object.table(),
-                column = field.column,
-            );
-            self.run(&sql, (object, field.key.as_str()))?;
+        let layout = self.tx.layout();
+        let multi = layout.of(object).fields().iter().filter(|field| field.data_type == DataType::MultiSelect);
+        multi.into_iter().try_for_each(|field| self.make_multi_values(object, field, None))
+    }
+
+    /// Makes the rows of a multi-select's values, of one record in place of those before, or of all.
+    pub(in crate::store) fn make_multi_values(
+        &self,
+        object: Object,
+        field: &CustomField,
+        record: Option<&str>,
+    ) -> Result<()> {
+        let (key, table, column) = (field.key.as_str(), object.table(), &field.column);
+        if record.is_some() {
+            let sql = "DELETE FROM custom_multi_values WHERE object_type = ?1 AND record_id = ?3 AND field_key = ?2";
+            self.run(sql, params![object, key, record])?;
         }
-        Ok(())
+        // The plus prevents SQLite from reading all rows by their ids, in random order: sorting is cheaper.
+        let (of_record, order) = if record.is_some() { ("r.id = ?3", "v.key") } else { ("?3 IS NULL", "+r.id, v.key") };
+        let sql = format!(
+            "INSERT INTO custom_multi_values (object_type, record_id, field_key, position, value)
+             SELECT ?1, r.id, ?2, v.key, v.value FROM {table} AS r, json_each(r.{column}) AS v
+             WHERE r.{column} IS NOT NULL AND {of_record} ORDER BY {order}"
+        );
+        self.run(&sql, params![object, key, record])
     }
 }
 

@@ -6,7 +6,6 @@ use std::borrow::Cow;
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, params};
 
-use crate::model::field_value::multi_values;
 use crate::model::{Extra, FieldValue, Instant, Object, Record, RequestStamp, SqlValue};
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::former_rows::is_former;
@@ -189,7 +188,7 @@ impl RecordsTx<'_> {
                 self.count_before(object, id)?;
                 self.execute(&shape.insert, id, &incoming, read_at)?;
                 self.tx.feed().mark_changed(object, id);
-                self.index_multi_values(object, shape, record, &incoming, None)?;
+                self.index_multi_values(object, shape, id, None)?;
                 let differences =
                     shape.columns.iter().zip(&incoming).map(|(c, new)| c.difference(&SqlValue::Null, *new));
                 let differences = differences.filter(|difference| !difference.there.is_null());
@@ -213,7 +212,7 @@ impl RecordsTx<'_> {
                 self.execute(&shape.update(&changed), id, &at(&incoming, &changed), read_at)?;
                 self.tx.knowledge().make_detail_due_if_moved(object, shape, record, &changed)?;
                 self.tx.feed().mark_changed(object, id);
-                self.index_multi_values(object, shape, record, &incoming, Some(&changed))?;
+                self.index_multi_values(object, shape, id, Some(&changed))?;
                 let differences =
                     changed.iter().map(|&place| shape.columns[place].difference(&old[place], incoming[place]));
                 Ok((Applied::Updated, differences.collect()))
@@ -284,35 +283,15 @@ impl RecordsTx<'_> {
         Ok(true)
     }
 
-    fn index_multi_values(
-        &self,
-        object: Object,
-        shape: &Shape,
-        record: &Record,
-        incoming: &[Option<ValueRef<'_>>],
-        changed: Option<&[usize]>,
-    ) -> Result<()> {
+    /// Writes the values of the multi-selects of a row, or of those that changed.
+    fn index_multi_values(&self, object: Object, shape: &Shape, id: &str, changed: Option<&[usize]>) -> Result<()> {
         if !self.tx.is_copied(object)? {
             return Ok(());
         }
+        let layout = self.tx.layout();
         for &(place, slot) in &shape.multi {
-            if changed.is_some_and(|changed| !changed.contains(&place)) {
-                continue;
-            }
-            let layout = self.tx.layout();
-            let key = layout.of(object).fields()[slot].key.as_str();
-            self.run(
-                "DELETE FROM custom_multi_values WHERE object_type = ?1 AND record_id = ?2 AND field_key = ?3",
-                params![object, record.id, key],
-            )?;
-            let Some(Some(ValueRef::Text(text))) = incoming.get(place) else {
-                continue;
-            };
-            let values = std::str::from_utf8(text).ok().and_then(multi_values).unwrap_or_default();
-            let insert = "INSERT INTO custom_multi_values (object_type, record_id, field_key, position, value)
-                     VALUES (?1, ?2, ?3, ?4, ?5)";
-            for (position, value) in values.iter().enumerate() {
-                self.run(insert, params![object, record.id, key, position as i64, value])?;
+            if changed.is_none_or(|changed| changed.contains(&place)) {
+                self.tx.derived().make_multi_values(object, &layout.of(object).fields()[slot], Some(id))?;
             }
         }
         Ok(())
