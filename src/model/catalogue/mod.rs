@@ -4,14 +4,334 @@
 //! validation all derive from `tables`. Adding a field is one line there and a migration in `schema/`. Because all of
 //! them derive from it, `tests/reference` holds literal records written from the reference as an independent witness.
 
-mod field;
-mod operators;
-mod resource;
 mod tables;
 
-pub use field::{Field, FieldKind, FieldProjection};
-pub use operators::{Op, Ops};
-pub use resource::{Object, Resource};
+use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
+
+use self::tables::{COMPANY, CONTACT, DEFINITION, TEAM_MEMBER};
+
+/// A kind of record that has custom fields, details and writes.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display, EnumString, IntoStaticStr,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Object {
+    Contact,
+    Company,
+}
+
+impl Object {
+    pub const ALL: [Object; 2] = [Object::Contact, Object::Company];
+
+    pub const fn pick<T: Copy>(self, contact: T, company: T) -> T {
+        match self {
+            Object::Contact => contact,
+            Object::Company => company,
+        }
+    }
+
+    pub fn fields(self) -> &'static [Field] {
+        self.resource().fields()
+    }
+
+    pub fn list_fields(self) -> impl Iterator<Item = &'static Field> {
+        self.fields().iter().filter(|field| field.projection == FieldProjection::List)
+    }
+
+    pub fn detail_fields(self) -> impl Iterator<Item = &'static Field> {
+        self.fields().iter().filter(|field| field.projection == FieldProjection::Detail)
+    }
+
+    /// The service's `objectType`, which is also used in the columns of the mirror.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+
+    pub const fn resource(self) -> Resource {
+        self.pick(Resource::Contacts, Resource::Companies)
+    }
+
+    pub const fn table(self) -> &'static str {
+        self.pick("contacts", "companies")
+    }
+
+    pub const fn detail_table(self) -> &'static str {
+        self.pick("contact_details", "company_details")
+    }
+
+    pub const fn detail_key(self) -> &'static str {
+        self.pick("contact_id", "company_id")
+    }
+
+    pub const fn search_table(self) -> &'static str {
+        self.pick("contact_search", "company_search")
+    }
+
+    /// The view that joins both tables.
+    pub const fn full_view(self) -> &'static str {
+        self.pick("contacts_full", "companies_full")
+    }
+}
+
+/// Something that the service lists; also what users name on the command line.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display, EnumString, IntoStaticStr,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Resource {
+    Contacts,
+    Companies,
+    TeamMembers,
+    CustomFields,
+}
+
+impl From<Object> for Resource {
+    fn from(object: Object) -> Resource {
+        object.resource()
+    }
+}
+
+impl Resource {
+    pub const ALL: [Resource; 4] =
+        [Resource::Contacts, Resource::Companies, Resource::TeamMembers, Resource::CustomFields];
+
+    pub const fn path(self) -> &'static str {
+        match self {
+            Resource::Contacts => "/contacts",
+            Resource::Companies => "/companies",
+            Resource::TeamMembers => "/team-members",
+            Resource::CustomFields => "/custom-field-definitions",
+        }
+    }
+
+    /// The scope that reading needs (reference, *Endpoints*).
+    pub const fn read_scope(self) -> &'static str {
+        match self {
+            Resource::Contacts => "contacts:read",
+            Resource::Companies => "companies:read",
+            Resource::TeamMembers => "team-members:read",
+            Resource::CustomFields => "custom-fields:read",
+        }
+    }
+
+    pub fn write_scope(self) -> Option<&'static str> {
+        Some(self.object()?.pick("contacts:write", "companies:write"))
+    }
+
+    /// The name on the command line, in `sync_runs` and in messages.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+
+    pub fn fields(self) -> &'static [Field] {
+        match self {
+            Resource::Contacts => &CONTACT,
+            Resource::Companies => &COMPANY,
+            Resource::TeamMembers => &TEAM_MEMBER,
+            Resource::CustomFields => &DEFINITION,
+        }
+    }
+
+    pub const fn object(self) -> Option<Object> {
+        match self {
+            Resource::Contacts => Some(Object::Contact),
+            Resource::Companies => Some(Object::Company),
+            Resource::TeamMembers | Resource::CustomFields => None,
+        }
+    }
+
+    /// Whether `q` is supported (reference, *Search fields for q*).
+    pub const fn searchable(self) -> bool {
+        !matches!(self, Resource::CustomFields)
+    }
+
+    /// The field that `filter[name]` refers to.
+    pub fn filter_field(self, name: &str) -> Option<&'static Field> {
+        self.fields().iter().find(|field| !field.filter.is_empty() && field.filter_name() == name)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum FieldKind {
+    Id,
+    Text,
+    /// The record's version token, byte for byte.
+    Etag,
+    /// A 64-bit integer.
+    Integer,
+    /// A number that is compared as stored: a REAL column.
+    Number,
+    /// A boolean: 0 or 1.
+    Boolean,
+    /// A timestamp: canonical UTC text with microseconds.
+    #[strum(serialize = "timestamp")]
+    Instant,
+    /// What the reference calls just "value", or does not type at all: a string as it is, the digits of a number
+    /// unchanged, anything else as JSON. With `num`, a REAL companion column named `<column>_num` serves sorting and
+    /// sums.
+    Value {
+        /// Whether there is a companion column.
+        num: bool,
+    },
+    /// An array or object, kept as JSON text.
+    Json,
+}
+
+impl FieldKind {
+    pub const fn sql_type(self) -> &'static str {
+        match self {
+            FieldKind::Integer | FieldKind::Boolean => "INTEGER",
+            FieldKind::Number => "REAL",
+            FieldKind::Id
+            | FieldKind::Text
+            | FieldKind::Etag
+            | FieldKind::Instant
+            | FieldKind::Value { .. }
+            | FieldKind::Json => "TEXT",
+        }
+    }
+
+    /// The name of this kind in the data dictionary.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+
+    pub const fn has_num(self) -> bool {
+        matches!(self, FieldKind::Value { num: true })
+    }
+}
+
+/// Which answers carry a field (reference, *Projections by response*).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldProjection {
+    List,
+    Detail,
+    /// No answer: the field can only be used in filters.
+    FilterOnly,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// The name in an answer; a dot separates the parts of a nested name.
+    pub wire: &'static str,
+    /// The wire name in snake case.
+    pub column: &'static str,
+    pub kind: FieldKind,
+    pub projection: FieldProjection,
+    /// As in the reference's filter tables.
+    pub filter: Ops,
+    pub sortable: bool,
+    /// Whether the reference shows it in a PATCH body.
+    pub writable: bool,
+    /// What it means, for the data dictionary.
+    pub about: &'static str,
+}
+
+impl Field {
+    fn new(wire: &'static str, kind: FieldKind, projection: FieldProjection, about: &'static str) -> Field {
+        let column = column(wire).leak();
+        Field { wire, column, kind, projection, filter: Ops::NONE, sortable: false, writable: false, about }
+    }
+
+    fn list(wire: &'static str, kind: FieldKind, about: &'static str) -> Field {
+        Field::new(wire, kind, FieldProjection::List, about)
+    }
+
+    fn detail(wire: &'static str, kind: FieldKind, about: &'static str) -> Field {
+        Field::new(wire, kind, FieldProjection::Detail, about)
+    }
+
+    const fn filter(mut self, ops: Ops) -> Field {
+        self.filter = ops;
+        self
+    }
+
+    const fn sortable(mut self) -> Field {
+        self.sortable = true;
+        self
+    }
+
+    const fn writable(mut self) -> Field {
+        self.writable = true;
+        self
+    }
+
+    /// The name in `filter[…]`: the last part of the wire name (`country`, not `location.country`).
+    pub fn filter_name(&self) -> &'static str {
+        self.wire.rsplit('.').next().unwrap_or(self.wire)
+    }
+}
+
+fn column(wire: &str) -> String {
+    wire.chars().fold(String::new(), |mut name, c| {
+        match c {
+            '.' => name.push('_'),
+            c if c.is_ascii_uppercase() => name.extend(['_', c.to_ascii_lowercase()]),
+            c => name.push(c),
+        }
+        name
+    })
+}
+
+/// A filter operator (reference, *List query conventions*). Its text is its name in a query string and in
+/// `allowedOperators`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "camelCase")]
+pub enum Op {
+    Eq,
+    Gt,
+    Gte,
+    Lt,
+    Lte,
+    In,
+    /// A multi-select that holds at least one of a list.
+    HasAny,
+    Contains,
+    /// Missing (`true`) or present (`false`).
+    IsNull,
+}
+
+impl Op {
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ops(&'static [Op]);
+
+impl Ops {
+    pub const NONE: Ops = Ops(&[]);
+    pub const TEXT: Ops = Ops(&[Op::Eq, Op::In, Op::IsNull]);
+    /// For timestamps, dates and numbers.
+    pub const RANGE: Ops = Ops(&[Op::Eq, Op::Gt, Op::Gte, Op::Lt, Op::Lte, Op::IsNull]);
+    pub const BOOLEAN: Ops = Ops(&[Op::Eq, Op::IsNull]);
+    /// For the contact's position.
+    pub const PHRASE: Ops = Ops(&[Op::Eq, Op::Contains, Op::IsNull]);
+    /// For the company's domain.
+    pub const DOMAIN: Ops = Ops(&[Op::Eq, Op::In]);
+    /// For multi-selects.
+    pub const CHOICES: Ops = Ops(&[Op::HasAny, Op::IsNull]);
+    /// For long texts.
+    pub const PRESENCE: Ops = Ops(&[Op::IsNull]);
+
+    pub fn allows(self, op: Op) -> bool {
+        self.0.contains(&op)
+    }
+
+    /// In the order of the reference.
+    pub fn iter(self) -> impl Iterator<Item = Op> {
+        self.0.iter().copied()
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,9 @@
-//! Every standard field of the service, once. [`super::field`] explains the columns of these tables.
+//! Every standard field of the service, once. [`Field`] explains the columns of these tables.
 
 use std::sync::LazyLock;
 
-use super::field::FieldKind::{Boolean, Etag, Id, Integer, Json, Number, Text};
-use super::field::{Field, FieldKind, FieldProjection};
-use super::operators::Ops;
+use super::FieldKind::{Boolean, Etag, Id, Integer, Json, Number, Text};
+use super::{Field, FieldKind, FieldProjection, Ops};
 
 const TIME: FieldKind = FieldKind::Instant;
 const VALUE: FieldKind = FieldKind::Value { num: false };
