@@ -8,7 +8,6 @@ pub mod clock;
 pub mod column_name;
 pub mod custom;
 pub mod decimal;
-pub mod decimal_sum;
 pub mod duration;
 pub mod edit;
 pub mod editable;

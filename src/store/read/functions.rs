@@ -4,8 +4,7 @@ use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, Result};
 
-use crate::model::decimal::is_plain;
-use crate::model::decimal_sum::DecimalSum;
+use crate::model::decimal::{DecimalSum, is_plain};
 
 /// Adds the functions to a connection. No object of the file's schema may use them.
 pub fn register(conn: &Connection) -> Result<()> {
