@@ -8,7 +8,6 @@ mod exclude;
 pub(super) mod feed_entries;
 pub(in crate::store) mod former_rows;
 pub(super) mod history;
-pub(super) mod new_rows;
 pub(super) mod ranges;
 pub(super) mod removals;
 pub(super) mod shape;
