@@ -11,11 +11,11 @@ use std::time::Duration;
 use DataType::{Boolean, Date, DateTime, Decimal, Integer, LongText, MultiSelect, SingleSelect};
 use fastrand::Rng;
 
-use super::definition::NewField;
+use super::definition::{CustomDefinition, NewField};
 use super::table::{Cell, Id, WorldRecord, custom_slot};
 use super::words;
 use super::world::World;
-use crate::model::{DataType, Field, Instant, Object, Resource};
+use crate::model::{Choice, DataType, Field, Instant, Object, Resource};
 
 /// Records are created within the last two years.
 const HISTORY: u64 = 2 * 365 * 24 * 3600;
@@ -28,11 +28,11 @@ pub fn generate(seed: u64, contacts: usize, companies: usize, base_time: Instant
         base: base_time.whole_second(),
         members: Vec::new(),
         companies: Vec::new(),
-        shapes: Vec::new(),
+        filled: Vec::new(),
         slots: HashMap::new(),
     };
     maker.team(8 + companies.min(4000) / 100);
-    maker.shapes = define(&mut maker.world, maker.base, &mut maker.rng);
+    maker.filled = define(&mut maker.world, maker.base, &mut maker.rng);
     maker.slots = slots(Object::Company.fields());
     for n in 0..companies {
         maker.company(n);
@@ -59,7 +59,8 @@ struct Maker {
     base: Instant,
     members: Vec<Id>,
     companies: Vec<(Id, String)>,
-    shapes: Vec<FieldShape>,
+    /// The percentage of records that have a value, of each custom field.
+    filled: Vec<u32>,
     slots: HashMap<&'static str, usize>,
 }
 
@@ -158,13 +159,12 @@ impl Maker {
     }
 
     fn customs(&mut self, record: &mut WorldRecord, object: Object) {
-        let shapes = std::mem::take(&mut self.shapes);
-        for shape in shapes.iter().filter(|shape| shape.object == object) {
-            if self.chance(shape.filled) {
-                record.set(shape.slot, Some(shape.value(&mut self.rng, self.base)));
+        let Maker { rng, world, base, filled, .. } = self;
+        for (place, field) in world.definitions().iter().enumerate().filter(|(_, field)| field.object == object) {
+            if rng.u32(..100) < filled[place] {
+                record.set(custom_slot(place), Some(value(field, rng, *base)));
             }
         }
-        self.shapes = shapes;
     }
 
     fn company(&mut self, n: usize) {
@@ -319,22 +319,14 @@ impl Maker {
     }
 }
 
-struct FieldShape {
-    object: Object,
-    slot: usize,
-    /// The percentage of records that have a value.
-    filled: u32,
-    data_type: DataType,
-    options: Vec<Box<str>>,
-}
-
 pub(crate) fn listed_field([object, key, label, data_type, options]: [&str; 5]) -> Option<NewField> {
     let options: Vec<&str> = options.split(", ").filter(|option| !option.is_empty()).collect();
     Some(NewField::new(object.parse().ok()?, key, DataType::from_name(data_type)).label(label).options(&options))
 }
 
-fn define(world: &mut World, base: Instant, rng: &mut Rng) -> Vec<FieldShape> {
-    let mut shapes = Vec::new();
+/// Returns the percentage of records that have a value, of each field.
+fn define(world: &mut World, base: Instant, rng: &mut Rng) -> Vec<u32> {
+    let mut percentages = Vec::new();
     for [object, key, label, data_type, filled, status, options] in words::FIELDS.iter().copied() {
         let Some(mut field) = listed_field([object, key, label, data_type, options]) else { continue };
         let created = base.minus(Duration::from_secs(rng.u64(86_400..40_000_000)));
@@ -342,46 +334,39 @@ fn define(world: &mut World, base: Instant, rng: &mut Rng) -> Vec<FieldShape> {
         field.0.updated_at = Some(created);
         field.0.active = status == "active";
         field.0.archived_at = (!field.0.active).then_some(base.minus(Duration::from_secs(86_400)));
-        shapes.push(FieldShape {
-            object: field.0.object,
-            slot: custom_slot(world.definitions().len()),
-            filled: filled.parse().unwrap_or(0),
-            data_type: field.0.kind(),
-            options: field.0.options.iter().map(|option| option.value.as_str().into()).collect(),
-        });
+        percentages.push(filled.parse().unwrap_or(0));
         world.fields().define(field);
     }
-    shapes
+    percentages
 }
 
-impl FieldShape {
-    pub(crate) fn value(&self, rng: &mut Rng, base: Instant) -> Cell {
-        match self.data_type {
-            LongText => Cell::Text(long_text(rng).into()),
-            Integer => match rng.u32(..500) {
-                0 => Cell::Int(i64::MAX),
-                1 => Cell::Int(i64::MIN),
-                _ => Cell::Int(rng.i64(-20..1000)),
-            },
-            Decimal => match rng.u32(..40) {
-                0 => Cell::Text(words::DECIMALS[rng.usize(..words::DECIMALS.len())].into()),
-                _ => Cell::Text(format!("{}.{:02}", rng.i64(-5000..900_000), rng.u32(..100)).into()),
-            },
-            Boolean => Cell::Bool(rng.bool()),
-            Date => Cell::Text(format!("{}-{:02}-{:02}", rng.u32(1940..2030), rng.u32(1..13), rng.u32(1..29)).into()),
-            DateTime => Cell::Time(base.plus(Duration::from_secs(rng.u64(..30_000_000)))),
-            SingleSelect => Cell::Text(self.options[rng.usize(..self.options.len())].to_string().into()),
-            MultiSelect => {
-                let mut chosen: Vec<Box<str>> = self.options.iter().filter(|_| rng.bool()).cloned().collect();
-                if chosen.is_empty() {
-                    chosen.extend(self.options.first().cloned());
-                }
-                Cell::List(chosen.into())
+fn value(field: &CustomDefinition, rng: &mut Rng, base: Instant) -> Cell {
+    let boxed = |option: &Choice| Box::from(option.value.as_str());
+    match field.kind() {
+        LongText => Cell::Text(long_text(rng).into()),
+        Integer => match rng.u32(..500) {
+            0 => Cell::Int(i64::MAX),
+            1 => Cell::Int(i64::MIN),
+            _ => Cell::Int(rng.i64(-20..1000)),
+        },
+        Decimal => match rng.u32(..40) {
+            0 => Cell::Text(words::DECIMALS[rng.usize(..words::DECIMALS.len())].into()),
+            _ => Cell::Text(format!("{}.{:02}", rng.i64(-5000..900_000), rng.u32(..100)).into()),
+        },
+        Boolean => Cell::Bool(rng.bool()),
+        Date => Cell::Text(format!("{}-{:02}-{:02}", rng.u32(1940..2030), rng.u32(1..13), rng.u32(1..29)).into()),
+        DateTime => Cell::Time(base.plus(Duration::from_secs(rng.u64(..30_000_000)))),
+        SingleSelect => Cell::Text(field.options[rng.usize(..field.options.len())].value.clone().into()),
+        MultiSelect => {
+            let mut chosen: Vec<Box<str>> = field.options.iter().filter(|_| rng.bool()).map(boxed).collect();
+            if chosen.is_empty() {
+                chosen.extend(field.options.first().map(boxed));
             }
-            _ => Cell::Text(
-                format!("{} {}", words::COMPANIES[rng.usize(..words::COMPANIES.len())], rng.u32(..10_000)).into(),
-            ),
+            Cell::List(chosen.into())
         }
+        _ => Cell::Text(
+            format!("{} {}", words::COMPANIES[rng.usize(..words::COMPANIES.len())], rng.u32(..10_000)).into(),
+        ),
     }
 }
 
