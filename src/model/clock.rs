@@ -78,7 +78,6 @@ impl Clock for SystemClock {
 
 /// The monotonic clock of the machine, with a number derived from the kernel's boot id. Where that cannot be read, as with
 /// `ProcSubset=pid` in a unit, each process counts as a new boot.
-#[cfg(target_os = "linux")]
 fn system_monotonic() -> Option<MonotonicReading> {
     static BOOT: OnceLock<u32> = OnceLock::new();
     let boot = *BOOT.get_or_init(|| {
@@ -95,12 +94,4 @@ fn system_monotonic() -> Option<MonotonicReading> {
 fn of_this_process() -> u32 {
     let now = Instant::system_now().to_string();
     now.bytes().fold(std::process::id(), |hash, byte| hash.wrapping_mul(16_777_619) ^ u32::from(byte))
-}
-
-/// The monotonic clock of this process, for systems without a boot id: each process counts as a new boot.
-#[cfg(not(target_os = "linux"))]
-fn system_monotonic() -> Option<MonotonicReading> {
-    static START: OnceLock<(u32, std::time::Instant)> = OnceLock::new();
-    let (boot, start) = START.get_or_init(|| (of_this_process(), std::time::Instant::now()));
-    Some(MonotonicReading { boot: *boot, micros: u64::try_from(start.elapsed().as_micros()).ok()? })
 }

@@ -10,9 +10,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-#[cfg(target_os = "linux")]
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -56,17 +54,10 @@ impl FileIdentity {
 /// By how many seconds the time of one boot may seem to change: the wall clock is corrected meanwhile.
 const SAME_BOOT: u64 = 600;
 
-#[cfg(target_os = "linux")]
 fn booted() -> u64 {
     let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     now.saturating_sub(u64::try_from(up).unwrap_or_default())
-}
-
-/// Other systems number their devices alike after each boot.
-#[cfg(not(target_os = "linux"))]
-fn booted() -> u64 {
-    0
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
