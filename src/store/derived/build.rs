@@ -10,7 +10,6 @@ use rusqlite::params;
 use sha2::{Digest, Sha256};
 
 use crate::model::{CustomField, DataType, Object};
-use crate::store::derived::indexes::has_standard_indexes;
 use crate::store::file::{migrate, open};
 use crate::store::{DerivedTx, Goal, ReadTx, Result, Statements, ViewOptions};
 
@@ -26,7 +25,7 @@ impl ReadTx<'_> {
         if let Some(known) = known.get() {
             return Ok(known);
         }
-        let is_copied = self.goals().is_set(Goal::Copied(object))? || has_standard_indexes(self, object)?;
+        let is_copied = self.goals().is_set(Goal::Copied(object))?;
         known.set(Some(is_copied));
         Ok(is_copied)
     }

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use crate::model::{ColumnName, DataType, Object};
 use crate::store::derived::views;
 use crate::store::outbox::accepted_values;
-use crate::store::{DerivedTx, ReadTx, Result, Statements};
+use crate::store::{DerivedTx, Result, Statements};
 
 const SHARED: &str = include_str!("../../../schema/indexes_after_first_copy/shared.sql");
 
@@ -47,15 +47,6 @@ pub(in crate::store) fn configured(conn: &Connection, entry: &str) -> Result<Opt
         }
     }
     Ok(None)
-}
-
-/// Whether the indexes of the schema exist. The transaction that ends a first copy builds them, so they prove that
-/// it ended even if the state entry is lost.
-pub(in crate::store) fn has_standard_indexes(tx: &ReadTx<'_>, object: Object) -> Result<bool> {
-    tx.value(
-        "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1)",
-        [format!("{}_by_created_at", object.table())],
-    )
 }
 
 impl DerivedTx<'_> {
