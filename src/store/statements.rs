@@ -171,7 +171,7 @@ impl ToSql for Instant {
 }
 
 /// A time in a row; one that cannot be parsed is none.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(in crate::store) struct StoredTime(pub(in crate::store) Option<Instant>);
 
 impl FromSql for StoredTime {

@@ -69,16 +69,9 @@ impl EditsTx<'_> {
 
     /// Whether any of these edits was neither sent nor released.
     pub fn any_unreleased(&self, edits: &[i64]) -> Result<bool> {
-        for edit in edits {
-            let unreleased: bool = self.value(
-                "SELECT EXISTS (SELECT 1 FROM outbox WHERE id = ?1 AND tried_at IS NULL AND released_at IS NULL)",
-                [edit],
-            )?;
-            if unreleased {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let sql = "SELECT EXISTS (SELECT 1 FROM outbox WHERE id IN (SELECT value FROM json_each(?1))
+                   AND tried_at IS NULL AND released_at IS NULL)";
+        self.value(sql, [serde_json::json!(edits).to_string()])
     }
 
     /// Holds every edit of an object, or of both, that was neither sent nor released. Returns their number.

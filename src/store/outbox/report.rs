@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::model::{EditState, EditedFields, Instant, Object};
 use crate::store::outbox::{OPEN, steps};
-use crate::store::{ReadTx, Result, Statements};
+use crate::store::{ReadTx, Result, Statements, StoredTime};
 
 #[derive(Clone, Debug, Serialize)]
 pub struct EditLine {
@@ -116,25 +116,15 @@ pub fn edit_line(tx: &ReadTx<'_>, id: i64) -> Result<Option<EditLine>> {
 }
 
 pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts> {
-    let mut counts = EditCounts { rejected: rejected(tx)?, ..EditCounts::default() };
-    let rows: Vec<_> = tx.rows(
-        &format!("SELECT state, count(*), min(queued_at) FROM outbox WHERE {OPEN} GROUP BY state"),
-        [],
-        |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?.unsigned_abs(), steps::text(row, 2)?)),
-    )?;
-    for (state, count, oldest) in rows {
-        match state.parse() {
-            Ok(EditState::Queued) => counts.queued = count,
-            Ok(EditState::Held) => counts.held = count,
-            Ok(EditState::Sending) => counts.sending = count,
-            Ok(EditState::Conflict) => counts.conflict = count,
-            // Somebody wrote it by hand.
-            _ => continue,
-        }
-        let oldest: Option<Instant> = oldest.parse().ok();
-        counts.oldest = counts.oldest.into_iter().chain(oldest).min();
-    }
-    Ok(counts)
+    let sql = format!(
+        "SELECT count(iif(state = 'queued', 1, NULL)), count(iif(state = 'held', 1, NULL)),
+                count(iif(state = 'sending', 1, NULL)), count(iif(state = 'conflict', 1, NULL)), min(queued_at)
+         FROM outbox WHERE {OPEN} AND state IN ('queued', 'held', 'sending', 'conflict')"
+    );
+    let found: Option<(i64, i64, i64, i64, StoredTime)> = tx.find_tuple(&sql, [])?;
+    let (queued, held, sending, conflict, StoredTime(oldest)) = found.unwrap_or_default();
+    let [queued, held, sending, conflict] = [queued, held, sending, conflict].map(i64::unsigned_abs);
+    Ok(EditCounts { queued, held, sending, conflict, rejected: rejected(tx)?, oldest })
 }
 
 /// Whether an edit was applied in the workspace before an accepted one.
