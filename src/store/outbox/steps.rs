@@ -316,7 +316,9 @@ impl ReadTx<'_> {
 
 /// Parses a row as an edit; the error is a sentence.
 fn edit(object: Object, id: &RecordId, row: &Row<'_>) -> Result<Edit, String> {
-    let column = |place| exact(row, place);
+    // A text that is not UTF-8 could not be sent unchanged.
+    let column =
+        |place| row.get::<_, Option<String>>(place).map_err(|_| "one of its texts is not UTF-8, or not a text");
     let state = column(1)?.unwrap_or_default();
     let fields: EditedFields = serde_json::from_str(&column(2)?.unwrap_or_default())
         .map_err(|e| format!("its fields cannot be parsed: {e}"))?;
@@ -338,18 +340,6 @@ fn edit(object: Object, id: &RecordId, row: &Row<'_>) -> Result<Edit, String> {
         merged_into: row.get(8).map_err(|e| e.to_string())?,
         base_etag: column(9)?.map(Etag::new),
     })
-}
-
-/// A text, exactly; a text that is not UTF-8 is refused, because it could not be sent unchanged.
-fn exact(row: &Row<'_>, place: usize) -> Result<Option<String>, String> {
-    match row.get_ref(place).map_err(|e| e.to_string())? {
-        ValueRef::Null => Ok(None),
-        ValueRef::Text(text) => match std::str::from_utf8(text) {
-            Ok(text) => Ok(Some(text.into())),
-            Err(_) => Err("one of its texts is not UTF-8".into()),
-        },
-        _ => Err("one of its texts has a different type".into()),
-    }
 }
 
 /// A text for display: invalid UTF-8 must not hide the other rows.
