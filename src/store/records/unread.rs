@@ -243,7 +243,14 @@ impl UnreadTx<'_> {
     pub fn take_lacking(&self, object: Object) -> Result<LackedValues> {
         let layout = self.tx.layout().clone();
         let mut out = LackedValues::default();
-        for (definition, readings, lacked, more) in self.lacked_fields(object)? {
+        // With the readings of the definitions since, whether a detail lacked it since the last one, and whether more
+        // records did than are noted.
+        let fields: Vec<(RecordId, u8, bool, bool)> = self.tuples(
+            "SELECT record_id, max(tries), max(why = 'lacked now'), max(why = 'lacked by more') FROM doubts
+             WHERE object_type = ?1 AND why IN ('lacked', 'lacked now', 'lacked by more') GROUP BY record_id",
+            [key_type(object)],
+        )?;
+        for (definition, readings, lacked, more) in fields {
             let is_active = layout.of(object).fields().iter().any(|field| field.definition == definition);
             if !is_active || readings < MAX_READINGS && !lacked {
                 let refilled = FieldToBackFill { definition: definition.clone(), is_new: false };
@@ -268,23 +275,6 @@ impl UnreadTx<'_> {
         out.records.sort();
         out.records.dedup();
         Ok(out)
-    }
-
-    /// The fields that details lacked, each with the readings of the definitions since, whether a detail lacked it
-    /// since the last one, and whether more records did than are noted.
-    fn lacked_fields(&self, object: Object) -> Result<Vec<(RecordId, u8, bool, bool)>> {
-        let has = |why: &str| {
-            format!(
-                "EXISTS (SELECT 1 FROM doubts
-                 WHERE object_type = d.object_type AND record_id = d.record_id AND why = '{why}')"
-            )
-        };
-        let sql = format!(
-            "SELECT record_id, tries, {}, {} FROM doubts AS d WHERE object_type = ?1 AND why = 'lacked'",
-            has("lacked now"),
-            has("lacked by more")
-        );
-        self.tuples(&sql, [key_type(object)])
     }
 
     fn forget_lacked(&self, object: Object, definition: &RecordId, why: &str) -> Result<()> {
