@@ -17,7 +17,6 @@ fn definition(key: &str) -> Definition {
         object: Object::Contact,
         active: true,
         null_filter: true,
-        options: Vec::new(),
     }
 }
 

@@ -109,7 +109,6 @@ pub struct Definition {
     pub active: bool,
     /// Whether `isNull` filters work: the field is filterable, and `isNull` is among its `allowedOperators`.
     pub null_filter: bool,
-    pub options: Vec<Choice>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -236,10 +236,10 @@ impl CustomTx<'_> {
             feed.emit_restored(table, key, &names)?;
             return Ok(Some(false));
         }
-        self.alter(&format!("ALTER TABLE {table} ADD COLUMN {column} {}", data_type.sql_type()))?;
+        self.batch(&format!("ALTER TABLE {table} ADD COLUMN {column} {}", data_type.sql_type()))?;
         there.insert(column.as_str().into());
         if data_type.has_num() {
-            self.alter(&format!("ALTER TABLE {table} ADD COLUMN {} REAL", column.num()))?;
+            self.batch(&format!("ALTER TABLE {table} ADD COLUMN {} REAL", column.num()))?;
             there.insert(column.num());
         }
         // The change of a type was announced when the old column was dropped.
@@ -321,18 +321,14 @@ impl CustomTx<'_> {
                 self.tx.derived().drop_views()?;
                 self.tx.derived().drop_index(table, name)?;
                 drop_indexes_on(&self.tx.conn, table, name)?;
-                self.alter(&format!("ALTER TABLE {table} DROP COLUMN {name}"))?;
+                self.batch(&format!("ALTER TABLE {table} DROP COLUMN {name}"))?;
             }
         }
         Ok(())
     }
 
     fn rename(&self, table: &str, from: &str, to: &str) -> Result<()> {
-        self.alter(&format!("ALTER TABLE {table} RENAME COLUMN {from} TO {to}"))
-    }
-
-    fn alter(&self, sql: &str) -> Result<()> {
-        self.batch(sql)
+        self.batch(&format!("ALTER TABLE {table} RENAME COLUMN {from} TO {to}"))
     }
 
     pub(in crate::store) fn relayout(&self) -> Result<()> {

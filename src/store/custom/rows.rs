@@ -93,7 +93,6 @@ pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRo
                     active: row.get::<_, Option<bool>>(4)?.unwrap_or(false),
                     null_filter: row.get::<_, Option<bool>>(5)?.unwrap_or(false)
                         && operators.iter().any(|o| o == "isNull"),
-                    options: Vec::new(),
                 },
                 column: column.as_deref().and_then(ColumnName::given),
                 readable: row.get(8)?,

@@ -135,12 +135,8 @@ impl FeedTx<'_> {
 
     /// The mirror gets an id if it has none.
     pub fn begin_recording(&self) -> Result<()> {
-        self.run(
-            "INSERT INTO state (name, value)
-                 VALUES ('mirror_id', json_quote(lower(hex(randomblob(16))))), (?1, 'true')
-                 ON CONFLICT (name) DO NOTHING",
-            [StateKey::ChangedRecords.to_string()],
-        )
+        self.tx.name_mirror()?;
+        self.tx.set_state(&StateKey::ChangedRecords, &true)
     }
 
     /// Enters up to `most` records of an object whose ids are after `after`. Returns the last of them while there may
