@@ -190,9 +190,9 @@ CREATE TABLE removed_records (
 CREATE TABLE changes (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, -- grows with every change, never reused
     object_type TEXT NOT NULL, -- contact or company
-    record_id TEXT NOT NULL,
-    kind TEXT NOT NULL, -- insert, update or remove
-    fields TEXT NOT NULL, -- JSON: {column: [old, new]}
+    record_id TEXT NOT NULL, -- the record's id; empty where a column changed
+    kind TEXT NOT NULL, -- insert, update or remove of a record; schema where a custom column changed
+    fields TEXT NOT NULL, -- JSON: {column: [old, new]}; of a schema entry {column, op, from, to}, op being added, archived, restored, retyped or removed
     seen_at TEXT NOT NULL -- when the mirror saw it, UTC
 ) STRICT;
 
@@ -419,7 +419,7 @@ CREATE TABLE outbox (
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
     state TEXT NOT NULL DEFAULT 'queued', -- queued, held, sending, applied, conflict, rejected, dropped or replaced
-    source TEXT NOT NULL, -- sql, edit or socket
+    source TEXT NOT NULL, -- sql, edit, socket or undo
     fields TEXT NOT NULL, -- JSON, {column: [before, after]} as the mirror's columns have them; an unknown before is an object
     base_etag TEXT, -- the version of the record that the edit was made on
     body TEXT, -- the request's body, byte for byte; set before it is first sent

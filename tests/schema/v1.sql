@@ -234,9 +234,9 @@ CREATE TABLE removed_records (
 CREATE TABLE changes (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, -- grows with every change, never reused
     object_type TEXT NOT NULL, -- contact or company
-    record_id TEXT NOT NULL,
-    kind TEXT NOT NULL, -- insert, update or remove
-    fields TEXT NOT NULL, -- JSON: {column: [old, new]}
+    record_id TEXT NOT NULL, -- the record's id; empty where a column changed
+    kind TEXT NOT NULL, -- insert, update or remove of a record; schema where a custom column changed
+    fields TEXT NOT NULL, -- JSON: {column: [old, new]}; of a schema entry {column, op, from, to}, op being added, archived, restored, retyped or removed
     seen_at TEXT NOT NULL -- when the mirror saw it, UTC
 ) STRICT;
 INSERT INTO changes VALUES(1,'contact','ct_04fbe3a36348','update','{"etag":["\"2025-06-07T10:22:28.874Z\"","\"2026-03-04T13:00:00.000Z\""],"position":["VP, Sales","Harbour master"],"updated_at":["2025-06-07T10:22:28.874000Z","2026-03-04T13:00:00.000000Z"]}','2026-03-04T13:00:00.000000Z');
@@ -761,7 +761,7 @@ INSERT INTO mirror_columns VALUES('outbox','queued_at',17,NULL,NULL,'text','mirr
 INSERT INTO mirror_columns VALUES('outbox','record_id',2,NULL,NULL,'text','mirror',NULL);
 INSERT INTO mirror_columns VALUES('outbox','released_at',20,NULL,NULL,'text','mirror','UTC; when a person let it pass `write_back.max_edits`');
 INSERT INTO mirror_columns VALUES('outbox','repeats',22,NULL,NULL,'integer','mirror','the finished edit that it tries again');
-INSERT INTO mirror_columns VALUES('outbox','source',4,NULL,NULL,'text','mirror','sql, edit or socket');
+INSERT INTO mirror_columns VALUES('outbox','source',4,NULL,NULL,'text','mirror','sql, edit, socket or undo');
 INSERT INTO mirror_columns VALUES('outbox','state',3,NULL,NULL,'text','mirror','queued, held, sending, applied, conflict, rejected, dropped or replaced');
 INSERT INTO mirror_columns VALUES('outbox','status',13,NULL,NULL,'integer','mirror','the HTTP status of the last answer; NULL where none came');
 INSERT INTO mirror_columns VALUES('outbox','theirs',15,NULL,NULL,'text','mirror','in a conflict, what the edited columns hold at the service, JSON, {column: value}');
@@ -833,13 +833,13 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('built_from','{"revision":"1-e7c9bb69","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[]}');
+INSERT INTO state VALUES('built_from','{"revision":"1-e9c68af7","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[]}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"15ee8bcc16294497b9935248f62ce39f","before":"d8d172ff839446f6857e416414234c27","file":{"inode":11201793,"born":"1795915634587080356","device":65024,"booted":1795837528}}');
-INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0}}');
+INSERT INTO state VALUES('last_writer','{"nonce":"c2ad64ab3e774039a4784784680aee3b","before":"4de5ffe06c644b528c10dcceace490b8","file":{"inode":10174552,"born":"1795913949387041586","device":65024,"booted":1795837528}}');
+INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]]}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
 INSERT INTO state VALUES('searched:contact','["r.cf_nickname","r.cf_customer_ref","r.cf_tier_2","d.cf_background"]');
@@ -1034,7 +1034,7 @@ CREATE TABLE outbox (
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
     state TEXT NOT NULL DEFAULT 'queued', -- queued, held, sending, applied, conflict, rejected, dropped or replaced
-    source TEXT NOT NULL, -- sql, edit or socket
+    source TEXT NOT NULL, -- sql, edit, socket or undo
     fields TEXT NOT NULL, -- JSON, {column: [before, after]} as the mirror's columns have them; an unknown before is an object
     base_etag TEXT, -- the version of the record that the edit was made on
     body TEXT, -- the request's body, byte for byte; set before it is first sent
@@ -1312,7 +1312,7 @@ UPDATE outbox_values SET effect = CASE
   WHEN json_extract(change, '$[1]') IS json_extract(change, '$[0]')
     AND NOT EXISTS (SELECT 1 FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
     WHERE o.object_type = NEW.object_type AND o.record_id = NEW.record_id AND o.finished_at IS NULL AND o.state <> 'conflict'
-      AND f.key = outbox_values.column_name AND (o.state = 'sending' OR o.first_sent_at IS NOT NULL)) THEN 2
+      AND f.key = outbox_values.column_name AND o.first_sent_at IS NOT NULL) THEN 2
   ELSE 1 END;
 INSERT INTO outbox_events (outbox_id, at, from_state, who, to_state, why)
 SELECT outbox.id, strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z', outbox.state, 'sql', CASE WHEN (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f

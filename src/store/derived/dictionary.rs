@@ -97,9 +97,6 @@ fn plain(conn: &Connection, table: &str) -> Result<Vec<ColumnLine>> {
         conn.value("SELECT sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1", [table])?;
     let columns: Vec<(String, String)> = conn.tuples("SELECT name, type FROM pragma_table_info(?1)", [table])?;
     let about = |column: &str| {
-        if let Some((.., about)) = ABOUT.iter().find(|(of, name, _)| (*of, *name) == (table, column)) {
-            return Some((*about).to_string());
-        }
         sql.lines()
             .map(str::trim)
             .find(|line| line.trim_start_matches('"').starts_with(column))
@@ -115,17 +112,6 @@ fn plain(conn: &Connection, table: &str) -> Result<Vec<ColumnLine>> {
         })
         .collect())
 }
-
-/// Descriptions of columns whose meaning has changed since their table was created.
-const ABOUT: [(&str, &str, &str); 3] = [
-    ("changes", "record_id", "the record's id; empty where a column changed"),
-    ("changes", "kind", "insert, update or remove of a record; schema where a custom column changed"),
-    (
-        "changes",
-        "fields",
-        "JSON: {column: [old, new]}; of a schema entry {column, op, from, to}, op being added, archived, restored, retyped or removed",
-    ),
-];
 
 impl DerivedTx<'_> {
     pub(in crate::store) fn rebuild_dictionary(&self) -> Result<()> {
