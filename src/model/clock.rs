@@ -38,7 +38,6 @@ impl ClockReading {
         }
     }
 
-    /// Whether both readings have the same monotonic clock.
     pub fn is_comparable(&self, other: &ClockReading) -> bool {
         self.monotonic.zip(other.monotonic).is_some_and(|(a, b)| a.boot == b.boot)
     }

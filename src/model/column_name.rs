@@ -69,7 +69,6 @@ impl ColumnName {
     }
 }
 
-/// A name with a number, cut to the length limit.
 fn numbered(name: &str, number: u64) -> String {
     let number = format!("_{number}");
     // Names are ASCII.

@@ -16,7 +16,6 @@ use super::ids::{FieldKey, RecordId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum DataType {
-    /// Up to 255 characters.
     ShortText,
     /// Up to 10,000 characters; only details carry it.
     LongText,
@@ -30,14 +29,12 @@ pub enum DataType {
     #[strum(serialize = "DATETIME")]
     DateTime,
     SingleSelect,
-    /// Up to 100 options' values.
     MultiSelect,
     /// A type that is not in the reference: its values are kept verbatim in `extra`.
     Unknown,
 }
 
 impl DataType {
-    /// Every type of the reference.
     pub const ALL: [DataType; 9] = [
         DataType::ShortText,
         DataType::LongText,
@@ -187,7 +184,6 @@ impl Layout {
         fields.is_excluded(key) || fields.by_key(key).is_none() && self.exclusions.takes_key(object, key)
     }
 
-    /// Whether a field is mirrored that only details carry.
     pub fn has_details(&self, object: Object) -> bool {
         self.exclusions.leave_a_detail_field(object)
             || self.of(object).fields().iter().any(|field| field.data_type.detail_only())

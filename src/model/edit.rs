@@ -29,7 +29,6 @@ pub enum EditState {
 }
 
 impl EditState {
-    /// The text in `outbox` and `outbox_events`.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -116,7 +115,6 @@ pub enum DelayScope {
 }
 
 impl DelayScope {
-    /// The text in `outbox_delays`.
     pub fn as_str(self) -> &'static str {
         self.into()
     }

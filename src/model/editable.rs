@@ -4,13 +4,10 @@ use super::catalogue::{Field, FieldProjection, Object};
 use super::custom::DataType;
 use super::ids::FieldKey;
 
-/// The maximum length of a SHORT_TEXT in characters (reference, *Limits*).
+/// The limits of the reference (*Limits*), in characters, items and keys.
 pub const SHORT_TEXT: usize = 255;
-/// The maximum length of a LONG_TEXT in characters.
 pub const LONG_TEXT: usize = 10_000;
-/// The maximum number of items of a MULTI_SELECT.
 pub const MULTI_SELECT: usize = 100;
-/// The maximum number of custom keys in one request.
 pub const CUSTOM_KEYS: usize = 100;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -76,7 +76,6 @@ impl ExcludedFields {
             || object.fields().iter().zip(&self.fields[object as usize]).any(|(f, taken)| *taken && is_of_group(f))
     }
 
-    /// Whether a standard field that only details carry is mirrored.
     pub fn leave_a_detail_field(&self, object: Object) -> bool {
         let is_kept = |field: &&Field| field.kind != FieldKind::Id && !self.takes_column(object, field.column);
         object.detail_fields().any(|field| is_kept(&field))

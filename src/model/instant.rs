@@ -27,7 +27,6 @@ pub struct NotAnInstant(pub String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadInstant {
-    /// The instant, cut to nanoseconds.
     pub instant: Instant,
     /// False if the text is more precise than the canonical microseconds, or names a leap second.
     pub exact: bool,
@@ -114,7 +113,6 @@ impl Instant {
         Duration::try_from(self.0.duration_since(earlier.0)).unwrap_or(Duration::ZERO)
     }
 
-    /// This instant, rounded down to a whole second.
     pub fn whole_second(self) -> Instant {
         self.0.with().subsec_nanosecond(0).build().map_or(self, Instant)
     }
@@ -159,7 +157,6 @@ impl Instant {
         self.0.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
     }
 
-    /// The calendar date and time of day, UTC, for texts.
     pub fn civil(self) -> DateTime {
         self.0
     }
@@ -291,7 +288,6 @@ impl<'de> Deserialize<'de> for Instant {
     }
 }
 
-/// Serializes an instant in the form of the mirror's columns.
 pub fn utc_always<S: serde::Serializer>(at: &Instant, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(at)
 }

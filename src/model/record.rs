@@ -20,11 +20,9 @@ pub struct Record {
     pub fields: Vec<FieldValue<SqlValue>>,
     /// The custom values, by slot of the layout that was used for decoding.
     pub custom: Vec<FieldValue<SqlValue>>,
-    /// The values for `extra` of the list table.
     pub extra: Extra,
     /// The values for `extra` of the detail table; empty for a list item.
     pub detail_extra: Extra,
-    /// The options, if the item is a definition with options.
     pub options: Option<Vec<Choice>>,
     /// The number of values that did not fit their column exactly.
     pub inexact: u32,
@@ -43,7 +41,6 @@ pub struct Extra {
 }
 
 impl Record {
-    /// The version of the record, if the answer shows it.
     pub fn version(&self, object: Object) -> Option<&str> {
         let place = object.fields().iter().position(|field| field.kind == FieldKind::Etag)?;
         match self.fields.get(place)? {

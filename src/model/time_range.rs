@@ -43,12 +43,9 @@ pub enum TimeBounds {
     /// `from` inclusive, `to` exclusive, open if `None`; edges are whole seconds, because the service may compare at a
     /// different precision than it shows.
     Dated {
-        /// Records at or after this.
         from: Option<Instant>,
-        /// Records before this.
         to: Option<Instant>,
     },
-    /// Records without the timestamp.
     Dateless,
     Whole,
 }

@@ -19,7 +19,6 @@ use super::world::World;
 use crate::model::{FieldKind, Instant, Resource, duration};
 
 pub(crate) const PREFIX: &str = "/_sandbox";
-/// The maximum advance of the clock in one request.
 const FARTHEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 pub(crate) fn answer(sandbox: &Sandbox, method: &str, path: &str, body: &[u8]) -> Result<Value, ErrorAnswer> {
@@ -216,7 +215,6 @@ fn log(sandbox: &Sandbox) -> Value {
     log.entries().iter().map(line).collect()
 }
 
-/// The fields in the form of the world.
 pub(crate) fn checked(
     world: &World,
     resource: Resource,

@@ -12,7 +12,6 @@ use super::table::{Cell, Id, WorldRecord, slot};
 #[serde(rename_all = "camelCase")]
 pub struct CustomDefinition {
     pub id: String,
-    /// The key inside `customFields`.
     pub key: String,
     pub label: String,
     /// The name of the type on the wire; it need not be in the reference.

@@ -30,13 +30,11 @@ pub(crate) struct Success {
     pub(crate) rows: u64,
 }
 
-/// An answer on its way to the client.
 #[derive(Debug)]
 pub(crate) struct Served {
     /// `None` if the connection closes without an answer.
     pub(crate) answer: Option<Response<String>>,
     pub(crate) fault: Option<Fault>,
-    /// The number of spaces that are added to the body.
     pub(crate) padding: u64,
     pub(crate) is_gzip_allowed: bool,
     pub(crate) date: DateHeader,
@@ -201,7 +199,6 @@ impl ErrorAnswer {
         ErrorAnswer { message: "The request is invalid".to_string(), ..ErrorAnswer::of_field(400, field, message) }
     }
 
-    /// The answer to the request of this number.
     pub(crate) fn answer(&self, request: u64) -> Response<String> {
         let mut answer = answer(self.status, JSON, String::new());
         let name = answer.status().canonical_reason().unwrap_or("Error");
@@ -257,7 +254,6 @@ pub struct LoggedRequest {
     /// Whether the answer was lost or truncated on its way.
     pub cut: bool,
     pub replayed: bool,
-    /// Whether this request applied an update.
     pub changed: bool,
 }
 

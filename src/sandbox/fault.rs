@@ -10,20 +10,16 @@ use crate::model::Instant;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// 429, with the wait in the body, in the `Retry-After` header, in both or in neither.
+    /// 429, with the wait in seconds in the body, in the `Retry-After` header, in both or in neither.
     TooMany {
-        /// `retryAfter`, seconds.
         body: Option<u64>,
-        /// `Retry-After`, seconds.
         header: Option<u64>,
     },
     /// Any error status with its envelope, with the wait in the body, the header, both or neither. The request has no
     /// effect.
     StatusWithRetry {
         status: u16,
-        /// `retryAfter`, seconds.
         body: Option<u64>,
-        /// `Retry-After`, seconds.
         header: Option<u64>,
     },
     /// An error status with its envelope. The request has no effect; 404 on a detail is a false "not found".
@@ -33,7 +29,6 @@ pub enum Fault {
     Html(u16),
     /// The request has no effect.
     Redirect {
-        /// 301, 302, 303, 307 or 308.
         status: u16,
         location: String,
     },
@@ -58,7 +53,6 @@ pub enum Fault {
     Rewritten(BodyRewrite, String),
     /// The answer takes this long in real time.
     Slow(Duration),
-    /// The answer takes a time between the two in real time.
     SlowBetween(Duration, Duration),
     /// The answer takes this long by the sandbox's clock.
     Drag(Duration),
@@ -70,7 +64,6 @@ pub enum Fault {
     SameCursor,
     /// No rows, and a cursor to the page that has them.
     EmptyPageWithCursor,
-    /// The rows of the page in reverse order.
     Unordered,
     /// The page has one additional row that does not meet the conditions.
     RowOutsideFilter,

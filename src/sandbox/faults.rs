@@ -64,7 +64,6 @@ impl Rule {
         self
     }
 
-    /// Only requests of this resource, lists and single records.
     pub fn on(self, resource: Resource) -> Rule {
         self.only(Only::Of(resource))
     }
@@ -109,7 +108,6 @@ impl Rule {
         self
     }
 
-    /// Skips this many matching requests first.
     pub fn after(mut self, requests: u32) -> Rule {
         self.skip = requests;
         self

@@ -324,7 +324,6 @@ pub(crate) fn listed_field([object, key, label, data_type, options]: [&str; 5]) 
     Some(NewField::new(object.parse().ok()?, key, DataType::from_name(data_type)).label(label).options(&options))
 }
 
-/// Returns the percentage of records that have a value, of each field.
 fn define(world: &mut World, base: Instant, rng: &mut Rng) -> Vec<u32> {
     let mut percentages = Vec::new();
     for [object, key, label, data_type, filled, status, options] in words::FIELDS.iter().copied() {

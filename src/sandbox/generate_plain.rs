@@ -37,7 +37,6 @@ struct PlainMaker {
     twice: String,
 }
 
-/// Makes a workspace whose latest change is not after `base_time`.
 pub(crate) fn generate(seed: u64, contacts: usize, companies: usize, base_time: Instant) -> World {
     let mut maker = PlainMaker {
         rng: Rng::with_seed(seed),

@@ -80,7 +80,6 @@ impl Sandbox {
         &self.0.faults
     }
 
-    /// Returns the key's secret.
     pub fn add_key(&self, scopes: &[&str]) -> String {
         locked(&self.0.memory).keys.add(None, scopes)
     }

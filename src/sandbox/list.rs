@@ -196,7 +196,6 @@ fn found(table: &WorldTable, query: &ListRequest, record: &WorldRecord, q: &str)
 pub(crate) enum PagePosition {
     #[serde(rename = "s")]
     Start,
-    /// Behind the row with these sort values and this id.
     #[serde(rename = "k")]
     After(Vec<Option<Cell>>, String),
     #[serde(rename = "o")]
@@ -205,7 +204,6 @@ pub(crate) enum PagePosition {
 
 const MARK: &str = "+/=";
 
-/// The conditions that a token is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Binding(String);
 

@@ -35,7 +35,6 @@ pub enum WorldOrigin {
     Fixture(String),
 }
 
-/// The options of a standalone service.
 #[derive(Clone, Debug)]
 pub struct Development {
     /// The origin of the world, unless the state file contains one.
@@ -44,14 +43,12 @@ pub struct Development {
     pub seed: u64,
     /// The fixed time of the clock; without it, the clock follows the system's.
     pub now: Option<Instant>,
-    /// The file of a world that survives restarts.
     pub state: Option<PathBuf>,
     pub faults: FaultLine,
 }
 
 pub(crate) struct Origin {
     pub(crate) development: Development,
-    /// Generated data is dated before this.
     pub(crate) base: Instant,
     pub(crate) clock: SandboxClock,
     pub(crate) file: Option<StateFile>,

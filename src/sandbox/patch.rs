@@ -24,7 +24,6 @@ use crate::model::{DataType, Instant, Object, decimal, field_value};
 /// How long a stored answer is kept (reference, *Limits*).
 const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The stored answers, by Idempotency-Key.
 #[derive(Debug, Default)]
 pub(crate) struct Replays {
     pub(crate) stored: BTreeMap<String, StoredReplay>,

@@ -195,7 +195,6 @@ pub(crate) fn includes(object: Object, value: &str) -> Result<BTreeSet<Resource>
     Ok(includes)
 }
 
-/// Each include needs the read scope of its resource.
 pub(crate) fn require(key: &TenantKey, includes: &BTreeSet<Resource>) -> Result<(), ErrorAnswer> {
     includes.iter().try_for_each(|related| key.require(related.read_scope()))
 }
@@ -205,7 +204,6 @@ pub(crate) struct Expansion<'a> {
     world: &'a World,
     object: Object,
     includes: &'a BTreeSet<Resource>,
-    /// How many contacts a company has, if they are included.
     contacts: HashMap<String, usize>,
 }
 

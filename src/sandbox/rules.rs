@@ -24,7 +24,6 @@ pub(crate) struct ListRequest {
     pub(crate) sort: Vec<(usize, bool)>,
     pub(crate) predicates: Vec<Condition>,
     pub(crate) include: BTreeSet<Resource>,
-    /// Whether times are compared in whole seconds.
     pub(crate) is_coarse: bool,
 }
 

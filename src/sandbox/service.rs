@@ -151,7 +151,6 @@ fn seen<'w>(world: &'w World, faults: &TakenFaults) -> Cow<'w, World> {
     }
 }
 
-/// A request with a key that is valid.
 struct Asked<'a> {
     key: &'a TenantKey,
     request: &'a IncomingRequest,

@@ -18,12 +18,10 @@ pub enum CursorKind {
 /// [`SandboxSettings::default`] is a well-behaved service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxSettings {
-    /// The tenant that cursors are bound to.
     pub tenant: String,
     pub cursors: CursorKind,
     /// The cost of a failed request; the reference does not specify it.
     pub failed_ru: Ru,
-    /// Whether the plan allows custom values to be written.
     pub custom_fields_editable: bool,
     /// The maximum number of rows of a page, whatever the `limit`: small pages make walks of many pages.
     pub page_cap: Option<usize>,
@@ -31,7 +29,6 @@ pub struct SandboxSettings {
     /// not say.
     pub limits_whole_lists: bool,
     pub gzip: bool,
-    /// The delay of every answer, in real time.
     pub latency: Duration,
     pub log_limit: Option<usize>,
     pub date_header: DateHeader,

@@ -26,10 +26,8 @@ pub(crate) type Id = Arc<str>;
 
 const FIRST_CUSTOM: usize = 256;
 
-/// A slot that no record has.
 pub(crate) const NO_SLOT: usize = FIRST_CUSTOM - 1;
 
-/// The slot of a custom field's values, by the definition's index in the world.
 pub(crate) const fn custom_slot(place: usize) -> usize {
     FIRST_CUSTOM + place
 }
@@ -37,7 +35,6 @@ pub(crate) const fn custom_slot(place: usize) -> usize {
 #[derive(Clone, Debug)]
 pub(crate) struct WorldRecord {
     pub(crate) id: Id,
-    /// Values by slot.
     pub(crate) cells: Vec<(u32, Cell)>,
     /// Overrides for answers: source text by wire name, `None` if a field is omitted.
     pub(crate) raw: BTreeMap<String, Option<String>>,

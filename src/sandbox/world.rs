@@ -35,7 +35,6 @@ pub struct World {
     now: Instant,
     pub(super) tables: BTreeMap<Resource, WorldTable>,
     pub(super) definitions: Vec<CustomDefinition>,
-    /// The number of identifiers created.
     pub(super) born: u64,
     /// Earlier states of the records that changed last, oldest first: a lagging replica answers from them.
     undo: VecDeque<PastRecord>,
@@ -151,7 +150,6 @@ impl World {
         &self.definitions
     }
 
-    /// The identifiers of a resource's items, sorted.
     pub fn ids(&self, resource: Resource) -> Vec<String> {
         self.table(resource).iter().map(|record| record.id.to_string()).collect()
     }
@@ -357,7 +355,6 @@ impl Fields<'_> {
         id
     }
 
-    /// Changes a definition by key. Returns false if there is none.
     pub fn redefine(&mut self, object: Object, key: &str, change: impl FnOnce(&mut CustomDefinition)) -> bool {
         let now = self.world.tick();
         let found = self.world.definitions.iter_mut().find(|d| d.object == object && d.key == key);

@@ -14,9 +14,7 @@ use crate::store::{ClaimsTx, ReadTx, Result, Statements, StoreError, StoredTime}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOf {
     Changes(Object),
-    /// Every record of an object.
     Sweep(Object),
-    /// The values of a custom field.
     Fill(Object),
     /// Definitions or team members.
     Lists,
@@ -117,7 +115,6 @@ impl ReadTx<'_> {
         Ok(parsed.collect())
     }
 
-    /// How far something was read that is no walk.
     pub fn position<P: DeserializeOwned>(&self, what: ReadOf) -> Result<Option<P>> {
         Ok(self.reads(what)?.pop().map(|read| read.position))
     }

@@ -15,18 +15,15 @@ use crate::store::{ClaimsTx, FieldToBackFill, ReadOf, ReadTx, Result, Statements
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// All changes are here.
     Changes(Object),
     /// All changes are here once the counts that their walk owes are made.
     UncountedChanges(Object),
-    /// A sweep has read every record.
     Sweep(Object),
     Sweeping(Object),
     Definitions,
     Team,
     /// The first copy is complete, and what is derived from it is built.
     Copied(Object),
-    /// A person or the schedule wants a sweep.
     AskedSweep(Object),
     /// Only a sweep can fill a column.
     WantedSweep(Object),
@@ -77,9 +74,7 @@ impl LastRead {
 /// A comparison with the service that left no difference open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completeness {
-    /// Our clock when it started.
     pub as_of: Instant,
-    /// Whether every record was compared, or ranges were counted.
     pub by_record: bool,
 }
 

@@ -22,11 +22,7 @@ pub enum StoreError {
     #[error("{path} was written while it was read, so the result may mix two states of it", path = path.display())]
     Written { path: PathBuf },
     #[error("the mirror has schema {found}, but this version supports schemas up to {known} only")]
-    NewerSchema {
-        /// The file's `user_version`.
-        found: u32,
-        known: u32,
-    },
+    NewerSchema { found: u32, known: u32 },
     #[error("another crm-mirror{} is writing {path}", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), path = path.display())]
     Locked { path: PathBuf, pid: Option<u32> },
     #[error("could not {doing}")]

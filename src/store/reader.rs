@@ -54,7 +54,6 @@ impl Reader {
     }
 }
 
-/// One snapshot of the mirror's file.
 #[derive(Debug)]
 pub struct ReadTx<'a> {
     pub(in crate::store) conn: Transaction<'a>,

@@ -11,12 +11,10 @@ const MAX_IDLE_RUNS: i64 = 100_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
-    /// Rows that lists and details returned.
     #[serde(rename = "rows_read")]
     pub rows: u64,
     pub inserted: u64,
     pub updated: u64,
-    /// Records confirmed as removed.
     pub removed: u64,
     #[serde(rename = "details_read")]
     pub details: u64,

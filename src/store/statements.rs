@@ -32,7 +32,6 @@ pub(in crate::store) trait Statements {
         self.change(sql, values).map(drop)
     }
 
-    /// The first column of the one row.
     fn value<T: FromSql>(&self, sql: &str, values: impl Params) -> Result<T> {
         self.prepared(sql, |stmt| stmt.query_row(values, |row| row.get(0)))
     }
@@ -90,7 +89,6 @@ pub(in crate::store) trait Statements {
     }
 }
 
-/// A value of a row, as JSON.
 pub(in crate::store) fn json_at(row: &Row<'_>, place: usize) -> rusqlite::Result<serde_json::Value> {
     Ok((&row.get::<_, SqlValue>(place)?).into())
 }
@@ -105,7 +103,6 @@ fn purpose(sql: &str) -> String {
     format!("{verb} {}", name.map_or("the mirror", |pair| pair[1]))
 }
 
-/// A tuple of a row's columns.
 pub(in crate::store) trait OfRow: for<'r> TryFrom<&'r Row<'r>, Error = rusqlite::Error> {}
 
 impl<T: for<'r> TryFrom<&'r Row<'r>, Error = rusqlite::Error>> OfRow for T {}

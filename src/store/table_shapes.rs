@@ -90,7 +90,6 @@ impl Shapes {
     }
 }
 
-/// A column of a `_full` view and its source.
 #[derive(Clone, Debug)]
 pub struct ViewColumn {
     pub name: String,

@@ -69,7 +69,6 @@ impl Object {
         self.pick("contact_search", "company_search")
     }
 
-    /// The view that joins both tables.
     pub const fn full_view(self) -> &'static str {
         self.pick("contacts_full", "companies_full")
     }
@@ -174,7 +173,6 @@ pub enum FieldKind {
     /// unchanged, anything else as JSON. With `num`, a REAL companion column named `<column>_num` serves sorting and
     /// sums.
     Value {
-        /// Whether there is a companion column.
         num: bool,
     },
     /// An array or object, kept as JSON text.
@@ -195,7 +193,6 @@ impl FieldKind {
         }
     }
 
-    /// The name of this kind in the data dictionary.
     pub fn as_str(self) -> &'static str {
         self.into()
     }

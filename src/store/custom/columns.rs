@@ -150,7 +150,6 @@ impl CustomTx<'_> {
         Ok(())
     }
 
-    /// Creates, archives and restores columns until the tables match the definitions.
     fn reconcile(&self, object: Object, before: &[DefinitionRow], seen_at: Instant, out: &mut Redefined) -> Result<()> {
         let rows = rows(&self.tx.conn, object)?;
         let is_kept = self.tx.is_copied(object)?;
@@ -274,7 +273,6 @@ impl CustomTx<'_> {
         Ok(())
     }
 
-    /// Drops the column of an excluded field, with its values.
     fn withdraw(&self, feed: &ColumnFeed<'_>, definition: &Definition, column: &ColumnName) -> Result<()> {
         let (object, data_type) = (feed.object, definition.data_type);
         feed.forget_retyped(column)?;

@@ -131,9 +131,7 @@ pub struct DefinitionChanges {
     /// Fields that were archived or are no longer on any list.
     pub archived: u64,
     pub restored: u64,
-    /// Fields with other changes.
     pub changed: u64,
-    /// Options that were added, removed or relabelled.
     pub options: u64,
 }
 

@@ -24,7 +24,6 @@ fn own(name: &str, data_type: &str, about: &str) -> ColumnLine {
     }
 }
 
-/// The labels of custom fields, by definition.
 type Labels = BTreeMap<RecordId, String>;
 
 const SYNCED: &str = "when the answer that this row was last written from was asked for";

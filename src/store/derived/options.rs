@@ -53,12 +53,10 @@ impl SearchForm {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ViewOptions {
-    /// Whether the columns of archived fields stay in the views.
     pub keep_archived: bool,
     pub labels: LabelColumns,
     /// Columns to index, as `contacts.cf_tier`.
     pub indexes: Vec<String>,
-    /// The directory of users' views.
     pub folder: Option<String>,
     pub search: SearchForm,
     /// The fields that are not mirrored, as `contacts.notes`.

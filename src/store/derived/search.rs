@@ -73,7 +73,6 @@ pub(in crate::store) fn search_damage(tx: &ReadTx<'_>, object: Object) -> Result
 }
 
 impl DerivedTx<'_> {
-    /// Marks a record's document as out of date.
     pub(in crate::store) fn unsearch(&self, object: Object, id: &str) -> Result<()> {
         if self.tx.is_copied(object)? {
             self.tx.pending.stale_documents.borrow_mut().insert((object, id.into()));

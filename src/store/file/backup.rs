@@ -32,7 +32,6 @@ const RETRY: Duration = Duration::from_millis(50);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct BackupReport {
     pub bytes: u64,
-    /// Open edits that are held in the copy.
     pub held_edits: u64,
 }
 
@@ -48,10 +47,7 @@ pub enum BackupError {
     Io { path: PathBuf, source: io::Error },
     /// The copy is damaged, and therefore the mirror is too.
     #[error("the copy failed SQLite's integrity check and was deleted: {found}")]
-    Damaged {
-        /// The first problem that SQLite found.
-        found: String,
-    },
+    Damaged { found: String },
 }
 
 /// After an error there is no copy, and the target is unchanged.
@@ -127,7 +123,6 @@ impl Drop for Unfinished {
     }
 }
 
-/// Returns the number of edits that the copy holds.
 fn fill(source: &Connection, path: &Path, now: Instant) -> Result<u64, BackupError> {
     let mut copy = Connection::open(path).map_err(StoreError::opening(path))?;
     {

@@ -57,7 +57,6 @@ impl Lock {
         Ok(lock)
     }
 
-    /// The note that the last process left.
     pub fn found(&self) -> Option<&str> {
         self.found.as_deref()
     }

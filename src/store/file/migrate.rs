@@ -12,7 +12,6 @@ const STEPS: &[&str] = &[TABLES];
 /// Marks the file as a mirror (`CRMM`).
 pub const APPLICATION_ID: i32 = 0x4352_4D4D;
 
-/// The newest schema that this version supports.
 pub const KNOWN: u32 = STEPS.len() as u32;
 
 /// Applies the missing steps in one transaction: if one fails, or a newer version wrote the file, it stays as it is.

@@ -169,7 +169,6 @@ struct AtRest {
     log: Option<FileStamp>,
 }
 
-/// Changes whenever a file is written or replaced.
 type FileStamp = (u64, u64, u64, i64, i64);
 
 fn stamp(path: &Path) -> Option<FileStamp> {

@@ -87,7 +87,6 @@ fn is_copy(last: &LastWriter, locked: Option<&LockedBy>, here: &FileIdentity, st
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundCopy {
-    /// Its open edits, which are held.
     pub held: u64,
 }
 

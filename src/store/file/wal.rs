@@ -18,7 +18,6 @@ use crate::store::{Doing, Result, Statements};
 /// it.
 pub(in crate::store) const STEP: u64 = 64 * 1024 * 1024;
 
-/// How long the writer waits for readers when it empties the WAL.
 const CHECKPOINT_WAIT: Duration = Duration::from_millis(250);
 
 /// How long it waits for other locks on the file: longer than a statement that edits a hundred thousand records takes.

@@ -67,7 +67,6 @@ impl EditsTx<'_> {
         self.count(&sql, params![since, most])
     }
 
-    /// Whether any of these edits was neither sent nor released.
     pub fn any_unreleased(&self, edits: &[i64]) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM outbox WHERE id IN (SELECT value FROM json_each(?1))
                    AND tried_at IS NULL AND released_at IS NULL)";

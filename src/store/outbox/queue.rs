@@ -42,7 +42,6 @@ pub struct NewEdit<'a> {
     pub source: &'a str,
     /// `{column: [before, after]}`, also for unchanged columns, which cancel a waiting edit.
     pub fields: &'a EditedFields,
-    /// The version that it was made on.
     pub base_etag: Option<&'a Etag>,
     /// The applied edit that it reverts.
     pub undoes: Option<i64>,
@@ -95,7 +94,6 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
     Ok(queued)
 }
 
-/// The record whose edit is made, as SQL expressions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EditedRecord<'a> {
     pub object: &'a str,

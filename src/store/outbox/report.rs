@@ -27,11 +27,8 @@ pub struct EditLine {
     pub status: Option<u16>,
     /// The service's answer, or why the edit was refused here.
     pub answer: Option<Box<RawValue>>,
-    /// The edit that is sent for it too.
     pub merged_into: Option<i64>,
-    /// When it was created, UTC.
     pub queued_at: String,
-    /// When a request with it was last sent, UTC.
     pub last_sent_at: Option<String>,
     pub finished_at: Option<String>,
     /// The time before which no request is made for its record, UTC.
@@ -58,7 +55,6 @@ pub struct EditCounts {
     pub conflict: u64,
     /// Edits that were rejected and not retried since.
     pub rejected: u64,
-    /// When the oldest unfinished edit was created, UTC.
     #[serde(serialize_with = "crate::model::instant::utc")]
     pub oldest: Option<Instant>,
 }

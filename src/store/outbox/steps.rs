@@ -31,7 +31,6 @@ pub const fn record_removed(state: EditState) -> &'static str {
 pub struct EditStep<'a> {
     pub from: EditState,
     pub to: EditState,
-    /// The reason, as a sentence.
     pub why: &'a str,
     pub status: Option<u16>,
     /// The service's answer, or why the edit was refused here, as JSON.
@@ -228,7 +227,6 @@ impl EditsTx<'_> {
         Ok(ended)
     }
 
-    /// Rejects an edit that cannot be read, whatever its state.
     pub fn reject_unreadable(&self, edit: &UnreadableEdit, answer: &str, now: Instant) -> Result<()> {
         self.run(
             "UPDATE outbox SET state = 'rejected', finished_at = ?2, answer = ?3, merged_into = NULL WHERE id = ?1",

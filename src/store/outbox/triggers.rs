@@ -38,10 +38,8 @@ const OFF: &str = "writing back is off: set enabled = true below [write_back] in
 
 const OUTBOX: &str = "contacts_full and companies_full take edits, crm-mirror outbox decides on them";
 
-/// The maximum number of columns in one expression.
 const ARMS: usize = 200;
 
-/// The time, in the form of the mirror's columns.
 const NOW: &str = "strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z'";
 
 const NOT_ASCII: &str = "GLOB '*[^' || char(1) || '-' || char(127) || ']*'";
@@ -178,7 +176,6 @@ END",
     )
 }
 
-/// The trigger of a view while edits are not accepted.
 fn closed(object: Object) -> String {
     let view = object.full_view();
     format!("CREATE TRIGGER {view}_update INSTEAD OF UPDATE ON {view} BEGIN SELECT RAISE(ABORT, '{OFF}'); END")

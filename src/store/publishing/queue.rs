@@ -21,12 +21,9 @@ pub struct PublishProgress {
     /// The number of the newest changed record that was published.
     pub changed: i64,
     pub published_at: Option<Instant>,
-    /// The last error, if there was no success since.
     pub last_error: Option<String>,
     pub failed_at: Option<Instant>,
-    /// Failures since it last succeeded.
     pub failures: u32,
-    /// The number of rows that the database refuses.
     pub refused: u64,
     pub refused_rows: Vec<RefusedRow>,
     /// What could not follow, and what is kept only because views use it, one sentence each.
@@ -44,7 +41,6 @@ pub struct CopyProof {
     /// When the last one began that ended with both sides equal.
     #[serde(serialize_with = "instant::utc")]
     pub equal_at: Option<Instant>,
-    /// The number of differences that the last one left.
     pub differences: u64,
     pub differing: Vec<CopyDifference>,
 }
@@ -173,7 +169,6 @@ pub struct PublishLag {
     pub entries: u64,
     /// The age of the oldest of them, in seconds.
     pub seconds: u64,
-    /// When publishing last succeeded, UTC.
     #[serde(serialize_with = "instant::utc")]
     pub published_at: Option<Instant>,
     pub last_error: Option<String>,

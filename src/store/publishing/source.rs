@@ -10,10 +10,8 @@ use crate::store::derived::options::BuiltFrom;
 use crate::store::table_shapes::OWNER_NAME;
 use crate::store::{ReadTx, Reader, Result, Statements, StoreError};
 
-/// A row, in the order of the requested columns.
 pub type SourceRow = Vec<SqlValue>;
 
-/// Rows of a table or view in the order of its key.
 #[derive(Clone, Debug)]
 pub struct PageQuery {
     pub table: String,
@@ -93,7 +91,6 @@ impl Moment<'_> {
         self.rows(&sql, params_from_iter(after.unwrap_or_default()))
     }
 
-    /// The rows with these keys, in no particular order.
     pub fn by_keys(&self, query: &PageQuery, keys: &[Vec<SqlValue>]) -> Result<Vec<SourceRow>> {
         let parts: Vec<String> = (0..query.key.len()).map(|n| format!("json_extract(value, '$[{n}]')")).collect();
         let sql = format!(

@@ -24,7 +24,6 @@ pub struct FeedEntry {
     /// JSON: `{column: [old, new]}`; of a `schema` entry `{column, op, from, to}`.
     #[serde(serialize_with = "verbatim")]
     pub fields: String,
-    /// When the mirror saw it, UTC.
     pub seen_at: String,
 }
 

@@ -16,7 +16,6 @@ use crate::store::statements::json_at;
 use crate::store::table_shapes::{POINTERS, Pointer};
 use crate::store::{ReadTx, Result, Statements, StoreError};
 
-/// The number of history entries that are shown with a record.
 const CHANGES: u32 = 5;
 
 #[derive(Clone, Debug, Serialize)]
@@ -25,7 +24,6 @@ pub struct RecordView {
     pub id: String,
     /// The requested time, UTC; `None` for now.
     pub at: Option<String>,
-    /// When it was removed, UTC, if it was.
     pub removed_at: Option<String>,
     /// Its values by column, in the order of the view, without NULLs.
     #[serde(serialize_with = "by_column")]

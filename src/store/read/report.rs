@@ -85,7 +85,6 @@ pub fn team_members(tx: &ReadTx<'_>) -> Result<u64> {
     tx.count("SELECT count(*) FROM team_members", [])
 }
 
-/// The number of custom fields, including archived ones.
 pub fn custom_fields(tx: &ReadTx<'_>) -> Result<u64> {
     tx.count("SELECT count(*) FROM custom_field_definitions", [])
 }
@@ -138,7 +137,6 @@ pub fn last_success(tx: &ReadTx<'_>) -> Result<Option<Instant>> {
 /// Consecutive failed runs, up to the last one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failing {
-    /// When the first of them started, UTC.
     pub since: String,
     pub runs: u32,
     pub error: Option<String>,
@@ -204,7 +202,6 @@ pub struct RecentChange {
     pub seen_at: String,
 }
 
-/// The number of entries that are examined for each wanted one.
 const LOOKS: u32 = 10;
 
 /// The last changes, the newest first, without those that changed only the record's version. Values are omitted: users

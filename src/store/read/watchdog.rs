@@ -11,7 +11,6 @@ use crate::store::Reader;
 /// How long an interrupted statement may take to end. Inside a function SQLite does not look whether it was interrupted.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Watches some work until it is dropped.
 pub struct Watchdog {
     watched: Arc<Mutex<WatchedWork>>,
     _ends: Sender<()>,

@@ -64,7 +64,6 @@ impl RecordsTx<'_> {
         Ok(Some(applied))
     }
 
-    /// Etag, `extra` and time stamp of a row.
     #[allow(clippy::type_complexity, reason = "three columns of one row")]
     pub(in crate::store) fn version(
         &self,
@@ -95,7 +94,6 @@ impl RecordsTx<'_> {
         extra
     }
 
-    /// Removes the fields of one table that an answer contains.
     pub(in crate::store) fn without_fields_of(
         &self,
         object: Object,

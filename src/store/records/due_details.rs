@@ -134,7 +134,6 @@ impl KnowledgeTx<'_> {
         Ok(aged)
     }
 
-    /// Makes details due again: of these records, or of all.
     pub fn make_details_due(&self, object: Object, ids: Option<&[RecordId]>) -> Result<()> {
         let Some(ids) = ids else {
             let table = object.detail_table();

@@ -17,7 +17,6 @@ const DOCUMENTS: [Documents; 4] = [
 ];
 
 impl ReadTx<'_> {
-    /// Whether a field of an object is mirrored that only details carry.
     pub fn has_details(&self, object: Object) -> Result<bool> {
         Ok(layout(&self.conn)?.has_details(object))
     }

@@ -35,7 +35,6 @@ pub(in crate::store) fn of_detail(differences: Vec<FieldDifference>) -> Vec<Fiel
 }
 
 impl FeedTx<'_> {
-    /// Enters a change of a record.
     pub(in crate::store) fn remember(
         &self,
         object: Object,

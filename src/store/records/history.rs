@@ -17,7 +17,6 @@ use serde_json::Value;
 use crate::model::{ElapsedClock, Instant, Object, RecordId};
 use crate::store::{FeedTx, FieldDifference, RecordsTx, Result, StateKey, Statements};
 
-/// The number of marks that cover the retention.
 const MARKS: u32 = 128;
 /// The maximum difference between the wall clock and the service's `Date` when the wall clock bridges a restart.
 const AGREEMENT: Duration = Duration::from_secs(3_600);
@@ -79,7 +78,6 @@ pub enum Erasure {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ErasedCounts {
-    /// Whether its last contents were stored.
     pub record: bool,
     pub changes: u64,
     pub edits: u64,

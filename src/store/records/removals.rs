@@ -47,7 +47,6 @@ impl RemovalGuard {
 pub struct ConfirmedRemovals {
     object: Object,
     ids: Vec<RecordId>,
-    /// The number of the request that confirmed each of them.
     orders: Vec<u64>,
     proof: RemovalProof,
 }

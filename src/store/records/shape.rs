@@ -36,12 +36,10 @@ impl Column {
     }
 }
 
-/// A table of records and its statements.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub table: &'static str,
     pub key: &'static str,
-    /// The column with the time of the request.
     pub stamp: &'static str,
     /// The columns between key and stamp.
     pub columns: Vec<Column>,

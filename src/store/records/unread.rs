@@ -317,7 +317,6 @@ impl UnreadTx<'_> {
     }
 }
 
-/// Which part of a record an answer should show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Shows {
     /// The fields of a list, of which custom values may be missing.

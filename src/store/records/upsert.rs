@@ -99,7 +99,6 @@ impl RecordsTx<'_> {
         Ok((applied, kept))
     }
 
-    /// Writes a team member or a definition.
     pub fn apply_plain(&self, shape: &Shape, record: &Record, asked_at: Instant) -> Result<Applied> {
         let extra = record.extra.to_json();
         let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra.as_deref())).collect();
@@ -338,7 +337,6 @@ impl RecordsTx<'_> {
     }
 }
 
-/// Fields of a record that are objects.
 const GROUPS: [&str; 2] = ["customFields", "location"];
 
 enum RowComparison {

@@ -35,7 +35,6 @@ impl WholeListKind {
 #[derive(Clone, Debug, Default)]
 pub struct ListedItems {
     pub ids: BTreeSet<RecordId>,
-    /// Whether every item could be parsed.
     pub complete: bool,
 }
 
