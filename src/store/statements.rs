@@ -64,7 +64,7 @@ pub(in crate::store) trait Statements {
     /// A row by the names of its columns. Not cached: `*` depends on columns that are added and removed.
     fn find_object(&self, sql: &str, values: impl Params) -> Result<Option<Map<String, serde_json::Value>>> {
         let mut stmt = self.connection().prepare(sql)?;
-        let names: Vec<String> = stmt.column_names().into_iter().map(String::from).collect();
+        let names: Vec<String> = stmt.column_names().map(String::from).collect();
         let read = |row: &Row<'_>| {
             names.iter().enumerate().map(|(place, name)| Ok((name.clone(), json_at(row, place)?))).collect()
         };

@@ -43,8 +43,6 @@ pub struct Shape {
     pub stamp: &'static str,
     /// The columns between key and stamp.
     pub columns: Vec<Column>,
-    /// Multi-selects of this table: the column's index and the slot.
-    pub multi: Vec<(usize, usize)>,
     /// `SELECT columns, stamp … WHERE key = ?1`.
     pub select: String,
     /// `INSERT OR IGNORE`: key, columns, stamp.
@@ -52,13 +50,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    fn new(
-        table: &'static str,
-        key: &'static str,
-        stamp: &'static str,
-        columns: Vec<Column>,
-        multi: Vec<(usize, usize)>,
-    ) -> Shape {
+    fn new(table: &'static str, key: &'static str, stamp: &'static str, columns: Vec<Column>) -> Shape {
         let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
         let list = names.join(", ");
         let last = names.len() + 2;
@@ -70,7 +62,6 @@ impl Shape {
             select: format!("SELECT {list}, {stamp} FROM {table} WHERE {key} = ?1"),
             insert: format!("INSERT OR IGNORE INTO {table} ({key}, {list}, {stamp}) VALUES ({})", marks.join(", ")),
             columns,
-            multi,
         }
     }
 
@@ -86,8 +77,8 @@ impl Shape {
     pub fn list(object: Object, layout: &Layout) -> Shape {
         let mut columns = mirrored(object, FieldProjection::List, layout);
         columns.push(Column::new("extra", Source::Extra));
-        let multi = slots(&mut columns, layout.of(object), false);
-        Shape::new(object.table(), "id", "synced_at", columns, multi)
+        slots(&mut columns, layout.of(object), false);
+        Shape::new(object.table(), "id", "synced_at", columns)
     }
 
     pub fn detail(object: Object, layout: &Layout) -> Shape {
@@ -95,8 +86,8 @@ impl Shape {
         let etag = object.fields().iter().position(|field| field.kind == FieldKind::Etag);
         columns.extend(etag.map(|index| Column::new("etag", Source::Field(index))));
         columns.push(Column::new("extra", Source::Extra));
-        let multi = slots(&mut columns, layout.of(object), true);
-        Shape::new(object.detail_table(), object.detail_key(), "fetched_at", columns, multi)
+        slots(&mut columns, layout.of(object), true);
+        Shape::new(object.detail_table(), object.detail_key(), "fetched_at", columns)
     }
 
     /// The table of a resource without details and custom fields.
@@ -104,7 +95,7 @@ impl Shape {
         let mut columns = standard(resource, FieldProjection::List);
         columns.push(Column::new("extra", Source::Extra));
         let table = if resource == Resource::CustomFields { DEFINITIONS } else { "team_members" };
-        Shape::new(table, "id", "synced_at", columns, Vec::new())
+        Shape::new(table, "id", "synced_at", columns)
     }
 
     pub fn place(&self, name: &str) -> Option<usize> {
@@ -142,19 +133,14 @@ fn standard(resource: Resource, shown: FieldProjection) -> Vec<Column> {
     columns
 }
 
-fn slots(columns: &mut Vec<Column>, custom: &CustomFields, detail: bool) -> Vec<(usize, usize)> {
-    let mut multi = Vec::new();
+fn slots(columns: &mut Vec<Column>, custom: &CustomFields, detail: bool) {
     for (slot, field) in custom.fields().iter().enumerate().filter(|(_, f)| f.data_type.detail_only() == detail) {
-        if field.data_type == DataType::MultiSelect {
-            multi.push((columns.len(), slot));
-        }
         let is_instant = field.data_type == DataType::DateTime;
         columns.push(Column { is_instant, ..Column::new(field.column.as_str(), Source::Slot(slot)) });
         if field.data_type.has_num() {
             columns.push(Column::new(field.column.num(), Source::SlotNum(slot)));
         }
     }
-    multi
 }
 
 /// The value of a column in a record; `None` if the record does not contain it and the column stays unchanged.

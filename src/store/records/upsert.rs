@@ -7,10 +7,10 @@ use std::sync::Arc;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Row, params};
 
-use crate::model::{Extra, FieldValue, Instant, Object, Record, RequestStamp, SqlValue};
+use crate::model::{DataType, Extra, FieldValue, Instant, Object, Record, RequestStamp, SqlValue};
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::former_rows::is_former;
-use crate::store::records::shape::{Shape, value_of};
+use crate::store::records::shape::{Shape, Source, value_of};
 use crate::store::records::unread::Shows;
 use crate::store::records::versions::{Compared, FieldDifference, Version, VersionFit, is_coarser};
 use crate::store::{MirrorTx, RecordsTx, Result, Statements};
@@ -288,9 +288,11 @@ impl RecordsTx<'_> {
             return Ok(());
         }
         let layout = self.tx.layout();
-        for &(place, slot) in &shape.multi {
-            if changed.is_none_or(|changed| changed.contains(&place)) {
-                self.tx.derived().make_multi_values(object, &layout.of(object).fields()[slot], Some(id))?;
+        for (place, column) in shape.columns.iter().enumerate() {
+            let Source::Slot(slot) = column.source else { continue };
+            let field = &layout.of(object).fields()[slot];
+            if field.data_type == DataType::MultiSelect && changed.is_none_or(|changed| changed.contains(&place)) {
+                self.tx.derived().make_multi_values(object, field, Some(id))?;
             }
         }
         Ok(())
