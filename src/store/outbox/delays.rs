@@ -1,11 +1,9 @@
 //! `outbox_delays`: the times before which no request is made for edits. `outbox::delay` computes the delays.
 
-use std::collections::BTreeMap;
-
 use rusqlite::{Connection, params};
 
 use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
-use crate::store::outbox::{OPEN, steps};
+use crate::store::outbox::OPEN;
 use crate::store::{EditsTx, ReadTx, Result, Statements, StoredTime};
 
 fn key(scope: DelayScope, record: &RecordId) -> &str {
@@ -88,34 +86,18 @@ impl OutboxOutlook {
 }
 
 pub(super) fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>> {
-    let delays: BTreeMap<_, StoredTime> =
-        conn.rows("SELECT object_type, scope, record_id, not_before FROM outbox_delays", [], |row| {
-            Ok(((steps::text(row, 0)?, steps::text(row, 1)?, steps::text(row, 2)?), row.get(3)?))
-        })?;
-    let rows: Vec<_> = conn.rows(
-        &format!(
-            "SELECT o.object_type, o.record_id, o.fields GLOB '*\"cf_*' FROM outbox AS o
-                 WHERE o.{OPEN} AND o.state IN ('queued', 'sending') AND o.merged_into IS NULL AND o.id = (
-                    SELECT min(p.id) FROM outbox AS p WHERE p.object_type = o.object_type AND p.record_id = o.record_id
-                      AND p.{OPEN} AND p.state IN ('queued', 'sending', 'conflict') AND p.merged_into IS NULL)"
-        ),
-        [],
-        |row| Ok((steps::text(row, 0)?, steps::text(row, 1)?, row.get::<_, bool>(2)?)),
-    )?;
-    let mut waiting = Vec::new();
-    for (object, record, custom) in rows {
-        if object.parse::<Object>().is_err() {
-            // No push processes a row that is not an edit.
-            continue;
-        }
-        let at = |scope: DelayScope, record: &str| {
-            let delay = delays.get(&(object.clone(), scope.as_str().to_string(), record.to_string()));
-            delay.and_then(|at| at.0)
-        };
-        let custom = custom.then(|| at(DelayScope::CustomFields, "")).flatten();
-        waiting.push(
-            [at(DelayScope::Record, &record), at(DelayScope::Object, ""), custom].into_iter().flatten().collect(),
-        );
-    }
-    Ok(waiting)
+    // No push processes a row that is not an edit.
+    let sql = format!(
+        "SELECT r.not_before, a.not_before, iif(o.fields GLOB '*\"cf_*', c.not_before, NULL) FROM outbox AS o
+         LEFT JOIN outbox_delays AS r ON r.object_type = o.object_type AND r.scope = 'record' AND r.record_id = o.record_id
+         LEFT JOIN outbox_delays AS a ON a.object_type = o.object_type AND a.scope = 'object' AND a.record_id = ''
+         LEFT JOIN outbox_delays AS c ON c.object_type = o.object_type AND c.scope = 'custom_fields' AND c.record_id = ''
+         WHERE o.object_type IN ('contact', 'company') AND o.{OPEN} AND o.state IN ('queued', 'sending')
+           AND o.merged_into IS NULL AND o.id = (
+             SELECT min(p.id) FROM outbox AS p WHERE p.object_type = o.object_type AND p.record_id = o.record_id
+               AND p.{OPEN} AND p.state IN ('queued', 'sending', 'conflict') AND p.merged_into IS NULL)"
+    );
+    let ends: Vec<(StoredTime, StoredTime, StoredTime)> = conn.tuples(&sql, [])?;
+    let known = |times: [StoredTime; 3]| times.into_iter().filter_map(|at| at.0).collect();
+    Ok(ends.into_iter().map(|ends| known(ends.into())).collect())
 }
