@@ -66,46 +66,33 @@ pub fn editability(tx: &ReadTx<'_>, object: Object) -> Result<Vec<(String, Edita
 }
 
 fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Editability>> {
-    let mut options = options(conn, object)?;
     conn.rows(
-        "SELECT id, column_name, key, data_type, status IS 'ACTIVE', writable IS 1,
-                    required IS NOT 1 AND nullable IS NOT 0
-             FROM custom_field_definitions WHERE object_type = ?1 AND column_name IS NOT NULL AND key IS NOT NULL",
+        "SELECT column_name, key, data_type, status IS 'ACTIVE', writable IS 1, required IS NOT 1 AND nullable IS NOT 0,
+                    (SELECT json_group_array(value) FROM (SELECT value FROM custom_field_options AS o
+                     WHERE o.definition_id = d.id ORDER BY o.position))
+             FROM custom_field_definitions AS d
+             WHERE object_type = ?1 AND column_name IS NOT NULL AND key IS NOT NULL",
         [object],
         |row| {
-            let (id, column): (String, String) = (row.get(0)?, row.get(1)?);
-            let data_type: Option<String> = row.get(3)?;
-            let editability = match (row.get(4)?, row.get(5)?) {
+            let (column, key): (String, String) = (row.get(0)?, row.get(1)?);
+            let (data_type, options): (Option<String>, String) = (row.get(2)?, row.get(6)?);
+            let editability = match (row.get(3)?, row.get(4)?) {
                 (false, _) => Editability::Archived,
                 (true, false) => Editability::NotWritable,
                 (true, true) => Editability::Editable(Editable {
                     object,
                     column: column.as_str().into(),
                     target: EditTarget::Custom(CustomTarget {
-                        key: FieldKey::new(row.get::<_, String>(2)?),
+                        key: FieldKey::new(key),
                         data_type: DataType::from_name(data_type.as_deref().unwrap_or_default()),
-                        clearable: row.get(6)?,
-                        options: options.remove(&id).unwrap_or_default(),
+                        clearable: row.get(5)?,
+                        options: serde_json::from_str(&options).unwrap_or_default(),
                     }),
                 }),
             };
             Ok((column, editability))
         },
     )
-}
-
-fn options(conn: &Connection, object: Object) -> Result<HashMap<String, Vec<String>>> {
-    let rows: Vec<(String, String)> = conn.tuples(
-        "SELECT o.definition_id, o.value FROM custom_field_options AS o
-             JOIN custom_field_definitions AS d ON d.id = o.definition_id
-             WHERE d.object_type = ?1 ORDER BY o.definition_id, o.position",
-        [object],
-    )?;
-    let mut options: HashMap<String, Vec<String>> = HashMap::new();
-    for (definition, value) in rows {
-        options.entry(definition).or_default().push(value);
-    }
-    Ok(options)
 }
 
 /// A record as its editor sees it, with the columns of these fields; `None` if there is no such record.
