@@ -254,12 +254,12 @@ async fn watch(
             Event::Started { job: started, .. } => ours = started == job,
             Event::Missed { .. } => gone = !client.has(job).await?,
             Event::Preempted { job: preempted } if preempted == job => ours = false,
-            Event::Finished { job: ended, exit, summary, found, error, hint } if ended == job => {
-                let Some(summary) = summary else {
-                    let error = error.unwrap_or_else(|| "the run failed".into());
-                    return Err(Failure::hinted(Exit::of_code(exit), hint, error));
+            Event::Finished { job: ended, result } if ended == job => {
+                let Some(summary) = result.summary else {
+                    let error = result.error.unwrap_or_else(|| "the run failed".into());
+                    return Err(Failure::hinted(Exit::of_code(result.exit), result.hint, error));
                 };
-                return Ok(Finished { summary: *summary, found });
+                return Ok(Finished { summary: *summary, found: result.found });
             }
             Event::Run(event) if ours => progress.on(event),
             _ => {}

@@ -12,14 +12,12 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 
 use super::error::DaemonError;
-use super::job::{QueuedJob, Trigger};
-use super::loop_message::JobRunEnd;
+use super::job::{JobResult, QueuedJob, Trigger};
 use super::progress_log::{self, ProgressLog};
 use crate::app::Summary;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
-use crate::model::{Clock, Object};
-use crate::sync::Findings;
+use crate::model::Clock;
 use crate::sync::events::{RunEvent, RunObserver};
 
 /// The number of events that a slow listener may lag behind before it misses some.
@@ -142,8 +140,8 @@ impl RunDurations {
 #[derive(Debug)]
 pub(super) struct JobResults {
     bus: EventBus,
-    earlier: HashMap<u64, Summary>,
-    last: Option<JobRunEnd>,
+    earlier: HashMap<u64, Box<Summary>>,
+    last: Option<JobResult>,
 }
 
 impl JobResults {
@@ -151,7 +149,7 @@ impl JobResults {
         JobResults { bus, earlier: HashMap::new(), last: None }
     }
 
-    pub(super) fn take(&mut self, ended: JobRunEnd) {
+    pub(super) fn take(&mut self, ended: JobResult) {
         self.last = Some(ended);
     }
 
@@ -164,38 +162,25 @@ impl JobResults {
     }
 
     pub(super) fn finished(&mut self, job: &QueuedJob) {
-        let Some(ended) = self.last.take() else { return };
-        let summary = self.add_up(job.id, ended.summary);
-        *self.bus.known().ended.entry((job.job.kind(), ended.exit)).or_default() += 1;
-        self.bus.publish(&Event::Finished {
-            job: job.id,
-            exit: ended.exit,
-            summary: summary.map(Box::new),
-            found: ended.found,
-            error: ended.error,
-            hint: ended.hint,
-        });
+        let Some(mut result) = self.last.take() else { return };
+        result.summary = self.add_up(job.id, result.summary);
+        *self.bus.known().ended.entry((job.job.kind(), result.exit)).or_default() += 1;
+        self.bus.publish(&Event::Finished { job: job.id, result });
     }
 
     pub(super) fn withdrawn(&mut self, job: &QueuedJob) {
         // It may have started, and been preempted.
-        let summary = self.earlier.remove(&job.id);
-        self.bus.publish(&Event::Finished {
-            job: job.id,
-            exit: Exit::Paused.code(),
-            summary: None,
-            found: Vec::new(),
-            error: Some(match summary {
-                Some(_) => "the job was withdrawn before it finished; stored data is kept".into(),
-                None => "the job was withdrawn before it started".into(),
-            }),
-            hint: None,
-        });
+        let why = match self.earlier.remove(&job.id) {
+            Some(_) => "the job was withdrawn before it finished; stored data is kept",
+            None => "the job was withdrawn before it started",
+        };
+        let result = JobResult::failed(Exit::Paused, why.into(), None);
+        self.bus.publish(&Event::Finished { job: job.id, result });
     }
 
-    fn add_up(&mut self, job: u64, last: Option<Summary>) -> Option<Summary> {
+    fn add_up(&mut self, job: u64, last: Option<Box<Summary>>) -> Option<Box<Summary>> {
         match (self.earlier.remove(&job), last) {
-            (Some(earlier), Some(last)) => Some(last.after(&earlier)),
+            (Some(earlier), Some(last)) => Some(Box::new(last.after(&earlier))),
             (earlier, last) => last.or(earlier),
         }
     }
@@ -220,11 +205,8 @@ pub enum Event {
     },
     Finished {
         job: u64,
-        exit: u8,
-        summary: Option<Box<Summary>>,
-        found: Vec<(Object, Findings)>,
-        error: Option<String>,
-        hint: Option<String>,
+        #[serde(flatten)]
+        result: JobResult,
     },
     Paused,
     Resumed,

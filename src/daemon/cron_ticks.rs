@@ -12,8 +12,8 @@ use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 use uuid::Uuid;
 
 use super::error::DaemonError;
+use super::handler_state::LoopMessage;
 use super::inputs_and_effects::Input;
-use super::loop_message::LoopMessage;
 use super::timetable::{ScheduleKind, Timetable};
 use crate::model::Instant;
 

@@ -15,10 +15,9 @@ use tokio::task::JoinHandle;
 use super::bus::{Event, JobResults};
 use super::cron_ticks::CronTicks;
 use super::error::DaemonError;
-use super::handler_state::Control;
+use super::handler_state::{Control, LoopMessage};
 use super::inputs_and_effects::{DaemonAnswer, Effect, Input};
-use super::job::{FailureKind, QueuedJob, RunEnd};
-use super::loop_message::{JobRunEnd, LoopMessage};
+use super::job::{FailureKind, JobRunEnd, QueuedJob, RunEnd};
 use super::page::PageKeeper;
 use super::runner::Runner;
 use super::state_machine::{DaemonHold, HoldReason, PastRuns, StateMachine};
@@ -225,7 +224,7 @@ impl EventLoop {
                 }
                 let input = Input::Ended(ended.ending.clone());
                 self.log_end(&ended);
-                self.results.take(*ended);
+                self.results.take(ended.result);
                 Some(input)
             }
             LoopMessage::PauseStored(reply, answer) => {
@@ -342,7 +341,7 @@ impl EventLoop {
         let trouble = self.state.trouble().map(|trouble| (trouble.since, trouble.runs));
         match (&ended.ending.end, trouble) {
             (RunEnd::Failed { reason, .. }, _) if !ended.is_logged => {
-                let hint = ended.hint.as_ref().map(|hint| format!(" ({hint})"));
+                let hint = ended.result.hint.as_ref().map(|hint| format!(" ({hint})"));
                 tracing::error!("A run failed: {reason}{}", hint.unwrap_or_default());
             }
             // The same failure as before.

@@ -16,10 +16,11 @@ use futures_util::stream::Stream;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 use super::bus::EventBus;
+use super::error::DaemonError;
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest, Input};
-use super::loop_message::LoopMessage;
+use super::job::JobRunEnd;
 use super::plot_data::{self, PageHistory};
-use super::status_reply::{DaemonStatus, StatusReply};
+use super::status_reply::{DaemonStatus, PageStatus, StatusReply};
 use crate::app::status::{self, MirrorStatus};
 use crate::config::Config;
 use crate::model::{Clock, Instant};
@@ -33,6 +34,21 @@ pub(super) const PROMPT: Duration = Duration::from_millis(50);
 
 /// How long the start of the daemon and the end of a run wait for the file.
 pub(super) const PATIENT: Duration = Duration::from_secs(2);
+
+/// A message to the daemon's loop from another task.
+#[derive(Debug)]
+pub(super) enum LoopMessage {
+    /// What needs no conversion.
+    Input(Input),
+    Ask(DaemonRequest, oneshot::Sender<DaemonAnswer>),
+    Status(oneshot::Sender<DaemonStatus>),
+    Ended(Box<JobRunEnd>),
+    /// Whether the schedule is paused was stored, or could not be stored; the number identifies the answer.
+    PauseStored(u64, DaemonAnswer),
+    Reloaded(Box<Result<Arc<Config>, DaemonError>>),
+    Page(PageStatus),
+    Failed(DaemonError),
+}
 
 #[derive(Clone)]
 pub(super) struct Control {

@@ -3,8 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::timetable::ScheduleKind;
-use crate::model::{Instant, Ru};
-use crate::sync::{Job, Suspension};
+use crate::app::Summary;
+use crate::error_chain::error_chain;
+use crate::exit::Exit;
+use crate::model::{Instant, Object, Ru};
+use crate::sync::{Findings, Job, Suspension};
 
 /// The text is that in `sync_runs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -104,4 +107,52 @@ pub enum FailureKind {
         /// Whether this run made one.
         attempted: bool,
     },
+}
+
+/// What those who wait for a job learn of its end.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JobResult {
+    pub exit: u8,
+    pub summary: Option<Box<Summary>>,
+    pub found: Vec<(Object, Findings)>,
+    pub error: Option<String>,
+    pub hint: Option<String>,
+}
+
+impl JobResult {
+    pub(super) fn failed(exit: Exit, error: String, hint: Option<&str>) -> JobResult {
+        let (exit, hint) = (exit.code(), hint.map(String::from));
+        JobResult { exit, summary: None, found: Vec::new(), error: Some(error), hint }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct JobRunEnd {
+    pub ending: RunEnding,
+    pub result: JobResult,
+    pub is_logged: bool,
+}
+
+impl JobRunEnd {
+    /// The result of a run that panicked. The panic message is already in the log.
+    pub(super) fn panicked() -> JobRunEnd {
+        let reason = "internal error: the run panicked; please report it as a bug".into();
+        JobRunEnd::failed(FailureKind::Passing, reason, Exit::Internal, Some("the log shows where"))
+    }
+
+    /// The result of a run that another program's lock on the mirror ended, or did not let start.
+    pub(super) fn locked(error: &dyn std::error::Error) -> JobRunEnd {
+        let mut ended = JobRunEnd::failed(FailureKind::Passing, error_chain(error), Exit::Paused, None);
+        ended.ending.end = RunEnd::Suspended(Suspension::Locked);
+        ended
+    }
+
+    pub(super) fn failed(kind: FailureKind, reason: String, exit: Exit, hint: Option<&str>) -> JobRunEnd {
+        let end = RunEnd::Failed { kind, reason: reason.clone(), exit: exit.code() };
+        JobRunEnd {
+            ending: RunEnding { end, empty_until: None, requested: true, polled: None },
+            result: JobResult::failed(exit, reason, hint),
+            is_logged: false,
+        }
+    }
 }

@@ -21,7 +21,6 @@ mod http_server;
 pub mod inputs_and_effects;
 pub mod job;
 mod lifetime;
-mod loop_message;
 mod metrics;
 mod notification;
 mod page;

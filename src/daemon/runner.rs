@@ -13,10 +13,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::error::DaemonError;
-use super::handler_state::{Control, PATIENT};
+use super::handler_state::{Control, LoopMessage, PATIENT};
 use super::inputs_and_effects::{DaemonAnswer, Input};
-use super::job::{FailureKind, PollFacts, QueuedJob, RunEnd, RunEnding};
-use super::loop_message::{JobRunEnd, LoopMessage};
+use super::job::{FailureKind, JobResult, JobRunEnd, PollFacts, QueuedJob, RunEnd, RunEnding};
 use super::state_machine::PastRuns;
 use super::timetable::ScheduleKind;
 use crate::api::ErrorClass;
@@ -192,11 +191,13 @@ async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>
                 requested: done.summary.ru.spent > 0,
                 polled: poll_facts(mirror, config, job, &done.summary).await,
             },
-            exit: Exit::of_outcome(done.summary.outcome).code(),
-            summary: Some(done.summary),
-            found: done.findings,
-            error: None,
-            hint: None,
+            result: JobResult {
+                exit: Exit::of_outcome(done.summary.outcome).code(),
+                summary: Some(Box::new(done.summary)),
+                found: done.findings,
+                error: None,
+                hint: None,
+            },
             is_logged: true,
         },
         Err(error) if error.suspension() == Some(Suspension::Locked) => JobRunEnd::locked(&error),

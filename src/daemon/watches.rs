@@ -17,8 +17,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::error::DaemonError;
+use super::handler_state::LoopMessage;
 use super::inputs_and_effects::Input;
-use super::loop_message::LoopMessage;
 use crate::error_chain::error_chain;
 use crate::model::Clock;
 use crate::outbox::EditWatch;

@@ -19,6 +19,7 @@ use super::access::{HostRefusal, ServedAt, host_check};
 use crate::daemon::bus::Event;
 use crate::daemon::handler_state::Control;
 use crate::daemon::http_server::{Problem, answer, internal, problem, with_type};
+use crate::daemon::job::JobResult;
 use crate::daemon::metrics;
 use crate::daemon::plot_data::PageHistory;
 use crate::daemon::status_reply::{HIDDEN, public_reason};
@@ -142,13 +143,10 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
 pub(super) fn event(line: &str) -> Option<String> {
     let event = match serde_json::from_str(line).ok()? {
         // Findings contain values, and an error may quote the service.
-        Event::Finished { job, exit, summary, error, .. } => {
-            let summary = summary.map(|mut summary| {
-                summary.notes.clear();
-                summary
-            });
-            let error = error.map(|_| public_reason(exit).into());
-            Event::Finished { job, exit, summary, found: Vec::new(), error, hint: None }
+        Event::Finished { job, mut result } => {
+            result.summary.iter_mut().for_each(|summary| summary.notes.clear());
+            let error = result.error.map(|_| public_reason(result.exit).into());
+            Event::Finished { job, result: JobResult { error, found: Vec::new(), hint: None, ..result } }
         }
         Event::Run(RunEvent::Warning { .. }) => {
             Event::Run(RunEvent::Warning { text: format!("a run reported a warning; {HIDDEN}") })
@@ -169,6 +167,7 @@ pub(super) fn history(mut history: PageHistory) -> PageHistory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit::Exit;
     use crate::model::{Object, RecordId};
     use crate::store::FieldDifference;
     use crate::sync::Findings;
@@ -185,11 +184,10 @@ mod tests {
         let findings = Findings { differences: vec![difference], ..Findings::default() };
         let finished = Event::Finished {
             job: 4,
-            exit: 69,
-            summary: None,
-            found: vec![(Object::Contact, findings)],
-            error: Some("400: Ada's position is too long".into()),
-            hint: None,
+            result: JobResult {
+                found: vec![(Object::Contact, findings)],
+                ..JobResult::failed(Exit::Unavailable, "400: Ada's position is too long".into(), None)
+            },
         };
         let line = serde_json::to_string(&finished).unwrap();
         assert!(line.contains("Eve") && line.contains("Ada's position"));

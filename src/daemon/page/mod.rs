@@ -22,9 +22,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use self::access::{LIFE, LimitedListener, Places, ServedAt};
-use super::handler_state::Control;
+use super::handler_state::{Control, LoopMessage};
 use super::http_server::{self, IDLE};
-use super::loop_message::LoopMessage;
 use super::status_reply::PageStatus;
 use crate::config::{Config, Network};
 
