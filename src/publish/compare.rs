@@ -9,12 +9,10 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::database::Param;
+use super::database::{Param, RowStatement};
 use super::error::PublishError;
-use super::reading::{PAGE, RowFilter};
 use super::row::{Converter, PgRow};
-use super::rows::RowStatement;
-use super::sides::Sides;
+use super::sides::{PAGE, RowFilter, Sides};
 use super::state::TargetState;
 use super::tables::{PgType, Publication, PublishedTable};
 use super::{follow, sql, value};

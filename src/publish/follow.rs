@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 
 use tokio_postgres::types::Type;
 
-use super::database::Param;
+use super::database::{Param, RowStatement, record_name};
 use super::error::PublishError;
-use super::reading::{self, PAGE, Unsent};
 use super::row::PgRow;
-use super::rows::{RowStatement, record_name};
-use super::sides::Sides;
+use super::sides::{self, PAGE, Sides, Unsent};
 use super::state::TargetState;
 use super::tables::{Publication, PublishedTable};
 use super::{sql, value};
@@ -235,7 +233,7 @@ pub(super) fn is_waiting(
 ) -> Result<bool, StoreError> {
     Ok(moment.others_follow(state.details.changed)?
         || read_owners(moment, state)?.is_some()
-        || reading::small(moment, publication)?.iter().any(|(name, small)| differs(state, name, small)))
+        || sides::small(moment, publication)?.iter().any(|(name, small)| differs(state, name, small)))
 }
 
 fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> Result<Batch, PublishError> {

@@ -12,8 +12,8 @@ use std::path::Path;
 use std::str::FromStr;
 
 use super::error::PublishError;
-use super::reading::{PAGE, RowFilter, Unsent, expect_layout, tables_of_record};
 use super::row::{self, Converter};
+use super::sides::{PAGE, RowFilter, Unsent, expect_layout, tables_of_record};
 use super::state::TargetState;
 use super::tables::{self, PgType, Publication, PublishedTable};
 use super::value;
