@@ -170,7 +170,7 @@ impl TableComparison<'_, '_> {
                 .await?;
             match settled {
                 Some(settled) => return Ok(settled),
-                None => drop(self.sides.send_all().await?),
+                None => _ = self.sides.send_all().await?,
             }
         }
         Err(PublishError::Unsettled)

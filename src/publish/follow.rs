@@ -36,32 +36,24 @@ struct Batch {
 /// The names of records that others point to, by id; `None` for one that has none or does not exist.
 type JoinedNames = BTreeMap<String, Option<String>>;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct BatchOutcome {
-    pub(super) records: u64,
-    pub(super) changes: u64,
-    pub(super) is_last: bool,
-}
-
 impl Sides<'_> {
-    pub(super) async fn send_all(&mut self) -> Result<BatchOutcome, PublishError> {
-        let mut all = BatchOutcome::default();
-        while !all.is_last {
+    /// Returns the number of records that were sent, and of entries of the feed.
+    pub(super) async fn send_all(&mut self) -> Result<(u64, u64), PublishError> {
+        let (mut records, mut entries, mut is_last) = (0, 0, false);
+        while !is_last {
             let sent = match self.send_batch().await {
                 // A deferred constraint failed the commit.
                 Err(error) if error.is_of_rows() && self.database.retry_checking_at_once().await? => continue,
                 sent => sent?,
             };
-            all = BatchOutcome {
-                records: all.records + sent.records,
-                changes: all.changes + sent.changes,
-                is_last: sent.is_last,
-            };
+            records += sent.changes.records.len() as u64;
+            entries += sent.changes.entries.len() as u64;
+            is_last = sent.is_last;
         }
-        Ok(all)
+        Ok((records, entries))
     }
 
-    async fn send_batch(&mut self) -> Result<BatchOutcome, PublishError> {
+    async fn send_batch(&mut self) -> Result<Batch, PublishError> {
         let (publication, seen) = (self.publication.clone(), self.state.clone());
         let batch = self.mirror.moment(move |moment| read(moment, &publication, &seen)).await?;
         let publication = &self.publication;
@@ -103,11 +95,7 @@ impl Sides<'_> {
         self.database.commit().await?;
         next.generation += 1;
         self.state = next;
-        Ok(BatchOutcome {
-            records: batch.changes.records.len() as u64,
-            changes: batch.changes.entries.len() as u64,
-            is_last: batch.is_last,
-        })
+        Ok(batch)
     }
 
     async fn replace_small(&self, table: &PublishedTable, rows: &[SourceRow]) -> Result<(), PublishError> {

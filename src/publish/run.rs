@@ -242,9 +242,9 @@ impl Publisher<'_> {
         outcome.refused.extend(sides.finish().await?);
         report.blocked =
             outcome.refused.iter().map(|(table, error)| BlockedTable { table, reason: error_chain(error) }).collect();
-        let sent = sides.send_all().await?;
-        report.records += sent.records;
-        report.changes += sent.changes;
+        let (records, changes) = sides.send_all().await?;
+        report.records += records;
+        report.changes += changes;
         if self.settings.check != Check::None {
             report.comparison = Some(self.compare(&mut sides).await?);
         }
