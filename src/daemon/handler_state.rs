@@ -117,9 +117,8 @@ impl Control {
     }
 
     pub(super) async fn history(&self) -> Result<PageHistory, String> {
-        let (config, now, work) = (self.config(), self.now(), self.bus.known().log.work.clone());
-        let read = tokio::task::spawn_blocking(move || plot_data::read(&config, work, now));
-        read.await.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
+        let (now, work) = (self.now(), self.bus.known().log.work.clone());
+        self.with_reader(move |reader, config| plot_data::read(reader, config, work.clone(), now)).await
     }
 
     pub(super) fn events(&self) -> impl Stream<Item = Arc<str>> + Send + use<> {

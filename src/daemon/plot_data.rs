@@ -54,8 +54,12 @@ pub(super) struct WindowSpent {
     pub ru: u64,
 }
 
-pub(super) fn read(config: &Config, under_way: Option<CurrentWork>, now: Instant) -> Result<PageHistory, StoreError> {
-    let reader = Reader::open(&config.database)?;
+pub(super) fn read(
+    reader: &Reader,
+    config: &Config,
+    under_way: Option<CurrentWork>,
+    now: Instant,
+) -> Result<PageHistory, StoreError> {
     let moment = reader.begin()?;
     let limits = limits(&config.budget);
     let window = Ledger::default().at(now, &limits);

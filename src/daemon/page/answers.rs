@@ -37,14 +37,12 @@ const STREAMS: usize = 32;
 struct PageState {
     control: Control,
     served: ServedAt,
-    /// One read of the history at a time, however many pages are open.
-    asking: Arc<Semaphore>,
     streams: Arc<Semaphore>,
 }
 
 pub(super) fn router(control: Control, served: ServedAt) -> Router {
-    let (asking, streams) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(STREAMS)));
-    Router::new().fallback(answered).with_state(PageState { control, served, asking, streams })
+    let streams = Arc::new(Semaphore::new(STREAMS));
+    Router::new().fallback(answered).with_state(PageState { control, served, streams })
 }
 
 async fn answered(State(state): State<PageState>, request: Request) -> Response {
@@ -88,7 +86,6 @@ impl PageState {
                 Ok(answer(StatusCode::OK, &status.without_service_messages()))
             }
             "/history" => {
-                let _turn = self.asking.acquire().await;
                 let read = self.control.history().await.map_err(|error| internal(&error))?;
                 Ok(answer(StatusCode::OK, &history(read)))
             }
