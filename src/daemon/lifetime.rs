@@ -22,11 +22,12 @@ use super::socket::{self, DELAYS, SocketOpened};
 use super::state_machine::PastRuns;
 use super::status_reply::{DaemonStatus, PageStatus};
 use super::systemd::DaemonSignals;
-use super::watches::{GrowingDelay, Task};
+use super::watches::Task;
 use super::{control, http_server, notification, systemd, watches};
 use crate::app::{Mirror, MirrorError, MirrorSettings, publish_settings};
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
+use crate::model::duration::growing;
 use crate::model::{Clock, Instant};
 use crate::publish::{PublishPlan, PublishUrl, keep_published};
 use crate::store::StoreError;
@@ -122,7 +123,7 @@ impl Opening {
         signals: &mut DaemonSignals,
         page: &mut PageKeeper,
     ) -> Result<Option<(Mirror, PastRuns)>, DaemonError> {
-        let mut delays = GrowingDelay::new(DELAYS.0, DELAYS.1);
+        let mut failures = 0;
         let mut is_ready = false;
         loop {
             let observer = Arc::new(self.control.bus.clone());
@@ -165,7 +166,10 @@ impl Opening {
                 StoreError::Locked { .. } => LOCKED,
                 // SQLite has waited already.
                 error if error.is_busy() => LOCKED,
-                _ => delays.next(),
+                _ => {
+                    failures += 1;
+                    growing(DELAYS, failures)
+                }
             };
             if !is_ready {
                 is_ready = true;

@@ -19,9 +19,9 @@ use tokio::net::UnixListener;
 
 use super::systemd;
 use super::systemd::DaemonSignals;
-use super::watches::GrowingDelay;
 use crate::config::Config;
 use crate::error_chain::error_chain;
+use crate::model::duration::growing;
 use crate::store::lock;
 
 #[derive(Debug, thiserror::Error)]
@@ -125,7 +125,7 @@ pub(super) enum SocketOpened {
 }
 
 pub(super) async fn open(config: &Config, signals: &mut DaemonSignals) -> SocketOpened {
-    let mut delays = GrowingDelay::new(DELAYS.0, DELAYS.1);
+    let mut failures = 0;
     let mut reported: Option<String> = None;
     loop {
         let error = match ControlSocket::bind(&config.socket) {
@@ -148,7 +148,10 @@ pub(super) async fn open(config: &Config, signals: &mut DaemonSignals) -> Socket
         }
         let wait = match error {
             SocketError::Taken { .. } => TAKEN,
-            SocketError::Io { .. } => delays.next(),
+            SocketError::Io { .. } => {
+                failures += 1;
+                growing(DELAYS, failures)
+            }
         };
         tokio::select! {
             ends = signals.ends() => return if ends { SocketOpened::Stop } else { SocketOpened::Reload },

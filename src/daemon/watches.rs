@@ -1,4 +1,4 @@
-//! Tasks beside the daemon's loop: how they end, the delays between their attempts, and those that watch files.
+//! Tasks beside the daemon's loop: how they end, and those that watch files.
 //!
 //! A file system that stays read-only ends the daemon: the system makes it so after an error, and its administrator makes it
 //! writable again. A unit keeps the mounts that it started with, so the daemon may not see that: only a new start does.
@@ -22,24 +22,6 @@ use super::inputs_and_effects::Input;
 use crate::error_chain::error_chain;
 use crate::model::Clock;
 use crate::outbox::EditWatch;
-
-/// Delays between attempts: each is twice the one before, up to the longest.
-#[derive(Debug)]
-pub(super) struct GrowingDelay {
-    next: Duration,
-    longest: Duration,
-}
-
-impl GrowingDelay {
-    pub(super) fn new(first: Duration, longest: Duration) -> GrowingDelay {
-        GrowingDelay { next: first, longest }
-    }
-
-    pub(super) fn next(&mut self) -> Duration {
-        let longer = (self.next * 2).min(self.longest);
-        std::mem::replace(&mut self.next, longer)
-    }
-}
 
 /// A task that lasts no longer than this value.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Durations in settings and flags: a number and a unit.
+//! Durations in settings and flags: a number and a unit; and delays that grow.
 
 use std::time::Duration;
 
@@ -38,6 +38,11 @@ pub fn spell(duration: Duration) -> String {
     whole.map_or("0".into(), |(name, unit)| format!("{}{name}", millis / unit))
 }
 
+/// The delay after so many failures in a row: twice as long each time, up to the longest.
+pub fn growing((first, longest): (Duration, Duration), failures: u32) -> Duration {
+    first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(longest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,5 +74,11 @@ mod tests {
         assert_eq!(spell(Duration::from_secs(86400)), "1d");
         assert_eq!(spell(Duration::from_millis(1500)), "1500ms");
         assert_eq!(spell(Duration::ZERO), "0");
+    }
+
+    #[test]
+    fn delay_grows_up_to_the_longest() {
+        let delays = (Duration::from_secs(5), Duration::from_secs(600));
+        assert_eq!([1, 2, 3, 8, 60].map(|failures| growing(delays, failures).as_secs()), [5, 10, 20, 600, 600]);
     }
 }

@@ -13,6 +13,7 @@ use super::error::PublishError;
 use super::run::{Check, PublishReport, PublishSettings, publish};
 use super::target::PublishUrl;
 use crate::error_chain::error_chain;
+use crate::model::duration::growing;
 use crate::model::{Clock, ClockReading, Instant, Object};
 use crate::store::publishing::queue;
 use crate::store::publishing::source::{Moment, PageQuery};
@@ -120,7 +121,7 @@ impl PublishPace {
     fn is_due(&self, found: &PublishDue, now: &ClockReading) -> bool {
         self.failed.is_none_or(|(failures, at, before)| {
             let has_succeeded = !found.has_failed && found.published_at != before;
-            has_succeeded || now.since(&at) >= delay_after(failures)
+            has_succeeded || now.since(&at) >= growing(DELAYS, failures)
         })
     }
 
@@ -160,11 +161,6 @@ impl PublishPace {
 /// A comparison in the future was stored under a different clock, and counts as none.
 fn is_comparison_due(compared_at: Option<Instant>, now: Instant) -> bool {
     compared_at.is_none_or(|at| at > now || now >= at.plus(COMPARED_EVERY))
-}
-
-fn delay_after(failures: u32) -> Duration {
-    let (first, longest) = DELAYS;
-    first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(longest)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,11 +203,6 @@ mod tests {
         assert!(is_comparison_due(None, at(0)));
         assert_eq!([0, 23, 24].map(|hours| is_comparison_due(Some(at(0)), at(hours))), [false, false, true]);
         assert!(is_comparison_due(Some(at(1)), at(0)), "the clock was set back");
-    }
-
-    #[test]
-    fn delay_grows_up_to_ten_minutes() {
-        assert_eq!([1, 2, 3, 8, 60].map(|failures| delay_after(failures).as_secs()), [5, 10, 20, 600, 600]);
     }
 
     fn due(contents: &str) -> PublishDue {

@@ -27,6 +27,7 @@ use super::status_reply::StatusReply;
 use crate::api::transport::install_tls;
 use crate::app::Mirror;
 use crate::config::{Config, NotifyConfig};
+use crate::model::duration::growing;
 use crate::model::{Instant, Resource};
 use crate::store::{StateKey, Store, StoreError, report};
 
@@ -180,9 +181,8 @@ impl DeliveryPace {
         if self.failures == 0 {
             tracing::warn!("A notification could not be delivered and is sent again: {error}");
         }
-        let delay = DELAYS.0.saturating_mul(1 << self.failures.min(10)).min(DELAYS.1);
         self.failures = self.failures.saturating_add(1);
-        self.next = Some(now.plus(delay));
+        self.next = Some(now.plus(growing(DELAYS, self.failures)));
     }
 }
 

@@ -5,6 +5,7 @@ use crate::budget::{POLLING_SHARE, PollingBudget, decide_poll};
 use crate::daemon::inputs_and_effects::Effect;
 use crate::daemon::job::{self, FailureKind, PollFacts, QueuedJob, RunEnd, RunEnding, Trigger};
 use crate::daemon::timetable::ScheduleKind;
+use crate::model::duration::growing;
 use crate::model::{Instant, Ru};
 use crate::sync::{Job, Suspension};
 
@@ -131,17 +132,13 @@ impl StateMachine {
     fn failed(&mut self, job: &Job, kind: FailureKind, reason: String, exit: u8, now: Instant) {
         let (since, runs) = self.trouble.as_ref().map_or((now, 0), |known| (known.since, known.runs));
         let only_pushes = *job == Job::Push && self.trouble.as_ref().is_none_or(|known| known.only_pushes);
-        let (first, longest) = match kind {
-            FailureKind::Key => KEY,
-            FailureKind::Passing | FailureKind::Partial { .. } => PASSING,
-        };
-        let delay = first.saturating_mul(1 << runs.min(16)).min(longest);
+        let runs = runs + 1;
         let next_try = match kind {
             FailureKind::Partial { next_try, .. } => next_try,
-            FailureKind::Key | FailureKind::Passing => now.plus(delay),
+            FailureKind::Key => now.plus(growing(KEY, runs)),
+            FailureKind::Passing => now.plus(growing(PASSING, runs)),
         };
         let (partial, is_of_key) = (matches!(kind, FailureKind::Partial { .. }), kind == FailureKind::Key);
-        let runs = runs + 1;
         self.trouble = Some(Trouble { since, reason, exit, runs, next_try, partial, is_of_key, only_pushes });
     }
 }
