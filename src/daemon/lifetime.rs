@@ -18,7 +18,7 @@ use super::handler_state::{Control, LoopMessage, PATIENT};
 use super::inputs_and_effects::DaemonAnswer;
 use super::page::PageKeeper;
 use super::runner::{self, Runner};
-use super::socket::{self, DELAYS, SocketOpened};
+use super::socket::{self, DELAYS};
 use super::state_machine::PastRuns;
 use super::status_reply::{DaemonStatus, PageStatus};
 use super::systemd::DaemonSignals;
@@ -44,16 +44,8 @@ async fn until_told_to_stop(
 ) -> Result<(), DaemonError> {
     // Checked before any file is touched.
     let mut settings = MirrorSettings::load(&sources)?;
-    let (socket, listener) = loop {
-        match socket::open(&settings.config, &mut signals).await {
-            SocketOpened::Socket(socket, listener) => break (socket, listener),
-            SocketOpened::Stop => return Ok(()),
-            SocketOpened::Reload => match MirrorSettings::load(&sources) {
-                Ok(read) => settings = read,
-                Err(error) => tracing::error!("The new configuration is invalid and the old one stays active: {error}"),
-            },
-        }
-    };
+    let opened = socket::open(&sources, &mut settings, &mut signals).await;
+    let Some((socket, listener)) = opened else { return Ok(()) };
     let (sender, mut inbox) = mpsc::channel(INBOX);
     let scheduler = CronTicks::start(sender.clone()).await?;
     let config = Arc::new(settings.config.clone());
@@ -110,9 +102,8 @@ struct Opening {
 
 enum Woken {
     Stop,
-    Reload,
+    Reloaded,
     Passed,
-    Failed(DaemonError),
 }
 
 impl Opening {
@@ -140,10 +131,9 @@ impl Opening {
                     biased;
                     opened = &mut attempt => break opened.unwrap_or(Err(StoreError::Closed.into())),
                     // A migration cannot be interrupted; uncommitted work is done again.
-                    woken = self.attend(inbox, signals, tokio::time::sleep(EXTEND_AFTER)) => match woken {
+                    woken = self.attend(inbox, signals, page, tokio::time::sleep(EXTEND_AFTER)) => match woken? {
                         Woken::Stop => return Ok(None),
-                        Woken::Failed(error) => return Err(error),
-                        Woken::Reload => self.reload(page),
+                        Woken::Reloaded => {}
                         Woken::Passed if is_ready => systemd::alive(),
                         Woken::Passed => systemd::extend_start(EXTEND_BY),
                     },
@@ -175,11 +165,8 @@ impl Opening {
                 is_ready = true;
                 systemd::ready();
             }
-            match self.attend(inbox, signals, systemd::wait_alive(next)).await {
-                Woken::Stop => return Ok(None),
-                Woken::Failed(error) => return Err(error),
-                Woken::Reload => self.reload(page),
-                Woken::Passed => {}
+            if let Woken::Stop = self.attend(inbox, signals, page, systemd::wait_alive(next)).await? {
+                return Ok(None);
             }
         }
     }
@@ -189,24 +176,29 @@ impl Opening {
         &mut self,
         inbox: &mut mpsc::Receiver<LoopMessage>,
         signals: &mut DaemonSignals,
+        page: &mut PageKeeper,
         time: impl Future<Output = ()>,
-    ) -> Woken {
+    ) -> Result<Woken, DaemonError> {
         let mut time = std::pin::pin!(time);
         loop {
             tokio::select! {
                 biased;
-                ends = signals.ends() => return if ends { Woken::Stop } else { Woken::Reload },
-                Some(message) = inbox.recv() => match message {
-                    LoopMessage::Failed(error) => return Woken::Failed(error),
-                    message => self.answer(message),
-                },
-                () = &mut time => return Woken::Passed,
+                ends = signals.ends() => {
+                    if ends {
+                        return Ok(Woken::Stop);
+                    }
+                    self.reload(page);
+                    return Ok(Woken::Reloaded);
+                }
+                Some(message) = inbox.recv() => self.answer(message)?,
+                () = &mut time => return Ok(Woken::Passed),
             }
         }
     }
 
-    fn answer(&mut self, message: LoopMessage) {
+    fn answer(&mut self, message: LoopMessage) -> Result<(), DaemonError> {
         match message {
+            LoopMessage::Failed(error) => return Err(error),
             // The client may have disconnected.
             LoopMessage::Status(answer) => drop(answer.send(self.status())),
             LoopMessage::Ask(_, answer) => {
@@ -215,6 +207,7 @@ impl Opening {
             LoopMessage::Page(page) => self.page = Some(page),
             _ => {}
         }
+        Ok(())
     }
 
     fn reason(&self) -> &str {

@@ -19,7 +19,8 @@ use tokio::net::UnixListener;
 
 use super::systemd;
 use super::systemd::DaemonSignals;
-use crate::config::Config;
+use crate::app::MirrorSettings;
+use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
 use crate::model::duration::growing;
 use crate::store::lock;
@@ -117,23 +118,23 @@ const TAKEN: Duration = Duration::from_secs(1);
 /// The first and the longest delay after other failures.
 pub(super) const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-pub(super) enum SocketOpened {
-    Socket(ControlSocket, UnixListener),
-    Stop,
-    /// The configuration is to be read again, which may name another socket.
-    Reload,
-}
-
-pub(super) async fn open(config: &Config, signals: &mut DaemonSignals) -> SocketOpened {
+/// Opens the socket, however long that takes; `None` if the daemon is told to stop. A configuration that is read again
+/// meanwhile may name another socket.
+pub(super) async fn open(
+    sources: &Sources,
+    settings: &mut MirrorSettings,
+    signals: &mut DaemonSignals,
+) -> Option<(ControlSocket, UnixListener)> {
     let mut failures = 0;
     let mut reported: Option<String> = None;
     loop {
+        let config = &settings.config;
         let error = match ControlSocket::bind(&config.socket) {
             Ok((socket, listener)) => {
                 if reported.is_some() {
                     tracing::info!("The control socket is open");
                 }
-                return SocketOpened::Socket(socket, listener);
+                return Some((socket, listener));
             }
             Err(error) => error,
         };
@@ -154,8 +155,12 @@ pub(super) async fn open(config: &Config, signals: &mut DaemonSignals) -> Socket
             }
         };
         tokio::select! {
-            ends = signals.ends() => return if ends { SocketOpened::Stop } else { SocketOpened::Reload },
-            () = systemd::wait_alive(wait) => {}
+            ends = signals.ends() => if ends { return None },
+            () = systemd::wait_alive(wait) => continue,
+        }
+        match MirrorSettings::load(sources) {
+            Ok(read) => (*settings, failures) = (read, 0),
+            Err(error) => tracing::error!("The new configuration is invalid and the old one stays active: {error}"),
         }
     }
 }
