@@ -5,7 +5,7 @@ use std::time::{Duration, Instant as Monotonic};
 
 use tokio::sync::watch;
 
-use super::schedule_reserve;
+use super::schedule;
 use super::settings::{MirrorSettings, limits};
 use crate::api::{ApiError, ApiKey, Client, ClientSettings};
 use crate::app::summary::Summary;
@@ -121,7 +121,7 @@ impl Mirror {
     pub async fn reserve_for_schedule(&self) -> Result<(), StoreError> {
         let (known, now) = (self.parts(), self.clock.now());
         let read = move || {
-            let units = schedule_reserve::for_schedule(&known.settings, &known.meter, now)?;
+            let units = schedule::for_schedule(&known.settings, &known.meter, now)?;
             known.meter.set_reserve(units);
             Ok(())
         };
@@ -199,7 +199,7 @@ async fn assemble(
     };
     let (meter, engine) = assemble_engine(&store, parts, clock, observer).await?;
     let engine = engine.with_list_schedule(settings.list_schedule());
-    meter.set_reserve(schedule_reserve::for_schedule(&settings, &meter, clock.now())?);
+    meter.set_reserve(schedule::for_schedule(&settings, &meter, clock.now())?);
     let file = FileId::of(&settings.config.database);
     Ok(Parts { settings, store, meter, engine, file })
 }

@@ -7,16 +7,15 @@
 //! - A mirror that was replaced on disk is reopened before a run writes to it. A mirror that was deleted while it was in
 //!   use is not created again.
 
-pub mod lateness;
 mod mirror;
 mod person;
-mod schedule_reserve;
+pub mod schedule;
 mod settings;
 pub mod status;
 pub mod summary;
 
 pub use mirror::{EngineSettings, Mirror, MirrorError, RunResult, assemble_engine};
 pub use person::{group_of, ids_of, name_in, person, user_name};
-pub use schedule_reserve::{EditBudget, edit_budget, reserved};
+pub use schedule::{EditBudget, edit_budget, reserved};
 pub use settings::{MirrorSettings, limits, publish_settings};
 pub use summary::{MissingScope, Summary};

@@ -12,7 +12,7 @@ use super::handler_state::{ALIVE_WITHIN, Control};
 use super::http_server::{Problem, answer, problem, with_type};
 use super::progress_log::CurrentWork;
 use super::status_reply::{DaemonStatus, StatusReply};
-use crate::app::lateness;
+use crate::app::schedule;
 use crate::app::status::{MirrorStatus, ObjectStatus, Readiness};
 use crate::config::Config;
 use crate::exit::Exit;
@@ -74,11 +74,11 @@ fn ages(page: &mut MetricsText, reply: &StatusReply, config: &Config, now: Insta
     page.by_object("complete_as_of_timestamp_seconds", &objects, |object| object.complete_as_of.map(seconds));
     page.by_object("changes_age_seconds", &objects, |object| passed(read(object), Some(now)));
     page.by_object("scheduled_interval_seconds", &objects, |object| {
-        passed(read(object), lateness::next_read(sync, object.object, read(object), poll))
+        passed(read(object), schedule::next_read(sync, object.object, read(object), poll))
     });
     page.by_object("complete_age_seconds", &objects, |object| passed(complete(object), Some(now)));
     page.by_object("complete_interval_seconds", &objects, |object| {
-        passed(complete(object), lateness::next_check(sync, object.object, complete(object)))
+        passed(complete(object), schedule::next_check(sync, object.object, complete(object)))
     });
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::app::lateness;
+use crate::app::schedule;
 use crate::app::status::ObjectStatus;
 use crate::config::Config;
 use crate::daemon::status_reply::{DaemonStatus, StatusReply, public_reason};
@@ -188,7 +188,7 @@ fn incomplete(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -
     let (status, daemon) = (&reply.status, reply.daemon.as_ref());
     let begun = daemon.map_or(now, |daemon| daemon.since);
     let late = |object: &&ObjectStatus| {
-        let due = lateness::next_check(&config.sync, object.object, object.complete_as_of.unwrap_or(begun));
+        let due = schedule::next_check(&config.sync, object.object, object.complete_as_of.unwrap_or(begun));
         // What is not read at all is not checked either, which is told as the lists being late.
         let is_read = overdue(object, daemon, config, now).is_none_or(|overdue| overdue <= LATE[0]);
         let is_known = open(object) > 0 || object.outage.is_some();
@@ -204,7 +204,7 @@ fn incomplete(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -
 fn overdue(object: &ObjectStatus, daemon: Option<&DaemonStatus>, config: &Config, now: Instant) -> Option<Duration> {
     let poll = daemon.and_then(DaemonStatus::poll_interval);
     let begun = daemon.map_or(now, |daemon| daemon.since);
-    let due = lateness::next_read(&config.sync, object.object, object.changes_as_of.unwrap_or(begun), poll);
+    let due = schedule::next_read(&config.sync, object.object, object.changes_as_of.unwrap_or(begun), poll);
     due.map(|due| now.since(due))
 }
 
