@@ -94,10 +94,7 @@ impl From<StoreError> for Failure {
 
 impl From<MirrorError> for Failure {
     fn from(error: MirrorError) -> Failure {
-        match error {
-            MirrorError::Store(error) => error.into(),
-            MirrorError::Api(error) => error.into(),
-        }
+        DaemonError::from(error).into()
     }
 }
 

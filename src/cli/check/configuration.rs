@@ -5,8 +5,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Access;
+
 use super::Finding;
-use super::facts::{CheckFacts, FileAccess};
+use super::facts::CheckFacts;
 use crate::app::publish_settings;
 use crate::cli::session;
 use crate::config::{Config, ConfigError, KeyPlace, Sources, UnitCredential};
@@ -112,7 +114,7 @@ pub(super) fn check_unit(facts: &CheckFacts<'_>, sources: &Sources) -> Vec<Findi
         needed.push(path.clone());
     }
     needed.extend(facts.config.publish.url_file().map(Path::to_path_buf));
-    let refused = needed.iter().find(|path| path.exists() && user.may(FileAccess::Read, path) == Some(false));
+    let refused = needed.iter().find(|path| path.exists() && user.may(Access::READ_OK, path) == Some(false));
     findings.push(match refused {
         None => Finding::ok("unit.files", format!("{name} can read the configuration")),
         Some(path) => {

@@ -4,6 +4,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rustix::fs::Access;
+
 use super::service::{self, ServiceReport};
 use crate::app::status::{self, MirrorStatus};
 use crate::app::{MirrorSettings, ids_of};
@@ -138,13 +140,6 @@ pub(super) struct UnitUser {
     ids: Option<(u32, u32)>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FileAccess {
-    Read,
-    /// Write it; for a directory: create files in it.
-    Write,
-}
-
 impl UnitUser {
     pub(super) fn of(unit: ServiceUnit) -> UnitUser {
         let ids = ids_of(&unit.user);
@@ -155,12 +150,10 @@ impl UnitUser {
         self.ids.is_some()
     }
 
-    pub(super) fn may(&self, access: FileAccess, path: &Path) -> Option<bool> {
+    /// Whether the user may read a file or write it; to write a directory is to create files in it.
+    pub(super) fn may(&self, wanted: Access, path: &Path) -> Option<bool> {
         let (user, group) = self.ids?;
-        let flag = match access {
-            FileAccess::Read => "-r",
-            FileAccess::Write => "-w",
-        };
+        let flag = if wanted == Access::WRITE_OK { "-w" } else { "-r" };
         // The process keeps none of the groups of the current user.
         let mut command = Command::new("/usr/bin/test");
         command.arg(flag).arg(path).uid(user).gid(group).stdin(Stdio::null()).stderr(Stdio::null());
@@ -191,14 +184,14 @@ mod tests {
             runtime_directory: None,
         };
         let user = UnitUser { unit, ids: Some((65_534, 65_534)) };
-        assert_eq!(user.may(FileAccess::Write, &directory), Some(true));
-        assert_eq!(user.may(FileAccess::Write, dir.path()), Some(false));
+        assert_eq!(user.may(Access::WRITE_OK, &directory), Some(true));
+        assert_eq!(user.may(Access::WRITE_OK, dir.path()), Some(false));
         let key = dir.path().join("key");
         std::fs::write(&key, "k").unwrap();
         std::fs::set_permissions(&key, PermissionsExt::from_mode(0o600)).unwrap();
-        assert_eq!(user.may(FileAccess::Read, &key), Some(false));
+        assert_eq!(user.may(Access::READ_OK, &key), Some(false));
         // A parent directory that the user cannot enter.
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o700)).unwrap();
-        assert_eq!(user.may(FileAccess::Write, &directory), Some(false));
+        assert_eq!(user.may(Access::WRITE_OK, &directory), Some(false));
     }
 }

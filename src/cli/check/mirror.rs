@@ -9,7 +9,7 @@ use rustix::fs::{Access, access, statvfs};
 use rustix::io::Errno;
 
 use super::Finding;
-use super::facts::{CheckFacts, FileAccess, MirrorFacts, UnitUser};
+use super::facts::{CheckFacts, MirrorFacts, UnitUser};
 use super::service::ServiceReport;
 use crate::app::{name_in, user_name};
 use crate::error_chain::error_chain;
@@ -164,7 +164,7 @@ fn folder_line(folder: &Path, database: &Path, unit: Option<&UnitUser>) -> Findi
     }
     let user = unit.map_or("the current user", |user| &user.unit.user);
     let refusal = |path: &PathBuf| match unit {
-        Some(user) => (user.may(FileAccess::Write, path) == Some(false)).then_some(Errno::ACCESS),
+        Some(user) => (user.may(Access::WRITE_OK, path) == Some(false)).then_some(Errno::ACCESS),
         None => access(path, Access::WRITE_OK).err(),
     };
     let refused = written(folder, database).into_iter().find_map(|path| Some((refusal(&path)?, path)));

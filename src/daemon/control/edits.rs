@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use crate::app::person;
-use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
+use crate::model::{Etag, Instant, Object, RecordId};
 use crate::outbox::typed_values::Given;
 use crate::outbox::{EditRequest, EditSource, QueueError, queue};
 use crate::store::write_beside;
@@ -32,19 +32,13 @@ impl From<EditBody> for EditRequest {
     }
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct QueuedEdit {
-    /// The edit's id in `outbox`; `None` if the record already has these values.
-    pub edit: Option<i64>,
-    pub fields: EditedFields,
-}
-
-pub(super) fn queue_edit(mirror: &Path, body: EditBody, now: Instant) -> Result<QueuedEdit, QueueError> {
+/// Returns the edit's id in `outbox`, `null` if the record already has these values, and what it changes.
+pub(super) fn queue_edit(mirror: &Path, body: EditBody, now: Instant) -> Result<Value, QueueError> {
     let request = EditRequest::from(body);
     let (edit, prepared) = write_beside(mirror, |tx| {
         // The socket takes requests of this user only.
         tx.by(person());
         queue(tx, &request, EditSource::Socket, now)
     })?;
-    Ok(QueuedEdit { edit, fields: prepared.fields })
+    Ok(json!({"edit": edit, "fields": prepared.fields}))
 }
