@@ -102,42 +102,38 @@ pub async fn publish(
     if ended.as_ref().is_err_and(PublishError::is_busy) {
         return ended.map(|(report, _)| report);
     }
-    let reached = ended.as_ref().ok().map(|(_, reached)| reached.clone());
-    let sent = ended.as_ref().ok().map(|(report, _)| report.clone());
-    let error = ended.as_ref().err().map(error_chain);
+    let last_error = match &ended {
+        Ok((report, _)) => report.blocked_sentence(),
+        Err(error) => Some(error_chain(error)),
+    };
+    let sent = ended.as_ref().ok().cloned();
     let noted = mirror.note(move |tx| {
         let before = queue::progress(tx)?.unwrap_or_default();
-        let blocked = sent.as_ref().and_then(PublishReport::blocked_sentence);
-        let sent = sent.unwrap_or_default();
-        let failed = |error| PublishProgress {
-            last_error: Some(error),
-            failed_at: Some(now),
-            failures: before.failures.saturating_add(1),
-            ..before.clone()
+        let failures = if last_error.is_some() { before.failures.saturating_add(1) } else { 0 };
+        let reached = match sent {
+            None => before,
+            Some((report, state)) => {
+                let told = PublishProgress {
+                    refused: report.refused,
+                    refused_rows: report.refused_rows,
+                    left_behind: report.left_behind,
+                    proof: state.details.proof,
+                    ..before
+                };
+                // What is not sent to a blocked table is behind, however far the others are.
+                match last_error {
+                    Some(_) => told,
+                    None => PublishProgress {
+                        seq: state.cursor.map(|(_, seq)| seq),
+                        changed: state.details.changed,
+                        published_at: Some(now),
+                        ..told
+                    },
+                }
+            }
         };
-        let progress = match (error, blocked) {
-            // What is not sent to a blocked table is behind, however far the others are.
-            (None, Some(blocked)) => PublishProgress {
-                refused: sent.refused,
-                refused_rows: sent.refused_rows,
-                left_behind: sent.left_behind,
-                proof: reached.map(|state| state.details.proof).unwrap_or_default(),
-                ..failed(blocked)
-            },
-            (None, None) => PublishProgress {
-                seq: reached.as_ref().and_then(|state| Some(state.cursor.as_ref()?.1)),
-                changed: reached.as_ref().map_or(0, |state| state.details.changed),
-                published_at: Some(now),
-                failed_at: None,
-                failures: 0,
-                last_error: None,
-                refused: sent.refused,
-                refused_rows: sent.refused_rows,
-                left_behind: sent.left_behind,
-                proof: reached.map(|state| state.details.proof).unwrap_or_default(),
-            },
-            (Some(error), _) => failed(error),
-        };
+        let failed_at = last_error.is_some().then_some(now);
+        let progress = PublishProgress { last_error, failed_at, failures, ..reached };
         tx.set_state(&StateKey::PublishProgress, &progress)
     });
     let noted = noted.await;
