@@ -25,6 +25,7 @@ pub mod requested_wait;
 mod settings;
 pub(crate) mod transport;
 
+pub use admission::AdmissionError;
 pub use base_url::BaseUrl;
 pub(crate) use base_url::is_loopback;
 pub use client::{Client, DetailAnswer, ListAnswer, PatchAnswer, PatchError};

@@ -12,9 +12,8 @@ use crate::app::summary::Summary;
 use crate::budget::{Ledger, Limits};
 use crate::model::{Clock, Instant, Object};
 use crate::store::{FileId, MirrorTx, Store, StoreError, StoreOptions};
-use crate::sync::events::RunObserver;
 use crate::sync::step_failures::StepFailures;
-use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Job, Suspension, SyncError, SyncSettings};
+use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Job, RunObserver, Suspension, SyncError, SyncSettings};
 
 /// The longest hold that a run waits for; a longer one suspends it.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -12,18 +12,19 @@ use super::settings::{RUNS_OF_FORECAST, limits};
 use crate::app::summary::MissingScope;
 use crate::budget::{Hold, Ledger, forecast};
 use crate::config::{ChangesSchedule, Config};
-use crate::model::instant::{self, Instant};
-use crate::model::{ClockReading, Object, Resource};
+use crate::model::{ClockReading, Instant, Object, Resource, instant};
 use crate::store::outbox_report::{self, EditCounts};
-use crate::store::publishing::queue::{self, PublishLag};
-use crate::store::report::{self, Failing, OddityLine, RecordedRun};
+use crate::store::publishing::queue;
+use crate::store::report::{self, Failing, OddityLine};
 use crate::store::{
-    BrokenObject, Goal, ReadTx, Reader, RefusedRemovals, StateKey, StoreError, lock, people_report, record,
+    BrokenObject, Goal, PublishLag, ReadTx, Reader, RecordedRun, RefusedRemovals, StateKey, StoreError, lock,
+    people_report, record,
 };
 use crate::sync::budget_meter::{self, HOLD, LEDGER};
+use crate::sync::checks::identity::Identity;
 use crate::sync::checks::removal_gate::undecided;
 use crate::sync::progress::{self, ObjectProgress};
-use crate::sync::{checks::identity::Identity, walks::sweep::Sweep};
+use crate::sync::walks::sweep::Sweep;
 
 const RUNS: u32 = 5;
 

@@ -26,8 +26,7 @@ use crate::daemon::{DaemonStatus, Event, StopSignals};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Object, Ru, SystemClock};
-use crate::sync::events::RunObserver;
-use crate::sync::{Findings, Job};
+use crate::sync::{Findings, Job, RunObserver};
 
 const GRACE: Duration = Duration::from_secs(10);
 

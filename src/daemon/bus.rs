@@ -18,7 +18,7 @@ use crate::app::Summary;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::Clock;
-use crate::sync::events::{RunEvent, RunObserver};
+use crate::sync::{RunEvent, RunObserver};
 
 /// The number of events that a slow listener may lag behind before it misses some.
 const BEHIND: usize = 1024;

@@ -21,14 +21,13 @@ use super::runner::{self, Runner};
 use super::socket::{self, DELAYS};
 use super::state_machine::PastRuns;
 use super::status_reply::{DaemonStatus, PageStatus};
-use super::systemd::DaemonSignals;
-use super::watches::Task;
-use super::{control, http_server, notification, systemd, watches};
+use super::systemd::{self, DaemonSignals};
+use super::watches::{self, Task};
+use super::{control, http_server, notification};
 use crate::app::{Mirror, MirrorError, MirrorSettings, publish_settings};
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
-use crate::model::duration::growing;
-use crate::model::{Clock, Instant};
+use crate::model::{Clock, Instant, growing};
 use crate::publish::{PublishPlan, PublishUrl, keep_published};
 use crate::store::StoreError;
 

@@ -17,7 +17,7 @@ use crate::app::status::{MirrorStatus, ObjectStatus, Readiness};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::model::Instant;
-use crate::store::publishing::queue::PublishLag;
+use crate::store::PublishLag;
 
 const JOBS: [&str; 4] = ["sync", "resync", "verify", "push"];
 

@@ -9,8 +9,7 @@ use crate::budget::Ledger;
 use crate::config::Config;
 use crate::daemon::progress_log::CurrentWork;
 use crate::model::{Instant, instant};
-use crate::store::report::{self, RecordedRun};
-use crate::store::{Reader, StoreError};
+use crate::store::{Reader, RecordedRun, StoreError, report};
 
 const WINDOWS: u32 = 7;
 

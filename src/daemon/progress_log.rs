@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::format;
 use crate::model::{Instant, Resource};
-use crate::sync::events::RunEvent;
+use crate::sync::RunEvent;
 
 const FIRST: Duration = Duration::from_secs(10);
 

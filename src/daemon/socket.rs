@@ -17,12 +17,11 @@ use std::{fs, io};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use tokio::net::UnixListener;
 
-use super::systemd;
-use super::systemd::DaemonSignals;
+use super::systemd::{self, DaemonSignals};
 use crate::app::MirrorSettings;
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
-use crate::model::duration::growing;
+use crate::model::growing;
 use crate::store::lock;
 
 #[derive(Debug, thiserror::Error)]

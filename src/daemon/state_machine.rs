@@ -20,8 +20,7 @@ use super::inputs_and_effects::{DaemonAnswer, DaemonRequest, Effect, Input};
 use super::job::{self, QueuedJob, Trigger};
 use super::timetable::{ScheduleKind, Timetable};
 use crate::budget::ActiveHours;
-use crate::model::Ru;
-use crate::model::instant::{self, Instant};
+use crate::model::{Instant, Ru, instant};
 use crate::sync::Job;
 
 /// How long a run is not preempted for due changes.

@@ -28,7 +28,7 @@ pub use catalogue::{Field, FieldKind, FieldProjection, Object, Op, Ops, Resource
 pub use clock::{Clock, ClockReading, MonotonicReading, SystemClock};
 pub use column_name::ColumnName;
 pub use custom::{Choice, CustomField, CustomFields, DataType, Definition, Layout};
-pub use duration::duration;
+pub use duration::{duration, growing};
 pub use edit::{
     DelayScope, Edit, EditState, EditedFields, HELD_COMMANDS, MirroredRecord, RetryDelay, is_unknown, unfit_source,
     unfit_value, unknown_value,

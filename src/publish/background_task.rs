@@ -13,11 +13,9 @@ use super::error::PublishError;
 use super::run::{Check, PublishReport, PublishSettings, publish};
 use super::target::PublishUrl;
 use crate::error_chain::error_chain;
-use crate::model::duration::growing;
-use crate::model::{Clock, ClockReading, Instant, Object};
+use crate::model::{Clock, ClockReading, Instant, Object, growing};
 use crate::store::publishing::queue;
-use crate::store::publishing::source::{Moment, PageQuery};
-use crate::store::{KeptReader, ReadTx, StoreError, feed};
+use crate::store::{KeptReader, Moment, PageQuery, ReadTx, StoreError, feed};
 
 /// The interval between two checks of the mirror.
 const EVERY: Duration = Duration::from_secs(2);

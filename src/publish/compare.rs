@@ -16,10 +16,8 @@ use super::sides::{PAGE, RowFilter, Sides};
 use super::state::TargetState;
 use super::tables::{PgType, Publication, PublishedTable};
 use super::{follow, sql, value};
-use crate::model::field_value::SqlValue;
-use crate::store::publishing::queue::{CopyDifference, CopyDifferenceKind};
-use crate::store::publishing::source::{Moment, PageQuery, SourceRow};
-use crate::store::{StoreError, feed};
+use crate::model::SqlValue;
+use crate::store::{CopyDifference, CopyDifferenceKind, Moment, PageQuery, SourceRow, StoreError, feed};
 
 /// The maximum number of differences that a report names.
 const NAMED: usize = 10_000;

@@ -24,7 +24,7 @@ use super::sql::{self, REFUSED_TABLE, STATE_TABLE};
 use super::state::TargetState;
 use super::tables::PublishedTable;
 use super::target::{Connected, PublishUrl};
-use crate::store::publishing::queue::RefusedRow;
+use crate::store::RefusedRow;
 
 /// A parameter and its type: statements are sent unnamed, so that a connection pooler can be used.
 pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use super::tables::{Exclusions, PgType, PublishedColumn, PublishedTable, archived_name};
-use crate::store::publishing::queue::Requeue;
+use crate::store::Requeue;
 
 /// The beginning of the comment on what is kept only because somebody's view uses it.
 pub(super) const LEFT_BEHIND: &str = "left behind by crm-mirror: ";

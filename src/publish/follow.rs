@@ -13,9 +13,7 @@ use super::state::TargetState;
 use super::tables::{Publication, PublishedTable};
 use super::{sql, value};
 use crate::model::Object;
-use crate::store::StoreError;
-use crate::store::feed::{self, FeedSpan};
-use crate::store::publishing::source::{ChangedRecord, Moment, PageQuery, SourceRow};
+use crate::store::{ChangedRecord, FeedSpan, Moment, PageQuery, SourceRow, StoreError, feed};
 
 const DELETING: &str = "delete rows";
 

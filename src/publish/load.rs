@@ -22,7 +22,7 @@ use super::schema::SchemaOutcome;
 use super::sides::{RowFilter, Sides};
 use super::sql;
 use super::tables::{self, PublishedTable};
-use crate::model::field_value::SqlValue;
+use crate::model::SqlValue;
 
 #[derive(Debug, Default)]
 pub(super) struct Loaded {

@@ -5,9 +5,7 @@ use std::borrow::Cow;
 
 use super::tables::{Exclusions, PgType, Publication, PublishedColumn, PublishedTable};
 use super::value::{self, ESCAPED, PgValue};
-use crate::model::Object;
-use crate::model::field_value::SqlValue;
-use crate::model::hidden_members::HiddenMembers;
+use crate::model::{HiddenMembers, Object, SqlValue};
 
 /// A row, in the order of the table's columns; `None` is NULL.
 pub(super) type PgRow = Vec<Option<String>>;

@@ -7,19 +7,19 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::compare::Comparison;
+use super::compare::{self, Comparison};
 use super::database::Database;
 use super::error::PublishError;
+use super::schema;
 use super::sides::{PublishedMirror, Sides};
 use super::state::TargetState;
 use super::tables::{self, Publication};
 use super::target::PublishUrl;
-use super::{compare, schema};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Resource};
 use crate::regular_file;
-use crate::store::publishing::queue::{self, CopyProof, PublishProgress, RefusedRow};
-use crate::store::{StateKey, StoreError, beside};
+use crate::store::publishing::queue;
+use crate::store::{CopyProof, PublishProgress, RefusedRow, StateKey, StoreError, beside};
 
 /// How often the columns of the mirror may change while one run sends its rows.
 const LAYOUTS: u32 = 5;

@@ -12,7 +12,7 @@ use super::sides::Sides;
 use super::sql;
 use super::state::{self, APPEARANCE};
 use super::tables::PublishedTable;
-use crate::store::publishing::queue::Requeue;
+use crate::store::Requeue;
 
 const DOING: &str = "change the columns";
 

@@ -11,11 +11,8 @@ use super::row::{Converter, PgRow};
 use super::state::TargetState;
 use super::tables::{Publication, PublishedTable};
 use super::value;
-use crate::model::Object;
-use crate::model::field_value::SqlValue;
-use crate::store::publishing::queue::Requeue;
-use crate::store::publishing::source::{ChangedRecord, Moment, PageQuery, SourceRow};
-use crate::store::{MirrorTx, Reader, StoreError, write_beside};
+use crate::model::{Object, SqlValue};
+use crate::store::{ChangedRecord, MirrorTx, Moment, PageQuery, Reader, Requeue, SourceRow, StoreError, write_beside};
 
 /// The maximum number of records that are entered again in one transaction; it bounds how long the mirror's writer
 /// waits.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::tables::{Publication, PublishedTable};
 use super::{ddl, sql, value};
 use crate::model::Object;
-use crate::store::publishing::queue::CopyProof;
+use crate::store::CopyProof;
 
 /// Incremented when the rows of older versions have to be published again.
 const FORMAT: u32 = 1;

@@ -17,11 +17,9 @@ use super::sides::{PAGE, RowFilter, Unsent, expect_layout, tables_of_record};
 use super::state::TargetState;
 use super::tables::{self, PgType, Publication, PublishedTable};
 use super::value;
-use crate::model::field_value::SqlValue;
-use crate::model::{Object, Resource};
+use crate::model::{Object, Resource, SqlValue};
 use crate::store::publishing::queue;
-use crate::store::publishing::source::{ChangedRecord, ColumnEvent, Moment, SourceRow};
-use crate::store::{Reader, StoreError, write_beside};
+use crate::store::{ChangedRecord, ColumnEvent, Moment, Reader, SourceRow, StoreError, write_beside};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamCursor {

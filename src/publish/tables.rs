@@ -8,13 +8,9 @@ use sha2::{Digest, Sha256};
 use strum::IntoStaticStr;
 
 use super::error::PublishError;
-use crate::model::column_name::ColumnName;
 use crate::model::exclusions::{belongs_to, object_of, table_of};
-use crate::model::{Object, Resource};
-use crate::store::StateKey;
-use crate::store::feed::{self, FeedSpan};
-use crate::store::guide::{self, ColumnLine};
-use crate::store::publishing::source::{Moment, PageQuery};
+use crate::model::{ColumnName, Object, Resource};
+use crate::store::{ColumnLine, FeedSpan, Moment, PageQuery, StateKey, feed, guide};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, Deserialize)]
 #[strum(serialize_all = "lowercase")]

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::tables::PgType;
-use crate::model::decimal;
-use crate::model::field_value::{SqlValue, is_date};
+use crate::model::field_value::is_date;
+use crate::model::{SqlValue, decimal};
 
 /// The maximum length of an indexed text, in bytes: a B-tree entry has at most 2,704, and a key has up to four columns.
 const MAX_INDEXED: usize = 2_000;

@@ -42,7 +42,15 @@ pub use file::original::FoundCopy;
 pub use file::{FileId, backup, beside, lock, migrate, open, wal};
 pub use outbox::steps::{EditStep, RECORD_REMOVED, record_removed};
 pub use outbox::{delays, editable, queue, report as outbox_report};
+pub use publishing::queue::{
+    CopyDifference, CopyDifferenceKind, CopyProof, PublishLag, PublishProgress, RefusedRow, Requeue,
+};
+pub use publishing::source::{ChangedRecord, ColumnEvent, Moment, PageQuery, SourceRow};
+pub use read::feed::FeedSpan;
+pub use read::guide::{ColumnLine, TableLine};
+pub use read::report::RecordedRun;
 pub use read::untrusted::WithheldColumns;
+pub use read::watchdog::Watchdog;
 pub use read::{cursor, feed, functions, guide, record, report, watchdog};
 pub use reader::{KeptReader, ReadTx, Reader};
 pub use records::doubts::DueDoubts;

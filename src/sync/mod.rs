@@ -38,3 +38,4 @@ pub use run::RunReport;
 pub use run_line::RUN_LINE;
 
 pub use crate::outbox::PushTally;
+pub use events::{RunEvent, RunObserver, Silent};

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Finding;
-use crate::api::admission::AdmissionError;
-use crate::api::{ApiError, Client, ClientSettings, ErrorClass, ListQuery, PageSize};
+use crate::api::{AdmissionError, ApiError, Client, ClientSettings, ErrorClass, ListQuery, PageSize};
 use crate::app::{MirrorSettings, limits};
 use crate::cli::session::ScratchFolder;
 use crate::error_chain::error_chain;
+use crate::exit::Exit;
+use crate::format;
 use crate::model::{Clock, Instant, Layout, Object, Purpose, Resource, Ru, SystemClock};
 use crate::store::{Store, StoreError, StoreOptions};
-use crate::sync::events::Silent;
-use crate::sync::{BudgetMeter, Engine, SyncError};
-use crate::{exit::Exit, format};
+use crate::sync::{BudgetMeter, Engine, Silent, SyncError};
 
 const TOLERABLE: Duration = Duration::from_secs(30);
 

@@ -23,8 +23,7 @@ use serde_json::{Value, json};
 use self::tools::{CallError, MirrorTools};
 use crate::cli::{Failure, Global};
 use crate::exit::Exit;
-use crate::store::watchdog::Watchdog;
-use crate::store::{Reader, guide};
+use crate::store::{Reader, Watchdog, guide};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror mcp --database /var/lib/crm-mirror/mirror.db")]

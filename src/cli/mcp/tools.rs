@@ -14,10 +14,8 @@ use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::model::{Clock, Object, RecordId, SystemClock};
 use crate::outbox::propose::propose;
-use crate::outbox::queue::EditRequest;
-use crate::outbox::typed_values::Given;
-use crate::store::watchdog::Watchdog;
-use crate::store::{Reader, WithheldColumns, guide, write_beside};
+use crate::outbox::{EditRequest, Given};
+use crate::store::{Reader, Watchdog, WithheldColumns, guide, write_beside};
 use crate::{format, regular_file};
 
 const MAX_SQL: usize = 100_000;

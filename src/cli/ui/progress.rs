@@ -11,7 +11,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, P
 use crate::daemon::progress_log::{self, ProgressLog};
 use crate::format;
 use crate::model::{Instant, Resource, Ru};
-use crate::sync::events::{RunEvent, RunObserver};
+use crate::sync::{RunEvent, RunObserver};
 
 /// The number of records from which the expected cost is reported in advance.
 const WORTH_A_WORD: u64 = 1_000;

@@ -12,9 +12,7 @@ use crate::daemon::{DaemonStatus, StatusReply};
 use crate::format::{self, count};
 use crate::model::{Instant, Ru};
 use crate::store::outbox_report::EditCounts;
-use crate::store::publishing::queue::PublishLag;
-use crate::store::report::RecordedRun;
-use crate::store::wal;
+use crate::store::{PublishLag, RecordedRun, wal};
 
 /// What the file and the daemon do not show.
 #[derive(Clone, Copy, Debug)]

@@ -16,8 +16,7 @@ use crate::cli::ui::output;
 use crate::cli::{Failure, Global, recipes};
 use crate::exit::Exit;
 use crate::format;
-use crate::store::guide::{self, ColumnLine, TableLine};
-use crate::store::{ReadTx, Reader, StoreError};
+use crate::store::{ColumnLine, ReadTx, Reader, StoreError, TableLine, guide};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror describe\n  crm-mirror describe contacts_full\n  \

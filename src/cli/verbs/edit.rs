@@ -22,8 +22,7 @@ use crate::exit::Exit;
 use crate::format;
 use crate::model::{EditedFields, Etag, HELD_COMMANDS, Instant, Object, RecordId, is_unknown, unfit_source};
 use crate::outbox::queue::{self, Prepared};
-use crate::outbox::typed_values::Given;
-use crate::outbox::{EditRequest, EditSource, QueueError};
+use crate::outbox::{EditRequest, EditSource, Given, QueueError};
 use crate::store::{Reader, StoreError, write_beside};
 
 #[derive(clap::Args, Clone, Debug)]

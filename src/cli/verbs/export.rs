@@ -20,9 +20,8 @@ use crate::daemon::client::{DaemonClient, EventStream};
 use crate::exit::Exit;
 use crate::model::Object;
 use crate::publish::{MirrorStream, StreamCursor, StreamError};
-use crate::store::Reader;
 use crate::store::cursor::{self, FeedCursor};
-use crate::store::feed;
+use crate::store::{Reader, feed};
 
 const SLICE: u32 = 200;
 

@@ -12,9 +12,8 @@ use crate::cli::{Failure, Global};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, Object};
-use crate::store::Reader;
-use crate::store::guide::{self, ColumnLine};
 use crate::store::record::{self, RecordChange, RecordError, RecordView};
+use crate::store::{ColumnLine, Reader, guide};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror show contact ct_01h8x\n  \

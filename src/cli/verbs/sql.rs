@@ -11,8 +11,7 @@ use crate::cli::ui::rows::{self, RowFormat, Stopped};
 use crate::cli::{Failure, Global, logging};
 use crate::exit::Exit;
 use crate::format;
-use crate::store::watchdog::Watchdog;
-use crate::store::{Reader, WithheldColumns};
+use crate::store::{Reader, Watchdog, WithheldColumns};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(

@@ -5,16 +5,16 @@ use serde_json::json;
 
 use crate::app::Summary;
 use crate::cli::args::one_of;
-use crate::cli::session::Finished;
+use crate::cli::session::{self, Finished};
 use crate::cli::ui::output;
 use crate::cli::verbs::sync;
-use crate::cli::{Failure, Global, session};
+use crate::cli::{Failure, Global};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Object, Resource, Ru};
 use crate::store::RunOutcome;
-use crate::sync::findings::{Difference, Findings};
-use crate::sync::{Acceptance, Job, Selection};
+use crate::sync::findings::Difference;
+use crate::sync::{Acceptance, Findings, Job, Selection};
 
 /// The maximum number of differences in text output; JSON has up to a thousand per object.
 const SHOWN: usize = 50;

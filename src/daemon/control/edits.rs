@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app::person;
 use crate::model::{Etag, Instant, Object, RecordId};
-use crate::outbox::typed_values::Given;
-use crate::outbox::{EditRequest, EditSource, QueueError, queue};
+use crate::outbox::{EditRequest, EditSource, Given, QueueError, queue};
 use crate::store::write_beside;
 
 #[derive(Debug, Deserialize)]

@@ -13,8 +13,8 @@ use crate::config::Config;
 use crate::daemon::status_reply::{DaemonStatus, StatusReply, public_reason};
 use crate::exit::Exit;
 use crate::format;
-use crate::model::instant::{self, Instant};
-use crate::store::publishing::queue::PublishLag;
+use crate::model::{Instant, instant};
+use crate::store::PublishLag;
 
 /// How late an object may be, by what explains it: nothing, a hold, or a pause and a first copy.
 const LATE: [Duration; 3] = [Duration::from_secs(1800), Duration::from_secs(3600), Duration::from_secs(86_400)];

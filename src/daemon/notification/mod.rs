@@ -27,8 +27,7 @@ use super::status_reply::StatusReply;
 use crate::api::transport::install_tls;
 use crate::app::Mirror;
 use crate::config::{Config, NotifyConfig};
-use crate::model::duration::growing;
-use crate::model::{Instant, Resource};
+use crate::model::{Instant, Resource, growing};
 use crate::store::{StateKey, Store, StoreError, report};
 
 /// How often it is asked whether anything changed.

@@ -23,7 +23,7 @@ use crate::daemon::job::JobResult;
 use crate::daemon::metrics;
 use crate::daemon::plot_data::PageHistory;
 use crate::daemon::status_reply::{HIDDEN, public_reason};
-use crate::sync::events::RunEvent;
+use crate::sync::RunEvent;
 
 const PATHS: &str = "GET /, /status, /history, /events, /metrics, /healthz, /readyz";
 

@@ -5,8 +5,7 @@ use crate::budget::{POLLING_SHARE, PollingBudget, decide_poll};
 use crate::daemon::inputs_and_effects::Effect;
 use crate::daemon::job::{self, FailureKind, PollFacts, QueuedJob, RunEnd, RunEnding, Trigger};
 use crate::daemon::timetable::ScheduleKind;
-use crate::model::duration::growing;
-use crate::model::{Instant, Ru};
+use crate::model::{Instant, Ru, growing};
 use crate::sync::{Job, Suspension};
 
 impl StateMachine {
