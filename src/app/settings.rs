@@ -37,7 +37,6 @@ impl MirrorSettings {
         MirrorSettings::new(Config::load(sources)?)
     }
 
-    /// Reads the key.
     pub fn new(config: Config) -> Result<MirrorSettings, ConfigError> {
         Ok(MirrorSettings { api: config.api()?, config, leaves_no_files: false })
     }

@@ -63,7 +63,6 @@ pub struct RefusedRemovalsSummary {
 }
 
 impl Summary {
-    /// The summary of a run that took so long; the ledger is that after it.
     pub fn new(kind: &'static str, report: &RunReport, took: Duration, ledger: &Ledger, limits: &Limits) -> Summary {
         Summary {
             run: report.run,

@@ -30,7 +30,6 @@ use crate::sync::{Findings, Job, RunObserver};
 
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What a person who pushes during a verification must know at once.
 const BEHIND_VERIFICATION: &str = "the daemon runs a verification, which sends due edits between its requests; the result of \
      this push is reported after it, and `crm-mirror outbox` shows the edits meanwhile";
 

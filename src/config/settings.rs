@@ -128,7 +128,6 @@ impl Config {
         self.invalid.clone().map(ConfigError::Invalid)
     }
 
-    /// The name of the workspace among others: that of its configuration file.
     pub fn workspace(&self) -> String {
         let stem = self.file.as_deref().and_then(Path::file_stem);
         stem.map_or_else(|| "default".into(), |stem| stem.to_string_lossy().into_owned())

@@ -22,7 +22,6 @@ use crate::model::duration::{duration, spell};
 use crate::model::{ExcludedFields, Instant, Object, Resource, Ru};
 use crate::store::{LabelColumns, SearchForm};
 
-/// The seconds of a century: the maximum age.
 const CENTURY: u64 = 100 * 366 * 86_400;
 
 /// A value as people write it, in a file or in a variable.
@@ -129,13 +128,11 @@ pub(super) fn all_or_off<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D:
     word(value, "\"all\" or \"off\"", [("all", true), ("off", false)])
 }
 
-/// A cron line; `None` for "off".
 pub(super) fn schedule<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Cron>, D::Error> {
     const EXPECTED: &str = "a cron line, or \"off\"";
     read(value, EXPECTED, |text| cron_line(text, EXPECTED))
 }
 
-/// As [`schedule`], or "auto".
 pub(super) fn changes_schedule<'de, D: Deserializer<'de>>(value: D) -> Result<ChangesSchedule, D::Error> {
     const EXPECTED: &str = "a cron line, \"auto\" or \"off\"";
     read(value, EXPECTED, |text| match text {
@@ -166,7 +163,6 @@ fn words<'de, D: Deserializer<'de>>(value: D, expected: &'static str) -> Result<
     Ok(texts.iter().flat_map(|text| text.split(',')).map(|word| word.trim().to_string()).collect())
 }
 
-/// `None` for all. A list in a file, or a text with commas.
 pub(super) fn objects<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Vec<Resource>>, D::Error> {
     let words = words(value, "\"all\" or a list of objects")?;
     if words == ["all"] {
@@ -244,7 +240,6 @@ pub(super) fn schema_name<'de, D: Deserializer<'de>>(value: D) -> Result<String,
     })
 }
 
-/// Columns as `column` or `table.column`. A list in a file, or a text with commas.
 pub(super) fn columns<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
     const EXPECTED: &str = "a list of columns, such as [\"contacts.notes\", \"email\"]";
     let mut columns = words(value, EXPECTED)?;
@@ -298,7 +293,6 @@ fn is_plain_name(text: &str) -> bool {
         && text.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
 }
 
-/// An address to listen on. `None` for "off".
 pub(super) fn address<'de, D: Deserializer<'de>>(value: D) -> Result<Option<SocketAddr>, D::Error> {
     read(value, "an address and a port, or \"off\"", |text| match text {
         "off" => Ok(None),
@@ -316,7 +310,6 @@ fn socket_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Networks. A list in a file, or a text with commas.
 pub(super) fn networks<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<Network>, D::Error> {
     let words = words(value, "a list of networks")?;
     words.iter().filter(|word| !word.is_empty()).map(|word| word.parse().map_err(Error::custom)).collect()

@@ -111,7 +111,6 @@ impl RunObserver for EventBus {
     }
 }
 
-/// The number of runs up to each bound, and the sum.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunDurations {
     counts: [u64; RunDurations::BOUNDS.len()],

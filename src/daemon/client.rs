@@ -44,7 +44,6 @@ pub enum ClientError {
 #[derive(Clone, Debug, Deserialize)]
 pub struct AcceptedJob {
     pub job: u64,
-    /// When its wait ends, if it has to wait.
     pub waits_until: Option<Instant>,
 }
 
@@ -73,7 +72,6 @@ pub fn reach(path: &Path) -> io::Result<()> {
 }
 
 impl DaemonClient {
-    /// A client of the daemon that listens on `socket`; `None` if there is none.
     pub fn connect(socket: &Path) -> Option<DaemonClient> {
         reach(socket).ok()?;
         crate::api::transport::install_tls();

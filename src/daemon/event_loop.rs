@@ -390,7 +390,6 @@ impl EventLoop {
         DaemonStatus { page: self.page.clone(), reload_failed, ..status }
     }
 
-    /// Publishes the current state: in memory, and to systemd, if it changed.
     fn publish_status(&mut self) {
         self.control.publish(self.daemon_status());
         let work = self.control.bus.known().log.work.clone();

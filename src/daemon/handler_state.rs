@@ -35,7 +35,6 @@ pub(super) const PROMPT: Duration = Duration::from_millis(50);
 /// How long the start of the daemon and the end of a run wait for the file.
 pub(super) const PATIENT: Duration = Duration::from_secs(2);
 
-/// A message to the daemon's loop from another task.
 #[derive(Debug)]
 pub(super) enum LoopMessage {
     /// What needs no conversion.

@@ -72,7 +72,6 @@ where
         // An error means that the daemon is gone, which also ends the connection.
         let _ = ends.wait_for(|ends| *ends).await;
     };
-    // Errors of a connection are ignored.
     let grace = tokio::select! {
         _ = connection.as_mut() => return,
         () = ended => GRACE,

@@ -170,7 +170,6 @@ impl Opening {
         }
     }
 
-    /// Answers requests until a time has passed or a signal arrives.
     async fn attend(
         &mut self,
         inbox: &mut mpsc::Receiver<LoopMessage>,

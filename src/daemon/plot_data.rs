@@ -111,7 +111,6 @@ impl SpentCounter {
     }
 }
 
-/// The index of the part that contains a time after the window's beginning.
 fn part(passed: Duration, length: Duration) -> usize {
     let share = passed.as_secs_f64() / length.as_secs_f64().max(1.0);
     ((share * PARTS as f64) as usize).min(PARTS - 1)

@@ -69,7 +69,6 @@ pub struct DaemonHold {
     pub until: Instant,
 }
 
-/// The current series of failures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trouble {
     #[serde(serialize_with = "instant::utc_always")]

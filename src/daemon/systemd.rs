@@ -111,7 +111,6 @@ impl DaemonSignals {
         listen().map_err(DaemonError::Signals)
     }
 
-    /// Waits for a signal, and returns whether it stops the daemon.
     pub(super) async fn ends(&mut self) -> bool {
         tokio::select! {
             () = self.stop.next() => true,

@@ -9,7 +9,6 @@ use crate::budget::{PollDecision, PollReason};
 use crate::config::{ChangesSchedule, Cron, SyncConfig};
 use crate::model::Instant;
 
-/// The longest delay of a run after its scheduled time.
 const MAX_DELAY: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
@@ -51,7 +50,6 @@ impl Timetable {
         }
     }
 
-    /// How often changes are asked for where the schedule is automatic; `None` where it is not.
     pub fn poll(&self) -> Option<PollDecision> {
         (self.sync.schedule == ChangesSchedule::Auto).then_some(self.poll)
     }

@@ -62,7 +62,6 @@ pub(super) fn watch_file_system(database: &Path, inbox: mpsc::Sender<LoopMessage
     })
 }
 
-/// Returns once the file system has been read-only for long.
 async fn watch(is_read_only: impl Fn() -> bool + Clone + Send + 'static, every: Duration, longest: Duration) {
     let mut since: Option<Instant> = None;
     loop {

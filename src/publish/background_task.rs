@@ -17,10 +17,8 @@ use crate::model::{Clock, ClockReading, Instant, Object, growing};
 use crate::store::publishing::queue;
 use crate::store::{KeptReader, Moment, PageQuery, ReadTx, StoreError, feed};
 
-/// The interval between two checks of the mirror.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// The first and the longest delay after a failure; the delay doubles in between.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
 
 const COMPARED_EVERY: Duration = Duration::from_secs(24 * 3600);

@@ -23,7 +23,6 @@ pub(super) struct StreamLimits {
     pub answer: Duration,
     /// The bytes per second that a server takes at least.
     pub rate: u64,
-    /// The longest message, in bytes.
     pub message: u64,
     /// The largest answer, in bytes. Rows are read in pages, which are far smaller.
     pub bytes: u64,
@@ -43,7 +42,6 @@ pub(super) enum Expected {
     TlsOrNot,
     /// A message: these first bytes of its head, so many of them.
     Head([u8; 5], usize),
-    /// The rest of a message of this kind.
     Body(u8, u64),
 }
 

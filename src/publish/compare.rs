@@ -71,7 +71,6 @@ pub(super) async fn compare(sides: &mut Sides<'_>, repairs: bool) -> Result<Comp
 struct TableComparison<'a, 's> {
     sides: &'a mut Sides<'s>,
     table: &'a PublishedTable,
-    /// The places of the columns that are compared.
     compared: Vec<usize>,
     found: &'a mut Comparison,
     repairs: bool,

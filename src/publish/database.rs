@@ -38,10 +38,8 @@ const TABLES: &str = include_str!("tables.sql");
 pub(super) struct Database {
     client: Client,
     connection: JoinHandle<()>,
-    /// Host, port and database.
     pub(super) place: String,
     pub(super) schema: String,
-    /// Whether the list of refused rows may have entries.
     pub(super) has_refused: AtomicBool,
     /// Whether deferred constraints are checked by each statement, so that one row's violation does not fail the commit.
     checks_at_once: AtomicBool,
@@ -81,7 +79,6 @@ impl Database {
         self.client.batch_execute(statements).await.map_err(self.failed(doing))
     }
 
-    /// Returns the number of rows.
     pub(super) async fn execute(
         &self,
         doing: &'static str,
@@ -209,13 +206,11 @@ impl Database {
         Ok(self.query("look for rows", &statement, &[]).await?.is_empty())
     }
 
-    /// Starts copying rows into a table, under its own name or a shadow's.
     pub(super) async fn copy_into(&self, table: &PublishedTable, name: &str) -> Result<RowSink, PublishError> {
         let statement = sql::copy_in(&self.schema, table, name);
         self.client.copy_in(&statement).await.map(Box::pin).map_err(self.failed(COPYING))
     }
 
-    /// The tables and views of the schema.
     pub(super) async fn tables(&self) -> Result<BTreeMap<String, ExistingTable>, PublishError> {
         let params: [Param<'_>; 2] = [(&self.schema, Type::TEXT), (&LEFT_BEHIND, Type::TEXT)];
         let rows = self.query("read the catalogue", TABLES, &params).await?;

@@ -16,7 +16,6 @@ pub(super) const LEFT_BEHIND: &str = "left behind by crm-mirror: ";
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct ExistingColumn {
     pub(super) name: String,
-    /// The type, as a statement names it.
     pub(super) data_type: String,
     pub(super) pg_type: Option<PgType>,
     /// Whether it is kept only for the views that use it.
@@ -28,7 +27,6 @@ pub(super) struct ExistingColumn {
 pub(super) struct ExistingTable {
     /// Whether it is a table, and not a view or a partitioned or foreign table.
     pub(super) is_plain: bool,
-    /// Whether it is kept only for the views that use it.
     pub(super) is_left_behind: bool,
     /// The column numbers in use, those of dropped columns included.
     pub(super) used: usize,

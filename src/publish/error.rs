@@ -8,7 +8,6 @@ use crate::error_chain::error_chain;
 use crate::format;
 use crate::store::StoreError;
 
-/// The longest text of a database that is shown, in characters.
 const MAX_TEXT: usize = 500;
 
 /// What went wrong at the database. Its texts are cut, and cleaned of what could control a terminal.
@@ -16,7 +15,6 @@ const MAX_TEXT: usize = 500;
 #[error("{text}")]
 pub struct DatabaseError {
     text: String,
-    /// The server's own message, if it answered.
     message: Option<String>,
     code: Option<SqlState>,
 }
@@ -140,7 +138,6 @@ impl PublishError {
         }
     }
 
-    /// The server's code; `None` if it did not answer.
     pub(super) fn code(&self) -> Option<&SqlState> {
         self.of_database()?.code.as_ref()
     }

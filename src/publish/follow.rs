@@ -26,7 +26,6 @@ struct Batch {
     seq: i64,
     /// The names of all owners, with their digest, if one changed.
     owners: Option<(JoinedNames, String)>,
-    /// The names of the companies that changed.
     companies: JoinedNames,
     is_last: bool,
 }

@@ -117,7 +117,6 @@ impl Sides<'_> {
         Ok(())
     }
 
-    /// Returns the number of rows.
     async fn copy(&self, table: &PublishedTable, name: &str, by_copy: bool) -> Result<u64, PublishError> {
         let query = table.query();
         let converter = self.converter(table);
@@ -221,7 +220,6 @@ impl Database {
         Ok(())
     }
 
-    /// Returns what could not follow, one sentence each.
     async fn swap(&self, table: &PublishedTable, is_new: bool, hides: bool) -> Result<Vec<String>, PublishError> {
         let (schema, name) = (self.schema.as_str(), table.name);
         let (new, old) = (sql::qualified(schema, name), sql::qualified(schema, &sql::old_name(name)));

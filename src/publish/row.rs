@@ -17,7 +17,6 @@ pub(super) struct Converter<'a> {
     /// The index of `extra`, and the index of the column with the object of a row.
     extra: Option<usize>,
     object: Option<usize>,
-    /// Table and wire name of the excluded columns.
     hidden: &'a [(String, String)],
 }
 
@@ -164,7 +163,6 @@ fn with_escapes(extra: Option<&str>, escapes: &[(&str, String)]) -> String {
     }
 }
 
-/// Appends a row in the text form of COPY.
 pub(super) fn copy_line(row: &PgRow, out: &mut String) {
     for (place, value) in row.iter().enumerate() {
         if place > 0 {

@@ -51,7 +51,6 @@ pub enum Check {
 pub struct PublishReport {
     /// The server that was reached, of those in the URL: host, port and database.
     pub server: String,
-    /// The database's position in the feed.
     pub cursor: String,
     /// Why everything was loaded; `None` if only changes were sent.
     pub reloaded: Option<String>,

@@ -21,7 +21,6 @@ pub(super) struct SchemaOutcome {
     /// The tables that must be replaced by new ones, and why.
     pub(super) replaced: BTreeMap<&'static str, String>,
     pub(super) refused: Vec<(&'static str, PublishError)>,
-    /// The tables of the schema before.
     pub(super) existing: BTreeMap<String, ExistingTable>,
 }
 

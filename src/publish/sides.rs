@@ -115,7 +115,6 @@ pub(super) type SmallTables = BTreeMap<&'static str, (Vec<SourceRow>, String)>;
 
 pub(super) struct Unsent {
     pub(super) records: Vec<ChangedRecord>,
-    /// The rows of those records that are published.
     rows: BTreeMap<(&'static str, Object), Vec<SourceRow>>,
     pub(super) entries: Vec<SourceRow>,
     /// The entries up to the position of records whose history was erased once: it began anew when they returned.

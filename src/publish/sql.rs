@@ -61,7 +61,6 @@ fn typed_key(table: &PublishedTable) -> impl Iterator<Item = (String, &'static s
     table.key.iter().filter_map(typed)
 }
 
-/// Creates a table, under its own name or a shadow's.
 pub(super) fn create_table(schema: &str, table: &PublishedTable, name: &str) -> String {
     let (columns, constraint) = (joined(table.columns.iter().map(definition), ", "), ident(&key_name(name)));
     let (name, key) = (qualified(schema, name), key(table));
@@ -272,7 +271,6 @@ pub(super) fn page_of_keys(schema: &str, table: &PublishedTable, after: bool, mo
     format!("SELECT {columns} FROM {name} WHERE {condition} ORDER BY {key} LIMIT {most}")
 }
 
-/// Reads which of these keys a table has.
 pub(super) fn present_keys(schema: &str, table: &PublishedTable) -> String {
     let columns = joined(table.key.iter().map(|column| format!("t.{}::text", ident(column))), ", ");
     let (keys, same) = keys_as_arrays(table);

@@ -14,7 +14,6 @@ const FORMAT: u32 = 1;
 
 pub(super) const APPEARANCE: &str = "appearance";
 
-/// The private part of the row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct TargetDetails {
@@ -123,7 +122,6 @@ fn settings(publication: &Publication) -> String {
     value::digest(format!("{names:?} {:?}", publication.exclusions).as_bytes())
 }
 
-/// A digest of the input for comments and indexes.
 pub(super) fn appearance(publication: &Publication) -> String {
     let mut text = String::new();
     for table in &publication.tables {

@@ -131,7 +131,6 @@ const MAX_COLUMNS: usize = 1_500;
 #[derive(Clone, Debug)]
 pub(super) struct Publication {
     pub(super) layout: u64,
-    /// The id of the mirror.
     pub(super) mirror: String,
     pub(super) feed: FeedSpan,
     /// The number of the newest changed record.
@@ -300,7 +299,6 @@ fn comment(column: &ColumnLine) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// PostgreSQL's longest name, in bytes.
 const MAX_NAME: usize = 63;
 
 /// A name that PostgreSQL accepts: a name that is too long is cut, and ends with a part of its digest.

@@ -19,9 +19,7 @@ pub(super) const MAX_KEY: usize = 600;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PgValue<'a> {
     Null,
-    /// The text that PostgreSQL parses as the value.
     Text(Cow<'a, str>),
-    /// PostgreSQL cannot store it in this column.
     Unfit,
 }
 

@@ -105,7 +105,6 @@ impl Bars {
             RunEvent::Total { resource, total } => {
                 if let Some(bar) = self.work.get(resource) {
                     if bar.length().is_none() && *total >= WORTH_A_WORD {
-                        // A failure to write cannot be reported.
                         let _ = screen.println(spending(*resource, *total));
                     }
                     bar.set_style(style(Some(*total)));

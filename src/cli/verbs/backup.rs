@@ -41,7 +41,6 @@ struct BackupSummary {
     removed: Vec<String>,
 }
 
-/// The time in the name of a copy.
 const TIME: &str = "%Y%m%dT%H%M%S";
 
 struct Rotation<'a> {

@@ -302,7 +302,6 @@ impl RowEdits {
     }
 }
 
-/// How many of the rows change something.
 fn count(edits: &[EditReply]) -> u64 {
     edits.iter().filter(|of_row| of_row.edit.is_some()).count() as u64
 }

@@ -220,7 +220,6 @@ fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> R
     confirm(what, &format!("{text}{question}"))
 }
 
-/// What the mirror shows now in the columns of an edit.
 fn shown_now(database: &Path, edit: &EditLine) -> Result<String, Failure> {
     let reader = Reader::open(database)?;
     let tx = reader.begin()?;

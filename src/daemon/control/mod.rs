@@ -64,7 +64,6 @@ async fn status(State(control): State<Control>) -> Result<Response, Problem> {
     }
 }
 
-/// Enqueues the job that a body asks for.
 async fn job<B>(control: Control, body: SentBody, job: impl FnOnce(B) -> Job) -> Result<Response, Problem>
 where
     B: DeserializeOwned + Default,

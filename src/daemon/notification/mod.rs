@@ -30,13 +30,11 @@ use crate::config::{Config, NotifyConfig};
 use crate::model::{Instant, Resource, growing};
 use crate::store::{StateKey, Store, StoreError, report};
 
-/// How often it is asked whether anything changed.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// The interval between two looks at the status while nothing changes: some episodes begin because time passes.
 const UNCHANGED: Duration = Duration::from_secs(10);
 
-/// The first and the longest delay after a delivery failed; the delay doubles in between.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
 /// Watches the mirror for as long as its file exists, and tells people. Each look uses the daemon's current configuration.
