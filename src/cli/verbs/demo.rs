@@ -14,7 +14,7 @@ use crate::api::BaseUrl;
 use crate::app::{Mirror, MirrorSettings, RunResult, Summary};
 use crate::cli::ui::progress::ProgressView;
 use crate::cli::ui::{output, rows};
-use crate::cli::verbs::{edit, verify};
+use crate::cli::verbs::{edit, sync};
 use crate::cli::{Failure, Global, identity, logging, session};
 use crate::config::Sources;
 use crate::daemon::{self, DaemonSignals, StopSignals};
@@ -192,9 +192,9 @@ async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> 
             |repair| Job::Verify { objects: Selection::named(&[]), full: false, repair, accept: Acceptance::default() };
         let title = "A contact is deleted, which no list of changes shows.\n`verify --repair` finds and removes it.";
         let ran = run(title, &verify(true)).await?;
-        verify::print(&ran.summary, &ran.findings, true)?;
+        sync::print(&ran.summary, &ran.findings, true)?;
         let ran = run("`verify` again:", &verify(false)).await?;
-        verify::print(&ran.summary, &ran.findings, false)
+        sync::print(&ran.summary, &ran.findings, false)
     };
     let ended = steps.await;
     mirror.close().await;

@@ -18,7 +18,6 @@ pub mod show;
 pub mod sql;
 pub mod status;
 pub mod sync;
-pub mod verify;
 
 use clap::{Command, Parser, Subcommand};
 
@@ -93,7 +92,7 @@ pub enum Verb {
     /// Show what the mirror holds, how fresh it is and what it cost.
     Status(status::StatusArgs),
     /// Compare the mirror with the service, and report differences.
-    Verify(verify::VerifyArgs),
+    Verify(sync::VerifyArgs),
     /// Run SQL on the mirror with the built-in SQLite.
     Sql(sql::SqlArgs),
     /// Change fields of one contact or company at the service.
@@ -134,7 +133,7 @@ impl Verb {
             Verb::Show(args) => show::run(global, args),
             Verb::Forget(args) => forget::run(global, args),
             Verb::Status(args) => status::run(global, args),
-            Verb::Verify(args) => verify::run(global, args),
+            Verb::Verify(args) => sync::verify(global, args),
             Verb::Sql(args) => sql::run(global, args),
             Verb::Edit(args) => edit::run(global, args),
             Verb::Push(args) => sync::push(global, args),
