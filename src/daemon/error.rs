@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use tokio_cron_scheduler::JobSchedulerError;
+
 use crate::app::MirrorError;
 use crate::config::ConfigError;
 use crate::exit::Exit;
@@ -13,8 +15,8 @@ pub enum DaemonError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Mirror(#[from] MirrorError),
-    #[error("could not configure the scheduler: {why}")]
-    Scheduler { why: String },
+    #[error("could not configure the scheduler")]
+    Scheduler(#[from] JobSchedulerError),
     #[error("the file system of {folder} has been read-only for minutes: ending, so that a new start sees how it is mounted now", folder = folder.display())]
     ReadOnly { folder: PathBuf },
     #[error("could not receive signals")]
@@ -29,7 +31,7 @@ impl DaemonError {
             DaemonError::Mirror(MirrorError::Api(error)) => Exit::of_api(error),
             // A code after which systemd starts it again.
             DaemonError::ReadOnly { .. } => Exit::Paused,
-            DaemonError::Scheduler { .. } | DaemonError::Signals(_) => Exit::Internal,
+            DaemonError::Scheduler(_) | DaemonError::Signals(_) => Exit::Internal,
         }
     }
 
@@ -39,7 +41,7 @@ impl DaemonError {
             DaemonError::Mirror(MirrorError::Store(error)) => error.hint(),
             DaemonError::Mirror(MirrorError::Api(error)) => error.hint(),
             DaemonError::ReadOnly { .. } => Some("`dmesg` shows why; then run `mount -o remount,rw`"),
-            DaemonError::Scheduler { .. } | DaemonError::Signals(_) => None,
+            DaemonError::Scheduler(_) | DaemonError::Signals(_) => None,
         }
     }
 }

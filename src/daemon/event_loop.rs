@@ -13,7 +13,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::bus::{Event, JobResults};
-use super::cron_ticks::CronTicks;
 use super::error::DaemonError;
 use super::handler_state::{Control, LoopMessage};
 use super::inputs_and_effects::{DaemonAnswer, Effect, Input};
@@ -24,7 +23,7 @@ use super::state_machine::{DaemonHold, HoldReason, PastRuns, StateMachine};
 use super::status_reply::{DaemonStatus, PageStatus};
 use super::systemd::DaemonSignals;
 use super::timetable::Timetable;
-use super::watches::Task;
+use super::watches::{CronTicks, Task};
 use super::{status_reply, systemd, watches};
 use crate::config::Config;
 use crate::format;

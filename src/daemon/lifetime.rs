@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::cron_ticks::CronTicks;
 use super::error::DaemonError;
 use super::event_loop::EventLoop;
 use super::handler_state::{Control, LoopMessage, PATIENT};
@@ -22,7 +21,7 @@ use super::socket::{self, DELAYS};
 use super::state_machine::PastRuns;
 use super::status_reply::{DaemonStatus, PageStatus};
 use super::systemd::{self, DaemonSignals};
-use super::watches::{self, Task};
+use super::watches::{self, CronTicks, Task};
 use super::{control, http_server, notification};
 use crate::app::{Mirror, MirrorError, MirrorSettings, publish_settings};
 use crate::config::{Config, Sources};

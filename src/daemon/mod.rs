@@ -13,7 +13,6 @@
 mod bus;
 pub mod client;
 pub mod control;
-mod cron_ticks;
 pub mod error;
 mod event_loop;
 mod handler_state;

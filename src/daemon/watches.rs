@@ -1,4 +1,4 @@
-//! Tasks beside the daemon's loop: how they end, and those that watch files.
+//! Tasks beside the daemon's loop: how they end, those that watch files, and the scheduler.
 //!
 //! A file system that stays read-only ends the daemon: the system makes it so after an error, and its administrator makes it
 //! writable again. A unit keeps the mounts that it started with, so the daemon may not see that: only a new start does.
@@ -6,21 +6,30 @@
 //! An edit that any process queues in the mirror's file is sent within seconds, and a failed edit is sent again when its
 //! delays are over. [`EditWatch`] decides when that is. It is asked once a second, on a thread where blocking is allowed,
 //! and only if write-back is on.
+//!
+//! `tokio-cron-scheduler` determines when to check the timetable. It keeps a fixed offset for a time zone, so it gets one:
+//! the tables of all zones would be a megabyte of memory. It also relies on the time of its last check. So the jobs are
+//! configured again when the zone's offset changes and when the clock was moved. Its ticks only cause a check: the timetable
+//! decides what is due.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{FixedOffset, Offset as _, Utc};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::{Instant as Monotonic, MissedTickBehavior};
+use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
+use uuid::Uuid;
 
 use super::error::DaemonError;
 use super::handler_state::LoopMessage;
 use super::inputs_and_effects::Input;
+use super::timetable::{ScheduleKind, Timetable};
 use crate::error_chain::error_chain;
-use crate::model::Clock;
+use crate::model::{Clock, Instant};
 use crate::outbox::EditWatch;
 
 /// A task that lasts no longer than this value.
@@ -63,12 +72,12 @@ pub(super) fn watch_file_system(database: &Path, inbox: mpsc::Sender<LoopMessage
 }
 
 async fn watch(is_read_only: impl Fn() -> bool + Clone + Send + 'static, every: Duration, longest: Duration) {
-    let mut since: Option<Instant> = None;
+    let mut since: Option<Monotonic> = None;
     loop {
         // A file system that never answers occupies one thread, and is not known to be read-only.
         let look = tokio::task::spawn_blocking(is_read_only.clone());
         since = match look.await {
-            Ok(true) => since.or_else(|| Some(Instant::now())),
+            Ok(true) => since.or_else(|| Some(Monotonic::now())),
             _ => None,
         };
         if since.is_some_and(|since| since.elapsed() >= longest) {
@@ -104,11 +113,65 @@ pub(super) async fn watch_edits(path: PathBuf, clock: Arc<dyn Clock>, inbox: mps
     }
 }
 
+pub(super) struct CronTicks {
+    scheduler: JobScheduler,
+    inbox: mpsc::Sender<LoopMessage>,
+    jobs: Vec<Uuid>,
+    offset: Option<i32>,
+}
+
+impl CronTicks {
+    pub(super) async fn start(inbox: mpsc::Sender<LoopMessage>) -> Result<CronTicks, JobSchedulerError> {
+        let scheduler = JobScheduler::new().await?;
+        scheduler.start().await?;
+        Ok(CronTicks { scheduler, inbox, jobs: Vec::new(), offset: None })
+    }
+
+    pub(super) async fn set(&mut self, timetable: &Timetable, now: Instant) -> Result<(), JobSchedulerError> {
+        for job in self.jobs.drain(..) {
+            self.scheduler.remove(&job).await?;
+        }
+        let offset = timetable.offset(now);
+        // An offset of a day or more is in no zone.
+        let zone = FixedOffset::east_opt(offset).unwrap_or(Utc.fix());
+        for kind in ScheduleKind::ALL {
+            let Some(line) = timetable.line(kind) else { continue };
+            let job = self.job(line.as_str(), zone, timetable.delay)?;
+            self.jobs.push(self.scheduler.add(job).await?);
+        }
+        self.offset = Some(offset);
+        Ok(())
+    }
+
+    pub(super) fn is_stale(&self, timetable: &Timetable, now: Instant) -> bool {
+        self.offset != Some(timetable.offset(now))
+    }
+
+    fn job(&self, line: &str, zone: FixedOffset, delay: Duration) -> Result<Job, JobSchedulerError> {
+        let inbox = self.inbox.clone();
+        Job::new_async_tz(line, zone, move |_, _| {
+            let inbox = inbox.clone();
+            Box::pin(async move {
+                tokio::time::sleep(delay).await;
+                // A full inbox causes a check soon anyway; a closed one belongs to a stopped daemon.
+                let _ = inbox.try_send(LoopMessage::Input(Input::Tick));
+            })
+        })
+    }
+
+    pub(super) async fn end(mut self) {
+        if let Err(error) = self.scheduler.shutdown().await {
+            tracing::debug!(%error, "The scheduler failed to stop: {error}");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
 
     #[tokio::test]
     async fn only_a_file_system_that_stays_read_only_counts() {
