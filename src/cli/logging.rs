@@ -24,7 +24,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::cli::ui::progress::ProgressView;
+use crate::cli::ProgressView;
 use crate::config::{LogConfig, LogFormat};
 use crate::sync::RUN_LINE;
 

@@ -23,10 +23,13 @@ use clap::error::ErrorKind;
 
 use crate::app::person;
 use crate::exit::Exit;
-use ui::output;
 
-pub use args::Global;
+pub use args::{Global, MirrorArgs};
+pub(in crate::cli) use args::{objects, one_of};
 pub use failure::Failure;
+pub use session::{DaemonState, ScratchFolder};
+pub use ui::output;
+pub use ui::progress::ProgressView;
 pub use verbs::Cli;
 
 /// Runs the program with these arguments, the program's name first.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::Finding;
 use super::facts::{self, CheckFacts};
-use crate::cli::session::DaemonState;
+use crate::cli::DaemonState;
 use crate::config::NotifyConfig;
 use crate::daemon::DaemonStatus;
 use crate::exit::Exit;

@@ -19,15 +19,13 @@ mod service;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use facts::CheckFacts;
 use serde::Serialize;
 
-use crate::cli::ui::output::{self, plain};
-use crate::cli::ui::progress::ProgressView;
-use crate::cli::{Failure, Global, logging};
+use crate::cli::{Failure, Global, ProgressView, logging, output};
 use crate::config::{Config, ConfigError, Sources};
 use crate::exit::Exit;
-use crate::format::counted;
-use facts::CheckFacts;
+use crate::format::{counted, plain};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror check\n  crm-mirror check --offline\n  \

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Finding;
 use crate::api::{AdmissionError, ApiError, Client, ClientSettings, ErrorClass, ListQuery, PageSize};
 use crate::app::{MirrorSettings, limits};
-use crate::cli::session::ScratchFolder;
+use crate::cli::ScratchFolder;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::format;

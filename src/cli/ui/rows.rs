@@ -7,7 +7,7 @@ use rusqlite::{Rows, Statement};
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
-use crate::cli::ui::output;
+use crate::cli::output;
 
 /// How rows are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

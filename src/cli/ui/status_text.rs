@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use crate::app::MissingScope;
 use crate::app::status::{MirrorStatus, ObjectStatus, RunProgress, RunningRun};
-use crate::cli::session::DaemonState;
-use crate::cli::ui::output::{self, plain};
+use crate::cli::{DaemonState, output};
 use crate::daemon::state_machine::HoldReason;
 use crate::daemon::{DaemonStatus, StatusReply};
-use crate::format::{self, count};
+use crate::format::{self, count, plain};
 use crate::model::{Instant, Ru};
 use crate::store::outbox_report::EditCounts;
 use crate::store::{PublishLag, RecordedRun, wal};

@@ -6,10 +6,7 @@ use std::path::{Path, PathBuf};
 use jiff::civil::DateTime;
 use serde::Serialize;
 
-use crate::cli::args::MirrorArgs;
-use crate::cli::ui::output;
-use crate::cli::ui::progress::ProgressView;
-use crate::cli::{Failure, Global, logging};
+use crate::cli::{Failure, Global, MirrorArgs, ProgressView, logging, output};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::Instant;

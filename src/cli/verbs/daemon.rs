@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
 use crate::budget::Hold;
-use crate::cli::ui::output;
-use crate::cli::ui::progress::ProgressView;
-use crate::cli::{Failure, Global, identity, logging, session};
+use crate::cli::{Failure, Global, ProgressView, identity, logging, output, session};
 use crate::config::Config;
 use crate::daemon::DaemonSignals;
 use crate::daemon::client::DaemonClient;

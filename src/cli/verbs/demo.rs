@@ -12,10 +12,9 @@ use serde_json::json;
 
 use crate::api::BaseUrl;
 use crate::app::{Mirror, MirrorSettings, RunResult, Summary};
-use crate::cli::ui::progress::ProgressView;
-use crate::cli::ui::{output, rows};
+use crate::cli::ui::rows;
 use crate::cli::verbs::{edit, sync};
-use crate::cli::{Failure, Global, identity, logging, session};
+use crate::cli::{Failure, Global, ProgressView, identity, logging, output, session};
 use crate::config::Sources;
 use crate::daemon::{self, DaemonSignals, StopSignals};
 use crate::exit::Exit;

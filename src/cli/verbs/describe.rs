@@ -11,9 +11,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::cli::args::MirrorArgs;
-use crate::cli::ui::output;
-use crate::cli::{Failure, Global, recipes};
+use crate::cli::{Failure, Global, MirrorArgs, output, recipes};
 use crate::exit::Exit;
 use crate::format;
 use crate::store::{ColumnLine, ReadTx, Reader, StoreError, TableLine, guide};

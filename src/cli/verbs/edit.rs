@@ -11,11 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::app::person;
-use crate::cli::args::{MirrorArgs, objects};
 use crate::cli::ui::cost::EditPrice;
-use crate::cli::ui::output::{self, confirm};
 use crate::cli::verbs::describe;
-use crate::cli::{Failure, Global};
+use crate::cli::{Failure, Global, MirrorArgs, objects, output};
 use crate::config::Config;
 use crate::daemon::client;
 use crate::exit::Exit;
@@ -322,7 +320,7 @@ fn edit_from_file(
     if !yes && !dry_run {
         let question = format!("Queue {}?", format::counted(changing, "edit", "edits"));
         let what = "this sends edits to the service";
-        if changing > 0 && !confirm(what, &format!("{}{question}", edits.text("to be queued")))? {
+        if changing > 0 && !output::confirm(what, &format!("{}{question}", edits.text("to be queued")))? {
             output::note("nothing was changed");
             return Ok(Exit::Done);
         }

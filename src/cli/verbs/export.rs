@@ -11,9 +11,8 @@ use std::str::FromStr;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use crate::cli::args::objects;
-use crate::cli::ui::output::{self, PlainWriter};
-use crate::cli::{Failure, Global, session};
+use crate::cli::ui::output::PlainWriter;
+use crate::cli::{Failure, Global, objects, output, session};
 use crate::config::Config;
 use crate::daemon::StopSignals;
 use crate::daemon::client::{DaemonClient, EventStream};

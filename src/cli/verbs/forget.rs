@@ -4,11 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::cli::args::{MirrorArgs, objects};
-use crate::cli::ui::output;
-use crate::cli::ui::output::confirm;
-use crate::cli::ui::progress::ProgressView;
-use crate::cli::{Failure, Global, logging};
+use crate::cli::{Failure, Global, MirrorArgs, ProgressView, logging, objects, output};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::Object;
@@ -45,7 +41,7 @@ pub fn run(global: &Global, args: &ForgetArgs) -> Result<Exit, Failure> {
     let shown = output::plain(&args.id);
     // Nobody is asked about what cannot be done.
     find(&Reader::open(&config.database)?, object, &args.id)?;
-    if !args.yes && !confirm("this cannot be undone", &format!("erase all data of {object} {shown}?"))? {
+    if !args.yes && !output::confirm("this cannot be undone", &format!("erase all data of {object} {shown}?"))? {
         output::note("nothing was erased");
         return Ok(Exit::Done);
     }

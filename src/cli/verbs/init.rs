@@ -6,8 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::api::BaseUrl;
-use crate::cli::ui::output;
-use crate::cli::{Failure, identity};
+use crate::cli::{Failure, identity, output};
 use crate::config::{DEFAULT_TOML, LOCAL_FILE, ServiceUnit, unit};
 use crate::exit::Exit;
 use crate::format::shell_word;

@@ -9,8 +9,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use super::Cli;
-use crate::cli::ui::output;
-use crate::cli::{Failure, identity};
+use crate::cli::{Failure, identity, output};
 use crate::exit::Exit;
 
 #[derive(clap::Args, Clone, Debug)]

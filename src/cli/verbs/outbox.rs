@@ -7,11 +7,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::app::person;
-use crate::cli::args::MirrorArgs;
 use crate::cli::ui::cost::EditPrice;
-use crate::cli::ui::output::{self, confirm};
 use crate::cli::verbs::edit;
-use crate::cli::{Failure, Global};
+use crate::cli::{Failure, Global, MirrorArgs, output};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;
@@ -217,7 +215,7 @@ fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> R
     }
     let sends = decision == Decision::Release;
     let what = if sends { "this sends edits to the service" } else { "this discards values" };
-    confirm(what, &format!("{text}{question}"))
+    output::confirm(what, &format!("{text}{question}"))
 }
 
 fn shown_now(database: &Path, edit: &EditLine) -> Result<String, Failure> {
@@ -253,7 +251,7 @@ fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: b
         }
         lines.push_str(&format!("{}\n", EditPrice::of(config, planned.len() as u64, 0)?.text()));
         let question = format!("Revert {}?", format::counted(ids.len() as u64, "edit", "edits"));
-        if !confirm("this discards values", &format!("{lines}{question}"))? {
+        if !output::confirm("this discards values", &format!("{lines}{question}"))? {
             output::note("nothing was changed");
             return Ok(Exit::Done);
         }

@@ -1,11 +1,10 @@
 //! `crm-mirror publish`: publishes the mirror to PostgreSQL, once.
 
 use crate::app::publish_settings;
-use crate::cli::ui::output::{self, plain};
-use crate::cli::{Failure, Global, session};
+use crate::cli::{Failure, Global, output, session};
 use crate::daemon::StopSignals;
 use crate::exit::Exit;
-use crate::format;
+use crate::format::{self, plain};
 use crate::model::{Clock, SystemClock};
 use crate::publish::{self, Check, Comparison, PublishError, PublishReport, PublishSettings, PublishUrl};
 

@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::cli::ui::output;
-use crate::cli::ui::progress::ProgressView;
-use crate::cli::{Failure, Global, identity, logging, session};
+use crate::cli::{Failure, Global, ProgressView, identity, logging, output, session};
 use crate::daemon::StopSignals;
 use crate::exit::Exit;
 use crate::format;

@@ -6,11 +6,9 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cli::args::{MirrorArgs, objects};
-use crate::cli::ui::output::{self, plain};
-use crate::cli::{Failure, Global};
+use crate::cli::{Failure, Global, MirrorArgs, objects, output};
 use crate::exit::Exit;
-use crate::format;
+use crate::format::{self, plain};
 use crate::model::{Instant, Object};
 use crate::store::record::{self, RecordChange, RecordError, RecordView};
 use crate::store::{ColumnLine, Reader, guide};

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use rusqlite::ErrorCode;
 
-use crate::cli::ui::output;
 use crate::cli::ui::rows::{self, RowFormat, Stopped};
-use crate::cli::{Failure, Global, logging};
+use crate::cli::{Failure, Global, logging, output};
 use crate::exit::Exit;
 use crate::format;
 use crate::store::{Reader, Watchdog, WithheldColumns};

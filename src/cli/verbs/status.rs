@@ -11,11 +11,8 @@ use futures_util::future::join_all;
 use serde::Serialize;
 
 use crate::app::status::{self, MirrorStatus, ObjectStatus, Readiness};
-use crate::cli::args::MirrorArgs;
-use crate::cli::session::{self, DaemonState};
-use crate::cli::ui::output;
 use crate::cli::ui::status_text::{self, StatusContext};
-use crate::cli::{Failure, Global, identity};
+use crate::cli::{DaemonState, Failure, Global, MirrorArgs, identity, output, session};
 use crate::config::unit::FOLDER;
 use crate::config::{Config, Sources, files_in};
 use crate::daemon::StatusReply;

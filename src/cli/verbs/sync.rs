@@ -6,13 +6,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::app::{Mirror, MirrorSettings, Summary};
-use crate::cli::args::one_of;
-use crate::cli::session::{self, Finished, ScratchFolder};
+use crate::cli::session::{self, Finished};
 use crate::cli::ui::cost::{Cost, EditPrice};
-use crate::cli::ui::output;
-use crate::cli::ui::progress::ProgressView;
 use crate::cli::verbs::edit;
-use crate::cli::{Failure, Global, logging};
+use crate::cli::{Failure, Global, ProgressView, ScratchFolder, logging, one_of, output};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;
