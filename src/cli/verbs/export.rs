@@ -4,18 +4,15 @@
 //! The feed is read in small slices, each in a snapshot of its own: memory is bounded, and a slow reader does not keep
 //! the WAL from being checkpointed.
 
-use std::convert::Infallible;
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use crate::cli::ui::output::PlainWriter;
 use crate::cli::{Failure, Global, objects, output, session};
 use crate::config::Config;
 use crate::daemon::StopSignals;
-use crate::daemon::client::{DaemonClient, EventStream};
 use crate::exit::Exit;
 use crate::model::Object;
 use crate::publish::{MirrorStream, StreamCursor, StreamError};
@@ -137,8 +134,8 @@ fn stream(reader: &Reader, args: &ExportArgs, at: &mut FeedCursor, out: &mut imp
 const BEGIN_AGAIN: &str =
     "start again: run `crm-mirror export --print-cursor`, copy the tables, then pass that cursor to --since";
 
-/// How often the file is checked, with or without events of a daemon: a check reads one page.
-const POLL: Duration = Duration::from_secs(1);
+/// How often the file is checked: a check reads one page.
+const POLL: Duration = Duration::from_millis(100);
 
 fn snapshot(
     global: &Global,
@@ -162,26 +159,10 @@ fn snapshot(
 /// ends the stream also while a slow reader blocks it. What follows the last cursor is an incomplete group then.
 async fn until_interrupted(config: Config, since: Option<StreamCursor>) -> Result<(), Failure> {
     let mut signals = StopSignals::listen()?;
-    let (wake, woken) = mpsc::channel();
-    let settings = config.clone();
-    let written =
-        tokio::task::spawn_blocking(move || write_stream(&settings, since, |stream, out| follow(stream, &woken, out)));
+    let written = tokio::task::spawn_blocking(move || write_stream(&config, since, |stream, out| follow(stream, out)));
     tokio::select! {
         () = signals.next() => Ok(()),
         ended = written => ended.map_err(|panic| Failure::new(Exit::Internal, panic))?,
-        never = pass_events(&config, wake) => match never {},
-    }
-}
-
-/// Wakes the follower at each event of the daemon, if one runs.
-async fn pass_events(config: &Config, wake: mpsc::Sender<()>) -> Infallible {
-    let mut events = events(config).await;
-    loop {
-        if !next(&mut events).await {
-            events = None;
-        }
-        // The follower ends before this does only if the whole verb does.
-        let _ = wake.send(());
     }
 }
 
@@ -212,29 +193,13 @@ fn catch_up(stream: &mut MirrorStream, out: &mut impl Write) -> Result<i64, Fail
     Ok(version)
 }
 
-/// Writes everything there is, and whatever is committed from then on, until nobody can wake it any more.
-fn follow(stream: &mut MirrorStream, woken: &mpsc::Receiver<()>, out: &mut impl Write) -> Result<(), Failure> {
+/// Writes everything there is, and whatever is committed from then on.
+fn follow(stream: &mut MirrorStream, out: &mut impl Write) -> Result<(), Failure> {
     loop {
         let seen = catch_up(stream, out)?;
         while stream.version()? == seen {
-            if let Err(RecvTimeoutError::Disconnected) = woken.recv_timeout(POLL) {
-                return Ok(());
-            }
+            std::thread::sleep(POLL);
         }
-    }
-}
-
-async fn events(config: &Config) -> Option<EventStream> {
-    let client = DaemonClient::connect(&config.socket)?;
-    client.status_of(&config.database).await.ok()??;
-    client.subscribe().await.ok()
-}
-
-/// Waits for an event; forever if there is no stream. Returns whether the daemon still runs.
-async fn next(events: &mut Option<EventStream>) -> bool {
-    match events {
-        Some(events) => events.next().await.is_ok(),
-        None => std::future::pending().await,
     }
 }
 
