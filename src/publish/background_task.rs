@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
-use super::error::PublishError;
+use super::PublishError;
 use super::run::{Check, PublishReport, PublishSettings, publish};
 use super::target::PublishUrl;
 use crate::error_chain::error_chain;

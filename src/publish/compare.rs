@@ -10,12 +10,11 @@ use serde::Serialize;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::database::{Param, RowStatement};
-use super::error::PublishError;
 use super::row::{Converter, PgRow};
 use super::sides::{PAGE, RowFilter, Sides};
 use super::state::TargetState;
 use super::tables::{PgType, Publication, PublishedTable};
-use super::{follow, sql, value};
+use super::{PublishError, follow, sql, value};
 use crate::model::SqlValue;
 use crate::store::{CopyDifference, CopyDifferenceKind, Moment, PageQuery, SourceRow, StoreError, feed};
 

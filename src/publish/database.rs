@@ -17,8 +17,8 @@ use tokio::task::JoinHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, CopyInSink};
 
+use super::PublishError;
 use super::ddl::{ExistingTable, LEFT_BEHIND};
-use super::error::PublishError;
 use super::row::PgRow;
 use super::sql::{self, REFUSED_TABLE, STATE_TABLE};
 use super::state::TargetState;

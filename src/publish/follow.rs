@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use tokio_postgres::types::Type;
 
 use super::database::{Param, RowStatement, record_name};
-use super::error::PublishError;
 use super::row::PgRow;
 use super::sides::{self, PAGE, Sides, Unsent};
 use super::state::TargetState;
 use super::tables::{Publication, PublishedTable};
-use super::{sql, value};
+use super::{PublishError, sql, value};
 use crate::model::Object;
 use crate::store::{ChangedRecord, FeedSpan, Moment, PageQuery, SourceRow, StoreError, feed};
 

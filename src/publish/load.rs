@@ -16,12 +16,11 @@ use tokio_postgres::types::Type;
 
 use super::database::{COPYING, Database, Param};
 use super::ddl::{self, ExistingTable, LEFT_BEHIND};
-use super::error::PublishError;
 use super::row::{PgRow, copy_line};
 use super::schema::SchemaOutcome;
 use super::sides::{RowFilter, Sides};
-use super::sql;
 use super::tables::{self, PublishedTable};
+use super::{PublishError, sql};
 use crate::model::SqlValue;
 
 #[derive(Debug, Default)]

@@ -9,12 +9,11 @@ use serde::Serialize;
 
 use super::compare::{self, Comparison};
 use super::database::Database;
-use super::error::PublishError;
-use super::schema;
 use super::sides::{PublishedMirror, Sides};
 use super::state::TargetState;
 use super::tables::{self, Publication};
 use super::target::PublishUrl;
+use super::{PublishError, schema};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Resource};
 use crate::regular_file;

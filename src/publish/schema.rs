@@ -7,11 +7,10 @@ use tokio_postgres::error::SqlState;
 
 use super::database::Database;
 use super::ddl::{self, ExistingTable, LEFT_BEHIND, SchemaPlan, SchemaStep};
-use super::error::PublishError;
 use super::sides::Sides;
-use super::sql;
 use super::state::{self, APPEARANCE};
 use super::tables::PublishedTable;
+use super::{PublishError, sql};
 use crate::store::Requeue;
 
 const DOING: &str = "change the columns";

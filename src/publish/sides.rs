@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::database::Database;
-use super::error::PublishError;
 use super::row::{Converter, PgRow};
 use super::state::TargetState;
 use super::tables::{Publication, PublishedTable};
-use super::value;
+use super::{PublishError, value};
 use crate::model::{Object, SqlValue};
 use crate::store::{ChangedRecord, MirrorTx, Moment, PageQuery, Reader, Requeue, SourceRow, StoreError, write_beside};
 

@@ -11,12 +11,11 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::str::FromStr;
 
-use super::error::PublishError;
 use super::row::{self, Converter};
 use super::sides::{PAGE, RowFilter, Unsent, expect_layout, tables_of_record};
 use super::state::TargetState;
 use super::tables::{self, PgType, Publication, PublishedTable};
-use super::value;
+use super::{PublishError, value};
 use crate::model::{Object, Resource, SqlValue};
 use crate::store::publishing::queue;
 use crate::store::{ChangedRecord, ColumnEvent, Moment, Reader, SourceRow, StoreError, write_beside};

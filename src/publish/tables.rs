@@ -7,7 +7,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use strum::IntoStaticStr;
 
-use super::error::PublishError;
+use super::PublishError;
 use crate::model::exclusions::{belongs_to, object_of, table_of};
 use crate::model::{ColumnName, Object, Resource};
 use crate::store::{ColumnLine, FeedSpan, Moment, PageQuery, StateKey, feed, guide};

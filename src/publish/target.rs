@@ -25,8 +25,8 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::PublishError;
 use super::bounded_stream::{BoundedStream, BoundedTls, Expected, StreamLimits};
-use super::error::PublishError;
 
 /// How long connecting to a server may take, with TLS and log-in, unless the URL sets `connect_timeout`.
 const CONNECT: Duration = Duration::from_secs(60);
