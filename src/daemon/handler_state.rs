@@ -89,11 +89,6 @@ impl Control {
         answered.await.ok()
     }
 
-    pub(super) async fn edits_due(&self) {
-        // If this is lost, the watch on the outbox notices the edit within a second.
-        let _ = self.inbox.send(LoopMessage::Input(Input::EditsDue)).await;
-    }
-
     /// The daemon's status from its loop; `None` while it is stopping, or if its loop is stuck.
     pub(super) async fn daemon(&self, within: Duration) -> Option<DaemonStatus> {
         tokio::time::timeout(within, self.answered(LoopMessage::Status)).await.ok().flatten()

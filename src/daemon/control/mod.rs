@@ -95,7 +95,7 @@ async fn edit(State(control): State<Control>, body: SentBody) -> Result<Response
         };
         problem(status, &error.to_string(), hint)
     })?;
-    control.edits_due().await;
+    // The watch on the outbox notices it within a second, as one that another process queued.
     Ok(answer(StatusCode::ACCEPTED, &queued))
 }
 
