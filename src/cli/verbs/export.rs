@@ -159,7 +159,7 @@ fn snapshot(
 /// ends the stream also while a slow reader blocks it. What follows the last cursor is an incomplete group then.
 async fn until_interrupted(config: Config, since: Option<StreamCursor>) -> Result<(), Failure> {
     let mut signals = StopSignals::listen()?;
-    let written = tokio::task::spawn_blocking(move || write_stream(&config, since, |stream, out| follow(stream, out)));
+    let written = tokio::task::spawn_blocking(move || write_stream(&config, since, follow));
     tokio::select! {
         () = signals.next() => Ok(()),
         ended = written => ended.map_err(|panic| Failure::new(Exit::Internal, panic))?,
