@@ -8,7 +8,7 @@ use crate::cli::{Failure, Global, MirrorArgs, ProgressView, logging, objects, ou
 use crate::exit::Exit;
 use crate::format;
 use crate::model::Object;
-use crate::store::{ErasedCounts, Erasure, Reader, write_beside};
+use crate::store::{ErasedCounts, Erasure, write_beside};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror forget contact ct_01h8x --yes")]
@@ -39,8 +39,6 @@ pub fn run(global: &Global, args: &ForgetArgs) -> Result<Exit, Failure> {
     logging::start(&config.log, &ProgressView::nothing());
     let object = args.object;
     let shown = output::plain(&args.id);
-    // Nobody is asked about what cannot be done.
-    find(&Reader::open(&config.database)?, object, &args.id)?;
     if !args.yes && !output::confirm("this cannot be undone", &format!("erase all data of {object} {shown}?"))? {
         output::note("nothing was erased");
         return Ok(Exit::Done);
@@ -51,38 +49,12 @@ pub fn run(global: &Global, args: &ForgetArgs) -> Result<Exit, Failure> {
     Ok(output::report(args.common.json, &ForgetDocument { object, id: &args.id, erased }, || text)?)
 }
 
-/// Fails if the record still exists, or nothing of it is known.
-fn find(reader: &Reader, object: Object, id: &str) -> Result<(), Failure> {
-    let sql = format!(
-        "SELECT EXISTS (SELECT 1 FROM {} WHERE id = ?1),
-                EXISTS (SELECT 1 FROM removed_records WHERE object_type = ?2 AND id = ?1)
-                OR EXISTS (SELECT 1 FROM changes WHERE object_type = ?2 AND record_id = ?1)
-                OR EXISTS (SELECT 1 FROM outbox WHERE object_type = ?2 AND record_id = ?1)",
-        object.table()
-    );
-    let found = reader.prepare(&sql).and_then(|mut stmt| {
-        stmt.query_row([id, object.as_str()], |row| Ok((row.get::<_, bool>(0)?, row.get::<_, bool>(1)?)))
-    });
-    match found.map_err(|error| Failure::new(Exit::Storage, error))? {
-        (true, _) => Err(still_here(object, id)),
-        (false, true) => Ok(()),
-        (false, false) => Err(unknown(object, id)),
-    }
-}
-
 fn erase(database: &Path, object: Object, id: &str) -> Result<ErasedCounts, Failure> {
+    let shown = output::plain(id);
     match write_beside(database, |tx| tx.feed().erase_removed(object, id))? {
         Erasure::Erased(counts) => Ok(counts),
-        Erasure::StillHere => Err(still_here(object, id)),
-        Erasure::Unknown => Err(unknown(object, id)),
+        Erasure::StillHere => Err(Failure::new(Exit::Usage, format!("{object} {shown} exists at the service"))
+            .hint("delete it there first; then `crm-mirror resync` confirms the removal")),
+        Erasure::Unknown => Err(Failure::new(Exit::Usage, format!("unknown {object} {shown}"))),
     }
-}
-
-fn still_here(object: Object, id: &str) -> Failure {
-    Failure::new(Exit::Usage, format!("{object} {} exists at the service", output::plain(id)))
-        .hint("delete it there first; then `crm-mirror resync` confirms the removal")
-}
-
-fn unknown(object: Object, id: &str) -> Failure {
-    Failure::new(Exit::Usage, format!("unknown {object} {}", output::plain(id)))
 }
