@@ -11,7 +11,7 @@ use super::status;
 use crate::budget::{self, Ledger, Limits};
 use crate::config::{ChangesSchedule, Config, SyncConfig};
 use crate::model::{Instant, Object, Purpose, Resource, Ru};
-use crate::store::{Phase, ReadTx, Reader, StoreError, report};
+use crate::store::{ReadTx, Reader, StoreError, report};
 use crate::sync::BudgetMeter;
 
 /// When an object that was read at an instant is due again; `None` for never. `poll` is the interval of the automatic

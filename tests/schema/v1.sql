@@ -833,13 +833,13 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('built_from','{"revision":"1-e9c68af7","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[]}');
+INSERT INTO state VALUES('built_from','{"revision":"1-80092e76","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[]}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"c2ad64ab3e774039a4784784680aee3b","before":"4de5ffe06c644b528c10dcceace490b8","file":{"inode":10174552,"born":"1795913949387041586","device":65024,"booted":1795837528}}');
-INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]]}');
+INSERT INTO state VALUES('last_writer','{"nonce":"c9768dc15afa4d3dae77eebd2ab190eb","before":"13e6c83ace814697b4dd3304a3bddec0","file":{"inode":10012655,"born":"1795916389517076251","device":65024,"booted":1795837528}}');
+INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0}}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
 INSERT INTO state VALUES('searched:contact','["r.cf_nickname","r.cf_customer_ref","r.cf_tier_2","d.cf_background"]');
@@ -1312,7 +1312,7 @@ UPDATE outbox_values SET effect = CASE
   WHEN json_extract(change, '$[1]') IS json_extract(change, '$[0]')
     AND NOT EXISTS (SELECT 1 FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
     WHERE o.object_type = NEW.object_type AND o.record_id = NEW.record_id AND o.finished_at IS NULL AND o.state <> 'conflict'
-      AND f.key = outbox_values.column_name AND o.first_sent_at IS NOT NULL) THEN 2
+      AND f.key = outbox_values.column_name AND (o.state = 'sending' OR o.first_sent_at IS NOT NULL)) THEN 2
   ELSE 1 END;
 INSERT INTO outbox_events (outbox_id, at, from_state, who, to_state, why)
 SELECT outbox.id, strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z', outbox.state, 'sql', CASE WHEN (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f

@@ -17,6 +17,7 @@ use crate::api::{ListQuery, SortBy};
 use crate::model::{Instant, Object, RecordId, TimeBounds, TimeField, TimeRange};
 use crate::sync::checks::compare;
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::job::Job;
 use crate::sync::run::Run;
 use crate::sync::walks::anomaly::Anomaly;
 use crate::sync::walks::service_clock;
@@ -336,7 +337,7 @@ impl Audit<'_> {
     /// Lists a range and compares it record by record. Returns the service's number of records.
     ///
     /// A list with fewer rows than its first page announced was cut short, or rows were removed meanwhile: it is read once more.
-    /// What is missing then was compared with nothing.
+    /// What a walk owes is settled then; a verification says that it compared the rest with nothing.
     async fn list(&mut self, range: TimeRange) -> Result<u64, SyncError> {
         let resource = self.object.resource();
         let mut query = self.run.with_fitting_pages(range.list(resource).asking("audit", resource)?);
@@ -349,8 +350,10 @@ impl Audit<'_> {
                 }
                 Ok(Listed { there, announced, unseen }) => {
                     self.unseen.extend(unseen);
-                    self.unlisted += announced.saturating_sub(there);
-                    return Ok(there.max(announced));
+                    let is_verification = matches!(self.run.job, Job::Verify { .. });
+                    let short = if is_verification { announced.saturating_sub(there) } else { 0 };
+                    self.unlisted += short;
+                    return Ok(there + short);
                 }
                 Err(error) if error.is_unreadable() && !error.is_too_large() => {
                     // It stays open, and the others are compared.
@@ -381,7 +384,7 @@ impl Audit<'_> {
             if list.is_new() {
                 listed.announced = fetched.page.total.unwrap_or(0);
             }
-            listed.there += fetched.page.records.len() as u64;
+            listed.there += fetched.page.records.len() as u64 + u64::from(fetched.page.unusable);
             let follows = list.take(&fetched.page);
             self.compare_page(fetched, &mut listed.unseen).await?;
             if !follows? {

@@ -131,15 +131,19 @@ pub(in crate::sync) async fn cut_first_copy(run: &Run<'_>, object: Object) -> Re
         store_slices(run, object, stored, page, newest_part.map_or(0, |part| part.position.seen.rows)).await?;
         let low = parts.remove(0);
         let made_now = parts.len();
-        let read = read_first_pages(run, object, parts).await?;
+        let (read, of_parts) = read_first_pages(run, object, parts).await?;
         spent += (made_now - read.len()) as u64;
-        // With the rows of their first pages.
-        let seen = |slice: &CopySlice| slice.rows + slice.read.position.seen.rows;
-        let rows = slice.rows.saturating_sub(read.iter().map(seen).sum());
+        let rows = slice.rows.saturating_sub(of_parts);
         slices[n] = CopySlice { read: low, from: slices[n].from, rows };
         slices.splice(n + 1..n + 1, read);
     }
-    Ok(())
+    // What was announced for a slice that was cut, and no other part of it has, its lowest one has to show.
+    let cut = slices.into_iter().filter(|slice| slice.read.position.size.total.is_none());
+    let low = cut.map(|CopySlice { mut read, rows, .. }| {
+        read.position.size.total = Some(read.position.seen.rows + rows);
+        read
+    });
+    store_slices(run, object, low.collect(), None, 0).await
 }
 
 /// The only walk of a first copy that was not cut; `None` where there are several or another.
@@ -173,26 +177,30 @@ async fn store_slices(
     pages::after_page(run, object, run.swept(rows), &noted).await
 }
 
-/// Reads the first page of new slices side by side. Gives those that have more.
+/// Reads the first page of new slices side by side. Gives those that have more, and how many rows all of them have.
 async fn read_first_pages(
     run: &Run<'_>,
     object: Object,
     parts: Vec<Checkpoint<Walk>>,
-) -> Result<Vec<CopySlice>, SyncError> {
+) -> Result<(Vec<CopySlice>, u64), SyncError> {
     let names: Vec<String> = parts.iter().map(|slice| slice.part.clone()).collect();
     let reading = parts.into_iter().map(|Checkpoint { part, bounds, position, .. }| {
         pages::walk(run, WalkPurpose::Slice(object, part, bounds), position.pausing())
     });
     join_all(reading).await.into_iter().collect::<Result<Vec<_>, _>>()?;
     let stored: Vec<Checkpoint<Walk>> = run.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
-    let mut slices = Vec::new();
-    for read in stored.into_iter().filter(|slice| !slice.done && names.contains(&slice.part)) {
+    let (mut slices, mut rows) = (Vec::new(), 0);
+    for read in stored.into_iter().filter(|slice| names.contains(&slice.part)) {
+        rows += read.position.seen.rows.max(read.position.size.total.unwrap_or(0));
+        if read.done {
+            continue;
+        }
         // Without a place to go on from it is only read, and cut no more.
         let Frontier::At(from) = read.position.frontier else { continue };
         slices.push(CopySlice { rows: read.position.rows_left().unwrap_or(0), read, from });
     }
     slices.sort_by_key(|slice| slice.from);
-    Ok(slices)
+    Ok((slices, rows))
 }
 
 /// Asks for the newest records; `None` where the answer is of no use.
