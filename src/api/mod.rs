@@ -21,7 +21,7 @@ pub mod error_class;
 pub mod key;
 pub mod pace;
 pub mod query;
-pub mod requested_wait;
+pub mod retry_after;
 mod settings;
 pub(crate) mod transport;
 

@@ -8,14 +8,14 @@
 //!   use is not created again.
 
 mod mirror;
-mod person;
 pub mod schedule;
 mod settings;
 pub mod status;
 pub mod summary;
+mod user_names;
 
 pub use mirror::{EngineSettings, Mirror, MirrorError, RunResult, assemble_engine};
-pub use person::{group_of, ids_of, name_in, person, user_name};
 pub use schedule::{EditBudget, edit_budget, reserved};
 pub use settings::{MirrorSettings, limits, publish_settings};
 pub use summary::{MissingScope, Summary};
+pub use user_names::{group_of, ids_of, name_in, person, user_name};

@@ -59,7 +59,7 @@ impl EditWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outbox::edit_bench::unguarded;
+    use crate::outbox::edit_fixture::unguarded;
     use crate::store::Store;
 
     fn at(seconds: u64) -> Instant {

@@ -6,7 +6,7 @@ use super::tests::{FIRST, send};
 use super::*;
 use crate::api::DetailAnswer;
 use crate::model::RecordId;
-use crate::outbox::edit_bench::{self as bench, CONTACT, rules, show};
+use crate::outbox::edit_fixture::{self as fixture, CONTACT, rules, show};
 use crate::store::MirrorTx;
 
 /// Stores versions of the contact with these positions.
@@ -20,13 +20,13 @@ fn positions(tx: &MirrorTx<'_>, versions: &[(&str, &str)]) {
 async fn values_that_the_mirror_saw_settle_a_doubt() {
     for (between, state, why) in [("B", EditState::Applied, trail::FOUND), ("C", EditState::Conflict, trail::UNCERTAIN)]
     {
-        let last = bench::on_mirror(move |tx| {
+        let last = fixture::on_mirror(move |tx| {
             let (record, rules) = (RecordId::new("c"), rules(100));
             let (mut edits, request) = send(tx, &record, &rules, FIRST);
             tx.edits().give_up_request(&[request.carrier], true).unwrap();
             positions(tx, &[("\"v2\"", between), ("\"v3\"", "A")]);
             edits.was_read_back(request.carrier).unwrap();
-            bench::ended(tx, 1)
+            fixture::ended(tx, 1)
         });
         assert_eq!(last.await, (state, why.to_string()), "{between}");
     }
@@ -38,14 +38,14 @@ async fn values_that_the_mirror_saw_before_the_request_settle_nothing() {
     const SHOWN: &[(&str, &str)] = &[("\"v2\"", "B"), ("\"v3\"", "A")];
     const RETURNED: &[(&str, &str)] = &[("\"v2\"", "B"), ("\"v1\"", "A"), ("\"v4\"", "C"), ("\"v1\"", "A")];
     for before in [SHOWN, RETURNED] {
-        let last = bench::on_mirror(move |tx| {
+        let last = fixture::on_mirror(move |tx| {
             let (record, rules) = (RecordId::new("c"), rules(100));
             positions(tx, before);
             let (mut edits, request) = send(tx, &record, &rules, FIRST);
             tx.edits().give_up_request(&[request.carrier], true).unwrap();
             positions(tx, &[("\"v5\"", "C"), ("\"v6\"", "A")]);
             edits.was_read_back(request.carrier).unwrap();
-            bench::ended(tx, 1)
+            fixture::ended(tx, 1)
         });
         assert_eq!(last.await, (EditState::Conflict, trail::UNCERTAIN.to_string()), "{before:?}");
     }
@@ -56,7 +56,7 @@ async fn values_that_the_mirror_saw_before_the_request_settle_nothing() {
 async fn values_count_only_if_the_mirror_saw_them_together() {
     for (versions, expected) in [(&[("B", "A"), ("A", "B")][..], false), (&[("B", "A"), ("B", "B"), ("C", "C")], true)]
     {
-        let saw = bench::on_mirror(move |tx| {
+        let saw = fixture::on_mirror(move |tx| {
             for (number, (position, language)) in std::iter::once(&("A", "A")).chain(versions).enumerate() {
                 let etag = format!("\"v{}\"", number + 1);
                 show(tx, &json!({ "id": "c", "etag": etag, "position": position, "language": language, "notes": "A" }));
@@ -90,10 +90,10 @@ async fn a_success_is_evidence_only_if_it_shows_the_update() {
         (200, r#"{"error":"Bad Request","message":"no","code":400}"#.into(), false),
     ] {
         let text = answer.clone();
-        let shown = bench::on_mirror(move |tx| {
+        let shown = fixture::on_mirror(move |tx| {
             let (record, rules) = (RecordId::new("c"), rules(100));
             let (edits, request) = send(tx, &record, &rules, FIRST);
-            let answer = DetailAnswer { body: text.into(), etag: None, asked: bench::stamp() };
+            let answer = DetailAnswer { body: text.into(), etag: None, asked: fixture::stamp() };
             let decoded = answer.record(CONTACT, &record, &tx.layout()).ok();
             edits.shows(&request, decoded.as_ref(), status).unwrap()
         });

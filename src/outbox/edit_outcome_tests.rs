@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::model::{RecordId, RetryDelay};
-use crate::outbox::edit_bench::{self as bench, CONTACT, edit_of, mirror, now, rules, show, stamp};
+use crate::outbox::edit_fixture::{self as fixture, CONTACT, edit_of, mirror, now, rules, show, stamp};
 use crate::outbox::edit_tx::{IdempotencyKeys, NextRequest, PushRules};
 use crate::outbox::patch_answer::{self, PatchOutcome, SentRequest};
 use crate::store::{MirrorTx, outbox_report};
@@ -181,7 +181,7 @@ impl Shown {
             Shown::SameEtag(position, language) => {
                 show(tx, &json!({ "id": "c", "etag": "\"v1\"", "position": position, "language": language }));
             }
-            Shown::List(position) => bench::list(tx, "\"v2\"", position),
+            Shown::List(position) => fixture::list(tx, "\"v2\"", position),
         }
     }
 }
@@ -201,7 +201,7 @@ enum Known {
 /// Reads back a request of these edits, years after it was sent or years before, by the clock.
 async fn read_back(edits: usize, known: Known, shown: Shown) -> (AfterReadBack, EditState, String) {
     let mut found: Vec<(AfterReadBack, EditState, String)> = Vec::new();
-    for clock in [now().minus(Duration::from_secs(900_000)), bench::after(100_000_000)] {
+    for clock in [now().minus(Duration::from_secs(900_000)), fixture::after(100_000_000)] {
         let (_dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A", "language": "A" })).await;
         let written = store.write(move |tx| {
             let (record, rules) = (RecordId::new("c"), rules(100));
@@ -361,12 +361,12 @@ async fn read_that_was_not_sent_is_no_attempt() {
 #[tokio::test]
 async fn confirmation_is_stored_with_its_status_and_reason() {
     for (replayed, why) in [(false, trail::CONFIRMED), (true, trail::REPLAYED)] {
-        let (status, last) = bench::on_mirror(move |tx| {
+        let (status, last) = fixture::on_mirror(move |tx| {
             let (record, rules) = (RecordId::new("c"), rules(100));
             let (mut edits, request) = send(tx, &record, &rules, FIRST);
             edits.confirmed(&request, None, replayed, &stamp()).unwrap();
             let (line, _) = outbox_report::edit(tx, 1).unwrap().unwrap();
-            (line.status, bench::ended(tx, 1))
+            (line.status, fixture::ended(tx, 1))
         })
         .await;
         assert_eq!((status, last), (Some(200), (EditState::Applied, why.to_string())));
@@ -379,14 +379,14 @@ async fn edits_of_a_record_that_neither_side_has_are_rejected() {
     let (_dir, store) = mirror(json!({ "id": "d", "etag": "\"v1\"" })).await;
     let rejected = store.write(|tx| {
         let edits = ["position", "language", "notes"].map(|column| edit_of(tx, column, "B"));
-        bench::send_now(tx, &edits[..1], "{}");
-        bench::step(tx, edits[1], Queued, Held);
-        let to_confirm = bench::with_edits(tx, 100, |edits| {
+        fixture::send_now(tx, &edits[..1], "{}");
+        fixture::step(tx, edits[1], Queued, Held);
+        let to_confirm = fixture::with_edits(tx, 100, |edits| {
             edits.not_found(Some(404), "{}").unwrap();
             edits.to_confirm
         });
         assert!(!to_confirm);
-        Ok(edits.map(|edit| bench::ended(tx, edit)))
+        Ok(edits.map(|edit| fixture::ended(tx, edit)))
     });
     let sent = record_removed(EditState::Sending);
     assert_eq!(rejected.await.unwrap(), [sent, trail::GONE, trail::GONE].map(|why| (Rejected, why.to_string())));
@@ -395,16 +395,16 @@ async fn edits_of_a_record_that_neither_side_has_are_rejected() {
 #[tokio::test]
 async fn removal_is_confirmed_as_often_as_the_delay_allows() {
     for (requests, confirms, then) in [(None, true, 1), (Some(2), true, 3), (Some(3), false, 3), (Some(5), true, 6)] {
-        let (to_confirm, counted) = bench::on_mirror(move |tx| {
+        let (to_confirm, counted) = fixture::on_mirror(move |tx| {
             edit_of(tx, "position", "B");
             if let Some(requests) = requests {
-                bench::delayed(tx, DelayScope::Record, requests, -1);
+                fixture::delayed(tx, DelayScope::Record, requests, -1);
             }
-            let to_confirm = bench::with_edits(tx, 100, |edits| {
+            let to_confirm = fixture::with_edits(tx, 100, |edits| {
                 edits.not_found(Some(404), "{}").unwrap();
                 edits.to_confirm
             });
-            (to_confirm, bench::requests(tx, DelayScope::Record))
+            (to_confirm, fixture::requests(tx, DelayScope::Record))
         })
         .await;
         assert_eq!((to_confirm, counted), (confirms, Some(then)), "after {requests:?}");
@@ -413,14 +413,14 @@ async fn removal_is_confirmed_as_often_as_the_delay_allows() {
 
 #[tokio::test]
 async fn field_that_cannot_be_edited_any_more_needs_no_detail() {
-    let last = bench::on_mirror(|tx| {
+    let last = fixture::on_mirror(|tx| {
         let (record, rules) = (RecordId::new("c"), rules(100));
         let (mut edits, request) = send(tx, &record, &rules, FIRST);
         edits.editable.remove("position");
-        bench::list(tx, "\"v2\"", "X");
+        fixture::list(tx, "\"v2\"", "X");
         tx.edits().give_up_request(&[request.carrier], true).unwrap();
         assert_eq!(edits.was_read_back(request.carrier).unwrap(), AfterReadBack::Continue);
-        bench::ended(tx, 1)
+        fixture::ended(tx, 1)
     });
     assert_eq!(last.await, (EditState::Rejected, trail::NOT_SHOWN.to_string()));
 }
@@ -430,7 +430,7 @@ async fn one_field_that_the_record_does_not_show_leaves_the_doubt_open() {
     for (doubt, state, why) in
         [(true, EditState::Rejected, trail::NOT_SHOWN), (false, EditState::Queued, trail::REBASED)]
     {
-        let last = bench::on_mirror(move |tx| {
+        let last = fixture::on_mirror(move |tx| {
             let (record, rules) = (RecordId::new("c"), rules(100));
             let (mut edits, request) = send(tx, &record, &rules, Sent { edits: 2, ..FIRST });
             if !doubt {
@@ -442,7 +442,7 @@ async fn one_field_that_the_record_does_not_show_leaves_the_doubt_open() {
             edits.editable.remove("position");
             Shown::Detail("X", "X").store(tx);
             edits.was_read_back(request.carrier).unwrap();
-            bench::ended(tx, 1)
+            fixture::ended(tx, 1)
         });
         assert_eq!(last.await, (state, why.to_string()), "in doubt: {doubt}");
     }
@@ -451,13 +451,13 @@ async fn one_field_that_the_record_does_not_show_leaves_the_doubt_open() {
 #[tokio::test]
 async fn no_edit_of_a_request_is_sent_again_if_a_part_of_it_is_there() {
     for shown in [Shown::Detail("B", "A"), Shown::SameEtag("B", "A")] {
-        let last = bench::on_mirror(move |tx| {
+        let last = fixture::on_mirror(move |tx| {
             let (record, rules) = (RecordId::new("c"), rules(100));
             let (mut edits, request) = send(tx, &record, &rules, Sent { edits: 2, ..FIRST });
             shown.store(tx);
             tx.edits().give_up_request(&[1, 2], true).unwrap();
             edits.was_read_back(request.carrier).unwrap();
-            [1, 2].map(|edit| bench::ended(tx, edit))
+            [1, 2].map(|edit| fixture::ended(tx, edit))
         });
         assert_eq!(last.await, [1, 2].map(|_| (EditState::Conflict, trail::UNCERTAIN.to_string())), "{shown:?}");
     }

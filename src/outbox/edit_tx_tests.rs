@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::outbox::edit_bench::{
+use crate::outbox::edit_fixture::{
     CONTACT, after, contact, delayed, edit_of, ended, list, mirror, now, on_mirror, open, open_edit, queue_edit,
     requests, rules, send_now, show, step, unguarded, with_edits,
 };

@@ -16,7 +16,7 @@
 pub mod delay;
 mod due_edits;
 #[cfg(test)]
-mod edit_bench;
+mod edit_fixture;
 mod edit_outcome;
 mod edit_tx;
 pub mod field_verdict;

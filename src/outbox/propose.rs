@@ -41,7 +41,7 @@ pub fn propose(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outbox::edit_bench::{
+    use crate::outbox::edit_fixture::{
         CONTACT, contact, edit_of, ended, mirror, now, on_mirror, open, show, step, unguarded,
     };
     use crate::outbox::typed_values::Given;

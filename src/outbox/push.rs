@@ -358,7 +358,7 @@ mod send_tests;
 mod tests {
     use super::*;
     use crate::model::{Etag, FieldKind, FieldValue, SqlValue};
-    use crate::outbox::edit_bench::{CONTACT, contact, on_mirror, stamp};
+    use crate::outbox::edit_fixture::{CONTACT, contact, on_mirror, stamp};
 
     #[tokio::test]
     async fn answer_has_the_version_of_its_header_unless_its_body_has_one() {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::outbox::edit_bench::{CONTACT, contact, list, on_mirror};
+use crate::outbox::edit_fixture::{CONTACT, contact, list, on_mirror};
 
 fn request(columns: &[(&str, &str)], if_match: Option<&str>) -> EditRequest {
     let changes = columns.iter().map(|(column, value)| ((*column).to_string(), Given::Text((*value).into())));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::{DelayScope, Etag, RetryDelay};
-use crate::outbox::edit_bench::{
+use crate::outbox::edit_fixture::{
     CONTACT, after, contact, delayed, edit_of, ended, list, now, on_mirror, open, open_edit, queue_edit, send_now, step,
 };
 use EditState::{Applied, Conflict, Dropped, Held, Queued, Sending};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rusqlite::params;
 
-use crate::model::answer_time::MOMENTS_APART;
+use crate::model::evidence::MOMENTS_APART;
 use crate::model::ids::MAX_PREDICATE;
 use crate::model::{AnswerTime, Instant, Object, RecordId};
 use crate::store::records::former_rows::former_condition;

@@ -56,12 +56,11 @@ fn service_now(run: &Run<'_>) -> Instant {
 /// audit at once. What a count differed by the last time, that audit has looked for.
 pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let known = run.read(move |tx| tx.last_total(object)).await?;
-    let differs_by = |(here, there): (u64, u64)| there as i64 - here as i64;
     let mut audit = Audit::new(run, object);
     let total = audit.total().await?;
     let undecided = run.read(move |tx| tx.count_nominated(object)).await? as i64;
-    let found = differs_by(total);
-    if found == 0 || found == -undecided || known.is_some_and(|(total, _)| differs_by(total) == found) {
+    let found = total.1 as i64 - total.0 as i64;
+    if found == 0 || found == -undecided || known.is_some_and(|known| known.exceeds_ours_by == found) {
         return Ok(());
     }
     tracing::info!(%object, "The service has {} {} and the mirror {}: they are compared", total.1, object.resource(), total.0);
