@@ -83,15 +83,21 @@ class Lake:
     def drop_if_damaged(self, schema, data):
         """Begins again where a file is missing. A catalog that dies while it answers a commit may have committed; DuckLake takes the
         commit for failed and deletes the files that the catalog now names. Without its cursor the stream begins with all rows."""
-        there = {os.path.basename(row[0]) for row in self.db.execute("SELECT file FROM glob(?)", [f"{data}/**"]).fetchall()}
         in_schema = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake' AND schema_name = ?"
         tables = [row[0] for row in self.db.execute(in_schema, [schema]).fetchall()]
         files = "SELECT unnest([data_file, delete_file]) FROM ducklake_list_files('lake', ?, schema => ?)"
-        named = {row[0] for table in tables for row in self.db.execute(files, [table, schema]).fetchall() if row[0]}
-        missing = [file for file in named if os.path.basename(file) not in there]
-        if missing:
-            print(f"{missing[0]} is missing ({len(missing)} in all): every table is loaded again", file=sys.stderr)
-            self.db.execute("".join(["BEGIN; ", *(f"DROP TABLE {self.schema}.{name(table)}; " for table in tables), "COMMIT"]))
+        named = {table: [row[0] for row in self.db.execute(files, [table, schema]).fetchall() if row[0]] for table in tables}
+        below = self.db.execute("SELECT file FROM glob(?)", [f"{data.rstrip('/')}/**"]).fetchall()
+        there = {os.path.basename(row[0]) for row in below}
+        missing = {t: [f for f in of if os.path.basename(f) not in there and not os.path.exists(f)] for t, of in named.items()}
+        lost = [file for files in missing.values() for file in files]
+        if not lost:
+            return
+        if not there:
+            raise SystemExit(f"{data} has no file, and the lake has {len(lost)} there: is that the folder, and is it mounted?")
+        print(f"{lost[0]} is missing ({len(lost)} in all): every row is loaded again", file=sys.stderr)
+        dropped = {"stream_cursor", *(table for table, files in missing.items() if files)} & set(tables)
+        self.db.execute("".join(["BEGIN; ", *(f"DROP TABLE {self.schema}.{name(table)}; " for table in dropped), "COMMIT"]))
 
     def shape(self, table, schema):
         """Brings a table to its columns: a column of another type is a new, empty one."""

@@ -92,7 +92,7 @@ impl Ledger {
                 ledger.since = limits.aligned(ledger.since);
             }
         }
-        ledger.set_back += self.clock.set_back_by(now);
+        ledger.set_back = self.set_back.saturating_add(self.clock.set_back_by(now));
         ledger.clock = self.clock.at(now);
         let wall = ledger.clock.reading().wall;
         if wall.since(passed).max(passed.since(wall)) >= SET_CLOCK {

@@ -56,13 +56,13 @@ impl PublishUrl {
         if !(text.starts_with("postgres://") || text.starts_with("postgresql://")) {
             return Err(wrong("it does not begin with postgres://".into()));
         }
-        if text.matches('@').count() > 1 {
-            // The driver ends the password at the first one, and would take the rest of it for the host.
-            return Err(wrong(
-                "it has more than one `@`: write one in a user name, password or parameter as `%40`".into(),
-            ));
-        }
         let (rest, mode, authority) = without_tls_options(text).map_err(wrong)?;
+        // The driver ends user and password at the first `@`, wherever that is, and would take the rest of them for the host.
+        let login = rest.split_once("://").and_then(|(_, rest)| rest.split_once('@'));
+        if login.is_some_and(|(login, rest)| login.contains(['/', '?']) || rest.contains('@')) {
+            let why = "`@`, `/` and `?` in a user name, password or parameter are written `%40`, `%2F` and `%3F`";
+            return Err(wrong(why.into()));
+        }
         let mut config = Config::from_str(&rest).map_err(|error| {
             // The source contains the name of an option or a port, never a value.
             let why = std::error::Error::source(&error).map(ToString::to_string);
@@ -315,6 +315,7 @@ mod tests {
             "postgres://u:p@s3cret@h/d",
             "postgres://u:p@ss/s3cret@h/d",
             "postgres://u:p@ss?s3cret@h/d",
+            "postgres://h/d?user=u&password=p@s3cret",
         ] {
             let error = read(url).unwrap_err();
             let shown = crate::error_chain::error_chain(&error);

@@ -340,8 +340,9 @@ impl Audit<'_> {
     async fn list(&mut self, range: TimeRange) -> Result<u64, SyncError> {
         let resource = self.object.resource();
         let mut query = self.run.with_fitting_pages(range.list(resource).asking("audit", resource)?);
-        let mut was_short = false;
+        let (mut was_short, unlisted) = (false, self.unlisted);
         loop {
+            self.unlisted = unlisted;
             query = match self.list_with(range, query.clone()).await {
                 Ok(Listed { there, announced, .. }) if there < announced && !was_short => {
                     was_short = true;

@@ -112,12 +112,19 @@ async fn back_fill(run: &Run<'_>, object: Object, definition: Definition) -> Res
     let long = definition.data_type.detail_only();
     let definition = Arc::new(definition);
     let has_filter = ListQuery::new(object.resource()).custom_is_null(&definition, false).is_ok();
-    let is_listed = has_filter
-        && match fill_from(run, object, definition.clone()).await {
+    let mut is_listed = false;
+    if has_filter {
+        let mut is_short = fill_from(run, object, definition.clone()).await;
+        if long && matches!(is_short, Ok(true)) {
+            // The details of all records would cost a hundred times as much as a second list.
+            is_short = fill_from(run, object, definition.clone()).await;
+        }
+        is_listed = match is_short {
             // The service refuses what its definition allows.
             Err(error) if error.class() == Some(ErrorClass::BadRequest) => false,
             is_short => !is_short?,
         };
+    }
     if is_listed {
         read_passed_over(run, object, &definition.key).await?;
     } else if long {

@@ -125,25 +125,26 @@ pub(in crate::sync) async fn cut_first_copy(run: &Run<'_>, object: Object) -> Re
             })
             .collect();
         made += parts.len();
+        let rows_left = slice.rows;
+        // What was announced, the lowest part has to show, but for what the others announce: a run that ends before they do
+        // leaves a copy that is short.
+        let seen = parts[0].position.seen.rows;
+        parts[0].position.size.total = Some(seen + rows_left);
         let (no_dates, newest_part) = others.take().map_or((None, None), |(one, other)| (Some(one), other));
         let page = newest_part.as_ref().map(|_| &newest.page);
         let stored = parts.iter().cloned().chain(no_dates).chain(newest_part.clone()).collect();
         store_slices(run, object, stored, page, newest_part.map_or(0, |part| part.position.seen.rows)).await?;
-        let low = parts.remove(0);
+        let mut low = parts.remove(0);
         let made_now = parts.len();
         let (read, of_parts) = read_first_pages(run, object, parts).await?;
         spent += (made_now - read.len()) as u64;
-        let rows = slice.rows.saturating_sub(of_parts);
+        let rows = rows_left.saturating_sub(of_parts.rows);
+        low.position.size.total = of_parts.is_announced.then_some(seen + rows);
+        store_slices(run, object, vec![low.clone()], None, 0).await?;
         slices[n] = CopySlice { read: low, from: slices[n].from, rows };
         slices.splice(n + 1..n + 1, read);
     }
-    // What was announced for a slice that was cut, and no other part of it has, its lowest one has to show.
-    let cut = slices.into_iter().filter(|slice| slice.read.position.size.total.is_none());
-    let low = cut.map(|CopySlice { mut read, rows, .. }| {
-        read.position.size.total = Some(read.position.seen.rows + rows);
-        read
-    });
-    store_slices(run, object, low.collect(), None, 0).await
+    Ok(())
 }
 
 /// The only walk of a first copy that was not cut; `None` where there are several or another.
@@ -177,30 +178,37 @@ async fn store_slices(
     pages::after_page(run, object, run.swept(rows), &noted).await
 }
 
-/// Reads the first page of new slices side by side. Gives those that have more, and how many rows all of them have.
+/// How many rows new slices have, and whether each says so.
+struct PartRows {
+    rows: u64,
+    is_announced: bool,
+}
+
+/// Reads the first page of new slices side by side. Gives those that have more, and the rows of all of them.
 async fn read_first_pages(
     run: &Run<'_>,
     object: Object,
     parts: Vec<Checkpoint<Walk>>,
-) -> Result<(Vec<CopySlice>, u64), SyncError> {
+) -> Result<(Vec<CopySlice>, PartRows), SyncError> {
     let names: Vec<String> = parts.iter().map(|slice| slice.part.clone()).collect();
     let reading = parts.into_iter().map(|Checkpoint { part, bounds, position, .. }| {
         pages::walk(run, WalkPurpose::Slice(object, part, bounds), position.pausing())
     });
     join_all(reading).await.into_iter().collect::<Result<Vec<_>, _>>()?;
     let stored: Vec<Checkpoint<Walk>> = run.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
-    let (mut slices, mut rows) = (Vec::new(), 0);
+    let (mut slices, mut of_parts) = (Vec::new(), PartRows { rows: 0, is_announced: true });
     for read in stored.into_iter().filter(|slice| names.contains(&slice.part)) {
-        rows += read.position.seen.rows.max(read.position.size.total.unwrap_or(0));
+        of_parts.rows += read.position.seen.rows.max(read.position.size.total.unwrap_or(0));
         if read.done {
             continue;
         }
+        of_parts.is_announced &= read.position.size.total.is_some();
         // Without a place to go on from it is only read, and cut no more.
         let Frontier::At(from) = read.position.frontier else { continue };
         slices.push(CopySlice { rows: read.position.rows_left().unwrap_or(0), read, from });
     }
     slices.sort_by_key(|slice| slice.from);
-    Ok((slices, rows))
+    Ok((slices, of_parts))
 }
 
 /// Asks for the newest records; `None` where the answer is of no use.
