@@ -111,7 +111,7 @@ pub async fn publish(
         let reached = match sent {
             None => before,
             Some((report, state)) => {
-                let told = PublishProgress {
+                let reported = PublishProgress {
                     refused: report.refused,
                     refused_rows: report.refused_rows,
                     left_behind: report.left_behind,
@@ -120,12 +120,12 @@ pub async fn publish(
                 };
                 // What is not sent to a blocked table is behind, however far the others are.
                 match last_error {
-                    Some(_) => told,
+                    Some(_) => reported,
                     None => PublishProgress {
                         seq: state.cursor.map(|(_, seq)| seq),
                         changed: state.details.changed,
                         published_at: Some(now),
-                        ..told
+                        ..reported
                     },
                 }
             }

@@ -116,7 +116,7 @@ pub(super) struct Unsent {
     pub(super) records: Vec<ChangedRecord>,
     rows: BTreeMap<(&'static str, Object), Vec<SourceRow>>,
     pub(super) entries: Vec<SourceRow>,
-    /// The entries up to the position of records whose history was erased once: it began anew when they returned.
+    /// The entries up to the position of records whose history was erased once: it started again when they returned.
     pub(super) after_erasure: Vec<SourceRow>,
     /// The number of the last entry that was read; `None` if there was none, or the feed is not published.
     pub(super) last: Option<i64>,

@@ -17,7 +17,6 @@ use crate::api::{ListQuery, SortBy};
 use crate::model::{Instant, Object, RecordId, TimeBounds, TimeField, TimeRange};
 use crate::sync::checks::compare;
 use crate::sync::error::{Asking, SyncError};
-use crate::sync::job::Job;
 use crate::sync::run::Run;
 use crate::sync::walks::anomaly::Anomaly;
 use crate::sync::walks::service_clock;
@@ -336,7 +335,7 @@ impl Audit<'_> {
     /// Lists a range and compares it record by record. Returns the service's number of records.
     ///
     /// A list with fewer rows than its first page announced was cut short, or rows were removed meanwhile: it is read once more.
-    /// What a walk owes is settled then; a verification says that it compared the rest with nothing.
+    /// What a walk owes is settled then; a comparison of the object has compared the rest with nothing.
     async fn list(&mut self, range: TimeRange) -> Result<u64, SyncError> {
         let resource = self.object.resource();
         let mut query = self.run.with_fitting_pages(range.list(resource).asking("audit", resource)?);
@@ -350,10 +349,8 @@ impl Audit<'_> {
                 }
                 Ok(Listed { there, announced, unseen }) => {
                     self.unseen.extend(unseen);
-                    let is_verification = matches!(self.run.job, Job::Verify { .. });
-                    let short = if is_verification { announced.saturating_sub(there) } else { 0 };
-                    self.unlisted += short;
-                    return Ok(there + short);
+                    self.not_shown += announced.saturating_sub(there);
+                    return Ok(there.max(announced));
                 }
                 Err(error) if error.is_unreadable() && !error.is_too_large() => {
                     // It stays open, and the others are compared.

@@ -37,6 +37,8 @@ pub(in crate::sync) struct Audit<'r> {
     pub(super) ties: Vec<TimeRange>,
     /// By how many records the counts of ranges differ that are not listed again today.
     pub(super) unlisted: u64,
+    /// How many rows lists announced and did not show, read twice.
+    pub(super) not_shown: u64,
 }
 
 impl<'r> Audit<'r> {
@@ -54,6 +56,7 @@ impl<'r> Audit<'r> {
             older: BTreeSet::new(),
             ties: Vec::new(),
             unlisted: 0,
+            not_shown: 0,
         }
     }
 
@@ -217,7 +220,7 @@ impl Audit<'_> {
             let kind = DifferenceKind::Extra;
             self.findings.add(Difference { object, id, kind, fields: Vec::new() });
         }
-        self.findings.undecided = unproven + self.older.len() as u64 + self.unlisted;
+        self.findings.undecided = unproven + self.older.len() as u64 + self.unlisted + self.not_shown;
         let found = if self.repair { refused } else { self.findings.count() };
         self.findings.open = found + self.findings.undecided;
         Ok(())
