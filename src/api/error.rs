@@ -3,10 +3,12 @@
 //! Texts of the service are shown to users, so they are shortened, and control characters and the key are removed. A
 //! body is never shown.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::admission::AdmissionError;
 use super::decode::NotUnderstood;
@@ -182,7 +184,7 @@ pub struct Rejection {
     pub request_id: Option<String>,
     #[serde(skip)]
     pub tries: u32,
-    /// Whether the body is the service's error envelope: `error`, `message`, and no other `code` than the status.
+    /// Whether the body is the service's error envelope (reference, *Errors*): `error`, `message`, and the status as `code`.
     #[serde(skip)]
     pub envelope: bool,
 }
@@ -197,18 +199,17 @@ pub struct Detail {
 impl Rejection {
     /// Parses an error body as far as possible, and removes `key` from every text.
     pub fn read(status: u16, body: &[u8], key: &ApiKey) -> Rejection {
-        #[derive(Default, Deserialize)]
-        #[serde(rename_all = "camelCase", default)]
-        struct ErrorBody {
-            error: Value,
-            message: Value,
-            code: Value,
-            details: Value,
-            request_id: Value,
-        }
-        let body: ErrorBody = serde_json::from_slice(body).unwrap_or_default();
+        let members = members(body);
+        let source = |name: &str| members.get(name).map_or("", |source| source.get());
         let text = |value: &Value| value.as_str().map(|text| shown(text, key)).unwrap_or_default();
-        let details = match &body.details {
+        // A text with half a character in it cannot be decoded, and is one all the same.
+        let member = |name: &str| match serde_json::from_str(source(name)) {
+            Ok(value) => value,
+            Err(_) if source(name).starts_with('"') => Value::from(source(name).trim_matches('"')),
+            Err(_) => Value::Null,
+        };
+        let (error, message) = (member("error"), member("message"));
+        let details = match &member("details") {
             Value::String(text) => vec![Detail { field: None, message: shown(text, key) }],
             Value::Array(entries) => entries
                 .iter()
@@ -220,17 +221,22 @@ impl Rejection {
                 .collect(),
             _ => Vec::new(),
         };
-        let own_code = body.code.is_null() || body.code.as_u64() == Some(u64::from(status));
+        let own_code = source("code").parse() == Ok(status);
         Rejection {
             status,
             tries: 1,
-            envelope: body.error.is_string() && body.message.is_string() && own_code,
-            error: text(&body.error),
-            message: text(&body.message),
+            envelope: error.is_string() && message.is_string() && own_code,
+            error: text(&error),
+            message: text(&message),
             details,
-            request_id: body.request_id.as_str().map(|id| shown(id, key)),
+            request_id: member("requestId").as_str().map(|id| shown(id, key)),
         }
     }
+}
+
+/// The members of an error body, each by itself: one that cannot be decoded takes no other with it.
+pub(super) fn members(body: &[u8]) -> BTreeMap<String, Box<RawValue>> {
+    serde_json::from_str(&String::from_utf8_lossy(body)).unwrap_or_default()
 }
 
 impl std::fmt::Display for Rejection {
@@ -306,7 +312,10 @@ mod tests {
     fn only_the_services_own_shape_is_an_envelope() {
         for (body, envelope) in [
             (r#"{"error":"Unprocessable","message":"no","code":422}"#, true),
-            (r#"{"error":"Unprocessable","message":""}"#, true),
+            (r#"{"error":"Unprocessable","message":"","code":422}"#, true),
+            (r#"{"error":"E","message":"cut \ud83d","code":422,"details":[1e400]}"#, true),
+            (r#"{"error":"E","message":"m","message":"m","code":422}"#, true),
+            (r#"{"error":"Unprocessable","message":"no","status":422}"#, false),
             (r#"{"error":"Forbidden","message":"no","code":403}"#, false),
             (r#"{"message":"Forbidden"}"#, false),
             (r#"{"error":{"code":422},"message":"no"}"#, false),

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
+use super::error::members;
 use crate::model::Instant;
 
 /// The wait where the service requests one without saying for how many seconds.
@@ -14,15 +12,9 @@ const UNCLEAR: Duration = Duration::from_secs(60);
 /// whichever is longer; `None` if it has neither. An HTTP date is measured from `now`: the answer's own `Date`, if it
 /// has one. The hold limits it.
 pub fn requested_wait(body: &[u8], header: Option<&str>, now: Instant) -> Option<Duration> {
-    #[derive(Deserialize)]
-    struct WaitBody<'a> {
-        #[serde(borrow, rename = "retryAfter")]
-        retry_after: &'a RawValue,
-    }
-    let of_body = serde_json::from_slice::<WaitBody<'_>>(body)
-        .ok()
-        .filter(|body| body.retry_after.get() != "null")
-        .map(|body| seconds(body.retry_after.get().trim_matches('"')).unwrap_or(UNCLEAR));
+    let of_body = members(body).remove("retryAfter");
+    let of_body = of_body.as_ref().map(|source| source.get()).filter(|source| *source != "null");
+    let of_body = of_body.map(|source| seconds(source.trim_matches('"')).unwrap_or(UNCLEAR));
     let date = |text: &str| Instant::from_http_date(text.trim()).map(|until| until.since(now));
     let of_header = header.map(|text| seconds(text).or_else(|| date(text)).unwrap_or(UNCLEAR));
     of_body.max(of_header)
@@ -53,6 +45,7 @@ mod tests {
             (r#"{"retryAfter":1e999}"#, None, Some(60)),
             (r#"{"retryAfter":-3}"#, None, Some(60)),
             (r#"{"retryAfter":"NaN"}"#, None, Some(60)),
+            (r#"{"message":"cut \ud83d","retryAfter":5,"retryAfter":6}"#, None, Some(6)),
             (r#"{"retryAfter":[5]}"#, Some("90"), Some(90)),
             ("<html>", Some("Sun, 06 Nov 1994 08:50:37 GMT"), Some(60)),
             ("<html>", Some("Sunday, 06-Nov-94 08:50:37 GMT"), Some(60)),

@@ -20,8 +20,6 @@ use super::settings::ClientSettings;
 use crate::model::Instant;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// The maximum size of an error body that is read.
-const ERROR_BODY: usize = 64 * 1024;
 
 /// A request that can be repeated byte for byte.
 pub(crate) struct HttpRequest {
@@ -122,7 +120,7 @@ impl HttpTransport {
         }
         let status = status.as_u16();
         // The status decides; an unreadable body only leaves out details.
-        let body = self.read(&mut response, ERROR_BODY).await.unwrap_or_default();
+        let body = self.read(&mut response, self.max_body).await.unwrap_or_default();
         let wait = requested_wait(&body, header, now);
         let hold = wait.map(RequestedHold::For).or((status == 429).then_some(RequestedHold::Unspecified));
         let error = if matches!(status, 301..=303 | 307 | 308) {

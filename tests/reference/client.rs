@@ -167,8 +167,10 @@ async fn permanently_refused_request_is_sent_once() {
         ("403 Forbidden", ErrorClass::SkipObject),
         ("404 Not Found", ErrorClass::Gone),
     ] {
-        let body = r#"{"error":"E","message":"m","details":[{"field":"limit","message":"too large"}]}"#;
-        let scene = Scene::of(vec![answer(status, "", body), page()]).await;
+        let code = &status[..3];
+        let details = r#"[{"field":"limit","message":"too large"}]"#;
+        let body = format!(r#"{{"error":"E","message":"m","code":{code},"details":{details}}}"#);
+        let scene = Scene::of(vec![answer(status, "", &body), page()]).await;
         let error = list(&scene).await.unwrap_err();
         assert_eq!(error.class(), class);
         assert!(error.to_string().ends_with("(E): m; limit: too large"), "{error}");
@@ -302,7 +304,7 @@ async fn stale_write_is_recognised_and_not_repeated() {
 
 #[tokio::test]
 async fn key_is_never_shown() {
-    let body = format!(r#"{{"error":"{KEY}","message":"no such key {KEY}","details":"{KEY}"}}"#);
+    let body = format!(r#"{{"error":"{KEY}","message":"no such key {KEY}","code":401,"details":"{KEY}"}}"#);
     let scene = Scene::of(vec![answer("401 Unauthorized", "", &body)]).await;
     let error = list(&scene).await.unwrap_err();
     let shown = format!("{error} {error:?}");
