@@ -4,11 +4,12 @@
 //! A manual run reserves as much as a run of the daemon, even if no daemon is running: the daemon may be started again
 //! at any time, or a timer may run the schedule.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use super::settings::{MirrorSettings, RUNS_OF_FORECAST, limits};
 use super::status;
-use crate::budget::{self, Ledger, Limits};
+use crate::budget::{self, Limits};
 use crate::config::{ChangesSchedule, Config, SyncConfig};
 use crate::model::{Instant, Object, Purpose, Resource, Ru};
 use crate::store::{ReadTx, Reader, StoreError, report};
@@ -43,20 +44,23 @@ pub fn next_check(sync: &SyncConfig, object: Resource, complete: Instant) -> Opt
 /// The likely cost of an audit, before there was one.
 const AUDIT: Ru = Ru::new(20);
 
-pub(super) fn for_schedule(settings: &MirrorSettings, meter: &BudgetMeter, now: Instant) -> Result<Ru, StoreError> {
-    let reader = Reader::open(&settings.config.database)?;
-    reserved(&reader.begin()?, &settings.config.sync, &meter.ledger(), meter.limits(), now)
+/// What scheduled runs will need in this window and in the next.
+pub(super) fn for_schedule(
+    settings: &MirrorSettings,
+    meter: &BudgetMeter,
+    now: Instant,
+) -> Result<[Ru; 2], StoreError> {
+    let (reader, sync, limits) = (Reader::open(&settings.config.database)?, &settings.config.sync, meter.limits());
+    let (tx, refills) = (reader.begin()?, meter.ledger().refills_at(limits));
+    Ok([
+        reserved(&tx, sync, limits, now..refills)?,
+        reserved(&tx, sync, limits, refills..refills.plus(limits.window()))?,
+    ])
 }
 
-/// What scheduled runs will still spend in the window of the ledger.
-pub fn reserved(
-    tx: &ReadTx<'_>,
-    sync: &SyncConfig,
-    ledger: &Ledger,
-    limits: &Limits,
-    now: Instant,
-) -> Result<Ru, StoreError> {
-    let refills = ledger.refills_at(limits);
+/// What scheduled runs will spend in a time within one window.
+pub fn reserved(tx: &ReadTx<'_>, sync: &SyncConfig, limits: &Limits, time: Range<Instant>) -> Result<Ru, StoreError> {
+    let Range { start: now, end: refills } = time;
     let mut units = Ru::ZERO;
     if let Some(due) = sync.schedule.due_after(now, &sync.time_zone) {
         let costs = report::cost_of_runs(tx, "sync", RUNS_OF_FORECAST)?;
@@ -87,7 +91,7 @@ pub fn edit_budget(config: &Config, now: Instant) -> Result<EditBudget, StoreErr
     let reader = Reader::open(&config.database)?;
     let tx = reader.begin()?;
     let ledger = status::ledger(&tx, config)?.at(now, &limits);
-    let reserve = reserved(&tx, &config.sync, &ledger, &limits, now)?;
+    let reserve = reserved(&tx, &config.sync, &limits, now..ledger.refills_at(&limits))?;
     let left = ledger.left_for(Purpose::Outbox, &limits, reserve).get();
     Ok(EditBudget { left, limit: limits.limit.get(), refills_at: ledger.refills_at(&limits) })
 }

@@ -32,7 +32,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    fn window(&self) -> Duration {
+    pub fn window(&self) -> Duration {
         self.window.max(Duration::from_secs(1))
     }
 

@@ -65,7 +65,7 @@ pub(super) fn read(
     let until = window.refills_at(&limits);
     let mut counted = SpentCounter::new(window.since, limits.window, now);
     report::spent_since(&moment, counted.from, |at, ru| counted.add(at, ru))?;
-    let reserve = reserved(&moment, &config.sync, &window, &limits, now)?.get();
+    let reserve = reserved(&moment, &config.sync, &limits, now..window.refills_at(&limits))?.get();
     Ok(PageHistory {
         now,
         window: BudgetWindow { since: window.since, until, reserve, parts: counted.parts },

@@ -28,7 +28,8 @@ pub struct BudgetMeter {
     limits: Limits,
     patience: Duration,
     observer: Arc<dyn RunObserver>,
-    reserve: AtomicU64,
+    /// The number of a window, and what is reserved in it and in each one after it.
+    reserve: Mutex<(u32, [Ru; 2])>,
     for_edits: AtomicU64,
     /// The total of the ledger up to which requests are sent.
     most_total: AtomicU64,
@@ -65,7 +66,7 @@ impl BudgetMeter {
             limits,
             patience,
             observer,
-            reserve: AtomicU64::new(0),
+            reserve: Mutex::new((ledger.window, [Ru::ZERO; 2])),
             for_edits: AtomicU64::new(0),
             most_total: AtomicU64::new(u64::MAX),
             ledger: Mutex::new(ledger),
@@ -83,9 +84,10 @@ impl BudgetMeter {
         &self.limits
     }
 
-    /// Reserves RU for later runs in this window.
-    pub fn set_reserve(&self, reserve: Ru) {
-        self.reserve.store(reserve.get(), Ordering::Relaxed);
+    /// Reserves RU for later runs: in this window, and in the next one, which a run may go on in.
+    pub fn set_reserve(&self, reserve: [Ru; 2]) {
+        let window = self.ledger().window;
+        *self.reserve.lock().unwrap_or_else(PoisonError::into_inner) = (window, reserve);
     }
 
     /// Lets this process spend so much from now on, whatever the budget has.
@@ -100,9 +102,10 @@ impl BudgetMeter {
 
     /// What is reserved from a purpose: for runs, and from all but edits for edits too. Edits may wait for a long time, and
     /// the rest must not wait for them.
-    fn reserve(&self, purpose: Purpose) -> Ru {
+    fn reserve(&self, purpose: Purpose, window: u32) -> Ru {
+        let (of, [reserve, later]) = *self.reserve.lock().unwrap_or_else(PoisonError::into_inner);
         let for_edits = if purpose == Purpose::Outbox { 0 } else { self.for_edits.load(Ordering::Relaxed) };
-        let wanted = Ru::new(self.reserve.load(Ordering::Relaxed)) + Ru::new(for_edits);
+        let wanted = (if window == of { reserve } else { later }) + Ru::new(for_edits);
         wanted.min(most_reserved(self.limits.limit))
     }
 
@@ -188,7 +191,7 @@ impl BudgetMeter {
             return Err(AdmissionError::RunLimit);
         }
         let charged = book
-            .charge(now, attempt.cost, attempt.purpose, &self.limits, self.reserve(attempt.purpose))
+            .charge(now, attempt.cost, attempt.purpose, &self.limits, self.reserve(attempt.purpose, book.window))
             .map_err(|refills_at| {
                 let left = self.limits.limit.saturating_sub(book.used);
                 AdmissionError::Budget { left, refills_at }

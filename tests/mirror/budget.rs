@@ -160,7 +160,7 @@ async fn sweeps_and_details_do_not_use_the_reserve() {
     let crm = Crm::serve(generate(32, 100, 4, noon())).await;
     let mut mirror = Mirror::empty();
     mirror.limits.limit = Ru::new(60);
-    mirror.reserve = Ru::new(20);
+    mirror.reserve[0] = Ru::new(20);
     let report = mirror.sync(&crm).await;
     assert!(matches!(report.suspension, Some(Suspension::Budget(_))));
     assert_eq!(report.tally.ru, Ru::new(40), "details stop before the reserve");
@@ -174,6 +174,27 @@ async fn sweeps_and_details_do_not_use_the_reserve() {
     let report = mirror.sync(&crm).await;
     assert_eq!(report.tally.ru, Ru::new(2), "changes may spend it");
     mirror.assert_exact_lists(&crm);
+}
+
+/// What the window before needed late in the day says nothing of the new one.
+#[tokio::test]
+async fn run_that_goes_on_in_the_next_window_leaves_there_what_its_schedule_needs() {
+    let crm = Crm::serve(generate(32, 100, 4, noon())).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.limits.limit = Ru::new(60);
+    mirror.reserve = [Ru::ZERO, Ru::new(20)];
+    let (clock, mut details, midnight) = (crm.clock.clone(), 0, noon().plus(24 * HOUR));
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+        details += u32::from(asked.path.starts_with("/contacts/"));
+        if details == 10 {
+            clock.set(midnight);
+            world.set_now(midnight);
+        }
+    });
+    let report = mirror.sync(&crm).await;
+    assert!(matches!(report.suspension, Some(Suspension::Budget(at)) if at > midnight), "{:?}", report.suspension);
+    let ledger = mirror.one("SELECT value ->> 'used' FROM state WHERE name = 'ledger'");
+    assert_eq!(ledger, "40", "details stop before the reserve of the new window");
 }
 
 #[tokio::test]

@@ -91,7 +91,8 @@ pub struct Mirror {
     /// The largest accepted body, if not the default.
     pub max_body: Option<usize>,
     pub key: Option<String>,
-    pub reserve: Ru,
+    /// In the window in which a run begins, and in the next.
+    pub reserve: [Ru; 2],
     pub observer: Arc<dyn RunObserver>,
     /// Settings of views, indexes and search, if not the default.
     pub views: Option<ViewOptions>,
@@ -118,7 +119,7 @@ impl Mirror {
             jitter: seeded_jitter(0),
             max_body: None,
             key: None,
-            reserve: Ru::ZERO,
+            reserve: [Ru::ZERO; 2],
             observer: Arc::new(Silent),
             views: None,
             lock_wait: None,
