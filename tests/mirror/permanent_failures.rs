@@ -204,3 +204,18 @@ async fn permanent_failure_of_the_team_list_is_bounded() {
         fails_for_a_day(fault, rule, Resource::TeamMembers, false).await;
     }
 }
+
+#[tokio::test]
+async fn detail_that_fails_costs_no_more_if_its_record_changes_all_the_time() {
+    let (crm, mut mirror) = mirrored().await;
+    mirror.tries = 5;
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).record("ct1").forever());
+    for n in 0..24 {
+        crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct1", &json!({"name": format!("Name {n}")})));
+        crm.wait(300);
+        mirror.sync(&crm).await;
+    }
+    let log = crm.sandbox.log();
+    let asked = log.entries().iter().filter(|entry| entry.asked.path == "/contacts/ct1").count() - 1;
+    assert!((5..=10).contains(&asked), "{asked} requests in two hours");
+}

@@ -57,14 +57,15 @@ pub fn count_omitted(tx: &ReadTx<'_>, object: Object) -> Result<u64> {
     tx.count(sql, [object])
 }
 
-/// The records whose detail could not be read in their present version, and is not requested again yet.
+/// The records whose detail could not be read, and is not requested again yet. A new version ends a delay that has grown, and not
+/// the last hour of it: one that changes all the time is requested no more often than another.
 pub fn waiting_details(tx: &ReadTx<'_>, object: Object, steady: Instant) -> Result<HashSet<RecordId>> {
     let sql = format!(
-        "SELECT record_id FROM doubts AS d JOIN {} AS r ON r.id = d.record_id AND r.etag IS d.etag
-         WHERE d.object_type = ?1 AND why = 'failed' AND not_before > ?2 AND not_before <= ?3",
+        "SELECT record_id FROM doubts AS d JOIN {} AS r ON r.id = d.record_id
+         WHERE d.object_type = ?1 AND why = 'failed' AND not_before > ?2 AND not_before <= iif(r.etag IS d.etag, ?3, ?4)",
         object.table()
     );
-    tx.column(&sql, (object, steady, steady.plus(MAX_WAIT)))
+    tx.column(&sql, (object, steady, steady.plus(MAX_WAIT), steady.plus(HOUR)))
 }
 
 /// How many requests that failed are still to be paid for by the share for them, and since when that share pays.
@@ -92,8 +93,8 @@ impl UnreadTx<'_> {
         self.tx.knowledge().delete_doubts(of_record, (object, id))
     }
 
-    /// Notes that the detail of a record could not be read with so many requests: it waits longer each time until the
-    /// record changes. A record that was removed meanwhile is not noted.
+    /// Notes that the detail of a record could not be read with so many requests: it waits longer each time while the
+    /// record does not change. A record that was removed meanwhile is not noted.
     pub fn detail_failed(
         &self,
         object: Object,
