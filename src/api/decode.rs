@@ -321,7 +321,18 @@ fn record<'a>(
         }
     }
     out.id = id?;
-    Some(out)
+    Some(if resource == Resource::CustomFields { of_definition(out) } else { out })
+}
+
+/// Every definition has these: without a text, the answer does not tell what it is, and says nothing against what is known.
+fn of_definition(mut definition: Record) -> Record {
+    for (field, value) in Resource::CustomFields.fields().iter().zip(&mut definition.fields) {
+        let is_needed = matches!(field.wire, "key" | "dataType" | "objectType" | "status");
+        if is_needed && !matches!(value, FieldValue::Exact(_)) {
+            *value = FieldValue::Absent;
+        }
+    }
+    definition
 }
 
 /// The destination of an unknown field: a detail has its own, because lists may not contain the field.
@@ -442,23 +453,24 @@ fn custom_values<'a>(
     }
 }
 
+/// An option needs a text as its value; a label of another shape is none. The source of what did not fit is kept.
 fn options(out: &mut Record, value: &RawValue) {
-    #[derive(Deserialize)]
-    struct Item {
-        value: String,
-        #[serde(default)]
-        label: Option<String>,
-    }
-    if value.get() == "null" {
-        out.options = Some(Vec::new());
-        return;
-    }
-    match serde_json::from_str::<Vec<Item>>(value.get()) {
-        Ok(items) => out.options = Some(items.into_iter().map(|i| Choice { value: i.value, label: i.label }).collect()),
-        Err(_) => {
-            out.inexact += 1;
-            out.extra.keep("options", value);
+    let items: Option<Vec<&RawValue>> = serde_json::from_str(value.get()).unwrap_or_default();
+    let (mut fits, mut choices) = (items.is_some() || value.get() == "null", Vec::new());
+    for item in items.unwrap_or_default() {
+        let members: BTreeMap<String, &RawValue> = serde_json::from_str(item.get()).unwrap_or_default();
+        let text = |name: &str| members.get(name).map(|source| serde_json::from_str::<Option<String>>(source.get()));
+        let label = text("label").unwrap_or(Ok(None));
+        fits &= label.is_ok();
+        match text("value") {
+            Some(Ok(Some(value))) => choices.push(Choice { value, label: label.unwrap_or_default() }),
+            _ => fits = false,
         }
+    }
+    out.options = Some(choices);
+    if !fits {
+        out.inexact += 1;
+        out.extra.keep("options", value);
     }
 }
 

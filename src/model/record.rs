@@ -105,15 +105,15 @@ impl Extra {
         (!members.is_empty()).then(|| format!("{{{}}}", members.join(",")))
     }
 
-    /// Parses the column's text; any other text gives an empty extra.
-    pub fn from_json(text: &str) -> Extra {
+    /// Parses the column's text of an object; any other text gives an empty extra.
+    pub fn from_json(object: Object, text: &str) -> Extra {
         let mut extra = Extra::default();
         let Ok(members) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(text) else {
             return extra;
         };
         for (name, source) in members {
             match serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(source.get()) {
-                Ok(inner) if name == "customFields" || name == "location" => {
+                Ok(inner) if object.has_group(&name) => {
                     for (key, value) in inner {
                         extra.keep_nested(&name, &key, &value);
                     }
@@ -140,7 +140,7 @@ mod tests {
         extra.keep_nested("customFields", "big", &RawValue::from_string("1180591620717411303424".into()).unwrap());
         let json = extra.to_json().unwrap();
         assert_eq!(json, r#"{"x\"New":1.10,"customFields":{"big":1180591620717411303424}}"#);
-        assert_eq!(Extra::from_json(&json), extra);
+        assert_eq!(Extra::from_json(Object::Contact, &json), extra);
         assert_eq!(Extra::default().to_json(), None);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Choice, DataType, Object, Op, Resource};
-use crm_mirror::sandbox::{Fault, Hidden, LoggedRequest, NewField, Rule, World};
+use crm_mirror::sandbox::{BodyRewrite, Fault, Hidden, LoggedRequest, NewField, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
 use serde_json::json;
@@ -140,13 +140,24 @@ async fn new_label_and_options_are_mirrored() {
             format!("SELECT label FROM mirror_columns WHERE table_name = '{table}' AND column_name = 'cf_tier'");
         assert_eq!(mirror.one(&label), "'Stufe'");
     }
-    assert_eq!(
-        mirror.one(
-            "SELECT group_concat(value || '=' || label) FROM (SELECT * FROM custom_field_options ORDER BY position)"
-        ),
-        "'gold=Gold!,tin=Tin'"
-    );
+    let options = "SELECT group_concat(value || '=' || coalesce(label, 'none'))
+                   FROM (SELECT * FROM custom_field_options ORDER BY position)";
+    assert_eq!(mirror.one(options), "'gold=Gold!,tin=Tin'");
     assert_eq!(other_lists(&crm).len(), 0, "no value changed");
+    // What is not of its shape says nothing of the other options, and keeps none that is no longer there.
+    for (from, to, left) in [
+        (r#""label":"Gold!""#, r#""label":{"en":"Gold"}"#, "'gold=none,tin=Tin'"),
+        (r#""value":"gold""#, r#""value":7"#, "'tin=Tin'"),
+        (r#""options":["#, r#""options":{},"choices":["#, "NULL"),
+    ] {
+        let rewrite = BodyRewrite(|body, with| with.split_once('|').map(|(from, to)| body.replace(from, to)).unwrap());
+        let fault = Fault::Rewritten(rewrite, format!("{from}|{to}"));
+        crm.sandbox.faults().add(Rule::new(fault).on(Resource::CustomFields).forever());
+        crm.wait(90_000);
+        mirror.sync(&crm).await;
+        assert_eq!(mirror.one(options), left, "{to}");
+        crm.sandbox.faults().clear();
+    }
 }
 
 #[tokio::test]

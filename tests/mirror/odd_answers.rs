@@ -186,6 +186,50 @@ async fn unknown_type_keeps_its_values_in_extra_and_is_reported() {
     assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), 0, "the key is known, its type is not");
 }
 
+/// What is a group of one object is a plain field of the other.
+#[tokio::test]
+async fn unknown_object_stays_verbatim_after_its_detail_is_read() {
+    let mut world = world();
+    world.create(Object::Company, &json!({"id": "odd", "name": "Odd"}));
+    let source = r#"{"region": 1, "country": "CL"}"#;
+    world.set_raw(Object::Company, "odd", "location", source);
+    let (crm, mirror, _) = mirrored(world).await;
+    let kept = format!("{{\"location\":{source}}}");
+    assert_eq!(text(&mirror, "SELECT extra FROM companies WHERE id = 'odd'"), Some(kept));
+    crm.wait(600);
+    let (_, findings) = mirror.verify(&crm, &Job::verify()).await;
+    assert!(findings.iter().all(|(_, found)| found.is_clean()), "{findings:?}");
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn field_that_loses_its_type_keeps_its_values() {
+    let mut world = odd(&[]);
+    world.fields().define(NewField::new(Object::Contact, "hue", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "tale", DataType::LongText));
+    world.edit(Object::Contact, "odd", &json!({"customFields": {"hue": "red", "tale": "Once"}}));
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let untyped = BodyRewrite(|body, _| body.replace("\"SHORT_TEXT\"", "null").replace("\"ACTIVE\"", "7"));
+    crm.sandbox.faults().add(Rule::new(Fault::Rewritten(untyped, String::new())).on(Resource::CustomFields).forever());
+    crm.wait(90_000);
+    mirror.sync(&crm).await;
+    assert_eq!(columns(&mirror, &["cf_hue"]), ["'red'"], "an answer without a type says nothing of the type");
+    crm.sandbox.faults().clear();
+    for (key, data_type) in [("hue", "COLOUR"), ("tale", "SAGA")] {
+        crm.sandbox
+            .with_world(|world| world.fields().redefine(Object::Contact, key, |d| d.data_type = data_type.into()));
+    }
+    crm.wait(90_000);
+    mirror.sync(&crm).await;
+    assert_eq!(extra(&mirror).unwrap(), r#"{"customFields":{"hue":"red","tale":"Once"}}"#);
+    crm.sandbox.clear_log();
+    crm.wait(90_000);
+    mirror.sync(&crm).await;
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 0, "once");
+}
+
 #[tokio::test]
 async fn value_of_a_detail_field_survives_every_list() {
     let crm = Crm::serve(odd(&[])).await;

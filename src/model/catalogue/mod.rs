@@ -36,6 +36,12 @@ impl Object {
         self.resource().fields()
     }
 
+    /// Whether its records have a member with this name that contains fields.
+    pub fn has_group(self, name: &str) -> bool {
+        let is_of = |field: &Field| field.wire.split_once('.').is_some_and(|(group, _)| group == name);
+        name == "customFields" || self.fields().iter().any(is_of)
+    }
+
     pub fn list_fields(self) -> impl Iterator<Item = &'static Field> {
         self.fields().iter().filter(|field| field.projection == FieldProjection::List)
     }

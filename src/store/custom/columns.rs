@@ -17,7 +17,7 @@ use crate::store::derived::build::REVISION;
 use crate::store::records::feed_entries::{ColumnChange, ColumnFeed};
 use crate::store::user_objects::objects::drop_indexes_on;
 use crate::store::{
-    Applied, CustomTx, DefinitionChanges, FieldToBackFill, ReadTx, Redefined, Result, Statements, json_list,
+    Applied, CustomTx, DefinitionChanges, FieldToBackFill, Goal, ReadTx, Redefined, Result, Statements, json_list,
 };
 
 /// The maximum number of custom columns of one object's tables, including companions and archived columns. SQLite
@@ -186,7 +186,14 @@ impl CustomTx<'_> {
                 self.archive_column(&feed, definition, &column)?;
                 there = TableColumns::default();
             } else if definition.data_type == DataType::Unknown {
-                self.name_column(definition, None)?;
+                if row.column.is_some() {
+                    // It was dropped: only another answer brings the values to `extra`.
+                    if known.is_some_and(DataType::detail_only) {
+                        self.tx.knowledge().make_details_due(object, None)?;
+                    }
+                    self.tx.claims().set(Goal::WantedSweep(object))?;
+                    self.name_column(definition, None)?;
+                }
                 out.without_column.push(definition.key.clone());
                 continue;
             } else if let Some(is_new) = self.ensure_column(&feed, &mut there, &column, definition.data_type, known)? {

@@ -23,7 +23,7 @@ impl ReadTx<'_> {
                AND instr(extra, '\"customFields\"') > 0 ORDER BY {key} LIMIT ?2"
         );
         let after = after.map_or("", RecordId::as_str);
-        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, Extra::from_json(&row.get::<_, String>(1)?)));
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, Extra::from_json(object, &row.get::<_, String>(1)?)));
         self.rows(&sql, params![after, most as i64], row)
     }
 
@@ -74,7 +74,7 @@ impl CustomTx<'_> {
         let Some((_, old, stamped_at)) = self.tx.records().version(&shape, record)? else {
             return Ok(());
         };
-        let old = old.map(|text| Extra::from_json(&text)).unwrap_or_default();
+        let old = old.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
         let mut extra = self.tx.records().without_fields_of(object, record, shown, old);
         let kept = if of_details { &record.detail_extra } else { &record.extra };
         extra.sources.extend(kept.sources.clone().into_iter().chain(record.extra.sources.clone()));

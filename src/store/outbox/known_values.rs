@@ -24,13 +24,13 @@ struct FoundRow<'s> {
 }
 
 impl FoundRow<'_> {
-    fn read<'s>(tx: &ReadTx<'_>, shape: &'s Shape, id: &RecordId) -> Result<Option<FoundRow<'s>>> {
+    fn read<'s>(tx: &ReadTx<'_>, object: Object, shape: &'s Shape, id: &RecordId) -> Result<Option<FoundRow<'s>>> {
         let values: Option<Vec<SqlValue>> =
             tx.find(&shape.select, [id], |row| (0..shape.columns.len()).map(|place| row.get(place)).collect())?;
         Ok(values.map(|values| {
             let mut row = FoundRow { shape, values, extra: Extra::default() };
             if let Some(text) = row.value("extra").and_then(SqlValue::as_text) {
-                row.extra = Extra::from_json(text);
+                row.extra = Extra::from_json(object, text);
             }
             row
         }))
@@ -63,8 +63,8 @@ pub(in crate::store) fn mirrored(
     columns: &[&str],
 ) -> Result<Option<MirroredRecord>> {
     let (list, detail) = (shapes.list(object), shapes.detail(object));
-    let Some(record) = FoundRow::read(tx, &list, id)? else { return Ok(None) };
-    let of_detail = FoundRow::read(tx, &detail, id)?;
+    let Some(record) = FoundRow::read(tx, object, &list, id)? else { return Ok(None) };
+    let of_detail = FoundRow::read(tx, object, &detail, id)?;
     let version = record.etag();
     let details_current = of_detail.as_ref().is_some_and(|detail| detail.etag() == version);
     let mut known =

@@ -35,7 +35,7 @@ impl RecordsTx<'_> {
         if etag.as_deref() != Some(replaced.as_str()) {
             return Ok(None);
         }
-        let old_list = old_list.map(|text| Extra::from_json(&text)).unwrap_or_default();
+        let old_list = old_list.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
         let extra = self.list_extra(object, record, old_list.clone());
         let applied = self.write(object, &list, record, &extra, (asked, asked.at))?;
         if applied != Applied::Older {
@@ -56,7 +56,7 @@ impl RecordsTx<'_> {
                 }
             }
         }
-        let old_detail = old_detail.map(|text| Extra::from_json(&text)).unwrap_or_default();
+        let old_detail = old_detail.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
         let extra = self.detail_extra(object, record, &old_list, old_detail);
         // The detail was not read again: its age is unchanged.
         let read_at = fetched_at.parse().unwrap_or(asked.at);

@@ -314,10 +314,10 @@ impl RecordsTx<'_> {
         let fit = Version::of_answer(list, &incoming).fit(&here);
         let Some(old) = old.filter(|_| fit != VersionFit::Doubtful) else { return Ok((extra, detail_extra, fit)) };
         let is_listed = |wire: &str| object.list_fields().any(|field| field.wire == wire);
-        for (key, source) in Extra::from_json(&old).sources {
+        for (key, source) in Extra::from_json(object, &old).sources {
             let (group, name) = (key.0.as_str(), key.1.as_str());
             let is_elsewhere = match group {
-                "" => is_listed(name) || GROUPS.contains(&name),
+                "" => is_listed(name) || object.has_group(name),
                 "customFields" => {
                     let is_cleared = record.null_keys.iter().any(|key| key.as_str() == name);
                     is_cleared || self.tx.shapes().layout.of(object).by_key(name).is_some()
@@ -338,8 +338,6 @@ impl RecordsTx<'_> {
         Ok((extra, detail_extra, fit))
     }
 }
-
-const GROUPS: [&str; 2] = ["customFields", "location"];
 
 enum RowComparison {
     Missing,
