@@ -143,6 +143,13 @@ impl Goals<'_> {
         self.tx.count("SELECT coalesce(max(open), 0) FROM goals WHERE object = ?1 AND kind = 'differing'", [object])
     }
 
+    /// When the records of an object were counted last, and by how many the service had more than a comparison could explain.
+    pub fn last_total(&self, object: Object) -> Result<Option<(Instant, i64)>> {
+        let sql = "SELECT since, open FROM goals WHERE object = ?1 AND kind = 'total'";
+        let found: Option<(StoredTime, i64)> = self.tx.find_tuple(sql, [object])?;
+        Ok(found.and_then(|(at, left)| Some((at.0?, left))))
+    }
+
     /// When the sweep under way began, and how many records it passed over because they could not be read.
     pub fn sweeping(&self, object: Object) -> Result<Option<(Instant, u64)>> {
         let sql = "SELECT since, open FROM goals WHERE object = ?1 AND kind = ?2";
@@ -247,7 +254,16 @@ impl ClaimsTx<'_> {
         self.run("UPDATE OR REPLACE goals SET kind = ?3 WHERE object = ?1 AND kind = ?2", [object, kind, new])
     }
 
+    pub fn total_was_counted(&self, object: Object, left: i64, at: Instant) -> Result<()> {
+        let sql = "INSERT OR REPLACE INTO goals (object, kind, since, open) VALUES (?1, 'total', ?2, ?3)";
+        self.run(sql, params![object, at, left])
+    }
+
+    /// A comparison whose time nobody knows says nothing, unless it left differences.
     pub fn compared(&self, object: Object, complete: Completeness, open: u64) -> Result<()> {
+        if complete.as_of <= Instant::EPOCH && open == 0 {
+            return Ok(());
+        }
         self.run("DELETE FROM goals WHERE object = ?1 AND kind = 'differing'", [object])?;
         let kind = match (open, complete.by_record) {
             (0, true) => "compared",
@@ -284,11 +300,11 @@ impl ClaimsTx<'_> {
     pub fn withdraw_future_claims(&self, now: Instant) -> Result<()> {
         self.date_reads(|at| Some(at).filter(|at| *at <= now))?;
         self.run(
-            "DELETE FROM goals WHERE kind IN ('changes', 'uncounted changes', 'counted', 'compared') AND since > ?1",
+            "DELETE FROM goals WHERE kind IN ('changes', 'uncounted changes', 'counted', 'compared', 'total') AND since > ?1",
             [now],
         )?;
         self.run(
-            "UPDATE goals SET since = ?2, finished = ?2 WHERE kind = 'sweep' AND since > ?1",
+            "UPDATE goals SET since = ?2, finished = ?2 WHERE kind IN ('sweep', 'sweeping') AND since > ?1",
             [now, Instant::EPOCH],
         )
     }

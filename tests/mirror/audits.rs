@@ -239,6 +239,37 @@ async fn removal_among_many_records_is_found_within_an_hour() {
     assert_eq!(crm.charged(), 2 * 24 + 4 * 4, "with the definitions of every six hours");
 }
 
+/// A difference is explained by a comparison that ended and repaired what it found, and by nothing else.
+#[tokio::test]
+async fn removal_is_found_within_an_hour_whoever_looked_before() {
+    for before in ["an audit that repaired", "a verification", "an audit that was interrupted"] {
+        let (crm, mirror) = settled(world_of(5_000)).await;
+        mirror.scheduled(&crm, &Job::sync()).await;
+        let remove = |id: &str| crm.sandbox.with_world(|world| world.remove(Object::Contact, id));
+        crm.wait(600);
+        if before == "an audit that repaired" {
+            remove("c000111");
+            mirror.run(&crm, &contacts(Job::audit())).await.unwrap();
+        }
+        remove("c000321");
+        if before == "a verification" {
+            mirror.run(&crm, &contacts(Job::verify())).await.unwrap();
+        }
+        if before == "an audit that was interrupted" {
+            crm.wait(3_600);
+            crm.sandbox.faults().add(Rule::new(Fault::Status(400)).on(Resource::Contacts).after(2));
+            mirror.scheduled(&crm, &contacts(Job::sync())).await;
+            assert_eq!(crm.sandbox.faults().pending(), 0, "the page after the total");
+        }
+        for _ in 0..6 {
+            crm.wait(600);
+            mirror.scheduled(&crm, &contacts(Job::sync())).await;
+        }
+        assert_eq!(mirror.count("removed_records WHERE id = 'c000321'"), 1, "{before}");
+        mirror.assert_exact_lists(&crm);
+    }
+}
+
 /// Changes of more than a page owe counts of their own, which say nothing about the whole.
 #[tokio::test]
 async fn removal_beside_bulk_changes_is_found_within_an_hour() {

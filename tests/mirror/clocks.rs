@@ -249,6 +249,27 @@ async fn claim_of_a_clock_that_was_ahead_is_dated_earlier_or_withdrawn() {
     }
 }
 
+/// The restart hides by how much the clock was ahead when the first part was read.
+#[tokio::test]
+async fn sweep_begun_by_a_clock_that_was_ahead_claims_nothing() {
+    let (crm, mirror, clock) = settled(450).await;
+    let copied = claimed(&mirror, crm.clock.now())[0];
+    clock.set_ahead(DAY as i64);
+    crm.sandbox.faults().add(Rule::new(Fault::Status(400)).on(Resource::Contacts).after(3).forever());
+    mirror.run(&crm, &Job::resync()).await.unwrap_err();
+    assert_eq!(mirror.count("goals WHERE kind = 'sweeping' AND object = 'contact'"), 1, "it goes on");
+    clock.set_ahead(0);
+    clock.restart_machine();
+    crm.wait(600);
+    mirror.run(&crm, &Job::sync()).await.unwrap_err();
+    crm.sandbox.faults().clear();
+    crm.sandbox.with_world(|world| world.remove(Object::Contact, "c00007"));
+    crm.wait(2 * DAY);
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.count("goals WHERE kind = 'sweeping' AND object = 'contact'"), 0, "it ended");
+    assert_eq!(claimed(&mirror, crm.clock.now())[0], copied);
+}
+
 /// A process that only estimates reads the clock that was set right, and stores it with what the estimate costs.
 #[tokio::test]
 async fn estimate_after_a_clock_was_set_right_leaves_no_wrong_claim() {

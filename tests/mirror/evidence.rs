@@ -176,6 +176,18 @@ async fn refused_removal_costs_one_request_per_day_and_is_withdrawn_when_the_rec
     mirror.assert_exact_lists(&crm);
 }
 
+/// What is known to differ is counted on neither side, and is open all the same.
+#[tokio::test]
+async fn verification_after_refused_removals_claims_nothing() {
+    let (crm, mirror) = settled(1_000, false).await;
+    crm.sandbox.faults().add(hide(ids(0..300)));
+    assert_eq!(mirror.scheduled(&crm, &contacts_only(Job::audit())).await.outcome, RunOutcome::Refused);
+    crm.wait(60);
+    let (_, findings) = mirror.verify(&crm, &contacts_only(Job::verify())).await;
+    assert_eq!((findings[0].1.count(), findings[0].1.open, findings[0].1.undecided), (0, 300, 300));
+    assert_eq!(mirror.one("SELECT open FROM goals WHERE object = 'contact' AND kind = 'differing'"), "300");
+}
+
 #[tokio::test]
 async fn false_404_of_a_detail_removes_nothing() {
     for missing in [1, 3, 17] {

@@ -148,6 +148,24 @@ async fn changes_are_not_claimed_while_a_changed_record_cannot_be_read() {
     }
 }
 
+/// What changed since they were read is no difference, and is not here either.
+#[tokio::test]
+async fn verification_that_repairs_nothing_claims_no_changes_that_were_not_read() {
+    let (crm, mirror) = settled(150, false).await;
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    let read = crm.clock.now();
+    let changes = Rule::new(Fault::Status(400)).on(Resource::Contacts).with_param("filter[updatedAt][gt]");
+    crm.sandbox.faults().add(changes.forever());
+    crm.wait(600);
+    crm.sandbox.with_world(|world| world.create(Object::Contact, &json!({ "id": "new" })));
+    crm.wait(600);
+    mirror.run(&crm, &Job::verify()).await.unwrap_err();
+    assert_eq!(mirror.count("contacts"), 150);
+    let [complete, _] = claimed(&mirror, crm.clock.now());
+    assert_eq!(complete, Some(read), "the record is not here");
+}
+
 /// Every row was read, and the last page has a cursor all the same: its own.
 #[tokio::test]
 async fn list_whose_last_page_repeats_its_own_cursor_has_ended() {

@@ -96,6 +96,30 @@ async fn permanently_short_list_is_not_read_in_every_run() {
     assert!(lists <= 2, "{lists} lists within two hours");
 }
 
+/// A list that says nothing of the items that one before it lacked is not read again because of them.
+#[tokio::test]
+async fn list_that_becomes_empty_is_not_read_in_every_run() {
+    let (crm, mirror) = mirrored().await;
+    crm.sandbox.with_world(|world| {
+        world.remove(Resource::TeamMembers, "tm1");
+        world.fields().undefine(Object::Contact, "tier");
+    });
+    crm.wait(6 * 3600);
+    mirror.sync(&crm).await;
+    let empty = json!({"data": [], "nextCursor": null}).to_string();
+    for resource in [Resource::TeamMembers, Resource::CustomFields] {
+        crm.sandbox.faults().add(Rule::new(Fault::Body(empty.clone())).on(resource).forever());
+    }
+    crm.sandbox.clear_log();
+    for _ in 0..30 {
+        crm.wait(600);
+        mirror.scheduled(&crm, &Job::sync()).await;
+    }
+    let (team, definitions) =
+        (crm.sandbox.log().lists(Resource::TeamMembers), crm.sandbox.log().lists(Resource::CustomFields));
+    assert_eq!((team, definitions), (1, 5), "within five hours");
+}
+
 #[tokio::test]
 async fn definition_missing_in_two_lists_an_hour_apart_is_archived() {
     let (crm, mirror) = mirrored().await;

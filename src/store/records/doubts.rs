@@ -61,9 +61,9 @@ impl ReadTx<'_> {
         self.count_doubts(object, "why = 'missed'")
     }
 
-    /// Records that were shown in an earlier version, which is neither accepted nor refuted.
-    pub fn count_older(&self, object: Object) -> Result<u64> {
-        self.count_doubts(object, "why = 'older' AND version IS NOT NULL")
+    /// Records that may be removed, or have another version or other values.
+    pub fn count_in_doubt(&self, object: Object) -> Result<u64> {
+        self.count_doubts(object, "(why IN ('missed', 'omitted') OR why = 'older' AND version IS NOT NULL)")
     }
 
     /// Whether a lookup has left nominations of an object undecided.
@@ -72,7 +72,7 @@ impl ReadTx<'_> {
     }
 
     fn count_doubts(&self, object: Object, condition: &str) -> Result<u64> {
-        let sql = format!("SELECT count(*) FROM doubts WHERE object_type = ?1 AND {condition}");
+        let sql = format!("SELECT count(DISTINCT record_id) FROM doubts WHERE object_type = ?1 AND {condition}");
         self.count(&sql, [object])
     }
 

@@ -38,14 +38,6 @@ fn bounds_condition(field: TimeField, bounds: TimeBounds, values: &mut Vec<Value
     }
 }
 
-/// A count of all records of an object on both sides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LastTotal {
-    /// How many more the service had.
-    pub exceeds_ours_by: i64,
-    pub counted_at: Option<Instant>,
-}
-
 impl ReadTx<'_> {
     pub fn count_range(&self, object: Object, range: TimeRange) -> Result<u64> {
         let (condition, values) = condition(&range);
@@ -99,16 +91,6 @@ impl ReadTx<'_> {
         }
         edges.dedup();
         Ok(edges)
-    }
-
-    /// When all records were last counted on both sides, and by how much the numbers differed.
-    pub fn last_total(&self, object: Object) -> Result<Option<LastTotal>> {
-        let sql = "SELECT count_here, count_there, audited_at FROM audits
-             WHERE object_type = ?1 AND dimension = ?2 AND range_from IS NULL AND range_to IS NULL AND NOT null_range
-             ORDER BY id DESC LIMIT 1";
-        let whole = TimeRange::WHOLE.field.column();
-        let counts: Option<(i64, i64, StoredTime)> = self.find_tuple(sql, params![object, whole])?;
-        Ok(counts.map(|(here, there, at)| LastTotal { exceeds_ours_by: there.saturating_sub(here), counted_at: at.0 }))
     }
 
     /// What a kind of walk has read and nothing has proven; `None` if everything is. A range that cannot be parsed may

@@ -99,6 +99,11 @@ impl KnowledgeTx<'_> {
             "DELETE FROM doubts WHERE object_type = ?1 AND (why = 'gone' AND first_seen < ?2 OR first_seen > ?3)",
             &[&kind, &steady.minus(DAY), &steady],
         )?;
+        // A list that keeps lacking an item, or says nothing of it, is read on its interval.
+        execute(
+            "UPDATE doubts SET not_before = NULL WHERE object_type = ?1 AND why = 'unlisted' AND not_before <= ?2",
+            &[&kind, &steady],
+        )?;
         if !listed.complete || listed.ids.is_empty() {
             return Ok(UnlistedDecision::Removed(Vec::new()));
         }
@@ -107,11 +112,6 @@ impl KnowledgeTx<'_> {
             "INSERT OR IGNORE INTO doubts (object_type, record_id, why, first_seen, not_before)
              SELECT ?1, value, 'unlisted', ?3, ?4 FROM json_each(?2)",
             &[&kind, &json_list(&missing), &steady, &steady.plus(LISTS_APART)],
-        )?;
-        // A list that keeps lacking an item is read on its interval.
-        execute(
-            "UPDATE doubts SET not_before = NULL WHERE object_type = ?1 AND why = 'unlisted' AND not_before <= ?2",
-            &[&kind, &steady],
         )?;
         let before = self.tx.unlisted_before(list, steady)?;
         let gone: Vec<RecordId> = missing.into_iter().filter(|id| guard.accepted || before.contains(id)).collect();
@@ -171,8 +171,8 @@ mod tests {
             (63, "abc", true, "", 0, false),
             (64, "ab", true, "", 1, false),
             // Neither an empty nor an incomplete list says anything.
-            (124, "", true, "", 1, true),
-            (125, "a", false, "", 1, true),
+            (124, "", true, "", 1, false),
+            (125, "a", false, "", 1, false),
             (126, "ab", true, "c", 0, false),
             (127, "a", true, "", 2, false),
             (187, "b", true, "c", 1, false),

@@ -51,22 +51,19 @@ fn service_now(run: &Run<'_>) -> Instant {
     run.results().service_time.at_least().unwrap_or_else(|| run.now())
 }
 
-/// Counts an object between its audits, for 1 RU: a removal is in no list of changes. A difference that is new starts an
-/// audit at once. What a count differed by the last time, that audit has looked for.
+/// Counts an object between its audits, for 1 RU: a removal is in no list of changes. A difference starts an audit
+/// at once, but for what the last comparison that repairs has left.
 pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
-    let known = run.read(move |tx| tx.last_total(object)).await?;
-    let mut audit = Audit::new(run, object);
-    let total = audit.total().await?;
-    let undecided = run.read(move |tx| tx.count_nominated(object)).await? as i64;
-    let found = total.1 as i64 - total.0 as i64;
-    if found == 0 || found == -undecided || known.is_some_and(|known| known.exceeds_ours_by == found) {
-        return Ok(());
+    let now = run.now();
+    let (here, there) = Audit::new(run, object).total().await?;
+    let found = there.cast_signed() - here.cast_signed();
+    let reading = run.read(move |tx| Ok((tx.goals().last_total(object)?, tx.count_nominated(object)?)));
+    let (known, undecided) = reading.await?;
+    if found == 0 || found == -undecided.cast_signed() || known.is_some_and(|(_, known)| known == found) {
+        return run.write(move |tx| tx.claims().total_was_counted(object, found, now)).await;
     }
-    tracing::info!(%object, "The service has {} {} and the mirror {}: they are compared", total.1, object.resource(), total.0);
-    compare::compare_object(run, object, false, true).await?;
-    // What is left of the difference is known from now on.
-    let here = compare::count_here(run, object, TimeRange::WHOLE).await?;
-    audit.enter(TimeRange::WHOLE, (here, total.1)).await
+    tracing::info!(%object, "The service has {there} {} and the mirror {here}: they are compared", object.resource());
+    compare::compare_object(run, object, false, true).await
 }
 
 /// A range that was listed to its end.
@@ -231,6 +228,9 @@ impl Audit<'_> {
     /// Enters the counts of a range, and what it has found since the one before.
     async fn enter(&mut self, range: TimeRange, counts: (u64, u64)) -> Result<(), SyncError> {
         self.findings.ranges += 1;
+        if range == TimeRange::WHOLE {
+            self.total = Some(counts.1);
+        }
         let (object, now, found) = (self.object, self.run.now(), self.findings.since(&self.entered));
         self.entered = self.findings.clone();
         self.run.write(move |tx| tx.knowledge().enter_audit(object, range, counts, found.as_deref(), now)).await

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::findings::{Difference, DifferenceKind, Findings};
 use crate::api::{ListAnswer, ListQuery, decode};
 use crate::model::{AnswerTime, Instant, Object, Purpose, RecordId, TimeField, TimeRange};
-use crate::store::{Applied, Compared, Completeness, Goal};
+use crate::store::{Applied, Compared, Completeness, Goal, ReadTx, StoreError};
 use crate::sync::Job;
 use crate::sync::apply::{self, ApplyReport};
 use crate::sync::checks::decide_missing::{self, Confirmation};
@@ -39,6 +39,8 @@ pub(in crate::sync) struct Audit<'r> {
     pub(super) unlisted: u64,
     /// How many rows lists announced and did not show, read twice.
     pub(super) not_shown: u64,
+    /// The service's number of records, if it was counted or all were listed.
+    pub(super) total: Option<u64>,
 }
 
 impl<'r> Audit<'r> {
@@ -57,6 +59,7 @@ impl<'r> Audit<'r> {
             ties: Vec::new(),
             unlisted: 0,
             not_shown: 0,
+            total: None,
         }
     }
 
@@ -131,8 +134,13 @@ pub(in crate::sync) async fn compare_object(
         run.results().findings.push((object, findings));
         return Ok(());
     }
-    let as_of = run.now();
-    let since = run.read(move |tx| tx.known_changes(object)).await?.served_at;
+    let now = run.now();
+    let reading =
+        run.read(move |tx| Ok((tx.known_changes(object)?.served_at, tx.goals().last_read(Goal::Changes(object))?)));
+    let (since, changes) = reading.await?;
+    // What changed after the last changes walk is no difference; if it is not applied either, nothing is known of it.
+    let as_of =
+        if repair || since.is_none() { now } else { changes.map_or(Instant::EPOCH, |read| read.began).min(now) };
     let mut audit = Audit { repair, since, ..Audit::new(run, object) };
     if full {
         let rows = run.read(move |tx| tx.count_rows(object)).await?;
@@ -146,34 +154,42 @@ pub(in crate::sync) async fn compare_object(
     audit.decide_about_unseen().await?;
     // What was paid for is stored first.
     let read = if repair { details::read_omitted(run, object).await } else { Ok(()) };
-    if repair {
-        audit.findings.open += details::unread(run, object).await?;
-    }
     let by_record = audit.findings.compared >= audit.findings.ranges && full;
-    let open = audit.findings.open;
+    let (found, total) = (audit.findings.open, audit.total.filter(|_| repair));
     let writing = run.write(move |tx| {
         // The mirror may have been edited, which a verification should detect.
         tx.records().recount(object)?;
-        if tx.goals().is_set(Goal::FormerRows(object))? {
-            return Ok(());
+        if let Some(there) = total {
+            // What is left of the difference is known from now on.
+            tx.claims().total_was_counted(
+                object,
+                there.cast_signed() - rows_here(tx, object, TimeRange::WHOLE)?.cast_signed(),
+                now,
+            )?;
         }
-        tx.claims().compared(object, Completeness { as_of, by_record }, open)
+        // What is in doubt is open, whether or not this comparison has met it.
+        let open = found.max(tx.count_in_doubt(object)?);
+        if !tx.goals().is_set(Goal::FormerRows(object))? {
+            tx.claims().compared(object, Completeness { as_of, by_record }, open)?;
+        }
+        Ok(open)
     });
-    writing.await?;
+    audit.findings.open = writing.await?;
+    audit.findings.undecided += audit.findings.open - found;
     run.results().findings.push((object, audit.findings));
     read
 }
 
 pub(in crate::sync) async fn count_here(run: &Run<'_>, object: Object, range: TimeRange) -> Result<u64, SyncError> {
-    let counted = run.read(move |tx| {
-        // Records whose removal is refused are known to differ: a range is not followed again because of them.
-        let refusal = tx.refused_removals(object)?;
-        match refusal {
-            Some(_) => tx.count_unnominated(object, range),
-            None => tx.count_range(object, range),
-        }
-    });
-    counted.await
+    run.read(move |tx| rows_here(tx, object, range)).await
+}
+
+/// Records whose removal is refused are known to differ: a range is not followed again because of them.
+fn rows_here(tx: &ReadTx<'_>, object: Object, range: TimeRange) -> Result<u64, StoreError> {
+    match tx.refused_removals(object)? {
+        Some(_) => tx.count_unnominated(object, range),
+        None => tx.count_range(object, range),
+    }
 }
 
 pub(in crate::sync) async fn count_there(run: &Run<'_>, object: Object, range: TimeRange) -> Result<u64, SyncError> {

@@ -86,13 +86,8 @@ pub(in crate::sync) async fn finish_sweep(run: &Run<'_>, object: Object) -> Resu
     if !is_settled && run.read(move |tx| tx.is_copied(object)).await? {
         return Ok(());
     }
-    let unread = details::unread(run, object).await?;
     let finished = run.now();
-    let ending = run.write(move |tx| {
-        let open = unread + tx.count_nominated(object)? + tx.count_older(object)?;
-        end_sweep(tx, object, finished, open)
-    });
-    ending.await?;
+    run.write(move |tx| end_sweep(tx, object, finished, tx.count_in_doubt(object)?)).await?;
     if let Err(error) = carry_out_counts(run, object).await {
         if !error.concerns_one_resource() {
             return Err(error);

@@ -297,7 +297,6 @@ async fn refresh_definitions_of(run: &Run<'_>, object: Object, lists: &mut Vec<L
         if list.records.is_empty() {
             // An empty answer does not prove that all fields were removed.
             run.warn(format!("the service no longer lists custom fields of {object}: the columns are not changed"));
-            return Ok(());
         }
     }
     // One that is archived here already stays so.

@@ -337,13 +337,8 @@ async fn store_detail(
     Ok(())
 }
 
-/// How many records are to be read for which a list omitted a value.
-pub(in crate::sync) async fn unread(run: &Run<'_>, object: Object) -> Result<u64, SyncError> {
-    run.read(move |tx| unread::count_omitted(tx, object)).await
-}
-
 pub(in crate::sync) async fn read_omitted(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
-    if unread(run, object).await? == 0 {
+    if run.read(move |tx| unread::count_omitted(tx, object)).await? == 0 {
         return Ok(());
     }
     let noted = run.write(move |tx| {
