@@ -83,7 +83,10 @@ impl Engine {
         let error = result.as_ref().err().map(error_chain);
         // The run failed as a whole, so per-step delays no longer apply.
         let fails_as_a_whole = match &result {
-            Err(error) => suspension.is_none() && !error.is_not_due() && results.failed_steps.is_empty(),
+            Err(error) => {
+                let of_steps = !results.failed_steps.is_empty() || !results.skipped.is_empty();
+                suspension.is_none() && !error.is_not_due() && !of_steps
+            }
             Ok(()) => false,
         };
         let forgets_failures = fails_as_a_whole && *job != Job::Push;
@@ -175,6 +178,7 @@ impl Run<'_> {
         };
         service_clock::recall_service_time(self).await?;
         _ = self.failures.set(self.read(StepFailures::load).await?);
+        self.skip_unreadable().await?;
         loop {
             self.learn(&mut known).await?;
             let step = plan::next_step(&known, self.job);
@@ -215,6 +219,21 @@ impl Run<'_> {
             Job::Push | Job::Verify { .. } => {}
             Job::Sync { .. } | Job::Resync { .. } => self.expect_a_scope()?,
         }
+        Ok(())
+    }
+
+    /// Skips what this key could not read the last time, until the next attempt is due. A person tries at once, and so does a
+    /// new key.
+    async fn skip_unreadable(&self) -> Result<(), SyncError> {
+        if self.by_person || !identity::is_known(self).await? {
+            return Ok(());
+        }
+        let missing = self.read(|tx| tx.goals().missing_scopes()).await?;
+        let (steady, limits) = (self.steady_time(), self.engine.meter.limits());
+        let waits = |resource| self.failures.get().is_some_and(|failures| failures.waits_for(resource, steady, limits));
+        let is_missing = |resource: &Resource| missing.iter().any(|(what, _)| what == resource.as_str());
+        let unreadable = Resource::ALL.into_iter().filter(|resource| is_missing(resource) && waits(*resource));
+        self.results().skipped.extend(unreadable.map(|resource| (resource, resource.read_scope())));
         Ok(())
     }
 
@@ -388,7 +407,12 @@ impl Run<'_> {
             Step::End => Ok(()),
         };
         match step.resource() {
-            Some(resource) => self.guard(resource, taken).map(drop),
+            Some(resource) => {
+                if self.guard(resource, taken)?.is_none() {
+                    self.record_failure(step, format!("the key lacks {}", resource.read_scope()), Ru::GET);
+                }
+                Ok(())
+            }
             None => taken,
         }
     }

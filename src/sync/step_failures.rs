@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::engine::Share;
 use super::plan::Step;
 use crate::budget::Limits;
-use crate::model::{Instant, Ru};
+use crate::model::{Instant, Resource, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
 
 /// The first delay; each further one is twice as long.
@@ -120,6 +120,12 @@ impl StepFailures {
 
     pub(super) fn of(&self, step: Step) -> Option<&StepFailure> {
         self.0.iter().find(|failure| failure.step == step)
+    }
+
+    /// Whether a step that failed to read a resource is not attempted again yet.
+    pub(super) fn waits_for(&self, resource: Resource, steady: Instant, limits: &Limits) -> bool {
+        let mut of_resource = self.0.iter().filter(|failure| failure.step.resource() == Some(resource));
+        of_resource.any(|failure| failure.wait(steady, limits).is_some())
     }
 
     /// How long the first of the next attempts still waits, of the steps at which the last run failed; `None` if there

@@ -82,14 +82,21 @@ fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, StoreError> {
     tx.edits().hold_for_another_workspace(now)
 }
 
+fn identity(run: &Run<'_>) -> Identity {
+    let client = &run.engine.client;
+    Identity { base_url: client.base_url().as_str().to_string(), key: client.key_fingerprint().to_string() }
+}
+
+/// Whether the key and the address are those that the mirror was read with.
+pub(in crate::sync) async fn is_known(run: &Run<'_>) -> Result<bool, SyncError> {
+    let known: Option<Identity> = run.read(|tx| tx.state(&StateKey::Identity)).await?;
+    Ok(known == Some(identity(run)))
+}
+
 /// Makes sure that the key sees the mirrored workspace, for 1 RU if the key or the address is new.
 pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncError> {
-    let now = Identity {
-        base_url: run.engine.client.base_url().as_str().to_string(),
-        key: run.engine.client.key_fingerprint().to_string(),
-    };
-    let known: Option<Identity> = run.read(|tx| tx.state(&StateKey::Identity)).await?;
-    if known.as_ref() == Some(&now) {
+    let now = identity(run);
+    if is_known(run).await? {
         return Ok(());
     }
     // Without a known identity there may still be records, because the entry may be lost.
