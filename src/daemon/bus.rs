@@ -14,6 +14,7 @@ use tokio::sync::{broadcast, watch};
 use super::error::DaemonError;
 use super::job::{JobResult, QueuedJob, Trigger};
 use super::progress_log::{self, ProgressLog};
+use super::status_reply::PageStatus;
 use crate::app::Summary;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
@@ -37,6 +38,7 @@ pub(super) struct BusState {
     pub durations: BTreeMap<&'static str, RunDurations>,
     /// Why the configuration on disk is invalid, and the old one active.
     pub reload_failed: Option<String>,
+    pub page: Option<PageStatus>,
     pub log: ProgressLog,
 }
 

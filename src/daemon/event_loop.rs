@@ -17,10 +17,8 @@ use super::error::DaemonError;
 use super::handler_state::{Control, LoopMessage};
 use super::inputs_and_effects::{DaemonAnswer, Effect, Input};
 use super::job::{FailureKind, JobRunEnd, QueuedJob, RunEnd};
-use super::page::PageKeeper;
 use super::runner::Runner;
 use super::state_machine::{DaemonHold, HoldReason, PastRuns, StateMachine};
-use super::status_reply::{DaemonStatus, PageStatus};
 use super::systemd::DaemonSignals;
 use super::timetable::Timetable;
 use super::watches::{CronTicks, Task};
@@ -46,7 +44,6 @@ const GRACE: Duration = Duration::from_millis(3300);
 
 pub(super) struct EventLoop {
     state: StateMachine,
-    since: Instant,
     part: f64,
     scheduler: CronTicks,
     sender: mpsc::Sender<LoopMessage>,
@@ -57,7 +54,6 @@ pub(super) struct EventLoop {
     next_reply: u64,
     running: Option<JoinHandle<()>>,
     results: JobResults,
-    page: Option<PageStatus>,
     status: String,
     hold: Option<DaemonHold>,
     /// When the first of the holds began between which no run completed.
@@ -70,7 +66,6 @@ impl EventLoop {
     pub(super) async fn begin(
         runner: Runner,
         past: PastRuns,
-        page: Option<PageStatus>,
         control: Control,
         scheduler: CronTicks,
         sender: mpsc::Sender<LoopMessage>,
@@ -78,7 +73,6 @@ impl EventLoop {
         let (config, now, part) = (control.config(), control.now(), past.part);
         let mut event_loop = EventLoop {
             state: StateMachine::new(Timetable::new(&config.sync, part), past, now),
-            since: now,
             part,
             results: JobResults::new(control.bus.clone()),
             scheduler,
@@ -89,7 +83,6 @@ impl EventLoop {
             waiting: HashMap::new(),
             next_reply: 0,
             running: None,
-            page,
             status: String::new(),
             hold: None,
             held_since: None,
@@ -112,7 +105,6 @@ impl EventLoop {
         mut self,
         inbox: &mut mpsc::Receiver<LoopMessage>,
         signals: &mut DaemonSignals,
-        page: &mut PageKeeper,
     ) -> (Result<(), DaemonError>, Runner, Monotonic) {
         let config = self.control.config();
         tracing::info!(
@@ -145,7 +137,7 @@ impl EventLoop {
                 biased;
                 ends = signals.ends() => Some(if ends { Input::Stop } else { Input::Reload }),
                 message = inbox.recv() => match message {
-                    Some(message) => self.receive(message, page).await,
+                    Some(message) => self.receive(message).await,
                     None => Some(Input::Stop),
                 },
                 () = tokio::time::sleep(wake) => Some(Input::Tick),
@@ -162,7 +154,7 @@ impl EventLoop {
                     tracing::info!("Stopping");
                     systemd::stopping();
                     self.control.bus.publish(&Event::Stopping);
-                    continues &= self.on(Input::Stop).await && self.end_the_run(inbox, page).await;
+                    continues &= self.on(Input::Stop).await && self.end_the_run(inbox).await;
                 }
                 Some(input) if continues => continues = self.on(input).await,
                 _ => {}
@@ -182,12 +174,12 @@ impl EventLoop {
     }
 
     /// Waits, within the time limit, for the running job to stop at a page boundary. Returns whether to continue.
-    async fn end_the_run(&mut self, inbox: &mut mpsc::Receiver<LoopMessage>, page: &mut PageKeeper) -> bool {
+    async fn end_the_run(&mut self, inbox: &mut mpsc::Receiver<LoopMessage>) -> bool {
         let until = tokio::time::Instant::now() + GRACE;
         loop {
             match tokio::time::timeout_at(until, inbox.recv()).await {
                 Ok(Some(message)) => {
-                    if let Some(input) = self.receive(message, page).await
+                    if let Some(input) = self.receive(message).await
                         && !self.on(input).await
                     {
                         return false;
@@ -202,7 +194,7 @@ impl EventLoop {
         }
     }
 
-    async fn receive(&mut self, message: LoopMessage, page: &mut PageKeeper) -> Option<Input> {
+    async fn receive(&mut self, message: LoopMessage) -> Option<Input> {
         match message {
             LoopMessage::Input(input) => Some(input),
             LoopMessage::Ask(request, answer) => {
@@ -210,9 +202,9 @@ impl EventLoop {
                 self.waiting.insert(self.next_reply, answer);
                 Some(Input::Asked(self.next_reply, request))
             }
-            LoopMessage::Status(answer) => {
+            LoopMessage::IsAlive(answer) => {
                 // The client may have disconnected.
-                let _ = answer.send(self.daemon_status());
+                let _ = answer.send(());
                 None
             }
             LoopMessage::Ended(ended) => {
@@ -230,11 +222,7 @@ impl EventLoop {
                 self.answer(reply, answer);
                 None
             }
-            LoopMessage::Reloaded(reloaded) => Some(self.reloaded(*reloaded, page).await),
-            LoopMessage::Page(known) => {
-                self.page = Some(known);
-                None
-            }
+            LoopMessage::Reloaded(reloaded) => Some(self.reloaded(*reloaded).await),
             LoopMessage::Failed(error) => {
                 self.failure = Some(error);
                 Some(Input::Stop)
@@ -242,11 +230,9 @@ impl EventLoop {
         }
     }
 
-    async fn reloaded(&mut self, reloaded: Result<Arc<Config>, DaemonError>, page: &mut PageKeeper) -> Input {
+    async fn reloaded(&mut self, reloaded: Result<Arc<Config>, DaemonError>) -> Input {
         let timetable = match reloaded {
             Ok(config) => {
-                self.page = None;
-                page.follow(&config);
                 self.watch_edits(&config).await;
                 self.control.bus.reloaded(None);
                 Some(Timetable::new(&config.sync, self.part))
@@ -277,7 +263,7 @@ impl EventLoop {
         let mut continues = true;
         let effects = self.state.on(input, self.control.now());
         // Before any answer, so that the status shows its effect.
-        self.control.publish(self.daemon_status());
+        self.publish();
         for effect in effects {
             match effect {
                 Effect::Start(job) => self.start(&job),
@@ -383,14 +369,12 @@ impl EventLoop {
         }
     }
 
-    fn daemon_status(&self) -> DaemonStatus {
-        let status = status_reply::status(&self.state, self.since, self.control.now());
-        let reload_failed = self.control.bus.known().reload_failed.is_some();
-        DaemonStatus { page: self.page.clone(), reload_failed, ..status }
+    fn publish(&self) {
+        self.control.publish(status_reply::status(&self.state, self.control.since, self.control.now()));
     }
 
     fn publish_status(&mut self) {
-        self.control.publish(self.daemon_status());
+        self.publish();
         let work = self.control.bus.known().log.work.clone();
         let line = status_reply::line(&self.state, work, self.control.now());
         let line = self.control.bus.after_invalid(line);

@@ -20,7 +20,7 @@ use super::error::DaemonError;
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest, Input};
 use super::job::JobRunEnd;
 use super::plot_data::{self, PageHistory};
-use super::status_reply::{DaemonStatus, PageStatus, StatusReply};
+use super::status_reply::{DaemonStatus, StatusReply};
 use crate::app::status::{self, MirrorStatus};
 use crate::config::Config;
 use crate::model::{Clock, Instant};
@@ -40,12 +40,12 @@ pub(super) enum LoopMessage {
     /// What needs no conversion.
     Input(Input),
     Ask(DaemonRequest, oneshot::Sender<DaemonAnswer>),
-    Status(oneshot::Sender<DaemonStatus>),
+    /// Answered by a loop that is not stuck.
+    IsAlive(oneshot::Sender<()>),
     Ended(Box<JobRunEnd>),
     /// Whether the schedule is paused was stored, or could not be stored; the number identifies the answer.
     PauseStored(u64, DaemonAnswer),
     Reloaded(Box<Result<Arc<Config>, DaemonError>>),
-    Page(PageStatus),
     Failed(DaemonError),
 }
 
@@ -55,8 +55,9 @@ pub(super) struct Control {
     pub(super) bus: EventBus,
     pub(super) config: watch::Sender<Arc<Config>>,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) since: Instant,
     last_mirror: watch::Sender<Option<MirrorStatus>>,
-    last_daemon: watch::Sender<Option<DaemonStatus>>,
+    daemon: watch::Sender<DaemonStatus>,
     reader: Arc<Mutex<KeptReader>>,
     /// Stops every stream and server of the daemon.
     pub(super) end: watch::Sender<bool>,
@@ -65,9 +66,11 @@ pub(super) struct Control {
 impl Control {
     pub(super) fn new(inbox: mpsc::Sender<LoopMessage>, config: Arc<Config>, clock: Arc<dyn Clock>) -> Control {
         let bus = EventBus::new(clock.clone());
+        let since = clock.now();
+        let daemon = watch::Sender::new(DaemonStatus::new(since, &config.sync.time_zone));
+        let (last_mirror, reader) = (watch::Sender::new(None), Arc::default());
         let (config, end) = (watch::Sender::new(config), watch::Sender::new(false));
-        let (last_mirror, last_daemon, reader) = (watch::Sender::new(None), watch::Sender::new(None), Arc::default());
-        Control { inbox, bus, config, clock, last_mirror, last_daemon, reader, end }
+        Control { inbox, bus, config, clock, since, last_mirror, daemon, reader, end }
     }
 
     pub(super) fn config(&self) -> Arc<Config> {
@@ -89,25 +92,21 @@ impl Control {
         answered.await.ok()
     }
 
-    /// The daemon's status from its loop; `None` while it is stopping, or if its loop is stuck.
-    pub(super) async fn daemon(&self, within: Duration) -> Option<DaemonStatus> {
-        tokio::time::timeout(within, self.answered(LoopMessage::Status)).await.ok().flatten()
+    /// Whether the daemon's loop answers: it is neither stopping nor stuck.
+    pub(super) async fn is_alive(&self, within: Duration) -> bool {
+        matches!(tokio::time::timeout(within, self.answered(LoopMessage::IsAlive)).await, Ok(Some(())))
     }
 
-    /// The status of mirror and daemon, within [`PROMPT`]. If the mirror cannot be read, the reason, with the daemon's
-    /// status.
-    pub(super) async fn status(&self) -> Result<StatusReply, (String, Option<DaemonStatus>)> {
-        let (read, daemon) = tokio::join!(self.mirror(PROMPT), self.daemon(PROMPT));
-        let daemon = daemon.or_else(|| self.last_daemon());
-        let mut status = match read {
-            Ok(status) => status,
-            Err(error) => return Err((error, daemon)),
-        };
+    /// The status of mirror and daemon, within [`PROMPT`].
+    pub(super) async fn status(&self) -> Result<StatusReply, String> {
+        // The loop reads the clock whenever it is asked anything, and publishes what follows.
+        let (read, _) = tokio::join!(self.mirror(PROMPT), self.is_alive(PROMPT));
+        let mut status = read?;
         // The client may have a different working directory.
         if let Ok(database) = std::path::absolute(&status.database) {
             status.database = database.display().to_string();
         }
-        Ok(StatusReply { status, daemon })
+        Ok(StatusReply { status, daemon: Some(self.daemon()) })
     }
 
     pub(super) async fn history(&self) -> Result<PageHistory, String> {
@@ -152,11 +151,14 @@ impl Control {
         }
     }
 
-    pub(super) fn last_daemon(&self) -> Option<DaemonStatus> {
-        self.last_daemon.borrow().clone()
+    /// The daemon's status, as its loop last published it: after each input, before the answer.
+    pub(super) fn daemon(&self) -> DaemonStatus {
+        let known = self.bus.known();
+        let (page, reload_failed) = (known.page.clone(), known.reload_failed.is_some());
+        DaemonStatus { page, reload_failed, ..self.daemon.borrow().clone() }
     }
 
     pub(super) fn publish(&self, status: DaemonStatus) {
-        self.last_daemon.send_replace(Some(status));
+        self.daemon.send_replace(status);
     }
 }

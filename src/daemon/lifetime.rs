@@ -15,18 +15,17 @@ use super::error::DaemonError;
 use super::event_loop::EventLoop;
 use super::handler_state::{Control, LoopMessage, PATIENT};
 use super::inputs_and_effects::DaemonAnswer;
-use super::page::PageKeeper;
 use super::runner::{self, Runner};
 use super::socket::{self, DELAYS};
 use super::state_machine::PastRuns;
-use super::status_reply::{DaemonStatus, PageStatus};
+use super::status_reply::DaemonStatus;
 use super::systemd::{self, DaemonSignals};
 use super::watches::{self, CronTicks, Task};
-use super::{control, http_server, notification};
+use super::{control, http_server, notification, page};
 use crate::app::{Mirror, MirrorError, MirrorSettings, publish_settings};
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
-use crate::model::{Clock, Instant, growing};
+use crate::model::{Clock, growing};
 use crate::publish::{PublishPlan, PublishUrl, keep_published};
 use crate::store::StoreError;
 
@@ -49,25 +48,21 @@ async fn until_told_to_stop(
     let config = Arc::new(settings.config.clone());
     let _watch = watches::watch_file_system(&config.database, sender.clone());
     let control = Control::new(sender.clone(), config.clone(), clock);
+    let mut opening = Opening { sources: sources.clone(), settings, control: control.clone(), waiting_for: None };
+    opening.publish();
     let (router, limits) = (control::router(control.clone()), (http_server::IDLE, Duration::MAX));
     let serving = http_server::spawn(listener, router, control.end.subscribe(), limits, |_, _| {});
-    let mut page = PageKeeper::start(&config, control.clone(), sender.clone()).await;
-    let (since, again) = (control.now(), sources.clone());
-    let mut opening =
-        Opening { sources: again, settings, control: control.clone(), since, waiting_for: None, page: None };
-    control.publish(opening.status());
-    let (ended, open) = match opening.wait(&mut inbox, &mut signals, &mut page).await {
+    let page = page::start(control.clone()).await;
+    let (ended, open) = match opening.wait(&mut inbox, &mut signals).await {
         Err(error) => (Err(error), None),
         Ok(None) => (Ok(()), None),
         Ok(Some((mirror, past))) => {
-            let Opening { settings, page: page_status, .. } = opening;
-            control.config.send_replace(Arc::new(settings.config));
             // From now on a status is known, however slow the file is.
             let _ = control.mirror(PATIENT).await;
             let runner = Runner::new(mirror, sources, control.clone(), sender.clone());
             let notifier = Task::start(notification::tell(control.clone(), Arc::downgrade(runner.mirror())));
-            let event_loop = EventLoop::begin(runner, past, page_status, control.clone(), scheduler, sender).await;
-            let (ended, runner, stopped_at) = event_loop.run_until_stopped(&mut inbox, &mut signals, &mut page).await;
+            let event_loop = EventLoop::begin(runner, past, control.clone(), scheduler, sender).await;
+            let (ended, runner, stopped_at) = event_loop.run_until_stopped(&mut inbox, &mut signals).await;
             notifier.end().await;
             (ended, Some((runner, stopped_at)))
         }
@@ -75,7 +70,7 @@ async fn until_told_to_stop(
     // Streams end, and requests in flight get a short time to finish.
     drop(socket);
     control.end.send_replace(true);
-    tokio::join!(page.end(), http_server::finish(serving));
+    tokio::join!(http_server::finish(page), http_server::finish(serving));
     if let Some((runner, stopped_at)) = open {
         runner.close(END_WITHIN.saturating_sub(stopped_at.elapsed()).max(Duration::from_millis(300))).await;
     }
@@ -93,9 +88,7 @@ struct Opening {
     sources: Sources,
     settings: MirrorSettings,
     control: Control,
-    since: Instant,
     waiting_for: Option<String>,
-    page: Option<PageStatus>,
 }
 
 enum Woken {
@@ -110,7 +103,6 @@ impl Opening {
         &mut self,
         inbox: &mut mpsc::Receiver<LoopMessage>,
         signals: &mut DaemonSignals,
-        page: &mut PageKeeper,
     ) -> Result<Option<(Mirror, PastRuns)>, DaemonError> {
         let mut failures = 0;
         let mut is_ready = false;
@@ -129,7 +121,7 @@ impl Opening {
                     biased;
                     opened = &mut attempt => break opened.unwrap_or(Err(StoreError::Closed.into())),
                     // A migration cannot be interrupted; uncommitted work is done again.
-                    woken = self.attend(inbox, signals, page, tokio::time::sleep(EXTEND_AFTER)) => match woken? {
+                    woken = self.attend(inbox, signals, tokio::time::sleep(EXTEND_AFTER)) => match woken? {
                         Woken::Stop => return Ok(None),
                         Woken::Reloaded => {}
                         Woken::Passed if is_ready => systemd::alive(),
@@ -163,7 +155,7 @@ impl Opening {
                 is_ready = true;
                 systemd::ready();
             }
-            if let Woken::Stop = self.attend(inbox, signals, page, systemd::wait_alive(next)).await? {
+            if let Woken::Stop = self.attend(inbox, signals, systemd::wait_alive(next)).await? {
                 return Ok(None);
             }
         }
@@ -173,7 +165,6 @@ impl Opening {
         &mut self,
         inbox: &mut mpsc::Receiver<LoopMessage>,
         signals: &mut DaemonSignals,
-        page: &mut PageKeeper,
         time: impl Future<Output = ()>,
     ) -> Result<Woken, DaemonError> {
         let mut time = std::pin::pin!(time);
@@ -184,7 +175,7 @@ impl Opening {
                     if ends {
                         return Ok(Woken::Stop);
                     }
-                    self.reload(page);
+                    self.reload();
                     return Ok(Woken::Reloaded);
                 }
                 Some(message) = inbox.recv() => self.answer(message)?,
@@ -197,11 +188,10 @@ impl Opening {
         match message {
             LoopMessage::Failed(error) => return Err(error),
             // The client may have disconnected.
-            LoopMessage::Status(answer) => drop(answer.send(self.status())),
+            LoopMessage::IsAlive(answer) => drop(answer.send(())),
             LoopMessage::Ask(_, answer) => {
                 drop(answer.send(DaemonAnswer::Unavailable { reason: self.reason().into() }));
             }
-            LoopMessage::Page(page) => self.page = Some(page),
             _ => {}
         }
         Ok(())
@@ -211,13 +201,9 @@ impl Opening {
         self.waiting_for.as_deref().unwrap_or("the mirror is being opened")
     }
 
-    fn status(&self) -> DaemonStatus {
-        DaemonStatus {
-            waiting_for: Some(self.reason().into()),
-            page: self.page.clone(),
-            reload_failed: self.control.bus.known().reload_failed.is_some(),
-            ..DaemonStatus::new(self.since, &self.settings.config.sync.time_zone)
-        }
+    fn publish(&self) {
+        let status = DaemonStatus::new(self.control.since, &self.settings.config.sync.time_zone);
+        self.control.publish(DaemonStatus { waiting_for: Some(self.reason().into()), ..status });
     }
 
     /// Reports why the mirror cannot be opened, once per reason.
@@ -237,15 +223,16 @@ impl Opening {
     }
 
     fn show(&self) {
+        self.publish();
         let line = format!("Waiting: {}", self.reason());
         systemd::status(&self.control.bus.after_invalid(line));
     }
 
     /// Reloads the configuration for the next attempt. An invalid one changes nothing.
-    fn reload(&mut self, page: &mut PageKeeper) {
+    fn reload(&mut self) {
         match MirrorSettings::load(&self.sources) {
             Ok(settings) => {
-                page.follow(&settings.config);
+                self.control.config.send_replace(Arc::new(settings.config.clone()));
                 self.settings = settings;
                 self.control.bus.reloaded(None);
             }

@@ -210,7 +210,7 @@ fn label(name: &str, value: &str) -> String {
 
 pub(super) async fn metrics(control: &Control) -> Result<Response, Problem> {
     // The daemon may be waiting for its mirror: an alert on missing metrics is then correct.
-    let unavailable = |(error, _): (String, _)| problem(StatusCode::SERVICE_UNAVAILABLE, &error, None);
+    let unavailable = |error: String| problem(StatusCode::SERVICE_UNAVAILABLE, &error, None);
     let status = control.status().await.map_err(unavailable)?;
     let text = text(&status, &control.config(), &control.bus, control.now());
     Ok(with_type("text/plain; version=0.0.4; charset=utf-8", text))
@@ -218,9 +218,10 @@ pub(super) async fn metrics(control: &Control) -> Result<Response, Problem> {
 
 /// `GET /healthz`: 200 while the daemon's loop answers.
 pub(super) async fn health(control: &Control) -> Result<Response, Problem> {
-    let silent = || problem(StatusCode::SERVICE_UNAVAILABLE, "the daemon's loop does not answer", None);
-    control.daemon(ALIVE_WITHIN).await.ok_or_else(silent)?;
-    Ok(answer(StatusCode::OK, &json!({"alive": true})))
+    match control.is_alive(ALIVE_WITHIN).await {
+        true => Ok(answer(StatusCode::OK, &json!({"alive": true}))),
+        false => Err(problem(StatusCode::SERVICE_UNAVAILABLE, "the daemon's loop does not answer", None)),
+    }
 }
 
 /// `GET /readyz`: 200 once the lists were copied, and while they are fresh.

@@ -20,11 +20,12 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use self::bodies::{SentBody, SyncBody, VerifyBody};
-use super::handler_state::{ALIVE_WITHIN, Control, PATIENT};
+use super::handler_state::{Control, PATIENT};
 use super::http_server::{Problem, answer, internal, problem, with_type};
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use super::metrics;
-use super::status_reply::StatusReply;
+use super::status_reply::DaemonStatus;
+use crate::app::status::MirrorStatus;
 use crate::outbox::QueueError;
 use crate::sync::Job;
 
@@ -51,16 +52,15 @@ pub(super) fn router(control: Control) -> Router {
         .with_state(control)
 }
 
-async fn status(State(control): State<Control>) -> Result<Response, Problem> {
+async fn status(State(control): State<Control>) -> Response {
     match control.status().await {
-        Ok(status) => Ok(answer(StatusCode::OK, &status)),
+        Ok(status) => answer(StatusCode::OK, &status),
         // The daemon may be waiting for the mirror: its own status is useful anyway.
-        Err((error, Some(daemon))) => {
+        Err(error) => {
             let database = std::path::absolute(&control.config().database).unwrap_or_default();
-            let body = json!({"error": error, "hint": null, "database": database, "daemon": daemon});
-            Ok(answer(StatusCode::SERVICE_UNAVAILABLE, &body))
+            let body = json!({"error": error, "hint": null, "database": database, "daemon": control.daemon()});
+            answer(StatusCode::SERVICE_UNAVAILABLE, &body)
         }
-        Err((error, None)) => Err(internal(&error)),
     }
 }
 
@@ -106,10 +106,10 @@ fn requires_write_back(control: &Control) -> Result<(), Problem> {
 
 async fn stop_resync(State(control): State<Control>) -> Result<Response, Problem> {
     // The state of the loop is current; an older one of the file may lack a sweep that has begun since.
-    let daemon = control.daemon(ALIVE_WITHIN).await;
+    let daemon = control.daemon();
     let read = control.mirror(PATIENT).await;
     // An unreadable status does not prevent the stop.
-    if read.is_ok_and(|status| !has_resync(&StatusReply { status, daemon })) {
+    if read.is_ok_and(|status| !has_resync(&status, &daemon)) {
         return Ok(answer(StatusCode::OK, &json!({"stopped": false})));
     }
     asked(&control, DaemonRequest::StopSweeps).await?;
@@ -117,10 +117,10 @@ async fn stop_resync(State(control): State<Control>) -> Result<Response, Problem
 }
 
 /// Whether a resync is running, was interrupted, or is queued. A first copy does not count: it is never discarded.
-fn has_resync(status: &StatusReply) -> bool {
-    let swept = status.status.objects.iter().filter_map(|object| object.sweep.as_ref());
-    let jobs = status.daemon.iter().flat_map(|daemon| daemon.running.iter().chain(&daemon.waiting));
-    swept.into_iter().any(|sweep| !sweep.first_copy) || jobs.into_iter().any(|job| job.work == "resync")
+fn has_resync(status: &MirrorStatus, daemon: &DaemonStatus) -> bool {
+    let mut swept = status.objects.iter().filter_map(|object| object.sweep.as_ref());
+    let mut jobs = daemon.running.iter().chain(&daemon.waiting);
+    swept.any(|sweep| !sweep.first_copy) || jobs.any(|job| job.work == "resync")
 }
 
 async fn clear_hold(State(control): State<Control>) -> Result<Response, Problem> {

@@ -50,7 +50,7 @@ pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
             continue;
         }
         let Ok(version) = control.version().await else { continue };
-        let state = (version, control.last_daemon());
+        let state = (version, control.daemon());
         let is_recent = |at: Instant| now.since(at).max(at.since(now)) < UNCHANGED;
         if seen.as_ref().is_some_and(|(before, at)| *before == state && is_recent(*at)) {
             continue;

@@ -82,7 +82,7 @@ impl PageState {
             "/metrics" => metrics::metrics(&self.control).await,
             "/readyz" => Ok(metrics::readiness(&self.control).await),
             "/status" => {
-                let status = self.control.status().await.map_err(|(error, _)| internal(&error))?;
+                let status = self.control.status().await.map_err(|error| internal(&error))?;
                 Ok(answer(StatusCode::OK, &status.without_service_messages()))
             }
             "/history" => {

@@ -18,114 +18,83 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use self::access::{LIFE, LimitedListener, Places, ServedAt};
-use super::handler_state::{Control, LoopMessage};
+use super::handler_state::Control;
 use super::http_server::{self, IDLE};
 use super::status_reply::PageStatus;
 use crate::config::{Config, Network};
 
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Wanted {
-    at: SocketAddr,
-    allowed: Arc<[Network]>,
+/// Serves the page, after a first attempt to listen, until the daemon stops.
+pub(super) async fn start(control: Control) -> JoinHandle<()> {
+    let (tried, first) = oneshot::channel();
+    let serving = tokio::spawn(follow(control, tried));
+    // `tried` is dropped after the first attempt.
+    let _ = first.await;
+    serving
 }
 
-pub(super) struct PageKeeper {
-    control: Control,
-    inbox: mpsc::Sender<LoopMessage>,
-    served: Option<(Wanted, watch::Sender<bool>, JoinHandle<()>)>,
-}
-
-impl PageKeeper {
-    /// Serves the page at the configured address, after a first attempt to listen.
-    pub(super) async fn start(config: &Config, control: Control, inbox: mpsc::Sender<LoopMessage>) -> PageKeeper {
-        let mut keeper = PageKeeper { control, inbox, served: None };
-        if let Some(first) = keeper.follow(config) {
-            let _ = first.await;
-        }
-        keeper
-    }
-
-    /// Serves the page where the configuration says now. What is returned ends with the first attempt to listen.
-    pub(super) fn follow(&mut self, config: &Config) -> Option<oneshot::Receiver<()>> {
-        let wanted = config.http.map(|at| Wanted { at, allowed: config.http_allow.clone().into() });
-        if self.served.as_ref().map(|(served, ..)| served) == wanted.as_ref() {
-            return None;
-        }
-        let before = self.served.take().map(|(_, end, serving)| {
-            end.send_replace(true);
-            serving
-        });
-        let place = wanted?;
+/// Serves the page where the configuration says now.
+async fn follow(control: Control, tried: oneshot::Sender<()>) {
+    let place = |config: &Config| config.http.map(|at| (at, Arc::from(&*config.http_allow)));
+    let (mut configs, mut ended) = (control.config.subscribe(), control.end.subscribe());
+    let (mut tried, mut stops) = (Some(tried), false);
+    while !stops {
+        let wanted = place(&configs.borrow_and_update());
         let (end, ends) = watch::channel(false);
-        let (tried, first) = oneshot::channel();
-        let (wanted, control, inbox) = (place.clone(), self.control.clone(), self.inbox.clone());
-        let serving = tokio::spawn(async move {
-            if let Some(before) = before {
-                // The new page may use the same port.
-                http_server::finish(before).await;
-            }
-            keep(wanted, tried, control, inbox, ends).await;
-        });
-        self.served = Some((place, end, serving));
-        Some(first)
-    }
-
-    /// Stops the page: streams end, and requests in flight get a short time to finish.
-    pub(super) async fn end(self) {
-        if let Some((_, end, serving)) = self.served {
-            end.send_replace(true);
-            http_server::finish(serving).await;
-        }
+        let serving = tokio::spawn(serve(wanted.clone(), tried.take(), control.clone(), ends));
+        stops = tokio::select! {
+            _ = ended.wait_for(|ended| *ended) => true,
+            _ = configs.wait_for(|config| place(config) != wanted) => false,
+        };
+        // Streams end, and requests in flight get a short time to finish: the next page may use the same port.
+        end.send_replace(true);
+        http_server::finish(serving).await;
+        control.bus.known().page = None;
     }
 }
 
-/// Serves the page, once its address is free. `tried` is dropped after the first attempt, which alone reports a failure.
-async fn keep(
-    wanted: Wanted,
-    tried: oneshot::Sender<()>,
+/// Serves the page at a place, once its address is free.
+async fn serve(
+    place: Option<(SocketAddr, Arc<[Network]>)>,
+    mut tried: Option<oneshot::Sender<()>>,
     control: Control,
-    inbox: mpsc::Sender<LoopMessage>,
     mut ends: watch::Receiver<bool>,
 ) {
-    // The inbox is closed once the daemon has stopped.
-    let tell = async |at: String, error| drop(inbox.send(LoopMessage::Page(PageStatus { at, error })).await);
-    let mut tried = Some(tried);
+    let Some((wanted, allowed)) = place else { return };
+    let tell = |at: SocketAddr, error| control.bus.known().page = Some(PageStatus { at: at.to_string(), error });
+    let mut is_reported = false;
     let (listener, at) = loop {
-        let first = tried.take();
-        match listen(wanted.at).await {
-            Ok((listener, at)) => {
-                tracing::info!("The status page is at http://{at}/");
-                tell(at.to_string(), None).await;
-                break (listener, at);
-            }
-            Err(error) if first.is_some() => {
+        match listen(wanted).await {
+            Ok(listening) => break listening,
+            Err(error) if !is_reported => {
                 tracing::error!(
-                    "The status page is not served: could not listen on {}: {error}; retrying. Set another port in \
-                     `daemon.http`, or `off`",
-                    wanted.at
+                    "The status page is not served: could not listen on {wanted}: {error}; retrying. Set another port in \
+                     `daemon.http`, or `off`"
                 );
-                tell(wanted.at.to_string(), Some(error.to_string())).await;
+                tell(wanted, Some(error.to_string()));
+                is_reported = true;
             }
             Err(_) => {}
         }
-        drop(first);
+        drop(tried.take());
         tokio::select! {
             _ = ends.wait_for(|ends| *ends) => return,
             () = tokio::time::sleep(RETRY_AFTER) => {}
         }
     };
-    let served = ServedAt { at, beyond_loopback: !wanted.allowed.is_empty() };
-    let listener = LimitedListener { listener, allowed: wanted.allowed };
+    tracing::info!("The status page is at http://{at}/");
+    tell(at, None);
+    drop(tried);
+    let served = ServedAt { at, beyond_loopback: !allowed.is_empty() };
     let (router, mut places) = (answers::router(control, served), Places::default());
     let begun = move |from: &SocketAddr, connection| places.take(from.ip(), connection);
     // A panic is already in the log.
-    let _ = http_server::spawn(listener, router, ends, (IDLE, LIFE), begun).await;
+    let _ = http_server::spawn(LimitedListener { listener, allowed }, router, ends, (IDLE, LIFE), begun).await;
 }
 
 async fn listen(at: SocketAddr) -> std::io::Result<(TcpListener, SocketAddr)> {
