@@ -21,8 +21,8 @@ use super::runner::Runner;
 use super::state_machine::{DaemonHold, HoldReason, PastRuns, StateMachine};
 use super::systemd::DaemonSignals;
 use super::timetable::Timetable;
-use super::watches::{CronTicks, Task};
-use super::{status_reply, systemd, watches};
+use super::watches::CronTicks;
+use super::{status_reply, systemd};
 use crate::config::Config;
 use crate::format;
 use crate::model::Instant;
@@ -46,10 +46,8 @@ pub(super) struct EventLoop {
     state: StateMachine,
     part: f64,
     scheduler: CronTicks,
-    sender: mpsc::Sender<LoopMessage>,
     control: Control,
     runner: Runner,
-    edits: Option<Task>,
     waiting: HashMap<u64, oneshot::Sender<DaemonAnswer>>,
     next_reply: u64,
     running: Option<JoinHandle<()>>,
@@ -63,23 +61,15 @@ pub(super) struct EventLoop {
 }
 
 impl EventLoop {
-    pub(super) async fn begin(
-        runner: Runner,
-        past: PastRuns,
-        control: Control,
-        scheduler: CronTicks,
-        sender: mpsc::Sender<LoopMessage>,
-    ) -> EventLoop {
+    pub(super) async fn begin(runner: Runner, past: PastRuns, control: Control, scheduler: CronTicks) -> EventLoop {
         let (config, now, part) = (control.config(), control.now(), past.part);
         let mut event_loop = EventLoop {
             state: StateMachine::new(Timetable::new(&config.sync, part), past, now),
             part,
             results: JobResults::new(control.bus.clone()),
             scheduler,
-            sender,
             control,
             runner,
-            edits: None,
             waiting: HashMap::new(),
             next_reply: 0,
             running: None,
@@ -90,7 +80,6 @@ impl EventLoop {
             last_look: (now, Monotonic::now()),
         };
         event_loop.reschedule().await;
-        event_loop.watch_edits(&config).await;
         event_loop
     }
 
@@ -160,14 +149,11 @@ impl EventLoop {
                 _ => {}
             }
         }
-        let EventLoop { scheduler, edits, running, runner, failure, .. } = self;
+        let EventLoop { scheduler, running, runner, failure, .. } = self;
         if let Some(running) = running {
             // The daemon was told to stop and the run did not: it is aborted, as by a kill.
             running.abort();
             let _ = running.await;
-        }
-        if let Some(edits) = edits {
-            edits.end().await;
         }
         scheduler.end().await;
         (failure.map_or(Ok(()), Err), runner, stopped_at)
@@ -222,7 +208,7 @@ impl EventLoop {
                 self.answer(reply, answer);
                 None
             }
-            LoopMessage::Reloaded(reloaded) => Some(self.reloaded(*reloaded).await),
+            LoopMessage::Reloaded(reloaded) => Some(self.reloaded(*reloaded)),
             LoopMessage::Failed(error) => {
                 self.failure = Some(error);
                 Some(Input::Stop)
@@ -230,10 +216,9 @@ impl EventLoop {
         }
     }
 
-    async fn reloaded(&mut self, reloaded: Result<Arc<Config>, DaemonError>) -> Input {
+    fn reloaded(&mut self, reloaded: Result<Arc<Config>, DaemonError>) -> Input {
         let timetable = match reloaded {
             Ok(config) => {
-                self.watch_edits(&config).await;
                 self.control.bus.reloaded(None);
                 Some(Timetable::new(&config.sync, self.part))
             }
@@ -279,7 +264,7 @@ impl EventLoop {
                 Effect::Answer(reply, answer) => self.answer(reply, answer),
                 Effect::StorePause(reply, since) => {
                     self.control.bus.publish(if since.is_some() { &Event::Paused } else { &Event::Resumed });
-                    self.runner.store_pause(reply, since);
+                    self.runner.store_pause(reply);
                 }
                 Effect::Reload => {
                     systemd::reloading();
@@ -296,18 +281,6 @@ impl EventLoop {
     fn start(&mut self, job: &QueuedJob) {
         self.control.bus.publish(&Event::Started { job: job.id, work: job.job.kind().into(), trigger: job.trigger });
         self.running = Some(self.runner.start(job));
-    }
-
-    async fn watch_edits(&mut self, config: &Config) {
-        match (config.write_back, self.edits.take()) {
-            (true, None) => {
-                let watch =
-                    watches::watch_edits(config.database.clone(), self.control.clock.clone(), self.sender.clone());
-                self.edits = Some(Task::start(watch));
-            }
-            (false, Some(watch)) => watch.end().await,
-            (_, watch) => self.edits = watch,
-        }
     }
 
     fn answer(&mut self, reply: u64, answer: DaemonAnswer) {

@@ -61,9 +61,10 @@ async fn until_told_to_stop(
             let _ = control.mirror(PATIENT).await;
             let runner = Runner::new(mirror, sources, control.clone(), sender.clone());
             let notifier = Task::start(notification::tell(control.clone(), Arc::downgrade(runner.mirror())));
-            let event_loop = EventLoop::begin(runner, past, control.clone(), scheduler, sender).await;
+            let edits = Task::start(watches::watch_edits(control.clone(), sender));
+            let event_loop = EventLoop::begin(runner, past, control.clone(), scheduler).await;
             let (ended, runner, stopped_at) = event_loop.run_until_stopped(&mut inbox, &mut signals).await;
-            notifier.end().await;
+            tokio::join!(notifier.end(), edits.end());
             (ended, Some((runner, stopped_at)))
         }
     };

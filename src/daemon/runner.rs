@@ -25,7 +25,7 @@ use crate::config::{Config, Cron, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Instant, Object, Resource, Ru};
-use crate::store::{Goal, ReadTx, Reader, StateKey, StoreError, cursor, report};
+use crate::store::{Goal, ReadTx, Reader, StateKey, Store, StoreError, cursor, report};
 use crate::sync::budget_meter::LEDGER;
 use crate::sync::{Job, Selection, Suspension, SyncError};
 
@@ -48,15 +48,11 @@ pub(super) struct Runner {
     sources: Sources,
     control: Control,
     inbox: mpsc::Sender<LoopMessage>,
-    pauses: mpsc::UnboundedSender<(u64, Option<Instant>)>,
 }
 
 impl Runner {
     pub(super) fn new(mirror: Mirror, sources: Sources, control: Control, inbox: mpsc::Sender<LoopMessage>) -> Runner {
-        let mirror = Arc::new(mirror);
-        let (pauses, waiting) = mpsc::unbounded_channel();
-        tokio::spawn(store_pauses(Arc::downgrade(&mirror), waiting, inbox.clone()));
-        Runner { mirror, sources, control, inbox, pauses }
+        Runner { mirror: Arc::new(mirror), sources, control, inbox }
     }
 
     pub(super) fn mirror(&self) -> &Arc<Mirror> {
@@ -117,10 +113,9 @@ impl Runner {
         });
     }
 
-    /// Stores since when the schedule is paused, in the order of the requests.
-    pub(super) fn store_pause(&self, reply: u64, since: Option<Instant>) {
-        // The receiver lives as long as the mirror.
-        let _ = self.pauses.send((reply, since));
+    /// Stores since when the schedule is paused.
+    pub(super) fn store_pause(&self, reply: u64) {
+        tokio::spawn(store_pause(self.mirror.store(), self.control.clone(), self.inbox.clone(), reply));
     }
 
     /// Reloads the configuration for the next run. An invalid one changes nothing; a different mirror or socket needs a
@@ -285,35 +280,29 @@ async fn reload(mirror: &Mirror, sources: &Sources, before: &Config) -> Result<A
     Ok(Arc::new(config))
 }
 
-/// Stores pauses one after the other, and answers each within a time limit, with the actual outcome.
-async fn store_pauses(
-    mirror: std::sync::Weak<Mirror>,
-    mut waiting: mpsc::UnboundedReceiver<(u64, Option<Instant>)>,
-    inbox: mpsc::Sender<LoopMessage>,
-) {
-    while let Some((reply, since)) = waiting.recv().await {
-        let Some(store) = mirror.upgrade().map(|mirror| mirror.store()) else { return };
-        let mut written = std::pin::pin!(store.write(move |tx| match since {
-            Some(since) => tx.set_state(&PAUSED, &since),
-            None => tx.clear_state(&PAUSED),
-        }));
-        let outcome = |written: Result<(), StoreError>| match written {
-            Ok(()) => DaemonAnswer::Done,
-            Err(error) => DaemonAnswer::NotStored { reason: error_chain(&error) },
-        };
-        let first = tokio::time::timeout(ANSWER_WITHIN, &mut written).await;
-        let is_late = first.is_err();
-        let late = || DaemonAnswer::NotStored { reason: "another process is using the database".into() };
-        let answer = first.map_or_else(|_| late(), outcome);
-        send(&inbox, LoopMessage::PauseStored(reply, answer.clone())).await;
-        // Stored as soon as the database is free, and before the next request.
-        match if is_late { outcome(written.await) } else { answer } {
-            DaemonAnswer::NotStored { reason } => {
-                tracing::error!("Whether the schedule is paused could not be stored; a restart will lose it: {reason}");
-            }
-            _ if is_late => tracing::info!("Whether the schedule is paused is stored now"),
-            _ => {}
+/// Stores what is in effect when it is written, whatever the order of the requests, and answers within a time limit, with the
+/// actual outcome.
+async fn store_pause(store: Store, control: Control, inbox: mpsc::Sender<LoopMessage>, reply: u64) {
+    let mut written = std::pin::pin!(store.write(move |tx| match control.daemon().paused_since {
+        Some(since) => tx.set_state(&PAUSED, &since),
+        None => tx.clear_state(&PAUSED),
+    }));
+    let outcome = |written: Result<(), StoreError>| match written {
+        Ok(()) => DaemonAnswer::Done,
+        Err(error) => DaemonAnswer::NotStored { reason: error_chain(&error) },
+    };
+    let first = tokio::time::timeout(ANSWER_WITHIN, &mut written).await;
+    let is_late = first.is_err();
+    let late = || DaemonAnswer::NotStored { reason: "another process is using the database".into() };
+    let answer = first.map_or_else(|_| late(), outcome);
+    send(&inbox, LoopMessage::PauseStored(reply, answer.clone())).await;
+    // Stored as soon as the database is free.
+    match if is_late { outcome(written.await) } else { answer } {
+        DaemonAnswer::NotStored { reason } => {
+            tracing::error!("Whether the schedule is paused could not be stored; a restart will lose it: {reason}");
         }
+        _ if is_late => tracing::info!("Whether the schedule is paused is stored now"),
+        _ => {}
     }
 }
 

@@ -12,8 +12,7 @@
 //! configured again when the zone's offset changes and when the clock was moved. Its ticks only cause a check: the timetable
 //! decides what is due.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
 use chrono::{FixedOffset, Offset as _, Utc};
@@ -25,11 +24,11 @@ use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 use uuid::Uuid;
 
 use super::error::DaemonError;
-use super::handler_state::LoopMessage;
+use super::handler_state::{Control, LoopMessage};
 use super::inputs_and_effects::Input;
 use super::timetable::{ScheduleKind, Timetable};
 use crate::error_chain::error_chain;
-use crate::model::{Clock, Instant};
+use crate::model::Instant;
 use crate::outbox::EditWatch;
 
 /// A task that lasts no longer than this value.
@@ -89,19 +88,24 @@ async fn watch(is_read_only: impl Fn() -> bool + Clone + Send + 'static, every: 
 
 const EDITS_EVERY: Duration = Duration::from_secs(1);
 
-pub(super) async fn watch_edits(path: PathBuf, clock: Arc<dyn Clock>, inbox: mpsc::Sender<LoopMessage>) {
+pub(super) async fn watch_edits(control: Control, inbox: mpsc::Sender<LoopMessage>) {
     let mut interval = tokio::time::interval(EDITS_EVERY);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut watch = EditWatch::new(&path);
+    let mut last = None;
     loop {
         interval.tick().await;
-        let now = clock.now();
+        let (config, now) = (control.config(), control.now());
+        if !config.write_back {
+            last = None;
+            continue;
+        }
+        let mut watch = last.take().unwrap_or_else(|| EditWatch::new(&config.database));
         let look = tokio::task::spawn_blocking(move || {
             let due = watch.is_due(now);
             (watch, due)
         });
-        let Ok((same_watch, due)) = look.await else { return };
-        watch = same_watch;
+        let Ok((watch, due)) = look.await else { return };
+        last = Some(watch);
         let is_due = due.unwrap_or_else(|error| {
             // The file may be missing for a while; the next check opens it again.
             tracing::debug!("The outbox could not be read: {}", error_chain(&error));
