@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::timetable::ScheduleKind;
 use crate::app::Summary;
+use crate::budget::PollingBudget;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
-use crate::model::{Instant, Object, Ru};
+use crate::model::{Instant, Object};
 use crate::sync::{Findings, Job, Suspension};
 
 /// The text is that in `sync_runs`.
@@ -57,7 +58,7 @@ pub(super) fn remainder(job: &Job) -> Job {
 }
 
 /// The result of a run, as far as the state machine needs it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RunEnding {
     pub end: RunEnd,
     /// When the budget refills, if nothing of it is left.
@@ -68,17 +69,12 @@ pub struct RunEnding {
 }
 
 /// What a run showed about how often changes are worth asking for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PollFacts {
     pub window: u32,
-    pub refills_at: Instant,
-    pub left: Ru,
-    pub limit: Ru,
-    /// What audits and sweeps will need in it.
-    pub reserve: Ru,
-    /// What a run costs that finds nothing.
-    pub idle_cost: Ru,
     pub changed: bool,
+    /// Without what was polled in the window, which the state machine adds up.
+    pub budget: PollingBudget,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use super::state_machine::PastRuns;
 use super::timetable::ScheduleKind;
 use crate::api::ErrorClass;
 use crate::app::{Mirror, MirrorError, MirrorSettings, Summary};
-use crate::budget::{ActiveHours, Ledger};
+use crate::budget::{ActiveHours, Ledger, POLLING_SHARE, PollingBudget};
 use crate::config::{Config, Cron, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
@@ -228,15 +228,17 @@ async fn poll_facts(mirror: &Mirror, config: &Config, job: &QueuedJob, summary: 
     let audits = due(config.sync.audit_schedule.as_ref()) as u64 * AUDIT.min(2 * pages);
     let sweeps = due(config.sync.sweep_schedule.as_ref()) as u64 * (pages + AUDIT / 2);
     let lists = due(config.sync.definitions_schedule.as_ref()) as u64 * SHORT_LISTS;
-    Some(PollFacts {
-        window: ledger.window,
+    let budget = PollingBudget {
         refills_at,
         left: limits.limit.saturating_sub(ledger.used),
-        limit: limits.limit,
         reserve: Ru::new(audits + sweeps + lists + 2 * summary.push.waiting),
+        limit: limits.limit,
+        share: POLLING_SHARE,
+        polled: Ru::ZERO,
         idle_cost: Ru::new(objects),
-        changed: summary.tally.inserted + summary.tally.updated + summary.tally.removed > 0,
-    })
+    };
+    let changed = summary.tally.inserted + summary.tally.updated + summary.tally.removed > 0;
+    Some(PollFacts { window: ledger.window, changed, budget })
 }
 
 fn within(job: Job, configured: Option<&[Resource]>) -> Job {

@@ -1,7 +1,7 @@
 //! Decides after the end of a run: what continues, what waits, and how long.
 
 use super::{CurrentRun, DaemonHold, FLOOR, HoldReason, KEY, PASSING, Preemption, StateMachine, Trouble};
-use crate::budget::{POLLING_SHARE, PollingBudget, decide_poll};
+use crate::budget::{PollingBudget, decide_poll};
 use crate::daemon::inputs_and_effects::Effect;
 use crate::daemon::job::{self, FailureKind, PollFacts, QueuedJob, RunEnd, RunEnding, Trigger};
 use crate::daemon::timetable::ScheduleKind;
@@ -82,19 +82,11 @@ impl StateMachine {
         if self.polled.0.is_some_and(|window| window != facts.window) {
             self.polled.1 = Ru::ZERO;
         }
-        self.polled = (Some(facts.window), self.polled.1 + facts.idle_cost);
+        self.polled = (Some(facts.window), self.polled.1 + facts.budget.idle_cost);
         if self.timetable.poll().is_none() {
             return;
         }
-        let budget = PollingBudget {
-            refills_at: facts.refills_at,
-            left: facts.left,
-            reserve: facts.reserve,
-            limit: facts.limit,
-            share: POLLING_SHARE,
-            polled: self.polled.1,
-            idle_cost: facts.idle_cost,
-        };
+        let budget = PollingBudget { polled: self.polled.1, ..facts.budget };
         let poll = decide_poll(&budget, &self.active_hours, self.timetable.sync.min_interval, now);
         self.timetable.set_poll(poll);
         self.covered[0] = now;

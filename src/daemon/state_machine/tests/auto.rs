@@ -1,7 +1,7 @@
 //! The automatic schedule: when the next run is due follows from what the last one showed.
 
 use super::*;
-use crate::budget::PollReason;
+use crate::budget::{POLLING_SHARE, PollReason, PollingBudget};
 use crate::daemon::job::PollFacts;
 
 #[test]
@@ -17,12 +17,16 @@ fn an_automatic_schedule_follows_the_budget_and_says_so() {
     let mut state = StateMachine::new(auto, new, at(0));
     let facts = |left: u64, changed: bool, now: u64| PollFacts {
         window: 1,
-        refills_at: at(86_400),
-        left: Ru::new(left),
-        limit: Ru::new(10_000),
-        reserve: Ru::ZERO,
-        idle_cost: Ru::new(if now > 80_000 { 2 } else { 1 }),
         changed,
+        budget: PollingBudget {
+            refills_at: at(86_400),
+            left: Ru::new(left),
+            reserve: Ru::ZERO,
+            limit: Ru::new(10_000),
+            share: POLLING_SHARE,
+            polled: Ru::ZERO,
+            idle_cost: Ru::new(if now > 80_000 { 2 } else { 1 }),
+        },
     };
     let mut now = 0;
     let mut intervals = Vec::new();
