@@ -20,7 +20,7 @@ use super::error::DaemonError;
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest, Input};
 use super::job::JobRunEnd;
 use super::plot_data::{self, PageHistory};
-use super::status_reply::{DaemonStatus, StatusReply};
+use super::status_reply::{DaemonStatus, OPENING, StatusReply};
 use crate::app::status::{self, MirrorStatus};
 use crate::config::Config;
 use crate::model::{Clock, Instant};
@@ -67,7 +67,7 @@ impl Control {
     pub(super) fn new(inbox: mpsc::Sender<LoopMessage>, config: Arc<Config>, clock: Arc<dyn Clock>) -> Control {
         let bus = EventBus::new(clock.clone());
         let since = clock.now();
-        let daemon = watch::Sender::new(DaemonStatus::new(since, &config.sync.time_zone));
+        let daemon = watch::Sender::new(DaemonStatus::waiting(OPENING, since, &config.sync.time_zone));
         let (last_mirror, reader) = (watch::Sender::new(None), Arc::default());
         let (config, end) = (watch::Sender::new(config), watch::Sender::new(false));
         Control { inbox, bus, config, clock, since, last_mirror, daemon, reader, end }

@@ -18,7 +18,7 @@ use super::inputs_and_effects::DaemonAnswer;
 use super::runner::{self, Runner};
 use super::socket::{self, DELAYS};
 use super::state_machine::PastRuns;
-use super::status_reply::DaemonStatus;
+use super::status_reply::{DaemonStatus, OPENING};
 use super::systemd::{self, DaemonSignals};
 use super::watches::{self, CronTicks, Task};
 use super::{control, http_server, notification, page};
@@ -48,12 +48,10 @@ async fn until_told_to_stop(
     let config = Arc::new(settings.config.clone());
     let _watch = watches::watch_file_system(&config.database, sender.clone());
     let control = Control::new(sender.clone(), config.clone(), clock);
-    let mut opening = Opening { sources: sources.clone(), settings, control: control.clone(), waiting_for: None };
-    opening.publish();
     let (router, limits) = (control::router(control.clone()), (http_server::IDLE, Duration::MAX));
     let serving = http_server::spawn(listener, router, control.end.subscribe(), limits, |_, _| {});
     let page = page::start(control.clone()).await;
-    let (ended, open) = match opening.wait(&mut inbox, &mut signals).await {
+    let (ended, running) = match open(&sources, settings, &control, &mut inbox, &mut signals).await {
         Err(error) => (Err(error), None),
         Ok(None) => (Ok(()), None),
         Ok(Some((mirror, past))) => {
@@ -72,7 +70,7 @@ async fn until_told_to_stop(
     drop(socket);
     control.end.send_replace(true);
     tokio::join!(http_server::finish(page), http_server::finish(serving));
-    if let Some((runner, stopped_at)) = open {
+    if let Some((runner, stopped_at)) = running {
         runner.close(END_WITHIN.saturating_sub(stopped_at.elapsed()).max(Duration::from_millis(300))).await;
     }
     systemd::stopping();
@@ -85,161 +83,106 @@ const LOCKED: Duration = Duration::from_secs(1);
 const EXTEND_AFTER: Duration = Duration::from_secs(30);
 const EXTEND_BY: Duration = Duration::from_secs(120);
 
-struct Opening {
-    sources: Sources,
+/// Opens the mirror, however long that takes, and answers requests meanwhile; `None` if it is told to stop.
+async fn open(
+    sources: &Sources,
     settings: MirrorSettings,
-    control: Control,
-    waiting_for: Option<String>,
+    control: &Control,
+    inbox: &mut mpsc::Receiver<LoopMessage>,
+    signals: &mut DaemonSignals,
+) -> Result<Option<(Mirror, PastRuns)>, DaemonError> {
+    // A migration cannot be interrupted; uncommitted work is done again.
+    let mut opened = std::pin::pin!(until_open(settings, control));
+    let mut passed = tokio::time::interval(systemd::heartbeat().unwrap_or(EXTEND_AFTER).min(EXTEND_AFTER));
+    passed.reset();
+    let reason = || control.daemon().waiting_for.unwrap_or_default();
+    loop {
+        tokio::select! {
+            biased;
+            ends = signals.ends() => {
+                if ends {
+                    return Ok(None);
+                }
+                reload(sources, control);
+                wait_for(control, &reason());
+            }
+            opened = &mut opened => return opened.map(Some),
+            Some(message) = inbox.recv() => match message {
+                LoopMessage::Failed(error) => return Err(error),
+                // The client may have disconnected.
+                LoopMessage::IsAlive(answer) => drop(answer.send(())),
+                LoopMessage::Ask(_, answer) => drop(answer.send(DaemonAnswer::Unavailable { reason: reason() })),
+                _ => {}
+            },
+            _ = passed.tick() => if reason() == OPENING { systemd::extend_start(EXTEND_BY) } else { systemd::alive() },
+        }
+    }
 }
 
-enum Woken {
-    Stop,
-    Reloaded,
-    Passed,
-}
-
-impl Opening {
-    /// Opens the mirror, however long that takes, and answers requests meanwhile; `None` if it is told to stop.
-    async fn wait(
-        &mut self,
-        inbox: &mut mpsc::Receiver<LoopMessage>,
-        signals: &mut DaemonSignals,
-    ) -> Result<Option<(Mirror, PastRuns)>, DaemonError> {
-        let mut failures = 0;
-        let mut is_ready = false;
-        loop {
-            let observer = Arc::new(self.control.bus.clone());
-            let (settings, clock) = (self.settings.clone(), self.control.clock.clone());
-            let mut attempt = tokio::spawn(async move {
-                let mirror = Mirror::open(settings, clock.clone(), observer).await?;
-                let path = mirror.settings().config.database;
-                let past = tokio::task::spawn_blocking(move || runner::read(&path, clock.now())).await;
-                let past = past.unwrap_or(Err(StoreError::Closed))?;
-                Ok::<_, MirrorError>((mirror, past))
-            });
-            let opened = loop {
-                tokio::select! {
-                    biased;
-                    opened = &mut attempt => break opened.unwrap_or(Err(StoreError::Closed.into())),
-                    // A migration cannot be interrupted; uncommitted work is done again.
-                    woken = self.attend(inbox, signals, tokio::time::sleep(EXTEND_AFTER)) => match woken? {
-                        Woken::Stop => return Ok(None),
-                        Woken::Reloaded => {}
-                        Woken::Passed if is_ready => systemd::alive(),
-                        Woken::Passed => systemd::extend_start(EXTEND_BY),
-                    },
+/// Opens the mirror with the configuration of the moment, again and again until it works.
+async fn until_open(mut settings: MirrorSettings, control: &Control) -> Result<(Mirror, PastRuns), DaemonError> {
+    let mut configs = control.config.subscribe();
+    let (mut failures, mut known) = (0, None);
+    loop {
+        let error = match tokio::spawn(attempt(settings.clone(), control.clone())).await {
+            Ok(Ok(opened)) => {
+                if known.is_some() {
+                    tracing::info!("The mirror is open; the daemon is ready");
                 }
-            };
-            let error = match opened {
-                Ok((mirror, past)) => {
-                    if self.waiting_for.take().is_some() {
-                        tracing::info!("The mirror is open; the daemon is ready");
-                    }
-                    return Ok(Some((mirror, past)));
-                }
-                Err(error @ (MirrorError::Api(_) | MirrorError::Store(StoreError::NewerSchema { .. }))) => {
-                    return Err(error.into());
-                }
-                Err(MirrorError::Store(error)) => error,
-            };
-            self.report(&error);
-            let next = match error {
-                StoreError::Locked { .. } => LOCKED,
-                // SQLite has waited already.
-                error if error.is_busy() => LOCKED,
-                _ => {
-                    failures += 1;
-                    growing(DELAYS, failures)
-                }
-            };
-            if !is_ready {
-                is_ready = true;
-                systemd::ready();
+                return Ok(opened);
             }
-            if let Woken::Stop = self.attend(inbox, signals, systemd::wait_alive(next)).await? {
-                return Ok(None);
+            Ok(Err(error @ (MirrorError::Api(_) | MirrorError::Store(StoreError::NewerSchema { .. })))) => {
+                return Err(error.into());
             }
-        }
-    }
-
-    async fn attend(
-        &mut self,
-        inbox: &mut mpsc::Receiver<LoopMessage>,
-        signals: &mut DaemonSignals,
-        time: impl Future<Output = ()>,
-    ) -> Result<Woken, DaemonError> {
-        let mut time = std::pin::pin!(time);
-        loop {
-            tokio::select! {
-                biased;
-                ends = signals.ends() => {
-                    if ends {
-                        return Ok(Woken::Stop);
-                    }
-                    self.reload();
-                    return Ok(Woken::Reloaded);
-                }
-                Some(message) = inbox.recv() => self.answer(message)?,
-                () = &mut time => return Ok(Woken::Passed),
-            }
-        }
-    }
-
-    fn answer(&mut self, message: LoopMessage) -> Result<(), DaemonError> {
-        match message {
-            LoopMessage::Failed(error) => return Err(error),
-            // The client may have disconnected.
-            LoopMessage::IsAlive(answer) => drop(answer.send(())),
-            LoopMessage::Ask(_, answer) => {
-                drop(answer.send(DaemonAnswer::Unavailable { reason: self.reason().into() }));
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn reason(&self) -> &str {
-        self.waiting_for.as_deref().unwrap_or("the mirror is being opened")
-    }
-
-    fn publish(&self) {
-        let status = DaemonStatus::new(self.control.since, &self.settings.config.sync.time_zone);
-        self.control.publish(DaemonStatus { waiting_for: Some(self.reason().into()), ..status });
-    }
-
-    /// Reports why the mirror cannot be opened, once per reason.
-    fn report(&mut self, error: &StoreError) {
-        let (reason, hint) = match error {
+            Ok(Err(MirrorError::Store(error))) => error,
+            Err(_) => StoreError::Closed,
+        };
+        let (reason, hint) = match &error {
             StoreError::Locked { pid: Some(pid), .. } => (format!("process {pid} is writing the mirror"), None),
             StoreError::Locked { pid: None, .. } => ("another process is writing the mirror".into(), None),
             other => (error_chain(other), other.hint()),
         };
-        if self.waiting_for.as_ref() == Some(&reason) {
-            return;
-        }
-        let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-        tracing::warn!("Waiting for the mirror, which cannot be opened: {reason}{hint}");
-        self.waiting_for = Some(reason);
-        self.show();
-    }
-
-    fn show(&self) {
-        self.publish();
-        let line = format!("Waiting: {}", self.reason());
-        systemd::status(&self.control.bus.after_invalid(line));
-    }
-
-    /// Reloads the configuration for the next attempt. An invalid one changes nothing.
-    fn reload(&mut self) {
-        match MirrorSettings::load(&self.sources) {
-            Ok(settings) => {
-                self.control.config.send_replace(Arc::new(settings.config.clone()));
-                self.settings = settings;
-                self.control.bus.reloaded(None);
+        if known.as_ref() != Some(&reason) {
+            let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+            wait_for(control, &reason);
+            tracing::warn!("Waiting for the mirror, which cannot be opened: {reason}{hint}");
+            if known.replace(reason).is_none() {
+                systemd::ready();
             }
-            Err(error) => self.control.bus.reloaded(Some(&error.into())),
         }
-        self.show();
+        // Where it is busy, SQLite has waited already.
+        let next = if matches!(error, StoreError::Locked { .. }) || error.is_busy() {
+            LOCKED
+        } else {
+            failures += 1;
+            growing(DELAYS, failures)
+        };
+        let _ = tokio::time::timeout(next, configs.changed()).await;
+        settings = MirrorSettings::new(Config::clone(&control.config())).unwrap_or(settings);
+    }
+}
+
+async fn attempt(settings: MirrorSettings, control: Control) -> Result<(Mirror, PastRuns), MirrorError> {
+    let (path, clock) = (settings.config.database.clone(), control.clock);
+    let mirror = Mirror::open(settings, clock.clone(), Arc::new(control.bus)).await?;
+    let past = tokio::task::spawn_blocking(move || runner::read(&path, clock.now())).await;
+    Ok((mirror, past.unwrap_or(Err(StoreError::Closed))?))
+}
+
+/// Shows what is waited for.
+fn wait_for(control: &Control, reason: &str) {
+    control.publish(DaemonStatus::waiting(reason, control.since, &control.config().sync.time_zone));
+    systemd::status(&control.bus.after_invalid(format!("Waiting: {reason}")));
+}
+
+/// Reloads the configuration for the next attempt. An invalid one changes nothing.
+fn reload(sources: &Sources, control: &Control) {
+    match MirrorSettings::load(sources) {
+        Ok(settings) => {
+            control.config.send_replace(Arc::new(settings.config));
+            control.bus.reloaded(None);
+        }
+        Err(error) => control.bus.reloaded(Some(&error.into())),
     }
 }
 

@@ -78,7 +78,14 @@ pub struct DaemonStatus {
     pub reload_failed: bool,
 }
 
+/// What the daemon waits for at its start.
+pub(super) const OPENING: &str = "the mirror is being opened";
+
 impl DaemonStatus {
+    pub(super) fn waiting(reason: &str, since: Instant, zone: &TimeZone) -> DaemonStatus {
+        DaemonStatus { waiting_for: Some(reason.into()), ..DaemonStatus::new(since, zone) }
+    }
+
     pub(super) fn new(since: Instant, zone: &TimeZone) -> DaemonStatus {
         DaemonStatus {
             pid: std::process::id(),
