@@ -63,52 +63,40 @@ pub(super) fn read(
     let limits = limits(&config.budget);
     let window = Ledger::default().at(now, &limits);
     let until = window.refills_at(&limits);
-    let mut counted = SpentCounter::new(window.since, limits.window, now);
-    report::spent_since(&moment, counted.from, |at, ru| counted.add(at, ru))?;
-    let reserve = reserved(&moment, &config.sync, &limits, now..window.refills_at(&limits))?.get();
+    let read = |from, add: &mut dyn FnMut(Instant, u64)| report::spent_since(&moment, from, add);
+    let (windows, parts) = spent_by_time(window.since, limits.window, now, read)?;
+    let reserve = reserved(&moment, &config.sync, &limits, now..until)?.get();
     Ok(PageHistory {
         now,
-        window: BudgetWindow { since: window.since, until, reserve, parts: counted.parts },
-        windows: counted.windows,
+        window: BudgetWindow { since: window.since, until, reserve, parts },
+        windows,
         runs: report::last_runs(&moment, RUNS)?,
         changes: report::last_changes(&moment, CHANGES)?,
         under_way,
     })
 }
 
-/// Sums the RU by window, and in the current window by part.
-#[derive(Debug)]
-struct SpentCounter {
-    from: Instant,
+/// Sums the RU by window, and by part of the current one, which began at `since`.
+fn spent_by_time(
+    since: Instant,
     length: Duration,
-    windows: Vec<WindowSpent>,
-    parts: Vec<u64>,
-}
-
-impl SpentCounter {
-    fn new(since: Instant, length: Duration, now: Instant) -> SpentCounter {
-        let windows: Vec<WindowSpent> =
-            (0..WINDOWS).rev().map(|before| WindowSpent { since: since.minus(length * before), ru: 0 }).collect();
-        SpentCounter {
-            from: since.minus(length * (WINDOWS - 1)),
-            parts: vec![0; part(now.since(since), length) + 1],
-            length,
-            windows,
+    now: Instant,
+    read: impl FnOnce(Instant, &mut dyn FnMut(Instant, u64)) -> Result<(), StoreError>,
+) -> Result<(Vec<WindowSpent>, Vec<u64>), StoreError> {
+    let mut windows: Vec<WindowSpent> =
+        (0..WINDOWS).rev().map(|before| WindowSpent { since: since.minus(length * before), ru: 0 }).collect();
+    let last = part(now.since(since), length);
+    let mut parts = vec![0; last + 1];
+    read(windows[0].since, &mut |at, ru| {
+        if let Some(window) = windows.iter_mut().rfind(|window| window.since <= at) {
+            window.ru += ru;
         }
-    }
-
-    fn add(&mut self, at: Instant, ru: u64) {
-        let Some(place) = self.windows.iter().rposition(|window| window.since <= at) else {
-            return;
-        };
-        self.windows[place].ru += ru;
-        if place + 1 == self.windows.len() {
+        if since <= at {
             // An entry from a clock ahead of ours counts as now.
-            let last = self.parts.len() - 1;
-            let part = part(at.since(self.windows[place].since), self.length).min(last);
-            self.parts[part] += ru;
+            parts[part(at.since(since), length).min(last)] += ru;
         }
-    }
+    })?;
+    Ok((windows, parts))
 }
 
 fn part(passed: Duration, length: Duration) -> usize {
@@ -129,9 +117,7 @@ mod tests {
     #[test]
     fn ru_of_runs_are_counted_by_window_and_by_part() {
         let (since, now) = (at("2026-03-04T00:00:00Z"), at("2026-03-04T01:05:00Z"));
-        let mut counted = SpentCounter::new(since, DAY, now);
-        assert_eq!(counted.from, at("2026-02-26T00:00:00Z"));
-        for (ended, ru) in [
+        let spent = [
             ("2026-03-04T01:02:00Z", 5),
             ("2026-03-04T00:14:59Z", 3),
             ("2026-03-04T00:00:00Z", 4),
@@ -139,13 +125,18 @@ mod tests {
             ("2026-02-26T00:00:00Z", 2),
             ("2026-02-25T23:59:59Z", 1_000),
             ("2026-03-04T09:00:00Z", 1),
-        ] {
-            counted.add(at(ended), ru);
-        }
-        assert_eq!(counted.parts, [7, 0, 0, 0, 6], "a part is a quarter of an hour");
-        let spent: Vec<u64> = counted.windows.iter().map(|window| window.ru).collect();
+        ]
+        .map(|(ended, ru)| (at(ended), ru));
+        let read = |from, add: &mut dyn FnMut(Instant, u64)| {
+            assert_eq!(from, at("2026-02-26T00:00:00Z"));
+            spent.into_iter().for_each(|(at, ru)| add(at, ru));
+            Ok(())
+        };
+        let (windows, parts) = spent_by_time(since, DAY, now, read).unwrap();
+        assert_eq!(parts, [7, 0, 0, 0, 6], "a part is a quarter of an hour");
+        let spent: Vec<u64> = windows.iter().map(|window| window.ru).collect();
         assert_eq!(spent, [2, 0, 0, 0, 0, 11, 13]);
-        assert_eq!(counted.windows[5].since, at("2026-03-03T00:00:00Z"));
+        assert_eq!(windows[5].since, at("2026-03-03T00:00:00Z"));
     }
 
     #[test]

@@ -71,7 +71,8 @@ pub enum Verb {
     /// Find problems, and show how to fix them.
     Check(check::CheckArgs),
     /// Bring the mirror up to date.
-    Sync(sync::SyncArgs),
+    #[command(after_help = "Example:\n  crm-mirror sync\n  crm-mirror sync contacts companies --json")]
+    Sync(sync::RunArgs),
     /// Read every record again, and find removed ones.
     Resync(sync::ResyncArgs),
     /// Keep the mirror up to date on a schedule, until stopped.

@@ -19,13 +19,6 @@ use crate::sync::findings::Difference;
 use crate::sync::{Acceptance, Findings, Job, Selection};
 
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "Example:\n  crm-mirror sync\n  crm-mirror sync contacts companies --json")]
-pub struct SyncArgs {
-    #[command(flatten)]
-    common: RunArgs,
-}
-
-#[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror resync contacts\n  crm-mirror resync --accept-removals")]
 pub struct ResyncArgs {
     #[command(flatten)]
@@ -42,7 +35,7 @@ pub struct ResyncArgs {
 }
 
 #[derive(clap::Args, Clone, Debug)]
-struct RunArgs {
+pub struct RunArgs {
     /// The objects to update [default: everything].
     #[arg(value_name = "OBJECT", value_parser = one_of::<Resource, 4>(Resource::ALL.map(Resource::as_str)))]
     objects: Vec<Resource>,
@@ -58,8 +51,8 @@ struct RunArgs {
     json: bool,
 }
 
-pub fn run(global: &Global, args: &SyncArgs) -> Result<Exit, Failure> {
-    foreground(global, &args.common, Job::sync(), false, None)
+pub fn run(global: &Global, args: &RunArgs) -> Result<Exit, Failure> {
+    foreground(global, args, Job::sync(), false, None)
 }
 
 pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
