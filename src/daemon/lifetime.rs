@@ -5,8 +5,7 @@
 //! be migrated: none of that ends the daemon. It answers on its socket, reports what it waits for, and retries. Only a
 //! file written by a newer version cannot be fixed by waiting.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -34,11 +33,8 @@ const END_WITHIN: Duration = Duration::from_millis(4300);
 
 const INBOX: usize = 64;
 
-async fn until_told_to_stop(
-    sources: Sources,
-    clock: Arc<dyn Clock>,
-    mut signals: DaemonSignals,
-) -> Result<(), DaemonError> {
+/// Runs the daemon until it is told to stop, and publishes meanwhile if `[publish]` is configured.
+pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSignals) -> Result<(), DaemonError> {
     // Checked before any file is touched.
     let mut settings = MirrorSettings::load(&sources)?;
     let opened = socket::open(&sources, &mut settings, &mut signals).await;
@@ -47,7 +43,9 @@ async fn until_told_to_stop(
     let scheduler = CronTicks::start(sender.clone()).await?;
     let config = Arc::new(settings.config.clone());
     let _watch = watches::watch_file_system(&config.database, sender.clone());
-    let control = Control::new(sender.clone(), config.clone(), clock);
+    let control = Control::new(sender.clone(), config.clone(), clock.clone());
+    let published = control.clone();
+    let keeper = Task::start(keep_published(config.database.clone(), move || plan(&published.config()), clock));
     let (router, limits) = (control::router(control.clone()), (http_server::IDLE, Duration::MAX));
     let serving = http_server::spawn(listener, router, control.end.subscribe(), limits, |_, _| {});
     let page = page::start(control.clone()).await;
@@ -69,7 +67,7 @@ async fn until_told_to_stop(
     // Streams end, and requests in flight get a short time to finish.
     drop(socket);
     control.end.send_replace(true);
-    tokio::join!(http_server::finish(page), http_server::finish(serving));
+    tokio::join!(keeper.end(), http_server::finish(page), http_server::finish(serving));
     if let Some((runner, stopped_at)) = running {
         runner.close(END_WITHIN.saturating_sub(stopped_at.elapsed()).max(Duration::from_millis(300))).await;
     }
@@ -186,33 +184,8 @@ fn reload(sources: &Sources, control: &Control) {
     }
 }
 
-/// Runs the daemon until it is told to stop, and publishes meanwhile if `[publish]` is configured.
-pub async fn run(sources: Sources, clock: Arc<dyn Clock>, signals: DaemonSignals) -> Result<(), DaemonError> {
-    let keeper = Config::load(&sources).ok().map(|config| {
-        let (again, database) = (sources.clone(), config.database.clone());
-        let last = Mutex::new((Vec::new(), config));
-        Task::start(keep_published(database, move || plan(&again, &last), clock.clone()))
-    });
-    let ended = until_told_to_stop(sources, clock, signals).await;
-    if let Some(keeper) = keeper {
-        keeper.end().await;
-    }
-    ended
-}
-
-type ValidFiles = (Vec<(PathBuf, String)>, Config);
-
-/// Reads the current settings: a changed password needs no restart. While the configuration is invalid, the last valid
-/// one counts, as for the runs; the reload reports it.
-fn plan(sources: &Sources, last: &Mutex<ValidFiles>) -> Result<PublishPlan, String> {
-    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Ok(files) = sources.files()
-        && files != last.0
-        && let Ok(config) = Config::load(sources)
-    {
-        *last = (files, config);
-    }
-    let config = &last.1;
+/// Where to publish now, and what. A changed password needs no reload.
+fn plan(config: &Config) -> Result<PublishPlan, String> {
     if !config.publish.is_on() {
         return Ok(None);
     }
