@@ -4,318 +4,300 @@
 //! every script, texts of ten thousand characters, decimals beyond a double, dangling owners and companies, archived
 //! fields, and values of all nine types.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use DataType::{Boolean, Date, DateTime, Decimal, Integer, LongText, MultiSelect, SingleSelect};
 use fastrand::Rng;
+use serde_json::{Map, Value, json};
 
 use super::definition::{CustomDefinition, NewField};
-use super::table::{Cell, Id, WorldRecord, custom_slot};
+use super::table::Cell;
 use super::words;
 use super::world::World;
-use crate::model::{Choice, DataType, Field, Instant, Object, Resource};
+use crate::model::{DataType, Instant, Object, Resource};
 
 /// Records are created within the last two years.
 const HISTORY: u64 = 2 * 365 * 24 * 3600;
 
 /// Makes a workspace whose latest change is not after `base_time`.
 pub fn generate(seed: u64, contacts: usize, companies: usize, base_time: Instant) -> World {
-    let mut maker = Maker {
-        rng: Rng::with_seed(seed),
-        world: World::new(base_time),
-        base: base_time.whole_second(),
-        members: Vec::new(),
-        companies: Vec::new(),
-        filled: Vec::new(),
-        slots: HashMap::new(),
-    };
-    maker.team(8 + companies.min(4000) / 100);
-    maker.filled = define(&mut maker.world, maker.base, &mut maker.rng);
-    maker.slots = slots(Object::Company.fields());
-    for n in 0..companies {
-        maker.company(n);
+    let mut maker = Maker::new(seed, base_time);
+    for n in 0..8 + companies.min(4000) / 100 {
+        maker.member(n);
     }
-    maker.slots = slots(Object::Contact.fields());
+    let filled = maker.define();
+    let companies: Vec<_> = (0..companies).map(|n| maker.company(n, &filled)).collect();
     for n in 0..contacts {
-        maker.contact(n);
+        maker.contact(n, &companies, &filled);
     }
-    maker.world
+    maker.finish()
 }
 
-fn slots(fields: &'static [Field]) -> HashMap<&'static str, usize> {
-    fields.iter().enumerate().map(|(slot, field)| (field.wire, slot)).collect()
-}
-
-/// A number that answers show with the fewest digits.
-fn real(number: f64) -> Cell {
-    Cell::Source(serde_json::Value::from(number).to_string().into())
-}
-
-struct Maker {
-    rng: Rng,
-    world: World,
-    base: Instant,
-    members: Vec<Id>,
-    companies: Vec<(Id, String)>,
-    /// The percentage of records that have a value, of each custom field.
-    filled: Vec<u32>,
-    slots: HashMap<&'static str, usize>,
+/// What both generators make a workspace with.
+pub(super) struct Maker {
+    pub(super) rng: Rng,
+    pub(super) world: World,
+    pub(super) base: Instant,
+    pub(super) members: Vec<String>,
 }
 
 impl Maker {
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.rng.usize(..of.len())]
+    pub(super) fn new(seed: u64, base_time: Instant) -> Maker {
+        let (world, base) = (World::new(base_time), base_time.whole_second());
+        Maker { rng: Rng::with_seed(seed), world, base, members: Vec::new() }
     }
 
-    fn chance(&mut self, percent: u32) -> bool {
+    /// A replica that lags has the records too.
+    pub(super) fn finish(mut self) -> World {
+        self.world.undo.clear();
+        self.world
+    }
+
+    pub(super) fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        one(&mut self.rng, of)
+    }
+
+    pub(super) fn chance(&mut self, percent: u32) -> bool {
         self.rng.u32(..100) < percent
     }
 
-    fn ago(&mut self, most: u64) -> Instant {
-        self.base.minus(Duration::from_secs(self.rng.u64(..most.max(1))))
+    pub(super) fn ago(&mut self, seconds: Range<u64>) -> Instant {
+        self.base.minus(Duration::from_secs(self.rng.u64(seconds)))
     }
 
-    fn put(&self, record: &mut WorldRecord, wire: &'static str, cell: impl Into<Option<Cell>>) {
-        if let Some(slot) = self.slots.get(wire) {
-            record.set(*slot, cell.into());
+    fn maybe<T>(&mut self, percent: u32, make: impl FnOnce(&mut Rng) -> T) -> Option<T> {
+        self.chance(percent).then(|| make(&mut self.rng))
+    }
+
+    fn maybe_one<T: Copy>(&mut self, percent: u32, of: &[T]) -> Option<T> {
+        self.maybe(percent, |rng| one(rng, of))
+    }
+
+    fn member(&mut self, n: usize) {
+        let [first, last, _] = self.one(&words::PEOPLE);
+        let status = self.one(&["ACTIVE", "ACTIVE", "ACTIVE", "INACTIVE", "SUSPENDED", "PENDING"]);
+        let created = self.ago(0..HISTORY).to_wire();
+        let member = json!({
+            "firstName": first, "lastName": last, "username": format!("member{n}"),
+            "email": format!("member{n}@team.example"), "status": status,
+            "createdAt": created, "updatedAt": created, "etag": etag(&created),
+        });
+        self.members.push(self.world.create(Resource::TeamMembers, &member).to_string());
+    }
+
+    /// How many percent of the records have a value of each custom field.
+    fn define(&mut self) -> Vec<u32> {
+        let mut percentages = Vec::new();
+        for [object, key, label, data_type, filled, status, options] in words::FIELDS.iter().copied() {
+            let Some(mut field) = listed_field([object, key, label, data_type, options]) else { continue };
+            let created = self.ago(86_400..40_000_000);
+            (field.0.created_at, field.0.updated_at) = (Some(created), Some(created));
+            field.0.active = status == "active";
+            field.0.archived_at = (!field.0.active).then_some(self.base.minus(Duration::from_secs(86_400)));
+            percentages.push(filled.parse().unwrap_or(0));
+            self.world.fields().define(field);
         }
+        percentages
     }
 
-    fn maybe(
-        &mut self,
-        record: &mut WorldRecord,
-        percent: u32,
-        wire: &'static str,
-        make: impl FnOnce(&mut Rng) -> Cell,
-    ) {
-        if self.chance(percent) {
-            let cell = make(&mut self.rng);
-            self.put(record, wire, cell);
-        }
-    }
-
-    fn text(&self, record: &mut WorldRecord, wire: &'static str, text: impl Into<Cow<'static, str>>) {
-        self.put(record, wire, Cell::Text(text.into()));
-    }
-
-    fn word(&mut self, record: &mut WorldRecord, wire: &'static str, of: &[&'static str]) -> &'static str {
-        let word = self.one(of);
-        self.text(record, wire, word);
-        word
-    }
-
-    fn team(&mut self, members: usize) {
-        self.slots = slots(Resource::TeamMembers.fields());
-        for n in 0..members {
-            let [first, last, _] = self.one(&words::PEOPLE);
-            let id: Id = self.world.new_id(Resource::TeamMembers).into();
-            let mut member = WorldRecord::new(id.clone());
-            self.text(&mut member, "id", id.to_string());
-            self.text(&mut member, "firstName", first);
-            self.text(&mut member, "lastName", last);
-            self.text(&mut member, "username", format!("member{n}"));
-            self.text(&mut member, "email", format!("member{n}@team.example"));
-            let status = &["ACTIVE", "ACTIVE", "ACTIVE", "INACTIVE", "SUSPENDED", "PENDING"];
-            self.word(&mut member, "status", status);
-            let created = self.ago(HISTORY);
-            self.put(&mut member, "createdAt", Cell::Time(created));
-            self.put(&mut member, "updatedAt", Cell::Time(created));
-            self.put(&mut member, "etag", Cell::Etag(created));
-            self.world.table_mut(Resource::TeamMembers).put(member);
-            self.members.push(id);
-        }
-    }
-
-    /// Every fourth record is part of an import and shares its timestamp with many others.
-    fn dates(&mut self, record: &mut WorldRecord, n: usize) -> Instant {
-        let created = self.ago(HISTORY);
+    /// A record with nothing but its times, and when it was updated. Every fourth record is part of an import and shares
+    /// its timestamp with many others.
+    fn dated(&mut self, n: usize) -> (Value, String) {
+        let created = self.ago(0..HISTORY);
         let span = self.base.since(created).as_secs();
         let mut updated = created.plus(Duration::from_millis(self.rng.u64(..span.max(1) * 1000)));
         if n.is_multiple_of(4) {
             let import = (n / 400 % 50) as u64;
             updated = updated.max(self.base.minus(Duration::from_secs(3600 * (1 + import))));
         }
-        let id = record.id.clone();
-        self.text(record, "id", id.to_string());
-        if n % 1499 != 1498 {
-            self.put(record, "createdAt", Cell::Time(created));
-        }
-        if n % 997 != 996 {
-            self.put(record, "updatedAt", Cell::Time(updated));
-        }
-        self.put(record, "etag", Cell::Etag(updated));
-        updated
+        let updated = updated.to_wire();
+        let record = json!({
+            "createdAt": (n % 1499 != 1498).then(|| created.to_wire()),
+            "updatedAt": (n % 997 != 996).then_some(&updated),
+            "etag": etag(&updated),
+        });
+        (record, updated)
     }
 
-    fn owner(&mut self, record: &mut WorldRecord) {
+    fn owner(&mut self) -> Option<String> {
         if self.chance(80) && !self.members.is_empty() {
-            let owner = self.members[self.rng.usize(..self.members.len())].clone();
-            self.text(record, "ownerId", owner.to_string());
-        } else if self.chance(5) {
-            self.text(record, "ownerId", "tm_left_long_ago");
+            return Some(self.members[self.rng.usize(..self.members.len())].clone());
         }
+        self.maybe(5, |_| "tm_left_long_ago".into())
     }
 
-    fn customs(&mut self, record: &mut WorldRecord, object: Object) {
-        let Maker { rng, world, base, filled, .. } = self;
-        for (place, field) in world.definitions().iter().enumerate().filter(|(_, field)| field.object == object) {
-            if rng.u32(..100) < filled[place] {
-                record.set(custom_slot(place), Some(value(field, rng, *base)));
-            }
-        }
+    fn customs(&mut self, object: Object, filled: &[u32]) -> Map<String, Value> {
+        let Maker { rng, world, base, .. } = self;
+        let fields = world.definitions().iter().zip(filled).filter(|(field, _)| field.object == object);
+        let chosen = fields.filter_map(|(field, filled)| {
+            (rng.u32(..100) < *filled).then(|| (field.key.clone(), value(field, rng, *base)))
+        });
+        chosen.collect()
     }
 
-    fn company(&mut self, n: usize) {
-        let id: Id = self.world.new_id(Resource::Companies).into();
-        let mut record = WorldRecord::new(id.clone());
-        let updated = self.dates(&mut record, n);
+    /// Returns its id and its name.
+    fn company(&mut self, n: usize, filled: &[u32]) -> (String, String) {
+        let (mut record, updated) = self.dated(n);
         let [kind, industry] = self.one(&words::COMPANY_KINDS);
         let name = format!("{} {kind} {n}", self.one(&words::COMPANIES));
         let host: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-        self.text(&mut record, "name", name.clone());
-        let legal = self.one(&words::LEGAL);
-        self.text(&mut record, "registeredName", format!("{name} {legal}"));
-        self.text(&mut record, "industry", industry);
-        self.maybe(&mut record, 60, "subIndustry", |_| Cell::Text(kind.into()));
-        self.maybe(&mut record, 90, "employeeCount", |rng| Cell::Int((1 << rng.u32(..18)) + rng.i64(0..50)));
-        let revenue = match self.rng.u32(..6) {
-            0 => None,
-            1 => Some(Cell::Source(format!("{}.10", self.rng.u32(1000..9_000_000)).into())),
-            2 => Some(Cell::Text(format!("{}M", self.rng.u32(1..900)).into())),
-            3 => {
-                Some(Cell::Source(format!("{{\"amount\":{},\"currency\":\"EUR\"}}", self.rng.u32(..9_000_000)).into()))
-            }
-            _ => Some(Cell::Int(self.rng.i64(10_000..5_000_000_000))),
-        };
-        self.put(&mut record, "revenue", revenue);
-        let [country, _, _] = self.one(&words::CITIES);
-        self.text(&mut record, "hqCountry", country);
-        self.maybe(&mut record, 85, "yearFounded", |rng| Cell::Int(rng.i64(1850..2026)));
-        self.owner(&mut record);
-        self.maybe(&mut record, 50, "logo", |_| Cell::Text(format!("https://cdn.example/{host}.png").into()));
-        self.enrichment(&mut record, updated);
+        let mut digits = None;
+        fill(
+            &mut record,
+            json!({
+                "name": name, "registeredName": format!("{name} {}", self.one(&words::LEGAL)), "industry": industry,
+                "subIndustry": self.maybe(60, |_| kind),
+                "employeeCount": self.maybe(90, |rng| (1 << rng.u32(..18)) + rng.i64(0..50)),
+                "revenue": match self.rng.u32(..6) {
+                    0 => Value::Null,
+                    1 => {
+                        digits = Some(format!("{}.10", self.rng.u32(1000..9_000_000)));
+                        Value::Null
+                    }
+                    2 => format!("{}M", self.rng.u32(1..900)).into(),
+                    3 => json!({"amount": self.rng.u32(..9_000_000), "currency": "EUR"}),
+                    _ => self.rng.i64(10_000..5_000_000_000).into(),
+                },
+                "hqCountry": self.one(&words::CITIES)[0], "yearFounded": self.maybe(85, |rng| rng.i64(1850..2026)),
+                "ownerId": self.owner(), "logo": self.maybe(50, |_| format!("https://cdn.example/{host}.png")),
+                "enrichmentStatus": self.one(&words::ENRICHMENT),
+            }),
+        );
         if self.chance(70) {
-            let sent = self.ago(HISTORY / 4);
-            self.put(&mut record, "lastMessageSentAt", Cell::Time(sent));
-            self.put(&mut record, "lastInteractionAt", Cell::Time(sent));
+            let sent = self.ago(0..HISTORY / 4).to_wire();
+            fill(&mut record, json!({"lastMessageSentAt": sent, "lastInteractionAt": sent}));
         }
         if self.chance(60) {
-            let score = f64::from(self.rng.u32(..1000)) / 1000.0;
-            self.put(&mut record, "customerFitScore", real(score));
-            self.word(&mut record, "customerFitScoreReason", &words::SENTENCES);
+            record["customerFitScore"] = (f64::from(self.rng.u32(..1000)) / 1000.0).into();
+            record["customerFitScoreReason"] = self.one(&words::SENTENCES).into();
         }
         if self.chance(90) {
             let www = if self.chance(50) { "www." } else { "" };
-            self.text(&mut record, "websiteUrl", format!("https://{www}{host}.example/"));
-            self.text(&mut record, "domain", format!("{host}.example"));
+            record["websiteUrl"] = format!("https://{www}{host}.example/").into();
+            record["domain"] = format!("{host}.example").into();
         }
-        self.notes(&mut record, updated);
-        self.customs(&mut record, Object::Company);
-        self.companies.push((id, name));
-        self.world.table_mut(Resource::Companies).put(record);
+        record["notes"] = self.maybe(40, long_text).into();
+        record["customFields"] = self.customs(Object::Company, filled).into();
+        stamp(&mut record, &updated);
+        let id = self.world.create(Object::Company, &record).to_string();
+        if let Some(digits) = digits {
+            // Answers show a number with its zero at the end, which no JSON value has.
+            self.world.change(Resource::Companies, &id, |world, record| {
+                world.set_slot(Resource::Companies, record, "revenue", Some(Cell::Source(digits.into())));
+            });
+        }
+        (id, name)
     }
 
-    fn enrichment(&mut self, record: &mut WorldRecord, updated: Instant) {
-        if self.word(record, "enrichmentStatus", &words::ENRICHMENT) == "completed" {
-            self.put(record, "enrichmentAt", Cell::Time(updated));
-        }
-    }
-
-    fn notes(&mut self, record: &mut WorldRecord, updated: Instant) {
-        if self.chance(40) {
-            let notes = long_text(&mut self.rng);
-            self.text(record, "notes", notes);
-            self.put(record, "notesAt", Cell::Time(updated));
-        }
-    }
-
-    fn contact(&mut self, n: usize) {
-        let mut record = WorldRecord::new(self.world.new_id(Resource::Contacts).into());
-        let updated = self.dates(&mut record, n);
+    fn contact(&mut self, n: usize, companies: &[(String, String)], filled: &[u32]) {
+        let (mut record, updated) = self.dated(n);
         let [first, last, country] = self.one(&words::PEOPLE);
-        self.text(&mut record, "name", format!("{first} {last}"));
-        self.text(&mut record, "firstName", first);
-        self.text(&mut record, "lastName", last);
-        if self.chance(95) {
-            // A duplicate in capitals, as workspaces often have.
-            let email = match n % 150 {
-                149 => format!("CONTACT{}@mail{}.example", n - 1, (n - 1) % 40),
-                _ => format!("contact{n}@mail{}.example", n % 40),
-            };
-            self.text(&mut record, "email", email);
+        // A duplicate in capitals, as workspaces often have.
+        let email = match n % 150 {
+            149 => format!("CONTACT{}@mail{}.example", n - 1, (n - 1) % 40),
+            _ => format!("contact{n}@mail{}.example", n % 40),
+        };
+        fill(
+            &mut record,
+            json!({
+                "name": format!("{first} {last}"), "firstName": first, "lastName": last,
+                "email": self.maybe(95, |_| email),
+                "mobile": self.maybe(60, |_| format!("+{}", 440_000_000_000 + n as u64 * 37)),
+                "position": self.maybe_one(85, &words::POSITIONS),
+            }),
+        );
+        if self.chance(70) && !companies.is_empty() {
+            let (id, name) = &companies[self.rng.usize(..companies.len())];
+            fill(&mut record, json!({"company": name, "companyId": id}));
         }
-        let mobile = format!("+{}", 440_000_000_000 + n as u64 * 37);
-        self.maybe(&mut record, 60, "mobile", |_| Cell::Text(mobile.into()));
-        if self.chance(85) {
-            self.word(&mut record, "position", &words::POSITIONS);
-        }
-        if self.chance(70) && !self.companies.is_empty() {
-            let (id, name) = self.companies[self.rng.usize(..self.companies.len())].clone();
-            self.text(&mut record, "company", name);
-            self.text(&mut record, "companyId", id.to_string());
-        }
-        self.owner(&mut record);
-        self.maybe(&mut record, 75, "qualification", |rng| Cell::Bool(rng.bool()));
+        record["ownerId"] = self.owner().into();
+        record["qualification"] = self.maybe(75, Rng::bool).into();
         if self.chance(50) {
-            self.word(&mut record, "intentType", &words::INTENTS);
-            self.word(&mut record, "intentLevel", &words::LEVELS);
-            self.put(&mut record, "intentInferredAt", Cell::Time(updated));
+            record["intentType"] = self.one(&words::INTENTS).into();
+            record["intentLevel"] = self.one(&words::LEVELS).into();
         }
         if self.chance(65) {
-            let last = self.ago(HISTORY / 2);
-            self.put(&mut record, "lastInteractionAt", Cell::Time(last));
-            self.put(&mut record, "lastMessageReceivedAt", Cell::Time(last));
+            let last = self.ago(0..HISTORY / 2).to_wire();
+            fill(&mut record, json!({"lastInteractionAt": last, "lastMessageReceivedAt": last}));
         }
-        self.enrichment(&mut record, updated);
+        record["enrichmentStatus"] = self.one(&words::ENRICHMENT).into();
         let [_, region, city] = self.one(&words::CITIES);
-        self.text(&mut record, "location.country", country);
+        record["location"] = json!({"country": country});
         if self.chance(80) {
-            self.text(&mut record, "location.region", region);
-            self.text(&mut record, "location.city", city);
+            record["location"] = json!({"country": country, "region": region, "city": city});
         }
-        self.contact_detail(&mut record, updated);
-        self.customs(&mut record, Object::Contact);
-        self.world.table_mut(Resource::Contacts).put(record);
+        self.contact_detail(&mut record);
+        record["customFields"] = self.customs(Object::Contact, filled).into();
+        stamp(&mut record, &updated);
+        self.world.create(Object::Contact, &record);
     }
 
-    fn contact_detail(&mut self, record: &mut WorldRecord, updated: Instant) {
-        let [_, industry] = self.one(&words::COMPANY_KINDS);
-        self.text(record, "industry", industry);
-        self.word(record, "language", &words::LANGUAGES);
-        self.word(record, "timezone", &words::ZONES);
-        self.word(record, "recordSource", &words::SOURCES);
-        self.notes(record, updated);
+    fn contact_detail(&mut self, record: &mut Value) {
+        fill(
+            record,
+            json!({
+                "industry": self.one(&words::COMPANY_KINDS)[1], "language": self.one(&words::LANGUAGES),
+                "timezone": self.one(&words::ZONES), "recordSource": self.one(&words::SOURCES),
+                "notes": self.maybe(40, long_text),
+            }),
+        );
         if self.chance(20) {
-            let score = self.rng.i64(0..101);
-            self.put(record, "score", Cell::Int(score));
-            self.word(record, "reasoning", &words::SENTENCES);
-            let confidence = f64::from(self.rng.u32(..100)) / 100.0;
-            self.put(record, "qualificationConfidence", real(confidence));
+            record["score"] = self.rng.i64(0..101).into();
+            record["reasoning"] = self.one(&words::SENTENCES).into();
+            record["qualificationConfidence"] = (f64::from(self.rng.u32(..100)) / 100.0).into();
         }
         if self.chance(30) {
-            self.word(record, "sessionSummaryDiscussed", &words::SENTENCES);
-            let requests = self.one(&words::SENTENCES);
-            self.put(record, "sessionSummaryRequests", Cell::List([requests.into()].into()));
-            self.put(record, "sessionSummaryAt", Cell::Time(updated));
+            record["sessionSummaryDiscussed"] = self.one(&words::SENTENCES).into();
+            record["sessionSummaryRequests"] = json!([self.one(&words::SENTENCES)]);
         }
         let never = self.chance(5);
-        self.put(record, "doNotContact", Cell::Bool(never));
-        if never {
-            self.put(record, "doNotContactAt", Cell::Time(updated));
-            self.text(record, "doNotContactReason", "asked not to be contacted");
+        fill(
+            record,
+            json!({
+                "doNotContact": never, "doNotContactReason": never.then_some("asked not to be contacted"),
+                "emailMarketingConsentStatus": self.one(&words::CONSENT),
+                "whatsappMarketingConsentStatus": self.one(&words::CONSENT),
+            }),
+        );
+        let channels: Vec<&str> = words::CHANNELS.iter().copied().filter(|_| self.rng.bool()).collect();
+        record["contactable"] = (!channels.is_empty()).into();
+        record["contactableChannels"] = channels.into();
+        record["emailReachabilityStatus"] = self.one(&words::REACHABILITY).into();
+    }
+}
+
+pub(super) fn etag(updated: &str) -> String {
+    format!("\"{updated}\"")
+}
+
+fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
+    of[rng.usize(..of.len())]
+}
+
+fn fill(record: &mut Value, fields: Value) {
+    if let (Some(record), Value::Object(fields)) = (record.as_object_mut(), fields) {
+        record.extend(fields);
+    }
+}
+
+/// The times of values: all of a record were set when it was last updated.
+fn stamp(record: &mut Value, updated: &str) {
+    for (value, at) in [
+        ("notes", "notesAt"),
+        ("intentType", "intentInferredAt"),
+        ("sessionSummaryDiscussed", "sessionSummaryAt"),
+        ("doNotContactReason", "doNotContactAt"),
+        ("emailMarketingConsentStatus", "emailMarketingConsentUpdatedAt"),
+        ("whatsappMarketingConsentStatus", "consentUpdatedAt"),
+        ("contactableChannels", "contactabilityUpdatedAt"),
+    ] {
+        if !record[value].is_null() {
+            record[at] = updated.into();
         }
-        self.word(record, "emailMarketingConsentStatus", &words::CONSENT);
-        self.put(record, "emailMarketingConsentUpdatedAt", Cell::Time(updated));
-        self.word(record, "whatsappMarketingConsentStatus", &words::CONSENT);
-        self.put(record, "consentUpdatedAt", Cell::Time(updated));
-        let channels: Vec<Box<str>> =
-            words::CHANNELS.iter().filter(|_| self.rng.bool()).map(|channel| Box::from(*channel)).collect();
-        self.put(record, "contactable", Cell::Bool(!channels.is_empty()));
-        self.put(record, "contactableChannels", Cell::List(channels.into()));
-        self.word(record, "emailReachabilityStatus", &words::REACHABILITY);
-        self.put(record, "contactabilityUpdatedAt", Cell::Time(updated));
+    }
+    if record["enrichmentStatus"] == "completed" {
+        record["enrichmentAt"] = updated.into();
     }
 }
 
@@ -324,58 +306,38 @@ pub(crate) fn listed_field([object, key, label, data_type, options]: [&str; 5]) 
     Some(NewField::new(object.parse().ok()?, key, DataType::from_name(data_type)).label(label).options(&options))
 }
 
-fn define(world: &mut World, base: Instant, rng: &mut Rng) -> Vec<u32> {
-    let mut percentages = Vec::new();
-    for [object, key, label, data_type, filled, status, options] in words::FIELDS.iter().copied() {
-        let Some(mut field) = listed_field([object, key, label, data_type, options]) else { continue };
-        let created = base.minus(Duration::from_secs(rng.u64(86_400..40_000_000)));
-        field.0.created_at = Some(created);
-        field.0.updated_at = Some(created);
-        field.0.active = status == "active";
-        field.0.archived_at = (!field.0.active).then_some(base.minus(Duration::from_secs(86_400)));
-        percentages.push(filled.parse().unwrap_or(0));
-        world.fields().define(field);
-    }
-    percentages
-}
-
-fn value(field: &CustomDefinition, rng: &mut Rng, base: Instant) -> Cell {
-    let boxed = |option: &Choice| Box::from(option.value.as_str());
+fn value(field: &CustomDefinition, rng: &mut Rng, base: Instant) -> Value {
     match field.kind() {
-        LongText => Cell::Text(long_text(rng).into()),
+        LongText => long_text(rng).into(),
         Integer => match rng.u32(..500) {
-            0 => Cell::Int(i64::MAX),
-            1 => Cell::Int(i64::MIN),
-            _ => Cell::Int(rng.i64(-20..1000)),
+            0 => i64::MAX.into(),
+            1 => i64::MIN.into(),
+            _ => rng.i64(-20..1000).into(),
         },
         Decimal => match rng.u32(..40) {
-            0 => Cell::Text(words::DECIMALS[rng.usize(..words::DECIMALS.len())].into()),
-            _ => Cell::Text(format!("{}.{:02}", rng.i64(-5000..900_000), rng.u32(..100)).into()),
+            0 => one(rng, &words::DECIMALS).into(),
+            _ => format!("{}.{:02}", rng.i64(-5000..900_000), rng.u32(..100)).into(),
         },
-        Boolean => Cell::Bool(rng.bool()),
-        Date => Cell::Text(format!("{}-{:02}-{:02}", rng.u32(1940..2030), rng.u32(1..13), rng.u32(1..29)).into()),
-        DateTime => Cell::Time(base.plus(Duration::from_secs(rng.u64(..30_000_000)))),
-        SingleSelect => Cell::Text(field.options[rng.usize(..field.options.len())].value.clone().into()),
+        Boolean => rng.bool().into(),
+        Date => format!("{}-{:02}-{:02}", rng.u32(1940..2030), rng.u32(1..13), rng.u32(1..29)).into(),
+        DateTime => base.plus(Duration::from_secs(rng.u64(..30_000_000))).to_wire().into(),
+        SingleSelect => field.options[rng.usize(..field.options.len())].value.as_str().into(),
         MultiSelect => {
-            let mut chosen: Vec<Box<str>> = field.options.iter().filter(|_| rng.bool()).map(boxed).collect();
-            if chosen.is_empty() {
-                chosen.extend(field.options.first().map(boxed));
-            }
-            Cell::List(chosen.into())
+            let options = || field.options.iter().map(|option| option.value.as_str());
+            let chosen: Vec<&str> = options().filter(|_| rng.bool()).collect();
+            if chosen.is_empty() { options().take(1).collect() } else { chosen.into() }
         }
-        _ => Cell::Text(
-            format!("{} {}", words::COMPANIES[rng.usize(..words::COMPANIES.len())], rng.u32(..10_000)).into(),
-        ),
+        _ => format!("{} {}", one(rng, &words::COMPANIES), rng.u32(..10_000)).into(),
     }
 }
 
 /// A few sentences; one text in two hundred is as long as texts can be.
-pub(crate) fn long_text(rng: &mut Rng) -> String {
+fn long_text(rng: &mut Rng) -> String {
     let most = if rng.u32(..200) == 0 { 10_000 } else { 40 + rng.usize(..300) };
     let mut text = String::new();
     let mut characters = 0;
     loop {
-        let sentence = words::SENTENCES[rng.usize(..words::SENTENCES.len())];
+        let sentence = one(rng, &words::SENTENCES);
         characters += sentence.chars().count() + 1;
         if characters > most && !text.is_empty() {
             return text;

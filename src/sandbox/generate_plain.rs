@@ -6,12 +6,11 @@
 
 use std::time::Duration;
 
-use fastrand::Rng;
 use serde_json::{Value, json};
 
 use crate::model::{Instant, Object, Resource};
 
-use super::generate::listed_field;
+use super::generate::{Maker, etag, listed_field};
 use super::words::{
     COUNTRIES, Country, ENRICHMENT, INDUSTRIES, INTENTS, LEVELS, NOTES, PLAIN_FIELDS, PLAIN_POSITIONS, SOURCES, STEMS,
 };
@@ -27,70 +26,37 @@ struct Employer {
     country: usize,
 }
 
-struct PlainMaker {
-    rng: Rng,
-    world: World,
-    base: Instant,
-    owners: Vec<String>,
-    employers: Vec<Employer>,
-    /// The address of a person who is entered again.
-    twice: String,
-}
-
 pub(crate) fn generate(seed: u64, contacts: usize, companies: usize, base_time: Instant) -> World {
-    let mut maker = PlainMaker {
-        rng: Rng::with_seed(seed),
-        world: World::new(base_time),
-        base: base_time.whole_second(),
-        owners: Vec::new(),
-        employers: Vec::new(),
-        twice: String::new(),
-    };
-    maker.fields();
+    let mut maker = Maker::new(seed, base_time);
+    maker.plain_fields();
     for n in 0..6 {
-        maker.member(n);
+        maker.plain_member(n);
     }
-    for n in 0..companies {
-        maker.company(n);
-    }
+    let employers: Vec<Employer> = (0..companies).map(|n| maker.plain_company(n)).collect();
+    // The address of a person who is entered again.
+    let mut twice = String::new();
     for n in 0..contacts {
-        maker.contact(n);
+        maker.plain_contact(n, &employers, &mut twice);
     }
-    maker.world
+    maker.finish()
 }
 
-impl PlainMaker {
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.rng.usize(..of.len())]
-    }
-
-    fn chance(&mut self, percent: u32) -> bool {
-        self.rng.u32(..100) < percent
-    }
-
-    fn ago(&mut self, from: u64, to: u64) -> Instant {
-        self.base.minus(Duration::from_secs(self.rng.u64(from..to)))
-    }
-
-    fn dates(&mut self, record: &mut Value) -> Instant {
-        let created = self.ago(40 * DAY, 730 * DAY);
+impl Maker {
+    fn plain_dates(&mut self, record: &mut Value) -> Instant {
+        let created = self.ago(40 * DAY..730 * DAY);
         let since = self.base.since(created).as_secs();
         let updated = created.plus(Duration::from_secs(self.rng.u64(0..since.max(1))));
         record["createdAt"] = created.to_wire().into();
         record["updatedAt"] = updated.to_wire().into();
-        record["etag"] = format!("\"{}\"", updated.to_wire()).into();
+        record["etag"] = etag(&updated.to_wire()).into();
         updated
     }
 
-    fn owner(&mut self) -> Value {
-        if self.chance(8) {
-            return Value::Null;
-        }
-        let owner = self.rng.usize(..self.owners.len());
-        self.owners[owner].as_str().into()
+    fn plain_owner(&mut self) -> Option<&str> {
+        if self.chance(8) { None } else { Some(&self.members[self.rng.usize(..self.members.len())]) }
     }
 
-    fn fields(&mut self) {
+    fn plain_fields(&mut self) {
         let at = self.base.minus(Duration::from_secs(800 * DAY));
         for mut field in PLAIN_FIELDS.iter().copied().filter_map(listed_field) {
             (field.0.created_at, field.0.updated_at) = (Some(at), Some(at));
@@ -98,19 +64,18 @@ impl PlainMaker {
         }
     }
 
-    fn member(&mut self, n: usize) {
+    fn plain_member(&mut self, n: usize) {
         let country = &COUNTRIES[0];
         let (first, last) = (country.first[n % country.first.len()], self.one(&country.last));
         let mut member = json!({
             "firstName": first, "lastName": last, "username": format!("{}.{}", plain(first), plain(last)),
             "email": format!("{}.{}@crm.example", plain(first), plain(last)), "status": if n == 5 { "INACTIVE" } else { "ACTIVE" },
         });
-        self.dates(&mut member);
-        let id = self.world.create(Resource::TeamMembers, &member);
-        self.owners.push(id.as_str().to_string());
+        self.plain_dates(&mut member);
+        self.members.push(self.world.create(Resource::TeamMembers, &member).to_string());
     }
 
-    fn company(&mut self, n: usize) {
+    fn plain_company(&mut self, n: usize) -> Employer {
         let place = self.rng.usize(..COUNTRIES.len());
         let country: &Country = &COUNTRIES[place];
         let [kind, industry, revenue] = self.one(&INDUSTRIES);
@@ -133,25 +98,25 @@ impl PlainMaker {
                 "contract_end": self.base.plus(Duration::from_secs(self.rng.u64(30..700) * DAY)).to_wire()[..10],
             },
         });
-        record["ownerId"] = self.owner();
-        let updated = self.dates(&mut record);
+        record["ownerId"] = self.plain_owner().into();
+        let updated = self.plain_dates(&mut record);
         record["enrichmentAt"] = updated.to_wire().into();
         record["lastInteractionAt"] = updated.to_wire().into();
         if self.chance(50) {
             record["notes"] = self.one(&NOTES).into();
             record["notesAt"] = updated.to_wire().into();
         }
-        let id = self.world.create(Object::Company, &record).as_str().to_string();
-        self.employers.push(Employer { id, name, domain, industry, country: place });
+        let id = self.world.create(Object::Company, &record).to_string();
+        Employer { id, name, domain, industry, country: place }
     }
 
-    fn contact(&mut self, n: usize) {
+    fn plain_contact(&mut self, n: usize, employers: &[Employer], twice: &mut String) {
         // The first companies have more people than the last, and some people have none.
-        let companies = self.employers.len();
+        let companies = employers.len();
         let employer = (companies > 0).then(|| self.rng.usize(..companies).min(self.rng.usize(..companies)));
         let is_linked = !self.chance(5);
         let place = match employer {
-            Some(employer) => self.employers[employer].country,
+            Some(employer) => employers[employer].country,
             None => self.rng.usize(..COUNTRIES.len()),
         };
         let country: &Country = &COUNTRIES[place];
@@ -177,13 +142,13 @@ impl PlainMaker {
                 "birthday": format!("19{}-{:02}-{:02}", self.rng.u32(60..100), self.rng.u32(1..13), self.rng.u32(1..29)),
             },
         });
-        record["ownerId"] = self.owner();
-        let updated = self.dates(&mut record);
+        record["ownerId"] = self.plain_owner().into();
+        let updated = self.plain_dates(&mut record);
         record["customFields"]["customer_since"] = record["createdAt"].as_str().map_or("", |at| &at[..10]).into();
         record["enrichmentAt"] = updated.to_wire().into();
         record["lastInteractionAt"] = updated.to_wire().into();
         if let Some(employer) = employer {
-            let employer = &self.employers[employer];
+            let employer = &employers[employer];
             record["company"] = employer.name.as_str().into();
             record["industry"] = employer.industry.into();
             record["email"] = format!("{}.{}{}@{}", plain(first), plain(last), n + 1, employer.domain).into();
@@ -203,8 +168,8 @@ impl PlainMaker {
         }
         // Somebody was entered twice, once in capitals.
         match record["email"].as_str() {
-            Some(email) if n % 150 == 148 => self.twice = email.to_uppercase(),
-            _ if n % 150 == 149 => record["email"] = std::mem::take(&mut self.twice).into(),
+            Some(email) if n % 150 == 148 => *twice = email.to_uppercase(),
+            _ if n % 150 == 149 => record["email"] = std::mem::take(twice).into(),
             _ => {}
         }
         if self.chance(40) {

@@ -23,7 +23,7 @@ const MAX_UNDO: usize = 10_000;
 
 /// One record as it was before a change, or that it did not exist.
 #[derive(Clone, Debug)]
-struct PastRecord {
+pub(super) struct PastRecord {
     changed_at: Instant,
     resource: Resource,
     id: Id,
@@ -37,7 +37,7 @@ pub struct World {
     pub(super) definitions: Vec<CustomDefinition>,
     pub(super) born: u64,
     /// Earlier states of the records that changed last, oldest first: a lagging replica answers from them.
-    undo: VecDeque<PastRecord>,
+    pub(super) undo: VecDeque<PastRecord>,
     /// The records that changed since a state file was last written; `None` without a state file.
     pub(super) touched: Option<BTreeSet<(Resource, Id)>>,
     pub(crate) lists_omit_nulls: bool,
