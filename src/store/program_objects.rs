@@ -1,7 +1,7 @@
 //! The names of the views, tables and indexes that the program makes. What has another name belongs to other people.
 
 use crate::model::Object;
-use crate::store::file::migrate;
+use crate::store::migrate;
 
 pub(in crate::store) const fn history_view(object: Object) -> &'static str {
     object.pick("contact_history", "company_history")

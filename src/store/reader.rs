@@ -10,9 +10,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Statement, Transaction};
 
 pub use super::file::open::Reader;
-use crate::store::file::open;
-use crate::store::read::{functions, untrusted};
-use crate::store::{FileId, Result, Statements, StoreError, WithheldColumns};
+use crate::store::read::untrusted;
+use crate::store::{FileId, Result, Statements, StoreError, WithheldColumns, functions, open};
 
 impl Reader {
     pub fn open(path: &Path) -> Result<Reader> {

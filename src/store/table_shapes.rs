@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::{DataType, Layout, Object, Resource};
-use crate::store::derived::search_document::Document;
-use crate::store::records::shape::{Column, Shape, Source};
+use crate::store::{Column, Document, Shape, Source};
 
 #[derive(Debug, Clone)]
 pub struct Shapes {

@@ -10,9 +10,8 @@ use rusqlite::{Connection, Transaction, params};
 use serde::{Deserialize, Serialize};
 
 use crate::model::{AnswerTime, Instant, Layout, Object, RequestRegister, RequestStamp, Resource};
-use crate::store::table_shapes::Shapes;
 use crate::store::user_objects::objects::UserObject;
-use crate::store::{Doing, ReadTx, Result, Statements, StoreError};
+use crate::store::{Doing, ReadTx, Result, Shapes, Statements, StoreError};
 
 #[derive(Debug)]
 pub struct MirrorTx<'a> {

@@ -11,15 +11,13 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::model::{Instant, Layout, Object, RequestRegister};
-use crate::store::custom::table_shapes_of_file;
-use crate::store::derived::options::BuiltFrom;
-use crate::store::file::lock::{self, Lock};
 use crate::store::file::original::LockedBy;
-use crate::store::file::{open, wal};
-use crate::store::table_shapes::Shapes;
 use crate::store::tx::RowOrder;
 use crate::store::user_objects::objects::drop_indexes_in_the_way;
-use crate::store::{Doing, FoundCopy, MirrorTx, ReadTx, Result, StoreError, ViewOptions};
+use crate::store::{
+    BuiltFrom, Doing, FoundCopy, Lock, MirrorTx, ReadTx, Result, Shapes, StoreError, ViewOptions, lock, open,
+    table_shapes_of_file, wal,
+};
 
 type WriterJob = Box<dyn FnOnce(&mut Writer) + Send>;
 

@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::params;
 
 use crate::model::{Choice, ColumnName, DataType, Definition, Instant, Object, Record, RecordId};
-use crate::store::custom::rows::{DefinitionRow, definition_in, exclusions, names, physical, rows, table};
-use crate::store::custom::table_shapes_of_file;
+use crate::store::custom::rows::{DefinitionRow, definition_in, exclusions, names, rows, table};
 use crate::store::derived::build::REVISION;
 use crate::store::records::feed_entries::{ColumnChange, ColumnFeed};
 use crate::store::user_objects::objects::drop_indexes_on;
 use crate::store::{
-    Applied, CustomTx, DefinitionChanges, FieldToBackFill, Goal, ReadTx, Redefined, Result, Statements, json_list,
+    Applied, CustomTx, DefinitionChanges, FieldToBackFill, Goal, ReadTx, Redefined, Result, Statements, json_list, physical,
+    table_shapes_of_file,
 };
 
 /// The maximum number of custom columns of one object's tables, including companions and archived columns. SQLite

@@ -8,8 +8,7 @@ use rusqlite::Connection;
 use crate::model::{
     ColumnName, CustomField, CustomFields, DataType, Definition, ExcludedFields, FieldKey, Layout, Object, RecordId,
 };
-use crate::store::derived::options::BuiltFrom;
-use crate::store::{Result, Statements};
+use crate::store::{BuiltFrom, Result, Statements};
 
 pub(super) struct DefinitionRow {
     pub(super) definition: Definition,

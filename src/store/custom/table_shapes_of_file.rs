@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::rows::{layout, names, physical, rows};
+use super::rows::{layout, names, rows};
 use crate::model::{DataType, Definition, Object};
-use crate::store::Result;
-use crate::store::derived::options::BuiltFrom;
-use crate::store::table_shapes::{ArchivedField, From, Shapes, ViewColumn};
+use crate::store::table_shapes::{ArchivedField, From};
+use crate::store::{BuiltFrom, Result, Shapes, ViewColumn, physical};
 
 /// The maximum number of label columns in a view: SQLite allows 2,000 result columns.
 const MAX_LABELS: usize = 60;

@@ -10,8 +10,7 @@ use rusqlite::params;
 use sha2::{Digest, Sha256};
 
 use crate::model::{CustomField, DataType, Object};
-use crate::store::file::{migrate, open};
-use crate::store::{DerivedTx, Goal, ReadTx, Result, Statements, ViewOptions};
+use crate::store::{DerivedTx, Goal, ReadTx, Result, Statements, ViewOptions, migrate, open};
 
 /// SQLite's page cache for sequential reads, in KiB.
 const SMALL_CACHE_KIB: i32 = 1024;

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, params};
 
 use crate::model::{CustomFields, DataType, FieldProjection, Object, RecordId, Resource};
-use crate::store::program_objects::lookup_view;
-use crate::store::read::guide::{self, ColumnLine};
-use crate::store::records::shape::{DEFINITIONS, Shape, Source};
+use crate::store::records::shape::DEFINITIONS;
 use crate::store::statements::Statements as _;
 use crate::store::table_shapes::{ArchivedField, From};
-use crate::store::{DerivedTx, Result};
+use crate::store::{ColumnLine, DerivedTx, Result, Shape, Source, guide, lookup_view};
 
 fn own(name: &str, data_type: &str, about: &str) -> ColumnLine {
     ColumnLine {

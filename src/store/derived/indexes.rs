@@ -9,8 +9,7 @@ use rusqlite::Connection;
 
 use crate::model::{ColumnName, DataType, Object};
 use crate::store::derived::views;
-use crate::store::outbox::accepted_values;
-use crate::store::{DerivedTx, Result, Statements};
+use crate::store::{DerivedTx, Result, Statements, accepted_values};
 
 const SHARED: &str = include_str!("../../../schema/indexes_after_first_copy/shared.sql");
 

@@ -4,9 +4,7 @@
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use crate::store::state_keys::read_state;
-use crate::store::user_objects::files::AppliedFiles;
-use crate::store::{DerivedTx, Result, StateKey};
+use crate::store::{AppliedFiles, DerivedTx, Result, StateKey, read_state};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -16,9 +16,7 @@ use rusqlite::params;
 
 use crate::error_chain::error_chain;
 use crate::model::Object;
-use crate::store::derived::search_document::Document;
-use crate::store::file::migrate;
-use crate::store::{DerivedTx, FieldDifference, ReadTx, Result, SearchForm, StateKey, Statements};
+use crate::store::{DerivedTx, Document, FieldDifference, ReadTx, Result, SearchForm, StateKey, Statements, migrate};
 
 /// The text before the tokenizer in the statement that creates a search table.
 const TOKENIZE: &str = "tokenize =";

@@ -18,12 +18,12 @@
 //! which would do the same.
 
 use crate::model::Object;
-use crate::store::custom::rows::physical;
-use crate::store::outbox::accepted_values;
-use crate::store::program_objects::{history_view, lookup_view};
-use crate::store::records::shape::{Shape, is_number};
-use crate::store::table_shapes::{From, POINTERS, Pointer, ViewColumn};
-use crate::store::{DerivedTx, Result, Statements};
+use crate::store::records::shape::is_number;
+use crate::store::table_shapes::From;
+use crate::store::{
+    DerivedTx, POINTERS, Pointer, Result, Shape, Statements, ViewColumn, accepted_values, history_view, lookup_view,
+    physical,
+};
 
 /// A text column as an expression without affinity. An index on the same expression serves filters on it.
 pub(in crate::store) fn as_written(column: &str) -> String {

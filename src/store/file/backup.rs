@@ -20,11 +20,10 @@ use rusqlite::config::DbConfig;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use super::folder_of;
 use super::original::IN_A_COPY;
-use super::{FileId, beside, folder_of, lock, open};
 use crate::model::Instant;
-use crate::store::outbox::hold_edits::{Requests, hold_open_edits};
-use crate::store::{Doing, Result, StoreError};
+use crate::store::{Doing, FileId, Requests, Result, StoreError, beside, hold_open_edits, lock, open};
 
 /// The retry interval while another process changes the file's schema.
 const RETRY: Duration = Duration::from_millis(50);

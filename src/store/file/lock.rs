@@ -4,9 +4,8 @@ use std::fs::{File, TryLockError};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::FileId;
 use crate::regular_file;
-use crate::store::{Result, StoreError};
+use crate::store::{FileId, Result, StoreError};
 
 /// Files created here can be written by their owner and read by their group; SQLite gives the WAL and its index the
 /// same mode. A stricter umask reduces it. Directories are never created or changed: in a directory that readers can

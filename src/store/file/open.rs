@@ -11,10 +11,9 @@ use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{Access, access};
 
 use super::folder_of;
-use super::lock::{Lock, MODE};
-use crate::store::file::migrate::{self, APPLICATION_ID};
-use crate::store::file::wal;
-use crate::store::{Doing, Result, StoreError};
+use super::lock::MODE;
+use crate::store::file::migrate::APPLICATION_ID;
+use crate::store::{Doing, Lock, Result, StoreError, migrate, wal};
 
 /// What a path contains that needs no encoding in a URI.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');

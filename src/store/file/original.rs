@@ -15,10 +15,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::lock::Lock;
 use crate::model::Instant;
-use crate::store::outbox::hold_edits::{Requests, hold_open_edits};
-use crate::store::{MirrorTx, Result, StateKey, Statements, StoreError};
+use crate::store::{Lock, MirrorTx, Requests, Result, StateKey, Statements, StoreError, hold_open_edits};
 
 pub(super) const IN_A_COPY: &str = "held in a copy of the mirror: the original may have sent it, or may still do so";
 

@@ -3,8 +3,7 @@
 use rusqlite::{Connection, params};
 
 use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
-use crate::store::outbox::OPEN;
-use crate::store::{EditsTx, ReadTx, Result, Statements, StoredTime};
+use crate::store::{EditsTx, OPEN, ReadTx, Result, Statements, StoredTime};
 
 fn key(scope: DelayScope, record: &RecordId) -> &str {
     if scope == DelayScope::Record { record.as_str() } else { "" }

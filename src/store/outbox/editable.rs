@@ -6,10 +6,8 @@ use rusqlite::Connection;
 
 use crate::model::editable::Editability;
 use crate::model::{CustomTarget, DataType, EditTarget, Editable, FieldKey, MirroredRecord, Object, RecordId};
-use crate::store::custom::table_shapes_of_file;
-use crate::store::outbox::{OPEN, known_values};
-use crate::store::table_shapes::{From, Shapes};
-use crate::store::{ReadTx, Result, Statements};
+use crate::store::table_shapes::From;
+use crate::store::{OPEN, ReadTx, Result, Shapes, Statements, known_values, table_shapes_of_file};
 
 /// Columns that the mirror computes.
 const OWN: [&str; 5] = ["extra", "detail_extra", "synced_at", "fetched_at", "details_current"];

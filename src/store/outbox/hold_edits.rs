@@ -9,8 +9,8 @@
 use rusqlite::{Connection, ToSql, params};
 
 use crate::model::{EditState, Instant, Object};
-use crate::store::outbox::{NEW, OPEN};
-use crate::store::{EditStep, EditsTx, Result, Statements};
+use crate::store::outbox::NEW;
+use crate::store::{EditStep, EditsTx, OPEN, Result, Statements};
 
 /// What becomes of the requests of held edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

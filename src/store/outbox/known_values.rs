@@ -9,11 +9,9 @@ use serde_json::Value;
 use crate::model::{
     EditTarget, Editable, Etag, Extra, MirroredRecord, Object, RecordId, SqlValue, unfit_value, unknown_value,
 };
-use crate::store::claims::{self, Goal};
-use crate::store::records::shape::{Shape, Source};
+use crate::store::claims::{self};
 use crate::store::records::unread::unshown_columns;
-use crate::store::table_shapes::Shapes;
-use crate::store::{ReadTx, Result, Statements};
+use crate::store::{Goal, ReadTx, Result, Shape, Shapes, Source, Statements};
 
 const CUSTOM: &str = "customFields";
 

@@ -20,9 +20,8 @@ use std::sync::LazyLock;
 use rusqlite::ToSql;
 use serde_json::Value;
 
-use super::OPEN;
 use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
-use crate::store::{MirrorTx, Result, Statements};
+use crate::store::{MirrorTx, OPEN, Result, Statements};
 
 static MERGE: LazyLock<[String; 3]> =
     LazyLock::new(|| merge(EditedRecord { object: ":object", record: ":record", now: ":now", who: ":who" }));

@@ -8,8 +8,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::model::{EditState, EditedFields, Instant, Object};
-use crate::store::outbox::{OPEN, steps};
-use crate::store::{ReadTx, Result, Statements, StoredTime};
+use crate::store::outbox::steps;
+use crate::store::{OPEN, ReadTx, Result, Statements, StoredTime};
 
 #[derive(Clone, Debug, Serialize)]
 pub struct EditLine {

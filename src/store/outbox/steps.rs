@@ -12,8 +12,7 @@ use serde_json::Value;
 
 use crate::model::editable::Editability;
 use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId};
-use crate::store::outbox::{OPEN, editable, known_values};
-use crate::store::{EditsTx, ReadTx, Result, Statements, StoreError, json_list};
+use crate::store::{EditsTx, OPEN, ReadTx, Result, Statements, StoreError, editable, json_list, known_values};
 
 /// One more attempt. A number that was written by hand may be as large as an integer can be.
 const ONE_MORE_ATTEMPT: &str = "attempts = min(attempts, 9223372036854775806) + 1";

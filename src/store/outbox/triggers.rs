@@ -26,13 +26,12 @@
 
 use std::collections::BTreeSet;
 
-use super::queue::{self, EFFECT, EFFECT_OPEN, END, EditedRecord, NEW_FIELDS};
-use super::{accepted_values, known_values};
+use super::queue::{EFFECT, EFFECT_OPEN, END, EditedRecord, NEW_FIELDS};
 use crate::model::editable::{CUSTOM_KEYS, Editability};
 use crate::model::{Editable, Object};
-use crate::store::outbox::editable;
-use crate::store::program_objects::GUARDED_TABLES;
-use crate::store::{EditsTx, ReadTx, Result, StateKey, Statements};
+use crate::store::{
+    EditsTx, GUARDED_TABLES, ReadTx, Result, StateKey, Statements, accepted_values, editable, known_values, queue,
+};
 
 const OFF: &str = "writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync";
 

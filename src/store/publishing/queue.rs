@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::instant;
 use crate::model::{Instant, Object};
-use crate::store::read::feed;
-use crate::store::{FeedTx, ReadTx, Result, StateKey, Statements, StoredTime};
+use crate::store::{FeedTx, ReadTx, Result, StateKey, Statements, StoredTime, feed};
 
 /// Enters one record with a number that is higher than all before it.
 const ENTER: &str = "INSERT OR REPLACE INTO changed_records (object_type, record_id, erase)

@@ -6,9 +6,8 @@ use rusqlite::params_from_iter;
 use serde_json::Value;
 
 use crate::model::{Object, SqlValue};
-use crate::store::derived::options::BuiltFrom;
 use crate::store::table_shapes::OWNER_NAME;
-use crate::store::{ReadTx, Reader, Result, Statements, StoreError};
+use crate::store::{BuiltFrom, ReadTx, Reader, Result, Statements, StoreError};
 
 pub type SourceRow = Vec<SqlValue>;
 

@@ -9,8 +9,7 @@ use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
-use crate::store::read::feed;
-use crate::store::{ReadTx, Result, StateKey, Statements};
+use crate::store::{ReadTx, Result, StateKey, Statements, feed};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedCursor {

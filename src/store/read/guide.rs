@@ -5,8 +5,7 @@
 use serde::Serialize;
 
 use crate::model::{ExcludedFields, Object};
-use crate::store::program_objects::lookup_view;
-use crate::store::{ReadTx, Result, Statements};
+use crate::store::{ReadTx, Result, Statements, lookup_view};
 
 /// The purpose of each table and view with a row per record or item of the service, in the order of the documentation.
 const SHAPED: [(&str, &str); 10] = [

@@ -11,10 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::model::{Instant, Object};
-use crate::store::program_objects::history_view;
-use crate::store::statements::json_at;
-use crate::store::table_shapes::{POINTERS, Pointer};
-use crate::store::{ReadTx, Result, Statements, StoreError};
+use crate::store::{POINTERS, Pointer, ReadTx, Result, Statements, StoreError, history_view, json_at};
 
 const CHANGES: u32 = 5;
 

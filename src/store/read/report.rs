@@ -6,9 +6,8 @@ use rusqlite::params;
 use serde::Serialize;
 
 use crate::model::{Instant, Object, Ru};
-use crate::store::file::wal;
 use crate::store::records::counts as held;
-use crate::store::{ReadTx, Result, Statements, StoredTime};
+use crate::store::{ReadTx, Result, Statements, StoredTime, wal};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Holds {

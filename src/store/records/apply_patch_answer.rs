@@ -10,9 +10,7 @@
 //! newer.
 
 use crate::model::{Etag, Extra, FieldKind, FieldProjection, FieldValue, Object, Record, RequestStamp};
-use crate::store::records::shape::{Shape, Source};
-use crate::store::records::unread::Shows;
-use crate::store::{Applied, RecordsTx, Result, Statements};
+use crate::store::{Applied, RecordsTx, Result, Shape, Shows, Source, Statements};
 
 const CUSTOM: &str = "customFields";
 

@@ -7,9 +7,8 @@
 use rusqlite::Connection;
 
 use crate::model::Object;
-use crate::store::state_keys::read_state;
 use crate::store::tx::RowCounts;
-use crate::store::{RecordsTx, Result, StateKey, Statements};
+use crate::store::{RecordsTx, Result, StateKey, Statements, read_state};
 
 /// `None` if no writer of this version has opened the mirror yet.
 pub(in crate::store) fn kept(conn: &Connection, object: Object) -> Result<Option<RowCounts>> {

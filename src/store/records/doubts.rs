@@ -15,10 +15,9 @@ use rusqlite::params;
 use crate::model::evidence::MOMENTS_APART;
 use crate::model::ids::MAX_PREDICATE;
 use crate::model::{AnswerTime, Instant, Object, RecordId};
-use crate::store::records::former_rows::former_condition;
-use crate::store::records::versions::Version;
-use crate::store::statements::OfRow;
-use crate::store::{KnowledgeTx, ReadTx, Result, Statements, StoredTime, fits_a_list, json_list};
+use crate::store::{
+    KnowledgeTx, OfRow, ReadTx, Result, Statements, StoredTime, Version, fits_a_list, former_condition, json_list,
+};
 
 /// The longest delay of a lookup. The first is [`MOMENTS_APART`], and each further one twice as long.
 const MAX_WAIT: Duration = Duration::from_secs(6 * 3600);

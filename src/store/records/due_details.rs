@@ -9,9 +9,7 @@ use std::collections::HashMap;
 use rusqlite::params;
 
 use crate::model::{Etag, Instant, Object, Record, RecordId};
-use crate::store::records::former_rows::former_condition;
-use crate::store::records::shape::Shape;
-use crate::store::{KnowledgeTx, ReadOf, ReadTx, Result, Statements, fits_a_list, json_list};
+use crate::store::{KnowledgeTx, ReadOf, ReadTx, Result, Shape, Statements, fits_a_list, former_condition, json_list};
 
 /// A record whose detail is due, and its place in the order of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]

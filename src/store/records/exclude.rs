@@ -3,8 +3,7 @@
 
 use crate::model::{ExcludedFields, HiddenMembers, Instant, Layout, Object, SqlValue};
 use crate::store::custom::rows::layout;
-use crate::store::outbox::OPEN;
-use crate::store::{CustomTx, ReadOf, ReadTx, Result, StateKey, Statements, StoreError, ViewOptions};
+use crate::store::{CustomTx, OPEN, ReadOf, ReadTx, Result, StateKey, Statements, StoreError, ViewOptions};
 
 /// Table, column with documents, key, and the condition on the rows that may be changed.
 type Documents = (&'static str, &'static str, &'static str, &'static str);

@@ -12,8 +12,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{ToSql, params};
 
 use crate::model::{Instant, Object, RecordId};
-use crate::store::outbox::OPEN;
-use crate::store::{Goal, RecordsTx, Result, Statements};
+use crate::store::{Goal, OPEN, RecordsTx, Result, Statements};
 
 /// The time of reading of a row that was not read since another workspace was accepted: no real one is this.
 const NEVER: &str = "1970-01-01T00:00:00.000000Z";

@@ -22,8 +22,7 @@ use crate::model::{
     CustomField, Etag, FieldKey, FieldProjection, FieldValue, Instant, Object, Record, RecordId, SqlValue,
 };
 use crate::store::records::doubts::key_type;
-use crate::store::records::shape::{Shape, Source};
-use crate::store::{FieldToBackFill, ReadTx, Result, Statements, StoredTime, UnreadTx, json_list};
+use crate::store::{FieldToBackFill, ReadTx, Result, Shape, Source, Statements, StoredTime, UnreadTx, json_list};
 
 /// How long a record waits after the first failure of its detail, for each request that was made.
 const WAIT_PER_REQUEST: Duration = Duration::from_secs(12 * 60);

@@ -9,11 +9,11 @@ use rusqlite::{CachedStatement, Row, params};
 
 use crate::model::{DataType, Extra, FieldValue, Instant, Object, Record, RequestStamp, SqlValue};
 use crate::store::records::feed_entries::of_detail;
-use crate::store::records::former_rows::is_former;
-use crate::store::records::shape::{Shape, Source, value_of};
-use crate::store::records::unread::Shows;
-use crate::store::records::versions::{Compared, FieldDifference, Version, VersionFit, is_coarser};
-use crate::store::{MirrorTx, RecordsTx, Result, Statements};
+use crate::store::records::versions::{VersionFit, is_coarser};
+use crate::store::{
+    Compared, FieldDifference, MirrorTx, RecordsTx, Result, Shape, Shows, Source, Statements, Version, is_former,
+    value_of,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {

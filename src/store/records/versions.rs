@@ -10,8 +10,7 @@ use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{AnswerTime, Instant, Object, RequestStamp, ServiceTime, SqlValue};
-use crate::store::records::shape::{Column, Shape, Source};
-use crate::store::{RecordsTx, Result, StateKey};
+use crate::store::{Column, RecordsTx, Result, Shape, Source, StateKey};
 
 /// The length of a canonical timestamp up to its whole seconds, its milliseconds and its microseconds.
 const PRECISIONS: [usize; 3] = [19, 23, 26];

@@ -3,8 +3,8 @@
 use rusqlite::Connection;
 
 use crate::model::Object;
-use crate::store::program_objects::{GUARDED_TABLES, OUTBOX_TABLES, is_program_table, is_program_view};
-use crate::store::{Result, Statements};
+use crate::store::program_objects::{OUTBOX_TABLES, is_program_table, is_program_view};
+use crate::store::{GUARDED_TABLES, Result, Statements};
 
 /// Indexes that could make a write fail: UNIQUE ones refuse rows that the service has, an expression, condition or
 /// collation may fail for a value or exist only in its owner's program. The program's own are left out.

@@ -6,13 +6,11 @@ use std::path::Path;
 use rusqlite::Connection;
 use serde::Serialize;
 
-use super::files::{self, AppliedFiles, ViewFiles};
-use super::objects;
+use super::files::{self, ViewFiles};
 use crate::model::Object;
 use crate::store::derived::indexes::configured;
-use crate::store::derived::options::BuiltFrom;
 use crate::store::derived::search::search_damage;
-use crate::store::{DerivedTx, ReadTx, Result};
+use crate::store::{AppliedFiles, BuiltFrom, DerivedTx, ReadTx, Result, objects};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BrokenObject {
