@@ -17,7 +17,7 @@ use crate::store::outbox_report::{self, EditCounts};
 use crate::store::publishing::queue;
 use crate::store::report::{self, Failing, OddityLine};
 use crate::store::{
-    BrokenObject, Goal, PublishLag, ReadTx, Reader, RecordedRun, RefusedRemovals, StateKey, StoreError, lock,
+    BrokenObject, Goal, PublishLag, ReadTx, Reader, RecordedRun, RefusedRemovals, StateKey, StoreError, guide, lock,
     people_report, record,
 };
 use crate::sync::budget_meter::{self, HOLD, LEDGER};
@@ -306,8 +306,8 @@ fn objects(tx: &ReadTx<'_>) -> Result<Vec<ObjectStatus>, StoreError> {
         objects.push(records(tx, object)?);
     }
     for (object, rows, goal) in [
-        (Resource::TeamMembers, report::team_members(tx)?, Goal::Team),
-        (Resource::CustomFields, report::custom_fields(tx)?, Goal::Definitions),
+        (Resource::TeamMembers, guide::rows(tx, "team_members")?, Goal::Team),
+        (Resource::CustomFields, guide::rows(tx, "custom_field_definitions")?, Goal::Definitions),
     ] {
         let fresh = tx.goals().last_read(goal)?;
         objects.push(ObjectStatus {

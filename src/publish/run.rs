@@ -18,7 +18,7 @@ use crate::error_chain::error_chain;
 use crate::model::{Instant, Resource};
 use crate::regular_file;
 use crate::store::publishing::queue;
-use crate::store::{CopyProof, PublishProgress, RefusedRow, StateKey, StoreError, beside};
+use crate::store::{CopyProof, PublishProgress, RefusedRow, StateKey, StoreError, beside, feed};
 
 /// How often the columns of the mirror may change while one run sends its rows.
 const LAYOUTS: u32 = 5;
@@ -271,8 +271,10 @@ impl Publisher<'_> {
         self.mirror
             .moment(move |moment| {
                 let publication = tables::publication(moment, resources.as_deref(), &exclude)?;
-                let refilled = since.map_or(Ok(Vec::new()), |since| moment.refilled_columns(since))?;
-                let refilled = refilled.into_iter().map(|(object, column)| (object.table().to_string(), column));
+                let events = since.map_or(Ok(Vec::new()), |since| feed::column_events(moment.tx, None, since))?;
+                // An added column is noticed anyway, and a removed one needs no values.
+                let refilled = events.into_iter().filter(|event| ["restored", "retyped"].contains(&event.op.as_str()));
+                let refilled = refilled.map(|event| (event.object.table().to_string(), event.column));
                 Ok::<_, PublishError>((publication, refilled.collect()))
             })
             .await

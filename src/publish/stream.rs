@@ -18,7 +18,7 @@ use super::tables::{self, PgType, Publication, PublishedTable};
 use super::{PublishError, value};
 use crate::model::{Object, Resource, SqlValue};
 use crate::store::publishing::queue;
-use crate::store::{ChangedRecord, ColumnEvent, Moment, Reader, SourceRow, StoreError, write_beside};
+use crate::store::{ChangedRecord, ColumnEvent, Moment, Reader, SourceRow, StoreError, feed, write_beside};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamCursor {
@@ -212,7 +212,7 @@ impl MirrorStream {
             let (before, now) = (&cursor.columns.objects[place], &scene.columns.objects[place]);
             let Some(table) = scene.publication.table(object.table()) else { continue };
             if before.columns != now.columns {
-                let events = self.source.moment(|moment| moment.column_events(object, cursor.seq))?;
+                let events = self.source.moment(|moment| feed::column_events(moment.tx, Some(object), cursor.seq))?;
                 let filled = filled_since(table, &scene.publication, events, &before.columns);
                 Lines { out, announced: &mut self.announced }.schema(table, filled.is_none())?;
                 let filled = filled.as_deref();

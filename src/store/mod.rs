@@ -45,8 +45,8 @@ pub use outbox::{delays, editable, queue, report as outbox_report};
 pub use publishing::queue::{
     CopyDifference, CopyDifferenceKind, CopyProof, PublishLag, PublishProgress, RefusedRow, Requeue,
 };
-pub use publishing::source::{ChangedRecord, ColumnEvent, Moment, PageQuery, SourceRow};
-pub use read::feed::FeedSpan;
+pub use publishing::source::{ChangedRecord, Moment, PageQuery, SourceRow};
+pub use read::feed::{ColumnEvent, FeedSpan};
 pub use read::guide::{ColumnLine, TableLine};
 pub use read::report::RecordedRun;
 pub use read::untrusted::WithheldColumns;

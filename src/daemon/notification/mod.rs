@@ -28,7 +28,7 @@ use crate::api::transport::install_tls;
 use crate::app::Mirror;
 use crate::config::{Config, NotifyConfig};
 use crate::model::{Instant, Resource, growing};
-use crate::store::{StateKey, Store, StoreError, report};
+use crate::store::{ColumnEvent, StateKey, Store, StoreError, report};
 
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -147,7 +147,7 @@ impl Book {
     }
 }
 
-fn fields(config: &Config, changed: &[report::SchemaChange], now: Instant) -> Option<Notice> {
+fn fields(config: &Config, changed: &[ColumnEvent], now: Instant) -> Option<Notice> {
     let of = |op: &str| {
         let columns = changed.iter().filter(|change| change.op == op);
         columns.map(|change| format!("{}.{}", change.object, change.column)).collect::<Vec<_>>().join(", ")

@@ -19,14 +19,6 @@ pub struct PageQuery {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ColumnEvent {
-    pub column: String,
-    /// `added`, `archived`, `restored`, `retyped` or `removed`.
-    pub op: String,
-    pub from: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedRecord {
     pub seq: i64,
     pub object: Object,
@@ -172,28 +164,6 @@ impl Moment<'_> {
         let count = stmt.column_count();
         let rows = stmt.query_map(values, |row| (0..count).map(|place| row.get(place)).collect())?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// Object and column of the custom fields that were restored or retyped in the feed after a position: all of their
-    /// values may have changed.
-    pub fn refilled_columns(&self, since: i64) -> Result<Vec<(Object, String)>> {
-        let mut out = Vec::new();
-        for object in Object::ALL {
-            let events = self.column_events(object, since)?.into_iter();
-            // An added column is noticed anyway, and a removed one needs no values.
-            let refilled = events.filter(|event| ["restored", "retyped"].contains(&event.op.as_str()));
-            out.extend(refilled.map(|event| (object, event.column)));
-        }
-        Ok(out)
-    }
-
-    pub fn column_events(&self, object: Object, since: i64) -> Result<Vec<ColumnEvent>> {
-        self.tx.rows(
-            "SELECT json_extract(fields, '$.column'), json_extract(fields, '$.op'), json_extract(fields, '$.from')
-                 FROM changes WHERE object_type = ?1 AND record_id = '' AND seq > ?2 AND kind = 'schema' ORDER BY seq",
-            (object.as_str(), since),
-            |row| Ok(ColumnEvent { column: row.get(0)?, op: row.get(1)?, from: row.get(2)? }),
-        )
     }
 }
 

@@ -58,3 +58,29 @@ pub fn after(tx: &ReadTx<'_>, since: i64, until: i64, object: Option<Object>, mo
         },
     )
 }
+
+/// A change of a custom column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnEvent {
+    pub object: Object,
+    pub column: String,
+    /// `added`, `archived`, `restored`, `retyped` or `removed`.
+    pub op: String,
+    /// The type of the values before.
+    pub from: Option<String>,
+}
+
+/// The changes of the columns of an object, or of both, after a position.
+pub fn column_events(tx: &ReadTx<'_>, of: Option<Object>, since: i64) -> Result<Vec<ColumnEvent>> {
+    let mut events = Vec::new();
+    for object in Object::ALL.into_iter().filter(|object| of.is_none_or(|of| of == *object)) {
+        let found: Vec<ColumnEvent> = tx.rows(
+            "SELECT json_extract(fields, '$.column'), json_extract(fields, '$.op'), json_extract(fields, '$.from')
+                 FROM changes WHERE object_type = ?1 AND record_id = '' AND seq > ?2 AND kind = 'schema' ORDER BY seq",
+            (object, since),
+            |row| Ok(ColumnEvent { object, column: row.get(0)?, op: row.get(1)?, from: row.get(2)? }),
+        )?;
+        events.extend(found);
+    }
+    Ok(events)
+}

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::model::{Instant, Object, Ru};
 use crate::store::records::counts as held;
-use crate::store::{ReadTx, Result, Statements, StoredTime, wal};
+use crate::store::{ColumnEvent, ReadTx, Result, Statements, StoredTime, feed, wal};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Holds {
@@ -80,14 +80,6 @@ pub fn holds(tx: &ReadTx<'_>, object: Object) -> Result<Holds> {
     })
 }
 
-pub fn team_members(tx: &ReadTx<'_>) -> Result<u64> {
-    tx.count("SELECT count(*) FROM team_members", [])
-}
-
-pub fn custom_fields(tx: &ReadTx<'_>) -> Result<u64> {
-    tx.count("SELECT count(*) FROM custom_field_definitions", [])
-}
-
 pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>> {
     let sql = "SELECT id, kind, \"trigger\", started_at, finished_at, outcome, \"rows\", inserted, updated, removed, \
                details, ru, error FROM sync_runs ORDER BY id DESC LIMIT ?1";
@@ -154,25 +146,12 @@ pub fn all_runs_by(tx: &ReadTx<'_>, trigger: &str) -> Result<bool> {
     Ok(tx.count(sql, [trigger])? == 0)
 }
 
-/// A change of a custom column in the feed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SchemaChange {
-    /// `contact` or `company`.
-    pub object: String,
-    pub column: String,
-    /// `added`, `archived`, `restored`, `retyped` or `removed`.
-    pub op: String,
-}
-
 /// The newest entry of the feed, and the changes of columns after an entry, a hundred at most; none without an entry.
-pub fn schema_changes(tx: &ReadTx<'_>, after: Option<u64>) -> Result<(u64, Vec<SchemaChange>)> {
+pub fn schema_changes(tx: &ReadTx<'_>, after: Option<u64>) -> Result<(u64, Vec<ColumnEvent>)> {
     let newest = tx.count("SELECT coalesce(max(seq), 0) FROM changes", [])?;
-    let sql = "SELECT object_type, fields ->> '$.column', fields ->> '$.op' FROM changes
-               WHERE seq > ?1 AND kind = 'schema' ORDER BY seq LIMIT 100";
-    let changes = tx.rows(sql, [after.unwrap_or(newest) as i64], |row| {
-        Ok(SchemaChange { object: row.get(0)?, column: row.get(1)?, op: row.get(2)? })
-    });
-    Ok((newest, changes?))
+    let mut changes = feed::column_events(tx, None, after.unwrap_or(newest) as i64)?;
+    changes.truncate(100);
+    Ok((newest, changes))
 }
 
 pub fn oddities(tx: &ReadTx<'_>) -> Result<Vec<OddityLine>> {
