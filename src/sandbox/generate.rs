@@ -101,7 +101,7 @@ impl Maker {
         percentages
     }
 
-    /// A record with nothing but its times, and when it was updated. Every fourth record is part of an import and shares
+    /// The times of a record, and when it was updated. Every fourth record is part of an import and shares
     /// its timestamp with many others.
     fn dated(&mut self, n: usize) -> (Value, String) {
         let created = self.ago(0..HISTORY);
@@ -112,12 +112,12 @@ impl Maker {
             updated = updated.max(self.base.minus(Duration::from_secs(3600 * (1 + import))));
         }
         let updated = updated.to_wire();
-        let record = json!({
+        let dates = json!({
             "createdAt": (n % 1499 != 1498).then(|| created.to_wire()),
             "updatedAt": (n % 997 != 996).then_some(&updated),
             "etag": etag(&updated),
         });
-        (record, updated)
+        (dates, updated)
     }
 
     fn owner(&mut self) -> Option<String> {
@@ -138,32 +138,29 @@ impl Maker {
 
     /// Returns its id and its name.
     fn company(&mut self, n: usize, filled: &[u32]) -> (String, String) {
-        let (mut record, updated) = self.dated(n);
+        let (dates, updated) = self.dated(n);
         let [kind, industry] = self.one(&words::COMPANY_KINDS);
         let name = format!("{} {kind} {n}", self.one(&words::COMPANIES));
         let host: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
         let mut digits = None;
-        fill(
-            &mut record,
-            json!({
-                "name": name, "registeredName": format!("{name} {}", self.one(&words::LEGAL)), "industry": industry,
-                "subIndustry": self.maybe(60, |_| kind),
-                "employeeCount": self.maybe(90, |rng| (1 << rng.u32(..18)) + rng.i64(0..50)),
-                "revenue": match self.rng.u32(..6) {
-                    0 => Value::Null,
-                    1 => {
-                        digits = Some(format!("{}.10", self.rng.u32(1000..9_000_000)));
-                        Value::Null
-                    }
-                    2 => format!("{}M", self.rng.u32(1..900)).into(),
-                    3 => json!({"amount": self.rng.u32(..9_000_000), "currency": "EUR"}),
-                    _ => self.rng.i64(10_000..5_000_000_000).into(),
-                },
-                "hqCountry": self.one(&words::CITIES)[0], "yearFounded": self.maybe(85, |rng| rng.i64(1850..2026)),
-                "ownerId": self.owner(), "logo": self.maybe(50, |_| format!("https://cdn.example/{host}.png")),
-                "enrichmentStatus": self.one(&words::ENRICHMENT),
-            }),
-        );
+        let mut record = json!({
+            "name": name, "registeredName": format!("{name} {}", self.one(&words::LEGAL)), "industry": industry,
+            "subIndustry": self.maybe(60, |_| kind),
+            "employeeCount": self.maybe(90, |rng| (1 << rng.u32(..18)) + rng.i64(0..50)),
+            "revenue": match self.rng.u32(..6) {
+                0 => Value::Null,
+                1 => {
+                    digits = Some(format!("{}.10", self.rng.u32(1000..9_000_000)));
+                    Value::Null
+                }
+                2 => format!("{}M", self.rng.u32(1..900)).into(),
+                3 => json!({"amount": self.rng.u32(..9_000_000), "currency": "EUR"}),
+                _ => self.rng.i64(10_000..5_000_000_000).into(),
+            },
+            "hqCountry": self.one(&words::CITIES)[0], "yearFounded": self.maybe(85, |rng| rng.i64(1850..2026)),
+            "ownerId": self.owner(), "logo": self.maybe(50, |_| format!("https://cdn.example/{host}.png")),
+            "enrichmentStatus": self.one(&words::ENRICHMENT),
+        });
         if self.chance(70) {
             let sent = self.ago(0..HISTORY / 4).to_wire();
             fill(&mut record, json!({"lastMessageSentAt": sent, "lastInteractionAt": sent}));
@@ -180,6 +177,7 @@ impl Maker {
         record["notes"] = self.maybe(40, long_text).into();
         record["customFields"] = self.customs(Object::Company, filled).into();
         stamp(&mut record, &updated);
+        fill(&mut record, dates);
         let id = self.world.create(Object::Company, &record).to_string();
         if let Some(digits) = digits {
             // Answers show a number with its zero at the end, which no JSON value has.
@@ -191,22 +189,19 @@ impl Maker {
     }
 
     fn contact(&mut self, n: usize, companies: &[(String, String)], filled: &[u32]) {
-        let (mut record, updated) = self.dated(n);
+        let (dates, updated) = self.dated(n);
         let [first, last, country] = self.one(&words::PEOPLE);
         // A duplicate in capitals, as workspaces often have.
         let email = match n % 150 {
             149 => format!("CONTACT{}@mail{}.example", n - 1, (n - 1) % 40),
             _ => format!("contact{n}@mail{}.example", n % 40),
         };
-        fill(
-            &mut record,
-            json!({
-                "name": format!("{first} {last}"), "firstName": first, "lastName": last,
-                "email": self.maybe(95, |_| email),
-                "mobile": self.maybe(60, |_| format!("+{}", 440_000_000_000 + n as u64 * 37)),
-                "position": self.maybe_one(85, &words::POSITIONS),
-            }),
-        );
+        let mut record = json!({
+            "name": format!("{first} {last}"), "firstName": first, "lastName": last,
+            "email": self.maybe(95, |_| email),
+            "mobile": self.maybe(60, |_| format!("+{}", 440_000_000_000 + n as u64 * 37)),
+            "position": self.maybe_one(85, &words::POSITIONS),
+        });
         if self.chance(70) && !companies.is_empty() {
             let (id, name) = &companies[self.rng.usize(..companies.len())];
             fill(&mut record, json!({"company": name, "companyId": id}));
@@ -227,21 +222,19 @@ impl Maker {
         if self.chance(80) {
             record["location"] = json!({"country": country, "region": region, "city": city});
         }
-        self.contact_detail(&mut record);
+        fill(&mut record, self.contact_detail());
         record["customFields"] = self.customs(Object::Contact, filled).into();
         stamp(&mut record, &updated);
+        fill(&mut record, dates);
         self.world.create(Object::Contact, &record);
     }
 
-    fn contact_detail(&mut self, record: &mut Value) {
-        fill(
-            record,
-            json!({
-                "industry": self.one(&words::COMPANY_KINDS)[1], "language": self.one(&words::LANGUAGES),
-                "timezone": self.one(&words::ZONES), "recordSource": self.one(&words::SOURCES),
-                "notes": self.maybe(40, long_text),
-            }),
-        );
+    fn contact_detail(&mut self) -> Value {
+        let mut record = json!({
+            "industry": self.one(&words::COMPANY_KINDS)[1], "language": self.one(&words::LANGUAGES),
+            "timezone": self.one(&words::ZONES), "recordSource": self.one(&words::SOURCES),
+            "notes": self.maybe(40, long_text),
+        });
         if self.chance(20) {
             record["score"] = self.rng.i64(0..101).into();
             record["reasoning"] = self.one(&words::SENTENCES).into();
@@ -252,18 +245,15 @@ impl Maker {
             record["sessionSummaryRequests"] = json!([self.one(&words::SENTENCES)]);
         }
         let never = self.chance(5);
-        fill(
-            record,
-            json!({
-                "doNotContact": never, "doNotContactReason": never.then_some("asked not to be contacted"),
-                "emailMarketingConsentStatus": self.one(&words::CONSENT),
-                "whatsappMarketingConsentStatus": self.one(&words::CONSENT),
-            }),
-        );
+        record["doNotContact"] = never.into();
+        record["doNotContactReason"] = never.then_some("asked not to be contacted").into();
+        record["emailMarketingConsentStatus"] = self.one(&words::CONSENT).into();
+        record["whatsappMarketingConsentStatus"] = self.one(&words::CONSENT).into();
         let channels: Vec<&str> = words::CHANNELS.iter().copied().filter(|_| self.rng.bool()).collect();
         record["contactable"] = (!channels.is_empty()).into();
         record["contactableChannels"] = channels.into();
         record["emailReachabilityStatus"] = self.one(&words::REACHABILITY).into();
+        record
     }
 }
 

@@ -190,8 +190,7 @@ pub(crate) fn slot(fields: &[Field], wire: &str) -> Option<usize> {
 pub(crate) enum Cell {
     Bool(bool),
     Int(i64),
-    /// A text, or one that is part of the program: the generator repeats a few words many times.
-    Text(Cow<'static, str>),
+    Text(Box<str>),
     Time(Instant),
     /// A version token: the text of an instant in double quotes, which are part of the value.
     Etag(Instant),
@@ -243,8 +242,7 @@ impl Cell {
     pub(crate) fn number(&self) -> Option<Cow<'_, str>> {
         let text = match self {
             Cell::Int(integer) => Cow::Owned(integer.to_string()),
-            Cell::Text(text) => Cow::Borrowed(&**text),
-            Cell::Source(text) => Cow::Borrowed(&**text),
+            Cell::Text(text) | Cell::Source(text) => Cow::Borrowed(&**text),
             _ => return None,
         };
         decimal::compare(&text, "0").map(|_| text)
