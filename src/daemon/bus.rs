@@ -179,11 +179,13 @@ impl JobResults {
         self.bus.publish(&Event::Finished { job: job.id, result });
     }
 
+    /// The runs of a job as one. If the last one has no summary, the job has none: the earlier ones do not say how it ended.
     fn add_up(&mut self, job: u64, last: Option<Box<Summary>>) -> Option<Box<Summary>> {
-        match (self.earlier.remove(&job), last) {
-            (Some(earlier), Some(last)) => Some(Box::new(last.after(&earlier))),
-            (earlier, last) => last.or(earlier),
-        }
+        let (earlier, last) = (self.earlier.remove(&job), last?);
+        Some(match earlier {
+            Some(earlier) => Box::new(last.after(&earlier)),
+            None => last,
+        })
     }
 }
 

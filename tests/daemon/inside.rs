@@ -74,12 +74,16 @@ impl Inside {
     /// Runs a verb of the program on the mirror.
     #[track_caller]
     pub fn verb(&self, args: &[&str], settings: &[(&str, &str)]) {
+        let ended = self.command(args, settings).output().unwrap();
+        assert!(ended.status.success(), "{args:?}: {}", String::from_utf8_lossy(&ended.stderr));
+    }
+
+    pub fn command(&self, args: &[&str], settings: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_crm-mirror"));
         command.args(args).env_clear().current_dir(self.mirror.dir.path());
         command.env("CRM_MIRROR_DATABASE__PATH", &self.mirror.path).env("CRM_MIRROR_DAEMON__SOCKET", &self.socket);
         settings.iter().for_each(|(name, value)| _ = command.env(format!("CRM_MIRROR_{name}"), value));
-        let ended = command.output().unwrap();
-        assert!(ended.status.success(), "{args:?}: {}", String::from_utf8_lossy(&ended.stderr));
+        command
     }
 
     /// What Prometheus scrapes.

@@ -4,9 +4,10 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::sandbox::generate;
+use crm_mirror::sandbox::{Fault, Rule, generate};
 use serde_json::json;
 
+use crate::binary::Going;
 use crate::fixture::DaemonFixture;
 use crate::inside::Inside;
 use crate::support::noon;
@@ -97,4 +98,32 @@ fn long_sweep_is_preempted_by_changes_and_continues_in_the_same_job() {
     assert!(ended["summary"]["rows_read"].as_u64().unwrap() >= 999, "the job reports all its runs: {ended}");
     assert_eq!(ended["summary"]["removed"], 1);
     inside.mirror.assert_exact_lists(&inside.crm);
+}
+
+#[test]
+fn job_that_fails_after_it_was_preempted_is_reported_as_failed() {
+    let inside =
+        Inside::start(generate(9, 500, 3, noon()), &[("SYNC__SCHEDULE", "0 */5 * * * *"), ("SYNC__DETAILS", "off")]);
+    inside.settle();
+    let (reached, at_gate) = channel();
+    let (open, opened) = channel::<()>();
+    let mut sweeps = false;
+    inside.crm.sandbox.before_request(move |_, asked| {
+        sweeps |= asked.param("sort") == Some("createdAt");
+        if sweeps {
+            let _ = (reached.send(()), opened.recv());
+        }
+    });
+    let mut events = inside.events();
+    let resync = Going::start(inside.command(&["resync"], &[("API__KEY", &inside.crm.key)]));
+    at_gate.recv().unwrap();
+    inside.crm.wait(310);
+    inside.nudge();
+    open.send(()).unwrap();
+    events.until(|event| event["event"] == "preempted");
+    inside.crm.sandbox.faults().add(Rule::new(Fault::Status(400)).forever());
+    drop(open);
+    let (code, said) = resync.end();
+    assert_eq!(code, Some(69), "{said}");
+    assert!(said.contains("error: ") && said.contains("400"), "{said}");
 }
