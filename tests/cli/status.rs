@@ -146,6 +146,10 @@ fn max_age_has_an_exit_code_for_each_state() {
     assert!(probe(&place, "15m", 0).starts_with("fresh: contacts "));
     assert!(probe(&place, "0", 1).starts_with("stale: older than "));
     assert_eq!(place.run("status --max-age 0 --json").code(1).json()["fresh"], json!(false));
+    // How the last run ended says nothing about whether one may start now.
+    let mirror = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    mirror.execute_batch("UPDATE sync_runs SET outcome = 'suspended'").unwrap();
+    probe(&place, "0", 1);
     let poor = place.set("CRM_MIRROR_BUDGET__LIMIT", "1");
     assert!(probe(&poor, "0", 75).contains("waiting for a rate limit or the budget"));
     probe(&poor, "1h", 0);

@@ -20,7 +20,7 @@ use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Clock, ClockReading, Instant, Resource, SystemClock};
-use crate::store::{RunOutcome, StoreError, lock};
+use crate::store::{StoreError, lock};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror status\n  crm-mirror status --json | jq .ru.left\n  \
@@ -98,8 +98,8 @@ fn freshness(status: &MirrorStatus, config: &Config, max_age: Duration, now: Ins
     // Those that every run for changes reads.
     let records: Vec<&ObjectStatus> = status.mirrored(config).filter(|object| object.removed.is_some()).collect();
     let is_fresh = |object: &&ObjectStatus| object.changes_as_of.is_some_and(|at| now.since(at) <= max_age);
-    let last = status.runs.first().and_then(|run| run.outcome.as_deref());
-    let waiting = status.hold_until.is_some() || status.ru.left == 0 || last == Some(RunOutcome::Suspended.as_str());
+    // Not how the last run ended: a stop, a pause and `--max-ru` suspend runs too, and the next may be far away.
+    let waiting = status.hold_until.is_some() || status.ru.left == 0;
     let age = |object: &&ObjectStatus| match object.changes_as_of {
         Some(at) => format!("{} {}", object.object, format::when(at, now)),
         None => format!("{} never copied", object.object),
