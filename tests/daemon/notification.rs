@@ -104,7 +104,11 @@ fn command_reads_the_message_and_gets_no_secret() {
     let (told, environment) = (fixture.place.path("told"), fixture.place.path("environment"));
     let script = format!("cat >>{}; env >>{}", told.display(), environment.display());
     let file = fixture.place.path("notify.toml");
-    std::fs::write(&file, format!("[notify]\ncommand = [\"/bin/sh\", \"-c\", {}]\n", json!(script))).unwrap();
+    let write = |rest: &str| {
+        let text = format!("{rest}[notify]\ncommand = [\"/bin/sh\", \"-c\", {}]\n", json!(script));
+        std::fs::write(fixture.place.path("notify.toml"), text).unwrap();
+    };
+    write("");
     let file = file.display().to_string();
     let daemon = fixture.spawn(&["-c", &file, "daemon"]);
     daemon.until_notified("READY=1");
@@ -119,10 +123,22 @@ fn command_reads_the_message_and_gets_no_secret() {
         })
     };
     assert_eq!(messages(1)[0]["fix"], format!("`crm-mirror -c {file} check`"));
+    // A reload knows nothing of the key, and no run says anything about it during a pause.
+    daemon.post("/pause", &json!({})).with(200);
+    daemon.signal("-HUP");
+    daemon.until_logged("Configuration reloaded");
+    for rest in ["wrong = 1\n", ""] {
+        write(rest);
+        daemon.signal("-HUP");
+        messages(if rest.is_empty() { 3 } else { 2 });
+    }
     fixture.service.sandbox.set_key(SECRET, &crm_mirror::sandbox::SCOPES);
     daemon.sync();
-    let told: Vec<String> = messages(2).iter().map(|m| format!("{} {}", m["episode"], m["state"])).collect();
-    assert_eq!(told, ["\"key-refused\" \"begins\"", "\"key-refused\" \"over\""]);
+    let told: Vec<String> = messages(4)
+        .iter()
+        .map(|m| format!("{} {}", m["episode"].as_str().unwrap(), m["state"].as_str().unwrap()))
+        .collect();
+    assert_eq!(told, ["key-refused begins", "reload-failed begins", "reload-failed over", "key-refused over"]);
     assert!(!std::fs::read_to_string(&environment).unwrap().contains(SECRET));
     daemon.stop();
 }

@@ -101,10 +101,10 @@ pub(super) fn now(reply: &StatusReply, config: &Config, told: &Told, now: Instan
     let subjects: BTreeSet<Subject> = found.keys().copied().collect();
     let is_explained = |subject: &Subject| subject.explained_by().iter().any(|by| subjects.contains(by));
     found.retain(|subject, _| told.is_open(*subject) || !is_explained(subject));
-    // A service that fails in another way has not accepted the key.
-    let fails =
-        reply.daemon.as_ref().and_then(|daemon| daemon.trouble.as_ref()).is_some_and(|trouble| !trouble.is_partial());
-    if fails && told.is_open(Subject::KeyRefused) {
+    // Only what was read since shows that the key is accepted: a failure of another kind, a reload, a run without a
+    // request and a restart end the trouble, too.
+    let is_read_since = |since| reply.status.objects.iter().any(|object| object.changes_as_of > Some(since));
+    if told.open.get(&Subject::KeyRefused).is_some_and(|refused| refused.told && !is_read_since(refused.since)) {
         found.entry(Subject::KeyRefused).or_insert_with(|| key_refused(config));
     }
     found
@@ -421,9 +421,11 @@ mod tests {
     fn what_explains_an_episode_keeps_it_from_beginning_and_does_not_end_it() {
         use Subject::{BudgetSpent, KeyRefused, Stale};
         let mut config = config();
-        let told = |subjects: &[Subject]| {
-            let lasting = Lasting { since: Instant::EPOCH, told: true };
-            Told { open: subjects.iter().map(|subject| (*subject, lasting)).collect(), fields_after: None }
+        // Half an hour before the status.
+        let lasting = Lasting { since: "2026-03-04T11:30:00Z".parse().unwrap(), told: true };
+        let told = |subjects: &[Subject]| Told {
+            open: subjects.iter().map(|subject| (*subject, lasting)).collect(),
+            fields_after: None,
         };
         let mut check = |minutes: u64, exit: Option<Exit>, change: fn(&mut StatusReply), expected: [&[Subject]; 2]| {
             let (mut reply, at) = reply(&mut config, minutes, exit);
@@ -434,11 +436,12 @@ mod tests {
         let (away, refused) = (Some(Exit::Unavailable), Some(Exit::KeyRefused));
         check(60, away, |_| {}, [&[Stale], &[Stale, KeyRefused]]);
         check(60, refused, |_| {}, [&[KeyRefused], &[Stale, KeyRefused]]);
-        check(60, None, |reply| reply.status.ru.left = 0, [&[BudgetSpent], &[Stale, BudgetSpent]]);
+        check(60, None, |reply| reply.status.ru.left = 0, [&[BudgetSpent], &[Stale, BudgetSpent, KeyRefused]]);
         let hold: fn(&mut StatusReply) = |reply| reply.status.hold_until = Some(reply.status.read_at);
-        check(60, None, hold, [&[], &[Stale]]);
-        check(60, None, |reply| reply.daemon.as_mut().unwrap().paused_since = Some(Instant::EPOCH), [&[], &[Stale]]);
-        check(1, away, |_| {}, [&[], &[KeyRefused]]);
+        check(60, None, hold, [&[], &[Stale, KeyRefused]]);
+        let pause: fn(&mut StatusReply) = |reply| reply.daemon.as_mut().unwrap().paused_since = Some(Instant::EPOCH);
+        check(60, None, pause, [&[], &[Stale, KeyRefused]]);
+        check(1, refused, |_| {}, [&[KeyRefused], &[KeyRefused]]);
         check(1, None, |_| {}, [&[], &[]]);
     }
 }
