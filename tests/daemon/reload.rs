@@ -3,9 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::SCOPES;
 use serde_json::{Value, json};
 
+use crate::alerts_publish::Published;
 use crate::binary::SECRET;
 use crate::fixture::{Daemon, DaemonFixture};
 use crate::socket;
@@ -205,5 +207,29 @@ fn edits_are_refused_at_once_after_write_back_is_switched_off() {
         }
     }
     assert_eq!(fixture.column("SELECT count(*) FROM sync_runs"), runs, "without a run in between");
+    daemon.stop();
+}
+
+#[test]
+fn mirror_that_is_published_is_the_one_that_is_written_until_a_restart() {
+    let Some(published) = Published::start() else { return };
+    let fixture = DaemonFixture::with(5, 2).set("CRM_MIRROR_PUBLISH__URL", &published.url);
+    let write = |path: &str| {
+        let text = format!("[database]\npath = \"{path}\"\n[daemon]\nsocket = \"mirror.db.sock\"\n");
+        std::fs::write(fixture.place.path("c.toml"), text).unwrap();
+    };
+    write("mirror.db");
+    let daemon = fixture.spawn(&["daemon", "-c", "c.toml"]);
+    daemon.until_notified("READY=1");
+    daemon.sync();
+    let is_published = |sql: &str| socket::until(sql, || (published.one(sql) == "true").then_some(()));
+    is_published("SELECT (to_regclass('crm.contacts') IS NOT NULL)::text");
+    write("other.db");
+    fixture.service.sandbox.with_world(|world| {
+        let ids = world.ids(Resource::Contacts);
+        world.edit(Object::Contact, &ids[2], &json!({ "name": "Later" }));
+    });
+    daemon.sync();
+    is_published("SELECT (count(*) = 1)::text FROM crm.contacts WHERE name = 'Later'");
     daemon.stop();
 }
