@@ -246,7 +246,11 @@ impl EventLoop {
     /// Passes an input to the state machine and executes the effects. Returns whether the daemon continues.
     async fn on(&mut self, input: Input) -> bool {
         let mut continues = true;
+        let ends = matches!(input, Input::Ended(_)).then(|| (self.trouble(), self.state.locked_since()));
         let effects = self.state.on(input, self.control.now());
+        if let Some((trouble, locked)) = ends {
+            self.log_change(trouble, locked);
+        }
         // Before any answer, so that the status shows its effect.
         self.publish();
         for effect in effects {
@@ -290,14 +294,17 @@ impl EventLoop {
         }
     }
 
-    /// Logs that a run could not start, since when runs fail, and that they succeed again. A run that began has logged its
-    /// failure itself. The delays grow, so a service that is down for a day causes about thirty warnings.
+    fn trouble(&self) -> Option<(Instant, u32)> {
+        self.state.trouble().map(|trouble| (trouble.since, trouble.runs))
+    }
+
+    /// Logs that a run could not start, and since when runs fail. A run that began has logged its failure itself. The
+    /// delays grow, so a service that is down for a day causes about thirty warnings.
     fn log_end(&mut self, ended: &JobRunEnd) {
         if ended.ending.end == RunEnd::Done && ended.ending.requested {
             self.held_since = None;
         }
-        let trouble = self.state.trouble().map(|trouble| (trouble.since, trouble.runs));
-        match (&ended.ending.end, trouble) {
+        match (&ended.ending.end, self.trouble()) {
             (RunEnd::Failed { reason, .. }, _) if !ended.is_logged => {
                 let hint = ended.result.hint.as_ref().map(|hint| format!(" ({hint})"));
                 tracing::error!("A run failed: {reason}{}", hint.unwrap_or_default());
@@ -308,9 +315,22 @@ impl EventLoop {
                 let since = format::moment(since);
                 tracing::info!(runs = runs + 1, "Runs have failed since {since}, {} in a row", runs + 1);
             }
-            (_, Some((since, runs))) => {
-                let since = format::moment(since);
-                tracing::info!(runs, "Runs succeed again; they had failed since {since}");
+            _ => {}
+        }
+    }
+
+    /// Logs what the end of a run has changed: that runs succeed again, and that they wait for a locked mirror.
+    fn log_change(&self, trouble: Option<(Instant, u32)>, locked: Option<Instant>) {
+        if let (Some((since, runs)), None) = (trouble, self.state.trouble()) {
+            let since = format::moment(since);
+            tracing::info!(runs, "Runs succeed again; they had failed since {since}");
+        }
+        match (locked, self.state.locked_since()) {
+            (None, Some(_)) => tracing::warn!(
+                "Another program keeps the mirror locked, such as a shell with an open transaction; runs wait for its end"
+            ),
+            (Some(since), None) => {
+                tracing::info!("The mirror is no longer locked, as it was since {}", format::moment(since));
             }
             _ => {}
         }

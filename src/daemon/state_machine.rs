@@ -6,6 +6,7 @@
 //! - Whatever the timetable, two scheduled runs of a kind start at least [`FLOOR`] apart.
 //! - During a hold and with an exhausted budget nothing starts; missed jobs start at its end.
 //! - After a failure the schedule waits, longer each time up to a bound; manual jobs do not wait.
+//! - A trouble of runs is over when a run that asked the service ends well, or with another configuration or key.
 //! - Once told to stop, nothing new starts, and the running job stops at a page boundary.
 
 mod endings;
@@ -37,6 +38,9 @@ const PASSING: (Duration, Duration) = (Duration::from_secs(60), Duration::from_s
 
 /// The same for a refused key, which only the user can change.
 const KEY: (Duration, Duration) = (Duration::from_secs(900), Duration::from_secs(6 * 3600));
+
+/// The same for a locked mirror: each run has waited before it gave up, and may have spent what it cannot store.
+const LOCKED: (Duration, Duration) = (FLOOR, Duration::from_secs(300));
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Preemption {
@@ -125,6 +129,8 @@ pub struct StateMachine {
     paused_since: Option<Instant>,
     hold: Option<DaemonHold>,
     trouble: Option<Trouble>,
+    /// Since when another program keeps the mirror locked, and the runs in a row that gave up for it.
+    locked: Option<(Instant, u32)>,
     /// When the budget allows edits again, after a push that exhausted it.
     edits_wait_until: Option<Instant>,
     /// When a suspended run is resumed or a failed part attempted again, and the job that does it.
@@ -154,6 +160,7 @@ impl StateMachine {
             paused_since: past.paused_since,
             hold: None,
             trouble: None,
+            locked: None,
             edits_wait_until: None,
             resume_at: None,
             reload: false,
@@ -239,6 +246,10 @@ impl StateMachine {
 
     pub fn trouble(&self) -> Option<&Trouble> {
         self.trouble.as_ref()
+    }
+
+    pub fn locked_since(&self) -> Option<Instant> {
+        self.locked.map(|(since, _)| since)
     }
 
     /// Whether runs fail because the key is refused: it may have been changed meanwhile.
@@ -414,6 +425,9 @@ impl StateMachine {
         }
         if let Some((at, _)) = &mut self.resume_at {
             *at = (*at).min(now.plus(PASSING.1));
+        }
+        if let Some((since, _)) = &mut self.locked {
+            *since = (*since).min(now);
         }
         if let Some(running) = &mut self.running {
             running.since = running.since.min(now);

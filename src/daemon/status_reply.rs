@@ -61,7 +61,7 @@ pub struct DaemonStatus {
     pub version: Cow<'static, str>,
     #[serde(serialize_with = "instant::utc_always")]
     pub since: Instant,
-    /// What it waits for before it is ready, such as the lock of the mirror; `None` once it is ready.
+    /// What it waits for before it can work, such as the lock of the mirror.
     #[serde(default)]
     pub waiting_for: Option<String>,
     pub running: Option<JobStatus>,
@@ -143,6 +143,7 @@ pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> Daem
     DaemonStatus {
         running: state.running().map(|(running, since)| job(running, Some(since))),
         waiting: state.waiting().iter().map(|waiting| job(waiting, None)).collect(),
+        waiting_for: lock_of_another(state),
         paused_since: state.paused_since(),
         hold: state.hold(now),
         trouble: state.trouble().cloned(),
@@ -162,6 +163,12 @@ pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> Daem
     }
 }
 
+/// During a pause no run finds out whether the lock is gone.
+fn lock_of_another(state: &StateMachine) -> Option<String> {
+    let since = state.locked_since().filter(|_| state.paused_since().is_none())?;
+    Some(format!("another program has kept the mirror locked since {}", format::moment(since)))
+}
+
 pub(super) fn line(state: &StateMachine, work: Option<CurrentWork>, now: Instant) -> String {
     if let Some((job, _)) = state.running() {
         let Some(work) = work else {
@@ -175,6 +182,9 @@ pub(super) fn line(state: &StateMachine, work: Option<CurrentWork>, now: Instant
             (_, Some(total)) => format!("{doing}, {rows} of {} rows", format::count(total)),
             (_, None) => format!("{doing}, {rows} rows"),
         };
+    }
+    if let Some(reason) = lock_of_another(state) {
+        return format!("Waiting: {reason}");
     }
     if let Some(hold) = state.hold(now) {
         let until = format::moment(hold.until);

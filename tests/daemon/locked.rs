@@ -95,6 +95,9 @@ fn run_and_publishing_beside_a_held_lock_go_on_after_it_and_have_not_failed() {
     assert!(shell.lock().unwrap().take().is_some());
     let suspended = events.until(|event| event["event"] == "finished").0;
     assert_eq!(suspended["exit"], 75, "{suspended}");
+    let waits = "another program has kept the mirror locked since ";
+    assert!(daemon.status()["daemon"]["waiting_for"].as_str().unwrap_or_default().starts_with(waits));
+    daemon.until_notified(&format!("STATUS=Waiting: {waits}"));
     let runs =
         || fixture.column("SELECT trigger || ' ' || outcome FROM sync_runs WHERE outcome IS NOT NULL ORDER BY id");
     socket::until("the run goes on", || (runs() == ["schedule suspended", "schedule done"]).then_some(()));
@@ -103,7 +106,9 @@ fn run_and_publishing_beside_a_held_lock_go_on_after_it_and_have_not_failed() {
     socket::until("everything is published", || (companies() == "4").then_some(()));
     let status = daemon.status();
     assert_eq!((&status["publish"]["failures"], &status["publish"]["last_error"]), (&json!(0), &Value::Null));
+    assert_eq!(status["daemon"]["waiting_for"], Value::Null);
     let log = daemon.stop();
+    assert_eq!(log.matches("WARN Another program keeps the mirror locked").count(), 1, "{log}");
     assert!(!log.to_lowercase().contains("failed"), "{log}");
     fixture.assert_exact();
 }

@@ -11,7 +11,7 @@ use crate::socket;
 
 #[test]
 fn failing_runs_are_reported_with_reason_and_recovery() {
-    let fixture = DaemonFixture::with(20, 2);
+    let fixture = DaemonFixture::with(20, 2).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
     let daemon = fixture.start();
     daemon.sync();
     let succeeded = daemon.status()["last_success"].clone();
@@ -38,6 +38,8 @@ fn failing_runs_are_reported_with_reason_and_recovery() {
     );
     // The mirror remains readable.
     assert_eq!(fixture.place.ask("SELECT count(*) FROM contacts_full"), "20");
+    // A run that asked for nothing has not succeeded.
+    assert_eq!(daemon.job("/push", &json!({}))["exit"], 0);
     fixture.service.sandbox.faults().clear();
     daemon.sync();
     let status = daemon.status();

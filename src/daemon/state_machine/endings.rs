@@ -1,6 +1,6 @@
 //! Decides after the end of a run: what continues, what waits, and how long.
 
-use super::{CurrentRun, DaemonHold, FLOOR, HoldReason, KEY, PASSING, Preemption, StateMachine, Trouble};
+use super::{CurrentRun, DaemonHold, FLOOR, HoldReason, KEY, LOCKED, PASSING, Preemption, StateMachine, Trouble};
 use crate::budget::{PollingBudget, decide_poll};
 use crate::daemon::inputs_and_effects::Effect;
 use crate::daemon::job::{self, FailureKind, PollFacts, QueuedJob, RunEnd, RunEnding, Trigger};
@@ -19,15 +19,19 @@ impl StateMachine {
         if let Some(until) = ending.empty_until {
             self.hold = Some(DaemonHold { reason: HoldReason::Budget, until });
         }
+        let locked = self.locked.take();
+        // A push does not attempt what other runs failed at, and any run may need no request at all.
+        let attempts = |trouble: &Trouble| ending.requested && (job.job != Job::Push || trouble.only_pushes);
         match ending.end {
             RunEnd::Suspended(Suspension::Shutdown)
                 if matches!(preemption, Some(Preemption::Changes | Preemption::Edits | Preemption::Reload)) =>
             {
+                self.trouble.take_if(|trouble| attempts(trouble) && !trouble.is_partial());
                 self.continues(&job, effects);
             }
             RunEnd::Suspended(Suspension::Shutdown | Suspension::Limit) => self.finished(job, preemption, effects),
             RunEnd::Suspended(Suspension::Budget(until)) => {
-                self.trouble = None;
+                self.trouble.take_if(|trouble| attempts(trouble));
                 self.resume_at = Some((until, job::remainder(&job.job)));
                 if job.job == Job::Push {
                     self.edits_wait_until = Some(until);
@@ -40,14 +44,14 @@ impl StateMachine {
                 effects.push(Effect::Finished(job));
             }
             RunEnd::Suspended(Suspension::Locked) => {
-                // Whoever has the lock may be done at any time, and the run has waited before it gave up.
-                self.resume_at = Some((now.plus(FLOOR), job::remainder(&job.job)));
+                // Whoever has the lock may be done at any time.
+                let (since, runs) = locked.map_or((now, 1), |(since, runs)| (since, runs + 1));
+                self.locked = Some((since, runs));
+                self.resume_at = Some((now.plus(growing(LOCKED, runs)), job::remainder(&job.job)));
                 effects.push(Effect::Finished(job));
             }
             RunEnd::Done => {
-                // A push does not attempt what other runs failed at, and any run may need no request at all.
-                let attempts = ending.requested && job.job != Job::Push;
-                self.trouble.take_if(|trouble| attempts || trouble.only_pushes);
+                self.trouble.take_if(|trouble| attempts(trouble) || trouble.only_pushes);
                 self.finished(job, preemption, effects);
             }
             RunEnd::Failed { kind, reason, exit } => {
@@ -112,7 +116,6 @@ impl StateMachine {
 
     /// The job was preempted: one run fetches the due changes and continues the job.
     fn continues(&mut self, job: &QueuedJob, effects: &mut Vec<Effect>) {
-        self.trouble.take_if(|trouble| !trouble.is_partial());
         let remainder = job::remainder(&job.job);
         self.queue.retain(|waiting| waiting.trigger == Trigger::Manual || waiting.job != Job::sync());
         effects.push(Effect::Preempted(job.clone()));

@@ -293,6 +293,12 @@ fn locked_mirror_is_no_failure_and_delays_nothing_for_long() {
     assert!(state.trouble().is_none());
     assert_eq!(state.wakes_at(at(100)), Some(at(105)));
     assert_eq!(started(&state.on(Input::Tick, at(105))).len(), 1);
+    // Each attempt may spend what it cannot store.
+    state.on(ended(RunEnd::Suspended(Suspension::Locked)), at(140));
+    assert_eq!((state.locked_since(), state.wakes_at(at(140))), (Some(at(100)), Some(at(150))));
+    assert_eq!(started(&state.on(Input::Tick, at(150))).len(), 1);
+    state.on(ended(RunEnd::Done), at(151));
+    assert_eq!(state.locked_since(), None);
 }
 
 #[test]
