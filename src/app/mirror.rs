@@ -74,6 +74,17 @@ impl Mirror {
         self.parts().store.clone()
     }
 
+    /// The store if its file is still the one at its path: what is written to another one is lost.
+    pub fn store_at_path(&self) -> Result<Store, StoreError> {
+        let known = self.parts();
+        let path = known.settings.config.database.clone();
+        match FileId::of(&path) {
+            None => Err(StoreError::Missing { path }),
+            now if now == known.file => Ok(known.store.clone()),
+            Some(_) => Err(StoreError::Replaced { path }),
+        }
+    }
+
     pub fn clock(&self) -> &dyn Clock {
         &*self.clock
     }
@@ -101,14 +112,14 @@ impl Mirror {
     /// Reopens the file if another one has replaced it, as a restore or a mount does; [`StoreError::Missing`] if there is
     /// none any more: a new one is not created while this one is in use.
     pub async fn follow_file(&self) -> Result<(), MirrorError> {
-        let known = self.parts();
-        let path = &known.settings.config.database;
-        match FileId::of(path) {
-            None => return Err(StoreError::Missing { path: path.clone() }.into()),
-            now if now == known.file => return Ok(()),
-            Some(_) => {}
+        match self.store_at_path() {
+            Ok(_) => return Ok(()),
+            Err(StoreError::Replaced { path }) => {
+                tracing::warn!("{} was replaced by another file; opening the new one", path.display());
+            }
+            Err(error) => return Err(error.into()),
         }
-        tracing::warn!("{} was replaced by another file; opening the new one", path.display());
+        let known = self.parts();
         // The lock of this process belongs to the old file.
         known.store.lock().release();
         let store = open_store(&known.settings).await?;

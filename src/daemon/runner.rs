@@ -25,7 +25,7 @@ use crate::config::{Config, Cron, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Instant, Object, Resource, Ru};
-use crate::store::{Goal, ReadTx, Reader, StateKey, Store, StoreError, cursor, report};
+use crate::store::{Goal, MirrorTx, ReadTx, Reader, StateKey, Store, StoreError, cursor, report};
 use crate::sync::budget_meter::LEDGER;
 use crate::sync::{Job, Selection, Suspension, SyncError};
 
@@ -115,7 +115,7 @@ impl Runner {
 
     /// Stores since when the schedule is paused.
     pub(super) fn store_pause(&self, reply: u64) {
-        tokio::spawn(store_pause(self.mirror.store(), self.control.clone(), self.inbox.clone(), reply));
+        tokio::spawn(store_pause(self.mirror.store_at_path(), self.control.clone(), self.inbox.clone(), reply));
     }
 
     /// Reloads the configuration for the next run. An invalid one changes nothing; a different mirror or socket needs a
@@ -284,11 +284,12 @@ async fn reload(mirror: &Mirror, sources: &Sources, before: &Config) -> Result<A
 
 /// Stores what is in effect when it is written, whatever the order of the requests, and answers within a time limit, with the
 /// actual outcome.
-async fn store_pause(store: Store, control: Control, inbox: mpsc::Sender<LoopMessage>, reply: u64) {
-    let mut written = std::pin::pin!(store.write(move |tx| match control.daemon().paused_since {
+async fn store_pause(store: Result<Store, StoreError>, control: Control, inbox: mpsc::Sender<LoopMessage>, reply: u64) {
+    let write = move |tx: &MirrorTx<'_>| match control.daemon().paused_since {
         Some(since) => tx.set_state(&PAUSED, &since),
         None => tx.clear_state(&PAUSED),
-    }));
+    };
+    let mut written = std::pin::pin!(async move { store?.write(write).await });
     let outcome = |written: Result<(), StoreError>| match written {
         Ok(()) => DaemonAnswer::Done,
         Err(error) => DaemonAnswer::NotStored { reason: error_chain(&error) },

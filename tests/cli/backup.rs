@@ -58,6 +58,18 @@ fn open_edits_are_held_in_the_copy_and_continue_in_the_original() {
     assert_eq!(place.ask("SELECT state FROM outbox"), "queued");
 }
 
+/// A pause and what people were told are about the daemon of the original, at the time of the copy.
+#[test]
+fn copy_is_not_paused_and_nobody_was_told_of_its_troubles() {
+    let (_service, place) = mirrored();
+    let original = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    let paused = "INSERT INTO state (name, value) VALUES ('paused_since', '\"2026-03-04T12:00:00Z\"'), ('told', '{\"open\": {}}')";
+    original.execute_batch(paused).unwrap();
+    place.run("backup copy.db").done();
+    let states = "SELECT count(*) FROM state WHERE name IN ('paused_since', 'told')";
+    assert_eq!([ask(&place, "mirror.db", states), ask(&place, "copy.db", states)], ["2", "0"]);
+}
+
 #[test]
 fn backup_overwrites_only_with_force_and_never_the_mirror() {
     let (_service, place) = mirrored();

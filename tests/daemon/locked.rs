@@ -210,11 +210,15 @@ fn replaced_file_is_reopened() {
         let _ = std::fs::remove_file(fixture.place.path(name));
     }
     std::fs::rename(&copy, &file).unwrap();
+    let paused = daemon.post("/pause", &json!({})).with(202).json();
+    assert_eq!(paused["stored"], false, "{paused}");
     fixture.service.sandbox.with_world(|world| {
         let ids = world.ids(crm_mirror::model::Resource::Contacts);
         world.edit(crm_mirror::model::Object::Contact, &ids[3], &json!({ "name": "Changed" }));
     });
     daemon.sync();
+    assert_eq!(daemon.post("/pause", &json!({})).with(200).json()["stored"], true);
+    assert_eq!(fixture.column("SELECT count(*) FROM state WHERE name = 'paused_since'"), ["1"]);
     assert_eq!(fixture.column("SELECT count(*) FROM contacts WHERE name = 'Changed'"), ["1"]);
     assert!(daemon.stop().contains("was replaced by another file"));
 }

@@ -16,8 +16,8 @@ use crate::store::derived::build::REVISION;
 use crate::store::records::feed_entries::{ColumnChange, ColumnFeed};
 use crate::store::user_objects::objects::drop_indexes_on;
 use crate::store::{
-    Applied, CustomTx, DefinitionChanges, FieldToBackFill, Goal, ReadTx, Redefined, Result, Statements, json_list, physical,
-    table_shapes_of_file,
+    Applied, CustomTx, DefinitionChanges, FieldToBackFill, Goal, ReadTx, Redefined, Result, Statements, json_list,
+    physical, table_shapes_of_file,
 };
 
 /// The maximum number of custom columns of one object's tables, including companions and archived columns. SQLite

@@ -1,8 +1,8 @@
 //! A copy of the mirror in one file, made while it is written.
 //!
 //! SQLite's backup API copies page by page, so row ids, and with them the search index, stay valid. The copy is a
-//! mirror of its own: it has a new id, so that followers of the original do not continue on it, and its open edits are
-//! held, because the original may send them too.
+//! mirror of its own: it has a new id, so that followers of the original do not continue on it, its open edits are held,
+//! because the original may send them too, and it is not paused.
 //!
 //! # Invariants
 //! - The copy is complete and verified before it gets its name; a file is overwritten only on request.
@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use super::folder_of;
 use super::original::IN_A_COPY;
 use crate::model::Instant;
-use crate::store::{Doing, FileId, Requests, Result, StoreError, beside, hold_open_edits, lock, open};
+use crate::store::{Doing, FileId, Requests, Result, StateKey, StoreError, beside, hold_open_edits, lock, open};
 
 /// The retry interval while another process changes the file's schema.
 const RETRY: Duration = Duration::from_millis(50);
@@ -151,6 +151,9 @@ fn become_another_mirror(copy: &mut Connection, now: Instant) -> Result<u64> {
         [],
     )
     .doing(doing)?;
+    // They are about the daemon of the original, as it was then.
+    let of_a_daemon = [StateKey::PausedSince, StateKey::Told].map(|key| key.to_string());
+    tx.execute("DELETE FROM state WHERE name IN (?1, ?2)", of_a_daemon).doing(doing)?;
     // A release that was given to the original does not apply to the copy.
     let held = hold_open_edits(&tx, Requests::Keep, IN_A_COPY, now)?;
     tx.commit().doing(doing)?;
