@@ -123,6 +123,8 @@ impl Mirror {
         // The lock of this process belongs to the old file.
         known.store.lock().release();
         let store = open_store(&known.settings).await?;
+        let meter = known.meter.clone();
+        store.write(move |tx| meter.hand_over(tx)).await?;
         let parts = assemble(known.settings.clone(), store, &self.clock, &self.observer).await?;
         self.parts.send_replace(Arc::new(parts));
         Ok(())

@@ -161,6 +161,17 @@ impl BudgetMeter {
         tx.set_state(&LEDGER, &ledger)
     }
 
+    /// Hands what was spent, and the hold, over to a file that takes the place of the known one. Its own ledger may be of an
+    /// earlier time, as in a backup.
+    pub fn hand_over(&self, tx: &MirrorTx<'_>) -> Result<(), StoreError> {
+        let (ledger, hold) = (self.ledger(), *self.hold.lock().unwrap_or_else(PoisonError::into_inner));
+        if stored_ledger(tx)?.total > ledger.total {
+            return Ok(());
+        }
+        tx.set_state(&LEDGER, &ledger)?;
+        hold.map_or(Ok(()), |hold| tx.set_state(&HOLD, &hold))
+    }
+
     async fn wait_out_hold(&self) -> Result<(), AdmissionError> {
         loop {
             if self.is_stopping() {
