@@ -254,12 +254,14 @@ impl MirrorStatus {
 
     /// Whether the mirror can be relied on. Details do not count, and neither do objects that the key may not read.
     pub fn readiness(&self, config: &Config, now: Instant) -> Readiness {
-        let records = self.mirrored(config).filter(|object| object.removed.is_some());
-        let as_of: Option<Vec<Instant>> = records.map(|object| object.changes_as_of).collect();
+        // Where only short lists are mirrored, they are what counts; the schedule for changes is not theirs.
+        let has_records = Object::ALL.into_iter().any(|object| config.mirrors(object.resource()));
+        let lists = self.mirrored(config).filter(|object| object.removed.is_some() == has_records);
+        let as_of: Option<Vec<Instant>> = lists.map(|object| object.changes_as_of).collect();
         let schedule = (&config.sync.schedule, &config.sync.time_zone);
         match as_of {
             Some(as_of) if !as_of.is_empty() => {
-                let stale = as_of.into_iter().any(|as_of| is_stale(as_of, schedule, now));
+                let stale = has_records && as_of.into_iter().any(|as_of| is_stale(as_of, schedule, now));
                 if stale { Readiness::Stale } else { Readiness::Ready }
             }
             _ => Readiness::NeverCopied,

@@ -319,17 +319,19 @@ fn user_who_may_not_open_the_socket_or_the_mirror_is_told() {
 fn every_workspace_has_a_line_also_one_that_cannot_be_read() {
     let service = Service::with(7, 1);
     let place = TestDir::of(&service);
-    for name in ["acme", "beta"] {
-        let text = format!("[api]\nbase_url = \"{}\"\n[database]\npath = \"{name}.db\"\n", service.base_url);
+    for (name, rest) in [("acme", ""), ("beta", ""), ("team", "[sync]\nobjects = [\"team-members\"]\n")] {
+        let text = format!("[api]\nbase_url = \"{}\"\n[database]\npath = \"{name}.db\"\n{rest}", service.base_url);
         std::fs::write(place.path(&format!("{name}.toml")), text).unwrap();
     }
     std::fs::write(place.path("broken.toml"), "[api\n").unwrap();
     place.run("-c acme.toml sync").done();
+    place.run("-c team.toml sync").done();
     let text =
         place.command(&["-c", &place.path("acme.toml").display().to_string(), "status", "--all"]).output().unwrap();
     let text = Ended::from(text).done().out;
     let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{text}"));
     assert!(line("acme").contains("ready") && line("acme").contains("none"), "{text}");
+    assert!(line("team").contains("ready"), "{text}");
     assert!(line("beta").contains("there is no mirror"), "{text}");
     assert!(line("broken").contains("is not TOML"), "{text}");
     let file = place.path("acme.toml").display().to_string();
