@@ -24,6 +24,8 @@ pub struct QueuedJob {
     pub id: u64,
     pub job: Job,
     pub trigger: Trigger,
+    /// Whether it is a resync, or the rest of one.
+    pub sweeps: bool,
 }
 
 impl QueuedJob {

@@ -290,8 +290,13 @@ impl StateMachine {
                 DaemonAnswer::Accepted { job, waits_until: self.hold(now).map(|hold| hold.until) }
             }
             DaemonRequest::StopSweeps => {
-                let withdrawn = self.queue.extract_if(.., |queued| matches!(queued.job, Job::Resync { .. }));
-                effects.extend(withdrawn.map(Effect::Withdrawn));
+                let withdrawn: Vec<QueuedJob> = self.queue.extract_if(.., |queued| queued.sweeps).collect();
+                let had_begun = withdrawn.iter().any(|queued| matches!(queued.job, Job::Sync { .. }));
+                effects.extend(withdrawn.into_iter().map(Effect::Withdrawn));
+                if had_begun {
+                    // The rest of it would have begun with the changes, which may be due.
+                    self.enqueue(Job::sync(), Trigger::Schedule, effects);
+                }
                 // Verifications and pushes do not use sweeps: an interrupted sweep is discarded while they run.
                 if !self.preempt(Preemption::Forget, effects) {
                     self.forget_sweeps(effects);
@@ -376,7 +381,8 @@ impl StateMachine {
             self.queue.sort_by_key(QueuedJob::rank);
             return id;
         }
-        let queued = QueuedJob { id: self.next_id, job, trigger };
+        let sweeps = matches!(job, Job::Resync { .. });
+        let queued = QueuedJob { id: self.next_id, job, trigger, sweeps };
         self.next_id += 1;
         let id = queued.id;
         effects.push(Effect::Queued(queued.clone()));

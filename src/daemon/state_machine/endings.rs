@@ -119,7 +119,7 @@ impl StateMachine {
         let remainder = job::remainder(&job.job);
         self.queue.retain(|waiting| waiting.trigger == Trigger::Manual || waiting.job != Job::sync());
         effects.push(Effect::Preempted(job.clone()));
-        self.queue.push(QueuedJob { job: remainder, id: job.id, trigger: job.trigger });
+        self.queue.push(QueuedJob { job: remainder, ..job.clone() });
         self.queue.sort_by_key(QueuedJob::rank);
     }
 

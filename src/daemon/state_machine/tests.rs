@@ -407,6 +407,15 @@ fn resync_is_stopped_in_every_state() {
     waiting.on(Input::Asked(2, DaemonRequest::Run(resync(&[]))), at(1));
     waiting.on(Input::Asked(3, DaemonRequest::StopSweeps), at(2));
     assert_eq!(waiting.waiting(), []);
+
+    // The rest of one waits behind a push. It would have begun with the changes that are due.
+    let mut rest = running(resync(&[]));
+    rest.on(Input::EditsDue, at(3));
+    assert_eq!(started(&rest.on(stopped(), at(4)))[0].0, "push");
+    let effects = rest.on(Input::Asked(2, DaemonRequest::StopSweeps), at(5));
+    assert!(matches!(&effects[0], Effect::Withdrawn(job) if job.id == 1), "{effects:?}");
+    let left: Vec<_> = rest.waiting().iter().map(|job| (job.job.clone(), job.trigger)).collect();
+    assert_eq!(left, [(Job::sync(), Trigger::Schedule)]);
 }
 
 #[test]
