@@ -193,6 +193,9 @@ pub(super) fn line(state: &StateMachine, work: Option<CurrentWork>, now: Instant
             HoldReason::RateLimit => format!("Rate limit: no request is sent until {until}"),
         };
     }
+    if let Some(since) = state.paused_since() {
+        return format!("The schedule is paused since {}; `crm-mirror resume` resumes it", format::moment(since));
+    }
     if let Some(trouble) = state.trouble() {
         if trouble.is_partial() {
             return format!(
@@ -208,9 +211,6 @@ pub(super) fn line(state: &StateMachine, work: Option<CurrentWork>, now: Instant
             trouble.reason,
             format::moment(trouble.next_try)
         );
-    }
-    if let Some(since) = state.paused_since() {
-        return format!("The schedule is paused since {}; `crm-mirror resume` resumes it", format::moment(since));
     }
     match state.next_due(ScheduleKind::Changes, now) {
         Some(at) => format!("Up to date; next run at {}", format::moment(at)),

@@ -36,6 +36,11 @@ fn failing_runs_are_reported_with_reason_and_recovery() {
         metrics.contains("crm_mirror_jobs_total{work=\"sync\",exit=\"69\",workspace=\"default\"} 2\n"),
         "{metrics}"
     );
+    // During a pause there is no next attempt.
+    daemon.post("/pause", &json!({})).with(200);
+    let (paused, _) = daemon.until_notified("STATUS=The schedule is paused");
+    assert!(!paused.contains("next attempt"), "{paused}");
+    daemon.post("/resume", &json!({})).with(200);
     // The mirror remains readable.
     assert_eq!(fixture.place.ask("SELECT count(*) FROM contacts_full"), "20");
     // A run that asked for nothing has not succeeded.

@@ -22,8 +22,8 @@ export function currentState(known) {
   }
   if (daemon.waiting_for) return ["waits", `Waiting: ${daemon.waiting_for}`];
   if (daemon.hold) return ["waits", `No request until ${moment(Date.parse(daemon.hold.until))}`];
-  if (daemon.trouble) return ["bad", `Runs fail; next attempt ${when(Date.parse(daemon.trouble.next_try))}`];
   if (daemon.paused_since) return ["waits", "The schedule is paused"];
+  if (daemon.trouble) return ["bad", `Runs fail; next attempt ${when(Date.parse(daemon.trouble.next_try))}`];
   const { at: next, interval, reason } = daemon.next.find((kind) => kind.kind === "changes") ?? {};
   if (known.status.objects.every((object) => !object.changes_as_of)) {
     return ["waits", next ? `Nothing is copied yet; the first copy begins ${when(Date.parse(next))}` : "Nothing is copied yet"];
@@ -67,8 +67,8 @@ export function causes(known) {
   const { daemon } = status;
   if (daemon?.trouble) {
     const { since, why, runs, next_try } = daemon.trouble;
-    const next = `Next attempt at ${moment(Date.parse(next_try))}.`;
-    found.push(["bad", `Runs have failed since ${moment(Date.parse(since))}, ${count(runs)} in a row.`, `${sentence(why)}. ${next}`]);
+    const next = daemon.paused_since ? "" : ` Next attempt at ${moment(Date.parse(next_try))}.`;
+    found.push(["bad", `Runs have failed since ${moment(Date.parse(since))}, ${count(runs)} in a row.`, `${sentence(why)}.${next}`]);
   } else if (!daemon && status.trouble) {
     found.push(["bad", `The last ${count(status.trouble.runs)} runs failed.`, status.trouble.error ?? ""]);
   }
