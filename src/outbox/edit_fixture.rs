@@ -90,7 +90,7 @@ pub(super) fn queue_edit(tx: &MirrorTx<'_>, columns: &[(&str, &str)], base: Opti
         undoes: None,
         repeats: None,
     };
-    queue::insert(tx, &edit, "a test", now()).unwrap().unwrap()
+    queue::insert(tx, &edit, "a test", now()).unwrap().edit.unwrap()
 }
 
 /// Queues an edit of one column of the contact's first version.

@@ -204,7 +204,7 @@ async fn value_that_was_not_read_is_compared_and_never_adopted() {
                 undoes: None,
                 repeats: None,
             };
-            let edit = insert(tx, &edit, "a test", now()).unwrap().unwrap();
+            let edit = insert(tx, &edit, "a test", now()).unwrap().edit.unwrap();
             list(tx, "\"v2\"", "A");
             assert_eq!(with_edits(tx, 100, next), NextRequest::Read);
             tx.edits().end_delay(CONTACT, DelayScope::Record, &record).unwrap();

@@ -1,7 +1,8 @@
 //! Edits that a program proposes: queued like others, and held until a person releases them.
 
-use super::queue::{EditRequest, Prepared, QueueError, queue_as};
+use super::queue::{EditRequest, QueueError, queue_as};
 use crate::model::{EditState, Instant, Object, RecordId};
+use crate::store::queue::QueuedValues;
 use crate::store::{EditStep, MirrorTx, StoreError};
 
 #[derive(Debug, thiserror::Error)]
@@ -20,22 +21,17 @@ impl From<StoreError> for ProposeError {
 }
 
 /// Validates an edit and queues it as held, in the caller's transaction: it is never sent before a person releases it.
-/// Returns its id; `None` if it changes nothing.
-pub fn propose(
-    tx: &MirrorTx<'_>,
-    request: &EditRequest,
-    now: Instant,
-) -> Result<(Option<i64>, Prepared), ProposeError> {
+pub fn propose(tx: &MirrorTx<'_>, request: &EditRequest, now: Instant) -> Result<QueuedValues, ProposeError> {
     let (waiting, unreadable) = tx.edits_of(request.object, &request.record)?;
     if !waiting.is_empty() || !unreadable.is_empty() {
         return Err(ProposeError::Waiting { object: request.object, record: request.record.clone() });
     }
-    let (id, prepared) = queue_as(tx, request, ("assistant", "proposed by an assistant"), None, now)?;
-    if let Some(id) = id {
+    let (queued, _) = queue_as(tx, request, ("assistant", "proposed by an assistant"), None, now)?;
+    if let Some(id) = queued.edit {
         let why = "held until a person releases it: `crm-mirror outbox release`, or drops it: `crm-mirror outbox drop`";
         tx.edits().take_step(id, &EditStep::new(EditState::Queued, EditState::Held, why), now)?;
     }
-    Ok((id, prepared))
+    Ok(queued)
 }
 
 #[cfg(test)]
@@ -50,7 +46,7 @@ mod tests {
     fn proposed(tx: &MirrorTx<'_>, column: &str, value: &str) -> Result<Option<i64>, ProposeError> {
         let changes = vec![(column.to_string(), Given::Text(value.into()))];
         let request = EditRequest { object: CONTACT, record: contact(), changes, if_match: None };
-        propose(tx, &request, now()).map(|(id, _)| id)
+        propose(tx, &request, now()).map(|queued| queued.edit)
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use super::typed_values::Given;
 use super::validate::{self, EditRefusal};
 use crate::model::editable::{Editability, Editable};
 use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
-use crate::store::queue::{self as stored, NewEdit};
+use crate::store::queue::{self as stored, NewEdit, QueuedValues};
 use crate::store::{MirrorTx, ReadTx, StoreError, editable};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -105,13 +105,13 @@ pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, Queue
     Ok(Prepared { fields: changes, taken_back, body, base_etag: seen.etag.filter(|_| is_proven) })
 }
 
-/// Validates an edit and queues it, in the caller's transaction. Returns its id; `None` if it changes nothing.
+/// Validates an edit and queues it, in the caller's transaction.
 pub fn queue(
     tx: &MirrorTx<'_>,
     request: &EditRequest,
     source: EditSource,
     now: Instant,
-) -> Result<(Option<i64>, Prepared), QueueError> {
+) -> Result<(QueuedValues, Prepared), QueueError> {
     queue_as(tx, request, source.texts(), None, now)
 }
 
@@ -123,7 +123,7 @@ pub(super) fn queue_as(
     (source, why): (&str, &str),
     repeats: Option<(i64, &EditedFields)>,
     now: Instant,
-) -> Result<(Option<i64>, Prepared), QueueError> {
+) -> Result<(QueuedValues, Prepared), QueueError> {
     let mut prepared = prepare(tx, request)?;
     for (column, (before, _)) in &mut prepared.fields {
         if let Some((shown, _)) = repeats.and_then(|(_, fields)| fields.get(column)) {
@@ -131,7 +131,7 @@ pub(super) fn queue_as(
         }
     }
     if prepared.fields.is_empty() && prepared.taken_back.is_empty() {
-        return Ok((None, prepared));
+        return Ok((QueuedValues::default(), prepared));
     }
     let mut fields = prepared.fields.clone();
     fields.extend(prepared.taken_back.clone());
@@ -144,8 +144,7 @@ pub(super) fn queue_as(
         undoes: None,
         repeats: repeats.map(|(edit, _)| edit),
     };
-    let id = stored::insert(tx, &edit, why, now)?;
-    Ok((id, prepared))
+    Ok((stored::insert(tx, &edit, why, now)?, prepared))
 }
 
 fn fields<'a>(tx: &ReadTx<'_>, request: &'a EditRequest) -> Result<Vec<(Editable, &'a Given)>, QueueError> {

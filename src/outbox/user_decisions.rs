@@ -20,7 +20,7 @@ use super::queue::{self, EditRequest, QueueError};
 use super::typed_values::Given;
 use crate::model::{Edit, EditState, Editable, EditedFields, Instant, Object, RecordId, is_unknown};
 use crate::store::outbox_report::{self, EditLine};
-use crate::store::queue::{self as stored, NewEdit};
+use crate::store::queue::{self as stored, NewEdit, QueuedValues};
 use crate::store::{EditStep, MirrorTx, StoreError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,15 @@ pub struct Decided {
     pub replacement: Option<i64>,
     /// The changes that will be sent; empty if there are none.
     pub fields: EditedFields,
+    /// Of an edit that is retried although it was finished: what became of its values.
+    #[serde(skip)]
+    pub again: Option<QueuedValues>,
+}
+
+impl Decided {
+    fn new(edit: i64, state: EditState, fields: EditedFields) -> Decided {
+        Decided { edit, state, replacement: None, fields, again: None }
+    }
 }
 
 /// Why a decision was not possible; nothing was changed.
@@ -71,12 +80,12 @@ pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) ->
         (Decision::Retry, Conflict) => step(tx, &line, Queued, "retried by a person", line.fields.clone(), now),
         (Decision::Retry, Queued | Sending) => {
             tx.edits().shorten_delay(line.object, &RecordId::new(line.record.as_str()), now)?;
-            Ok(Decided { edit, state: line.state, replacement: None, fields: line.fields })
+            Ok(Decided::new(edit, line.state, line.fields))
         }
         (Decision::Drop, Queued | Held | Sending | Conflict) => discard(tx, &line, now),
         (Decision::Release, Held) => release(tx, &line, now),
         // It was released with another edit of its request.
-        (Decision::Release, Sending) => Ok(Decided { edit, state: Sending, replacement: None, fields: line.fields }),
+        (Decision::Release, Sending) => Ok(Decided::new(edit, Sending, line.fields)),
         (Decision::Theirs, Conflict) => {
             let why = "resolved by a person: the service's value is kept";
             step(tx, &line, Dropped, why, EditedFields::new(), now)
@@ -99,7 +108,7 @@ fn step(
     now: Instant,
 ) -> Result<Decided, DecideError> {
     tx.edits().take_step(line.id, &EditStep::new(line.state, to, why), now)?;
-    Ok(Decided { edit: line.id, state: to, replacement: None, fields })
+    Ok(Decided::new(line.id, to, fields))
 }
 
 /// The edits of an edit's request, if it was sent: they are being sent, or held in a copy.
@@ -140,8 +149,7 @@ fn release(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, 
         tx.edits().take_step(edit.id, &EditStep::new(EditState::Held, EditState::Sending, why), now)?;
     }
     if !request.is_empty() {
-        let fields = line.fields.clone();
-        return Ok(Decided { edit: line.id, state: EditState::Sending, replacement: None, fields });
+        return Ok(Decided::new(line.id, EditState::Sending, line.fields.clone()));
     }
     tx.edits().mark_released(line.id, now)?;
     step(tx, line, EditState::Queued, "released by a person", line.fields.clone(), now)
@@ -197,14 +205,16 @@ fn again(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, De
         if_match: None,
     };
     let why = format!("edit {} retried by a person", line.id);
-    let (replacement, prepared) =
+    let (queued, _) =
         queue::queue_as(tx, &request, (&line.source, &why), Some((line.id, &line.fields)), now).map_err(|error| {
             match error {
                 QueueError::Store(error) => DecideError::Store(error),
                 source => DecideError::NotAgain { edit: line.id, source },
             }
         })?;
-    Ok(Decided { edit: line.id, state: line.state, replacement, fields: prepared.fields })
+    let replacement = queued.edit.or(queued.waiting);
+    let decided = Decided::new(line.id, line.state, queued.fields.clone());
+    Ok(Decided { replacement, again: Some(queued), ..decided })
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -304,7 +314,7 @@ pub fn undo(tx: &MirrorTx<'_>, edits: &[i64], now: Instant) -> Result<Vec<UndoEd
             [only] => format!("reverts edit {only}"),
             several => format!("reverts {} edits, the last of them {}", several.len(), several.last().unwrap_or(&0)),
         };
-        of_record.edit = stored::insert(tx, &edit, &why, now)?;
+        of_record.edit = stored::insert(tx, &edit, &why, now)?.edit;
         if let Some(id) = of_record.edit {
             tx.edits().mark_released(id, now)?;
         }

@@ -53,12 +53,21 @@ fn edit_is_queued_with_its_changes_and_its_history() {
         (&json!(2), &json!("company"), &json!(company))
     );
     assert_eq!(document["fields"]["industry"][1], json!("Toys"));
+    // What waits already is not queued again; what is new is.
+    let again = edit(&place, &["contact", &contact, "position=Chief Data Officer"]).done();
+    assert_eq!(again.out, "nothing to do: edit 1 already waits with these values\n");
+    let both = edit(&place, &["contact", &contact, "position=Chief Data Officer", "language=xx", "--json"]).done();
+    let document = both.json();
+    assert_eq!((&document["edit"], &document["waiting"]), (&json!(3), &json!(1)));
+    assert_eq!(document["fields"].as_object().unwrap().keys().collect::<Vec<_>>(), ["language"]);
+    let planned = edit(&place, &["contact", &contact, &format!("position={before}"), "--dry-run"]).done();
+    assert_eq!(planned.out, "would be cancelled: the waiting edits of position\n");
     // An edit to the stored value cancels the waiting edit; a second one does nothing.
     for message in ["cancelled: the waiting edits of position", "nothing to do"] {
         let ended = edit(&place, &["contact", &contact, &format!("position={before}")]).done();
         assert!(ended.out.contains(message), "{}", ended.out);
     }
-    assert_eq!(queued(&place), "2");
+    assert_eq!(queued(&place), "3");
 }
 
 #[test]

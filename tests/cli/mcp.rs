@@ -91,15 +91,23 @@ fn assistant_can_query_and_only_propose_edits() {
     assert!(client.call("propose_edit", &edit).1.contains("has pending edits"));
     let pending = client.answer("show", &json!({"object": "contact", "id": id}));
     assert_eq!(pending["pending_edits"][0][3], "held", "{pending}");
+    let other = rows["rows"][1][0].as_str().unwrap().to_string();
+    client.answer("propose_edit", &json!({"object": "contact", "id": other, "fields": {"position": "Proposed"}}));
     drop(client.input);
     assert_eq!(client.child.wait().unwrap().code(), Some(0));
     // Held: no run sends it until the user releases it.
     let sent = || service.sandbox.log().entries().iter().filter(|entry| entry.asked.method == "PATCH").count();
     place.run("sync").done();
-    assert_eq!((place.ask("SELECT state, source FROM outbox").as_str(), sent()), ("held,assistant", 0));
+    let first = "SELECT state, source FROM outbox WHERE id = 1";
+    assert_eq!((place.ask(first).as_str(), sent()), ("held,assistant", 0));
     place.run(&format!("outbox release {} --yes", proposed["edit"])).done();
     place.run("sync").done();
-    assert_eq!((place.ask("SELECT state FROM outbox").as_str(), sent()), ("applied", 1));
+    assert_eq!((place.ask(first).as_str(), sent()), ("applied,assistant", 1));
+    // A person who makes a proposed edit does not have to know of the proposal.
+    place.run(&format!("edit contact {other} position=Proposed")).done();
+    place.run("push").done();
+    let states = "SELECT group_concat(state, ' ') FROM (SELECT state FROM outbox ORDER BY id)";
+    assert_eq!((place.ask(states).as_str(), sent()), ("applied replaced applied", 2));
 }
 
 #[test]

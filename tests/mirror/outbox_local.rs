@@ -433,7 +433,7 @@ async fn edit_through_the_writer_is_validated_and_queued() {
         .await
         .unwrap();
     store.close().await;
-    assert_eq!(queued.unwrap().0, Some(1));
+    assert_eq!(queued.unwrap().0.edit, Some(1));
     assert!(refused.unwrap_err().to_string().contains("`cf_boolean` takes 1 (true) or 0 (false)"));
     assert_eq!(self::queued(&mirror), [("a".to_string(), json!({"position": ["CEO", "CTO"], "cf_boolean": [1, 0]}))]);
     assert_eq!(

@@ -129,7 +129,8 @@ fn edit(mirror: &Mirror, case: &Case, changes: &[(Column, Value)]) -> bool {
         if_match: None,
     };
     let now = Instant::system_now();
-    write_beside(&mirror.path, |tx| queue(tx, &request, EditSource::Edit, now)).is_ok_and(|(id, _)| id.is_some())
+    write_beside(&mirror.path, |tx| queue(tx, &request, EditSource::Edit, now))
+        .is_ok_and(|(queued, _)| queued.edit.is_some())
 }
 
 /// Edits the record. Returns how many edits were refused, and what their author was shown.

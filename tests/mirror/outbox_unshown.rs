@@ -55,10 +55,10 @@ async fn field_that_no_answer_shows_is_unknown_until_one_does() {
         let now = Instant::system_now();
         let asked = request(column, column.value("ours", 42));
         let queue_it = |tx: &MirrorTx<'_>| queue(tx, &asked, EditSource::Edit, now);
-        let (edit, prepared) = write_beside(&mirror.path, queue_it).unwrap();
-        assert!(is_unknown(&prepared.fields[column.name].0), "{}", column.name);
+        let (queued, _) = write_beside(&mirror.path, queue_it).unwrap();
+        assert!(is_unknown(&queued.fields[column.name].0), "{}", column.name);
         mirror.run(&crm, &Job::Push).await.unwrap();
-        let line = write_beside(&mirror.path, |tx| outbox_report::edit(tx, edit.unwrap())).unwrap().unwrap();
+        let line = write_beside(&mirror.path, |tx| outbox_report::edit(tx, queued.edit.unwrap())).unwrap().unwrap();
         assert_eq!(line.0.state, EditState::Conflict, "{}", column.name);
         assert!(line.1.last().unwrap().why.contains("does not show what the field has"), "{:?}", line.1);
         assert_eq!(crm.sandbox.log().patches(Object::Contact), 0, "{}", column.name);
@@ -70,7 +70,8 @@ async fn field_that_no_answer_shows_is_unknown_until_one_does() {
         if details {
             mirror.assert_exact(&crm);
         }
-        write_beside(&mirror.path, |tx| user_decisions::decide(tx, edit.unwrap(), Decision::Theirs, now)).unwrap();
+        write_beside(&mirror.path, |tx| user_decisions::decide(tx, queued.edit.unwrap(), Decision::Theirs, now))
+            .unwrap();
         set("42").unwrap();
         mirror.run(&crm, &Job::Push).await.unwrap();
         assert_eq!(mirror.one("SELECT count(*) FROM outbox WHERE state = 'applied'"), "1", "{}", column.name);

@@ -833,12 +833,12 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('built_from','{"revision":"1-80092e76","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[]}');
+INSERT INTO state VALUES('built_from','{"revision":"1-4cadb775","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[]}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"c9768dc15afa4d3dae77eebd2ab190eb","before":"13e6c83ace814697b4dd3304a3bddec0","file":{"inode":10012655,"born":"1795916389517076251","device":65024,"booted":1795837528}}');
+INSERT INTO state VALUES('last_writer','{"nonce":"db7e87de7cb8403ba8f1efc2c08fa059","before":"dfe709c72eef4dd8b47ee1316b4fa9b8","file":{"inode":10174739,"born":"1795923756743762642","device":65024,"booted":1795837528}}');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0}}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
@@ -1306,7 +1306,7 @@ UPDATE outbox_values SET effect = CASE
   WHEN NOT EXISTS (SELECT 1 FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
     WHERE o.object_type = NEW.object_type AND o.record_id = NEW.record_id AND o.finished_at IS NULL AND o.state <> 'conflict'
       AND f.key = outbox_values.column_name) THEN effect
-  WHEN json_extract(change, '$[1]') IS (SELECT json_extract(f.value, '$[1]') FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
+  WHEN (SELECT o.state <> 'held' AND json_extract(f.value, '$[1]') IS json_extract(change, '$[1]') FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
     WHERE o.object_type = NEW.object_type AND o.record_id = NEW.record_id AND o.finished_at IS NULL AND o.state <> 'conflict'
       AND f.key = outbox_values.column_name ORDER BY o.id DESC LIMIT 1) THEN 0
   WHEN json_extract(change, '$[1]') IS json_extract(change, '$[0]')

@@ -234,16 +234,16 @@ impl MirrorTools {
             if_match: None,
         };
         let now = SystemClock.now();
-        let (edit, prepared) = write_beside(&self.database, |tx| {
+        let queued = write_beside(&self.database, |tx| {
             tx.by("mcp");
             propose(tx, &request, now)
         })?;
-        Ok(match edit {
+        Ok(match queued.edit {
             None => json!({"status": "nothing to do: the record already has these values"}),
             Some(edit) => json!({
                 "status": "held: it is not sent until a person releases it",
                 "edit": edit,
-                "changes": prepared.fields,
+                "changes": queued.fields,
                 "release": format!("crm-mirror outbox release {edit}"),
                 "drop": format!("crm-mirror outbox drop {edit}"),
             }),

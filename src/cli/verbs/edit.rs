@@ -21,6 +21,7 @@ use crate::format;
 use crate::model::{EditedFields, Etag, HELD_COMMANDS, Instant, Object, RecordId, is_unknown, unfit_source};
 use crate::outbox::queue::{self, Prepared};
 use crate::outbox::{EditRequest, EditSource, Given, QueueError};
+use crate::store::queue::QueuedValues;
 use crate::store::{Reader, StoreError, write_beside};
 
 #[derive(clap::Args, Clone, Debug)]
@@ -64,6 +65,8 @@ struct PlannedRequest<'a> {
     if_match: Option<&'a Etag>,
     body: &'a Map<String, Value>,
     fields: &'a EditedFields,
+    /// The columns whose waiting edits would be cancelled.
+    cancelled: Vec<&'a str>,
 }
 
 pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
@@ -88,31 +91,40 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     if !config.write_back {
         return Err(off());
     }
-    let (edit, prepared) = write_beside(&config.database, |tx| {
+    let (queued, _) = write_beside(&config.database, |tx| {
         tx.by(person());
         queue::queue(tx, &request, EditSource::Edit, Instant::system_now())
     })?;
     if args.common.json {
-        output::json(&EditReply { edit, object: request.object, id: request.record, fields: prepared.fields })?;
+        output::json(&EditReply { object: request.object, id: request.record, queued })?;
         return Ok(Exit::Done);
     }
-    match edit {
-        Some(edit) => {
-            output::text(&format!("edit {edit} of {} {id} is queued", request.object))?;
-            output::text(&lines(&prepared.fields))?;
-            output::note(if client::reach(&config.socket).is_ok() {
-                "the daemon sends it within seconds"
-            } else {
-                "the next `crm-mirror sync` sends it; `crm-mirror push` sends it at once"
-            });
-        }
-        None if !prepared.taken_back.is_empty() => {
-            let columns: Vec<&str> = prepared.taken_back.keys().map(String::as_str).collect();
-            output::text(&format!("cancelled: the waiting edits of {}", columns.join(", ")))?;
-        }
-        None => output::text("nothing to do: the record already has these values")?,
+    if let Some(edit) = queued.edit {
+        output::text(&format!("edit {edit} of {} {id} is queued", request.object))?;
+        output::text(&lines(&queued.fields))?;
+        output::note(if client::reach(&config.socket).is_ok() {
+            "the daemon sends it within seconds"
+        } else {
+            "the next `crm-mirror sync` sends it; `crm-mirror push` sends it at once"
+        });
     }
+    output::text(&not_queued(&queued))?;
     Ok(Exit::Done)
+}
+
+/// What became of the values that are not in a new edit.
+pub(super) fn not_queued(QueuedValues { edit, cancelled, waiting, .. }: &QueuedValues) -> String {
+    let text = match (waiting, edit.is_none() && cancelled.is_empty()) {
+        (Some(waiting), true) => format!("nothing to do: edit {waiting} already waits with these values\n"),
+        (Some(waiting), false) => format!("edit {waiting} already waits with the other values\n"),
+        (None, true) => "nothing to do: the record already has these values\n".into(),
+        (None, false) => String::new(),
+    };
+    if cancelled.is_empty() {
+        text
+    } else {
+        format!("cancelled: the waiting edits of {}\n{text}", cancelled.join(", "))
+    }
 }
 
 pub(super) fn off() -> Failure {
@@ -122,6 +134,10 @@ pub(super) fn off() -> Failure {
 
 fn planned(request: &EditRequest, prepared: &Prepared, json: bool) -> Result<Exit, Failure> {
     let path = format!("{}/{}", request.object.resource().path(), request.record);
+    let cancelled: Vec<&str> = prepared.taken_back.keys().map(String::as_str).collect();
+    if !json && !cancelled.is_empty() {
+        output::text(&format!("would be cancelled: the waiting edits of {}\n", cancelled.join(", ")))?;
+    }
     if json {
         output::json(&PlannedRequest {
             method: "PATCH",
@@ -129,9 +145,12 @@ fn planned(request: &EditRequest, prepared: &Prepared, json: bool) -> Result<Exi
             if_match: prepared.base_etag.as_ref(),
             body: &prepared.body,
             fields: &prepared.fields,
+            cancelled,
         })?;
     } else if prepared.fields.is_empty() {
-        output::text("nothing to do: the record already has these values")?;
+        if cancelled.is_empty() {
+            output::text("nothing to do: the record already has these values")?;
+        }
     } else {
         let etag = prepared.base_etag.as_ref().map_or("(the record is read first)", Etag::as_str);
         let body = serde_json::to_string_pretty(&prepared.body).map_err(std::io::Error::other)?;
@@ -216,11 +235,10 @@ const NAMED: usize = 10;
 
 #[derive(Serialize)]
 struct EditReply {
-    /// Its id; null if the record already has these values.
-    edit: Option<i64>,
     object: Object,
     id: RecordId,
-    fields: EditedFields,
+    #[serde(flatten)]
+    queued: QueuedValues,
 }
 
 struct EditRow {
@@ -261,15 +279,10 @@ impl RowEdits {
                     }
                 }
                 match queue::queue(tx, &row.request, EditSource::Edit, now) {
-                    Ok((id, prepared)) => {
-                        reads += u64::from(id.is_some() && prepared.base_etag.is_none());
+                    Ok((of_row, prepared)) => {
+                        reads += u64::from(of_row.edit.is_some() && prepared.base_etag.is_none());
                         let EditRequest { object, record, .. } = &row.request;
-                        queued.push(EditReply {
-                            edit: id,
-                            object: *object,
-                            id: record.clone(),
-                            fields: prepared.fields,
-                        });
+                        queued.push(EditReply { object: *object, id: record.clone(), queued: of_row });
                     }
                     Err(QueueError::Store(error)) => return Err(RowsError::Store(error)),
                     Err(error) => refused.push(output::plain(&format!("  line {}: {error}", row.line))),
@@ -301,7 +314,7 @@ impl RowEdits {
 }
 
 fn count(edits: &[EditReply]) -> u64 {
-    edits.iter().filter(|of_row| of_row.edit.is_some()).count() as u64
+    edits.iter().filter(|of_row| of_row.queued.edit.is_some()).count() as u64
 }
 
 /// Queues the edits of a file, once a person has seen their price.

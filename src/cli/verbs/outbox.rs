@@ -289,10 +289,10 @@ fn undone(of: &UndoEdit) -> String {
 
 fn report(decision: Decision, decided: &Decided, json: bool) -> Result<Exit, Failure> {
     let edit = decided.edit;
-    let text = match (decision, decided.replacement) {
-        (Decision::Retry, Some(replacement)) => format!("edit {edit} is queued again as edit {replacement}"),
-        (Decision::Retry, None) if decided.state.is_final() => {
-            "nothing to do: the record already has these values".into()
+    let text = match (decision, &decided.again) {
+        (_, Some(again)) => {
+            let queued = again.edit.map(|new| format!("edit {edit} is queued again as edit {new}\n"));
+            queued.unwrap_or_default() + &edit::not_queued(again)
         }
         (Decision::Release, _) if decided.state == EditState::Sending => {
             format!("edit {edit} is resumed: its record is read back, then the same request is sent")
@@ -300,7 +300,7 @@ fn report(decision: Decision, decided: &Decided, json: bool) -> Result<Exit, Fai
         (Decision::Retry | Decision::Mine | Decision::Release, _) => format!("edit {edit} is queued"),
         (Decision::Drop | Decision::Theirs, _) => format!("edit {edit} is dropped"),
     };
-    Ok(output::report(json, decided, || format!("{text}\n{}", edit::lines(&decided.fields)))?)
+    Ok(output::report(json, decided, || format!("{}\n{}", text.trim_end(), edit::lines(&decided.fields)))?)
 }
 
 fn report_all(decision: Decision, decided: &[Decided], json: bool) -> Result<Exit, Failure> {

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::app::person;
 use crate::model::{Etag, Instant, Object, RecordId};
 use crate::outbox::{EditRequest, EditSource, Given, QueueError, queue};
+use crate::store::queue::QueuedValues;
 use crate::store::write_beside;
 
 #[derive(Debug, Deserialize)]
@@ -31,13 +32,12 @@ impl From<EditBody> for EditRequest {
     }
 }
 
-/// Returns the edit's id in `outbox`, `null` if the record already has these values, and what it changes.
-pub(super) fn queue_edit(mirror: &Path, body: EditBody, now: Instant) -> Result<Value, QueueError> {
+pub(super) fn queue_edit(mirror: &Path, body: EditBody, now: Instant) -> Result<QueuedValues, QueueError> {
     let request = EditRequest::from(body);
-    let (edit, prepared) = write_beside(mirror, |tx| {
+    let (queued, _) = write_beside(mirror, |tx| {
         // The socket takes requests of this user only.
         tx.by(person());
         queue(tx, &request, EditSource::Socket, now)
     })?;
-    Ok(json!({"edit": edit, "fields": prepared.fields}))
+    Ok(queued)
 }

@@ -4,7 +4,8 @@
 //!
 //! # Invariants
 //! - The last edit counts. A value is compared with the value of a waiting or sent edit of the column, and only if
-//!   there is none with the record.
+//!   there is none with the record. It is not queued again if the last of them has it and will be sent by itself: an
+//!   edit that is held is replaced by an equal one, too.
 //! - At most one unsent edit of a record contains a column. A later edit takes its columns from the earlier one; an
 //!   edit without columns ends as `replaced`.
 //! - Setting the service's value cancels the edit that would change it, unless that one is being sent.
@@ -17,14 +18,19 @@
 
 use std::sync::LazyLock;
 
-use rusqlite::ToSql;
+use rusqlite::{ToSql, params};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
 use crate::store::{MirrorTx, OPEN, Result, Statements};
 
-static MERGE: LazyLock<[String; 3]> =
-    LazyLock::new(|| merge(EditedRecord { object: ":object", record: ":record", now: ":now", who: ":who" }));
+const GIVEN: EditedRecord<'_> = EditedRecord { object: ":object", record: ":record", now: ":now", who: ":who" };
+
+static MERGE: LazyLock<[String; 3]> = LazyLock::new(|| merge(GIVEN));
+
+static WAITING: LazyLock<String> =
+    LazyLock::new(|| format!("SELECT max((SELECT max(o.id) {})) FROM outbox_values WHERE effect = 0", pending(GIVEN)));
 
 static INSERT: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -48,8 +54,20 @@ pub struct NewEdit<'a> {
     pub repeats: Option<i64>,
 }
 
-/// Returns the edit's id; `None` if nothing is left to send.
-pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) -> Result<Option<i64>> {
+/// What became of the values of an edit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct QueuedValues {
+    /// The new edit; `None` if nothing is left to send.
+    pub edit: Option<i64>,
+    /// The changes of the new edit.
+    pub fields: EditedFields,
+    /// The columns whose waiting edits were cancelled.
+    pub cancelled: Vec<String>,
+    /// The edit that waits already with the values that are in neither.
+    pub waiting: Option<i64>,
+}
+
+pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) -> Result<QueuedValues> {
     let conn = &tx.conn;
     conn.run("DELETE FROM outbox_values", [])?;
     for (column, (before, after)) in edit.fields {
@@ -83,8 +101,18 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
     for sql in &*MERGE {
         execute(sql)?;
     }
-    let queued = (execute(&INSERT)? > 0).then(|| conn.last_insert_rowid());
-    if queued.is_some() {
+    let mut queued =
+        QueuedValues { waiting: conn.value(&WAITING, params![object, record])?, ..QueuedValues::default() };
+    queued.edit = (execute(&INSERT)? > 0).then(|| conn.last_insert_rowid());
+    let effects: Vec<(String, i64)> = conn.tuples("SELECT column_name, effect FROM outbox_values", [])?;
+    for (column, effect) in effects {
+        match (effect, edit.fields.get(&column)) {
+            (1, Some(change)) => _ = queued.fields.insert(column, change.clone()),
+            (2, _) => queued.cancelled.push(column),
+            _ => {}
+        }
+    }
+    if queued.edit.is_some() {
         execute(
             "INSERT INTO outbox_events (outbox_id, at, to_state, who, why) VALUES (last_insert_rowid(), :now, 'queued', :who, :why)",
         )?;
@@ -119,14 +147,19 @@ pub(super) const NEW_FIELDS: &str =
 
 pub(super) const END: &str = "DELETE FROM outbox_values";
 
-/// Merges the values with the waiting edits of the record, in order.
-pub(super) fn merge(of: EditedRecord<'_>) -> [String; 3] {
-    let EditedRecord { object, record, now, who } = of;
-    let pending = format!(
+/// The waiting and sent edits of a value's column.
+fn pending(EditedRecord { object, record, .. }: EditedRecord<'_>) -> String {
+    format!(
         "FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{{}}' END) AS f
     WHERE o.object_type = {object} AND o.record_id = {record} AND o.{OPEN} AND o.state <> 'conflict'
       AND f.key = outbox_values.column_name"
-    );
+    )
+}
+
+/// Merges the values with the waiting edits of the record, in order.
+pub(super) fn merge(of: EditedRecord<'_>) -> [String; 3] {
+    let EditedRecord { object, record, now, who } = of;
+    let pending = pending(of);
     let unsent = format!(
         "outbox.object_type = {object} AND outbox.record_id = {record} AND outbox.{OPEN}
     AND outbox.state IN ('queued', 'held') AND outbox.first_sent_at IS NULL
@@ -141,7 +174,7 @@ pub(super) fn merge(of: EditedRecord<'_>) -> [String; 3] {
         format!(
             "UPDATE outbox_values SET effect = CASE
   WHEN NOT EXISTS (SELECT 1 {pending}) THEN effect
-  WHEN json_extract(change, '$[1]') IS (SELECT json_extract(f.value, '$[1]') {pending} ORDER BY o.id DESC LIMIT 1) THEN 0
+  WHEN (SELECT o.state <> 'held' AND json_extract(f.value, '$[1]') IS json_extract(change, '$[1]') {pending} ORDER BY o.id DESC LIMIT 1) THEN 0
   WHEN json_extract(change, '$[1]') IS json_extract(change, '$[0]')
     AND NOT EXISTS (SELECT 1 {pending} AND (o.state = 'sending' OR o.first_sent_at IS NOT NULL)) THEN 2
   ELSE 1 END"

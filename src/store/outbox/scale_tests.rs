@@ -11,7 +11,7 @@ use rusqlite::trace::{TraceEvent, TraceEventCodes};
 use serde_json::json;
 
 use super::hold_edits::{Requests, hold_open_edits};
-use super::queue::{NewEdit, insert};
+use super::queue::{NewEdit, QueuedValues, insert};
 use super::{delays, editable, report};
 use crate::model::request_order::RequestRegister;
 use crate::model::{EditState, Etag, Instant, Object, RecordId};
@@ -59,7 +59,7 @@ const OPERATIONS: [(&str, Operation); 21] = [
     }),
 ];
 
-fn queue(tx: &MirrorTx<'_>, record: &RecordId, now: Instant) -> Result<Option<i64>> {
+fn queue(tx: &MirrorTx<'_>, record: &RecordId, now: Instant) -> Result<QueuedValues> {
     let fields = [("position".to_string(), (json!("A"), json!("B")))].into();
     let edit = NewEdit {
         object: CONTACT,

@@ -61,11 +61,11 @@ fn edit(request: EditRequest) {
         if let Err(QueueError::Store(error)) = &first {
             panic!("{request:?}: {error:?}");
         }
-        if let Ok((id, prepared)) = first {
-            assert_eq!(id.is_some(), !prepared.fields.is_empty(), "{request:?}");
+        if let Ok((queued, _)) = first {
+            assert_eq!(queued.edit.is_some(), !queued.fields.is_empty(), "{request:?}");
             // The same again changes nothing.
             let (again, _) = queue::queue(tx, &request, EditSource::Socket, now).expect("it was valid");
-            assert_eq!(again, None, "{request:?}");
+            assert_eq!(again.edit, None, "{request:?}");
         }
         Err::<(), _>(StoreError::Interrupted)
     }));
