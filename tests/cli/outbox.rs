@@ -313,6 +313,18 @@ fn rows_of_a_file_are_queued_all_or_none() {
     assert_eq!(document["edits"][0]["fields"]["notes"][1], json!("hello"));
     place.run("push").done();
     assert_eq!((mirror.there("position"), mirror.there("language")), (json!("Chief, Data"), json!("de")));
+    // A cell with the service's value cancels what waits, which is said and asked.
+    place.run(&format!("edit contact {other} position=Waiting")).done();
+    file("back.csv", &format!("id,position,language\n{other},CFO,fr\n"));
+    let planned = edit("back.csv", "--dry-run").done().out;
+    assert!(planned.starts_with("1 edit would be queued; 1 waiting change cancelled; 0 rows"), "{planned}");
+    file("back.csv", &format!("id,position\n{other},CFO\n"));
+    assert!(edit("back.csv", "").code(2).err.contains("stdin is not a terminal"));
+    let document = edit("back.csv", "--yes --json").done().json();
+    assert_eq!(
+        (&document["edits"][0]["edit"], &document["edits"][0]["cancelled"]),
+        (&json!(null), &json!(["position"]))
+    );
     for (name, text) in [("rows.txt", ""), ("rows.csv", "position\nx\n"), ("rows.ndjson", "{\"position\": \"x\"}\n")] {
         file(name, text);
         edit(name, "").code(2);

@@ -306,10 +306,19 @@ impl RowEdits {
     }
 
     fn text(&self, done: &str) -> String {
-        let edits = count(&self.edits);
-        let nothing = format::counted(self.edits.len() as u64 - edits, "row", "rows");
-        let what = format::counted(edits, "edit", "edits");
-        format!("{what} {done}; {nothing} without a change\n{}\n", self.price.text())
+        let is_idle = |of_row: &&EditReply| of_row.queued.edit.is_none() && of_row.queued.cancelled.is_empty();
+        let nothing = format::counted(self.edits.iter().filter(is_idle).count() as u64, "row", "rows");
+        let what = format::counted(count(&self.edits), "edit", "edits");
+        let cancelled = match self.cancelled() {
+            0 => String::new(),
+            count => format!("{} cancelled; ", format::counted(count, "waiting change", "waiting changes")),
+        };
+        format!("{what} {done}; {cancelled}{nothing} without a change\n{}\n", self.price.text())
+    }
+
+    /// The number of fields whose waiting edits were cancelled.
+    fn cancelled(&self) -> u64 {
+        self.edits.iter().map(|of_row| of_row.queued.cancelled.len() as u64).sum()
     }
 }
 
@@ -331,9 +340,13 @@ fn edit_from_file(
         output::note(&format!("they are more than `write_back.max_edits` and will be held: {HELD_COMMANDS}"));
     }
     if !yes && !dry_run {
-        let question = format!("Queue {}?", format::counted(changing, "edit", "edits"));
-        let what = "this sends edits to the service";
-        if changing > 0 && !output::confirm(what, &format!("{}{question}", edits.text("to be queued")))? {
+        let (queued, cancelled) = (format::counted(changing, "edit", "edits"), edits.cancelled());
+        let (what, question) = match changing {
+            0 => ("this discards values", "Cancel them?".into()),
+            _ => ("this sends edits to the service", format!("Queue {queued}?")),
+        };
+        let asks = changing + cancelled > 0;
+        if asks && !output::confirm(what, &format!("{}{question}", edits.text("to be queued")))? {
             output::note("nothing was changed");
             return Ok(Exit::Done);
         }
