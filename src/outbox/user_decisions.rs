@@ -82,7 +82,7 @@ pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) ->
             tx.edits().shorten_delay(line.object, &RecordId::new(line.record.as_str()), now)?;
             Ok(Decided::new(edit, line.state, line.fields))
         }
-        (Decision::Drop, Queued | Held | Sending | Conflict) => discard(tx, &line, now),
+        (Decision::Drop, Queued | Held | Sending | Conflict | Rejected) => discard(tx, &line, now),
         (Decision::Release, Held) => release(tx, &line, now),
         // It was released with another edit of its request.
         (Decision::Release, Sending) => Ok(Decided::new(edit, Sending, line.fields)),
@@ -93,7 +93,7 @@ pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) ->
         (Decision::Mine, Conflict) => mine(tx, &line, now),
         (Decision::Retry | Decision::Drop, Applied) => wrong("is already applied"),
         (Decision::Retry, Held) => wrong("is held: use `crm-mirror outbox release` or `drop`"),
-        (Decision::Drop, Rejected | Dropped | Replaced) => wrong("is already finished"),
+        (Decision::Drop, Dropped | Replaced) => wrong("is already finished"),
         (Decision::Release, _) => wrong("is not held"),
         (Decision::Mine | Decision::Theirs, _) => wrong("is not in conflict"),
     }
@@ -213,7 +213,11 @@ fn again(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, De
             }
         })?;
     let replacement = queued.edit.or(queued.waiting);
-    let decided = Decided::new(line.id, line.state, queued.fields.clone());
+    let mut decided = Decided::new(line.id, line.state, queued.fields.clone());
+    if queued.edit.is_none() && line.state == EditState::Rejected {
+        let why = "retried by a person: nothing is left to send";
+        decided = step(tx, line, EditState::Dropped, why, queued.fields.clone(), now)?;
+    }
     Ok(Decided { replacement, again: Some(queued), ..decided })
 }
 

@@ -190,8 +190,8 @@ fn rejected_edit_shows_the_reason_and_can_be_retried() {
     desk.place.run("push").code(1);
     assert_eq!(desk.states(), "rejected");
     let list = desk.place.run("outbox").done();
-    assert_eq!(list.out, "no edits are waiting\n");
-    assert!(list.err.contains("1 edit was rejected: `crm-mirror outbox --all` shows them"), "{}", list.err);
+    assert!(list.out.contains("rejected"), "{}", list.out);
+    assert!(list.err.contains("1 edit was rejected: `crm-mirror outbox show ID` says why"), "{}", list.err);
     let shown = desk.place.run("outbox show 1").done().out;
     assert!(
         shown.contains("answer of the service: ") && shown.contains("customFields.tier is not writable"),
@@ -203,7 +203,32 @@ fn rejected_edit_shows_the_reason_and_can_be_retried() {
     desk.place.run("push").done();
     assert_eq!(desk.states(), "rejected,applied");
     assert_eq!(desk.there("customFields")["tier"], json!(wanted));
-    assert_eq!(desk.place.run("outbox").done().err, "");
+    let list = desk.place.run("outbox").done();
+    assert_eq!((list.out.as_str(), list.err.as_str()), ("no edits are waiting\n", ""));
+}
+
+#[test]
+fn rejected_edit_that_nobody_wants_ends() {
+    let desk = EditingMirror::new();
+    let rejected = |desk: &EditingMirror| desk.place.run("status --json").done().json()["edits"]["rejected"].clone();
+    let refuse = || {
+        desk.service.sandbox.faults().add(Rule::new(Fault::Status(422)).method("PATCH").times(1));
+        desk.place.run("push").code(1);
+        assert_eq!(rejected(&desk), json!(1));
+    };
+    desk.edit("position=mine");
+    refuse();
+    // A retry that has nothing left to send ends it too.
+    desk.elsewhere(&json!({"position": "mine"}));
+    desk.place.run("sync").done();
+    let ended = desk.place.run("outbox retry 1").done();
+    assert_eq!(ended.out, "nothing to do: the record already has these values\n");
+    assert_eq!((desk.states().as_str(), rejected(&desk)), ("dropped", json!(0)));
+    desk.edit("position=other");
+    refuse();
+    desk.elsewhere(&json!({"position": "third"}));
+    desk.place.run("outbox drop 2 --yes").done();
+    assert_eq!((desk.states().as_str(), rejected(&desk)), ("dropped,dropped", json!(0)));
 }
 
 #[test]

@@ -281,7 +281,9 @@ fn edits(edits: &EditCounts, now: Instant) -> String {
         text.push_str("conflict: the service has other values now; `crm-mirror outbox` shows both sides\n");
     }
     if edits.rejected > 0 {
-        text.push_str("rejected: these edits were refused; `crm-mirror outbox --all` shows the reasons\n");
+        text.push_str(
+            "rejected: these edits were refused; `crm-mirror outbox show ID` says why, `outbox drop ID` gives one up\n",
+        );
     }
     text
 }

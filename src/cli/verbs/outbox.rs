@@ -35,7 +35,7 @@ pub struct OutboxArgs {
 
 #[derive(clap::Args, Clone, Debug)]
 struct ListArgs {
-    /// Also list finished edits: applied, rejected, dropped, replaced.
+    /// Also list finished edits: applied, dropped, replaced, and those that were rejected and retried since.
     #[arg(long)]
     all: bool,
 }
@@ -53,7 +53,7 @@ struct WhichEdits {
 
 #[derive(clap::Subcommand, Clone, Debug)]
 enum OutboxVerb {
-    /// List the waiting edits.
+    /// List the edits that wait, and those that were rejected.
     #[command(after_help = "Example:\n  crm-mirror outbox list --all --json")]
     List(ListArgs),
     /// Show one edit: its changes, the service's values, and its history.
@@ -360,9 +360,10 @@ pub(super) fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failu
         output::note(&format!("{what} held: `crm-mirror outbox show ID` says why; {HELD_COMMANDS}"));
     }
     let rejected = outbox_report::rejected(&tx)?;
-    if !all && rejected > 0 {
+    if rejected > 0 {
         let what = format::counted(rejected, "edit was", "edits were");
-        output::note(&format!("{what} rejected: `crm-mirror outbox --all` shows them"));
+        let then = "`retry ID` sends it again, `drop ID` gives it up";
+        output::note(&format!("{what} rejected: `crm-mirror outbox show ID` says why; {then}"));
     }
     Ok(Exit::Done)
 }

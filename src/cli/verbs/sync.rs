@@ -195,8 +195,7 @@ fn ending(summary: &Summary) -> Exit {
     let push = &summary.push;
     if summary.kind == "push" && push.needs_attention() {
         output::note(
-            "warning: some edits need a decision: `crm-mirror outbox` shows those that are held or in conflict, `crm-mirror outbox --all` \
-             those that were rejected",
+            "warning: some edits need a decision: `crm-mirror outbox` shows those that are held, in conflict or rejected",
         );
         if summary.outcome == RunOutcome::Done {
             return Exit::Differences;

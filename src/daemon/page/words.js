@@ -97,7 +97,7 @@ export function causes(known) {
   for (const [state, kind, what, command] of [
     ["held", "bad", "they wait for a decision: outbox drop --all discards them, outbox release --all sends them. To see them:", "crm-mirror outbox list"],
     ["conflict", "warn", "the service has other values now. To resolve them:", "crm-mirror outbox"],
-    ["rejected", "warn", "the service refused them. To see why:", "crm-mirror outbox --all"],
+    ["rejected", "warn", "the service refused them. To see them:", "crm-mirror outbox"],
   ]) {
     if (edits[state]) found.push([kind, `${count(edits[state])} edits ${state}:`, what, command]);
   }

@@ -53,7 +53,7 @@ pub struct EditCounts {
     /// Edits whose request may have been applied.
     pub sending: u64,
     pub conflict: u64,
-    /// Edits that were rejected and not retried since.
+    /// Edits that were rejected, and neither dropped nor retried since.
     pub rejected: u64,
     #[serde(serialize_with = "crate::model::instant::utc")]
     pub oldest: Option<Instant>,
@@ -80,12 +80,19 @@ const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, 
     LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
     LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id";
 
-/// The edits in order: the open ones, or all. Rows that are not edits are omitted.
+/// The condition of an edit that was rejected, and neither dropped nor retried since.
+const REJECTED: &str = "o.state = 'rejected' AND o.finished_at IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM outbox AS r WHERE r.repeats = o.id)";
+
+/// The edits in order: the open ones and those that were rejected, or all. Rows that are not edits are omitted.
 pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>> {
     // Sorted here: in the order of the ids, SQLite would go through the finished edits too.
-    let open = if all { String::new() } else { format!(" WHERE o.{OPEN}") };
-    let lines: Vec<Option<EditLine>> = tx.rows(&format!("{SELECT}{open}"), [], line)?;
-    let mut lines: Vec<EditLine> = lines.into_iter().flatten().collect();
+    let conditions = if all { vec!["true".into()] } else { vec![format!("o.{OPEN}"), REJECTED.into()] };
+    let mut lines: Vec<EditLine> = Vec::new();
+    for condition in conditions {
+        let found: Vec<Option<EditLine>> = tx.rows(&format!("{SELECT} WHERE {condition}"), [], line)?;
+        lines.extend(found.into_iter().flatten());
+    }
     lines.sort_unstable_by_key(|edit| edit.id);
     Ok(lines)
 }
@@ -156,9 +163,7 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>> {
 }
 
 pub fn rejected(tx: &ReadTx<'_>) -> Result<u64> {
-    let sql = "SELECT count(*) FROM outbox AS o WHERE o.state = 'rejected' AND o.finished_at IS NOT NULL
-               AND NOT EXISTS (SELECT 1 FROM outbox AS r WHERE r.repeats = o.id)";
-    tx.count(sql, [])
+    tx.count(&format!("SELECT count(*) FROM outbox AS o WHERE {REJECTED}"), [])
 }
 
 /// An edit; `None` for a row that is not one, because its object or state does not exist. Anybody can write such a row,

@@ -164,8 +164,9 @@ pub fn decide(
                 continue;
             }
             decided += 1;
-            edits.wanted += u64::from(matches!(decision, Decision::Release | Decision::Mine));
-            if matches!(edit.state, EditState::Conflict | EditState::Held) {
+            let is_again = decision == Decision::Retry && edit.state == EditState::Rejected;
+            edits.wanted += u64::from(is_again || matches!(decision, Decision::Release | Decision::Mine));
+            if is_again || matches!(edit.state, EditState::Conflict | EditState::Held) {
                 // It may have been carried out before somebody else changed the value, or be held in a copy, where it is not
                 // taken back; a person wants it once more.
                 edits.expect(&edit.record, edit.fields.iter().map(|(column, (_, after))| (column, after)));
