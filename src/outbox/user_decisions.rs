@@ -35,12 +35,24 @@ pub enum Decision {
     Theirs,
 }
 
+impl Decision {
+    /// Whether it applies to an edit that is not named, as one of all. One that was sent must be named.
+    pub const fn means(self, state: EditState) -> bool {
+        match self {
+            Decision::Release => matches!(state, EditState::Held),
+            _ => matches!(state, EditState::Queued | EditState::Held | EditState::Conflict),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Decided {
     pub edit: i64,
     pub state: EditState,
     /// The edit that replaces it, if it was already finished.
     pub replacement: Option<i64>,
+    /// Whether it was dropped although it may have been applied.
+    pub in_doubt: bool,
     /// The changes that will be sent; empty if there are none.
     pub fields: EditedFields,
     /// Of an edit that is retried although it was finished: what became of its values.
@@ -50,7 +62,7 @@ pub struct Decided {
 
 impl Decided {
     fn new(edit: i64, state: EditState, fields: EditedFields) -> Decided {
-        Decided { edit, state, replacement: None, fields, again: None }
+        Decided { edit, state, replacement: None, in_doubt: false, fields, again: None }
     }
 }
 
@@ -99,6 +111,22 @@ pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) ->
     }
 }
 
+/// Decides on all edits that a person was shown, except those that were sent or decided on meanwhile.
+pub fn decide_all(
+    tx: &MirrorTx<'_>,
+    shown: &[i64],
+    decision: Decision,
+    now: Instant,
+) -> Result<Vec<Decided>, DecideError> {
+    let mut still = Vec::new();
+    for edit in shown {
+        if outbox_report::edit_line(tx, *edit)?.is_some_and(|line| decision.means(line.state)) {
+            still.push(*edit);
+        }
+    }
+    still.into_iter().map(|edit| decide(tx, edit, decision, now)).collect()
+}
+
 fn step(
     tx: &MirrorTx<'_>,
     line: &EditLine,
@@ -129,11 +157,9 @@ fn discard(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, 
     let request = if is_sent { request_of(tx, line)? } else { Vec::new() };
     let others: Vec<i64> = request.iter().map(|edit| edit.id).filter(|id| *id != line.id).collect();
     tx.edits().give_up_request(&others, true)?;
-    let why = match request.is_empty() && line.state != EditState::Sending {
-        true => "dropped by a person",
-        false => "dropped by a person: it may have been applied",
-    };
-    step(tx, line, EditState::Dropped, why, EditedFields::new(), now)
+    let in_doubt = line.in_doubt || line.state == EditState::Sending;
+    let why = if in_doubt { "dropped by a person: it may have been applied" } else { "dropped by a person" };
+    Ok(Decided { in_doubt, ..step(tx, line, EditState::Dropped, why, EditedFields::new(), now)? })
 }
 
 /// Releases an edit. One that the original of this copy sent, or may send, resumes with all of its request: it never

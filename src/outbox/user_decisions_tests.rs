@@ -43,7 +43,8 @@ async fn dropping_one_edit_of_a_request_leaves_its_others_in_doubt() {
             send_now(tx, &request, "{}");
             let other = edit_of(tx, "cf_other", "B");
             send_now(tx, &[other], "{}");
-            assert_eq!(decide(tx, dropped, Decision::Drop, now()).unwrap().state, Dropped);
+            let decided = decide(tx, dropped, Decision::Drop, now()).unwrap();
+            assert_eq!((decided.state, decided.in_doubt), (Dropped, true));
             assert!(ended(tx, dropped).1.contains("may have been applied"));
             let mut edits = open(tx);
             let other_request = edits.pop().unwrap();
@@ -58,6 +59,20 @@ async fn dropping_one_edit_of_a_request_leaves_its_others_in_doubt() {
         }
         assert!(other_request.body.is_some(), "a different request stays as it is");
     }
+}
+
+#[tokio::test]
+async fn decision_on_all_leaves_what_was_sent_since_it_was_shown() {
+    let (dropped, states) = on_mirror(|tx| {
+        let edits = ["position", "language", "notes"].map(|column| edit_of(tx, column, "B"));
+        step(tx, edits[0], Queued, Applied);
+        send_now(tx, &[edits[1]], "{}");
+        let dropped = decide_all(tx, &edits, Decision::Drop, now()).unwrap();
+        (dropped, edits.map(|edit| ended(tx, edit).0))
+    })
+    .await;
+    assert_eq!(dropped, [Decided::new(3, Dropped, EditedFields::new())]);
+    assert_eq!(states, [Applied, Sending, Dropped]);
 }
 
 #[tokio::test]

@@ -110,7 +110,8 @@ fn conflict_shows_all_values_and_is_resolved_as_mine() {
     let document = desk.place.run("outbox resolve 1 --mine --yes --json").done().json();
     assert_eq!(
         document,
-        json!({"edit": 1, "state": "queued", "replacement": null, "fields": {"position": ["theirs", "mine"]}})
+        json!({"edit": 1, "state": "queued", "replacement": null, "in_doubt": false,
+               "fields": {"position": ["theirs", "mine"]}})
     );
     desk.place.run("push").done();
     assert_eq!((desk.states().as_str(), desk.there("position")), ("applied", json!("mine")));

@@ -162,11 +162,14 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
     let now = Instant::system_now();
     let decided: Vec<Decided> = write_beside(database, |tx| {
         tx.by(person());
-        ids.iter().map(|id| user_decisions::decide(tx, *id, decision, now)).collect::<Result<_, DecideError>>()
+        match which.all {
+            true => user_decisions::decide_all(tx, &ids, decision, now),
+            false => ids.iter().map(|id| user_decisions::decide(tx, *id, decision, now)).collect::<Result<_, _>>(),
+        }
     })?;
     match (decided.as_slice(), which.all) {
         ([decided], false) => report(decision, decided, json),
-        _ => report_all(decision, &decided, json),
+        _ => report_all(decision, &decided, ids.len() - decided.len(), json),
     }
 }
 
@@ -175,12 +178,8 @@ fn named(database: &Path, which: &WhichEdits, decision: Decision) -> Result<Vec<
     let reader = Reader::open(database)?;
     let tx = reader.begin()?;
     if which.all {
-        let for_all = |state| match decision {
-            Decision::Release => state == EditState::Held,
-            _ => matches!(state, EditState::Queued | EditState::Held | EditState::Conflict),
-        };
         let mut edits = outbox_report::edits(&tx, false)?;
-        edits.retain(|edit| for_all(edit.state));
+        edits.retain(|edit| decision.means(edit.state));
         return Ok(edits);
     }
     let edit = |id: &i64| Ok(outbox_report::edit(&tx, *id)?.ok_or(DecideError::NoEdit(*id))?.0);
@@ -298,15 +297,23 @@ fn report(decision: Decision, decided: &Decided, json: bool) -> Result<Exit, Fai
             format!("edit {edit} is resumed: its record is read back, then the same request is sent")
         }
         (Decision::Retry | Decision::Mine | Decision::Release, _) => format!("edit {edit} is queued"),
+        (Decision::Drop, _) if decided.in_doubt => format!("edit {edit} is dropped: it may have been applied"),
         (Decision::Drop | Decision::Theirs, _) => format!("edit {edit} is dropped"),
     };
     Ok(output::report(json, decided, || format!("{}\n{}", text.trim_end(), edit::lines(&decided.fields)))?)
 }
 
-fn report_all(decision: Decision, decided: &[Decided], json: bool) -> Result<Exit, Failure> {
+fn report_all(decision: Decision, decided: &[Decided], left: usize, json: bool) -> Result<Exit, Failure> {
     let what = format::counted(decided.len() as u64, "edit is", "edits are");
     let done = if decision == Decision::Drop { "dropped" } else { "queued" };
-    Ok(output::report(json, &BTreeMap::from([("edits", decided)]), || format!("{what} {done}"))?)
+    let mut text = format!("{what} {done}");
+    let doubtful = decided.iter().filter(|decided| decided.in_doubt).count();
+    for (count, what) in [(doubtful, "of them may have been applied"), (left, "were sent or decided on meanwhile")] {
+        if count > 0 {
+            text.push_str(&format!("; {} {what}", format::count(count as u64)));
+        }
+    }
+    Ok(output::report(json, &BTreeMap::from([("edits", decided)]), || text)?)
 }
 
 impl From<DecideError> for Failure {
