@@ -150,6 +150,11 @@ impl<'a, 'b> EditTx<'a, 'b> {
                     self.end(id, &queued(EditState::Conflict, why).theirs(&theirs))?;
                 }
                 RecordStep::Gone(id) => self.end(id, &queued(EditState::Rejected, trail::GONE))?,
+                RecordStep::Replaced(id) => {
+                    // Nothing was sent, so the record's delay stays.
+                    self.tx.edits().take_step(id, &queued(EditState::Replaced, trail::REPLACED), self.now)?;
+                    self.rebase(&edits, &[id], |(before, _)| before, None)?;
+                }
                 RecordStep::Send(request) => {
                     // If edits are held, decide again without them.
                     if !self.is_held(&request.edits)? {
@@ -297,17 +302,28 @@ impl<'a, 'b> EditTx<'a, 'b> {
     /// Later edits of the record were made on the values before these edits, so the values of these edits do not count
     /// as changes by somebody else. What the record has by now may be one, so it is not taken for a value that was seen.
     pub(super) fn decide_later(&self, edits: &[Edit], ended: &[i64], etag: Option<&Etag>) -> Result<(), StoreError> {
+        self.rebase(edits, ended, |(_, last)| last, etag)
+    }
+
+    /// Rebases later edits of the record on the values that these edits leave there.
+    fn rebase(
+        &self,
+        edits: &[Edit],
+        ended: &[i64],
+        left: impl Fn(&(Value, Value)) -> &Value,
+        etag: Option<&Etag>,
+    ) -> Result<(), StoreError> {
         let fields = patch_request::union(edits.iter().filter(|edit| ended.contains(&edit.id)));
         let waits = |edit: &&Edit| matches!(edit.state, EditState::Queued | EditState::Held);
         for edit in edits.iter().filter(waits).filter(|edit| !ended.contains(&edit.id)) {
             let mut settled = edit.fields.clone();
             for (column, (before, _)) in &mut settled {
-                let Some((first, last)) = fields.get(column) else {
+                let Some(change @ (first, last)) = fields.get(column) else {
                     continue;
                 };
                 let field = self.editable.get(column);
                 if field_verdict::same(field, before, first) || field_verdict::same(field, before, last) {
-                    before.clone_from(last);
+                    before.clone_from(left(change));
                 }
             }
             if settled != edit.fields {

@@ -166,6 +166,22 @@ async fn values_that_edits_of_a_request_leave_are_no_change_by_others() {
     }
 }
 
+/// The later edit was made on the value that the first one would have left.
+#[tokio::test]
+async fn edit_that_replaces_another_is_sent_in_its_place() {
+    let (request, first) = on_mirror(|tx| {
+        let first = edit_of(tx, "position", "B");
+        step(tx, first, Queued, Conflict);
+        let later = edit_of(tx, "position", "C");
+        let fields = [("position".to_string(), (json!("B"), json!("C")))].into();
+        tx.edits().set_edited_fields(later, &fields, None).unwrap();
+        step(tx, first, Conflict, Queued);
+        (with_edits(tx, 100, |edits| sent(&next(edits))), ended(tx, first))
+    })
+    .await;
+    assert_eq!((request, first), (Some((2, 1)), (EditState::Replaced, trail::REPLACED.to_string())));
+}
+
 #[tokio::test]
 async fn a_conflict_and_a_last_status_are_those_of_the_edit_itself() {
     let (theirs, last_status) = on_mirror(|tx| {

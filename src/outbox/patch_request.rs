@@ -3,8 +3,10 @@
 //! # Invariants
 //! - Edits of one record are sent strictly in order. An edit that is being sent or in conflict blocks every later edit
 //!   of the same record, whatever its columns: a person who resolves the conflict finds the later edits unsent.
-//! - Edits that wait for the same reason are merged into one request, which has the last value of each column. An edit
-//!   that the service refused together with others is sent alone.
+//! - Edits that wait for the same reason are merged into one request. An edit that the service refused together with
+//!   others is sent alone.
+//! - Nothing of an edit is sent that later edits of its request replace: it ends as `replaced`. So a request has the last
+//!   value of each column, and its edits never cancel each other.
 //! - Held edits are skipped: none of their columns is part of another unsent edit.
 //! - A request contains at most 100 custom keys, and nothing that the service is known to refuse. It can be sent.
 
@@ -32,6 +34,8 @@ pub enum RecordStep {
     /// Somebody else changed a field of this edit.
     Conflict(i64),
     Gone(i64),
+    /// Later edits replace all that is left of this one.
+    Replaced(i64),
     Send(PatchRequest),
 }
 
@@ -81,7 +85,7 @@ pub fn next(
     if !custom && has_custom(&first.fields, editable) {
         return RecordStep::Nothing;
     }
-    let mut group = vec![first.id];
+    let mut group = vec![first];
     let mut wanted = first.fields.clone();
     let alone = |edit: &Edit| edit.status.is_some_and(patch_answer::is_refusal_of_content);
     if !alone(first) {
@@ -97,19 +101,25 @@ pub fn next(
             if sendable(object, &together, editable).is_err() {
                 break;
             }
-            group.push(edit.id);
+            group.push(edit);
             wanted = together;
         }
     }
-    let submitted = wanted.iter().filter(|(column, (before, after))| {
+    let is_left = |(column, (before, after)): &(&String, &(Value, Value))| {
         let now = held.values.get(*column).unwrap_or(&Value::Null);
         field_verdict::field_state(editable.get(*column), (before, after), now) != FieldState::Ours
-    });
-    let submitted = submitted.map(|(column, (_, after))| (column.as_str(), after));
+    };
+    for (place, edit) in group.iter().enumerate() {
+        let later = |column: &String| group[place + 1..].iter().any(|later| later.fields.contains_key(column));
+        let mut left = edit.fields.iter().filter(is_left).map(|(column, _)| column).peekable();
+        if left.peek().is_some() && left.all(later) {
+            return RecordStep::Replaced(edit.id);
+        }
+    }
+    let submitted = wanted.iter().filter(is_left).map(|(column, (_, after))| (column.as_str(), after));
+    let edits = group.iter().map(|edit| edit.id).collect();
     match (body(object, submitted, editable), &held.etag) {
-        (Ok(body), Some(etag)) => RecordStep::Send(PatchRequest { edits: group, body, if_match: etag.clone() }),
-        // Together they cancel each other: the first is sent alone.
-        _ if group.len() > 1 => next(object, std::slice::from_ref(first), Some(held), editable, (custom, just_read)),
+        (Ok(body), Some(etag)) => RecordStep::Send(PatchRequest { edits, body, if_match: etag.clone() }),
         (Err(why), _) => RecordStep::Refuse(first.id, why),
         (Ok(_), None) => RecordStep::Read,
     }

@@ -35,6 +35,7 @@ pub(super) const REFUSED_AGAIN: &str =
     "the service refused it after an attempt whose answer was lost; the record shows no change";
 pub(super) const NOT_FOUND: &str = "the service answered 404; the removal must be confirmed first";
 pub(super) const GONE: &str = RECORD_REMOVED;
+pub(super) const REPLACED: &str = "replaced by a later edit before it was sent";
 pub(super) const ALONE: &str = "refused together with other edits: sent by itself";
 
 /// The service's answer, as far as it was kept, or the text of another error, as JSON.

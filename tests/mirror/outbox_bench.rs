@@ -1,8 +1,10 @@
 //! Shared by the tests of sending edits: a world, a mirror of it, and the sent requests.
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{DataType, Object};
+use crm_mirror::model::{Clock, DataType, Object};
+use crm_mirror::outbox::user_decisions::{self, Decision};
 use crm_mirror::sandbox::{LoggedRequest, NewField, World};
+use crm_mirror::store::write_beside;
 use crm_mirror::sync::{Job, RunReport};
 use serde_json::{Value, json};
 
@@ -54,6 +56,15 @@ pub fn by_hand(mirror: &Mirror, sql: &str) {
 
 pub fn set_position(mirror: &Mirror, id: &str, position: &str) {
     sql(mirror, &format!("UPDATE contacts_full SET position = '{position}' WHERE id = '{id}'"));
+}
+
+/// A person's decision about edits.
+pub fn decide(mirror: &Mirror, crm: &Crm, ids: impl IntoIterator<Item = i64>, decision: Decision) {
+    let now = crm.clock.now();
+    write_beside(&mirror.path, |tx| {
+        ids.into_iter().try_for_each(|id| user_decisions::decide(tx, id, decision, now).map(drop))
+    })
+    .unwrap();
 }
 
 pub async fn push(mirror: &Mirror, crm: &Crm) -> RunReport {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::outbox_bench::decide;
 use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Instant, Object, Ru};
@@ -42,14 +43,6 @@ fn states(mirror: &Mirror) -> String {
         )
         .trim_matches('\'')
         .to_string()
-}
-
-fn decide(mirror: &Mirror, crm: &Crm, ids: impl IntoIterator<Item = i64>, decision: Decision) {
-    let now = crm.clock.now();
-    write_beside(&mirror.path, |tx| {
-        ids.into_iter().try_for_each(|id| user_decisions::decide(tx, id, decision, now).map(drop))
-    })
-    .unwrap();
 }
 
 fn ids(mirror: &Mirror, state: &str) -> Vec<i64> {

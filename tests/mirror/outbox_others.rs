@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use crate::outbox_bench::{
-    CONTACT, by_hand, carried_out, mirrored, patches, push, said, set_position, sql, states, there,
+    CONTACT, by_hand, carried_out, decide, mirrored, patches, push, said, set_position, sql, states, there,
 };
 use crate::support::noon;
 use crm_mirror::model::{Object, Ru};
+use crm_mirror::outbox::user_decisions::Decision;
 use crm_mirror::sandbox::{Fault, RequestLine, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
@@ -121,6 +122,20 @@ async fn edits_refused_together_are_sent_one_by_one() {
     let why = "SELECT json_extract(answer, '$.details[0].field') FROM outbox WHERE id = 2";
     assert_eq!(mirror.one(why), "'customFields.short_text'");
     assert_eq!(crm.charged(), 4);
+}
+
+/// A person resolves a conflict although a later edit sets the same field: the last value is the one that is sent.
+#[tokio::test]
+async fn edit_that_a_later_one_replaces_is_not_said_to_be_applied() {
+    let (crm, mirror) = mirrored().await;
+    set_position(&mirror, "a", "CTO");
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"position": "Chair"})));
+    push(&mirror, &crm).await;
+    set_position(&mirror, "a", "COO");
+    decide(&mirror, &crm, [1], Decision::Mine);
+    push(&mirror, &crm).await;
+    assert_eq!((states(&mirror).as_str(), there(&crm, "a", "position")), ("replaced applied", json!("COO")));
+    assert_eq!(carried_out(&crm).len(), 1);
 }
 
 #[tokio::test]

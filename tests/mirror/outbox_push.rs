@@ -390,5 +390,6 @@ async fn edit_that_is_taken_back_while_it_is_being_sent_is_undone_by_another_one
         push(&mirror, &crm).await;
     }
     assert_eq!(there(&crm, "a", "position"), expected);
+    assert_eq!(carried_out(&crm), Vec::new(), "the first was known not to be applied, and nobody wants it now");
     assert!(!states(&mirror).contains("sending") && !states(&mirror).contains("queued"), "{}", states(&mirror));
 }
