@@ -91,7 +91,7 @@ pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) ->
         (Decision::Retry, Rejected | Dropped | Replaced) => again(tx, &line, now),
         (Decision::Retry, Conflict) => step(tx, &line, Queued, "retried by a person", line.fields.clone(), now),
         (Decision::Retry, Queued | Sending) => {
-            tx.edits().shorten_delay(line.object, &RecordId::new(line.record.as_str()), now)?;
+            tx.edits().shorten_delays(edit, now)?;
             Ok(Decided::new(edit, line.state, line.fields))
         }
         (Decision::Drop, Queued | Held | Sending | Conflict | Rejected) => discard(tx, &line, now),

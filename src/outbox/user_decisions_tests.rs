@@ -9,6 +9,7 @@ use crate::model::{DelayScope, Etag, RetryDelay};
 use crate::outbox::edit_fixture::{
     CONTACT, after, contact, delayed, edit_of, ended, list, now, on_mirror, open, open_edit, queue_edit, send_now, step,
 };
+use crate::store::delays::OutboxOutlook;
 use EditState::{Applied, Conflict, Dropped, Held, Queued, Sending};
 
 fn fields(values: &[(&str, Value, Value)]) -> EditedFields {
@@ -32,6 +33,18 @@ async fn retry_ends_the_delay_of_an_edit_that_waits() {
         assert_eq!(delay, Some(RetryDelay { requests: 4, recent: 0, last_at, not_before: after(1) }));
         assert_eq!(decided.state, if sending { Sending } else { Queued });
         assert_eq!(decided.fields, fields(&[("position", json!("A"), json!("B"))]));
+    }
+}
+
+#[tokio::test]
+async fn edit_waits_for_custom_fields_if_it_changes_one() {
+    for (column, value, ends) in [("position", "cf_x", 0), ("cf_x", "B", 1)] {
+        let waiting = on_mirror(move |tx| {
+            edit_of(tx, column, value);
+            delayed(tx, DelayScope::CustomFields, 1, 3600);
+            OutboxOutlook::read(tx).unwrap().waiting
+        });
+        assert_eq!(waiting.await.iter().map(Vec::len).collect::<Vec<_>>(), [ends], "{column}");
     }
 }
 

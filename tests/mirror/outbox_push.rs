@@ -1,9 +1,10 @@
 //! Sending edits: the requests, the effect of each answer, and that nothing is sent twice or lost.
 
 use crate::outbox_bench::{
-    CONTACT, DAY, carried_out, mirrored, patches, push, said, same_request, set_position, sql, states, there,
+    CONTACT, DAY, carried_out, decide, mirrored, patches, push, said, same_request, set_position, sql, states, there,
 };
 use crm_mirror::model::{Resource, Ru};
+use crm_mirror::outbox::user_decisions::Decision;
 use crm_mirror::sandbox::{Fault, Rule};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Job, PushTally, SyncError};
@@ -229,6 +230,13 @@ async fn plan_without_custom_values_blocks_only_those() {
     assert_eq!((states(&mirror).as_str(), report.push.waiting), ("queued applied", 1));
     assert!(report.missing_scopes.is_empty(), "{:?}", report.missing_scopes);
     assert!(report.warnings.iter().any(|w| w.contains("plan")), "{:?}", report.warnings);
+    // The plan changed: a person need not wait for the next attempt.
+    crm.sandbox.configure(|settings| settings.custom_fields_editable = true);
+    push(&mirror, &crm).await;
+    assert_eq!(states(&mirror), "queued applied");
+    decide(&mirror, &crm, [1], Decision::Retry);
+    push(&mirror, &crm).await;
+    assert_eq!(states(&mirror), "applied applied");
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! `outbox_delays`: the times before which no request is made for edits. `outbox::delay` computes the delays.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Connection, params};
 
 use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
@@ -8,6 +10,19 @@ use crate::store::{EditsTx, OPEN, ReadTx, Result, Statements, StoredTime};
 fn key(scope: DelayScope, record: &RecordId) -> &str {
     if scope == DelayScope::Record { record.as_str() } else { "" }
 }
+
+/// Whether an edit `o` has a column of a custom field: then it waits for those, too.
+const HAS_CUSTOM: &str =
+    "EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
+    WHERE substr(f.key, 1, 3) = 'cf_')";
+
+/// Whether an edit `o` waits for the end of a delay `w`.
+pub(super) static WAITS_FOR: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "w.object_type = o.object_type AND w.scope IN ('record', 'object', 'custom_fields')
+         AND w.record_id IN (o.record_id, '') AND (w.scope <> 'custom_fields' OR {HAS_CUSTOM})"
+    )
+});
 
 impl EditsTx<'_> {
     /// An unreadable delay counts as none.
@@ -46,13 +61,13 @@ impl EditsTx<'_> {
         )
     }
 
-    /// Ends the delays of a record and of its object at once, on a person's request.
-    pub fn shorten_delay(&self, object: Object, record: &RecordId, now: Instant) -> Result<()> {
-        self.run(
-            "UPDATE outbox_delays SET not_before = ?3, recent = 0
-                 WHERE object_type = ?1 AND (scope = 'record' AND record_id = ?2 OR scope = 'object')",
-            params![object, record, now],
-        )
+    /// Ends the delays that an edit waits for at once, on a person's request.
+    pub fn shorten_delays(&self, edit: i64, now: Instant) -> Result<()> {
+        let sql = format!(
+            "UPDATE outbox_delays AS w SET not_before = ?2, recent = 0 FROM outbox AS o WHERE o.id = ?1 AND {}",
+            *WAITS_FOR
+        );
+        self.run(&sql, params![edit, now])
     }
 
     /// Ends the delays of a different API key, and those of records without edits.
@@ -87,7 +102,7 @@ impl OutboxOutlook {
 pub(super) fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>> {
     // No push processes a row that is not an edit.
     let sql = format!(
-        "SELECT r.not_before, a.not_before, iif(o.fields GLOB '*\"cf_*', c.not_before, NULL) FROM outbox AS o
+        "SELECT r.not_before, a.not_before, iif(c.not_before IS NOT NULL AND {HAS_CUSTOM}, c.not_before, NULL) FROM outbox AS o
          LEFT JOIN outbox_delays AS r ON r.object_type = o.object_type AND r.scope = 'record' AND r.record_id = o.record_id
          LEFT JOIN outbox_delays AS a ON a.object_type = o.object_type AND a.scope = 'object' AND a.record_id = ''
          LEFT JOIN outbox_delays AS c ON c.object_type = o.object_type AND c.scope = 'custom_fields' AND c.record_id = ''

@@ -1,6 +1,7 @@
 //! The outbox for display: all edits, and the history of one.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use rusqlite::{Row, params};
 use serde::Serialize;
@@ -8,6 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::model::{EditState, EditedFields, Instant, Object};
+use crate::store::outbox::delays::WAITS_FOR;
 use crate::store::outbox::steps;
 use crate::store::{OPEN, ReadTx, Result, Statements, StoredTime};
 
@@ -70,15 +72,19 @@ pub struct TrailLine {
     pub why: String,
 }
 
-const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, k.name), o.state, o.source, o.fields,
+static SELECT: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, k.name), o.state, o.source, o.fields,
         o.theirs, o.attempts, o.status, o.answer, o.merged_into, o.queued_at, o.last_sent_at, o.finished_at,
-        CASE WHEN o.state IN ('queued', 'sending') THEN (SELECT max(w.not_before) FROM outbox_delays AS w
-          WHERE w.object_type = o.object_type AND w.scope IN ('record', 'object') AND w.record_id IN (o.record_id, '')) END,
+        CASE WHEN o.state IN ('queued', 'sending') THEN (SELECT max(w.not_before) FROM outbox_delays AS w WHERE {}) END,
         o.undoes, o.base_etag IS NULL OR o.first_sent_at IS NOT NULL AND o.state <> 'conflict',
         o.first_sent_at IS NOT NULL AND o.state IN ('conflict', 'dropped', 'held', 'rejected')
     FROM outbox AS o
     LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
-    LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id";
+    LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id",
+        *WAITS_FOR
+    )
+});
 
 /// The condition of an edit that was rejected, and neither dropped nor retried since.
 const REJECTED: &str = "o.state = 'rejected' AND o.finished_at IS NOT NULL
@@ -90,7 +96,7 @@ pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>> {
     let conditions = if all { vec!["true".into()] } else { vec![format!("o.{OPEN}"), REJECTED.into()] };
     let mut lines: Vec<EditLine> = Vec::new();
     for condition in conditions {
-        let found: Vec<Option<EditLine>> = tx.rows(&format!("{SELECT} WHERE {condition}"), [], line)?;
+        let found: Vec<Option<EditLine>> = tx.rows(&format!("{} WHERE {condition}", *SELECT), [], line)?;
         lines.extend(found.into_iter().flatten());
     }
     lines.sort_unstable_by_key(|edit| edit.id);
@@ -115,7 +121,7 @@ pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>
 }
 
 pub fn edit_line(tx: &ReadTx<'_>, id: i64) -> Result<Option<EditLine>> {
-    Ok(tx.find(&format!("{SELECT} WHERE o.id = ?1"), [id], line)?.flatten())
+    Ok(tx.find(&format!("{} WHERE o.id = ?1", *SELECT), [id], line)?.flatten())
 }
 
 pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts> {
