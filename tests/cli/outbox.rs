@@ -277,6 +277,16 @@ fn too_many_edits_are_held_released_and_undone() {
     let still = place.ask("SELECT count(*) FROM contacts WHERE position = 'everybody'");
     assert_eq!(still, "0");
     assert_eq!(small.run("outbox undo --since 2026-01-01T00:00:00Z --yes").done().out.lines().count(), 1);
+    // Two edits of a record that one undo reverts are both reverted.
+    for change in ["position=one", "language=xx"] {
+        small.run(&format!("edit contact {} {change}", mirror.contact)).done();
+        place.run("push").done();
+    }
+    for undone in [1, 0] {
+        let document = small.run("outbox undo --since 2026-01-01T00:00:00Z --yes --json").done().json();
+        assert_eq!(document["edits"].as_array().unwrap().len(), undone, "{document}");
+        place.run("push").done();
+    }
 }
 
 /// An accident that is released leaves the mirror what it needs to stay current, and its price is said before.

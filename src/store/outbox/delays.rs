@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use rusqlite::{Connection, params};
 
 use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
+use crate::store::outbox::fields_of;
 use crate::store::{EditsTx, OPEN, ReadTx, Result, Statements, StoredTime};
 
 fn key(scope: DelayScope, record: &RecordId) -> &str {
@@ -12,15 +13,16 @@ fn key(scope: DelayScope, record: &RecordId) -> &str {
 }
 
 /// Whether an edit `o` has a column of a custom field: then it waits for those, too.
-const HAS_CUSTOM: &str =
-    "EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
-    WHERE substr(f.key, 1, 3) = 'cf_')";
+fn has_custom() -> String {
+    format!("EXISTS (SELECT 1 FROM {} AS f WHERE substr(f.key, 1, 3) = 'cf_')", fields_of("o"))
+}
 
 /// Whether an edit `o` waits for the end of a delay `w`.
 pub(super) static WAITS_FOR: LazyLock<String> = LazyLock::new(|| {
     format!(
         "w.object_type = o.object_type AND w.scope IN ('record', 'object', 'custom_fields')
-         AND w.record_id IN (o.record_id, '') AND (w.scope <> 'custom_fields' OR {HAS_CUSTOM})"
+         AND w.record_id IN (o.record_id, '') AND (w.scope <> 'custom_fields' OR {})",
+        has_custom()
     )
 });
 
@@ -100,9 +102,10 @@ impl OutboxOutlook {
 }
 
 pub(super) fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>> {
+    let has_custom = has_custom();
     // No push processes a row that is not an edit.
     let sql = format!(
-        "SELECT r.not_before, a.not_before, iif(c.not_before IS NOT NULL AND {HAS_CUSTOM}, c.not_before, NULL) FROM outbox AS o
+        "SELECT r.not_before, a.not_before, iif(c.not_before IS NOT NULL AND {has_custom}, c.not_before, NULL) FROM outbox AS o
          LEFT JOIN outbox_delays AS r ON r.object_type = o.object_type AND r.scope = 'record' AND r.record_id = o.record_id
          LEFT JOIN outbox_delays AS a ON a.object_type = o.object_type AND a.scope = 'object' AND a.record_id = ''
          LEFT JOIN outbox_delays AS c ON c.object_type = o.object_type AND c.scope = 'custom_fields' AND c.record_id = ''

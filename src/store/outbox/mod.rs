@@ -18,3 +18,8 @@ pub(in crate::store) const OPEN: &str = "finished_at IS NULL";
 
 /// The condition of an edit that was never sent, by the index of those.
 pub(in crate::store) const NEW: &str = "finished_at IS NULL AND tried_at IS NULL AND state IN ('queued', 'held')";
+
+/// The fields of an edit as rows; none if they are not JSON.
+fn fields_of(edit: &str) -> String {
+    format!("json_each(CASE WHEN json_valid({edit}.fields) THEN {edit}.fields ELSE '{{}}' END)")
+}

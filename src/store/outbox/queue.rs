@@ -22,6 +22,7 @@ use rusqlite::{ToSql, params};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::fields_of;
 use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
 use crate::store::{MirrorTx, OPEN, Result, Statements};
 
@@ -129,10 +130,7 @@ pub(super) struct EditedRecord<'a> {
     pub who: &'a str,
 }
 
-/// The fields of an edit as rows; none if they are not JSON.
-const FIELDS: &str = "json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END)";
-
-/// Those of them that the new edit has, or takes back.
+/// The fields of an edit that the new edit has, or takes back.
 const SHARED: &str = "outbox_values AS v ON v.column_name = f.key AND v.effect <> 0";
 
 /// The effect of a value until it is decided on. Only the triggers of the views write it: another row is refused.
@@ -150,26 +148,27 @@ pub(super) const END: &str = "DELETE FROM outbox_values";
 /// The waiting and sent edits of a value's column.
 fn pending(EditedRecord { object, record, .. }: EditedRecord<'_>) -> String {
     format!(
-        "FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{{}}' END) AS f
+        "FROM outbox AS o CROSS JOIN {} AS f
     WHERE o.object_type = {object} AND o.record_id = {record} AND o.{OPEN} AND o.state <> 'conflict'
-      AND f.key = outbox_values.column_name"
+      AND f.key = outbox_values.column_name",
+        fields_of("o")
     )
 }
 
 /// Merges the values with the waiting edits of the record, in order.
 pub(super) fn merge(of: EditedRecord<'_>) -> [String; 3] {
     let EditedRecord { object, record, now, who } = of;
-    let pending = pending(of);
+    let (pending, fields) = (pending(of), fields_of("outbox"));
     let unsent = format!(
         "outbox.object_type = {object} AND outbox.record_id = {record} AND outbox.{OPEN}
     AND outbox.state IN ('queued', 'held') AND outbox.first_sent_at IS NULL
-    AND EXISTS (SELECT 1 FROM {FIELDS} AS f JOIN {SHARED})"
+    AND EXISTS (SELECT 1 FROM {fields} AS f JOIN {SHARED})"
     );
     let kept = format!(
-        "(SELECT json_group_object(f.key, json(f.value)) FROM {FIELDS} AS f
+        "(SELECT json_group_object(f.key, json(f.value)) FROM {fields} AS f
     WHERE NOT EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.column_name = f.key AND v.effect <> 0))"
     );
-    let taken_back = format!("NOT EXISTS (SELECT 1 FROM {FIELDS} AS f JOIN {SHARED} WHERE v.effect = 1)");
+    let taken_back = format!("NOT EXISTS (SELECT 1 FROM {fields} AS f JOIN {SHARED} WHERE v.effect = 1)");
     [
         format!(
             "UPDATE outbox_values SET effect = CASE
@@ -184,7 +183,7 @@ pub(super) fn merge(of: EditedRecord<'_>) -> [String; 3] {
             "INSERT INTO outbox_events (outbox_id, at, from_state, who, to_state, why)
 SELECT outbox.id, {now}, outbox.state, {who}, CASE WHEN {kept} <> '{{}}' THEN outbox.state WHEN {taken_back} THEN 'dropped' ELSE 'replaced' END,
   CASE WHEN {taken_back} THEN 'taken back: ' ELSE 'replaced by a later edit before it was sent: ' END
-    || (SELECT group_concat(f.key, ', ') FROM {FIELDS} AS f JOIN {SHARED})
+    || (SELECT group_concat(f.key, ', ') FROM {fields} AS f JOIN {SHARED})
 FROM outbox WHERE {unsent}"
         ),
         format!(

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::model::{EditState, EditedFields, Instant, Object};
 use crate::store::outbox::delays::WAITS_FOR;
-use crate::store::outbox::steps;
+use crate::store::outbox::{fields_of, steps};
 use crate::store::{OPEN, ReadTx, Result, Statements, StoredTime};
 
 #[derive(Clone, Debug, Serialize)]
@@ -153,11 +153,17 @@ pub fn changed_nothing(tx: &ReadTx<'_>, edit: i64) -> Result<bool> {
 
 /// Edits that were applied at an instant or later, in this workspace, and are not reverted by another one.
 pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>> {
-    let applied: Vec<i64> = tx.column(
+    // An undo names the last edit that it reverts. Of the others of its record, it has the columns.
+    let sql = format!(
         "SELECT o.id FROM outbox AS o WHERE o.state = 'applied' AND o.finished_at >= ?1 AND o.undoes IS NULL
-           AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.undoes = o.id AND u.state NOT IN ('rejected', 'dropped'))",
-        [since.to_string()],
-    )?;
+           AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.undoes = o.id AND u.state NOT IN ('rejected', 'dropped'))
+           AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.undoes > o.id AND u.state NOT IN ('rejected', 'dropped')
+             AND u.object_type = o.object_type AND u.record_id = o.record_id AND NOT EXISTS (SELECT 1 FROM {} AS f
+               WHERE NOT EXISTS (SELECT 1 FROM {} AS r WHERE r.key = f.key)))",
+        fields_of("o"),
+        fields_of("u")
+    );
+    let applied: Vec<i64> = tx.column(&sql, [since.to_string()])?;
     let mut here = Vec::new();
     for edit in applied {
         if !was_applied_elsewhere(tx, edit)? && !changed_nothing(tx, edit)? {
