@@ -36,4 +36,4 @@ pub use edit_tx::IdempotencyKeys;
 pub use push::{OutboxError, Pusher};
 pub use push_progress::{PushTally, Pushed, former_edits};
 pub use queue::{EditRequest, EditSource, QueueError, queue};
-pub use typed_values::Given;
+pub use typed_values::{Given, Members};

@@ -1,13 +1,11 @@
 //! `crm-mirror edit`: queues a change of one record's fields, with or without a daemon; or many edits from the rows of a file,
 //! all or none. A cell of a CSV file is parsed like `field=value`; NDJSON has values as the service writes them.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use serde::de::{Error, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::app::person;
@@ -20,7 +18,7 @@ use crate::exit::Exit;
 use crate::format;
 use crate::model::{EditedFields, Etag, HELD_COMMANDS, Instant, Object, RecordId, is_unknown, unfit_source};
 use crate::outbox::queue::{self, Prepared};
-use crate::outbox::{EditRequest, EditSource, Given, QueueError};
+use crate::outbox::{EditRequest, EditSource, Given, Members, QueueError};
 use crate::store::queue::QueuedValues;
 use crate::store::{Reader, StoreError, write_beside};
 
@@ -398,34 +396,6 @@ fn json_rows(object: Object, file: impl BufRead) -> Result<Vec<EditRow>, String>
         rows.push(EditRow { line, request });
     }
     Ok(rows)
-}
-
-/// The members of an object, each once: of two values for a field, none is the one that was meant.
-struct Members(BTreeMap<String, Value>);
-
-impl<'de> Deserialize<'de> for Members {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Members, D::Error> {
-        struct MembersVisitor;
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Members;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
-                let mut members = BTreeMap::new();
-                while let Some((name, value)) = map.next_entry::<String, Value>()? {
-                    if members.contains_key(&name) {
-                        return Err(A::Error::custom(format!("`{name}` is there twice")));
-                    }
-                    members.insert(name, value);
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(MembersVisitor)
-    }
 }
 
 #[cfg(test)]

@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
 
 use crate::app::person;
 use crate::model::{Etag, Instant, Object, RecordId};
-use crate::outbox::{EditRequest, EditSource, Given, QueueError, queue};
+use crate::outbox::{EditRequest, EditSource, Given, Members, QueueError, queue};
 use crate::store::queue::QueuedValues;
 use crate::store::write_beside;
 
@@ -17,7 +16,7 @@ pub struct EditBody {
     object: Object,
     id: RecordId,
     /// New values of columns of the `_full` view, as the service writes values.
-    fields: Map<String, Value>,
+    fields: Members,
     if_match: Option<Etag>,
 }
 
@@ -26,7 +25,7 @@ impl From<EditBody> for EditRequest {
         EditRequest {
             object: body.object,
             record: body.id,
-            changes: body.fields.into_iter().map(|(column, value)| (column, Given::Json(value))).collect(),
+            changes: body.fields.0.into_iter().map(|(column, value)| (column, Given::Json(value))).collect(),
             if_match: body.if_match,
         }
     }
@@ -40,4 +39,18 @@ pub(super) fn queue_edit(mirror: &Path, body: EditBody, now: Instant) -> Result<
         queue(tx, &request, EditSource::Socket, now)
     })?;
     Ok(queued)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn field_that_is_given_twice_is_refused() {
+        let body =
+            |fields| serde_json::from_str::<EditBody>(&format!(r#"{{"object":"contact","id":"a","fields":{fields}}}"#));
+        body(r#"{"notes":"first"}"#).unwrap();
+        let refused = body(r#"{"notes":"first","notes":"last"}"#).unwrap_err();
+        assert!(refused.to_string().contains("`notes` is there twice"), "{refused}");
+    }
 }
