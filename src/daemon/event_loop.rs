@@ -126,7 +126,7 @@ impl EventLoop {
                 biased;
                 ends = signals.ends() => Some(if ends { Input::Stop } else { Input::Reload }),
                 message = inbox.recv() => match message {
-                    Some(message) => self.receive(message).await,
+                    Some(message) => self.receive(message),
                     None => Some(Input::Stop),
                 },
                 () = tokio::time::sleep(wake) => Some(Input::Tick),
@@ -165,7 +165,7 @@ impl EventLoop {
         loop {
             match tokio::time::timeout_at(until, inbox.recv()).await {
                 Ok(Some(message)) => {
-                    if let Some(input) = self.receive(message).await
+                    if let Some(input) = self.receive(message)
                         && !self.on(input).await
                     {
                         return false;
@@ -180,7 +180,7 @@ impl EventLoop {
         }
     }
 
-    async fn receive(&mut self, message: LoopMessage) -> Option<Input> {
+    fn receive(&mut self, message: LoopMessage) -> Option<Input> {
         match message {
             LoopMessage::Input(input) => Some(input),
             LoopMessage::Ask(request, answer) => {
