@@ -129,11 +129,13 @@ impl Maker {
 
     fn customs(&mut self, object: Object, filled: &[u32]) -> Map<String, Value> {
         let Maker { rng, world, base, .. } = self;
-        let fields = world.definitions().iter().zip(filled).filter(|(field, _)| field.object == object);
-        let chosen = fields.filter_map(|(field, filled)| {
-            (rng.u32(..100) < *filled).then(|| (field.key.clone(), value(field, rng, *base)))
-        });
-        chosen.collect()
+        let mut custom = Map::new();
+        for (field, filled) in world.definitions().iter().zip(filled).filter(|(field, _)| field.object == object) {
+            if rng.u32(..100) < *filled {
+                custom.insert(field.key.clone(), value(field, rng, *base));
+            }
+        }
+        custom
     }
 
     /// Returns its id and its name.
