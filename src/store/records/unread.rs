@@ -56,15 +56,16 @@ pub fn count_omitted(tx: &ReadTx<'_>, object: Object) -> Result<u64> {
     tx.count(sql, [object])
 }
 
-/// The records whose detail could not be read, and is not requested again yet. A new version ends a delay that has grown, and not
-/// the last hour of it: one that changes all the time is requested no more often than another.
+/// The records whose detail could not be read, and is not requested again yet. A new version is requested once at once, but
+/// waits an hour if the last attempt took several requests: one that changes all the time costs no more than another.
 pub fn waiting_details(tx: &ReadTx<'_>, object: Object, steady: Instant) -> Result<HashSet<RecordId>> {
     let sql = format!(
         "SELECT record_id FROM doubts AS d JOIN {} AS r ON r.id = d.record_id
-         WHERE d.object_type = ?1 AND why = 'failed' AND not_before > ?2 AND not_before <= iif(r.etag IS d.etag, ?3, ?4)",
+         WHERE d.object_type = ?1 AND why = 'failed'
+         AND (r.etag IS d.etag AND not_before > ?2 AND not_before <= ?3 OR first_seen > ?4 AND first_seen <= ?2)",
         object.table()
     );
-    tx.column(&sql, (object, steady, steady.plus(MAX_WAIT), steady.plus(HOUR)))
+    tx.column(&sql, (object, steady, steady.plus(MAX_WAIT), steady.minus(HOUR)))
 }
 
 /// How many requests that failed are still to be paid for by the share for them, and since when that share pays.
@@ -106,12 +107,12 @@ impl UnreadTx<'_> {
             self.tx.doubt("etag, tries", (object.as_str(), id.as_str(), "failed"))?;
         let failures = before.filter(|(of, _)| *of == etag).map_or(0, |(_, failures)| failures);
         let not_before = steady.plus(wait_after(requests, failures));
-        let row = "INSERT OR REPLACE INTO doubts (object_type, record_id, why, etag, tries, not_before)
-                   VALUES (?1, ?2, 'failed', ?3, ?4, ?5)";
-        let failures = failures.saturating_add(1);
-        self.run(row, params![object, id, etag, failures, not_before])?;
+        let row = "INSERT OR REPLACE INTO doubts (object_type, record_id, why, etag, tries, not_before, first_seen)
+                   VALUES (?1, ?2, 'failed', ?3, ?4, ?5, ?6)";
+        let (failures, retried) = (failures.saturating_add(1), (requests > 2).then_some(steady));
+        self.run(row, params![object, id, etag, failures, not_before, retried])?;
         let (since, requests) = owed;
-        self.run(row, params![object, "", None::<Etag>, requests, since])
+        self.run(row, params![object, "", None::<Etag>, requests, since, None::<Instant>])
     }
 
     /// Notes custom keys without a definition. Returns whether the definitions were not read since one of them was
