@@ -342,6 +342,38 @@ fn assistant_does_not_see_withheld_columns_and_its_calls_are_recorded() {
     assert!(place.run("mcp").code(78).err.contains("contacts.nots"));
 }
 
+/// SQLite does not ask whether a column that a join compares by name may be read.
+#[test]
+fn join_by_name_shows_no_withheld_column() {
+    let service = Service::of(world());
+    let place = TestDir::of(&service).set("CRM_MIRROR_MCP__EXCLUDE", EXCLUDED);
+    place.run("sync").done();
+    let by_name = |join: &str| {
+        let shown = format!("SELECT a.contact_id, notes FROM contact_details AS a {join}");
+        shown.replace("OTHER", "JOIN (SELECT '' AS notes) AS b")
+    };
+    let joins = ["FULL OTHER USING (notes)", "NATURAL FULL OTHER", "FULL OTHER/* ' */uSiNg(notes)"].map(by_name);
+    let conn = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    conn.execute_batch(&format!("CREATE VIEW own AS {}; CREATE VIEW of_own AS SELECT * FROM own", joins[0])).unwrap();
+    drop(conn);
+    let mut client = McpClient::start(&place, &["mcp"]);
+    client.ask("initialize", &json!({"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {}}));
+    let others = [
+        "SELECT notes FROM own".into(),
+        "SELECT * FROM of_own AS o WHERE o.contact_id IS NOT NULL".into(),
+        // A parameter may contain a quote, and end right before a word.
+        format!("SELECT $a('), {} -- ')", &joins[0]["SELECT ".len()..]),
+        by_name("LEFT JOIN contacts ON ?1NATURAL FULL OTHER"),
+    ];
+    for sql in others.into_iter().chain(joins) {
+        let (failed, text) = client.call("query", &json!({"sql": sql}));
+        assert!(failed && !text.contains(MARKER), "{sql}: {text}");
+        assert!(text.contains("write the join with ON") || text.contains("prohibited"), "{sql}: {text}");
+    }
+    let quoted = "SELECT 'joined using a form' AS \"natural\" -- NATURAL\n FROM contacts LIMIT 1";
+    client.answer("query", &json!({"sql": quoted}));
+}
+
 #[test]
 fn no_detail_is_read_for_excluded_fields_alone() {
     let mut world = World::new(Instant::system_now());

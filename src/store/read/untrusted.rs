@@ -1,6 +1,7 @@
 //! Bounds for SQL that a stranger wrote: what it may name, how much memory it may take, and which columns it may not see
 //! (`mcp.exclude`). SQLite's authorizer asks for every column that a statement reads, by whatever view, so a value that is
-//! withheld is NULL in all that is computed from it.
+//! withheld is NULL in all that is computed from it. It does not ask for the columns that USING and NATURAL join by, so where
+//! something is withheld, no statement and no view may join so.
 //!
 //! Time is bounded by a [`Watchdog`](super::watchdog::Watchdog), because some of SQLite's functions run for long without a
 //! pause. The lists name what is allowed, so that a newer SQLite allows no more.
@@ -66,7 +67,13 @@ pub(in crate::store) fn confine(conn: &mut Connection, withheld: WithheldColumns
     ] {
         conn.set_limit(limit, value)?;
     }
+    let views = withheld.views_read_past(conn)?;
     conn.authorizer(Some(move |context: AuthContext<'_>| match context.action {
+        AuthAction::Read { table_name, .. }
+            if views.iter().any(|view| view == table_name || context.accessor == Some(view)) =>
+        {
+            Authorization::Deny
+        }
         AuthAction::Read { table_name, column_name } => {
             withheld.access(table_name, column_name, context.accessor.is_none())
         }
@@ -130,6 +137,39 @@ impl WithheldColumns {
 
     fn names(&self, table: &str, column: &str) -> bool {
         self.entries.iter().any(|(of, name)| of.as_deref().is_none_or(|of| of == table) && belongs_to(column, name))
+    }
+
+    /// Whether a statement could show a withheld column unasked. A parameter, which nobody fills in, may contain a quote.
+    pub fn could_be_read_past(&self, sql: &str) -> bool {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut rest = if self.entries.is_empty() { "" } else { sql };
+        while let Some(first) = rest.chars().next() {
+            let behind = |opening: usize, end: &str| rest[opening..].split_once(end).map_or("", |(_, behind)| behind);
+            rest = match first {
+                '\'' | '"' | '`' => behind(1, first.encode_utf8(&mut [0; 4])),
+                '[' => behind(1, "]"),
+                '-' if rest.starts_with("--") => behind(2, "\n"),
+                '/' if rest.starts_with("/*") => behind(2, "*/"),
+                '?' | '$' | '@' | ':' | '#' => return true,
+                _ if is_word(first) => {
+                    let (word, behind) = rest.split_at(rest.find(|c| !is_word(c)).unwrap_or(rest.len()));
+                    if ["using", "natural"].iter().any(|join| word.eq_ignore_ascii_case(join)) {
+                        return true;
+                    }
+                    behind
+                }
+                _ => &rest[first.len_utf8()..],
+            };
+        }
+        false
+    }
+
+    fn views_read_past(&self, conn: &Connection) -> Result<Vec<String>> {
+        let mut stmt = conn.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'view'")?;
+        let views = stmt.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
+        let mut views: Vec<(String, String)> = views.collect::<Result<_>>()?;
+        views.retain(|(_, sql)| self.could_be_read_past(sql));
+        Ok(views.into_iter().map(|(name, _)| name).collect())
     }
 
     /// What a statement gets of a column; nothing of an index of words, which tells what it finds. Columns that it names itself
