@@ -226,8 +226,8 @@ impl Writer {
         let _ = self.conn.execute_batch("PRAGMA shrink_memory; PRAGMA writable_schema = RESET");
     }
 
-    /// Rewrites the file if its unused parts may hold values of fields that were excluded since it was last rewritten. If
-    /// that is not possible now, the end of the next run tries again.
+    /// Rewrites the file if its unused parts may hold values of fields that were excluded since it was last rewritten. That
+    /// writes as much into the WAL, so it waits for readers that would keep it there, and is tried ever more seldom if it fails.
     fn finish_erasure(&mut self) {
         let doing = "rewrite the file without the values of excluded fields";
         let mut rewrite = || -> Result<bool> {
@@ -235,17 +235,31 @@ impl Writer {
             if self.killed || !built.owes_erasure() {
                 return Ok(true);
             }
-            self.conn.execute_batch("VACUUM").doing(doing)?;
             if !wal::empty(&self.conn)? {
                 return Ok(false);
             }
-            self.tx(|tx| tx.derived().now_built_from(|built| built.erased.clone_from(&built.options.exclude)))?;
+            let chances = built.erasure_chances.saturating_add(1);
+            let is_due = built.erasure_chances == 0 || chances.is_power_of_two();
+            let rewritten = if is_due { self.conn.execute_batch("VACUUM").doing(doing) } else { Ok(()) };
+            if !is_due || rewritten.is_err() {
+                self.tx(|tx| tx.derived().now_built_from(|built| built.erasure_chances = chances))?;
+                return rewritten.map(|()| true);
+            }
+            if !wal::empty(&self.conn)? {
+                return Ok(false);
+            }
+            self.tx(|tx| {
+                tx.derived().now_built_from(|built| {
+                    built.erased.clone_from(&built.options.exclude);
+                    built.erasure_chances = 0;
+                })
+            })?;
             Ok(true)
         };
         match rewrite() {
             Ok(true) => {}
             Ok(false) => tracing::warn!(
-                "Values of excluded fields may still be in the WAL, because a process is reading the mirror; the next run tries again"
+                "Values of excluded fields may still be in the file, because a process is reading the mirror; the next run tries again"
             ),
             Err(error) => tracing::warn!(%error, "Could not {doing}: {error}"),
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::support::{Crm, Mirror, noon, shell};
 use crm_mirror::model::{Instant, Object, Resource, SystemClock};
 use crm_mirror::sandbox::{RequestLine, Sandbox, SandboxServer, World, generate};
-use crm_mirror::store::{StateKey, Store, wal};
+use crm_mirror::store::{StateKey, Store, ViewOptions, wal};
 use crm_mirror::sync::Job;
 use rusqlite::{Connection, OpenFlags};
 
@@ -428,6 +428,27 @@ async fn long_reader_blocks_no_writer_and_the_wal_shrinks_afterwards() {
     if shell::is_there() {
         assert_eq!(shell::run(&mirror.path, "PRAGMA integrity_check").unwrap(), "ok");
     }
+}
+
+#[tokio::test]
+async fn erasure_beside_a_long_reader_waits_for_it_instead_of_filling_the_disk() {
+    let crm = Crm::serve(generate(66, 600, 20, noon())).await;
+    let mut mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let long = impatient(&mirror.path);
+    long.execute_batch("BEGIN; SELECT count(*) FROM contacts").unwrap();
+    mirror.views = Some(ViewOptions { exclude: vec!["contacts.notes".into()], ..ViewOptions::default() });
+    for _ in 0..5 {
+        crm.wait(120);
+        mirror.sync(&crm).await;
+    }
+    let (file, wal) = (mirror.path.metadata().unwrap().len(), wal::beside(&mirror.path).metadata().unwrap().len());
+    assert!(wal < 2 * file, "{wal} beside {file}");
+    drop(long);
+    crm.wait(120);
+    mirror.sync(&crm).await;
+    let erased = "SELECT value ->> '$.erased' FROM state WHERE name = 'built_from'";
+    assert_eq!(mirror.one(erased), "'[\"contacts.notes\"]'");
 }
 
 #[tokio::test]

@@ -58,6 +58,7 @@ impl DerivedTx<'_> {
             self.now_built_from(|built| {
                 // What was excluded in the meantime, and is again, has values in the file.
                 built.erased.retain(|column| options.exclude.contains(column));
+                built.erasure_chances = 0;
                 built.options = options.clone();
             })?;
             self.set_search_form(options.search)?;

@@ -71,6 +71,8 @@ pub(in crate::store) struct BuiltFrom {
     pub files: AppliedFiles,
     /// The excluded fields whose former values are in no unused part of the file any more.
     pub erased: Vec<String>,
+    /// How often a rewrite that would erase them failed or was put off; 0 if the next chance is taken.
+    pub erasure_chances: u32,
 }
 
 impl BuiltFrom {
