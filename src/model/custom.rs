@@ -9,7 +9,7 @@ use strum::{EnumString, IntoStaticStr};
 
 use super::catalogue::{Object, Ops};
 use super::column_name::ColumnName;
-use super::exclusions::{ExcludedFields, object_of};
+use super::exclusions::{ExcludedFields, object_of, plain_name};
 use super::hidden_members::HiddenMembers;
 use super::ids::{FieldKey, RecordId};
 
@@ -126,6 +126,8 @@ pub struct CustomFields {
     by_key: Vec<usize>,
     unplaced: HashSet<FieldKey>,
     excluded: HashSet<FieldKey>,
+    /// The columns of all fields, those of archived and excluded ones included.
+    columns: HashSet<String>,
 }
 
 impl CustomFields {
@@ -133,11 +135,12 @@ impl CustomFields {
     pub fn new(fields: Vec<CustomField>, unplaced: HashSet<FieldKey>) -> CustomFields {
         let mut by_key: Vec<usize> = (0..fields.len()).collect();
         by_key.sort_by_key(|slot| sorted(fields[*slot].key.as_str()));
-        CustomFields { fields, by_key, unplaced, excluded: HashSet::new() }
+        CustomFields { fields, by_key, unplaced, ..CustomFields::default() }
     }
 
-    pub fn without(self, excluded: HashSet<FieldKey>) -> CustomFields {
-        CustomFields { excluded, ..self }
+    /// With the keys of the excluded fields, and the columns of all that there are.
+    pub fn of_all(self, excluded: HashSet<FieldKey>, columns: HashSet<String>) -> CustomFields {
+        CustomFields { excluded, columns, ..self }
     }
 
     pub fn fields(&self) -> &[CustomField] {
@@ -192,7 +195,10 @@ impl Layout {
 
 impl HiddenMembers for Layout {
     fn hides_column(&self, table: &str, column: &str) -> bool {
-        object_of(table).is_some_and(|object| self.exclusions.takes_column(object, column))
+        object_of(table).is_some_and(|object| match self.of(object).columns.contains(plain_name(column)) {
+            true => self.exclusions.takes_own_column(object, column),
+            false => self.exclusions.takes_column(object, column),
+        })
     }
 
     fn hides_wire(&self, table: &str, wire: &str) -> bool {

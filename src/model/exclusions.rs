@@ -62,6 +62,12 @@ impl ExcludedFields {
         self.entries.iter().any(|(of, excluded)| of.is_none_or(|of| of == object) && belongs_to(column, excluded))
     }
 
+    /// As [`ExcludedFields::takes_column`], of the column that a field was given: it is no companion of another one.
+    pub fn takes_own_column(&self, object: Object, column: &str) -> bool {
+        let column = plain_name(column);
+        self.entries.iter().any(|(of, excluded)| of.is_none_or(|of| of == object) && column == excluded)
+    }
+
     /// Whether a custom field may be excluded whose column is not known yet.
     pub fn takes_key(&self, object: Object, key: &str) -> bool {
         self.entries.iter().any(|(of, column)| of.is_none_or(|of| of == object) && ColumnName::may_name(column, key))
@@ -82,10 +88,15 @@ impl ExcludedFields {
     }
 }
 
+/// The name of a column while its field is active.
+pub fn plain_name(column: &str) -> &str {
+    column.strip_prefix("archived_").filter(|rest| rest.starts_with("cf_")).unwrap_or(column)
+}
+
 /// Whether a column is the one of that name, or follows it: the companion of a decimal, the labels of a select field, and
 /// an archived column.
 pub fn belongs_to(column: &str, name: &str) -> bool {
-    let column = column.strip_prefix("archived_").filter(|rest| rest.starts_with("cf_")).unwrap_or(column);
+    let column = plain_name(column);
     column == name || ["_num", "_label"].iter().any(|suffix| column.strip_suffix(suffix) == Some(name))
 }
 

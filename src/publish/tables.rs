@@ -2,13 +2,14 @@
 //! `publish.exclude` keeps back wherever their values are: in rows, in the history, in removed records and in `extra`.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use strum::IntoStaticStr;
 
 use super::PublishError;
-use crate::model::exclusions::{belongs_to, object_of, table_of};
+use crate::model::exclusions::{belongs_to, object_of, plain_name, table_of};
 use crate::model::{ColumnName, Object, Resource};
 use crate::store::{ColumnLine, FeedSpan, Moment, PageQuery, StateKey, feed, guide};
 
@@ -213,7 +214,7 @@ pub(super) fn publication(
     exclude: &[String],
 ) -> Result<Publication, PublishError> {
     let keys = SPECS.iter().flat_map(|spec| spec.key.iter().map(|column| (spec.name.to_string(), column.to_string())));
-    let exclusions = Exclusions::new(exclude, keys.collect());
+    let exclusions = Exclusions { own: moment.custom_columns()?, ..Exclusions::new(exclude, keys.collect()) };
     let chosen = |resource: Resource| resources.is_none_or(|chosen| chosen.contains(&resource));
     let objects: Vec<Object> = Object::ALL.into_iter().filter(|object| chosen(object.resource())).collect();
     // What `sync.exclude` keeps out of the mirror is a column all the same.
@@ -317,12 +318,21 @@ pub(super) fn archived_name(source: &str) -> String {
     pg_name(&format!("archived_{source}"))
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Exclusions {
     /// Table, if one is named, and column.
     entries: Vec<(Option<String>, String)>,
     /// The columns of each table that identify its rows.
     keys: BTreeSet<(String, String)>,
+    /// Table and column of custom fields: such a column is no companion of another one.
+    own: BTreeSet<(String, String)>,
+}
+
+/// The settings, of which digests are stored; a new custom field changes none.
+impl fmt::Debug for Exclusions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exclusions").field("entries", &self.entries).field("keys", &self.keys).finish()
+    }
 }
 
 impl Exclusions {
@@ -332,7 +342,7 @@ impl Exclusions {
             Some((table, column)) => (Some(table_of(table).to_string()), column.to_string()),
             None => (None, text.clone()),
         };
-        Exclusions { entries: entries.iter().map(entry).collect(), keys }
+        Exclusions { entries: entries.iter().map(entry).collect(), keys, own: BTreeSet::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -343,8 +353,10 @@ impl Exclusions {
     /// rows: the position of a value in a list is no contact's position.
     pub(super) fn hides(&self, table: &str, column: &str) -> bool {
         let is_key = || self.keys.contains(&(table.to_string(), column.to_string()));
+        let is_own = self.own.contains(&(table.to_string(), plain_name(column).to_string()));
         self.entries.iter().any(|(of, excluded)| {
-            belongs_to(column, excluded) && of.as_deref().map_or_else(|| !is_key(), |of| of == table)
+            let is_taken = if is_own { plain_name(column) == excluded } else { belongs_to(column, excluded) };
+            is_taken && of.as_deref().map_or_else(|| !is_key(), |of| of == table)
         })
     }
 
@@ -417,6 +429,9 @@ mod tests {
             assert!(!hidden.hides(table, column), "{table}.{column}");
         }
         assert!(hidden.hides_key("contacts", "Salary"));
+        let own = BTreeSet::from([("contacts".to_string(), "cf_salary_num".to_string())]);
+        let hidden = Exclusions { own, ..hidden };
+        assert!(!hidden.hides("contacts", "archived_cf_salary_num") && hidden.hides("companies", "cf_salary_num"));
     }
 
     #[test]

@@ -289,6 +289,37 @@ fn erasure_that_fails_is_tried_ever_more_seldom() {
 }
 
 #[test]
+fn field_with_a_key_like_a_companion_of_an_excluded_one_stays() {
+    let change = |world: &mut World, n: usize| {
+        let fields = json!({"near": format!("{MARKER} {n}"), "near_num": format!("kept {n}"), "near_label": "kept"});
+        let ids = world.ids(Resource::Contacts);
+        ids.iter().for_each(|id| _ = world.edit(Object::Contact, id, &json!({ "customFields": fields })));
+    };
+    let mut world = generate(3, 4, 1, Instant::system_now());
+    for key in ["near", "near_num", "near_label"] {
+        world.fields().define(NewField::new(Object::Contact, key, DataType::ShortText));
+    }
+    change(&mut world, 0);
+    let service = Service::of(world);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    service.sandbox.with_world(|world| change(world, 1));
+    place.run("sync").done();
+    service.sandbox.with_world(|world| world.fields().archive(Object::Contact, "near_label"));
+    place.run("sync custom-fields").done();
+    let place = place.set("CRM_MIRROR_SYNC__EXCLUDE", "contacts.cf_near");
+    place.run("sync").done();
+    assert_nowhere(&place, &[]);
+    service.sandbox.with_world(|world| change(world, 2));
+    place.run("sync").done();
+    assert_nowhere(&place, &[]);
+    let kept = "SELECT count(cf_near_num), count(archived_cf_near_label) FROM contacts";
+    assert_eq!(place.ask(kept), "4,4");
+    let history = "SELECT value, count(*) FROM contact_history WHERE column_name = 'cf_near_num' GROUP BY 1 ORDER BY 1";
+    assert_eq!(place.ask(history), "kept 0,4\nkept 1,4\nkept 2,4");
+}
+
+#[test]
 fn assistant_does_not_see_withheld_columns_and_its_calls_are_recorded() {
     let service = Service::of(world());
     let place = TestDir::of(&service)

@@ -163,7 +163,7 @@ impl CustomTx<'_> {
         for (mut row, squeezed) in rows.into_iter().zip(squeezed) {
             let given = names.assign_name(&row, squeezed);
             if let Some(column) = &given {
-                row.excluded = exclusions.takes_column(object, column.as_str());
+                row.excluded = exclusions.takes_own_column(object, column.as_str());
             }
             let definition = &row.definition;
             let known = definition_in(before, &definition.id).map(|known| known.data_type);

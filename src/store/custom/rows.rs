@@ -39,6 +39,7 @@ pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout> {
     let of = |object| -> Result<Arc<CustomFields>> {
         let rows = rows(conn, object)?;
         let excluded = rows.iter().filter(|r| r.excluded).map(|r| r.definition.key.clone()).collect();
+        let columns = rows.iter().filter_map(|r| Some(r.column.as_ref()?.as_str().to_string())).collect();
         let unplaced = rows
             .iter()
             .filter(|r| r.definition.active && (r.column.is_none() || !r.readable))
@@ -52,7 +53,7 @@ pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout> {
                 Some(CustomField { definition: id, key, data_type, column: row.column? })
             })
             .collect();
-        Ok(Arc::new(CustomFields::new(fields, unplaced).without(excluded)))
+        Ok(Arc::new(CustomFields::new(fields, unplaced).of_all(excluded, columns)))
     };
     Ok(Layout { version, contact: of(Object::Contact)?, company: of(Object::Company)?, exclusions })
 }
@@ -78,7 +79,7 @@ pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRo
             let key = FieldKey::new(row.get::<_, String>(1)?);
             let column: Option<String> = row.get(7)?;
             let excluded = match &column {
-                Some(column) => exclusions.takes_column(object, column),
+                Some(column) => exclusions.takes_own_column(object, column),
                 None => exclusions.takes_key(object, key.as_str()),
             };
             Ok(DefinitionRow {

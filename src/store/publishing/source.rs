@@ -56,6 +56,14 @@ impl Moment<'_> {
         Ok(found.into_iter().filter_map(|(object, key, column)| Some((object.parse().ok()?, key, column))).collect())
     }
 
+    /// Table and column of every custom field.
+    pub fn custom_columns(&self) -> Result<BTreeSet<(String, String)>> {
+        let sql = "SELECT object_type, column_name FROM custom_field_definitions WHERE column_name IS NOT NULL";
+        let found: Vec<(String, String)> = self.tx.tuples(sql, [])?;
+        let named = |(object, column): (String, String)| Some((object.parse::<Object>().ok()?.table().into(), column));
+        Ok(found.into_iter().filter_map(named).collect())
+    }
+
     pub fn page(&self, query: &PageQuery, after: Option<&[SqlValue]>, most: u32) -> Result<Vec<SourceRow>> {
         self.filled_page(query, &[], after, most)
     }

@@ -1,6 +1,7 @@
 //! What a change of `sync.exclude` does to the values that are stored: those of a field that was excluded leave every
 //! table, and a field that is mirrored again is read again: until then its NULL means nothing, and is not edited.
 
+use crate::model::exclusions::plain_name;
 use crate::model::{ExcludedFields, HiddenMembers, Instant, Layout, Object, SqlValue};
 use crate::store::custom::rows::layout;
 use crate::store::{CustomTx, OPEN, ReadOf, ReadTx, Result, StateKey, Statements, StoreError, ViewOptions};
@@ -72,7 +73,8 @@ impl CustomTx<'_> {
     fn erase_columns(&self, object: Object, exclusions: &ExcludedFields) -> Result<()> {
         for table in [object.table(), object.detail_table()] {
             let names: Vec<String> = self.column("SELECT name FROM pragma_table_info(?1)", [table])?;
-            for name in names.iter().filter(|name| exclusions.takes_column(object, name)) {
+            let is_standard = |name: &&String| !plain_name(name).starts_with("cf_");
+            for name in names.iter().filter(is_standard).filter(|name| exclusions.takes_column(object, name)) {
                 let sql = format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL");
                 self.run(&sql, [])?;
             }
