@@ -273,12 +273,19 @@ async fn values_of_retyped_and_archived_fields_are_in_the_history_until_their_en
             2 => _ = world.fields().redefine(Object::Contact, "tier", |field| field.data_type = "INTEGER".into()),
             3 => _ = world.edit(Object::Contact, "ct2", &json!({"customFields": {"tier": 7}})),
             4 => _ = world.fields().archive(Object::Contact, "fee"),
-            5 => _ = world.edit(Object::Contact, "ct3", &json!({"position": "moved"})),
+            5 => {
+                _ = world.edit(Object::Contact, "ct3", &json!({"position": "moved"}));
+                world.remove(Object::Contact, "ct5");
+            }
             _ => _ = world.fields().reactivate(Object::Contact, "fee"),
         });
         for _ in 0..2 {
             crm.wait(INTERVAL);
-            mirror.sync(&crm).await;
+            if step == 5 {
+                mirror.resync(&crm).await
+            } else {
+                mirror.sync(&crm).await
+            };
         }
         let now = mirror.one("SELECT max(finished_at) FROM sync_runs").trim_matches('\'').to_string();
         times.push((now, contacts(&mirror.path)));
@@ -318,6 +325,8 @@ async fn values_of_retyped_and_archived_fields_are_in_the_history_until_their_en
             }
         }
     }
+    assert!(!contacts(&mirror.path).contains_key("ct5"));
+    assert_eq!(mirror.one("SELECT count(*) FROM changes WHERE fields LIKE '%archived_cf%'"), "0");
 }
 
 #[tokio::test]

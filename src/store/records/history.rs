@@ -14,6 +14,7 @@ use rusqlite::params;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::model::exclusions::plain_name;
 use crate::model::{ElapsedClock, Instant, Object, RecordId};
 use crate::store::{FeedTx, FieldDifference, RecordsTx, Result, StateKey, Statements};
 
@@ -48,10 +49,15 @@ impl RecordsTx<'_> {
         }
         let text = Value::Object(record.clone()).to_string();
         if self.tx.is_copied(object)? {
-            let differences = record
+            let retyped = "SELECT column_name FROM retyped_values WHERE object_type = ?1 AND record_id = ?2";
+            let retyped: Vec<String> = self.column(retyped, params![object, id])?;
+            let values = record
                 .into_iter()
-                .filter(|(column, value)| !value.is_null() && column != "synced_at" && column != "id");
-            let differences = differences.map(|(column, here)| FieldDifference { column, here, there: Value::Null });
+                .filter(|(column, value)| !value.is_null() && column != "synced_at" && column != "id")
+                .map(|(column, here)| (plain_name(&column).to_string(), here));
+            // What waits for the value that was to take its place ends with the record, and has the name of its field.
+            let values = retyped.into_iter().map(|column| (column, Value::Null)).chain(values);
+            let differences = values.map(|(column, here)| FieldDifference { column, here, there: Value::Null });
             self.tx.feed().remember(object, id.as_str(), "remove", differences.collect(), removed_at)?;
         }
         let insert =
