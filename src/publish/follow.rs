@@ -151,6 +151,9 @@ impl Sides<'_> {
             let name = format!("history of {}", record_name(object_type, &id));
             database.write_whole("erase history", &statement, ("changes", &name), params).await?;
         }
+        let Some(table) = publication.table("changes") else { return Ok(()) };
+        let left: Vec<_> = self.converted(table, &batch.changes.after_erasure);
+        database.upsert(table, table.name, &left).await?;
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! `forget`: what a removed record leaves behind, and how it is deleted.
 
-use crm_mirror::model::{Object, Resource};
+use crm_mirror::model::{DataType, Instant, Object, Resource};
+use crm_mirror::sandbox::NewField;
 use serde_json::json;
 
 use crate::binary::{Ended, Service, TestDir};
@@ -9,11 +10,23 @@ use crate::binary::{Ended, Service, TestDir};
 fn removed_record_is_erased_from_the_whole_file() {
     let service = Service::with(12, 3);
     let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    let contact = service.sandbox.with_world(|world| {
+        world.fields().define(NewField::new(Object::Contact, "former", DataType::ShortText));
+        let contact = world.ids(Resource::Contacts)[0].to_string();
+        world.edit(Object::Contact, &contact, &json!({"customFields": {"former": "Xqponmlkji"}}));
+        contact
+    });
     place.run("sync").done();
-    let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
+    let cursor = place.run("export --print-cursor").done().out;
     let secret = "Zyxwvutsrq";
-    service.sandbox.with_world(|world| world.edit(Object::Contact, &contact, &json!({"position": secret})));
+    let fields = json!({"position": secret, "notes": secret, "firstName": secret});
+    service.sandbox.with_world(|world| world.edit(Object::Contact, &contact, &fields));
     place.run("sync").done();
+    // The values from before its type changed wait for those that take their place.
+    service.sandbox.with_world(|world| {
+        world.fields().redefine(Object::Contact, "former", |definition| definition.data_type = "LONG_TEXT".into());
+    });
+    place.run("sync custom-fields").done();
     let change = ["edit", "contact", &contact, "position=Qrstuvwxyz"];
     Ended::from(place.command(&change).output().unwrap()).done();
     let still = place.run(&format!("forget contact {contact} --yes")).code(2);
@@ -30,9 +43,19 @@ fn removed_record_is_erased_from_the_whole_file() {
     assert_eq!(place.ask("SELECT count(*) FROM removed_records"), "1");
     let erased = place.run(&format!("forget contact {contact} --yes --json")).done().json();
     assert_eq!((&erased["record"], &erased["edits"]), (&json!(true), &json!(1)));
-    for table in ["removed_records WHERE id", "changes WHERE record_id", "outbox WHERE record_id"] {
+    for table in ["removed_records WHERE id", "retyped_values WHERE record_id", "outbox WHERE record_id"] {
         assert_eq!(place.ask(&format!("SELECT count(*) FROM {table} = '{contact}'")), "0", "{table}");
     }
+    // Who follows the feed drops the record too, and misses nothing.
+    let entries = format!("SELECT kind, fields FROM changes WHERE record_id = '{contact}'");
+    assert_eq!(place.ask(&entries), "update,{}\nremove,{}");
+    for since in ["0", cursor.trim()] {
+        let feed = place.run(&format!("export --since {since}")).done().out;
+        let last = feed.lines().rfind(|line| line.contains(&contact)).unwrap();
+        assert!(last.contains("\"remove\"") && feed.contains("Newest"), "{since}: {feed}");
+    }
+    let then = Instant::system_now();
+    assert!(place.run(&format!("show contact {contact} --at {then}")).code(2).err.contains("was not in the mirror"));
     assert_eq!(place.ask("SELECT count(*) FROM outbox_events"), "0");
     let again = place.run(&format!("forget contact {contact} --yes")).code(2);
     assert!(again.err.contains("unknown contact"), "{}", again.err);
@@ -41,7 +64,8 @@ fn removed_record_is_erased_from_the_whole_file() {
     rusqlite::Connection::open(place.path("copy.db")).unwrap().execute_batch("VACUUM").unwrap();
     let bytes = std::fs::read(place.path("copy.db")).unwrap();
     let holds = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
-    assert!(!holds(secret) && !holds("Qrstuvwxyz"), "contents stay in the file");
+    assert!(!holds(secret) && !holds("Qrstuvwxyz") && !holds("qponmlkji"), "contents stay in the file");
+    assert!(!holds("xwvutsrq"), "words stay in the search index");
     place.run("verify --full").done();
 }
 

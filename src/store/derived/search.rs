@@ -92,6 +92,15 @@ impl DerivedTx<'_> {
         Ok(())
     }
 
+    /// Merges the whole index: what was removed stays in it until its segment is merged.
+    pub(in crate::store) fn forget_removed_words(&self, object: Object) -> Result<()> {
+        let table = object.search_table();
+        match self.run(&format!("INSERT INTO {table} ({table}) VALUES ('optimize')"), []) {
+            Err(error) if !self.tx.conn.is_autocommit() => self.mend_search(object, &error_chain(&error)),
+            done => done,
+        }
+    }
+
     pub(in crate::store) fn flush_search(&self) -> Result<()> {
         let stale = self.tx.pending.stale_documents.take();
         for object in Object::ALL {

@@ -3,7 +3,8 @@
 //! # Invariants
 //! - There is one writer, `seq` increases with every change, and a change is visible only once its transaction is
 //!   committed: a reader at `seq` N has seen everything up to N and misses nothing after it.
-//! - Only retention removes entries, and only at the beginning, so a gap is detected by its number.
+//! - Only retention removes entries at the beginning, so a gap is detected by its number. Of a record that is erased the
+//!   oldest entry of all stays, empty, and an empty one at the end removes it.
 
 use rusqlite::params;
 use serde::ser::Error as _;

@@ -133,6 +133,8 @@ fn as_of(
         let before = change.fields.into_iter().map(|(column, (before, _))| (column, before));
         match (change.kind.as_str(), &mut state) {
             ("insert", _) => state = None,
+            // Its history was erased.
+            ("remove", _) if before.len() == 0 => state = None,
             ("remove", _) => state = Some(before.chain([("id".to_string(), Value::from(id))]).collect()),
             (_, Some(state)) => state.extend(before),
             (_, None) => {}

@@ -101,7 +101,13 @@ impl FeedTx<'_> {
         self.tx.conn.pragma_update(None, "secure_delete", true)?;
         let erase = |sql: &str| self.change(sql, params![object, id]);
         let record = erase("DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2")? > 0;
-        let changes = erase("DELETE FROM changes WHERE object_type = ?1 AND record_id = ?2")? as u64;
+        let first = erase(
+            "UPDATE changes SET fields = '{}' WHERE seq = (SELECT min(seq) FROM changes)
+                 AND object_type = ?1 AND record_id = ?2 AND fields <> '{}'",
+        )?;
+        let others = "DELETE FROM changes WHERE object_type = ?1 AND record_id = ?2 AND fields <> '{}'";
+        let changes = (first + erase(others)?) as u64;
+        erase("DELETE FROM retyped_values WHERE object_type = ?1 AND record_id = ?2")?;
         erase(
             "DELETE FROM outbox_events WHERE outbox_id IN
                  (SELECT id FROM outbox WHERE object_type = ?1 AND record_id = ?2)",
@@ -114,6 +120,11 @@ impl FeedTx<'_> {
             return Ok(Erasure::Unknown);
         }
         self.publish_erasure(object, id)?;
+        self.tx.derived().forget_removed_words(object)?;
+        if self.tx.is_copied(object)? {
+            // Who follows the feed, and has not read that it was removed, reads it here.
+            self.remember(object, id, "remove", Vec::new(), Instant::system_now())?;
+        }
         Ok(Erasure::Erased(ErasedCounts { record, changes, edits }))
     }
 
@@ -175,6 +186,9 @@ impl FeedTx<'_> {
         ] {
             self.run(sql, [newest])?;
         }
+        let is_announced = "SELECT object_type, json_extract(fields, '$.column') FROM changes
+             WHERE record_id = '' AND kind = 'schema' AND json_extract(fields, '$.op') = 'retyped'";
+        self.batch(&format!("DELETE FROM retyped_values WHERE (object_type, column_name) NOT IN ({is_announced})"))?;
         self.tx.edits().forget_edits_before(before)
     }
 }
