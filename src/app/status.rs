@@ -172,11 +172,13 @@ pub fn at_moment(
     let missing = moment.goals().missing_scopes()?.into_iter();
     let pending = objects.iter().filter_map(|object| object.details_pending).sum();
     let runs = report::last_runs(moment, RUNS)?;
+    let [contacts_since, companies_since] =
+        [Object::Contact, Object::Company].map(|object| record::horizon(moment, object));
     Ok(MirrorStatus {
         read_at: now,
         paused_since: moment.state(&StateKey::PausedSince)?,
         running: running(moment, config, runs.first(), now)?,
-        history_since: record::horizon(moment)?,
+        history_since: contacts_since?.max(companies_since?),
         database: config.database.display().to_string(),
         bytes,
         wal_bytes,

@@ -217,10 +217,12 @@ impl ClaimsTx<'_> {
     }
 
     pub fn set(&self, goal: Goal) -> Result<()> {
-        if let Goal::Copied(object) = goal {
-            self.tx.copied[object as usize].set(None);
-        }
-        self.run("INSERT OR IGNORE INTO goals (object, kind) VALUES (?1, ?2)", goal.row())
+        self.run("INSERT OR IGNORE INTO goals (object, kind) VALUES (?1, ?2)", goal.row())?;
+        let Goal::Copied(object) = goal else { return Ok(()) };
+        self.tx.copied[object as usize].set(None);
+        // The history begins with the newest answer of the copy.
+        let finished = format!("(SELECT max(synced_at) FROM {})", object.table());
+        self.run(&format!("UPDATE goals SET finished = {finished} WHERE object = ?1 AND kind = ?2"), goal.row())
     }
 
     pub fn set_missing_scope(&self, what: &str, scope: Option<&str>) -> Result<()> {

@@ -111,6 +111,14 @@ fn unknown_state_of_a_record_is_an_error() {
     }
     assert!(shown.show("--at 2001-01-01").code(2).err.contains("the history begins at"));
     assert!(shown.show("--at yesterday").code(2).err.contains("must be a time such as"));
+    // Before its object was copied.
+    let late = TestDir::of(&shown.service);
+    late.run("sync contacts").done();
+    let before = Instant::system_now();
+    late.run("sync").done();
+    let show = format!("show company {} --at", late.ask("SELECT min(id) FROM companies"));
+    assert!(late.run(&format!("{show} {before}")).code(2).err.contains("the history begins at"));
+    late.run(&format!("{show} {}", Instant::system_now())).done();
     // A record created after the first copy did not exist earlier.
     let before = Instant::system_now().to_string();
     let new = shown.service.sandbox.with_world(|world| {

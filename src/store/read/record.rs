@@ -11,6 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::model::{Instant, Object};
+use crate::store::read::feed;
 use crate::store::{POINTERS, Pointer, ReadTx, Result, Statements, StoreError, history_view, json_at};
 
 const CHANGES: u32 = 5;
@@ -120,7 +121,10 @@ fn as_of(
     now: Option<Map<String, Value>>,
     at: Instant,
 ) -> Result<Option<Map<String, Value>>, RecordError> {
-    if let Some(begins) = horizon(tx)?
+    if !tx.is_copied(object)? {
+        return Ok(None);
+    }
+    if let Some(begins) = horizon(tx, object)?
         && begins.as_str() > at.to_string().as_str()
     {
         return Err(RecordError::BeforeHistory { at, begins });
@@ -157,14 +161,18 @@ fn of_ended_fields(tx: &ReadTx<'_>, object: Object, id: &str, at: Instant) -> Re
     tx.rows(&sql, params![object, id, at], |row| Ok((row.get(0)?, json_at(row, 1)?)))
 }
 
-/// When the history begins: with the oldest entry if older ones were pruned, otherwise with the first run. `None` before
-/// the first run.
-pub fn horizon(tx: &ReadTx<'_>) -> Result<Option<String>> {
-    let sql = "SELECT CASE WHEN coalesce((SELECT min(seq) FROM changes), 1) > 1
-                   THEN (SELECT seen_at FROM changes ORDER BY seq LIMIT 1)
-                   ELSE (SELECT started_at FROM sync_runs ORDER BY id LIMIT 1) END";
-    let begins: Option<Option<String>> = tx.find_value(sql, [])?;
-    Ok(begins.flatten())
+/// When the history of an object begins: with the oldest entry if older ones were pruned, otherwise with the first run, and
+/// never before the end of the first copy, which has no entries. `None` before the first run.
+pub fn horizon(tx: &ReadTx<'_>, object: Object) -> Result<Option<String>> {
+    let sql = if feed::span(tx)?.forgotten > 0 {
+        "SELECT seen_at FROM changes ORDER BY seq LIMIT 1"
+    } else {
+        "SELECT started_at FROM sync_runs ORDER BY id LIMIT 1"
+    };
+    let begins: Option<String> = tx.find_value(sql, [])?;
+    let copied = "SELECT finished FROM goals WHERE object = ?1 AND kind = 'copied'";
+    let copied: Option<Option<String>> = tx.find_value(copied, [object])?;
+    Ok(begins.max(copied.flatten()))
 }
 
 /// Names that the view takes from other tables: those of the ids at that time.
