@@ -23,7 +23,7 @@ pub struct BackupArgs {
     /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
-    /// Write to a folder, and remove all but the newest N copies there.
+    /// Write to a folder, and keep N copies there: the new one and the newest others.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "force")]
     keep: Option<u32>,
     #[command(flatten)]
@@ -51,13 +51,14 @@ impl Rotation<'_> {
         self.folder.join(format!("{}-{}Z.db", self.stem, now.civil().strftime(TIME)))
     }
 
-    fn remove_old(&self) -> io::Result<Vec<String>> {
+    /// Removes others than the copy that was made: its name is no later one than theirs if a clock was wrong.
+    fn remove_old(&self, made: &Path) -> io::Result<Vec<String>> {
         let mut copies: Vec<String> = std::fs::read_dir(self.folder)?
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .filter(|name| self.is_copy(name))
+            .filter(|name| self.is_copy(name) && made.file_name() != Some(name.as_ref()))
             .collect();
         copies.sort_unstable();
-        copies.truncate(copies.len().saturating_sub(self.keep));
+        copies.truncate(copies.len().saturating_sub(self.keep - 1));
         for name in &copies {
             std::fs::remove_file(self.folder.join(name))?;
         }
@@ -81,7 +82,7 @@ pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
     let rotation = args.keep.map(|keep| Rotation { folder: &args.target, stem, keep: keep as usize });
     let target = rotation.as_ref().map_or_else(|| args.target.clone(), |rotation| rotation.file(now));
     let report = backup::backup(&config.database, &target, args.force, now)?;
-    let removed = rotation.as_ref().map_or(Ok(Vec::new()), Rotation::remove_old);
+    let removed = rotation.as_ref().map_or(Ok(Vec::new()), |rotation| rotation.remove_old(&target));
     let removed = removed.map_err(|error| {
         let folder = args.target.display();
         Failure::new(
