@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Instant, Object};
-use crm_mirror::sandbox::{NewField, World};
+use crm_mirror::sandbox::{CustomDefinition, NewField, World};
 use crm_mirror::store::record::record;
 use crm_mirror::store::{Reader, cursor};
 use rusqlite::Connection;
@@ -138,7 +138,7 @@ async fn mirrored() -> (Crm, Mirror) {
 async fn follower_of_the_feed_ends_equal_whatever_happens_to_fields() {
     let (crm, mirror) = mirrored().await;
     let mut follower = Follower::copy(&mirror.path);
-    for step in 0..9 {
+    for step in 0..10 {
         crm.wait(INTERVAL);
         crm.sandbox.with_world(|world| {
             let of = |key: &str, value: Value| json!({"customFields": {key: value}});
@@ -163,7 +163,15 @@ async fn follower_of_the_feed_ends_equal_whatever_happens_to_fields() {
                 4 => _ = world.fields().archive(Object::Contact, "amount"),
                 5 => _ = world.edit_silently(Object::Contact, "ct3", &of("amount", json!("9.99"))),
                 6 => _ = world.fields().reactivate(Object::Contact, "amount"),
-                7 => _ = world.fields().define(NewField::new(Object::Contact, "colour", DataType::ShortText)),
+                // Of a type that the mirror does not know, it has no column.
+                7 => {
+                    let field = NewField::new(Object::Contact, "colour", DataType::ShortText);
+                    world.fields().define(field.of_type("COLOUR"));
+                }
+                8 => {
+                    let known = |definition: &mut CustomDefinition| definition.data_type = "SHORT_TEXT".into();
+                    _ = world.fields().redefine(Object::Contact, "colour", known);
+                }
                 _ => _ = world.edit(Object::Contact, "ct4", &of("colour", json!("red"))),
             }
         });

@@ -248,8 +248,8 @@ impl CustomTx<'_> {
             self.batch(&format!("ALTER TABLE {table} ADD COLUMN {} REAL", column.num()))?;
             there.insert(column.num());
         }
-        // The change of a type was announced when the old column was dropped.
-        if known.is_none_or(|known| known == data_type) {
+        // The change of a type was announced when the old column was dropped; one that is not known had none.
+        if known.is_none_or(|known| known == data_type || known == DataType::Unknown) {
             feed.announce(column, ColumnChange::Added, None, Some(data_type))?;
         }
         // What `extra` has of a field of another type says nothing about the values now.
