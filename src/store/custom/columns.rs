@@ -291,11 +291,15 @@ impl CustomTx<'_> {
         self.drop_columns(object, column, data_type)
     }
 
-    pub(in crate::store) fn reconcile_exclusions(&self, seen_at: Instant) -> Result<()> {
+    /// Returns the objects that got columns.
+    pub(in crate::store) fn reconcile_exclusions(&self, seen_at: Instant) -> Result<Vec<Object>> {
+        let mut filling = Vec::new();
         for object in Object::ALL {
-            self.reconcile(object, &rows(&self.tx.conn, object)?, seen_at, &mut Redefined::default())?;
+            let mut out = Redefined::default();
+            self.reconcile(object, &rows(&self.tx.conn, object)?, seen_at, &mut out)?;
+            filling.extend((!out.to_fill.is_empty()).then_some(object));
         }
-        Ok(())
+        Ok(filling)
     }
 
     /// Drops the columns of a field whose type changed, and records that in the feed.
@@ -337,6 +341,11 @@ impl CustomTx<'_> {
     }
 
     pub(in crate::store) fn relayout(&self) -> Result<()> {
+        if self.tx.derived().built_from()?.revision != *REVISION {
+            // Another revision may have excluded other fields by the same names.
+            let filling = self.reconcile_exclusions(Instant::system_now())?;
+            filling.into_iter().try_for_each(|object| self.read_again(object))?;
+        }
         let version = self.tx.shapes().layout.version.wrapping_add(1);
         self.tx.derived().now_built_from(|built| {
             built.layout = version;

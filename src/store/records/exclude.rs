@@ -32,7 +32,7 @@ impl CustomTx<'_> {
         if before.iter().any(|column| !options.exclude.contains(column)) {
             Object::ALL.into_iter().try_for_each(|object| self.read_again(object))?;
         }
-        self.reconcile_exclusions(Instant::system_now())
+        self.reconcile_exclusions(Instant::system_now()).map(drop)
     }
 
     /// An edit that is not finished needs its values.
@@ -96,7 +96,7 @@ impl CustomTx<'_> {
     }
 
     /// Reads every record of an object again: nothing is known of a field that was excluded.
-    fn read_again(&self, object: Object) -> Result<()> {
+    pub(in crate::store) fn read_again(&self, object: Object) -> Result<()> {
         self.tx.claims().discard_sweep(object)?;
         self.tx.claims().end_read(ReadOf::Fill(object))?;
         self.clear_filled(object)?;
