@@ -5,7 +5,7 @@
 //!
 //! Whatever a person did to the old table, the new one has the right columns and its key. It keeps the grants, and the
 //! indexes, constraints, triggers and views that people built, as far as they can be built again. If a view cannot follow,
-//! the old table stays for it under another name.
+//! or something else needs the old table, it stays under another name.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -273,7 +273,7 @@ impl Database {
             .collect())
     }
 
-    /// Keeps the old table for the views that could not follow, under a free name. With excluded columns, its documents are
+    /// Keeps the old table for what could not follow, under a free name. With excluded columns, its documents are
     /// emptied, because they may contain what must not be published.
     async fn leave_behind(&self, table: &PublishedTable, hides: bool) -> Result<(), PublishError> {
         let taken = self.tables().await?;
@@ -289,9 +289,10 @@ impl Database {
                 self.run(DOING, &sql::clear_column(&self.schema, &name, column)).await?;
             }
         }
-        // The next table that is left behind needs the name of the key.
-        let key = sql::ident(&sql::key_name(&sql::old_name(table.name)));
-        self.attempt(DOING, &format!("ALTER TABLE {kept} DROP CONSTRAINT {key}")).await?.ok();
+        // The next table that is replaced needs the name of the key.
+        let (key, own) = (sql::key_name(&sql::old_name(table.name)), sql::ident(&sql::key_name(&name)));
+        let key = sql::qualified(&self.schema, &key);
+        self.run(DOING, &format!("ALTER INDEX IF EXISTS {key} RENAME TO {own}")).await?;
         let about = format!("{LEFT_BEHIND}the rows of {} before it was replaced", table.name);
         self.run(DOING, &format!("COMMENT ON TABLE {kept} IS {}", sql::literal(&about))).await
     }

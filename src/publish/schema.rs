@@ -35,7 +35,11 @@ impl Sides<'_> {
         let mut outcome = SchemaOutcome { existing: database.tables().await?, ..SchemaOutcome::default() };
         let is_unused = |table: &ExistingTable| table.is_left_behind && table.users.is_empty();
         for (name, _) in outcome.existing.iter().filter(|(_, table)| is_unused(table)) {
-            database.transaction(DOING, &format!("DROP TABLE {}", sql::qualified(&database.schema, name))).await?;
+            match database.transaction(DOING, &format!("DROP TABLE {}", sql::qualified(&database.schema, name))).await {
+                // Something that is not a view needs it, or it has another owner: it is named as left behind.
+                Err(error) if error.is_refusal() => {}
+                done => done?,
+            }
         }
         for table in &publication.tables {
             let there = outcome.existing.get(table.name);

@@ -26,6 +26,25 @@ async fn published(contacts: usize) -> Option<(Crm, Mirror, Postgres)> {
     Some((crm, mirror, postgres))
 }
 
+/// A role that owns what was published and nothing else, and the URL with it.
+async fn owning_publisher(postgres: &Postgres) -> (String, String) {
+    let role = format!("publisher_{}", postgres.name);
+    postgres
+        .run(&format!(
+            "CREATE ROLE {role} LOGIN; GRANT CREATE ON DATABASE {} TO {role};
+             DO $$ DECLARE t text; BEGIN
+                 FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = 'crm' LOOP
+                     EXECUTE format('ALTER TABLE crm.%I OWNER TO {role}', t);
+                 END LOOP;
+             END $$;
+             ALTER SCHEMA crm OWNER TO {role}",
+            postgres.name
+        ))
+        .await;
+    let url = postgres.url().replace("mirror:s3cret", &format!("{role}:s3cret"));
+    (role, url)
+}
+
 /// Publishes, compares, and returns why tables were replaced.
 async fn reconciled(mirror: &Mirror, postgres: &Postgres) -> String {
     let settings = PublishSettings { check: Check::Compare, ..Postgres::settings(mirror) };
@@ -198,22 +217,39 @@ async fn view_that_cannot_follow_is_named_until_it_is_made_again() {
 }
 
 #[tokio::test]
+async fn table_that_something_of_a_person_needs_stays_and_stops_no_publish() {
+    let Some((_crm, mirror, postgres)) = published(10).await else { return };
+    let (role, url) = owning_publisher(&postgres).await;
+    postgres
+        .run(
+            "CREATE SCHEMA mine; CREATE TABLE mine.notes (contact text REFERENCES crm.contacts (id));
+             CREATE TABLE mine.more () INHERITS (crm.companies);
+             CREATE FUNCTION mine.named(crm.changes) RETURNS text LANGUAGE sql AS 'SELECT $1.seq::text'",
+        )
+        .await;
+    let target = PublishUrl::new(&SecretString::from(url)).unwrap();
+    for full in [true, false, true, false] {
+        let settings = PublishSettings { full, ..Postgres::settings(&mirror) };
+        let report = publish(&target, &settings, noon()).await.unwrap();
+        assert!(report.blocked.is_empty(), "{report:?}");
+        for table in ["contacts", "companies", "changes"] {
+            let kept = format!("{table}__left_behind_1 is not updated any more and still used by something");
+            assert!(report.left_behind.iter().any(|left| left.starts_with(&kept)), "{:?}", report.left_behind);
+        }
+        assert_equal(&mirror, &postgres).await;
+    }
+    postgres.run("DROP SCHEMA mine CASCADE").await;
+    publish(&target, &Postgres::settings(&mirror), noon()).await.unwrap();
+    let kept = "SELECT count(*) FROM pg_class WHERE relnamespace = 'crm'::regnamespace AND relname ~ '__'";
+    assert_eq!(postgres.one(kept).await, "0");
+    postgres.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+}
+
+#[tokio::test]
 async fn refused_table_stops_no_other_and_is_loaded_once_it_can_be() {
     let Some((crm, mirror, postgres)) = published(12).await else { return };
-    let role = format!("publisher_{}", postgres.name);
-    postgres
-        .run(&format!(
-            "CREATE ROLE {role} LOGIN; GRANT CREATE ON DATABASE {} TO {role};
-             DO $$ DECLARE t text; BEGIN
-                 FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = 'crm' LOOP
-                     EXECUTE format('ALTER TABLE crm.%I OWNER TO {role}', t);
-                 END LOOP;
-             END $$;
-             ALTER SCHEMA crm OWNER TO {role};
-             ALTER TABLE crm.contacts OWNER TO mirror; GRANT ALL ON crm.contacts TO {role}",
-            postgres.name
-        ))
-        .await;
+    let (role, url) = owning_publisher(&postgres).await;
+    postgres.run(&format!("ALTER TABLE crm.contacts OWNER TO mirror; GRANT ALL ON crm.contacts TO {role}")).await;
     crm.sandbox.with_world(|world| {
         world.fields().define(NewField::new(Object::Contact, "fee", DataType::Decimal));
         let (contact, company) = (world.ids(Resource::Contacts)[0].clone(), world.ids(Resource::Companies)[0].clone());
@@ -224,7 +260,6 @@ async fn refused_table_stops_no_other_and_is_loaded_once_it_can_be() {
         crm.wait(7 * 3600);
         mirror.sync(&crm).await;
     }
-    let url = postgres.url().replace("mirror:s3cret", &format!("{role}:s3cret"));
     let (code, out, err) = verb(&mirror, &url, &["publish"]);
     assert_eq!(code, Some(78), "{out}{err}");
     assert!(out.contains("contacts is not published") && err.contains("hint: "), "{out}{err}");
