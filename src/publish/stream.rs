@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::row::{self, Converter};
@@ -18,7 +18,9 @@ use super::tables::{self, PgType, Publication, PublishedTable};
 use super::{PublishError, value};
 use crate::model::{Object, Resource, SqlValue};
 use crate::store::publishing::queue;
-use crate::store::{ChangedRecord, ColumnEvent, Moment, Reader, SourceRow, StoreError, feed, write_beside};
+use crate::store::{
+    ChangedRecord, ColumnEvent, FileId, Moment, Reader, SourceRow, StateKey, StoreError, feed, write_beside,
+};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamCursor {
@@ -46,6 +48,25 @@ impl fmt::Display for StreamCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}:{}", self.mirror, self.seq, self.changed, self.columns.settings)?;
         self.columns.objects.iter().try_for_each(|of| write!(f, "-{}-{}", of.columns, of.multi_selects))
+    }
+}
+
+impl StreamCursor {
+    /// Requires that the mirror goes on from it: whoever restores a mirror puts another one, or an older one, in its place.
+    fn continues(&self, moment: &Moment<'_>) -> Result<(), StreamError> {
+        let mirror: Option<String> = moment.tx.state(&StateKey::MirrorId)?;
+        let span = feed::span(moment.tx)?;
+        if self.mirror != mirror.unwrap_or_default() {
+            return Err(StreamError::Cursor("it belongs to a different mirror"));
+        }
+        let is_older = self.seq > span.newest || self.changed > moment.newest_changed()?;
+        if is_older || !queue::is_recording(moment.tx)? {
+            return Err(StreamError::Cursor("it is newer than the mirror, which was restored from a backup"));
+        }
+        if self.seq < span.forgotten {
+            return Err(StreamError::Cursor("the mirror's history no longer reaches back to it"));
+        }
+        Ok(())
     }
 }
 
@@ -83,6 +104,9 @@ impl From<StoreError> for StreamError {
 
 #[derive(Debug)]
 pub struct MirrorStream {
+    path: PathBuf,
+    /// The file that was opened.
+    file: Option<FileId>,
     source: Reader,
     resources: Option<Vec<Resource>>,
     exclude: Vec<String>,
@@ -99,6 +123,12 @@ struct Scene {
     columns: StreamColumns,
 }
 
+impl Scene {
+    fn cursor(&self, seq: i64, changed: i64) -> StreamCursor {
+        StreamCursor { mirror: self.publication.mirror.clone(), seq, changed, columns: self.columns.clone() }
+    }
+}
+
 impl MirrorStream {
     /// Opens a mirror. From now on the mirror records which records change.
     pub fn open(
@@ -106,11 +136,14 @@ impl MirrorStream {
         resources: Option<Vec<Resource>>,
         exclude: Vec<String>,
     ) -> Result<MirrorStream, StreamError> {
+        let file = FileId::of(path);
         let source = Reader::open(path)?;
         if !source.moment(|moment| queue::is_recording(moment.tx))? {
             write_beside::<_, StoreError>(path, |tx| tx.feed().begin_recording())?;
         }
         Ok(MirrorStream {
+            path: path.into(),
+            file,
             source,
             resources,
             exclude,
@@ -125,17 +158,7 @@ impl MirrorStream {
     /// # Errors
     /// [`StreamError::Cursor`] for a cursor of another mirror, or if the history no longer reaches back to it.
     pub fn resume(&mut self, cursor: StreamCursor) -> Result<(), StreamError> {
-        let scene = self.source.moment(|moment| self.scene(moment))?;
-        let Publication { mirror, feed, changed, .. } = &scene.publication;
-        if cursor.mirror != *mirror {
-            return Err(StreamError::Cursor("it belongs to a different mirror"));
-        }
-        if cursor.seq > feed.newest || cursor.changed > *changed {
-            return Err(StreamError::Cursor("it is newer than the mirror, which was restored from a backup"));
-        }
-        if cursor.seq < feed.forgotten {
-            return Err(StreamError::Cursor("the mirror's history no longer reaches back to it"));
-        }
+        self.source.moment(|moment| cursor.continues(moment))?;
         self.cursor = Some(cursor);
         Ok(())
     }
@@ -143,8 +166,12 @@ impl MirrorStream {
     /// Writes a consistent group of the changes since the last one, and its cursor; first, without
     /// [`MirrorStream::resume`], everything. Returns whether there was anything to write.
     pub fn step(&mut self, out: &mut impl Write) -> Result<bool, StreamError> {
-        let scene = self.source.moment(|moment| self.scene(moment))?;
-        let wrote = match self.cursor.clone() {
+        let cursor = self.cursor.clone();
+        let scene = self.source.moment(|moment| {
+            cursor.iter().try_for_each(|cursor| cursor.continues(moment))?;
+            self.scene(moment).map_err(StreamError::from)
+        })?;
+        let wrote = match cursor {
             Some(cursor) if cursor.columns == scene.columns => self.changes(&scene, &cursor, out),
             Some(cursor) if cursor.columns.settings == scene.columns.settings => {
                 self.changed_columns(&scene, &cursor, out).map(|()| true)
@@ -159,7 +186,13 @@ impl MirrorStream {
     }
 
     /// A number that changes whenever another connection has committed something.
+    ///
+    /// # Errors
+    /// [`StreamError::Cursor`] if another file was put in the place of the mirror.
     pub fn version(&self) -> Result<i64, StreamError> {
+        if FileId::of(&self.path) != self.file {
+            return Err(StreamError::Cursor("another file is at the mirror's path"));
+        }
         Ok(self.source.data_version()?)
     }
 
@@ -187,6 +220,7 @@ impl MirrorStream {
 
     /// Changes made meanwhile are part of the next group.
     fn everything(&mut self, scene: &Scene, out: &mut impl Write) -> Result<(), StreamError> {
+        let reached = scene.cursor(scene.publication.feed.newest, scene.publication.changed);
         for table in &scene.publication.tables {
             // Small tables are sent whole with the next group.
             let is_copied = table.object().is_none_or(|object| scene.state.details.loaded.contains(&object));
@@ -194,10 +228,10 @@ impl MirrorStream {
                 continue;
             }
             Lines { out, announced: &mut self.announced }.schema(table, true)?;
-            self.rows(scene, table, &[], None, out)?;
+            self.rows(scene, &reached, (table, &[], None), out)?;
         }
         self.small.clear();
-        self.finish(scene, scene.publication.feed.newest, scene.publication.changed, out)
+        self.finish(reached, out)
     }
 
     /// Writes what the new columns of objects concern: the columns that the feed names since the cursor, or, where it does
@@ -217,31 +251,30 @@ impl MirrorStream {
                 Lines { out, announced: &mut self.announced }.schema(table, filled.is_none())?;
                 let filled = filled.as_deref();
                 if filled.is_none_or(|columns| !columns.is_empty()) {
-                    self.rows(scene, table, filled.unwrap_or_default(), None, out)?;
+                    self.rows(scene, cursor, (table, filled.unwrap_or_default(), None), out)?;
                 }
             }
             let removed = scene.publication.table("removed_records").filter(|_| *before == ObjectDigest::default());
             if let Some(table) = removed {
                 // Until its first copy was finished, nothing of the object was written.
-                self.rows(scene, table, &[], Some(object), out)?;
+                self.rows(scene, cursor, (table, &[], Some(object)), out)?;
             }
             let multi_values = scene.publication.table("custom_multi_values");
             if let Some(table) = multi_values.filter(|_| before.multi_selects != now.multi_selects) {
                 let mut lines = Lines { out, announced: &mut self.announced };
                 lines.remove(table, &[("object_type", object.as_str())])?;
-                self.rows(scene, table, &[], Some(object), out)?;
+                self.rows(scene, cursor, (table, &[], Some(object)), out)?;
             }
         }
-        self.finish(scene, cursor.seq, cursor.changed, out)
+        self.finish(scene.cursor(cursor.seq, cursor.changed), out)
     }
 
     /// Writes the rows of a table: those with a value in one of these columns, or all; with an object, its rows.
     fn rows(
         &mut self,
         scene: &Scene,
-        table: &PublishedTable,
-        filled: &[String],
-        object: Option<Object>,
+        reached: &StreamCursor,
+        (table, filled, object): (&PublishedTable, &[String], Option<Object>),
         out: &mut impl Write,
     ) -> Result<(), StreamError> {
         let converter = Converter::of(&scene.publication, table);
@@ -255,7 +288,8 @@ impl MirrorStream {
         loop {
             let page = self.source.moment(|moment| {
                 expect_layout(moment, layout)?;
-                moment.filled_page(&query, filled, after.as_deref(), PAGE as u32).map_err(PublishError::from)
+                reached.continues(moment)?;
+                moment.filled_page(&query, filled, after.as_deref(), PAGE as u32).map_err(StreamError::from)
             })?;
             let mut lines = Lines { out, announced: &mut self.announced };
             page.iter()
@@ -270,11 +304,11 @@ impl MirrorStream {
 
     fn changes(&mut self, scene: &Scene, cursor: &StreamCursor, out: &mut impl Write) -> Result<bool, StreamError> {
         let publication = &scene.publication;
-        if cursor.seq < publication.feed.forgotten {
-            return Err(StreamError::Cursor("the mirror's history no longer reaches back to it"));
-        }
         let position = (cursor.changed, cursor.seq);
-        let read = |moment: &Moment<'_>| Unsent::read(moment, publication, &scene.state, position);
+        let read = |moment: &Moment<'_>| {
+            cursor.continues(moment)?;
+            Unsent::read(moment, publication, &scene.state, position).map_err(StreamError::from)
+        };
         let mut group = self.source.moment(read)?;
         let changed = group.records.last().map_or(cursor.changed, |record| record.seq);
         let seq = group.last.unwrap_or(cursor.seq);
@@ -303,14 +337,12 @@ impl MirrorStream {
         }
         let moved = (changed, seq) != position;
         if wrote || moved {
-            self.finish(scene, seq, changed, out)?;
+            self.finish(scene.cursor(seq, changed), out)?;
         }
         Ok(wrote || moved)
     }
 
-    fn finish(&mut self, scene: &Scene, seq: i64, changed: i64, out: &mut impl Write) -> Result<(), StreamError> {
-        let cursor =
-            StreamCursor { mirror: scene.publication.mirror.clone(), seq, changed, columns: scene.columns.clone() };
+    fn finish(&mut self, cursor: StreamCursor, out: &mut impl Write) -> Result<(), StreamError> {
         writeln!(out, "{{\"cursor\":{}}}", value::quoted(&cursor.to_string()))?;
         out.flush()?;
         self.cursor = Some(cursor);

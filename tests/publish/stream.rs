@@ -9,6 +9,7 @@ use crm_mirror::publish::{MirrorStream, StreamCursor, StreamError};
 use crm_mirror::sandbox::{NewField, World, generate};
 use crm_mirror::store::{Erasure, StoreError, write_beside};
 use fastrand::Rng;
+use rusqlite::Connection;
 use rusqlite::types::Value as Sql;
 use serde_json::{Value, json};
 
@@ -345,6 +346,43 @@ async fn export_follows_until_interrupted() {
         (&["--snapshot", "--since", "x:1:2:s-c-m-c-m"][..], 74),
     ] {
         assert_eq!(export(&mirror, args).output().unwrap().status.code(), Some(code), "{args:?}");
+    }
+}
+
+#[tokio::test]
+async fn follower_of_a_mirror_that_was_replaced_ends() {
+    for (by_rename, has_changed) in [(true, true), (false, true), (false, false)] {
+        let crm = Crm::serve(generate(4, 20, 2, noon())).await;
+        let mirror = Mirror::empty();
+        mirror.sync(&crm).await;
+        let backup = mirror.dir.path().join("backup.db");
+        mirror.read().execute("VACUUM INTO ?1", [backup.to_str()]).unwrap();
+        if has_changed {
+            crm.sandbox.with_world(|world| {
+                let id = world.ids(Resource::Contacts)[3].clone();
+                world.edit(Object::Contact, &id, &json!({"position": "moved"}));
+            });
+            crm.wait(600);
+            mirror.sync(&crm).await;
+        }
+        let mut child = export(&mirror, &["--snapshot", "--follow"]).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        // The small tables are in the last group.
+        assert!(lines.any(|line| line.contains("\"upsert\":\"team_members\"")));
+        assert!(lines.any(|line| line.contains("\"cursor\"")));
+        if by_rename {
+            for file in ["mirror.db-wal", "mirror.db-shm"] {
+                let _ = std::fs::rename(mirror.dir.path().join(file), mirror.dir.path().join(format!("old-{file}")));
+            }
+            std::fs::rename(&backup, &mirror.path).unwrap();
+        } else {
+            let mut there = Connection::open(&mirror.path).unwrap();
+            there.restore("main", &backup, None::<fn(_)>).unwrap();
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(74));
+        let said = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+        assert!(said.contains("the stream cannot be continued"), "{said}");
+        assert!(!lines.any(|line| line.contains("\"cursor\"")));
     }
 }
 
