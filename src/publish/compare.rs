@@ -177,7 +177,8 @@ impl TableComparison<'_, '_> {
             match self.try_repair(rows, extra).await {
                 // A deferred constraint failed the commit.
                 Err(error) if error.is_of_rows() && self.sides.database.retry_checking_at_once().await? => {}
-                repaired => return repaired,
+                Err(error) => return self.sides.go_on_without(error).await,
+                Ok(()) => return Ok(()),
             }
         }
     }

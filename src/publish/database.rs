@@ -6,7 +6,8 @@
 //! The owner of a database may add constraints, triggers and indexes to the published tables, and change the types of
 //! columns; some rows may be too large for it. Such a row stops no other: a statement that fails is repeated with half
 //! of its rows, down to one. The table `publish_refused` lists the rows that were left out. It is written in the same
-//! transaction, so it is exact whatever is killed; a row leaves it when it is written or deleted, or before a reload.
+//! transaction, so it is exact whatever is killed; a row leaves it when it is written or deleted, or before a reload. What
+//! is refused whatever the rows are, the error of a statement names the table of: the others go on without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -232,7 +233,7 @@ const NAMED: usize = 20;
 pub(super) struct RowStatement<'a> {
     pub(super) doing: &'static str,
     pub(super) statement: String,
-    pub(super) table: &'a str,
+    pub(super) table: &'static str,
     /// The name of each row, under which it is listed if it is refused.
     pub(super) names: Vec<String>,
     /// The first parameters: arrays with an element per row; without any, the statement is executed as a whole.
@@ -244,7 +245,7 @@ impl<'a> RowStatement<'a> {
     pub(super) fn new(
         doing: &'static str,
         statement: String,
-        table: &'a str,
+        table: &'static str,
         names: Vec<String>,
         arrays: Vec<Vec<Option<&'a str>>>,
     ) -> RowStatement<'a> {
@@ -266,7 +267,7 @@ impl Database {
         &self,
         doing: &'static str,
         statement: &str,
-        (table, name): (&str, &str),
+        (table, name): (&'static str, &str),
         fixed: Vec<Param<'_>>,
     ) -> Result<(), PublishError> {
         let (statement, names) = (statement.to_string(), vec![name.to_string()]);
@@ -293,7 +294,7 @@ impl Database {
                         waiting.extend([(middle, to), (from, middle)]);
                     }
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.of_table(rows.table)),
             }
         }
         self.mark_refused(rows, &refused).await

@@ -17,6 +17,8 @@ pub struct DatabaseError {
     text: String,
     message: Option<String>,
     code: Option<SqlState>,
+    /// The published table that it is about, if rows of one were written.
+    table: Option<&'static str>,
 }
 
 impl DatabaseError {
@@ -26,6 +28,7 @@ impl DatabaseError {
             text: shown(&error_chain(error)),
             message: answer.map(|answer| shown(answer.message())),
             code: error.code().cloned(),
+            table: None,
         }
     }
 }
@@ -106,7 +109,7 @@ impl PublishError {
     }
 
     pub(super) fn not_connected(place: &str, reason: &str) -> PublishError {
-        let source = Box::new(DatabaseError { text: shown(reason), message: None, code: None });
+        let source = Box::new(DatabaseError { text: shown(reason), message: None, code: None, table: None });
         PublishError::Unavailable { doing: "connect", place: place.into(), source }
     }
 
@@ -140,6 +143,20 @@ impl PublishError {
 
     pub(super) fn code(&self) -> Option<&SqlState> {
         self.of_database()?.code.as_ref()
+    }
+
+    pub(super) fn table(&self) -> Option<&'static str> {
+        self.of_database()?.table
+    }
+
+    pub(super) fn of_table(mut self, table: &'static str) -> PublishError {
+        if let PublishError::Unavailable { source, .. }
+        | PublishError::Denied { source, .. }
+        | PublishError::Statement { source, .. } = &mut self
+        {
+            source.table = Some(table);
+        }
+        self
     }
 
     pub(super) fn server_message(&self) -> String {

@@ -38,9 +38,19 @@ impl Sides<'_> {
         let (mut records, mut entries, mut is_last) = (0, 0, false);
         while !is_last {
             let sent = match self.send_batch().await {
-                // A deferred constraint failed the commit.
-                Err(error) if error.is_of_rows() && self.database.retry_checking_at_once().await? => continue,
-                sent => sent?,
+                Ok(sent) => sent,
+                // A deferred constraint or trigger failed the commit.
+                Err(error)
+                    if error.is_refusal()
+                        && error.table().is_none()
+                        && self.database.retry_checking_at_once().await? =>
+                {
+                    continue;
+                }
+                Err(error) => {
+                    self.go_on_without(error).await?;
+                    continue;
+                }
             };
             records += sent.changes.records.len() as u64;
             entries += sent.changes.entries.len() as u64;
@@ -71,7 +81,13 @@ impl Sides<'_> {
             next.details.digests.insert("multi_selects".into(), multi_selects.clone()) != Some(multi_selects);
         next.details.meanings = super::state::meanings(publication);
 
+        let owed: Vec<&str> = publication.others().filter(|name| self.state.details.owed.contains(*name)).collect();
+        next.details.owed.retain(|name| !owed.contains(&name.as_str()));
+
         self.database.begin(&next).await?;
+        for table in owed {
+            self.empty(table).await?;
+        }
         for table in publication.open_tables() {
             if let Some((rows, _)) = batch.changes.small.get(table.name) {
                 self.replace_small(table, rows).await?;

@@ -19,7 +19,7 @@ use super::ddl::{self, ExistingTable, LEFT_BEHIND};
 use super::row::{PgRow, copy_line};
 use super::schema::SchemaOutcome;
 use super::sides::{RowFilter, Sides};
-use super::tables::{self, PublishedTable};
+use super::tables::PublishedTable;
 use super::{PublishError, sql};
 use crate::model::SqlValue;
 
@@ -39,7 +39,7 @@ impl Sides<'_> {
     pub(super) async fn load(&mut self, outcome: &mut SchemaOutcome, whole: bool) -> Result<Loaded, PublishError> {
         let mut by_copy = true;
         loop {
-            self.block(&outcome.refused);
+            self.block(outcome.refused.iter().map(|(table, _)| table));
             outcome.replaced.retain(|name, _| !self.publication.blocked.contains(name));
             let details = &mut self.state.details;
             for name in outcome.replaced.keys() {
@@ -52,9 +52,9 @@ impl Sides<'_> {
                     self.database.retry_checking_at_once().await?;
                     by_copy = false;
                 }
-                Err(error) if error.is_refusal() && at.is_some() => {
+                Err(error) if error.is_refusal() && error.table().or(at).is_some() => {
                     self.database.roll_back().await?;
-                    outcome.refused.extend(at.map(|table| (table, error)));
+                    outcome.refused.extend(error.table().or(at).map(|table| (table, error)));
                 }
                 loaded => return loaded,
             }
@@ -89,8 +89,8 @@ impl Sides<'_> {
         }
         *at = None;
         let is_there = |table: &&&PublishedTable| outcome.existing.contains_key(table.name);
-        let locked: Vec<&str> = replaced.iter().filter(is_there).map(|table| table.name).collect();
-        database.lock_tables(&locked).await?;
+        let locked: Vec<&'static str> = replaced.iter().filter(is_there).map(|table| table.name).collect();
+        database.lock_tables(&locked, at).await?;
         for table in &replaced {
             *at = Some(table.name);
             let is_new = !outcome.existing.contains_key(table.name);
@@ -104,14 +104,11 @@ impl Sides<'_> {
     }
 
     async fn empty_others(&self, outcome: &SchemaOutcome) -> Result<(), PublishError> {
-        let database = self.database;
-        let is_published = |name: &str| self.publication.tables.iter().any(|table| table.name == name);
-        for name in tables::names().into_iter().filter(|name| !is_published(name)) {
-            if outcome.existing.contains_key(name) {
-                let statement = format!("DELETE FROM {}", sql::qualified(&database.schema, name));
-                database.run("empty a table", &statement).await?;
+        for name in self.publication.others() {
+            match outcome.existing.contains_key(name) {
+                true => self.empty(name).await?,
+                false => self.database.forget_refused(name).await?,
             }
-            database.forget_refused(name).await?;
         }
         Ok(())
     }
@@ -201,17 +198,28 @@ impl Database {
         self.run(DOING, &sql::comments(&self.schema, table, shadow)).await
     }
 
-    async fn lock_tables(&self, names: &[&str]) -> Result<(), PublishError> {
-        let names: Vec<String> = names.iter().map(|name| sql::qualified(&self.schema, name)).collect();
+    /// Locks all of them or none. If the database refuses that of one, `at` is that table.
+    async fn lock_tables(&self, names: &[&'static str], at: &mut Option<&'static str>) -> Result<(), PublishError> {
         if names.is_empty() {
             return Ok(());
         }
-        let lock = format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", names.join(", "));
+        let lock = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| sql::qualified(&self.schema, name)).collect();
+            format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", names.join(", "))
+        };
+        let all = lock(names);
         for tries in 1.. {
-            match self.attempt(DOING, &lock).await? {
+            match self.attempt(DOING, &all).await? {
                 Ok(()) => break,
                 Err(error) if tries < LOCK_TRIES && error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
                     tokio::time::sleep(LOCK_DELAY).await;
+                }
+                Err(error) if error.is_refusal() => {
+                    for name in names {
+                        *at = Some(*name);
+                        self.attempt(DOING, &lock(&[*name])).await??;
+                    }
+                    return Err(error);
                 }
                 Err(error) => return Err(error),
             }

@@ -62,7 +62,7 @@ pub struct PublishReport {
     pub not_copied: Vec<Resource>,
     /// What could not follow, and what is kept only because views use it, one sentence each.
     pub left_behind: Vec<String>,
-    /// The tables that the database does not let be brought to shape: nothing is sent to them.
+    /// The tables that the database does not let be brought to shape, or written: nothing is sent to them.
     pub blocked: Vec<BlockedTable>,
     pub refused: u64,
     pub refused_rows: Vec<RefusedRow>,
@@ -218,12 +218,14 @@ impl Publisher<'_> {
         if why.is_some() {
             state = state.loaded(&publication);
         }
-        let mut sides = Sides { database, mirror: self.mirror, publication: Arc::new(publication), state };
+        let publication = Arc::new(publication);
+        let mut sides = Sides { database, mirror: self.mirror, publication, state, refused: Vec::new() };
         let mut outcome = sides.reconcile(&refilled, why).await?;
         let Publication { objects, copied, .. } = &*sides.publication;
         let objects = objects.iter().filter(|object| !copied.contains(object));
         report.not_copied = objects.map(|object| object.resource()).collect();
-        sides.block(&outcome.refused);
+        sides.block(outcome.refused.iter().map(|(table, _)| table));
+        sides.state.details.owed.retain(|name| outcome.existing.contains_key(name) || sides.publication.names(name));
         let mut left_behind = sides.publication.left_out.clone();
         if why.is_some() || !outcome.replaced.is_empty() {
             let loaded = sides.load(&mut outcome, why.is_some()).await?;
@@ -234,14 +236,14 @@ impl Publisher<'_> {
             *full = false;
         }
         outcome.refused.extend(sides.finish().await?);
-        report.blocked =
-            outcome.refused.iter().map(|(table, error)| BlockedTable { table, reason: error_chain(error) }).collect();
         let (records, changes) = sides.send_all().await?;
         report.records += records;
         report.changes += changes;
         if self.settings.check != Check::None {
             report.comparison = Some(self.compare(&mut sides).await?);
         }
+        let refused = outcome.refused.iter().chain(&sides.refused);
+        report.blocked = refused.map(|(table, error)| BlockedTable { table, reason: error_chain(error) }).collect();
         left_behind.extend(schema::left_behind(database).await?);
         report.left_behind = left_behind;
         report.cursor = sides.state.cursor_text();

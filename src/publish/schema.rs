@@ -50,7 +50,7 @@ impl Sides<'_> {
             }
             let mut plan = ddl::plan(table, there, &publication.exclusions, &state.details.meanings);
             if state.details.owed.contains(table.name) {
-                plan.replace.get_or_insert("it could not be brought to its columns before".into());
+                plan.replace.get_or_insert("it could not be changed or written before".into());
             }
             if let Some(why) = why.filter(|_| state.is_loaded(table)) {
                 plan.replace.get_or_insert(why.into());

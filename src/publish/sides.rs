@@ -9,7 +9,7 @@ use super::database::Database;
 use super::row::{Converter, PgRow};
 use super::state::TargetState;
 use super::tables::{Publication, PublishedTable};
-use super::{PublishError, value};
+use super::{PublishError, sql, value};
 use crate::model::{Object, SqlValue};
 use crate::store::{ChangedRecord, MirrorTx, Moment, PageQuery, Reader, Requeue, SourceRow, StoreError, write_beside};
 
@@ -22,14 +22,32 @@ pub(super) struct Sides<'a> {
     pub(super) mirror: &'a PublishedMirror,
     pub(super) publication: Arc<Publication>,
     pub(super) state: TargetState,
+    /// What the database refused while rows were sent, by table.
+    pub(super) refused: Vec<(&'static str, PublishError)>,
 }
 
 impl Sides<'_> {
-    /// Leaves out the tables that the database refuses to bring to shape; they are owed.
-    pub(super) fn block(&mut self, refused: &[(&'static str, PublishError)]) {
+    /// Leaves out the tables that the database refuses to bring to shape, or to have written; they are owed.
+    pub(super) fn block<'t>(&mut self, refused: impl IntoIterator<Item = &'t &'static str>) {
         let blocked = &mut Arc::make_mut(&mut self.publication).blocked;
-        blocked.extend(refused.iter().map(|(table, _)| *table));
+        blocked.extend(refused);
         self.state.details.owed.extend(blocked.iter().map(ToString::to_string));
+    }
+
+    /// After the database refused to have rows of a table written: the others go on without it. Returns any other error.
+    pub(super) async fn go_on_without(&mut self, error: PublishError) -> Result<(), PublishError> {
+        let Some(table) = error.table().filter(|_| error.is_refusal()) else { return Err(error) };
+        self.database.roll_back().await?;
+        self.refused.push((table, error));
+        self.block(&[table]);
+        Ok(())
+    }
+
+    /// Removes the rows of a table that is not published.
+    pub(super) async fn empty(&self, table: &'static str) -> Result<(), PublishError> {
+        self.database.forget_refused(table).await?;
+        let statement = format!("DELETE FROM {}", sql::qualified(&self.database.schema, table));
+        self.database.write_whole("empty a table", &statement, (table, "rows that are not published"), Vec::new()).await
     }
 
     pub(super) fn converter<'s>(&'s self, table: &'s PublishedTable) -> Converter<'s> {

@@ -27,7 +27,8 @@ pub(super) struct TargetDetails {
     pub(super) meanings: BTreeMap<String, String>,
     /// Digests of the small tables, and of the input for comments and indexes.
     pub(super) digests: BTreeMap<String, String>,
-    /// The tables that the database did not let be brought to shape: changes were not sent to them.
+    /// The tables that the database did not let be brought to shape, or written: changes were not sent to them. Of those
+    /// that are not published, the rows are to be removed.
     pub(super) owed: BTreeSet<String>,
     /// What the last comparison proved. It is stored with what it is about: a database that is restored from a backup has
     /// the proof of that time.

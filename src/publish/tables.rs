@@ -147,13 +147,23 @@ pub(super) struct Publication {
     pub(super) multi_selects: Vec<(Object, String)>,
     /// The omitted columns, one sentence per table.
     pub(super) left_out: Vec<String>,
-    /// The tables that the database does not let be brought to shape: nothing is sent to them.
+    /// The tables that the database does not let be brought to shape, or written: nothing is sent to them.
     pub(super) blocked: BTreeSet<&'static str>,
 }
 
 impl Publication {
     pub(super) fn table(&self, name: &str) -> Option<&PublishedTable> {
         self.open_tables().find(|table| table.name == name)
+    }
+
+    /// The tables that are not published, without those that the database does not let be emptied.
+    pub(super) fn others(&self) -> impl Iterator<Item = &'static str> {
+        names().into_iter().filter(|name| !self.names(name) && !self.blocked.contains(name))
+    }
+
+    /// Whether a table is published, or would be if the database let it.
+    pub(super) fn names(&self, name: &str) -> bool {
+        self.tables.iter().any(|table| table.name == name)
     }
 
     /// The tables that rows can be sent to.

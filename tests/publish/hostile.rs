@@ -245,3 +245,42 @@ async fn rows_that_the_database_refuses_are_named_and_stop_no_other() {
     assert_eq!((report.refused, postgres.one("SELECT count(*) FROM crm.publish_refused").await), (0, "0".into()));
     assert_equal(&mirror, &postgres).await;
 }
+
+#[tokio::test]
+async fn table_that_cannot_be_written_stops_no_other() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let crm = Crm::serve(generate(4, 20, 3, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    postgres.publish(&mirror).await;
+    let audits = "CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS
+                      $$ BEGIN INSERT INTO audits SELECT 1; RETURN NULL; END $$; ";
+    let undo = "DROP FUNCTION IF EXISTS audit CASCADE; DROP RULE IF EXISTS ours ON crm.contacts";
+    for (round, obstacle) in [
+        "CREATE TRIGGER ours AFTER UPDATE ON crm.contacts FOR EACH ROW EXECUTE FUNCTION audit()",
+        "CREATE CONSTRAINT TRIGGER ours AFTER UPDATE ON crm.contacts DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION audit()",
+        "CREATE RULE ours AS ON UPDATE TO crm.contacts DO ALSO SELECT 1",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        postgres.run(&format!("{audits} {obstacle}")).await;
+        crm.sandbox.with_world(|world| {
+            for (object, resource) in [(Object::Contact, Resource::Contacts), (Object::Company, Resource::Companies)] {
+                let id = world.ids(resource)[0].clone();
+                world.edit(object, &id, &json!({"name": format!("Moved {round}")}));
+            }
+        });
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        let report = postgres.publish(&mirror).await;
+        assert_eq!(report.blocked.iter().map(|of| of.table).collect::<Vec<_>>(), ["contacts"], "{obstacle}");
+        let moved = |table| format!("SELECT count(*) FROM crm.{table} WHERE name = 'Moved {round}'");
+        let both = (postgres.one(&moved("companies")).await, postgres.one(&moved("contacts")).await);
+        assert_eq!(both, ("1".into(), "0".into()), "{obstacle}");
+        postgres.run(undo).await;
+        assert!(postgres.publish(&mirror).await.blocked.is_empty(), "{obstacle}");
+        assert_equal(&mirror, &postgres).await;
+    }
+}

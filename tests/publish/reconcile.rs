@@ -247,35 +247,60 @@ async fn table_that_something_of_a_person_needs_stays_and_stops_no_publish() {
 
 #[tokio::test]
 async fn refused_table_stops_no_other_and_is_loaded_once_it_can_be() {
-    let Some((crm, mirror, postgres)) = published(12).await else { return };
-    let (role, url) = owning_publisher(&postgres).await;
-    postgres.run(&format!("ALTER TABLE crm.contacts OWNER TO mirror; GRANT ALL ON crm.contacts TO {role}")).await;
-    crm.sandbox.with_world(|world| {
-        world.fields().define(NewField::new(Object::Contact, "fee", DataType::Decimal));
-        let (contact, company) = (world.ids(Resource::Contacts)[0].clone(), world.ids(Resource::Companies)[0].clone());
-        world.edit(Object::Contact, &contact, &json!({"position": "moved", "customFields": {"fee": "1.50"}}));
-        world.edit(Object::Company, &company, &json!({"name": "Moved"}));
-    });
-    for _ in 0..2 {
-        crm.wait(7 * 3600);
-        mirror.sync(&crm).await;
+    // It can be written and not changed, or neither.
+    for may_write in [true, false] {
+        let Some((crm, mirror, postgres)) = published(12).await else { return };
+        let (role, url) = owning_publisher(&postgres).await;
+        postgres.run("ALTER TABLE crm.contacts OWNER TO mirror; REVOKE ALL ON crm.contacts FROM PUBLIC").await;
+        crm.sandbox.with_world(|world| {
+            if may_write {
+                world.fields().define(NewField::new(Object::Contact, "fee", DataType::Decimal));
+            }
+            let (contact, company) =
+                (world.ids(Resource::Contacts)[0].clone(), world.ids(Resource::Companies)[0].clone());
+            world.edit(Object::Contact, &contact, &json!({"position": "moved", "customFields": {"fee": "1.50"}}));
+            world.edit(Object::Company, &company, &json!({"name": "Moved"}));
+        });
+        if may_write {
+            postgres.run(&format!("GRANT ALL ON crm.contacts TO {role}")).await;
+        }
+        for _ in 0..2 {
+            crm.wait(7 * 3600);
+            mirror.sync(&crm).await;
+        }
+        let (code, out, err) = verb(&mirror, &url, &["publish"]);
+        assert_eq!(code, Some(78), "{out}{err}");
+        assert!(out.contains("contacts is not published") && err.contains("hint: "), "{out}{err}");
+        assert_eq!(postgres.one("SELECT count(*) FROM crm.companies WHERE name = 'Moved'").await, "1");
+        assert_eq!(postgres.one("SELECT count(*) FROM crm.contacts WHERE position = 'moved'").await, "0");
+        for how in ["--full", "--verify"] {
+            let (code, out, _) = verb(&mirror, &url, &["publish", how]);
+            let is_equal = out.contains("every value of the tables that are published is equal");
+            assert!(code == Some(78) && (is_equal || how == "--full"), "{how}: {out}");
+        }
+        let status = verb(&mirror, "", &["status"]).1;
+        assert!(status.contains("contacts is not published") && status.contains("not every table could be compared"));
+        assert!(!status.contains("up to date") && !status.contains("every value was equal"), "{status}");
+        let target = PublishUrl::new(&SecretString::from(url)).unwrap();
+        // What is not published any more is emptied as soon as it can be.
+        let companies = PublishSettings { objects: Some(vec![Resource::Companies]), ..Postgres::settings(&mirror) };
+        if !may_write {
+            for _ in 0..2 {
+                let report = publish(&target, &companies, noon()).await.unwrap();
+                assert_eq!(report.blocked.iter().map(|of| of.table).collect::<Vec<_>>(), ["contacts"]);
+            }
+        }
+        postgres.run(&format!("ALTER TABLE crm.contacts OWNER TO {role}")).await;
+        if !may_write {
+            let report = publish(&target, &companies, noon()).await.unwrap();
+            assert!(report.blocked.is_empty() && report.reloaded.is_none(), "{report:?}");
+            assert_eq!(postgres.one("SELECT count(*) FROM crm.contacts").await, "0");
+        }
+        let report = publish(&target, &Postgres::settings(&mirror), noon()).await.unwrap();
+        assert!(report.blocked.is_empty() && (!may_write || report.reloaded.unwrap().contains("contacts: ")));
+        assert_equal(&mirror, &postgres).await;
+        postgres.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
     }
-    let (code, out, err) = verb(&mirror, &url, &["publish"]);
-    assert_eq!(code, Some(78), "{out}{err}");
-    assert!(out.contains("contacts is not published") && err.contains("hint: "), "{out}{err}");
-    assert_eq!(postgres.one("SELECT count(*) FROM crm.companies WHERE name = 'Moved'").await, "1");
-    assert_eq!(postgres.one("SELECT count(*) FROM crm.contacts WHERE position = 'moved'").await, "0");
-    let (code, out, _) = verb(&mirror, &url, &["publish", "--verify"]);
-    assert!(code == Some(78) && out.contains("every value of the tables that are published is equal"), "{out}");
-    let status = verb(&mirror, "", &["status"]).1;
-    assert!(status.contains("contacts is not published") && status.contains("not every table could be compared"));
-    assert!(!status.contains("up to date") && !status.contains("every value was equal"), "{status}");
-    postgres.run(&format!("ALTER TABLE crm.contacts OWNER TO {role}")).await;
-    let target = PublishUrl::new(&SecretString::from(url)).unwrap();
-    let report = publish(&target, &Postgres::settings(&mirror), noon()).await.unwrap();
-    assert!(report.blocked.is_empty() && report.reloaded.unwrap().contains("contacts: "));
-    assert_equal(&mirror, &postgres).await;
-    postgres.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
 }
 
 #[tokio::test]
