@@ -13,6 +13,9 @@ use crate::store::Requeue;
 /// The beginning of the comment on what is kept only because somebody's view uses it.
 pub(super) const LEFT_BEHIND: &str = "left behind by crm-mirror: ";
 
+/// What the name of a table that was left behind has after that of the table.
+pub(super) const LEFT_BEHIND_TABLE: &str = "__left_behind_";
+
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct ExistingColumn {
     pub(super) name: String,
@@ -91,7 +94,7 @@ pub(super) fn plan(
     let mut names: Vec<String> = existing.columns.iter().map(|column| column.name.clone()).collect();
     for old in &existing.columns {
         let is_wanted = table.columns.iter().any(|column| column.name == old.name);
-        if exclusions.hides(table.name, &old.name) {
+        if exclusions.hides_stored(table.name, &old.name) {
             plan.steps.push(SchemaStep::Withdraw { name: old.name.clone() });
         } else if old.is_left_behind {
             let is_unused = !existing.users.contains_key(&old.name);
@@ -160,11 +163,12 @@ pub(super) fn key(table: &PublishedTable, column: &PublishedColumn) -> String {
     format!("{}.{}", table.name, column.name)
 }
 
+/// The name itself, or with a number behind a sign that no column of the mirror has.
 fn free_name(name: &str, taken: &[String]) -> String {
     let is_free = |name: &String| !taken.contains(name);
-    let kept: String = name.chars().take(58).collect();
+    let numbered = |n: u32| format!("{}${n}", name.chars().take(61).collect::<String>());
     // Terminates: `taken` is finite.
-    std::iter::once(name.to_string()).chain((2_u32..).map(|n| format!("{kept}_{n}"))).find(is_free).unwrap_or_default()
+    std::iter::once(name.to_string()).chain((2..).map(numbered)).find(is_free).unwrap_or_default()
 }
 
 impl SchemaPlan {
@@ -296,7 +300,13 @@ mod tests {
     #[test]
     fn excluded_column_is_withdrawn_even_if_it_is_archived() {
         let exclusions = Exclusions::new(&["cf_pay".into()], Default::default());
-        let there = existing(&[("cf_pay", "numeric"), ("cf_pay_num", "double precision"), ("archived_cf_pay", "text")]);
+        let again = free_name("archived_cf_pay", &["archived_cf_pay".into()]);
+        let there = existing(&[
+            ("cf_pay", "numeric"),
+            ("cf_pay_num", "double precision"),
+            ("archived_cf_pay", "text"),
+            (again.as_str(), "text"),
+        ]);
         let plan = plan(&table(&[]), Some(&there), &exclusions, &BTreeMap::new());
         let names: Vec<SchemaStep> =
             there.columns.iter().map(|old| SchemaStep::Withdraw { name: old.name.clone() }).collect();

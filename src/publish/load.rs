@@ -15,7 +15,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::database::{COPYING, Database, Param};
-use super::ddl::{self, ExistingTable, LEFT_BEHIND};
+use super::ddl::{self, ExistingTable, LEFT_BEHIND, LEFT_BEHIND_TABLE};
 use super::row::{PgRow, copy_line};
 use super::schema::SchemaOutcome;
 use super::sides::{RowFilter, Sides};
@@ -94,8 +94,7 @@ impl Sides<'_> {
         for table in &replaced {
             *at = Some(table.name);
             let is_new = !outcome.existing.contains_key(table.name);
-            let hides = !self.publication.exclusions.is_empty();
-            loaded.left_behind.extend(database.swap(table, is_new, hides).await?);
+            loaded.left_behind.extend(database.swap(table, is_new).await?);
         }
         *at = None;
         database.commit().await?;
@@ -227,7 +226,7 @@ impl Database {
         Ok(())
     }
 
-    async fn swap(&self, table: &PublishedTable, is_new: bool, hides: bool) -> Result<Vec<String>, PublishError> {
+    async fn swap(&self, table: &PublishedTable, is_new: bool) -> Result<Vec<String>, PublishError> {
         let (schema, name) = (self.schema.as_str(), table.name);
         let (new, old) = (sql::qualified(schema, name), sql::qualified(schema, &sql::old_name(name)));
         let shadow = sql::qualified(schema, &sql::shadow_name(name));
@@ -260,7 +259,7 @@ impl Database {
             }
         }
         if !is_new && self.attempt(DOING, &format!("DROP TABLE {old}")).await?.is_err() {
-            self.leave_behind(table, hides).await?;
+            self.leave_behind(table).await?;
         }
         Ok(left_behind)
     }
@@ -281,22 +280,16 @@ impl Database {
             .collect())
     }
 
-    /// Keeps the old table for what could not follow, under a free name. With excluded columns, its documents are
-    /// emptied, because they may contain what must not be published.
-    async fn leave_behind(&self, table: &PublishedTable, hides: bool) -> Result<(), PublishError> {
+    /// Keeps the old table for what could not follow, under a free name.
+    async fn leave_behind(&self, table: &PublishedTable) -> Result<(), PublishError> {
         let taken = self.tables().await?;
-        let free = |n: u32| Some(format!("{}__left_behind_{n}", table.name)).filter(|name| !taken.contains_key(name));
+        let free =
+            |n: u32| Some(format!("{}{LEFT_BEHIND_TABLE}{n}", table.name)).filter(|name| !taken.contains_key(name));
         // Terminates: there are finitely many tables.
         let name = (1..).find_map(free).unwrap_or_default();
         let (old, kept) =
             (sql::qualified(&self.schema, &sql::old_name(table.name)), sql::qualified(&self.schema, &name));
         self.run(DOING, &format!("ALTER TABLE {old} RENAME TO {}", sql::ident(&name))).await?;
-        if hides {
-            let documents = ["extra", "detail_extra", "record", "fields"];
-            for column in documents.iter().filter(|column| table.place(column).is_some()) {
-                self.run(DOING, &sql::clear_column(&self.schema, &name, column)).await?;
-            }
-        }
         // The next table that is replaced needs the name of the key.
         let (key, own) = (sql::key_name(&sql::old_name(table.name)), sql::ident(&sql::key_name(&name)));
         let key = sql::qualified(&self.schema, &key);

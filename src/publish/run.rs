@@ -235,6 +235,9 @@ impl Publisher<'_> {
             left_behind.extend(loaded.left_behind);
             *full = false;
         }
+        if !outcome.replaced.is_empty() || outcome.existing.values().any(|table| table.is_left_behind) {
+            outcome.refused.extend(sides.clear_left_behind().await?);
+        }
         outcome.refused.extend(sides.finish().await?);
         let (records, changes) = sides.send_all().await?;
         report.records += records;

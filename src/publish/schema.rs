@@ -6,14 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::error::SqlState;
 
 use super::database::Database;
-use super::ddl::{self, ExistingTable, LEFT_BEHIND, SchemaPlan, SchemaStep};
+use super::ddl::{self, ExistingTable, LEFT_BEHIND, LEFT_BEHIND_TABLE, SchemaPlan, SchemaStep};
 use super::sides::Sides;
 use super::state::{self, APPEARANCE};
-use super::tables::PublishedTable;
+use super::tables::{self, PublishedTable};
 use super::{PublishError, sql};
 use crate::store::Requeue;
 
 const DOING: &str = "change the columns";
+const CLEARING: &str = "empty what was left behind";
 
 #[derive(Debug, Default)]
 pub(super) struct SchemaOutcome {
@@ -72,7 +73,39 @@ impl Sides<'_> {
                 }
             }
         }
+        if !outcome.replaced.is_empty() {
+            // Without the columns that were withdrawn just now.
+            outcome.existing = database.tables().await?;
+        }
         Ok(outcome)
+    }
+
+    /// Removes the rows of what was left behind if they may hold what must not be published: excluded values, or those of a
+    /// record that was erased. Views find no rows. Of rows that something refers to, the key stays. Returns what the
+    /// database refuses.
+    pub(super) async fn clear_left_behind(&self) -> Result<Vec<(&'static str, PublishError)>, PublishError> {
+        let (database, mut refused) = (self.database, Vec::new());
+        let mut tables = database.tables().await?;
+        tables.retain(|_, table| table.is_left_behind);
+        let hides = !self.publication.exclusions.is_empty();
+        if tables.is_empty() || !hides && !self.mirror.moment(|moment| moment.has_erased()).await? {
+            return Ok(refused);
+        }
+        for (name, table) in &tables {
+            let place = sql::qualified(&database.schema, name);
+            let columns = table.columns.iter().filter(|column| !table.key.contains(&column.name));
+            let nulls: Vec<String> = columns.map(|column| format!("{} = NULL", sql::ident(&column.name))).collect();
+            let mut done = database.transaction(CLEARING, &format!("DELETE FROM {place}")).await;
+            if done.as_ref().is_err_and(PublishError::is_refusal) {
+                done = database.transaction(CLEARING, &format!("UPDATE {place} SET {}", nulls.join(", "))).await;
+            }
+            let of = tables::names().into_iter().find(|of| name.starts_with(&format!("{of}{LEFT_BEHIND_TABLE}")));
+            match (done, of) {
+                (Err(error), Some(of)) if error.is_refusal() => refused.push((of, error)),
+                (done, _) => done?,
+            }
+        }
+        Ok(refused)
     }
 
     async fn requeue(&self, table: &PublishedTable, plan: &SchemaPlan) -> Result<(), PublishError> {

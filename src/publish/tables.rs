@@ -370,6 +370,15 @@ impl Exclusions {
         })
     }
 
+    /// As [`Exclusions::hides`], of a column in the database: one that was set aside may have a number.
+    pub(super) fn hides_stored(&self, table: &str, column: &str) -> bool {
+        match column.split_once('$') {
+            // A name of this length may have been cut.
+            Some((name, _)) => self.hides(table, name) || column.len() >= MAX_NAME && !self.is_empty(),
+            None => self.hides(table, column),
+        }
+    }
+
     /// Whether the values of a custom field are excluded, even if it has no column.
     pub(super) fn hides_key(&self, table: &str, key: &str) -> bool {
         self.hides(table, ColumnName::for_key(key, false, &BTreeSet::new()).as_str())

@@ -3,6 +3,7 @@
 use crm_mirror::model::{DataType, Object, Resource};
 use crm_mirror::publish::{Check, PublishError, PublishSettings, PublishUrl, publish};
 use crm_mirror::sandbox::{NewField, World, generate};
+use crm_mirror::store::{Erasure, StoreError, write_beside};
 use secrecy::SecretString;
 use serde_json::json;
 
@@ -208,6 +209,19 @@ async fn view_that_cannot_follow_is_named_until_it_is_made_again() {
     let kept = "companies__left_behind_1 is not updated any more and still used by mine.sizes".to_string();
     assert!(left.contains(&kept), "{left:?}");
     assert_equal(&mirror, &postgres).await;
+    // A person who is forgotten is forgotten there as well.
+    let rows = "SELECT count(*) FROM crm.companies__left_behind_1";
+    assert_ne!(postgres.one(rows).await, "0");
+    let id = crm.sandbox.with_world(|world| world.ids(Resource::Contacts)[0].clone());
+    crm.sandbox.with_world(|world| world.remove(Object::Contact, &id));
+    for _ in 0..2 {
+        crm.wait(7 * 3600);
+        mirror.resync(&crm).await;
+    }
+    let erased = write_beside(&mirror.path, |tx| tx.feed().erase_removed(Object::Contact, &id));
+    assert!(matches!(erased, Ok::<_, StoreError>(Erasure::Erased(_))), "{erased:?}");
+    assert!(postgres.publish(&mirror).await.left_behind.contains(&kept));
+    assert_eq!(postgres.one(rows).await, "0");
     postgres.run("DROP VIEW mine.sizes; DROP VIEW mine.tiers").await;
     postgres.publish(&mirror).await;
     assert!(postgres.publish(&mirror).await.left_behind.is_empty());
@@ -238,6 +252,14 @@ async fn table_that_something_of_a_person_needs_stays_and_stops_no_publish() {
         }
         assert_equal(&mirror, &postgres).await;
     }
+    // What must not be published leaves them: rows that something refers to keep their key.
+    postgres.run("INSERT INTO mine.notes SELECT id FROM crm.contacts__left_behind_1 LIMIT 3").await;
+    let settings = PublishSettings { exclude: vec!["position".into()], ..Postgres::settings(&mirror) };
+    let report = publish(&target, &settings, noon()).await.unwrap();
+    assert!(report.blocked.is_empty(), "{:?}", report.blocked);
+    let rest = "SELECT count(*) FROM crm.contacts__left_behind_1 WHERE name IS NOT NULL OR position IS NOT NULL";
+    assert_eq!(postgres.one(rest).await, "0");
+    assert_eq!(postgres.one("SELECT count(*) FROM crm.companies__left_behind_1").await, "0");
     postgres.run("DROP SCHEMA mine CASCADE").await;
     publish(&target, &Postgres::settings(&mirror), noon()).await.unwrap();
     let kept = "SELECT count(*) FROM pg_class WHERE relnamespace = 'crm'::regnamespace AND relname ~ '__'";

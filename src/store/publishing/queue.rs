@@ -113,7 +113,11 @@ impl FeedTx<'_> {
     /// Enters the records whose `object_type` and `id` the selection returns, removed ones too.
     pub(in crate::store) fn requeue_selected(&self, selection: &str, values: &[&dyn rusqlite::ToSql]) -> Result<()> {
         if is_recording(self.tx)? {
-            let sql = format!("INSERT OR REPLACE INTO changed_records (object_type, record_id) {selection}");
+            let sql = format!(
+                "WITH chosen(object, id) AS ({selection}) INSERT OR REPLACE INTO changed_records (object_type, record_id, erase)
+                 SELECT object, id, coalesce(
+                     (SELECT erase FROM changed_records WHERE object_type = object AND record_id = id), 0) FROM chosen"
+            );
             self.run(&sql, values)?;
         }
         Ok(())

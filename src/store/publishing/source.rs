@@ -128,6 +128,11 @@ impl Moment<'_> {
         self.tx.value(sql, [after])
     }
 
+    /// Whether the history of any record was erased since records are noted.
+    pub fn has_erased(&self) -> Result<bool> {
+        self.tx.value("SELECT EXISTS (SELECT 1 FROM changed_records WHERE erase > 0)", [])
+    }
+
     /// `key` is the column of the id; with `object`, only rows of that `object_type`.
     pub fn of_records(
         &self,
