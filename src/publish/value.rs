@@ -110,6 +110,15 @@ const MAX_DIGITS: i64 = 16_000;
 
 /// The document in a form that `jsonb` accepts; `None` for a text that is not JSON.
 fn storable(text: &str) -> Option<Cow<'_, str>> {
+    escaping(text, |text| !text.contains('\0'), number_fits)
+}
+
+/// The document with each string and number escaped that does not fit, and unpaired surrogates.
+fn escaping(
+    text: &str,
+    string_fits: impl Fn(&str) -> bool,
+    number_fits: impl Fn(&str) -> bool,
+) -> Option<Cow<'_, str>> {
     serde_json::from_str::<&RawValue>(text).ok()?;
     let mut out: Option<String> = None;
     let (mut copied, mut at) = (0, 0);
@@ -119,7 +128,7 @@ fn storable(text: &str) -> Option<Cow<'_, str>> {
             b'"' => {
                 let end = end_of_string(bytes, at);
                 let is_name = text[end..].trim_start().starts_with(':');
-                (end, string(&text[at..end], is_name))
+                (end, string(&text[at..end], is_name, &string_fits))
             }
             b'-' | b'0'..=b'9' => {
                 let end = at + bytes[at..].iter().take_while(|b| is_of_number(**b)).count();
@@ -148,11 +157,11 @@ pub(super) fn escaped(source: &str) -> String {
     format!("{{\"{ESCAPED}\":{}}}", quoted(source))
 }
 
-/// A document without line breaks; `None` for a text that is not JSON.
+/// A document without line breaks, and without unpaired surrogates, which many parsers refuse; `None` for a text that is
+/// not JSON.
 pub(super) fn on_one_line(text: &str) -> Option<String> {
-    serde_json::from_str::<&RawValue>(text).ok()?;
     // Within strings, line breaks are escaped.
-    Some(text.replace(['\n', '\r'], " "))
+    Some(escaping(text, |_| true, |_| true)?.replace(['\n', '\r'], " "))
 }
 
 pub(super) fn quoted(text: &str) -> String {
@@ -177,13 +186,12 @@ fn number_fits(source: &str) -> bool {
 }
 
 /// The replacement of a string that cannot be stored, with its quotes.
-fn string(source: &str, is_name: bool) -> Option<String> {
+fn string(source: &str, is_name: bool, fits: impl Fn(&str) -> bool) -> Option<String> {
     if !source.contains("\\u") {
         return None;
     }
     // serde refuses unpaired surrogates too.
-    let fits = serde_json::from_str::<String>(source).is_ok_and(|text| !text.contains('\0'));
-    if fits {
+    if serde_json::from_str::<String>(source).is_ok_and(|text| fits(&text)) {
         return None;
     }
     Some(if is_name { source.replace("\\u", "\\\\u") } else { escaped(source) })
@@ -252,6 +260,9 @@ mod tests {
             (r#"{"a\u0000" : 1}"#, r#"{"a\\u0000" : 1}"#),
         ] {
             assert_eq!(storable(text).unwrap(), expected);
+            // A stream escapes only what is no Unicode.
+            let in_stream = if text.contains("ud800") { expected } else { text };
+            assert_eq!(on_one_line(text).unwrap(), in_stream);
             assert!(serde_json::from_str::<serde_json::Value>(expected).is_ok());
         }
     }

@@ -277,6 +277,20 @@ async fn change_of_a_field_sends_only_what_it_concerns() {
 }
 
 #[tokio::test]
+async fn document_that_is_no_unicode_is_escaped() {
+    let mut world = generate(4, 5, 2, noon());
+    let id = world.ids(Resource::Contacts)[0].clone();
+    world.set_raw(Object::Contact, &id, "company", r#""\ud800""#);
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    let mut follower = Follower::default();
+    follower.apply_groups(&next_lines(&mirror, &follower));
+    let row = follower.tables["contacts"].rows.iter().find(|row| row["id"] == id.as_str()).unwrap();
+    assert_eq!(row["extra"]["company"]["crm_mirror_escaped"], r#""\ud800""#, "{row}");
+}
+
+#[tokio::test]
 async fn cursors_that_cannot_be_continued_are_refused() {
     let crm = Crm::serve(generate(4, 20, 2, noon())).await;
     let mirror = Mirror::empty();
