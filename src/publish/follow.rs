@@ -81,7 +81,8 @@ impl Sides<'_> {
             next.details.digests.insert("multi_selects".into(), multi_selects.clone()) != Some(multi_selects);
         next.details.meanings = super::state::meanings(publication);
 
-        let owed: Vec<&str> = publication.others().filter(|name| self.state.details.owed.contains(*name)).collect();
+        let owed: Vec<&str> =
+            publication.names_of_others().filter(|name| self.state.details.owed.contains(*name)).collect();
         next.details.owed.retain(|name| !owed.contains(&name.as_str()));
 
         self.database.begin(&next).await?;

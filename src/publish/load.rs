@@ -103,7 +103,7 @@ impl Sides<'_> {
     }
 
     async fn empty_others(&self, outcome: &SchemaOutcome) -> Result<(), PublishError> {
-        for name in self.publication.others() {
+        for name in self.publication.names_of_others() {
             match outcome.existing.contains_key(name) {
                 true => self.empty(name).await?,
                 false => self.database.forget_refused(name).await?,

@@ -148,6 +148,7 @@ mod tests {
             blocked: BTreeSet::new(),
             layout: 1,
             tables: Vec::new(),
+            others: Vec::new(),
             objects: Object::ALL.to_vec(),
             exclusions: Exclusions::new(&[exclude.to_string()], Default::default()),
             hidden: Vec::new(),

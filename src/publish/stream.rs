@@ -198,14 +198,15 @@ impl MirrorStream {
 
     fn scene(&self, moment: &Moment<'_>) -> Result<Scene, PublishError> {
         let mut publication = tables::publication(moment, self.resources.as_deref(), &self.exclude)?;
-        for table in &mut publication.tables {
+        for table in publication.tables.iter_mut().chain(&mut publication.others) {
             table.columns.retain(|column| !row::is_joined(&column.source));
         }
         let state = TargetState::default().loaded(&publication);
-        let others = publication.tables.iter().filter(|table| !table.is_small());
-        let others =
-            others.map(|table| (table.name, table.object().map_or_else(|| columns(table), |_| Columns::new())));
-        let settings = format!("{:?} {:?}", others.collect::<Vec<_>>(), publication.exclusions);
+        // The columns of objects have digests of their own, and small tables are sent whole.
+        let is_described = |table: &PublishedTable| table.object().is_none() && !table.is_small();
+        let columns_of = |table| if is_described(table) { columns(table) } else { Columns::new() };
+        let tables: Vec<_> = publication.tables.iter().map(|table| (table.name, columns_of(table))).collect();
+        let settings = format!("{tables:?} {:?}", publication.exclusions);
         let digest_of = |object: Object| {
             let Some(table) = publication.table(object.table()).filter(|_| publication.copied.contains(&object)) else {
                 return ObjectDigest::default();
@@ -229,6 +230,10 @@ impl MirrorStream {
             }
             Lines { out, announced: &mut self.announced }.schema(table, true)?;
             self.rows(scene, &reached, (table, &[], None), out)?;
+        }
+        for table in &scene.publication.others {
+            // They may have been published before.
+            Lines { out, announced: &mut self.announced }.schema(table, true)?;
         }
         self.small.clear();
         self.finish(reached, out)

@@ -139,6 +139,8 @@ pub(super) struct Publication {
     /// The objects whose first copy is finished.
     pub(super) copied: Vec<Object>,
     pub(super) tables: Vec<PublishedTable>,
+    /// The tables that are not published.
+    pub(super) others: Vec<PublishedTable>,
     pub(super) objects: Vec<Object>,
     pub(super) exclusions: Exclusions,
     /// Table and wire name of the excluded columns.
@@ -156,8 +158,8 @@ impl Publication {
         self.open_tables().find(|table| table.name == name)
     }
 
-    /// The tables that are not published, without those that the database does not let be emptied.
-    pub(super) fn others(&self) -> impl Iterator<Item = &'static str> {
+    /// The names of the tables that are not published, without those that the database does not let be emptied.
+    pub(super) fn names_of_others(&self) -> impl Iterator<Item = &'static str> {
         names().into_iter().filter(|name| !self.names(name) && !self.blocked.contains(name))
     }
 
@@ -232,7 +234,7 @@ pub(super) fn publication(
         .into_iter()
         .flat_map(|object| object.fields().iter().map(move |f| (object.table().to_string(), f.column.to_string())));
     let mut known: BTreeSet<(String, String)> = of_catalogue.collect();
-    let (mut tables, mut hidden, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut tables, mut others, mut hidden, mut left_out) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for spec in SPECS {
         let columns = guide::columns_without_options(moment.tx, source(spec.name))?;
         known.extend(columns.iter().map(|column| (spec.name.to_string(), column.name.clone())));
@@ -242,10 +244,15 @@ pub(super) fn publication(
                 .filter(|column| exclusions.hides(spec.name, &column.name))
                 .filter_map(|column| Some((spec.name.to_string(), column.wire_name.clone()?))),
         );
-        if spec.resource.map_or(!objects.is_empty(), chosen) && !columns.is_empty() {
-            let mut table = table(&spec, columns, &exclusions);
+        if columns.is_empty() {
+            continue;
+        }
+        let mut table = table(&spec, columns, &exclusions);
+        if spec.resource.map_or(!objects.is_empty(), chosen) {
             left_out.extend(table.leave_out());
             tables.push(table);
+        } else {
+            others.push(table);
         }
     }
     if tables.is_empty() {
@@ -270,6 +277,7 @@ pub(super) fn publication(
         changed: moment.newest_changed()?,
         copied,
         tables,
+        others,
         objects,
         exclusions,
         hidden,

@@ -277,6 +277,33 @@ async fn change_of_a_field_sends_only_what_it_concerns() {
 }
 
 #[tokio::test]
+async fn follower_has_no_rows_of_what_is_not_published_any_more() {
+    let crm = Crm::serve(generate(4, 20, 4, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let mut follower = Follower::default();
+    follower.apply_groups(&next_lines(&mirror, &follower));
+    let rows = |follower: &Follower, name: &str| follower.tables[name].rows.len();
+    assert!(rows(&follower, "companies") == 4 && rows(&follower, "team_members") > 0);
+    let (mut out, chosen) = (Vec::new(), vec![Resource::Contacts, Resource::CustomFields]);
+    let mut stream = MirrorStream::open(&mirror.path, Some(chosen), Vec::new()).unwrap();
+    stream.resume(follower.cursor.clone().unwrap().parse().unwrap()).unwrap();
+    while stream.step(&mut out).unwrap() {}
+    follower.apply_groups(&out);
+    assert_eq!((rows(&follower, "companies"), rows(&follower, "team_members")), (0, 0));
+    assert!(follower.tables["custom_multi_values"].rows.iter().all(|row| row["object_type"] == "contact"));
+    // Only a small table more.
+    let (mut out, chosen) = (Vec::new(), vec![Resource::Contacts, Resource::CustomFields, Resource::TeamMembers]);
+    let mut stream = MirrorStream::open(&mirror.path, Some(chosen), Vec::new()).unwrap();
+    stream.resume(follower.cursor.clone().unwrap().parse().unwrap()).unwrap();
+    while stream.step(&mut out).unwrap() {}
+    follower.apply_groups(&out);
+    assert_ne!(rows(&follower, "team_members"), 0);
+    follower.apply_groups(&next_lines(&mirror, &follower));
+    assert_eq!(follower.differences(&mirror), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn document_that_is_no_unicode_is_escaped() {
     let mut world = generate(4, 5, 2, noon());
     let id = world.ids(Resource::Contacts)[0].clone();
