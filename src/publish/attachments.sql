@@ -1,6 +1,30 @@
-WITH old AS (SELECT c.oid, c.relowner, c.relacl, format('%I.%I', n.nspname, c.relname) AS name
+WITH old AS (SELECT c.oid, c.relowner, c.relacl, c.relreplident, format('%I.%I', n.nspname, c.relname) AS name
     FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE n.nspname = $1 AND c.relname = $2)
+    WHERE n.nspname = $1 AND c.relname = $2),
+col AS (SELECT a.*, old.name, format('ALTER TABLE %s ALTER COLUMN %I ', old.name, a.attname) AS alter,
+        pg_get_expr(d.adbin, d.adrelid) AS expr
+    FROM old JOIN pg_catalog.pg_attribute AS a ON a.attrelid = old.oid AND a.attnum > 0 AND NOT a.attisdropped
+    LEFT JOIN pg_catalog.pg_attrdef AS d ON d.adrelid = old.oid AND d.adnum = a.attnum)
+-- The columns are there with their values, and nothing else.
+SELECT '0 default', attname::text, '', alter || 'SET DEFAULT ' || expr FROM col
+WHERE expr IS NOT NULL AND attgenerated = ''
+UNION ALL SELECT '0 expression', attname::text, '',
+    format('ALTER TABLE %s DROP COLUMN %I, ADD COLUMN %I %s GENERATED ALWAYS AS (%s) STORED',
+        name, attname, attname, format_type(atttypid, atttypmod), expr)
+FROM col WHERE attgenerated = 's'
+UNION ALL SELECT '0 identity', attname::text, '', alter || 'SET NOT NULL; '
+    || alter || format('ADD GENERATED %s AS IDENTITY; ', CASE attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END)
+    || format('SELECT setval(pg_get_serial_sequence(%L, %L), max(%I)) FROM %s', name, attname, attname, name)
+FROM col WHERE attidentity <> ''
+UNION ALL SELECT '0 NOT NULL', attname::text, '', alter || 'SET NOT NULL' FROM col
+WHERE attnotnull AND attidentity = '' AND attgenerated = ''
+UNION ALL SELECT '0 sequence', format('%I.%I', n.nspname, s.relname), '',
+    format('ALTER SEQUENCE %I.%I OWNED BY %s.%I', n.nspname, s.relname, col.name, col.attname)
+FROM col JOIN pg_catalog.pg_depend AS d ON d.refobjid = col.attrelid AND d.refobjsubid = col.attnum AND d.deptype = 'a'
+    AND d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+JOIN pg_catalog.pg_class AS s ON s.oid = d.objid AND s.relkind = 'S'
+JOIN pg_catalog.pg_namespace AS n ON n.oid = s.relnamespace
+UNION ALL
 SELECT '1 grant', coalesce(r.rolname::text, 'public'), '',
     format('GRANT %s ON TABLE %s TO %s%s', g.privilege_type, old.name,
         CASE WHEN g.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END,
@@ -20,13 +44,33 @@ UNION ALL SELECT '3 index', i.relname::text, format('DROP INDEX %I.%I', $1::text
 FROM old JOIN pg_catalog.pg_index AS x ON x.indrelid = old.oid JOIN pg_catalog.pg_class AS i ON i.oid = x.indexrelid
 WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_constraint AS k WHERE k.conindid = i.oid AND k.conrelid = old.oid)
   AND NOT (i.relname = ANY($3))
+UNION ALL SELECT '3 statistics', format('%I.%I', n.nspname, s.stxname),
+    format('DROP STATISTICS %I.%I', n.nspname, s.stxname), pg_get_statisticsobjdef(s.oid)
+FROM old JOIN pg_catalog.pg_statistic_ext AS s ON s.stxrelid = old.oid
+JOIN pg_catalog.pg_namespace AS n ON n.oid = s.stxnamespace
+UNION ALL SELECT '4 replica identity', coalesce(i.relname::text, old.relreplident::text), '',
+    format('ALTER TABLE %s REPLICA IDENTITY %s', old.name, CASE old.relreplident WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING'
+        ELSE format('USING INDEX %I', i.relname) END)
+FROM old LEFT JOIN pg_catalog.pg_index AS x ON x.indrelid = old.oid AND x.indisreplident
+LEFT JOIN pg_catalog.pg_class AS i ON i.oid = x.indexrelid WHERE old.relreplident <> 'd'
 UNION ALL SELECT '4 reference', format('%I.%I', n.nspname, c.relname),
     format('ALTER TABLE %I.%I DROP CONSTRAINT %I', n.nspname, c.relname, k.conname),
     format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', n.nspname, c.relname, k.conname, pg_get_constraintdef(k.oid))
 FROM old JOIN pg_catalog.pg_constraint AS k ON k.confrelid = old.oid AND k.contype = 'f' AND k.conrelid <> old.oid
 JOIN pg_catalog.pg_class AS c ON c.oid = k.conrelid JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-UNION ALL SELECT '5 trigger', t.tgname::text, '', pg_get_triggerdef(t.oid)
+UNION ALL SELECT '5 trigger', t.tgname::text, '', pg_get_triggerdef(t.oid) || CASE WHEN t.tgenabled = 'O' THEN '' ELSE
+    format('; ALTER TABLE %s %s TRIGGER %I', old.name,
+        CASE t.tgenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE ALWAYS' END, t.tgname) END
 FROM old JOIN pg_catalog.pg_trigger AS t ON t.tgrelid = old.oid WHERE NOT t.tgisinternal
+-- With a rule, rows could not be written.
+UNION ALL SELECT '5 rule', w.rulename::text, '', ''
+FROM old JOIN pg_catalog.pg_rewrite AS w ON w.ev_class = old.oid
+-- Before version 15, a publication has whole tables only.
+UNION ALL SELECT '5 publication', p.pubname::text, '',
+    CASE WHEN to_jsonb(m) ->> 'prqual' IS NULL AND to_jsonb(m) ->> 'prattrs' IS NULL
+        THEN format('ALTER PUBLICATION %I ADD TABLE ONLY %s', p.pubname, old.name) ELSE '' END
+FROM old JOIN pg_catalog.pg_publication_rel AS m ON m.prrelid = old.oid
+JOIN pg_catalog.pg_publication AS p ON p.oid = m.prpubid
 UNION ALL SELECT DISTINCT '6 view', format('%I.%I', n.nspname, v.relname), '',
     format('CREATE OR REPLACE VIEW %I.%I%s AS %s', n.nspname, v.relname,
         ' WITH (' || array_to_string(v.reloptions, ', ') || ')', pg_get_viewdef(v.oid))

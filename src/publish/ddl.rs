@@ -21,6 +21,8 @@ pub(super) struct ExistingColumn {
     pub(super) name: String,
     pub(super) data_type: String,
     pub(super) pg_type: Option<PgType>,
+    /// Whether the database makes its values.
+    pub(super) is_computed: bool,
     /// Whether it is kept only for the views that use it.
     pub(super) is_left_behind: bool,
 }
@@ -229,6 +231,7 @@ mod tests {
             name: (*name).into(),
             data_type: (*of_type).into(),
             pg_type: serde_json::from_value((*of_type).into()).ok(),
+            is_computed: false,
             is_left_behind: false,
         };
         let columns: Vec<ExistingColumn> = columns.iter().map(column).collect();

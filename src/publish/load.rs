@@ -4,7 +4,7 @@
 //! `changed_records`, and are sent next. Readers see the old tables until the new ones are committed.
 //!
 //! Whatever a person did to the old table, the new one has the right columns and its key. It keeps the grants, and the
-//! indexes, constraints, triggers and views that people built, as far as they can be built again. If a view cannot follow,
+//! columns, indexes, constraints, triggers and views that people built, as far as they can be built again. If a view cannot follow,
 //! or something else needs the old table, it stays under another name.
 
 use std::collections::BTreeMap;
@@ -156,7 +156,7 @@ const LOCK_TRIES: u32 = 10;
 const LOCK_DELAY: Duration = Duration::from_secs(1);
 
 /// What belongs to a table and is built again on the new one: kind, name, and the statements that remove it from the old
-/// table and make it on the new one. The order is that of making.
+/// table and make it on the new one, which is empty for what is not made again. The order is that of making.
 const ATTACHMENTS: &str = include_str!("attachments.sql");
 
 const HAS_ROW_SECURITY: &str = "SELECT 'x'::text FROM pg_catalog.pg_class AS c \
@@ -249,6 +249,10 @@ impl Database {
         self.run(DOING, &format!("ALTER TABLE {shadow} RENAME TO {}", sql::ident(name))).await?;
         self.run(DOING, &sql::rename_indexes(schema, table)).await?;
         for attachment in &attachments {
+            if attachment.make.is_empty() {
+                left_behind.push(attachment.not_remade(name));
+                continue;
+            }
             let mut made = self.attempt(DOING, &attachment.make).await?;
             if made.is_err() && ["2 constraint", "4 reference"].contains(&attachment.kind.as_str()) {
                 // It is kept for later rows, although rows that are there break it.
@@ -317,8 +321,16 @@ impl Database {
 }
 
 impl Attachment {
+    fn not_remade(&self, table: &str) -> String {
+        format!("{table} was replaced, and the {} {} was not made again", self.kind(), self.name)
+    }
+
+    fn kind(&self) -> &str {
+        self.kind.split_once(' ').map_or("", |(_, kind)| kind)
+    }
+
     fn sentence(&self, table: &str, error: &PublishError) -> String {
-        let kind = self.kind.split_once(' ').map_or("", |(_, kind)| kind);
-        format!("{table} was replaced, and the {kind} {} could not follow: {}", self.name, error.server_message())
+        let (kind, name) = (self.kind(), &self.name);
+        format!("{table} was replaced, and the {kind} {name} could not follow: {}", error.server_message())
     }
 }

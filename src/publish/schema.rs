@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::error::SqlState;
 
 use super::database::Database;
-use super::ddl::{self, ExistingTable, LEFT_BEHIND, LEFT_BEHIND_TABLE, SchemaPlan, SchemaStep};
+use super::ddl::{self, ExistingColumn, ExistingTable, LEFT_BEHIND, LEFT_BEHIND_TABLE, SchemaPlan, SchemaStep};
 use super::sides::Sides;
 use super::state::{self, APPEARANCE};
 use super::tables::{self, PublishedTable};
@@ -93,7 +93,8 @@ impl Sides<'_> {
         }
         for (name, table) in &tables {
             let place = sql::qualified(&database.schema, name);
-            let columns = table.columns.iter().filter(|column| !table.key.contains(&column.name));
+            let is_kept = |column: &ExistingColumn| table.key.contains(&column.name) || column.is_computed;
+            let columns = table.columns.iter().filter(|column| !is_kept(column));
             let nulls: Vec<String> = columns.map(|column| format!("{} = NULL", sql::ident(&column.name))).collect();
             let mut done = database.transaction(CLEARING, &format!("DELETE FROM {place}")).await;
             if done.as_ref().is_err_and(PublishError::is_refusal) {

@@ -7,6 +7,7 @@ SELECT c.relname::text, pg_catalog.json_build_object(
         SELECT coalesce(json_agg(json_build_object(
             'name', a.attname,
             'data_type', pg_catalog.format_type(a.atttypid, a.atttypmod),
+            'is_computed', a.attgenerated <> '' OR a.attidentity <> '',
             -- A type that rounds or cuts values, or changes what it stores, is another type. Texts of an extension are texts.
             'pg_type', CASE
                 WHEN t.typtype <> 'b' THEN NULL
