@@ -173,9 +173,10 @@ impl Database {
     }
 
     /// Begins a transaction. A lock that somebody holds is waited for two seconds, so that readers do not queue behind
-    /// this connection; the setting ends with the transaction, because a pooler gives the connection to others.
+    /// this connection. A load takes as long as it takes: cut short, it would begin again for ever. The settings end with the
+    /// transaction, because a pooler gives the connection to others.
     pub(super) async fn start(&self, doing: &'static str) -> Result<(), PublishError> {
-        self.run(doing, "BEGIN; SET LOCAL lock_timeout = '2s'").await
+        self.run(doing, "BEGIN; SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = 0").await
     }
 
     pub(super) async fn transaction(&self, doing: &'static str, statements: &str) -> Result<(), PublishError> {

@@ -358,9 +358,18 @@ async fn settings_of_the_database_change_nothing() {
         "default_transaction_isolation = 'serializable'",
         "transform_null_equals = on",
         "lock_timeout = '1h'",
+        "statement_timeout = '1h'",
     ] {
         postgres.administer(&format!("ALTER DATABASE {} SET {setting}", postgres.name)).await;
     }
+    // A load may take longer than any statement of others.
+    postgres
+        .run(
+            "CREATE FUNCTION unlimited() RETURNS trigger LANGUAGE plpgsql AS
+                 $$ BEGIN ASSERT current_setting('statement_timeout') = '0'; RETURN NEW; END $$;
+             CREATE TRIGGER unlimited BEFORE UPDATE ON crm.contacts FOR EACH ROW EXECUTE FUNCTION unlimited()",
+        )
+        .await;
     crm.sandbox.with_world(|world| {
         world.fields().redefine(Object::Contact, "tier", |d| d.label = "It's a \\ \"Tier\"".into());
         world.fields().define(NewField::new(Object::Contact, "amount", DataType::Decimal));
