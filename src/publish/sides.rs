@@ -38,8 +38,10 @@ impl Sides<'_> {
     pub(super) async fn go_on_without(&mut self, error: PublishError) -> Result<(), PublishError> {
         let Some(table) = error.table().filter(|_| error.is_refusal()) else { return Err(error) };
         self.database.roll_back().await?;
-        self.refused.push((table, error));
-        self.block(&[table]);
+        if !self.publication.blocked.contains(table) {
+            self.refused.push((table, error));
+            self.block(&[table]);
+        }
         Ok(())
     }
 

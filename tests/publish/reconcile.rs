@@ -346,6 +346,29 @@ async fn refused_table_stops_no_other_and_is_loaded_once_it_can_be() {
 }
 
 #[tokio::test]
+async fn table_that_cannot_be_repaired_stops_no_other() {
+    let Some((_crm, mirror, postgres)) = published(12).await else { return };
+    let (role, url) = owning_publisher(&postgres).await;
+    postgres
+        .run(&format!(
+            "UPDATE crm.contacts SET position = 'planted'; INSERT INTO crm.contacts (id) VALUES ('extra');
+             UPDATE crm.team_members SET email = 'planted';
+             ALTER TABLE crm.contacts OWNER TO mirror; GRANT SELECT ON crm.contacts TO {role}"
+        ))
+        .await;
+    let target = PublishUrl::new(&SecretString::from(url)).unwrap();
+    let settings = PublishSettings { check: Check::Repair, ..Postgres::settings(&mirror) };
+    let report = publish(&target, &settings, noon()).await.unwrap();
+    assert_eq!(report.blocked.iter().map(|of| of.table).collect::<Vec<_>>(), ["contacts"]);
+    let found = report.comparison.unwrap();
+    assert!(found.repaired > 0 && found.left() == 13, "{found:?}");
+    postgres.run(&format!("ALTER TABLE crm.contacts OWNER TO {role}")).await;
+    assert!(publish(&target, &settings, noon()).await.unwrap().blocked.is_empty());
+    assert_equal(&mirror, &postgres).await;
+    postgres.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+}
+
+#[tokio::test]
 async fn settings_of_the_database_change_nothing() {
     let Some((crm, mirror, postgres)) = published(12).await else { return };
     for setting in [
