@@ -211,6 +211,8 @@ async fn forgotten_record_is_erased_in_the_database_and_a_return_keeps_its_new_h
     let id = crm.sandbox.with_world(|world| {
         let id = world.ids(Resource::Contacts)[0].clone();
         world.edit(Object::Contact, &id, &json!({"position": "s3cret"}));
+        let other = world.ids(Resource::Contacts)[1].clone();
+        world.edit(Object::Contact, &other, &json!({"position": "whose history stays"}));
         id
     });
     crm.wait(600);
@@ -236,6 +238,20 @@ async fn forgotten_record_is_erased_in_the_database_and_a_return_keeps_its_new_h
     mirror.sync(&crm).await;
     postgres.publish(&mirror).await;
     assert_ne!(postgres.one(&about).await, "0");
+    assert_equal(&mirror, &postgres).await;
+    // Erased, back and entered again for its details before the next publish.
+    crm.sandbox.with_world(|world| world.remove(Object::Contact, &id));
+    for _ in 0..2 {
+        crm.wait(7 * 3600);
+        mirror.resync(&crm).await;
+    }
+    let erased = write_beside(&mirror.path, |tx| tx.feed().erase_removed(Object::Contact, &id));
+    assert!(matches!(erased, Ok::<_, StoreError>(Erasure::Erased(_))), "{erased:?}");
+    crm.sandbox.with_world(|world| world.create(Object::Contact, &back));
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    write_beside::<_, StoreError>(&mirror.path, |tx| tx.knowledge().make_details_due(Object::Contact, None)).unwrap();
+    postgres.publish(&mirror).await;
     assert_equal(&mirror, &postgres).await;
 }
 
