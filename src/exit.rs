@@ -138,8 +138,8 @@ mod tests {
     #[test]
     fn failures_of_the_service_have_their_codes() {
         let key = ApiKey::new("k").unwrap();
-        let status =
-            |status| ApiError::Status(Box::new(Rejection::read(status, br#"{"error":"E","message":"m"}"#, &key)));
+        let body = |status: u16| format!(r#"{{"error":"E","message":"m","code":{status}}}"#);
+        let status = |status| ApiError::Status(Box::new(Rejection::read(status, body(status).as_bytes(), &key)));
         let refills_at = Instant::EPOCH;
         let after = Duration::from_secs(1);
         for (error, code) in [

@@ -456,7 +456,8 @@ fn custom_values<'a>(
 /// An option needs a text as its value; a label of another shape is none. The source of what did not fit is kept.
 fn options(out: &mut Record, value: &RawValue) {
     let items: Option<Vec<&RawValue>> = serde_json::from_str(value.get()).unwrap_or_default();
-    let (mut fits, mut choices) = (items.is_some() || value.get() == "null", Vec::new());
+    let is_list = items.is_some() || value.get() == "null";
+    let (mut fits, mut choices) = (is_list, Vec::new());
     for item in items.unwrap_or_default() {
         let members: BTreeMap<String, &RawValue> = serde_json::from_str(item.get()).unwrap_or_default();
         let text = |name: &str| members.get(name).map(|source| serde_json::from_str::<Option<String>>(source.get()));
@@ -467,7 +468,8 @@ fn options(out: &mut Record, value: &RawValue) {
             _ => fits = false,
         }
     }
-    out.options = Some(choices);
+    // Of what is no list, nothing is known.
+    out.options = is_list.then_some(choices);
     if !fits {
         out.inexact += 1;
         out.extra.keep("options", value);

@@ -120,7 +120,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         }
         let custom = self.is_due(DelayScope::CustomFields)?;
         loop {
-            let edits = self.edits()?;
+            let mut edits = self.edits()?;
             let record = self.mirrored(&edits)?;
             let queued = |to, why| EditStep::new(EditState::Queued, to, why);
             match patch_request::next(self.object, &edits, record.as_ref(), &self.editable, (custom, just_read)) {
@@ -151,6 +151,15 @@ impl<'a, 'b> EditTx<'a, 'b> {
                 }
                 RecordStep::Gone(id) => self.end(id, &queued(EditState::Rejected, trail::GONE))?,
                 RecordStep::Replaced(id) => {
+                    let values = record.map(|record| record.values).unwrap_or_default();
+                    for edit in edits.iter_mut().filter(|edit| edit.id == id) {
+                        // A later edit of a value that the record has already is based on that value.
+                        edit.fields.retain(|column, (before, after)| {
+                            let now = values.get(column).unwrap_or(&Value::Null);
+                            let state = field_verdict::field_state(self.editable.get(column), (before, after), now);
+                            state != field_verdict::FieldState::Ours
+                        });
+                    }
                     // Nothing was sent, so the record's delay stays.
                     self.tx.edits().take_step(id, &queued(EditState::Replaced, trail::REPLACED), self.now)?;
                     self.rebase(&edits, &[id], |(before, _)| before, None)?;

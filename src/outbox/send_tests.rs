@@ -5,8 +5,9 @@ use crate::api::admission::AdmissionError;
 use crate::api::{ApiKey, Rejection};
 
 fn status(status: u16, envelope: bool) -> ApiError {
-    let body: &[u8] = if envelope { br#"{"error":"E","message":"M"}"# } else { b"<html>" };
-    let rejection = Rejection::read(status, body, &ApiKey::new("a-key").unwrap());
+    let own = format!(r#"{{"error":"E","message":"M","code":{status}}}"#);
+    let body = if envelope { own.as_str() } else { "<html>" };
+    let rejection = Rejection::read(status, body.as_bytes(), &ApiKey::new("a-key").unwrap());
     assert_eq!(rejection.envelope, envelope);
     ApiError::Status(Box::new(rejection))
 }

@@ -9,14 +9,22 @@ col AS (SELECT a.*, old.name, format('ALTER TABLE %s ALTER COLUMN %I ', old.name
 SELECT '0 default', attname::text, '', alter || 'SET DEFAULT ' || expr FROM col
 WHERE expr IS NOT NULL AND attgenerated = ''
 UNION ALL SELECT '0 expression', attname::text, '',
-    format('ALTER TABLE %s DROP COLUMN %I, ADD COLUMN %I %s GENERATED ALWAYS AS (%s) STORED',
-        name, attname, attname, format_type(atttypid, atttypmod), expr)
-FROM col WHERE attgenerated = 's'
-UNION ALL SELECT '0 identity', attname::text, '', alter || 'SET NOT NULL; '
+    format('ALTER TABLE %s DROP COLUMN %I, ADD COLUMN %I %s GENERATED ALWAYS AS (%s) %s',
+        name, attname, attname, format_type(atttypid, atttypmod), expr,
+        CASE attgenerated WHEN 's' THEN 'STORED' ELSE 'VIRTUAL' END)
+FROM col WHERE attgenerated <> ''
+-- Records that came since have no value of these columns yet.
+UNION ALL SELECT '0 identity', attname::text, '',
+    format('UPDATE %1$s AS t SET %2$I = s.value FROM (SELECT ctid, row_number() OVER ()
+        + (SELECT coalesce(max(%2$I), 0) FROM %1$s) AS value FROM %1$s WHERE %2$I IS NULL) AS s WHERE t.ctid = s.ctid; ',
+        name, attname)
+    || alter || 'SET NOT NULL; '
     || alter || format('ADD GENERATED %s AS IDENTITY; ', CASE attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END)
     || format('SELECT setval(pg_get_serial_sequence(%L, %L), max(%I)) FROM %s', name, attname, attname, name)
 FROM col WHERE attidentity <> ''
-UNION ALL SELECT '0 NOT NULL', attname::text, '', alter || 'SET NOT NULL' FROM col
+UNION ALL SELECT '0 NOT NULL', attname::text, '', CASE WHEN expr IS NULL THEN '' ELSE alter || 'SET DEFAULT ' || expr
+    || format('; UPDATE %s SET %I = DEFAULT WHERE %I IS NULL; ', name, attname, attname) END
+    || alter || 'SET NOT NULL' FROM col
 WHERE attnotnull AND attidentity = '' AND attgenerated = ''
 UNION ALL SELECT '0 sequence', format('%I.%I', n.nspname, s.relname), '',
     format('ALTER SEQUENCE %I.%I OWNED BY %s.%I', n.nspname, s.relname, col.name, col.attname)
@@ -49,7 +57,7 @@ UNION ALL SELECT '3 statistics', format('%I.%I', n.nspname, s.stxname),
 FROM old JOIN pg_catalog.pg_statistic_ext AS s ON s.stxrelid = old.oid
 JOIN pg_catalog.pg_namespace AS n ON n.oid = s.stxnamespace
 UNION ALL SELECT '4 replica identity', coalesce(i.relname::text, old.relreplident::text), '',
-    format('ALTER TABLE %s REPLICA IDENTITY %s', old.name, CASE old.relreplident WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING'
+    format('ALTER TABLE %s REPLICA IDENTITY %s', old.name, CASE WHEN old.relreplident = 'f' THEN 'FULL' WHEN old.relreplident = 'n' OR i.relname IS NULL THEN 'NOTHING'
         ELSE format('USING INDEX %I', i.relname) END)
 FROM old LEFT JOIN pg_catalog.pg_index AS x ON x.indrelid = old.oid AND x.indisreplident
 LEFT JOIN pg_catalog.pg_class AS i ON i.oid = x.indexrelid WHERE old.relreplident <> 'd'

@@ -163,6 +163,10 @@ const HAS_ROW_SECURITY: &str = "SELECT 'x'::text FROM pg_catalog.pg_class AS c \
      JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
      WHERE n.nspname = $1 AND c.relname = $2 AND c.relrowsecurity";
 
+fn is_computed(kind: &str) -> bool {
+    matches!(kind, "0 expression" | "0 identity")
+}
+
 struct Attachment {
     kind: String,
     name: String,
@@ -281,6 +285,8 @@ impl Database {
                 let [kind, name, remove, make] = <[Option<String>; 4]>::try_from(row).ok()?;
                 Some(Attachment { kind: kind?, name: name?, remove: remove?, make: make? })
             })
+            // Published columns have the mirror's values, whatever was made of them.
+            .filter(|made| !is_computed(&made.kind) || !table.columns.iter().any(|column| column.name == made.name))
             .collect())
     }
 

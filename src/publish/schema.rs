@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
 
 use super::database::Database;
 use super::ddl::{self, ExistingColumn, ExistingTable, LEFT_BEHIND, LEFT_BEHIND_TABLE, SchemaPlan, SchemaStep};
@@ -15,6 +16,10 @@ use crate::store::Requeue;
 
 const DOING: &str = "change the columns";
 const CLEARING: &str = "empty what was left behind";
+/// Whether rows of other tables would be deleted or changed with the rows of a table.
+const CASCADES: &str = "SELECT 'x'::text FROM pg_catalog.pg_constraint AS k \
+     JOIN pg_catalog.pg_class AS c ON c.oid = k.confrelid JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
+     WHERE n.nspname = $1 AND c.relname = $2 AND k.confdeltype IN ('c', 'n', 'd')";
 
 #[derive(Debug, Default)]
 pub(super) struct SchemaOutcome {
@@ -95,10 +100,26 @@ impl Sides<'_> {
             let place = sql::qualified(&database.schema, name);
             let is_kept = |column: &ExistingColumn| table.key.contains(&column.name) || column.is_computed;
             let columns = table.columns.iter().filter(|column| !is_kept(column));
-            let nulls: Vec<String> = columns.map(|column| format!("{} = NULL", sql::ident(&column.name))).collect();
-            let mut done = database.transaction(CLEARING, &format!("DELETE FROM {place}")).await;
-            if done.as_ref().is_err_and(PublishError::is_refusal) {
-                done = database.transaction(CLEARING, &format!("UPDATE {place} SET {}", nulls.join(", "))).await;
+            let columns: Vec<String> = columns.map(|column| sql::ident(&column.name)).collect();
+            let has_values = columns.join(" IS NOT NULL OR ");
+            let any = format!("SELECT 'x'::text FROM ONLY {place} WHERE {has_values} IS NOT NULL LIMIT 1");
+            if columns.is_empty() || database.query(CLEARING, &any, &[]).await?.is_empty() {
+                continue;
+            }
+            // What people attached to the table is not told of it: their triggers, and rows that would go with its rows.
+            let quiet = format!("ALTER TABLE {place} DISABLE TRIGGER USER");
+            let mut done = Ok(());
+            let cascades = !database
+                .query(CLEARING, CASCADES, &[(&database.schema, Type::TEXT), (name, Type::TEXT)])
+                .await?
+                .is_empty();
+            if !cascades {
+                done = database.transaction(CLEARING, &format!("{quiet}; DELETE FROM ONLY {place}")).await;
+            }
+            if cascades || done.as_ref().is_err_and(PublishError::is_refusal) {
+                let nulls = columns.join(" = NULL, ");
+                let update = format!("{quiet}; UPDATE ONLY {place} SET {nulls} = NULL WHERE {has_values} IS NOT NULL");
+                done = database.transaction(CLEARING, &update).await;
             }
             let of = tables::names().into_iter().find(|of| name.starts_with(&format!("{of}{LEFT_BEHIND_TABLE}")));
             match (done, of) {

@@ -141,6 +141,7 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
     let of = |object: Object| &known.objects[object as usize];
     let reads = |object: Object| job.concerns(object.resource()) && !known.skipped.contains(&object.resource());
     match step {
+        Step::Definitions | Step::Team if step.resource().is_some_and(|list| known.skipped.contains(&list)) => false,
         Step::Identity => true,
         Step::Edits => known.write_back && !verify && (!known.paused || *job == Job::Push),
         Step::NoteSweeps => resync,

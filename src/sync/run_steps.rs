@@ -11,7 +11,7 @@ use super::job::Job;
 use super::plan::{self, Knowledge, ObjectKnowledge, Step};
 use super::run::{Run, RunReport, RunResults};
 use super::run_line::RunLine;
-use super::step_failures::{FailedAttempt, StepCost, StepFailures};
+use super::step_failures::{FailedAttempt, StepCost, StepFailures, lacks_scope};
 use super::walks::definitions::ListsUnderWay;
 use super::walks::sweep::Sweep;
 use crate::budget::Limits;
@@ -230,7 +230,8 @@ impl Run<'_> {
         }
         let missing = self.read(|tx| tx.goals().missing_scopes()).await?;
         let (steady, limits) = (self.steady_time(), self.engine.meter.limits());
-        let waits = |resource| self.failures.get().is_some_and(|failures| failures.waits_for(resource, steady, limits));
+        let waits =
+            |resource| self.failures.get().is_some_and(|failures| failures.waits_for_scope(resource, steady, limits));
         let is_missing = |resource: &Resource| missing.iter().any(|(what, _)| what == resource.as_str());
         let unreadable = Resource::ALL.into_iter().filter(|resource| is_missing(resource) && waits(*resource));
         self.results().skipped.extend(unreadable.map(|resource| (resource, resource.read_scope())));
@@ -372,6 +373,7 @@ impl Run<'_> {
 
     /// Takes a step. If the key cannot read its resource, that is skipped.
     async fn take_step(&self, step: Step) -> Result<(), SyncError> {
+        let before = self.cost();
         let taken = match step {
             Step::Identity => identity::check_identity(self).await,
             Step::Edits => self.push_edits().await,
@@ -392,6 +394,8 @@ impl Run<'_> {
             Step::Total(object) => match audit::count_between_audits(self, object).await {
                 Err(error) if error.concerns_one_resource() => {
                     self.mark_uncounted(object, &error);
+                    // The comparison that it started may have cost much more than the count.
+                    self.record_failure(step, error_chain(&error), self.cost().since(before).spent);
                     Ok(())
                 }
                 counted => counted,
@@ -409,7 +413,7 @@ impl Run<'_> {
         match step.resource() {
             Some(resource) => {
                 if self.guard(resource, taken)?.is_none() {
-                    self.record_failure(step, format!("the key lacks {}", resource.read_scope()), Ru::GET);
+                    self.record_failure(step, lacks_scope(resource), Ru::GET);
                 }
                 Ok(())
             }

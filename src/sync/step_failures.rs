@@ -102,6 +102,11 @@ impl StepCost {
     }
 }
 
+/// Why a step fails whose resource the key cannot read.
+pub(super) fn lacks_scope(resource: Resource) -> String {
+    format!("the key lacks {}", resource.read_scope())
+}
+
 impl StepFailures {
     pub fn load(tx: &ReadTx<'_>) -> Result<StepFailures, StoreError> {
         Ok(tx.state(&StateKey::StepFailures)?.unwrap_or_default())
@@ -122,10 +127,12 @@ impl StepFailures {
         self.0.iter().find(|failure| failure.step == step)
     }
 
-    /// Whether a step that failed to read a resource is not attempted again yet.
-    pub(super) fn waits_for(&self, resource: Resource, steady: Instant, limits: &Limits) -> bool {
-        let mut of_resource = self.0.iter().filter(|failure| failure.step.resource() == Some(resource));
-        of_resource.any(|failure| failure.wait(steady, limits).is_some())
+    /// Whether a step that failed because the key lacks the scope to read a resource is not attempted again yet.
+    pub(super) fn waits_for_scope(&self, resource: Resource, steady: Instant, limits: &Limits) -> bool {
+        let why = lacks_scope(resource);
+        let mut refused =
+            self.0.iter().filter(|failure| failure.step.resource() == Some(resource) && failure.error == why);
+        refused.any(|failure| failure.wait(steady, limits).is_some())
     }
 
     /// How long the first of the next attempts still waits, of the steps at which the last run failed; `None` if there

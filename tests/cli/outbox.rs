@@ -282,10 +282,21 @@ fn too_many_edits_are_held_released_and_undone() {
         small.run(&format!("edit contact {} {change}", mirror.contact)).done();
         place.run("push").done();
     }
-    for undone in [1, 0] {
-        let document = small.run("outbox undo --since 2026-01-01T00:00:00Z --yes --json").done().json();
-        assert_eq!(document["edits"].as_array().unwrap().len(), undone, "{document}");
-        place.run("push").done();
+    // One that is reverted by itself reverts none before it.
+    for reverts_last in [false, true] {
+        if reverts_last {
+            for change in ["position=one", "position=two"] {
+                small.run(&format!("edit contact {} {change}", mirror.contact)).done();
+                place.run("push").done();
+            }
+            small.run(&format!("outbox undo {} --yes", place.ask("SELECT max(id) FROM outbox"))).done();
+            place.run("push").done();
+        }
+        for undone in [1, 0] {
+            let document = small.run("outbox undo --since 2026-01-01T00:00:00Z --yes --json").done().json();
+            assert_eq!(document["edits"].as_array().unwrap().len(), undone, "{document}");
+            place.run("push").done();
+        }
     }
 }
 

@@ -148,7 +148,7 @@ async fn new_label_and_options_are_mirrored() {
     for (from, to, left) in [
         (r#""label":"Gold!""#, r#""label":{"en":"Gold"}"#, "'gold=none,tin=Tin'"),
         (r#""value":"gold""#, r#""value":7"#, "'tin=Tin'"),
-        (r#""options":["#, r#""options":{},"choices":["#, "NULL"),
+        (r#""options":["#, r#""options":{},"choices":["#, "'tin=Tin'"),
     ] {
         let rewrite = BodyRewrite(|body, with| with.split_once('|').map(|(from, to)| body.replace(from, to)).unwrap());
         let fault = Fault::Rewritten(rewrite, format!("{from}|{to}"));

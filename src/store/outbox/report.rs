@@ -1,6 +1,6 @@
 //! The outbox for display: all edits, and the history of one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
 use rusqlite::{Row, params};
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::model::{EditState, EditedFields, Instant, Object};
 use crate::store::outbox::delays::WAITS_FOR;
-use crate::store::outbox::{fields_of, steps};
+use crate::store::outbox::steps;
 use crate::store::{OPEN, ReadTx, Result, Statements, StoredTime};
 
 #[derive(Clone, Debug, Serialize)]
@@ -151,26 +151,49 @@ pub fn changed_nothing(tx: &ReadTx<'_>, edit: i64) -> Result<bool> {
     tx.value(sql, params![edit, SHOWN])
 }
 
+type EditsOfRecords = HashMap<(String, String), Vec<(i64, EditedFields)>>;
+
 /// Edits that were applied at an instant or later, in this workspace, and are not reverted by another one.
 pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>> {
-    // An undo names the last edit that it reverts. Of the others of its record, it has the columns.
-    let sql = format!(
-        "SELECT o.id FROM outbox AS o WHERE o.state = 'applied' AND o.finished_at >= ?1 AND o.undoes IS NULL
-           AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.undoes = o.id AND u.state NOT IN ('rejected', 'dropped'))
-           AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.undoes > o.id AND u.state NOT IN ('rejected', 'dropped')
-             AND u.object_type = o.object_type AND u.record_id = o.record_id AND NOT EXISTS (SELECT 1 FROM {} AS f
-               WHERE NOT EXISTS (SELECT 1 FROM {} AS r WHERE r.key = f.key)))",
-        fields_of("o"),
-        fields_of("u")
-    );
-    let applied: Vec<i64> = tx.column(&sql, [since.to_string()])?;
-    let mut here = Vec::new();
-    for edit in applied {
-        if !was_applied_elsewhere(tx, edit)? && !changed_nothing(tx, edit)? {
-            here.push(edit);
+    let fields_of = |text: &str| serde_json::from_str::<EditedFields>(text).unwrap_or_default();
+    let mut applied: Vec<(i64, String, String, String)> = tx.tuples(
+        "SELECT id, object_type, record_id, fields FROM outbox
+         WHERE state = 'applied' AND finished_at >= ?1 AND undoes IS NULL",
+        [since.to_string()],
+    )?;
+    applied.sort_unstable_by_key(|(id, ..)| *id);
+    let Some((first, ..)) = applied.first() else { return Ok(Vec::new()) };
+    let undos: Vec<(String, String, i64, String)> = tx.tuples(
+        "SELECT object_type, record_id, undoes, fields FROM outbox
+         WHERE undoes >= ?1 AND state NOT IN ('rejected', 'dropped')",
+        [first],
+    )?;
+    let mut undone = EditsOfRecords::new();
+    for (object, record, last, fields) in undos {
+        undone.entry((object, record)).or_default().push((last, fields_of(&fields)));
+    }
+    // An undo names the last edit that it reverts. It reverts none up to one whose value it restores.
+    let (mut here, mut later) = (Vec::new(), EditsOfRecords::new());
+    for (id, object, record, fields) in applied.into_iter().rev() {
+        let key = (object, record);
+        let is_reverted = undone.get(&key).is_some_and(|undos| {
+            let later = later.entry(key.clone()).or_default();
+            later.push((id, fields_of(&fields)));
+            let keeps = |(last, undo): &(i64, EditedFields), column: &String| {
+                let restored = undo.get(column).map(|(_, restored)| restored);
+                restored.is_none()
+                    || later.iter().any(|(id, edit)| id < last && edit.get(column).map(|(_, after)| after) == restored)
+            };
+            let covers = |undo: &(i64, EditedFields)| {
+                undo.0 == id || undo.0 > id && !fields_of(&fields).keys().any(|column| keeps(undo, column))
+            };
+            undos.iter().any(covers)
+        });
+        if !is_reverted && !was_applied_elsewhere(tx, id)? && !changed_nothing(tx, id)? {
+            here.push(id);
         }
     }
-    here.sort_unstable();
+    here.reverse();
     Ok(here)
 }
 
