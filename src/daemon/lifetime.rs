@@ -45,7 +45,7 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSig
     let _watch = watches::watch_file_system(&config.database, sender.clone());
     let control = Control::new(sender.clone(), config.clone(), clock.clone());
     let published = control.clone();
-    let keeper = Task::start(keep_published(config.database.clone(), move || plan(&published.config()), clock));
+    let keeper = Task::start(keep_published(move || plan(&published.config()), clock));
     let (router, limits) = (control::router(control.clone()), (http_server::IDLE, Duration::MAX));
     let serving = http_server::spawn(listener, router, control.end.subscribe(), limits, |_, _| {});
     let page = page::start(control.clone()).await;

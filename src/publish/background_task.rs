@@ -3,7 +3,6 @@
 //! It watches the mirror's file and is independent of the runs, so a database that is unavailable or slow does not
 //! delay a run. The settings are read again with each check: a new URL, or another column to exclude, needs no restart.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,9 +25,9 @@ const COMPARED_EVERY: Duration = Duration::from_secs(24 * 3600);
 /// `None` if nothing is published.
 pub type PublishPlan = Option<(PublishUrl, PublishSettings)>;
 
-/// Publishes the mirror at `path`, for ever; `plan` reads the settings. If the task ends, a batch in progress is rolled
+/// Publishes the mirror of the settings that `plan` reads, for ever. If the task ends, a batch in progress is rolled
 /// back, and the next publish sends it.
-pub async fn keep_published<P>(path: PathBuf, plan: P, clock: Arc<dyn Clock>)
+pub async fn keep_published<P>(plan: P, clock: Arc<dyn Clock>)
 where
     P: Fn() -> Result<PublishPlan, String>,
 {
@@ -43,7 +42,7 @@ where
             watch = KeptReader::default();
             continue;
         };
-        let (checked, mut held) = (path.clone(), std::mem::take(&mut watch));
+        let (checked, mut held) = (settings.mirror.clone(), std::mem::take(&mut watch));
         let check = move || (held.watch(&checked, find, PublishDue::clone).ok(), held);
         let Ok((found, held)) = tokio::task::spawn_blocking(check).await else { continue };
         watch = held;

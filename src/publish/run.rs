@@ -60,7 +60,7 @@ pub struct PublishReport {
     pub changes: u64,
     /// Lists that are not published yet: their first copy is not finished.
     pub not_copied: Vec<Resource>,
-    /// What could not follow, and what is kept only because views use it, one sentence each.
+    /// What could not follow, and what is kept only because something of a person needs it, one sentence each.
     pub left_behind: Vec<String>,
     /// The tables that the database does not let be brought to shape, or written: nothing is sent to them.
     pub blocked: Vec<BlockedTable>,

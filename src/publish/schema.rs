@@ -211,7 +211,7 @@ async fn drop_column(database: &Database, table: &str, column: &str) -> Result<b
     }
 }
 
-/// What is kept only because views of people use it, one sentence each.
+/// What is kept only because something of a person needs it, one sentence each.
 pub(super) async fn left_behind(database: &Database) -> Result<Vec<String>, PublishError> {
     let mut out = Vec::new();
     let mut name_users = |what: &str, views: BTreeSet<&str>| {

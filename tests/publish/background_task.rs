@@ -46,7 +46,7 @@ async fn changes_are_published_automatically_and_an_unavailable_database_is_retr
         let url = PublishUrl::new(&SecretString::from(url)).map_err(|error| error.to_string())?;
         Ok(Some((url, settings.clone())))
     };
-    let keeper = tokio::spawn(keep_published(mirror.path.clone(), plan, Arc::new(clock.clone())));
+    let keeper = tokio::spawn(keep_published(plan, Arc::new(clock.clone())));
     let failures = "SELECT coalesce(json_extract(value, '$.failures'), 0) FROM state WHERE name = 'publish'";
     while mirror.count("state WHERE name = 'publish'") == 0 || mirror.one(failures) == "0" {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -107,7 +107,7 @@ async fn mirror_that_does_not_change_is_published_once_that_is_possible_and_when
         wanted: Mutex::new((postgres.url(), Postgres::settings(&mirror))),
     });
     let (clock, planner) = (ManualClock::at(noon()), start.clone());
-    let keeper = tokio::spawn(keep_published(mirror.path.clone(), move || planner.plan(), Arc::new(clock.clone())));
+    let keeper = tokio::spawn(keep_published(move || planner.plan(), Arc::new(clock.clone())));
     let passing = tokio::spawn(async move {
         loop {
             clock.advance(Duration::from_secs(1));
@@ -137,7 +137,7 @@ async fn mirror_that_is_not_published_is_not_kept_open() {
         looked.send(()).unwrap();
         Ok(None)
     };
-    let keeper = tokio::spawn(keep_published(mirror.path.clone(), plan, Arc::new(ManualClock::at(noon()))));
+    let keeper = tokio::spawn(keep_published(plan, Arc::new(ManualClock::at(noon()))));
     // With the third look, what the first two have led to is over.
     for _ in 0..3 {
         looks.recv().await.unwrap();
@@ -245,7 +245,7 @@ async fn database_in_trouble_delays_no_run_by_a_request() {
             Ok(Some((url, settings.clone())))
         };
         trouble.begin(&postgres).await;
-        let keeper = tokio::spawn(keep_published(mirror.path.clone(), plan, Arc::new(clock.clone())));
+        let keeper = tokio::spawn(keep_published(plan, Arc::new(clock.clone())));
         if trouble == Trouble::Slow {
             let (connection, _) = silent.accept().await.unwrap();
             assert_eq!(requests(n + 2).await, undisturbed, "{trouble:?}");
