@@ -163,8 +163,9 @@ const HAS_ROW_SECURITY: &str = "SELECT 'x'::text FROM pg_catalog.pg_class AS c \
      JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
      WHERE n.nspname = $1 AND c.relname = $2 AND c.relrowsecurity";
 
-fn is_computed(kind: &str) -> bool {
-    matches!(kind, "0 expression" | "0 identity")
+/// Whether making an attachment changes the values of its column.
+fn sets_values(kind: &str) -> bool {
+    matches!(kind, "0 expression" | "0 identity" | "0 NOT NULL")
 }
 
 struct Attachment {
@@ -286,7 +287,7 @@ impl Database {
                 Some(Attachment { kind: kind?, name: name?, remove: remove?, make: make? })
             })
             // Published columns have the mirror's values, whatever was made of them.
-            .filter(|made| !is_computed(&made.kind) || !table.columns.iter().any(|column| column.name == made.name))
+            .filter(|made| !sets_values(&made.kind) || !table.columns.iter().any(|column| column.name == made.name))
             .collect())
     }
 

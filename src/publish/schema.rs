@@ -97,32 +97,8 @@ impl Sides<'_> {
             return Ok(refused);
         }
         for (name, table) in &tables {
-            let place = sql::qualified(&database.schema, name);
-            let is_kept = |column: &ExistingColumn| table.key.contains(&column.name) || column.is_computed;
-            let columns = table.columns.iter().filter(|column| !is_kept(column));
-            let columns: Vec<String> = columns.map(|column| sql::ident(&column.name)).collect();
-            let has_values = columns.join(" IS NOT NULL OR ");
-            let any = format!("SELECT 'x'::text FROM ONLY {place} WHERE {has_values} IS NOT NULL LIMIT 1");
-            if columns.is_empty() || database.query(CLEARING, &any, &[]).await?.is_empty() {
-                continue;
-            }
-            // What people attached to the table is not told of it: their triggers, and rows that would go with its rows.
-            let quiet = format!("ALTER TABLE {place} DISABLE TRIGGER USER");
-            let mut done = Ok(());
-            let cascades = !database
-                .query(CLEARING, CASCADES, &[(&database.schema, Type::TEXT), (name, Type::TEXT)])
-                .await?
-                .is_empty();
-            if !cascades {
-                done = database.transaction(CLEARING, &format!("{quiet}; DELETE FROM ONLY {place}")).await;
-            }
-            if cascades || done.as_ref().is_err_and(PublishError::is_refusal) {
-                let nulls = columns.join(" = NULL, ");
-                let update = format!("{quiet}; UPDATE ONLY {place} SET {nulls} = NULL WHERE {has_values} IS NOT NULL");
-                done = database.transaction(CLEARING, &update).await;
-            }
             let of = tables::names().into_iter().find(|of| name.starts_with(&format!("{of}{LEFT_BEHIND_TABLE}")));
-            match (done, of) {
+            match (database.clear(name, table).await, of) {
                 (Err(error), Some(of)) if error.is_refusal() => refused.push((of, error)),
                 (done, _) => done?,
             }
@@ -208,6 +184,36 @@ async fn drop_column(database: &Database, table: &str, column: &str) -> Result<b
         Ok(()) => Ok(true),
         Err(error) if error.code() == Some(&SqlState::DEPENDENT_OBJECTS_STILL_EXIST) => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+impl Database {
+    /// Removes the rows of a table that was left behind, or all but their keys. What people attached to it is not told of
+    /// that: neither their triggers, nor rows that would go with its rows.
+    async fn clear(&self, name: &str, table: &ExistingTable) -> Result<(), PublishError> {
+        let place = sql::qualified(&self.schema, name);
+        let is_kept = |column: &ExistingColumn| table.key.contains(&column.name) || column.is_computed;
+        let columns = table.columns.iter().filter(|column| !is_kept(column));
+        let columns: Vec<String> = columns.map(|column| sql::ident(&column.name)).collect();
+        let has_values = columns.join(" IS NOT NULL OR ");
+        let any = format!("SELECT 'x'::text FROM ONLY {place} WHERE {has_values} IS NOT NULL LIMIT 1");
+        if columns.is_empty() || self.query(CLEARING, &any, &[]).await?.is_empty() {
+            return Ok(());
+        }
+        let quiet = format!("ALTER TABLE {place} DISABLE TRIGGER USER");
+        let of_table = [(&self.schema as _, Type::TEXT), (&name as _, Type::TEXT)];
+        if self.query(CLEARING, CASCADES, &of_table).await?.is_empty() {
+            match self.transaction(CLEARING, &format!("{quiet}; DELETE FROM ONLY {place}")).await {
+                Err(error) if error.is_refusal() => {}
+                done => return done,
+            }
+        }
+        let (nulls, optional) = (columns.join(" = NULL, "), columns.join(" DROP NOT NULL, ALTER COLUMN "));
+        let update = format!(
+            "{quiet}; ALTER TABLE ONLY {place} ALTER COLUMN {optional} DROP NOT NULL; \
+             UPDATE ONLY {place} SET {nulls} = NULL WHERE {has_values} IS NOT NULL"
+        );
+        self.transaction(CLEARING, &update).await
     }
 }
 

@@ -285,7 +285,7 @@ fn too_many_edits_are_held_released_and_undone() {
     // One that is reverted by itself reverts none before it.
     for reverts_last in [false, true] {
         if reverts_last {
-            for change in ["position=one", "position=two"] {
+            for change in ["position=one", "position=two", "position=one", "position=two"] {
                 small.run(&format!("edit contact {} {change}", mirror.contact)).done();
                 place.run("push").done();
             }

@@ -265,7 +265,8 @@ async fn table_that_something_of_a_person_needs_stays_and_stops_no_publish() {
     postgres
         .run(
             "CREATE SCHEMA mine; CREATE TABLE mine.notes (contact text REFERENCES crm.contacts (id));
-             ALTER TABLE crm.contacts ADD COLUMN shout text GENERATED ALWAYS AS (upper(name)) STORED;
+             ALTER TABLE crm.contacts ADD COLUMN shout text GENERATED ALWAYS AS (upper(name)) STORED,
+                 ADD COLUMN noted text NOT NULL DEFAULT 'by nobody';
              CREATE TABLE mine.more () INHERITS (crm.companies);
              CREATE FUNCTION mine.named(crm.changes) RETURNS text LANGUAGE sql AS 'SELECT $1.seq::text'",
         )

@@ -165,35 +165,38 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>> {
     let Some((first, ..)) = applied.first() else { return Ok(Vec::new()) };
     let undos: Vec<(String, String, i64, String)> = tx.tuples(
         "SELECT object_type, record_id, undoes, fields FROM outbox
-         WHERE undoes >= ?1 AND state NOT IN ('rejected', 'dropped')",
+         WHERE undoes >= ?1 AND state NOT IN ('rejected', 'dropped', 'replaced')",
         [first],
     )?;
-    let mut undone = EditsOfRecords::new();
+    let (mut undone, mut listed) = (EditsOfRecords::new(), EditsOfRecords::new());
     for (object, record, last, fields) in undos {
         undone.entry((object, record)).or_default().push((last, fields_of(&fields)));
     }
-    // An undo names the last edit that it reverts. It reverts none up to one whose value it restores.
-    let (mut here, mut later) = (Vec::new(), EditsOfRecords::new());
-    for (id, object, record, fields) in applied.into_iter().rev() {
+    for (id, object, record, fields) in &applied {
+        let key = (object.clone(), record.clone());
+        if undone.contains_key(&key) {
+            listed.entry(key).or_default().push((*id, fields_of(fields)));
+        }
+    }
+    let mut here = Vec::new();
+    for (id, object, record, fields) in applied {
         let key = (object, record);
-        let is_reverted = undone.get(&key).is_some_and(|undos| {
-            let later = later.entry(key.clone()).or_default();
-            later.push((id, fields_of(&fields)));
-            let keeps = |(last, undo): &(i64, EditedFields), column: &String| {
-                let restored = undo.get(column).map(|(_, restored)| restored);
-                restored.is_none()
-                    || later.iter().any(|(id, edit)| id < last && edit.get(column).map(|(_, after)| after) == restored)
+        let is_reverted = undone.get(&key).zip(listed.get(&key)).is_some_and(|(undos, listed)| {
+            // An undo names the last edit that it reverts, and restores what the first one of them had changed.
+            let reverts = |(last, undo): &(i64, EditedFields), column: &String| {
+                undo.get(column).is_some_and(|(_, restored)| {
+                    let begins = |edit: &EditedFields| edit.get(column).is_some_and(|(before, _)| before == restored);
+                    let first = listed.iter().find(|(of, edit)| of <= last && begins(edit));
+                    first.is_none_or(|(first, _)| *first <= id)
+                })
             };
-            let covers = |undo: &(i64, EditedFields)| {
-                undo.0 == id || undo.0 > id && !fields_of(&fields).keys().any(|column| keeps(undo, column))
-            };
-            undos.iter().any(covers)
+            let fields = fields_of(&fields);
+            undos.iter().any(|undo| undo.0 == id || undo.0 > id && fields.keys().all(|column| reverts(undo, column)))
         });
         if !is_reverted && !was_applied_elsewhere(tx, id)? && !changed_nothing(tx, id)? {
             here.push(id);
         }
     }
-    here.reverse();
     Ok(here)
 }
 
