@@ -188,8 +188,8 @@ async fn drop_column(database: &Database, table: &str, column: &str) -> Result<b
 }
 
 impl Database {
-    /// Removes the rows of a table that was left behind, or all but their keys. What people attached to it is not told of
-    /// that: neither their triggers, nor rows that would go with its rows.
+    /// Removes the rows of a table that was left behind, or all but their keys. Triggers of people do not fire, and rows of
+    /// other tables stay: where they would be deleted or changed with a row, its key stays too.
     async fn clear(&self, name: &str, table: &ExistingTable) -> Result<(), PublishError> {
         let place = sql::qualified(&self.schema, name);
         let is_kept = |column: &ExistingColumn| table.key.contains(&column.name) || column.is_computed;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::model::{
     EditTarget, Editable, Etag, Extra, MirroredRecord, Object, RecordId, SqlValue, unfit_value, unknown_value,
 };
-use crate::store::claims::{self};
+use crate::store::claims;
 use crate::store::records::unread::unshown_columns;
 use crate::store::{Goal, ReadTx, Result, Shape, Shapes, Source, Statements};
 

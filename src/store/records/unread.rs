@@ -56,8 +56,8 @@ pub fn count_omitted(tx: &ReadTx<'_>, object: Object) -> Result<u64> {
     tx.count(sql, [object])
 }
 
-/// The records whose detail could not be read, and is not requested again yet. A new version is requested once at once, but
-/// waits an hour if the last attempt took several requests: one that changes all the time costs no more than another.
+/// The records whose detail could not be read, and is not requested again yet. A new version is requested at once, but an
+/// hour later if the last attempt was repeated: a record that changes all the time costs no more than another.
 pub fn waiting_details(tx: &ReadTx<'_>, object: Object, steady: Instant) -> Result<HashSet<RecordId>> {
     let sql = format!(
         "SELECT record_id FROM doubts AS d JOIN {} AS r ON r.id = d.record_id
