@@ -5,7 +5,8 @@
 //! - A tick whose job is already queued adds no second one; ticks missed while suspended or stopped become one.
 //! - Whatever the timetable, two scheduled runs of a kind start at least [`FLOOR`] apart.
 //! - During a hold and with an exhausted budget nothing starts; missed jobs start at its end.
-//! - After a failure the schedule waits, longer each time up to a bound; manual jobs do not wait.
+//! - After a failure of everything the schedule waits, longer after each one of its kind up to a bound, until the service
+//!   answers; manual jobs do not wait.
 //! - A trouble of runs is over when a run that asked the service ends well, or with another configuration or key.
 //! - Once told to stop, nothing new starts, and the running job stops at a page boundary.
 
@@ -82,6 +83,9 @@ pub struct Trouble {
     #[serde(default)]
     pub exit: u8,
     pub runs: u32,
+    /// Those that a refused key ended, and those that another failure of everything did, since the service answered.
+    #[serde(skip)]
+    pub(super) delayed: [u32; 2],
     #[serde(serialize_with = "instant::utc_always")]
     pub next_try: Instant,
     #[serde(default)]

@@ -39,6 +39,7 @@ pub(super) struct Run<'a> {
     pub(super) by_person: bool,
     /// What requests had cost when the run started.
     began_at: StepCost,
+    /// The failures whose delays this run observes.
     pub(super) failures: OnceLock<StepFailures>,
     results: Mutex<RunResults>,
     /// The turns of walks that request their next page while the one before waits to be stored.

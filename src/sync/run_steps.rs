@@ -81,16 +81,7 @@ impl Engine {
             Err(_) => RunOutcome::Failed,
         };
         let error = result.as_ref().err().map(error_chain);
-        // The run failed as a whole, so per-step delays no longer apply.
-        let fails_as_a_whole = match &result {
-            Err(error) => {
-                let of_steps = !results.failed_steps.is_empty() || !results.skipped.is_empty();
-                suspension.is_none() && !error.is_not_due() && !of_steps
-            }
-            Ok(()) => false,
-        };
-        let forgets_failures = fails_as_a_whole && *job != Job::Push;
-        let (results, pending_details) = self.enter_end(begun.id, outcome, error, results, forgets_failures).await?;
+        let (results, pending_details) = self.enter_end(begun.id, outcome, error, results).await?;
         if let Err(error) = self.store.settle().await {
             // Everything is stored; a lasting error also affects the next write.
             tracing::warn!(%error, "The WAL could not be emptied after the run: {error}");
@@ -131,7 +122,6 @@ impl Engine {
         outcome: RunOutcome,
         error: Option<String>,
         mut results: RunResults,
-        forgets_failures: bool,
     ) -> Result<(RunResults, u64), SyncError> {
         let (ended, retention, meter) = (self.clock.now(), self.settings.retention, self.meter.clone());
         let date = self.client.service_date();
@@ -148,9 +138,8 @@ impl Engine {
             let of_reads = results.skipped.iter().map(|(resource, scope)| (resource.as_str(), *scope));
             let of_edits = results.unwritable.values().map(|scope| (*scope, *scope));
             of_reads.chain(of_edits).try_for_each(|(what, scope)| tx.claims().set_missing_scope(what, Some(scope)))?;
-            let known = if forgets_failures { StepFailures::default() } else { StepFailures::load(tx)? };
             let RunResults { failed_steps, answered_steps, steps_not_due, .. } = &results;
-            known.after_run(failed_steps, answered_steps, steps_not_due, steady).store(tx)?;
+            StepFailures::load(tx)?.after_run(failed_steps, answered_steps, steps_not_due, steady).store(tx)?;
             tx.end_run(run, ended, outcome, &results.tally, error.as_deref())?;
             // The clock may have been set during the run, and this process may not begin another one.
             let set_back = meter.date_claims_back(tx)?;
@@ -177,8 +166,11 @@ impl Run<'_> {
             ..Knowledge::default()
         };
         service_clock::recall_service_time(self).await?;
-        _ = self.failures.set(self.read(StepFailures::load).await?);
-        self.skip_unreadable().await?;
+        // A person tries at once, and so does a new key.
+        if !self.by_person && identity::is_known(self).await? {
+            _ = self.failures.set(self.read(StepFailures::load).await?);
+            self.skip_unreadable().await?;
+        }
         loop {
             self.learn(&mut known).await?;
             let step = plan::next_step(&known, self.job);
@@ -205,10 +197,6 @@ impl Run<'_> {
             tracing::info!("No audit before the first copy is complete");
         }
         if let Some(error) = self.take_error() {
-            if !self.was_answered() {
-                // The run fails as a whole.
-                self.results().failed_steps.clear();
-            }
             return Err(error);
         }
         if let Some(error) = self.results().edits_wait.take() {
@@ -222,12 +210,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Skips what this key could not read the last time, until the next attempt is due. A person tries at once, and so does a
-    /// new key.
+    /// Skips what this key could not read the last time, until the next attempt is due.
     async fn skip_unreadable(&self) -> Result<(), SyncError> {
-        if self.by_person || !identity::is_known(self).await? {
-            return Ok(());
-        }
         let missing = self.read(|tx| tx.goals().missing_scopes()).await?;
         let (steady, limits) = (self.steady_time(), self.engine.meter.limits());
         let waits =
@@ -271,14 +255,19 @@ impl Run<'_> {
         if resources.len() < 2 || self.was_answered() {
             return Ok(());
         }
-        self.results().failed_steps.clear();
         self.take_error().map_or(Ok(()), Err)
     }
 
-    /// The first error of an attempt; without one, of a step that was not due.
+    /// The first error of an attempt; without one, of a step that was not due. Without any answer an attempt shows nothing
+    /// about a step: the run fails as a whole, and what is known of the steps stays.
     fn take_error(&self) -> Option<SyncError> {
-        let errors = &mut self.results().errors;
+        let is_whole = !self.was_answered();
+        let RunResults { errors, failed_steps, steps_not_due, .. } = &mut *self.results();
         let attempted = errors.iter().find(|(_, error)| !error.is_not_due());
+        if is_whole {
+            failed_steps.clear();
+            attempted.inspect(|_| steps_not_due.clear());
+        }
         let step = *attempted.or_else(|| errors.iter().next())?.0;
         errors.remove(&step)
     }
@@ -312,7 +301,7 @@ impl Run<'_> {
 
     /// The error of a step that the schedule does not attempt again yet.
     pub(super) fn not_due(&self, step: Step) -> Option<SyncError> {
-        let failure = self.failures.get()?.of(step).filter(|_| !self.by_person)?;
+        let failure = self.failures.get()?.of(step)?;
         let wait = failure.wait(self.steady_time(), self.engine.meter.limits())?;
         Some(SyncError::NotDue { error: failure.error.clone(), due_at: self.now().plus(wait) })
     }

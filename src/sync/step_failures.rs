@@ -19,14 +19,13 @@ use serde::{Deserialize, Serialize};
 use super::engine::Share;
 use super::plan::Step;
 use crate::budget::Limits;
-use crate::model::{Instant, Resource, Ru};
+use crate::model::{Instant, Resource, Ru, growing};
 use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
 
-/// The first delay; each further one is twice as long.
-const FIRST: Duration = Duration::from_secs(60);
+/// The first and the longest delay; it doubles in between.
+const DELAYS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 /// After so many failures in a row, the next attempt waits until the budget has paid for the last one.
 const PASSING: u32 = 2;
-const MAX_DELAY: Duration = Duration::from_secs(3600);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -49,11 +48,10 @@ impl StepFailure {
     /// How long the next attempt still waits; `None` if it is due. A failure that is still to come was stored by a clock that
     /// was lost.
     pub(super) fn wait(&self, steady: Instant, limits: &Limits) -> Option<Duration> {
-        let growing = FIRST.saturating_mul(1 << self.failures.saturating_sub(1).min(16)).min(MAX_DELAY);
         // A fault of minutes delays little, whatever the budget.
         let paid =
             (self.failures > PASSING).then(|| Share::FAILING.time_to_earn(self.cost.min(most_of_run(limits)), limits));
-        let wait = self.failed_at.plus(growing.max(paid.unwrap_or_default())).since(steady);
+        let wait = self.failed_at.plus(growing(DELAYS, self.failures).max(paid.unwrap_or_default())).since(steady);
         (!wait.is_zero() && self.failed_at <= steady).then_some(wait)
     }
 }
@@ -173,6 +171,7 @@ mod tests {
     use super::*;
     use crate::model::Object;
 
+    const FIRST: Duration = DELAYS.0;
     const STEP: Step = Step::Changes(Object::Company);
 
     fn none() -> BTreeSet<Step> {

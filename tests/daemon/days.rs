@@ -77,6 +77,15 @@ fn list_that_fails_for_ever_delays_nothing_else() {
     let log = inside.crm.sandbox.log();
     let asked = log.entries().iter().filter(|entry| entry.asked.lists(Resource::Companies)).count();
     assert!((5..=12).contains(&asked), "{asked} requests for companies in three hours");
+    // A moment without any answer delays the schedule by a minute, and starts no quick attempts at the list that fails.
+    inside.crm.sandbox.clear_log();
+    inside.crm.sandbox.faults().add(Rule::new(Fault::Status(400)).on(Resource::Contacts));
+    inside.pass(300);
+    assert_eq!(inside.crm.sandbox.log().lists(Resource::Contacts), 1);
+    inside.pass(60);
+    assert_eq!(inside.crm.sandbox.log().lists(Resource::Contacts), 2);
+    inside.pass(240);
+    assert!(inside.crm.sandbox.log().lists(Resource::Companies) <= 1);
     let status = inside.status();
     let trouble = &status["daemon"]["trouble"];
     assert_eq!(trouble["partial"], true);

@@ -142,6 +142,42 @@ async fn endpoint_that_always_fails_leaves_the_rest_fresh_on_the_regular_schedul
     }
 }
 
+/// A list fails for ever, and everything fails once: the delays of the list stay as they were.
+#[tokio::test]
+async fn moment_without_any_answer_starts_no_quick_attempts_at_a_list_that_fails() {
+    let (crm, mut mirror) = mirrored().await;
+    mirror.tries = 1;
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).on(Resource::Companies).forever());
+    for _ in 0..7 {
+        mirror.try_scheduled(&crm, &Job::sync()).await.unwrap_err();
+        crm.wait(3_600);
+    }
+    mirror.try_scheduled(&crm, &Job::sync()).await.unwrap_err();
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).on(Resource::Contacts));
+    crm.sandbox.clear_log();
+    for minute in 0..10 {
+        crm.wait(60);
+        let failed = mirror.try_scheduled(&crm, &Job::sync()).await.unwrap_err();
+        assert_eq!(failed.is_not_due(), minute > 0, "{failed}");
+    }
+    assert_eq!((crm.sandbox.log().lists(Resource::Companies), crm.sandbox.log().lists(Resource::Contacts)), (0, 10));
+}
+
+#[tokio::test]
+async fn new_key_reads_at_once_what_the_one_before_could_not() {
+    let (crm, mut mirror) = mirrored().await;
+    mirror.key = Some(crm.sandbox.add_key(&["contacts:read", "custom-fields:read", "team-members:read"]));
+    for _ in 0..3 {
+        mirror.scheduled(&crm, &Job::sync()).await;
+        crm.wait(3_600);
+    }
+    mirror.scheduled(&crm, &Job::sync()).await;
+    crm.sandbox.with_world(|world| world.edit(Object::Company, "co", &json!({ "name": "Meanwhile" })));
+    mirror.key = None;
+    mirror.scheduled(&crm, &Job::sync()).await;
+    mirror.assert_exact_lists(&crm);
+}
+
 /// Every contact has a value of a field that was added, and the definitions cannot be read for hours.
 #[tokio::test]
 async fn records_with_an_unknown_key_stay_fresh_while_definitions_fail() {

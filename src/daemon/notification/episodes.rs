@@ -407,6 +407,7 @@ mod tests {
                 reason: String::new(),
                 exit: exit.code(),
                 runs: 1,
+                delayed: [0, 1],
                 next_try: at,
                 partial: false,
                 is_of_key: false,

@@ -124,15 +124,24 @@ impl StateMachine {
     }
 
     fn failed(&mut self, job: &Job, kind: FailureKind, reason: String, exit: u8, now: Instant) {
-        let (since, runs) = self.trouble.as_ref().map_or((now, 0), |known| (known.since, known.runs));
-        let only_pushes = *job == Job::Push && self.trouble.as_ref().is_none_or(|known| known.only_pushes);
-        let runs = runs + 1;
+        let known = self.trouble.as_ref();
+        let (since, runs) = known.map_or((now, 1), |known| (known.since, known.runs + 1));
+        let only_pushes = *job == Job::Push && known.is_none_or(|known| known.only_pushes);
+        let mut delayed = known.map_or([0; 2], |known| known.delayed);
+        let mut after = |of: usize, delays| {
+            delayed[of] += 1;
+            now.plus(growing(delays, delayed[of]))
+        };
         let next_try = match kind {
-            FailureKind::Partial { next_try, .. } => next_try,
-            FailureKind::Key => now.plus(growing(KEY, runs)),
-            FailureKind::Passing => now.plus(growing(PASSING, runs)),
+            FailureKind::Partial { next_try, .. } => {
+                // The service answered, as in a run that ends well.
+                delayed = [0; 2];
+                next_try
+            }
+            FailureKind::Key => after(0, KEY),
+            FailureKind::Passing => after(1, PASSING),
         };
         let (partial, is_of_key) = (matches!(kind, FailureKind::Partial { .. }), kind == FailureKind::Key);
-        self.trouble = Some(Trouble { since, reason, exit, runs, next_try, partial, is_of_key, only_pushes });
+        self.trouble = Some(Trouble { since, reason, exit, runs, delayed, next_try, partial, is_of_key, only_pushes });
     }
 }

@@ -39,13 +39,29 @@ fn audit_of_a_part_is_attempted_again_before_the_next_scheduled_one() {
 }
 
 #[test]
-fn failure_of_everything_waits_after_a_failure_of_a_part() {
-    let mut state = fresh();
-    state.on(Input::Tick, at(300));
-    state.on(partly(780), at(301));
-    state.on(Input::Tick, at(600));
-    state.on(failed(FailureKind::Passing), at(601));
-    assert!(state.trouble().is_some_and(|trouble| !trouble.is_partial() && trouble.runs == 2));
-    assert_eq!(started(&state.on(Input::Tick, at(660))), [], "two minutes");
-    assert_eq!(started(&state.on(Input::Tick, at(721))).len(), 1);
+fn failure_of_everything_waits_as_the_first_one_after_failures_of_a_part() {
+    for (kind, wait) in [(FailureKind::Passing, 60), (FailureKind::Key, 900)] {
+        let mut state = fresh();
+        for run in 1..=20 {
+            state.on(Input::Tick, at(300 * run));
+            state.on(partly(300 * run + 100), at(300 * run + 1));
+        }
+        state.on(Input::Tick, at(6_300));
+        state.on(failed(kind), at(6_301));
+        let trouble = state.trouble().unwrap();
+        assert_eq!((trouble.is_partial(), trouble.runs, trouble.next_try), (false, 21, at(6_301 + wait)));
+        assert_eq!(started(&state.on(Input::Tick, at(6_300 + wait))), []);
+        assert_eq!(started(&state.on(Input::Tick, at(6_301 + wait))).len(), 1);
+    }
+}
+
+#[test]
+fn refused_key_after_an_outage_waits_as_the_first_one() {
+    let mut state = running(Job::sync());
+    for run in 0..9 {
+        state.on(failed(FailureKind::Passing), at(10_000 * run));
+        assert_eq!(started(&state.on(Input::Tick, at(10_000 * run + 3_600))).len(), 1);
+    }
+    state.on(failed(FailureKind::Key), at(90_000));
+    assert_eq!(state.trouble().unwrap().next_try, at(90_900));
 }
