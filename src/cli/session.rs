@@ -20,6 +20,7 @@ use crate::cli::args::note_invalid;
 use crate::cli::{Failure, ProgressView, logging, output};
 use crate::config::Config;
 use crate::daemon::client::{AcceptedJob, ClientError, DaemonClient, EventStream, reach};
+use crate::daemon::job::Trigger;
 use crate::daemon::{DaemonStatus, Event, StopSignals};
 use crate::exit::Exit;
 use crate::format;
@@ -31,9 +32,14 @@ const GRACE: Duration = Duration::from_secs(10);
 const BEHIND_VERIFICATION: &str = "the daemon runs a verification, which sends due edits between its requests; the result of \
      this push is reported after it, and `crm-mirror outbox` shows the edits meanwhile";
 
-/// Runs a job while the user watches; `None` if the daemon goes on with it. `body` is the request to the daemon; `max_ru`
-/// limits what a run without the daemon spends.
-pub fn run(config: &Config, job: &Job, body: &Value, max_ru: Option<Ru>) -> Result<Option<Finished>, Failure> {
+/// Runs a job while the user watches; `None` if the daemon goes on with it. `body` is the request to the daemon. Without the
+/// daemon, the last two say who requested the run, and limit what it spends.
+pub fn run(
+    config: &Config,
+    job: &Job,
+    body: &Value,
+    (trigger, max_ru): (Trigger, Option<Ru>),
+) -> Result<Option<Finished>, Failure> {
     let progress = ProgressView::of_process();
     logging::start(&config.log, &progress);
     let runtime = runtime()?;
@@ -60,7 +66,7 @@ pub fn run(config: &Config, job: &Job, body: &Value, max_ru: Option<Ru>) -> Resu
         if let Some(units) = max_ru {
             mirror.meter().limit_run(units);
         }
-        let ran = run_until_stopped(&mirror, job, "manual", &mut signals).await;
+        let ran = run_until_stopped(&mirror, job, trigger.into(), &mut signals).await;
         if !matches!(&ran, Err(failure) if failure.exit() == Exit::Paused) {
             mirror.close().await;
         }

@@ -139,3 +139,31 @@ fn suspected_outage_exits_with_65_until_accepted() {
     assert_eq!(place.ask("SELECT count(*) FROM removed_records"), "90");
     assert!(!place.run("status").out.contains("refused:"));
 }
+
+/// A timer runs what its unit says, again and again. A list that fails is not asked for each time, and the unit has failed until it
+/// is read; a person's run asks for it.
+#[test]
+fn run_of_a_timer_attempts_a_failing_list_only_when_its_delay_is_over() {
+    let service = Service::with(20, 5);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    service.sandbox.faults().add(Rule::new(Fault::Status(400)).on(Resource::Companies).forever());
+    for unit in ["sync", "resync"] {
+        let unit = format!("{}/systemd/crm-mirror-{unit}.service", env!("CARGO_MANIFEST_DIR"));
+        let unit = std::fs::read_to_string(unit).unwrap();
+        let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/crm-mirror ")).unwrap();
+        for run in 0..4 {
+            service.sandbox.clear_log();
+            let ended = place.run(line).code(69);
+            let log = service.sandbox.log();
+            assert_eq!(log.lists(Resource::Companies) > 0, run == 0, "{line}");
+            assert_eq!(ended.err.contains("the next attempt is due at"), run > 0, "{line}: {}", ended.err);
+            assert!(log.lists(Resource::Contacts) > 0, "{line}");
+        }
+    }
+    let kept = "SELECT group_concat(DISTINCT \"trigger\") FROM sync_runs WHERE outcome = 'failed'";
+    assert_eq!(place.ask(kept), "schedule");
+    service.sandbox.clear_log();
+    place.run("sync").code(69);
+    assert!(service.sandbox.log().lists(Resource::Companies) > 0);
+}

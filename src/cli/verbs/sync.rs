@@ -11,6 +11,7 @@ use crate::cli::ui::cost::{Cost, EditPrice};
 use crate::cli::verbs::edit;
 use crate::cli::{Failure, Global, ProgressView, ScratchFolder, logging, one_of, output};
 use crate::config::Config;
+use crate::daemon::job::Trigger;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{EditState, HELD_COMMANDS, Instant, Object, Resource, Ru, SystemClock};
@@ -30,7 +31,7 @@ pub struct ResyncArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_ru: Option<u64>,
     /// Stop the resync that is running or was interrupted, and discard its progress.
-    #[arg(long, conflicts_with_all = ["objects", "accept_removals", "dry_run", "accept_workspace", "max_ru"])]
+    #[arg(long, conflicts_with_all = ["objects", "accept_removals", "dry_run", "accept_workspace", "max_ru", "scheduled"])]
     stop: bool,
 }
 
@@ -43,6 +44,10 @@ pub struct RunArgs {
     /// held.
     #[arg(long)]
     accept_workspace: bool,
+    /// For timers: what fails is attempted again only when its delay is over, as by the daemon's schedule. Until it works,
+    /// each run ends with 69.
+    #[arg(long)]
+    scheduled: bool,
     /// Show the estimated cost only. Counting costs 1 RU per object.
     #[arg(long)]
     dry_run: bool,
@@ -69,7 +74,8 @@ fn foreground(global: &Global, args: &RunArgs, job: Job, removals: bool, max_ru:
     if args.dry_run {
         return forecast(&config, &job, args);
     }
-    run_now(&config, &job, &args.objects, max_ru, args.json)
+    let trigger = if args.scheduled { Trigger::Schedule } else { Trigger::Manual };
+    run_now(&config, &job, &args.objects, (trigger, max_ru), args.json)
 }
 
 fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure> {
@@ -101,11 +107,11 @@ pub(super) fn run_now(
     config: &Config,
     job: &Job,
     objects: &[Resource],
-    max_ru: Option<Ru>,
+    alone: (Trigger, Option<Ru>),
     json: bool,
 ) -> Result<Exit, Failure> {
     let body = json!({"objects": objects, "accept_removals": job.accept().removals});
-    match session::run(config, job, &body, max_ru)? {
+    match session::run(config, job, &body, alone)? {
         None => Ok(Exit::Paused),
         Some(Finished { summary, .. }) => {
             output::report(json, &summary, || summary.text(Instant::system_now()))?;
@@ -239,7 +245,7 @@ pub fn push(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
     if !config.write_back && config.invalid().is_none() {
         return Err(edit::off());
     }
-    run_now(&config, &Job::Push, &[], None, args.json)
+    run_now(&config, &Job::Push, &[], (Trigger::Manual, None), args.json)
 }
 
 fn planned(config: &Config, json: bool) -> Result<Exit, Failure> {
@@ -316,7 +322,7 @@ pub fn verify(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
     let body = json!({
         "objects": args.objects, "full": args.full, "repair": args.repair, "accept_removals": args.accept_removals,
     });
-    match session::run(&config, &job, &body, None)? {
+    match session::run(&config, &job, &body, (Trigger::Manual, None))? {
         None => Ok(Exit::Paused),
         Some(Finished { summary, found }) => {
             if args.json {
