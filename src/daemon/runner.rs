@@ -26,7 +26,6 @@ use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::{Goal, MirrorTx, ReadTx, Reader, StateKey, Store, StoreError, cursor, report};
-use crate::sync::budget_meter::LEDGER;
 use crate::sync::{Job, Selection, Suspension, SyncError};
 
 const PAUSED: StateKey = StateKey::PausedSince;
@@ -309,8 +308,9 @@ async fn store_pause(store: Result<Store, StoreError>, control: Control, inbox: 
     }
 }
 
-/// Reads the past runs. A kind that has never run is due by its schedule, changes at once.
-pub(super) fn read(path: &Path, now: Instant) -> Result<PastRuns, StoreError> {
+/// Reads the past runs, of which those of the ledger's window count as polls. A kind that has never run is due by its schedule,
+/// changes at once.
+pub(super) fn read(path: &Path, now: Instant, ledger: &Ledger) -> Result<PastRuns, StoreError> {
     let reader = Reader::open(path)?;
     let moment = reader.begin()?;
     let begun = |kind| report::last_begun(&moment, kind);
@@ -330,13 +330,15 @@ pub(super) fn read(path: &Path, now: Instant) -> Result<PastRuns, StoreError> {
         ScheduleKind::Audit => audited.unwrap_or(now),
         ScheduleKind::Sweep => swept.unwrap_or(now),
     };
+    // As far as the runs themselves show it.
+    let polled = report::scheduled_polls(&moment, ledger.since)?.saturating_mul(Object::ALL.len() as u64);
     Ok(PastRuns {
         part: part_of_mirror(&cursor::mirror_id(&moment)?),
         covered: ScheduleKind::ALL.map(|kind| at(kind).min(now)),
         paused_since: moment.state(&PAUSED)?,
         is_empty: synced.is_none() && swept.is_none(),
         active_hours: active_hours(&moment, now)?,
-        polled: polled(&moment)?,
+        polled: (ledger.window, Ru::new(polled)),
     })
 }
 
@@ -352,13 +354,6 @@ fn active_hours(moment: &ReadTx<'_>, now: Instant) -> Result<ActiveHours, StoreE
     Ok(hours)
 }
 
-/// What runs for changes have spent in the budget window, as far as the runs themselves show it.
-fn polled(moment: &ReadTx<'_>) -> Result<Ru, StoreError> {
-    let ledger: Ledger = moment.state(&LEDGER)?.unwrap_or_default();
-    let runs = report::scheduled_polls(moment, ledger.since)?;
-    Ok(Ru::new(runs.saturating_mul(Object::ALL.len() as u64)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -371,8 +366,12 @@ mod tests {
         for name in ["one.db", "two.db"] {
             let path = dir.path().join(name);
             Store::open(&path).unwrap().close().await;
-            let part = read(&path, Instant::EPOCH).unwrap().part;
-            assert_eq!(read(&path, Instant::EPOCH).unwrap().part, part, "the next process has the same one");
+            let part = read(&path, Instant::EPOCH, &Ledger::default()).unwrap().part;
+            assert_eq!(
+                read(&path, Instant::EPOCH, &Ledger::default()).unwrap().part,
+                part,
+                "the next process has the same one"
+            );
             parts.push(part);
         }
         assert!(parts[0] != parts[1] && parts.iter().all(|part| (0.0..=1.0).contains(part)), "{parts:?}");
@@ -386,7 +385,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
         Store::open(&path).unwrap().close().await;
-        let empty = read(&path, now).unwrap();
+        let empty = read(&path, now, &Ledger::default()).unwrap();
         assert_eq!(empty.covered, [Instant::EPOCH, now, now], "changes at once, the rest by its schedule");
         assert!(empty.is_empty);
 
@@ -401,9 +400,9 @@ mod tests {
             .unwrap();
         store.close().await;
         // An audit is due since the copy, whatever the number of restarts.
-        let known = read(&path, now).unwrap();
+        let known = read(&path, now, &Ledger::default()).unwrap();
         assert_eq!((known.covered, known.is_empty), ([synced, copied, copied], false));
-        let set_back = read(&path, at("2026-02-01T00:00:00Z")).unwrap();
+        let set_back = read(&path, at("2026-02-01T00:00:00Z"), &Ledger::default()).unwrap();
         assert_eq!(set_back.covered, [at("2026-02-01T00:00:00Z"); 3]);
     }
 }

@@ -112,7 +112,8 @@ pub struct PastRuns {
     pub paused_since: Option<Instant>,
     pub is_empty: bool,
     pub active_hours: ActiveHours,
-    pub polled: Ru,
+    /// The number of the budget window, and what runs for changes had spent in it.
+    pub polled: (u32, Ru),
 }
 
 #[derive(Clone, Debug)]
@@ -120,8 +121,7 @@ pub struct StateMachine {
     timetable: Timetable,
     covered: [Instant; 3],
     active_hours: ActiveHours,
-    /// The budget window, and what runs for changes have spent in it.
-    polled: (Option<u32>, Ru),
+    polled: (u32, Ru),
     /// When each kind is next due: cached, because it takes a search.
     due_at: [Option<Instant>; 3],
     queue: Vec<QueuedJob>,
@@ -156,7 +156,7 @@ impl StateMachine {
             timetable,
             covered: past.covered,
             active_hours: past.active_hours,
-            polled: (None, past.polled),
+            polled: past.polled,
             queue: Vec::new(),
             running: None,
             reloading: false,

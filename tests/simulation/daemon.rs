@@ -58,7 +58,7 @@ fn past(until: Instant, paused_since: Option<Instant>) -> PastRuns {
         paused_since,
         is_empty: false,
         active_hours: ActiveHours::known_since(until),
-        polled: Ru::ZERO,
+        polled: (0, Ru::ZERO),
     }
 }
 

@@ -83,10 +83,8 @@ impl StateMachine {
         if facts.changed {
             self.active_hours.changed(now);
         }
-        if self.polled.0.is_some_and(|window| window != facts.window) {
-            self.polled.1 = Ru::ZERO;
-        }
-        self.polled = (Some(facts.window), self.polled.1 + facts.budget.idle_cost);
+        let before = if self.polled.0 == facts.window { self.polled.1 } else { Ru::ZERO };
+        self.polled = (facts.window, before + facts.budget.idle_cost);
         if self.timetable.poll().is_none() {
             return;
         }

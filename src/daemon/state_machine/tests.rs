@@ -36,7 +36,7 @@ fn past(covered: [Instant; 3]) -> PastRuns {
         paused_since: None,
         is_empty: false,
         active_hours: ActiveHours::known_since(Instant::EPOCH),
-        polled: Ru::ZERO,
+        polled: (0, Ru::ZERO),
     }
 }
 
