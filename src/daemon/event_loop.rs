@@ -5,7 +5,6 @@
 //! stuck. The loop reads the clock at least every ten seconds, which detects a clock that was set and a machine that
 //! slept.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
@@ -48,8 +47,8 @@ pub(super) struct EventLoop {
     scheduler: CronTicks,
     control: Control,
     runner: Runner,
-    waiting: HashMap<u64, oneshot::Sender<DaemonAnswer>>,
-    next_reply: u64,
+    /// Who sent the request that is being processed.
+    asking: Option<oneshot::Sender<DaemonAnswer>>,
     running: Option<JoinHandle<()>>,
     results: JobResults,
     status: String,
@@ -70,8 +69,7 @@ impl EventLoop {
             scheduler,
             control,
             runner,
-            waiting: HashMap::new(),
-            next_reply: 0,
+            asking: None,
             running: None,
             status: String::new(),
             hold: None,
@@ -184,9 +182,8 @@ impl EventLoop {
         match message {
             LoopMessage::Input(input) => Some(input),
             LoopMessage::Ask(request, answer) => {
-                self.next_reply += 1;
-                self.waiting.insert(self.next_reply, answer);
-                Some(Input::Asked(self.next_reply, request))
+                self.asking = Some(answer);
+                Some(Input::Asked(request))
             }
             LoopMessage::IsAlive(answer) => {
                 // The client may have disconnected.
@@ -203,10 +200,6 @@ impl EventLoop {
                 self.log_end(&ended);
                 self.results.take(ended.result);
                 Some(input)
-            }
-            LoopMessage::PauseStored(reply, answer) => {
-                self.answer(reply, answer);
-                None
             }
             LoopMessage::Reloaded(reloaded) => Some(self.reloaded(*reloaded)),
             LoopMessage::Failed(error) => {
@@ -265,10 +258,11 @@ impl EventLoop {
                 Effect::Preempted(job) => self.results.preempted(&job),
                 Effect::Finished(job) => self.results.finished(&job),
                 Effect::Withdrawn(job) => self.results.withdrawn(&job),
-                Effect::Answer(reply, answer) => self.answer(reply, answer),
-                Effect::StorePause(reply, since) => {
+                // The client may have disconnected.
+                Effect::Answer(answer) => drop(self.asking.take().map(|client| client.send(answer))),
+                Effect::StorePause(since) => {
                     self.control.bus.publish(if since.is_some() { &Event::Paused } else { &Event::Resumed });
-                    self.runner.store_pause(reply);
+                    self.runner.store_pause(self.asking.take());
                 }
                 Effect::Reload => {
                     systemd::reloading();
@@ -285,13 +279,6 @@ impl EventLoop {
     fn start(&mut self, job: &QueuedJob) {
         self.control.bus.publish(&Event::Started { job: job.id, work: job.job.kind().into(), trigger: job.trigger });
         self.running = Some(self.runner.start(job));
-    }
-
-    fn answer(&mut self, reply: u64, answer: DaemonAnswer) {
-        if let Some(person) = self.waiting.remove(&reply) {
-            // The client may have disconnected.
-            let _ = person.send(answer);
-        }
     }
 
     fn trouble(&self) -> Option<(Instant, u32)> {

@@ -43,8 +43,6 @@ pub(super) enum LoopMessage {
     /// Answered by a loop that is not stuck.
     IsAlive(oneshot::Sender<()>),
     Ended(Box<JobRunEnd>),
-    /// Whether the schedule is paused was stored, or could not be stored; the number identifies the answer.
-    PauseStored(u64, DaemonAnswer),
     Reloaded(Box<Result<Arc<Config>, DaemonError>>),
     Failed(DaemonError),
 }

@@ -20,8 +20,8 @@ pub enum Input {
     Tick,
     /// The clock was set, or the machine slept: every stored time is checked again.
     ClockMoved,
-    /// A user sent a request; the number identifies the answer.
-    Asked(u64, DaemonRequest),
+    /// A user sent a request, which is answered by one of the effects.
+    Asked(DaemonRequest),
     /// Edits are due: queued, or waiting for a delay that is over.
     EditsDue,
     Ended(RunEnding),
@@ -47,9 +47,9 @@ pub enum Effect {
     Preempted(QueuedJob),
     Finished(QueuedJob),
     Withdrawn(QueuedJob),
-    Answer(u64, DaemonAnswer),
+    Answer(DaemonAnswer),
     /// Store whether the schedule is paused, then answer the request.
-    StorePause(u64, Option<Instant>),
+    StorePause(Option<Instant>),
     /// Reload the configuration; nothing starts before [`Input::Reloaded`].
     Reload,
     Reschedule,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::error::DaemonError;
@@ -113,8 +113,8 @@ impl Runner {
     }
 
     /// Stores since when the schedule is paused.
-    pub(super) fn store_pause(&self, reply: u64) {
-        tokio::spawn(store_pause(self.mirror.store_at_path(), self.control.clone(), self.inbox.clone(), reply));
+    pub(super) fn store_pause(&self, client: Option<oneshot::Sender<DaemonAnswer>>) {
+        tokio::spawn(store_pause(self.mirror.store_at_path(), self.control.clone(), client));
     }
 
     /// Reloads the configuration for the next run. An invalid one changes nothing; a different mirror or socket needs a
@@ -283,7 +283,11 @@ async fn reload(mirror: &Mirror, sources: &Sources, before: &Config) -> Result<A
 
 /// Stores what is in effect when it is written, whatever the order of the requests, and answers within a time limit, with the
 /// actual outcome.
-async fn store_pause(store: Result<Store, StoreError>, control: Control, inbox: mpsc::Sender<LoopMessage>, reply: u64) {
+async fn store_pause(
+    store: Result<Store, StoreError>,
+    control: Control,
+    client: Option<oneshot::Sender<DaemonAnswer>>,
+) {
     let write = move |tx: &MirrorTx<'_>| match control.daemon().paused_since {
         Some(since) => tx.set_state(&PAUSED, &since),
         None => tx.clear_state(&PAUSED),
@@ -297,7 +301,7 @@ async fn store_pause(store: Result<Store, StoreError>, control: Control, inbox: 
     let is_late = first.is_err();
     let late = || DaemonAnswer::NotStored { reason: "another process is using the database".into() };
     let answer = first.map_or_else(|_| late(), outcome);
-    send(&inbox, LoopMessage::PauseStored(reply, answer.clone())).await;
+    client.map(|client| client.send(answer.clone()));
     // Stored as soon as the database is free.
     match if is_late { outcome(written.await) } else { answer } {
         DaemonAnswer::NotStored { reason } => {

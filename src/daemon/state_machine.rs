@@ -179,7 +179,7 @@ impl StateMachine {
         match input {
             Input::Tick => {}
             Input::ClockMoved => self.clock_moved(now, &mut effects),
-            Input::Asked(reply, request) => self.asked(reply, request, now, &mut effects),
+            Input::Asked(request) => self.asked(request, now, &mut effects),
             Input::EditsDue => {
                 // After a pause, and at the end of the budget window, a run sends what was not sent meanwhile. The edits of
                 // a running push were chosen before the new ones were queued, so it does not count.
@@ -286,7 +286,7 @@ impl StateMachine {
     }
 
     /// Processes a request; each is answered exactly once.
-    fn asked(&mut self, reply: u64, request: DaemonRequest, now: Instant, effects: &mut Vec<Effect>) {
+    fn asked(&mut self, request: DaemonRequest, now: Instant, effects: &mut Vec<Effect>) {
         let answer = match request {
             _ if self.stopping => DaemonAnswer::Unavailable { reason: "the daemon is stopping".into() },
             DaemonRequest::Run(job) => {
@@ -314,7 +314,7 @@ impl StateMachine {
                 if self.running.as_ref().is_some_and(|running| running.job.trigger == Trigger::Schedule) {
                     self.preempt(Preemption::Pause, effects);
                 }
-                effects.push(Effect::StorePause(reply, self.paused_since));
+                effects.push(Effect::StorePause(self.paused_since));
                 return;
             }
             DaemonRequest::ClearHold => {
@@ -331,11 +331,11 @@ impl StateMachine {
                     // Everything that became due in the meantime is one run.
                     self.enqueue(Job::sync(), Trigger::Schedule, effects);
                 }
-                effects.push(Effect::StorePause(reply, None));
+                effects.push(Effect::StorePause(None));
                 return;
             }
         };
-        effects.push(Effect::Answer(reply, answer));
+        effects.push(Effect::Answer(answer));
     }
 
     fn check_schedule(&mut self, now: Instant, effects: &mut Vec<Effect>) {

@@ -84,7 +84,7 @@ impl Daemon {
         for effect in self.state.on(event, now) {
             match effect {
                 Effect::Start(job) => self.start = Some(job),
-                Effect::StorePause(_, since) => self.paused_since = since,
+                Effect::StorePause(since) => self.paused_since = since,
                 Effect::ForgetSweeps => self.maintenance.push(Maintenance::ForgetSweeps),
                 Effect::ClearHold => self.maintenance.push(Maintenance::ClearHold),
                 _ => {}
@@ -109,7 +109,7 @@ impl Daemon {
 
     /// A person asks for something else.
     pub fn request(&mut self, request: DaemonRequest, now: Instant) {
-        self.on(Input::Asked(0, request), now);
+        self.on(Input::Asked(request), now);
     }
 
     /// The configuration switches the schedule off, or on again: only edits and requests begin a run meanwhile.

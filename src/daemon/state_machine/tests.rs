@@ -76,7 +76,7 @@ fn finished(effects: &[Effect]) -> Vec<u64> {
 /// A daemon with a job that has been running since noon.
 fn running(work: Job) -> StateMachine {
     let mut state = fresh();
-    let effects = state.on(Input::Asked(1, DaemonRequest::Run(work)), at(0));
+    let effects = state.on(Input::Asked(DaemonRequest::Run(work)), at(0));
     assert_eq!(started(&effects).len(), 1);
     state
 }
@@ -109,7 +109,7 @@ fn fleet_that_starts_at_once_does_not_send_at_once() {
     assert_eq!(started(&state.on(Input::Tick, at(10))).len(), 1);
     // A person's request is not delayed.
     let mut state = StateMachine::new(timetable(1.0), past([at(0); 3]), at(0));
-    assert_eq!(started(&state.on(Input::Asked(1, DaemonRequest::Run(Job::sync())), at(0))).len(), 1);
+    assert_eq!(started(&state.on(Input::Asked(DaemonRequest::Run(Job::sync())), at(0))).len(), 1);
 }
 
 #[test]
@@ -120,15 +120,15 @@ fn requests_are_answered_at_once_and_executed_in_order() {
         repair: false,
         accept: Acceptance::default(),
     });
-    let effects = state.on(Input::Asked(2, DaemonRequest::Run(resync(&[]))), at(1));
-    assert!(effects.contains(&Effect::Answer(2, DaemonAnswer::Accepted { job: 2, waits_until: None })));
+    let effects = state.on(Input::Asked(DaemonRequest::Run(resync(&[]))), at(1));
+    assert!(effects.contains(&Effect::Answer(DaemonAnswer::Accepted { job: 2, waits_until: None })));
     assert_eq!(started(&effects), []);
-    let again = state.on(Input::Asked(3, DaemonRequest::Run(resync(&[]))), at(1));
+    let again = state.on(Input::Asked(DaemonRequest::Run(resync(&[]))), at(1));
     assert!(
-        matches!(again[..], [Effect::Answer(3, DaemonAnswer::Accepted { job: 2, .. })]),
+        matches!(again[..], [Effect::Answer(DaemonAnswer::Accepted { job: 2, .. })]),
         "the same work is one job: {again:?}"
     );
-    state.on(Input::Asked(4, DaemonRequest::Run(Job::sync())), at(1));
+    state.on(Input::Asked(DaemonRequest::Run(Job::sync())), at(1));
     let next = state.on(ended(RunEnd::Done), at(2));
     assert_eq!(started(&next), [("resync", 2, Trigger::Manual)], "in the order of the requests");
     assert_eq!(started(&state.on(ended(RunEnd::Done), at(3))), [("sync", 3, Trigger::Manual)]);
@@ -168,7 +168,7 @@ fn run_that_ends_before_it_is_preempted_leaves_the_changes_due() {
 #[test]
 fn young_run_and_audit_are_not_preempted() {
     let mut state = fresh();
-    state.on(Input::Asked(1, DaemonRequest::Run(resync(&[]))), at(290));
+    state.on(Input::Asked(DaemonRequest::Run(resync(&[]))), at(290));
     let effects = state.on(Input::Tick, at(300));
     assert!(!effects.contains(&Effect::Preempt), "{effects:?}");
     assert_eq!(state.waiting().len(), 1, "the changes wait for it");
@@ -182,7 +182,7 @@ fn young_run_and_audit_are_not_preempted() {
 #[test]
 fn run_of_the_same_kind_that_just_started_serves_the_tick() {
     let mut state = fresh();
-    state.on(Input::Asked(1, DaemonRequest::Run(Job::sync())), at(299));
+    state.on(Input::Asked(DaemonRequest::Run(Job::sync())), at(299));
     assert_eq!(state.on(Input::Tick, at(300)), []);
     assert_eq!(started(&state.on(ended(RunEnd::Done), at(301))), []);
 }
@@ -210,9 +210,9 @@ fn edits_that_arrive_during_a_push_are_sent_after_it() {
 
 #[test]
 fn edits_wait_for_a_pause_for_trouble_and_for_an_empty_budget_and_a_persons_push_for_none() {
-    let push = || Input::Asked(9, DaemonRequest::Run(Job::Push));
+    let push = || Input::Asked(DaemonRequest::Run(Job::Push));
     let mut paused = fresh();
-    paused.on(Input::Asked(1, DaemonRequest::Pause), at(0));
+    paused.on(Input::Asked(DaemonRequest::Pause), at(0));
     assert_eq!(paused.on(Input::EditsDue, at(1)), []);
     assert_eq!(started(&paused.on(push(), at(2))), [("push", 1, Trigger::Manual)]);
 
@@ -233,7 +233,7 @@ fn edits_wait_for_a_pause_for_trouble_and_for_an_empty_budget_and_a_persons_push
 #[test]
 fn push_ends_the_trouble_of_pushes_only() {
     let push = |state: &mut StateMachine, end: Input, seconds| {
-        state.on(Input::Asked(9, DaemonRequest::Run(Job::Push)), at(seconds));
+        state.on(Input::Asked(DaemonRequest::Run(Job::Push)), at(seconds));
         state.on(end, at(seconds));
         state.trouble().map(|trouble| trouble.runs)
     };
@@ -252,7 +252,7 @@ fn run_without_a_request_ends_no_trouble() {
     let mut state = running(Job::sync());
     state.on(failed(FailureKind::Passing), at(0));
     for (requested, trouble) in [(false, true), (true, false)] {
-        state.on(Input::Asked(9, DaemonRequest::Run(Job::verify())), at(10));
+        state.on(Input::Asked(DaemonRequest::Run(Job::verify())), at(10));
         let ending = RunEnding { end: RunEnd::Done, empty_until: None, requested, polled: None };
         state.on(Input::Ended(ending), at(10));
         assert_eq!(state.trouble().is_some(), trouble, "{requested}");
@@ -279,8 +279,8 @@ fn hold_applies_to_every_job_and_ends_with_time() {
     let effects = state.on(ended(RunEnd::Suspended(Suspension::Hold(until))), at(10));
     assert_eq!(finished(&effects), [1]);
     assert_eq!(state.wakes_at(at(10)), Some(until));
-    let effects = state.on(Input::Asked(2, DaemonRequest::Run(Job::sync())), at(20));
-    assert!(effects.contains(&Effect::Answer(2, DaemonAnswer::Accepted { job: 2, waits_until: Some(until) })));
+    let effects = state.on(Input::Asked(DaemonRequest::Run(Job::sync())), at(20));
+    assert!(effects.contains(&Effect::Answer(DaemonAnswer::Accepted { job: 2, waits_until: Some(until) })));
     assert_eq!(started(&effects), []);
     assert_eq!(state.on(Input::Tick, at(99)), []);
     assert_eq!(started(&state.on(Input::Tick, until)).len(), 1);
@@ -342,7 +342,7 @@ fn failures_delay_the_schedule_but_not_manual_jobs() {
     }
     assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
     state.on(failed(FailureKind::Passing), now);
-    let effects = state.on(Input::Asked(2, DaemonRequest::Run(Job::sync())), now);
+    let effects = state.on(Input::Asked(DaemonRequest::Run(Job::sync())), now);
     assert_eq!(started(&effects).len(), 1);
     assert_eq!(state.trouble().map(|trouble| (trouble.runs, trouble.since)), Some((10, at(0))));
     state.on(ended(RunEnd::Done), now);
@@ -361,16 +361,16 @@ fn refused_key_is_retried_rarely_and_a_new_one_at_the_next_tick() {
 #[test]
 fn pause_stops_scheduled_jobs_but_not_manual_ones() {
     let mut state = fresh();
-    let effects = state.on(Input::Asked(1, DaemonRequest::Pause), at(0));
-    assert_eq!(effects, [Effect::StorePause(1, Some(at(0)))]);
-    assert_eq!(state.on(Input::Asked(2, DaemonRequest::Pause), at(5)), [Effect::StorePause(2, Some(at(0)))]);
+    let effects = state.on(Input::Asked(DaemonRequest::Pause), at(0));
+    assert_eq!(effects, [Effect::StorePause(Some(at(0)))]);
+    assert_eq!(state.on(Input::Asked(DaemonRequest::Pause), at(5)), [Effect::StorePause(Some(at(0)))]);
     assert_eq!(state.paused_since(), Some(at(0)));
     assert_eq!(state.on(Input::Tick, at(900)), []);
-    assert_eq!(started(&state.on(Input::Asked(3, DaemonRequest::Run(Job::sync())), at(901))).len(), 1);
+    assert_eq!(started(&state.on(Input::Asked(DaemonRequest::Run(Job::sync())), at(901))).len(), 1);
     state.on(ended(RunEnd::Done), at(902));
-    let effects = state.on(Input::Asked(4, DaemonRequest::Resume), at(1000));
+    let effects = state.on(Input::Asked(DaemonRequest::Resume), at(1000));
     assert_eq!(started(&effects), [("sync", 2, Trigger::Schedule)], "everything that became due meanwhile is one run");
-    assert!(effects.contains(&Effect::StorePause(4, None)));
+    assert!(effects.contains(&Effect::StorePause(None)));
 
     let paused = PastRuns { paused_since: Some(at(0)), ..past([Instant::EPOCH; 3]) };
     let mut state = StateMachine::new(timetable(0.0), paused, at(10));
@@ -381,38 +381,38 @@ fn pause_stops_scheduled_jobs_but_not_manual_ones() {
 fn pause_stops_a_scheduled_run_at_a_page_but_not_a_manual_one() {
     let mut state = fresh();
     state.on(Input::Tick, at(300));
-    assert!(state.on(Input::Asked(1, DaemonRequest::Pause), at(301)).contains(&Effect::Preempt));
+    assert!(state.on(Input::Asked(DaemonRequest::Pause), at(301)).contains(&Effect::Preempt));
     let effects = state.on(stopped(), at(302));
     assert_eq!((finished(&effects), started(&effects)), (vec![1], vec![]));
 
     let mut state = running(Job::sync());
-    assert!(!state.on(Input::Asked(2, DaemonRequest::Pause), at(1)).contains(&Effect::Preempt));
+    assert!(!state.on(Input::Asked(DaemonRequest::Pause), at(1)).contains(&Effect::Preempt));
 }
 
 #[test]
 fn resync_is_stopped_in_every_state() {
     let mut idle = fresh();
-    let effects = idle.on(Input::Asked(1, DaemonRequest::StopSweeps), at(0));
-    assert_eq!(effects, [Effect::ForgetSweeps, Effect::Answer(1, DaemonAnswer::Done)], "an interrupted one");
+    let effects = idle.on(Input::Asked(DaemonRequest::StopSweeps), at(0));
+    assert_eq!(effects, [Effect::ForgetSweeps, Effect::Answer(DaemonAnswer::Done)], "an interrupted one");
 
     let mut state = running(resync(&[]));
-    let effects = state.on(Input::Asked(2, DaemonRequest::StopSweeps), at(1));
-    assert_eq!(effects, [Effect::Preempt, Effect::Answer(2, DaemonAnswer::Done)]);
+    let effects = state.on(Input::Asked(DaemonRequest::StopSweeps), at(1));
+    assert_eq!(effects, [Effect::Preempt, Effect::Answer(DaemonAnswer::Done)]);
     // Changes that become due meanwhile do not resume it.
     state.on(Input::Tick, at(300));
     let effects = state.on(stopped(), at(301));
     assert!(matches!(&effects[..2], [Effect::ForgetSweeps, Effect::Finished(_)]), "{effects:?}");
 
     let mut waiting = running(job::scheduled(ScheduleKind::Audit));
-    waiting.on(Input::Asked(2, DaemonRequest::Run(resync(&[]))), at(1));
-    waiting.on(Input::Asked(3, DaemonRequest::StopSweeps), at(2));
+    waiting.on(Input::Asked(DaemonRequest::Run(resync(&[]))), at(1));
+    waiting.on(Input::Asked(DaemonRequest::StopSweeps), at(2));
     assert_eq!(waiting.waiting(), []);
 
     // The rest of one waits behind a push. It would have begun with the changes that are due.
     let mut rest = running(resync(&[]));
     rest.on(Input::EditsDue, at(3));
     assert_eq!(started(&rest.on(stopped(), at(4)))[0].0, "push");
-    let effects = rest.on(Input::Asked(2, DaemonRequest::StopSweeps), at(5));
+    let effects = rest.on(Input::Asked(DaemonRequest::StopSweeps), at(5));
     assert!(matches!(&effects[0], Effect::Withdrawn(job) if job.id == 1), "{effects:?}");
     let left: Vec<_> = rest.waiting().iter().map(|job| (job.job.clone(), job.trigger)).collect();
     assert_eq!(left, [(Job::sync(), Trigger::Schedule)]);
@@ -442,10 +442,10 @@ fn configuration_is_reloaded_between_runs() {
 fn nothing_starts_after_a_stop() {
     assert_eq!(fresh().on(Input::Stop, at(0)), [Effect::Exit]);
     let mut state = running(resync(&[]));
-    state.on(Input::Asked(2, DaemonRequest::Run(Job::sync())), at(1));
+    state.on(Input::Asked(DaemonRequest::Run(Job::sync())), at(1));
     assert_eq!(state.on(Input::Stop, at(2)), [Effect::Preempt]);
-    let refused = state.on(Input::Asked(3, DaemonRequest::Run(Job::sync())), at(3));
-    assert_eq!(refused, [Effect::Answer(3, DaemonAnswer::Unavailable { reason: "the daemon is stopping".into() })]);
+    let refused = state.on(Input::Asked(DaemonRequest::Run(Job::sync())), at(3));
+    assert_eq!(refused, [Effect::Answer(DaemonAnswer::Unavailable { reason: "the daemon is stopping".into() })]);
     let effects = state.on(stopped(), at(4));
     assert_eq!((started(&effects), effects.last()), (vec![], Some(&Effect::Exit)));
     assert_eq!(state.on(Input::Stop, at(5)), [], "it stops once");

@@ -15,12 +15,12 @@ fn any_input() -> impl Strategy<Value = Input> {
     prop_oneof![
         4 => Just(Input::Tick),
         1 => Just(Input::ClockMoved),
-        2 => work.prop_map(|work| Input::Asked(7, DaemonRequest::Run(work))),
-        1 => Just(Input::Asked(7, DaemonRequest::StopSweeps)),
-        1 => Just(Input::Asked(7, DaemonRequest::ClearHold)),
+        2 => work.prop_map(|work| Input::Asked(DaemonRequest::Run(work))),
+        1 => Just(Input::Asked(DaemonRequest::StopSweeps)),
+        1 => Just(Input::Asked(DaemonRequest::ClearHold)),
         2 => Just(Input::Maintained),
-        1 => Just(Input::Asked(7, DaemonRequest::Pause)),
-        1 => Just(Input::Asked(7, DaemonRequest::Resume)),
+        1 => Just(Input::Asked(DaemonRequest::Pause)),
+        1 => Just(Input::Asked(DaemonRequest::Resume)),
         1 => Just(Input::EditsDue),
         3 => Just(ended(RunEnd::Done)),
         1 => Just(stopped()),
@@ -44,7 +44,7 @@ proptest! {
         let mut open = std::collections::BTreeSet::new();
         let mut events: Vec<(Input, u64)> = history;
         // At the end the schedule is resumed, the configuration is read, and time passes.
-        events.push((Input::Asked(7, DaemonRequest::Resume), 1));
+        events.push((Input::Asked(DaemonRequest::Resume), 1));
         events.extend((0..40).flat_map(|_| [(ended(RunEnd::Done), 1), (Input::Maintained, 0), (Input::Reloaded(Some(timetable(0.0))), 1), (Input::Tick, 7_200)]));
         for (event, wait) in events {
             now = now.plus(Duration::from_secs(wait));
