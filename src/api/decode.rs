@@ -27,6 +27,13 @@ pub enum AnswerProjection {
     Detail,
 }
 
+impl AnswerProjection {
+    /// What null in place of a group says about its fields: a list may omit them, only a detail shows them all.
+    fn null_group(self, of_detail: FieldValue<SqlValue>) -> FieldValue<SqlValue> {
+        if self == AnswerProjection::List { FieldValue::Omitted } else { of_detail }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListPage {
     /// The items that have an identifier, in the order of the page.
@@ -284,10 +291,8 @@ fn record<'a>(
             }
             Some(WirePlace::Group(group)) => {
                 if value.get() == "null" {
-                    // Of the members of a list item nothing is known: only a detail shows them all.
-                    if projection == AnswerProjection::Detail {
-                        group.values().for_each(|index| out.fields[*index] = FieldValue::Null);
-                    }
+                    let value = projection.null_group(FieldValue::Null);
+                    group.values().for_each(|index| out.fields[*index] = value.clone());
                 } else if read_members(value, inner).is_some() {
                     for (inner_name, inner_value) in inner.iter() {
                         match group.get(&(inner_name.len(), inner_name.as_ref())) {
@@ -408,10 +413,8 @@ fn custom_values<'a>(
         }
     };
     if value.get() == "null" {
-        // A list omits values. A detail lists every active key, with null for a missing value: this is not its form.
-        if projection == AnswerProjection::Detail {
-            set_all(FieldValue::Withheld);
-        }
+        // A detail lists every active key, with null for a missing value: this is not its form.
+        set_all(projection.null_group(FieldValue::Withheld));
         return;
     }
     let Some(()) = read_members(value, members) else {

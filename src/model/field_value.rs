@@ -17,11 +17,14 @@ use super::instant::Instant;
 pub enum FieldValue<T> {
     /// The projection does not contain the field. A list page never clears a value that only details contain.
     Absent,
+    /// A list has null in place of all fields of the group. It may omit them, so the column stays as it is: in doubt, if it
+    /// has a value.
+    Omitted,
     Null,
     Exact(T),
     /// The closest value that the column can hold (of a finer timestamp, for example); the whole value goes to `extra`.
     Truncated(T),
-    /// The answer has null in place of all fields of the group: the column is NULL, and what the service has is unknown.
+    /// A detail has null in place of all fields of the group: the column is NULL, and what the service has is unknown.
     Withheld,
     /// The value does not fit the column: it goes verbatim into `extra` and the column is NULL.
     Unrepresentable,

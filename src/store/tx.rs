@@ -192,8 +192,8 @@ pub(in crate::store) struct Pending {
     pub(in crate::store) written: RefCell<WrittenRows>,
     /// Users' views while they are removed from the file.
     pub(in crate::store) aside: RefCell<Option<Vec<UserObject>>>,
-    /// Records for which a list omitted a stored value, and whether it showed another etag than the row had.
-    pub(in crate::store) omitted: RefCell<BTreeMap<(Object, String), bool>>,
+    /// Records for which a list omitted a stored value.
+    pub(in crate::store) omitted: RefCell<BTreeSet<(Object, String)>>,
     /// Whether there is any record with columns that its last answer did not show, once that was looked up.
     pub(in crate::store) unshown: Cell<Option<bool>>,
     /// Whether any record of each object is in doubt, once that was looked up.

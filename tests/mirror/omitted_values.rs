@@ -58,8 +58,10 @@ async fn cleared_value_is_cleared_in_the_mirror_for_one_request() {
 
 #[tokio::test]
 async fn sweep_and_audit_find_silently_cleared_values() {
-    for job in [Job::resync(), Job::audit()] {
-        let (crm, mirror) = mirrored().await;
+    for (job, details) in [(Job::resync(), false), (Job::audit(), false), (Job::resync(), true), (Job::audit(), true)] {
+        let (crm, mut mirror) = mirrored().await;
+        mirror.settings.details = details;
+        mirror.sync(&crm).await;
         crm.sandbox.with_world(|world| {
             world.edit_silently(Object::Contact, "ct1", &json!({"name": "Silent", "customFields": {"tier": null}}))
         });
@@ -68,6 +70,40 @@ async fn sweep_and_audit_find_silently_cleared_values() {
         crm.wait(600);
         mirror.sync(&crm).await;
         mirror.assert_exact_lists(&crm);
+    }
+}
+
+/// The group changes without a new version. Beside it, one without a value here is shown as null, too.
+#[tokio::test]
+async fn null_in_place_of_a_group_puts_what_is_stored_of_it_in_doubt() {
+    for (group, column) in [("location", "location_city"), ("customFields", "cf_tier")] {
+        for details in [true, false] {
+            let (crm, mut mirror) = mirrored().await;
+            mirror.settings.details = details;
+            let paris = json!({"location": {"city": "Paris"}});
+            crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct1", &paris));
+            mirror.sync(&crm).await;
+            crm.wait(600);
+            mirror.sync(&crm).await;
+            crm.sandbox.with_world(|world| {
+                world.set_raw(Object::Contact, "ct1", group, "null");
+                world.set_raw(Object::Contact, "ct2", "location", "null");
+            });
+            let (objects, accept) = Default::default();
+            let full = Job::Verify { objects, full: true, repair: false, accept }.of(&[Resource::Contacts]);
+            let undecided = async || {
+                crm.wait(600);
+                let found = mirror.verify(&crm, &full).await.1;
+                (found[0].1.different, found[0].1.undecided)
+            };
+            assert_eq!(undecided().await, (0, 1), "{group}, details: {details}");
+            assert_ne!(mirror.one(&format!("SELECT {column} FROM contacts WHERE id = 'ct1'")), "NULL");
+            crm.sandbox.clear_log();
+            mirror.run(&crm, &Job::resync().of(&[Resource::Contacts])).await.unwrap();
+            assert_eq!(crm.sandbox.log().details(Object::Contact), 1, "{group}, details: {details}");
+            assert_eq!(mirror.one(&format!("SELECT {column} FROM contacts WHERE id = 'ct1'")), "NULL");
+            assert_eq!(undecided().await, (0, 0), "{group}, details: {details}");
+        }
     }
 }
 

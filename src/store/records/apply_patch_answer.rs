@@ -145,7 +145,7 @@ impl RecordsTx<'_> {
         match value {
             FieldValue::Null => Some(serde_json::Value::Null),
             FieldValue::Exact(value) | FieldValue::Truncated(value) => Some(value.into()),
-            FieldValue::Absent | FieldValue::Withheld | FieldValue::Unrepresentable => None,
+            FieldValue::Absent | FieldValue::Omitted | FieldValue::Withheld | FieldValue::Unrepresentable => None,
         }
     }
 }

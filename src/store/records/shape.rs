@@ -156,11 +156,20 @@ pub(crate) fn value_of<'a>(source: Source, record: &'a Record, extra: Option<&'a
     }
 }
 
+/// Whether a list has null in place of the group of a column.
+pub(crate) fn is_group_omitted(source: Source, record: &Record) -> bool {
+    match source {
+        Source::Field(index) => record.fields[index] == FieldValue::Omitted,
+        Source::Slot(slot) => record.custom[slot] == FieldValue::Omitted,
+        Source::FieldNum(_) | Source::SlotNum(_) | Source::Extra => false,
+    }
+}
+
 static NULL: SqlValue = SqlValue::Null;
 
 fn known_value(field: &FieldValue<SqlValue>) -> Option<&SqlValue> {
     match field {
-        FieldValue::Absent => None,
+        FieldValue::Absent | FieldValue::Omitted => None,
         FieldValue::Null | FieldValue::Withheld | FieldValue::Unrepresentable => Some(&NULL),
         FieldValue::Exact(value) | FieldValue::Truncated(value) => Some(value),
     }

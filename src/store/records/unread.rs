@@ -163,7 +163,9 @@ impl UnreadTx<'_> {
             };
             (field.column.as_str(), value, is_due || *value == FieldValue::Withheld)
         });
-        let is_unshown = |value: &FieldValue<SqlValue>| matches!(value, FieldValue::Absent | FieldValue::Withheld);
+        let is_unshown = |value: &FieldValue<SqlValue>| {
+            matches!(value, FieldValue::Absent | FieldValue::Omitted | FieldValue::Withheld)
+        };
         let columns = standard.chain(custom).map(|(column, value, is_due)| (column, !is_unshown(value), is_due));
         let has_unshown = &self.tx.pending.unshown;
         if has_unshown.get().is_none() {
@@ -285,15 +287,14 @@ impl UnreadTx<'_> {
     }
 
     /// Notes a changed record if the list omitted a stored value: a missing key is no information about the value
-    /// (reference, *Custom values*, rule 5), so only the detail shows whether it was cleared. `changed` has the places
-    /// of the columns that it changes.
+    /// (reference, *Custom values*, rule 5), so only the detail shows whether it was cleared.
     pub(in crate::store) fn mark_omitted(
         &self,
         object: Object,
         shape: &Shape,
         id: &str,
         incoming: &[Option<ValueRef<'_>>],
-        (old, changed): (&[SqlValue], &[usize]),
+        old: &[SqlValue],
     ) {
         // Lists leave fields of a group out. One that can be edited must not keep an old value that is called current.
         let may_be_omitted = |source: Source| match source {
@@ -305,16 +306,18 @@ impl UnreadTx<'_> {
             new.is_none() && old[place] != SqlValue::Null && may_be_omitted(shape.columns[place].source)
         };
         if incoming.iter().enumerate().any(is_omitted) {
-            let has_other_etag = changed.iter().any(|place| shape.columns[*place].name == "etag");
-            *self.tx.pending.omitted.borrow_mut().entry((object, id.to_string())).or_default() |= has_other_etag;
+            self.note_omitted(object, id);
         }
     }
 
-    /// The records that this transaction noted, each with whether its etag changed.
-    pub fn take_omitted(&self, object: Object) -> Vec<(RecordId, bool)> {
+    pub(in crate::store) fn note_omitted(&self, object: Object, id: &str) {
+        self.tx.pending.omitted.borrow_mut().insert((object, id.to_string()));
+    }
+
+    /// The records that this transaction noted.
+    pub fn take_omitted(&self, object: Object) -> Vec<RecordId> {
         let taken = self.tx.pending.omitted.take();
-        let of_object = taken.into_iter().filter(|((of, _), _)| *of == object);
-        of_object.map(|((_, id), has_other_etag)| (RecordId::new(id), has_other_etag)).collect()
+        taken.into_iter().filter(|(of, _)| *of == object).map(|(_, id)| RecordId::new(id)).collect()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::store::records::feed_entries::of_detail;
 use crate::store::records::versions::{VersionFit, is_coarser};
 use crate::store::{
     Compared, FieldDifference, MirrorTx, RecordsTx, Result, Shape, Shows, Source, Statements, Version, is_former,
-    value_of,
+    is_group_omitted, value_of,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl RecordsTx<'_> {
         let extra = record.extra.to_json();
         let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra.as_deref())).collect();
         let id = record.id.as_str();
-        Ok(match self.compare(shape, id, &incoming)? {
+        Ok(match self.compare(shape, record, &incoming)? {
             RowComparison::Missing => {
                 self.execute(&shape.insert, id, &incoming, asked_at)?;
                 Applied::Inserted
@@ -168,8 +168,11 @@ impl RecordsTx<'_> {
             }
             return Ok((Applied::Inserted, Vec::new()));
         }
-        match self.compare(shape, id, &incoming)? {
-            RowComparison::Same { former } => {
+        match self.compare(shape, record, &incoming)? {
+            RowComparison::Same { former, omits } => {
+                if omits {
+                    self.tx.unread().note_omitted(object, id);
+                }
                 if !is_detail {
                     self.tx.knowledge().was_shown(object, id, true)?;
                 }
@@ -205,7 +208,7 @@ impl RecordsTx<'_> {
                 if former {
                     self.hold_edits_of_replaced_row(object, id, asked.at)?;
                 } else if !is_detail {
-                    self.tx.unread().mark_omitted(object, shape, id, &incoming, (&old, &changed));
+                    self.tx.unread().mark_omitted(object, shape, id, &incoming, &old);
                 }
                 self.count_before(object, id)?;
                 self.execute(&shape.update(&changed), id, &at(&incoming, &changed), read_at)?;
@@ -223,8 +226,9 @@ impl RecordsTx<'_> {
         let shape = self.tx.shapes().list(object);
         let extra = record.extra.to_json();
         let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra.as_deref())).collect();
-        Ok(match self.compare(&shape, record.id.as_str(), &incoming)? {
+        Ok(match self.compare(&shape, record, &incoming)? {
             RowComparison::Missing => Compared::Missing,
+            RowComparison::Same { omits: true, .. } => Compared::Omitted,
             RowComparison::Same { .. } => Compared::Same,
             RowComparison::Differs { changed, old, .. } => {
                 let difference = |place: usize| shape.columns[place].difference(&old[place], incoming[place]);
@@ -233,21 +237,23 @@ impl RecordsTx<'_> {
         })
     }
 
-    fn compare(&self, shape: &Shape, id: &str, incoming: &[Option<ValueRef<'_>>]) -> Result<RowComparison> {
+    fn compare(&self, shape: &Shape, record: &Record, incoming: &[Option<ValueRef<'_>>]) -> Result<RowComparison> {
         let mut stmt = self.tx.conn.prepare_cached(&shape.select)?;
-        let mut rows = stmt.query([id])?;
+        let mut rows = stmt.query([&record.id])?;
         let Some(row) = rows.next()? else {
             return Ok(RowComparison::Missing);
         };
         let count = shape.columns.len();
         let former = is_former(row.get_ref(count)?);
-        let mut changed = Vec::new();
+        let (mut changed, mut omits) = (Vec::new(), false);
         for (index, value) in incoming.iter().enumerate() {
             // What an answer does not contain is kept, but not from another workspace.
-            if let Some(new) = value.or(former.then_some(ValueRef::Null))
-                && row.get_ref(index)? != new
-            {
-                changed.push(index);
+            if let Some(new) = value.or(former.then_some(ValueRef::Null)) {
+                if row.get_ref(index)? != new {
+                    changed.push(index);
+                }
+            } else if is_group_omitted(shape.columns[index].source, record) {
+                omits |= row.get_ref(index)? != ValueRef::Null;
             }
         }
         if !former && shape.place("etag").is_none_or(|etag| !changed.contains(&etag)) {
@@ -259,7 +265,7 @@ impl RecordsTx<'_> {
             changed.retain(|place| !is_same(*place));
         }
         if changed.is_empty() {
-            return Ok(RowComparison::Same { former });
+            return Ok(RowComparison::Same { former, omits });
         }
         let old = (0..count).map(|i| row.get::<_, SqlValue>(i)).collect::<Result<Vec<_>, _>>()?;
         Ok(RowComparison::Differs { changed, old, former })
@@ -341,8 +347,16 @@ impl RecordsTx<'_> {
 
 enum RowComparison {
     Missing,
-    Same { former: bool },
-    Differs { changed: Vec<usize>, old: Vec<SqlValue>, former: bool },
+    /// `omits`: the answer has null in place of a group of which the row has a value.
+    Same {
+        former: bool,
+        omits: bool,
+    },
+    Differs {
+        changed: Vec<usize>,
+        old: Vec<SqlValue>,
+        former: bool,
+    },
 }
 
 fn at<'v>(incoming: &[Option<ValueRef<'v>>], places: &[usize]) -> Vec<Option<ValueRef<'v>>> {

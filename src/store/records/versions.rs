@@ -169,6 +169,8 @@ impl Column {
 pub enum Compared {
     Missing,
     Same,
+    /// The same, but for null in place of a group of which the row has a value.
+    Omitted,
     Differs(Vec<FieldDifference>),
 }
 

@@ -31,7 +31,7 @@ pub(in crate::sync) struct Audit<'r> {
     found: BTreeSet<RecordId>,
     /// Records of the mirror that were not in the service's lists.
     pub(super) unseen: BTreeSet<RecordId>,
-    /// Records that were shown in an earlier version, which nothing decided yet.
+    /// Records that were shown in an earlier version, or without a value that is here, which nothing decided yet.
     pub(super) older: BTreeSet<RecordId>,
     /// Ranges of records that share both timestamps and that it has met.
     pub(super) ties: Vec<TimeRange>,
@@ -96,7 +96,8 @@ impl<'r> Audit<'r> {
         let (compared, tally) = compared.await?;
         self.run.count(&tally);
         for (updated_at, id, how, older) in compared {
-            if older {
+            // Without details, a repair reads what was omitted; otherwise another run does.
+            if older || how == Compared::Omitted && (details || !repair) {
                 self.older.insert(id);
                 continue;
             }
@@ -105,7 +106,7 @@ impl<'r> Audit<'r> {
             let (kind, fields) = match how {
                 Compared::Missing => (DifferenceKind::Missing, Vec::new()),
                 Compared::Differs(fields) => (DifferenceKind::Different, fields),
-                Compared::Same => continue,
+                Compared::Same | Compared::Omitted => continue,
             };
             if !news && self.found.insert(id.clone()) {
                 self.findings.add(Difference { object, id, kind, fields });

@@ -11,17 +11,14 @@ use crate::store::{MirrorTx, StoreError};
 
 /// Takes over the records noted by the transaction. Returns whether there are any to read by id.
 ///
-/// Where details are read, the detail of a changed record is due anyway, with one exception: the etag is that of the
-/// detail again. Meanwhile the row had another version, which may have written the value that is omitted now, so the
-/// detail is read once more.
+/// Where details are read, the detail of another version is due anyway. One of the version that the list shows says nothing
+/// of the value: it changed without a new etag, or a version in between has written it. So it is read once more.
 pub(in crate::sync) fn note(tx: &MirrorTx<'_>, object: Object, details: bool) -> Result<bool, StoreError> {
-    let noted = tx.unread().take_omitted(object).into_iter();
+    let ids = tx.unread().take_omitted(object);
     if details {
-        let ids: Vec<RecordId> = noted.filter(|(_, has_other_etag)| *has_other_etag).map(|(id, _)| id).collect();
         tx.knowledge().make_current_details_due(object, &ids)?;
         return Ok(false);
     }
-    let ids: Vec<RecordId> = noted.map(|(id, _)| id).collect();
     tx.unread().mark_unread(object, &ids)?;
     Ok(!ids.is_empty())
 }
@@ -38,7 +35,8 @@ pub(super) fn mark_restored(
     let layout = tx.layout().clone();
     for (slot, field) in tx.goals().restored(&layout, object)? {
         let lacks_it = |record: &&Record| {
-            older.contains(&record.id) || matches!(record.custom.get(slot), None | Some(FieldValue::Absent))
+            older.contains(&record.id)
+                || matches!(record.custom.get(slot), None | Some(FieldValue::Absent | FieldValue::Omitted))
         };
         let ids: Vec<RecordId> = records.iter().filter(lacks_it).map(|record| record.id.clone()).collect();
         mark_unshown(tx, object, &tx.with_value(object, &field, &ids)?, details)?;
