@@ -46,29 +46,44 @@ pub async fn settled(world: World) -> (Crm, Mirror) {
     (crm, mirror)
 }
 
+/// All rows share the newest timestamp, which the service may compare at another precision than it shows, and finer than
+/// bounds are sent.
 #[tokio::test]
 async fn idle_run_costs_one_request_per_object_and_reads_no_row() {
-    let mut world = plain_world(10_000);
-    let now = world.tick();
-    for id in world.ids(Resource::Contacts) {
-        world.set_updated_at(Object::Contact, &id, Some(now));
-    }
-    let crm = Crm::serve(world).await;
-    let mut mirror = Mirror::empty();
-    mirror.settings.details = false;
-    mirror.sync(&crm).await;
-    crm.wait(300);
-    mirror.sync(&crm).await;
-    let size: i64 = mirror.one("SELECT page_count FROM pragma_page_count").parse().unwrap();
-    crm.sandbox.clear_log();
-    for _ in 0..10 {
+    let finer = Duration::from_nanos(456_789_000);
+    let shown = "2026-03-03T08:13:20";
+    for (rows, fraction, shown) in [
+        (10_000, Duration::ZERO, None),
+        (1_000, finer, None),
+        (1_000, finer, Some(format!("\"{shown}.456Z\""))),
+        (1_000, finer, Some(format!("\"{shown}Z\""))),
+    ] {
+        let mut world = plain_world(rows);
+        let now = world.tick().whole_second().plus(fraction);
+        for id in world.ids(Resource::Contacts) {
+            world.set_updated_at(Object::Contact, &id, Some(now));
+            if let Some(shown) = &shown {
+                assert_eq!(shown[1..20], now.to_wire()[..19]);
+                world.set_raw(Object::Contact, &id, "updatedAt", shown);
+            }
+        }
+        let crm = Crm::serve(world).await;
+        let mut mirror = Mirror::empty();
+        mirror.settings.details = false;
+        mirror.sync(&crm).await;
         crm.wait(300);
-        let report = mirror.sync(&crm).await;
-        assert_eq!((report.tally.rows, report.tally.ru.get()), (0, 2));
+        mirror.sync(&crm).await;
+        let size: i64 = mirror.one("SELECT page_count FROM pragma_page_count").parse().unwrap();
+        crm.sandbox.clear_log();
+        for _ in 0..10 {
+            crm.wait(300);
+            let report = mirror.sync(&crm).await;
+            assert_eq!((report.tally.rows, report.tally.ru.get()), (0, 2), "{} shown as {shown:?}", now.to_wire());
+        }
+        assert_eq!(crm.sandbox.log().len(), 20);
+        let grown: i64 = mirror.one("SELECT page_count FROM pragma_page_count").parse().unwrap();
+        assert!(grown - size <= 1, "ten runs' records fit one page: {size} pages became {grown}");
     }
-    assert_eq!(crm.sandbox.log().len(), 20);
-    let grown: i64 = mirror.one("SELECT page_count FROM pragma_page_count").parse().unwrap();
-    assert!(grown - size <= 1, "ten runs' records fit one page: {size} pages became {grown}");
 }
 
 #[tokio::test]
@@ -289,9 +304,21 @@ async fn changes_are_claimed_when_their_walk_was_counted() {
 /// Within the overlap, all of a bulk change lies before the beginning of the next walk.
 #[tokio::test]
 async fn rows_of_a_bulk_change_are_counted_and_not_read_again() {
+    for in_one_moment in [false, true] {
+        bulk_change(in_one_moment).await;
+    }
+}
+
+async fn bulk_change(in_one_moment: bool) {
     let (crm, mut mirror) = settled(plain_world(1_600)).await;
     mirror.settings.details = false;
-    edit_all(&crm, Object::Contact, 1_500, "Bulk");
+    let ids = edit_all(&crm, Object::Contact, 1_500, "Bulk");
+    if in_one_moment {
+        crm.sandbox.with_world(|world| {
+            let moment = world.now().whole_second().plus(Duration::from_micros(456_789));
+            ids.iter().for_each(|id| _ = world.set_updated_at(Object::Contact, id, Some(moment)));
+        });
+    }
     crm.wait(5);
     mirror.sync(&crm).await;
     mirror.assert_exact_lists(&crm);

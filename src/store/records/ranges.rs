@@ -56,12 +56,6 @@ impl ReadTx<'_> {
         self.count(&sql, params_from_iter(values))
     }
 
-    /// How many records have an `updatedAt` after one instant and up to another.
-    pub fn count_updated(&self, object: Object, after: Instant, to: Instant) -> Result<u64> {
-        let sql = format!("SELECT count(*) FROM {} WHERE updated_at > ?1 AND updated_at <= ?2", object.table());
-        self.count(&sql, params![after, to])
-    }
-
     pub fn ids_of_range(&self, object: Object, range: TimeRange) -> Result<HashSet<RecordId>> {
         let (condition, values) = condition(&range);
         let sql = format!("SELECT id FROM {} WHERE {condition}", object.table());

@@ -12,17 +12,20 @@
 //! before it ([`Walk::in_run_of`]).
 //!
 //! # What is not read twice
-//! Soon after a bulk change, all of it lies between `L` and `W`. Where that is more than a page, the walk begins at `W`, and
-//! what lies between them is counted, for 1 RU, once the walk is applied: what has changed again meanwhile has left both
-//! sides by then, and what was committed late is one more. A count before the walk would prove nothing.
+//! Soon after a bulk change, all of it lies between `L` and `W`. Later, the walk would read those of the second of `W` again:
+//! bounds are sent in milliseconds, and the service may compare at another precision than it shows. Where that is more than
+//! a page, the walk begins at the next second. What lies between `L` and that is counted, for 1 RU, once the walk is applied:
+//! what has changed again meanwhile has left both sides by then, and what was committed late is one more. A count before the
+//! walk would prove nothing. What lies further back than the overlap needs none.
 
 use std::time::Duration;
 
 use super::closing_counts;
 use super::pages::{WalkEnd, WalkPurpose};
+use super::range::SECOND;
 use super::walk::{Walk, WalkRange};
 use crate::api::PageSize;
-use crate::model::{Instant, Object};
+use crate::model::{Instant, Object, TimeField, TimeRange};
 use crate::store::{KnownChanges, LastRead, ReadOf};
 use crate::sync::error::SyncError;
 use crate::sync::run::Run;
@@ -63,35 +66,36 @@ pub(in crate::sync) async fn walk_changes(run: &Run<'_>, object: Object) -> Resu
 
 async fn new_changes_walk(run: &Run<'_>, object: Object, known: &KnownChanges) -> Result<Walk, SyncError> {
     let served_at = service_clock::boundary(run, object).await?;
-    let after = lower_bound(known, served_at, run.engine.settings.overlap);
-    // What has changed again since leaves what is left out only if that is not dated later than now.
-    let settled = known.watermark.zip(known.served_at).map(|(watermark, served_at)| watermark.min(served_at));
-    let after = behind_unsettled(run, object, after, settled).await?;
-    let mut walk = Walk::new(WalkRange::Changes { after, inclusive: false });
+    let range = match lower_bound(known, served_at, run.engine.settings.overlap) {
+        Some(low) => behind_unsettled(run, object, low, known).await?,
+        None => WalkRange::Changes { after: None, inclusive: false },
+    };
+    let mut walk = Walk::new(range);
     walk.seen.served_at = served_at;
     Ok(walk)
 }
 
-/// Where a walk begins that would read more than a page again: behind it, and what it leaves out is counted once the
-/// walk is applied.
+/// The walk's range: after `low`, but behind what that would read again if it is more than a page. What is left out is counted
+/// once the walk is applied, unless nothing is committed there any more.
 async fn behind_unsettled(
     run: &Run<'_>,
     object: Object,
-    after: Option<Instant>,
-    high: Option<Instant>,
-) -> Result<Option<Instant>, SyncError> {
-    let (Some(low), Some(high)) = (after, high) else { return Ok(after) };
-    if low >= high {
+    low: Instant,
+    known: &KnownChanges,
+) -> Result<WalkRange, SyncError> {
+    let after = WalkRange::Changes { after: Some(low), inclusive: false };
+    let (Some(watermark), Some(served_at)) = (known.watermark, known.served_at) else { return Ok(after) };
+    // What has changed again since leaves what is left out only if that is not dated later than now.
+    let behind = watermark.whole_second().plus(SECOND).min(served_at);
+    let again = TimeRange::dated(TimeField::UpdatedAt, Some(low.whole_second()), Some(behind));
+    if run.read(move |tx| tx.count_range(object, again)).await? <= u64::from(PageSize::MAX.get()) {
         return Ok(after);
     }
-    let left_out = run.write(move |tx| {
-        let left_out = tx.count_updated(object, low, high)? > u64::from(PageSize::MAX.get());
-        if left_out {
-            closing_counts::owe_changes(tx, object, Some(low), Some(high), 1)?;
-        }
-        Ok(left_out)
-    });
-    Ok(if left_out.await? { Some(high) } else { after })
+    if behind > served_at.minus(run.engine.settings.overlap) {
+        let high = watermark.min(served_at);
+        run.write(move |tx| closing_counts::owe_changes(tx, object, Some(low), Some(high), 1)).await?;
+    }
+    Ok(after.starting_at(behind))
 }
 
 #[cfg(test)]
