@@ -165,11 +165,16 @@ pub fn at_moment(
         }
         object.changes_as_of = object.changes_as_of.map(|as_of| as_of.minus(ledger.set_back));
         object.complete_as_of = object.complete_as_of.map(|as_of| as_of.minus(ledger.set_back));
+        if !config.mirrors(object.object) {
+            // What is not mirrored any more asks nobody to act.
+            (object.details_pending, object.differences, object.sweep, object.outage) = (None, 0, None, None);
+            continue;
+        }
         let (items, wait) = undecided(moment, object.object, ledger.steady_time())?;
         let next_lookup = wait.map(|wait| now.plus(wait));
         object.undecided = (items > 0).then_some(UndecidedStatus { items, next_lookup });
     }
-    let missing = moment.goals().missing_scopes()?.into_iter();
+    let missing = moment.goals().missing_scopes()?.into_iter().filter(|(what, _)| !is_unread(config, what));
     let pending = objects.iter().filter_map(|object| object.details_pending).sum();
     let runs = report::last_runs(moment, RUNS)?;
     let [contacts_since, companies_since] =
@@ -195,6 +200,17 @@ pub fn at_moment(
         oddities: report::oddities(moment)?,
         broken_objects: people_report::broken(moment)?,
     })
+}
+
+/// Whether a resource is not mirrored, and not read for others: definitions are read with the records.
+fn is_unread(config: &Config, what: &str) -> bool {
+    let is_read = |resource| match resource {
+        Resource::CustomFields => {
+            [resource, Resource::Contacts, Resource::Companies].iter().any(|of| config.mirrors(*of))
+        }
+        _ => config.mirrors(resource),
+    };
+    Resource::ALL.into_iter().any(|resource| resource.as_str() == what && !is_read(resource))
 }
 
 /// The current run: the last one, if it has not ended and a process is writing.
@@ -250,8 +266,7 @@ impl MirrorStatus {
     }
 
     fn may_read(&self, object: Resource) -> bool {
-        let is_about = |missing: &MissingScope| missing.object == object.as_str() && !missing.scope.ends_with(":write");
-        !self.missing_scopes.iter().any(is_about)
+        !self.missing_scopes.iter().any(|missing| missing.object == object.as_str())
     }
 
     /// Whether the mirror can be relied on. Details do not count, and neither do objects that the key may not read.

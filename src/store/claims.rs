@@ -157,9 +157,12 @@ impl Goals<'_> {
         Ok(found.map(|(since, open)| (since.0.unwrap_or(Instant::EPOCH), open.unsigned_abs())))
     }
 
-    /// What the key cannot read or write, and the scope that it lacks: by the resource for reading, by the scope for writing.
+    /// What the key cannot read, or write while an edit waits, and the scope that it lacks: by the resource for reading, by the
+    /// scope for writing.
     pub fn missing_scopes(&self) -> Result<Vec<(String, String)>> {
-        let sql = "SELECT object, definition FROM goals WHERE kind = 'missing scope' ORDER BY object";
+        let sql = "SELECT object, definition FROM goals WHERE kind = 'missing scope' AND (definition NOT LIKE '%:write'
+                OR EXISTS (SELECT 1 FROM outbox WHERE finished_at IS NULL AND state IN ('queued', 'sending')
+                    AND definition = iif(object_type = 'contact', 'contacts:write', 'companies:write'))) ORDER BY object";
         self.tx.tuples(sql, [])
     }
 

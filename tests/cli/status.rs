@@ -3,11 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::sandbox::{Fault, Rule};
+use crm_mirror::sandbox::{Fault, Rule, SCOPES};
 use crm_mirror::store::Store;
 use serde_json::{Value, json};
 
-use crate::binary::{Ended, Service, TestDir};
+use crate::binary::{Ended, SECRET, Service, TestDir};
 
 #[test]
 fn status_without_a_mirror_reports_it() {
@@ -163,6 +163,44 @@ fn unmirrored_list_is_never_stale() {
     place.run("status --max-age 1h").done();
     let all = place.unset("CRM_MIRROR_SYNC__OBJECTS");
     all.run("status --max-age 1h").code(1);
+}
+
+#[test]
+fn status_asks_for_nothing_of_what_is_not_mirrored() {
+    let service = Service::with(20, 2);
+    service.sandbox.set_key(SECRET, &["contacts:read", "team-members:read"]);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    let lacking = |place: &TestDir| {
+        let status = place.run("status --json").done().json();
+        let missing = status["missing_scopes"].as_array().unwrap();
+        Vec::from_iter(missing.iter().map(|missing| missing["object"].as_str().unwrap().to_string()))
+    };
+    assert_eq!(lacking(&place), ["companies", "custom-fields"]);
+    // The definitions are read with every list of records.
+    let place = place.set("CRM_MIRROR_SYNC__OBJECTS", "contacts");
+    assert_eq!(lacking(&place), ["custom-fields"]);
+    let place = place.set("CRM_MIRROR_SYNC__OBJECTS", "team-members");
+    assert_eq!(lacking(&place), Vec::<String>::new());
+    assert_eq!(place.run("status --json").done().json()["objects"][0]["details_pending"], json!(null));
+}
+
+#[test]
+fn scope_for_edits_is_missed_while_an_edit_waits() {
+    let service = Service::with(12, 3);
+    let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    place.run("sync").done();
+    let scopes: Vec<&str> = SCOPES.into_iter().filter(|scope| *scope != "contacts:write").collect();
+    service.sandbox.set_key(SECRET, &scopes);
+    let id = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
+    Ended::from(place.command(&["edit", "contact", &id, "position=Ours"]).output().unwrap()).done();
+    place.run("sync").code(0);
+    let text = place.run("status").done().out;
+    assert!(text.contains("missing: the key lacks `contacts:write`; edits of contacts are waiting\n"), "{text}");
+    place.run("outbox drop --all --yes").done();
+    let text = place.run("status").done().out;
+    assert!(!text.contains("missing: "), "{text}");
+    assert_eq!(place.run("status --json").done().json()["missing_scopes"], json!([]));
 }
 
 #[test]

@@ -33,7 +33,7 @@ const DEFAULT: [(&str, &str); 4] = [
 ];
 
 /// The samples of scrapes, by series.
-struct Scraped {
+pub struct Scraped {
     /// The seconds between two scrapes.
     step: u64,
     /// The time of the first scrape, in seconds: the clock of promtool begins with it.
@@ -164,7 +164,7 @@ fn line(message: &Value) -> String {
 }
 
 /// What people were told, in order.
-fn told(hook: &Hook) -> Vec<String> {
+pub fn told(hook: &Hook) -> Vec<String> {
     hook.messages.try_iter().map(|message| line(&message)).collect()
 }
 
@@ -425,7 +425,7 @@ fn scrape_process(scraped: &mut Scraped, daemon: &Daemon, scrapes: usize) {
     }
 }
 
-fn process() -> (DaemonFixture, Daemon, Hook, Scraped) {
+pub fn process() -> (DaemonFixture, Daemon, Hook, Scraped) {
     let hook = Hook::listen(0);
     let fixture = DaemonFixture::with(20, 2).set("CRM_MIRROR_NOTIFY__WEBHOOK", &hook.address);
     std::fs::write(fixture.place.path("c.toml"), "").unwrap();

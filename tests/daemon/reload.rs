@@ -7,6 +7,7 @@ use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::SCOPES;
 use serde_json::{Value, json};
 
+use crate::alerts;
 use crate::alerts_publish::Published;
 use crate::binary::SECRET;
 use crate::fixture::{Daemon, DaemonFixture};
@@ -231,5 +232,40 @@ fn mirror_that_is_published_is_the_one_that_is_written_until_a_restart() {
     });
     daemon.sync();
     is_published("SELECT (count(*) = 1)::text FROM crm.contacts WHERE name = 'Later'");
+    daemon.stop();
+}
+
+#[test]
+fn object_that_is_not_mirrored_any_more_asks_for_nothing() {
+    let (fixture, daemon, hook, _) = alerts::process();
+    let sandbox = &fixture.service.sandbox;
+    sandbox.with_world(|world| {
+        let ids = world.ids(Resource::Contacts);
+        ids[..15].iter().for_each(|id| _ = world.remove(Object::Contact, id));
+    });
+    assert_eq!(daemon.job("/resync", &json!({}))["exit"], 65);
+    let scopes: Vec<&str> = SCOPES.into_iter().filter(|scope| *scope != "companies:read").collect();
+    sandbox.set_key(SECRET, &scopes);
+    assert_eq!(daemon.job("/sync", &json!({}))["exit"], 0);
+    let value = |name: &str| {
+        let page = daemon.get("/metrics").with(200).body;
+        let line = page.lines().find(|line| line.starts_with(&format!("crm_mirror_{name}{{")));
+        line.unwrap().rsplit_once(' ').unwrap().1.to_string()
+    };
+    let alarms = || ["refused_removals", "undecided_removals", "missing_scopes"].map(value);
+    assert_eq!(alarms(), ["15", "15", "1"]);
+    let mut all = Vec::new();
+    let mut until_told = |messages: [&str; 2]| {
+        socket::until("the messages", || {
+            all.extend(alerts::told(&hook));
+            messages.iter().all(|message| all.iter().any(|told| told == message)).then_some(())
+        });
+    };
+    until_told(["refused-removals begins", "missing-scope begins"]);
+    std::fs::write(fixture.place.path("c.toml"), "[sync]\nobjects = [\"team-members\"]\n").unwrap();
+    reload(&daemon);
+    assert_eq!(alarms(), ["0", "0", "0"]);
+    until_told(["refused-removals over", "missing-scope over"]);
+    assert_eq!(all.len(), 4, "{all:?}");
     daemon.stop();
 }
