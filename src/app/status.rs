@@ -193,7 +193,7 @@ pub fn at_moment(
         hold_until: hold.and_then(|hold| hold.left(ledger.steady_time())).map(|left| now.plus(left)),
         missing_scopes: missing.map(|(object, scope)| MissingScope { object, scope: scope.into() }).collect(),
         edits: outbox_report::counts(moment)?,
-        publish: queue::lag(moment, now)?,
+        publish: config.publish.is_on().then(|| queue::lag(moment, now)).transpose()?,
         last_success: report::last_success(moment)?,
         trouble: report::failing(moment)?,
         runs,

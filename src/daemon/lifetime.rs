@@ -25,7 +25,7 @@ use crate::app::{Mirror, MirrorError, MirrorSettings, publish_settings};
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
 use crate::model::{Clock, growing};
-use crate::publish::{PublishPlan, PublishUrl, keep_published};
+use crate::publish::{PublishError, PublishPlan, PublishUrl, keep_published};
 use crate::store::StoreError;
 
 /// How long the daemon may take to stop: less than the documented 5 seconds.
@@ -186,11 +186,7 @@ fn reload(sources: &Sources, control: &Control) {
 }
 
 /// Where to publish now, and what. A changed password needs no reload.
-fn plan(config: &Config) -> Result<PublishPlan, String> {
-    if !config.publish.is_on() {
-        return Ok(None);
-    }
-    let url = config.publish.url().map_err(|error| error_chain(&error))?;
-    let url = PublishUrl::new(&url).map_err(|error| error_chain(&error))?;
-    Ok(Some((url, publish_settings(config))))
+fn plan(config: &Config) -> PublishPlan {
+    let url = config.publish.url().map_err(|error| PublishError::Url { reason: error_chain(&error) });
+    config.publish.is_on().then(|| (url.and_then(|url| PublishUrl::new(&url)), publish_settings(config)))
 }

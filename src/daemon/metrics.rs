@@ -120,7 +120,9 @@ fn published(page: &mut MetricsText, lag: &PublishLag) {
     page.gauge("publish_refused_rows", lag.refused as f64);
     page.gauge("publish_left_behind", lag.left_behind.len() as f64);
     page.gauge("publish_differences", lag.proof.differences as f64);
-    page.gauge("publish_equal_timestamp_seconds", lag.proof.equal_at.map_or(0.0, seconds));
+    if let Some(at) = lag.unproven_since() {
+        page.gauge("publish_equal_timestamp_seconds", seconds(at));
+    }
 }
 
 fn of_daemon(page: &mut MetricsText, daemon: &DaemonStatus) {

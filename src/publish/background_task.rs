@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
 use super::PublishError;
-use super::run::{Check, PublishReport, PublishSettings, publish};
+use super::run::{Check, PublishReport, PublishSettings, note_failure, publish};
 use super::target::PublishUrl;
 use crate::error_chain::error_chain;
 use crate::model::{Clock, ClockReading, Instant, Object, growing};
@@ -22,14 +22,14 @@ const DELAYS: (Duration, Duration) = (Duration::from_secs(5), Duration::from_sec
 
 const COMPARED_EVERY: Duration = Duration::from_secs(24 * 3600);
 
-/// `None` if nothing is published.
-pub type PublishPlan = Option<(PublishUrl, PublishSettings)>;
+/// Where to publish, and what; `None` if nothing is published.
+pub type PublishPlan = Option<(Result<PublishUrl, PublishError>, PublishSettings)>;
 
 /// Publishes the mirror of the settings that `plan` reads, for ever. If the task ends, a batch in progress is rolled
 /// back, and the next publish sends it.
 pub async fn keep_published<P>(plan: P, clock: Arc<dyn Clock>)
 where
-    P: Fn() -> Result<PublishPlan, String>,
+    P: Fn() -> PublishPlan,
 {
     let mut every = tokio::time::interval(EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -37,11 +37,14 @@ where
     let mut pace = PublishPace::default();
     loop {
         every.tick().await;
-        let Some((url, settings)) = pace.planned(plan()) else {
+        let planned = plan();
+        let Some((Ok(url), settings)) = planned else {
             // A mirror that is not published is not kept open: that takes half a megabyte.
             watch = KeptReader::default();
+            pace.cannot_begin(planned, clock.now()).await;
             continue;
         };
+        pace.known_error = None;
         let (checked, mut held) = (settings.mirror.clone(), std::mem::take(&mut watch));
         let check = move || (held.watch(&checked, find, PublishDue::clone).ok(), held);
         let Ok((found, held)) = tokio::task::spawn_blocking(check).await else { continue };
@@ -107,8 +110,8 @@ struct PublishPace {
     published: Option<Published>,
     /// The failures since then, when the last attempt began, and the last success of any process until then.
     failed: Option<(u32, ClockReading, Option<Instant>)>,
-    /// Why there is no plan, if that was logged.
-    logged_error: Option<String>,
+    /// Why there is no URL, once that was recorded.
+    known_error: Option<String>,
 }
 
 impl PublishPace {
@@ -124,17 +127,14 @@ impl PublishPace {
         self.failed.map_or(0, |(failures, ..)| failures)
     }
 
-    /// An error is logged once; the settings are read again with the next check.
-    fn planned(&mut self, plan: Result<PublishPlan, String>) -> PublishPlan {
-        let (plan, error) = match plan {
-            Ok(plan) => (plan, None),
-            Err(error) => (None, Some(error)),
-        };
-        if let Some(error) = error.as_ref().filter(|error| self.logged_error.as_ref() != Some(error)) {
+    /// An error is recorded and logged once, as soon as there is a mirror; the settings are read again with the next check.
+    async fn cannot_begin(&mut self, plan: PublishPlan, now: Instant) {
+        let Some((Err(error), settings)) = plan else { return };
+        let error = error_chain(&error);
+        if self.known_error.as_ref() != Some(&error) && note_failure(&settings, error.clone(), now).await.is_ok() {
             tracing::warn!(%error, "Publishing is not possible: {error}");
+            self.known_error = Some(error);
         }
-        self.logged_error = error;
-        plan
     }
 
     /// Whether exactly this was published last, and nothing failed since, here or in another process.

@@ -107,7 +107,6 @@ pub async fn publish(
     let sent = ended.as_ref().ok().cloned();
     let noted = mirror.note(move |tx| {
         let before = queue::progress(tx)?.unwrap_or_default();
-        let failures = if last_error.is_some() { before.failures.saturating_add(1) } else { 0 };
         let reached = match sent {
             None => before,
             Some((report, state)) => {
@@ -125,13 +124,18 @@ pub async fn publish(
                         seq: state.cursor.map(|(_, seq)| seq),
                         changed: state.details.changed,
                         published_at: Some(now),
+                        last_error: None,
+                        failed_at: None,
+                        failures: 0,
                         ..reported
                     },
                 }
             }
         };
-        let failed_at = last_error.is_some().then_some(now);
-        let progress = PublishProgress { last_error, failed_at, failures, ..reached };
+        let progress = match last_error {
+            Some(why) => reached.failed(why, now),
+            None => reached,
+        };
         tx.set_state(&StateKey::PublishProgress, &progress)
     });
     let noted = noted.await;
@@ -139,6 +143,16 @@ pub async fn publish(
     let (report, _) = ended?;
     noted?;
     Ok(report)
+}
+
+/// Records that a mirror cannot be published, before anything is tried.
+pub(super) async fn note_failure(settings: &PublishSettings, why: String, now: Instant) -> Result<(), PublishError> {
+    let mirror = PublishedMirror::open(&settings.mirror).await?;
+    let note = mirror.note(move |tx| {
+        let before = queue::progress(tx)?.unwrap_or_default();
+        tx.set_state(&StateKey::PublishProgress, &before.failed(why, now))
+    });
+    note.await
 }
 
 /// Checks whether the database answers and can store this mirror. Nothing is changed in it.

@@ -3,6 +3,8 @@
 //!
 //! The daemon looks at the mirror every two seconds of the machine's clock, so each test waits where a publish is due.
 
+use std::os::unix::fs::PermissionsExt;
+
 use crm_mirror::model::{Object, Resource};
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -127,4 +129,25 @@ fn value_that_somebody_changes_in_postgresql_fires_one_alert() {
         inside.verb(&["publish", "--verify", "--repair"], &[("PUBLISH__URL", &published.url)]);
     };
     plant_and_wait("somebody changes a published value", &published.hourly(), change, rest, mend);
+}
+
+/// The file of the URL is missing, or has a wrong one, before anything was published.
+#[test]
+fn postgresql_that_never_answered_fires_one_alert() {
+    let Some(published) = Published::start() else { return };
+    for url in [None, Some("postgres://u:p@127.0.0.1:1/d")] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("url");
+        let write = |url: &str| {
+            std::fs::write(&file, url).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        url.into_iter().for_each(write);
+        let settings = [("PUBLISH__URL_FILE", file.to_str().unwrap())];
+        let fails = |inside: &Inside| {
+            socket::until("the failure", || inside.status()["publish"]["last_error"].is_string().then_some(()));
+        };
+        let mend = |_: &Inside| write(&published.url);
+        plant_and_wait("PostgreSQL never answered", &settings, fails, |_, _| {}, mend);
+    }
 }

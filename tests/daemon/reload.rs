@@ -269,3 +269,37 @@ fn object_that_is_not_mirrored_any_more_asks_for_nothing() {
     assert_eq!(all.len(), 4, "{all:?}");
     daemon.stop();
 }
+
+#[test]
+fn nothing_is_owed_to_a_database_that_is_not_published_to_any_more() {
+    let fixture = DaemonFixture::with(5, 2);
+    let write = |name: &str, text: &str| {
+        std::fs::write(fixture.place.path(name), text).unwrap();
+        std::fs::set_permissions(fixture.place.path(name), std::fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    write("url", "postgres://u:p@127.0.0.1:1/d");
+    write("c.toml", "[publish]\nurl_file = \"./url\"\n");
+    let daemon = fixture.spawn(&["daemon", "-c", "c.toml"]);
+    daemon.until_notified("READY=1");
+    // From the beginning, also before anything failed.
+    assert_eq!(daemon.status()["publish"]["equal_at"], Value::Null);
+    daemon.sync();
+    socket::until("a failure", || daemon.status()["publish"]["failed_at"].is_string().then_some(()));
+    let failed_at = daemon.status()["publish"]["failed_at"].clone();
+    let value = |name: &str| {
+        let page = daemon.get("/metrics").with(200).body;
+        let line = page.lines().find(|line| line.starts_with(&format!("crm_mirror_publish_{name}{{")));
+        line.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap())
+    };
+    let at: crm_mirror::model::Instant = failed_at.as_str().unwrap().parse().unwrap();
+    assert_eq!(value("equal_timestamp_seconds"), Some(at.as_micros() as f64 / 1e6));
+    socket::until("another failure", || (daemon.status()["publish"]["failures"].as_u64() > Some(1)).then_some(()));
+    assert_eq!(daemon.status()["publish"]["failed_at"], failed_at, "since the first one");
+    let text = fixture.place.run("status -c c.toml").out;
+    assert!(text.contains("publish  never published as a whole; could not connect"), "{text}");
+    write("c.toml", "");
+    reload(&daemon);
+    assert_eq!((daemon.status()["publish"].clone(), value("lag_seconds")), (Value::Null, None));
+    assert!(!fixture.place.run("status -c c.toml").out.contains("publish "));
+    daemon.stop();
+}

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::publish::{PublishPlan, PublishSettings, PublishUrl, keep_published};
+use crm_mirror::publish::{PublishError, PublishPlan, PublishSettings, PublishUrl, keep_published};
 use crm_mirror::sandbox::generate;
 use secrecy::SecretString;
 use serde_json::json;
@@ -43,8 +43,7 @@ async fn changes_are_published_automatically_and_an_unavailable_database_is_retr
     let clock = ManualClock::at(noon());
     let plan = move || {
         let url = if away.load(Ordering::SeqCst) { "postgres://u:s3cret@%2Fnowhere/d".into() } else { url.clone() };
-        let url = PublishUrl::new(&SecretString::from(url)).map_err(|error| error.to_string())?;
-        Ok(Some((url, settings.clone())))
+        Some((PublishUrl::new(&SecretString::from(url)), settings.clone()))
     };
     let keeper = tokio::spawn(keep_published(plan, Arc::new(clock.clone())));
     let failures = "SELECT coalesce(json_extract(value, '$.failures'), 0) FROM state WHERE name = 'publish'";
@@ -77,7 +76,7 @@ struct SlowStart {
 }
 
 impl SlowStart {
-    fn plan(&self) -> Result<PublishPlan, String> {
+    fn plan(&self) -> PublishPlan {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         let mut busy = self.busy.lock().unwrap();
         *busy = (call == 2).then(|| {
@@ -87,9 +86,9 @@ impl SlowStart {
         });
         let (url, settings) = self.wanted.lock().unwrap().clone();
         match call {
-            0 => Err("the file is not there".into()),
-            1 => Ok(None),
-            _ => Ok(Some((PublishUrl::new(&SecretString::from(url)).unwrap(), settings))),
+            0 => Some((Err(PublishError::Url { reason: "the file is not there".into() }), settings)),
+            1 => None,
+            _ => Some((PublishUrl::new(&SecretString::from(url)), settings)),
         }
     }
 }
@@ -135,7 +134,7 @@ async fn mirror_that_is_not_published_is_not_kept_open() {
     let (looked, mut looks) = tokio::sync::mpsc::unbounded_channel();
     let plan = move || {
         looked.send(()).unwrap();
-        Ok(None)
+        None
     };
     let keeper = tokio::spawn(keep_published(plan, Arc::new(ManualClock::at(noon()))));
     // With the third look, what the first two have led to is over.
@@ -241,8 +240,7 @@ async fn database_in_trouble_delays_no_run_by_a_request() {
         };
         let plan = move || {
             let url = if over.load(Ordering::SeqCst) { &url } else { &wrong };
-            let url = PublishUrl::new(&SecretString::from(url.clone())).map_err(|error| error.to_string())?;
-            Ok(Some((url, settings.clone())))
+            Some((PublishUrl::new(&SecretString::from(url.clone())), settings.clone()))
         };
         trouble.begin(&postgres).await;
         let keeper = tokio::spawn(keep_published(plan, Arc::new(clock.clone())));

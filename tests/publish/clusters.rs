@@ -134,7 +134,7 @@ async fn standby_that_is_promoted_has_everything_and_gets_the_rest() {
     let (planned, target) = (settings.clone(), PublishUrl::new(&SecretString::from(url)).unwrap());
     let plan_target = target.clone();
     let keeper =
-        tokio::spawn(keep_published(move || Ok(Some((plan_target.clone(), planned.clone()))), Arc::new(clock.clone())));
+        tokio::spawn(keep_published(move || Some((Ok(plan_target.clone()), planned.clone())), Arc::new(clock.clone())));
     let ids = crm.sandbox.with_world(|world| world.ids(Resource::Contacts));
     let mut primary = Some(primary);
     for round in 0..12 {

@@ -75,8 +75,9 @@ fn head(status: &MirrorStatus, context: StatusContext<'_>) -> String {
 
 fn published(text: &mut String, lag: &PublishLag, now: Instant) {
     let behind = match lag.entries {
-        0 if lag.last_error.is_none() => "up to date".to_string(),
-        0 => "no change is waiting".to_string(),
+        _ if lag.published_at.is_none() => "never published as a whole".to_string(),
+        0 if lag.last_error.is_none() => "up to date".into(),
+        0 => "no change is waiting".into(),
         entries => format!("{} behind", format::counted(entries, "change", "changes")),
     };
     let error = lag.last_error.as_deref().map(|error| format!("; {}", plain(error))).unwrap_or_default();

@@ -74,7 +74,7 @@ impl Subject {
             Subject::KeyRefused => "the API key is accepted again",
             Subject::MissingScope => "no scope is missing any more",
             Subject::ReloadFailed => "the configuration is valid again",
-            Subject::Publishing => "the published copy is up to date again",
+            Subject::Publishing => "nothing is owed to the published copy any more",
             Subject::Fields => "",
         }
     }
@@ -174,8 +174,8 @@ fn publishing(copy: &PublishLag, config: &Config, now: Instant) -> Option<Episod
     } else if copy.refused > 0 {
         (format!("PostgreSQL refuses {} rows", format::count(copy.refused)), "status")
     } else {
-        let equal = copy.proof.equal_at.filter(|at| now.since(*at) > UNCOMPARED)?;
-        (format!("the published copy was last proven equal {}", format::moment(equal)), "publish --verify")
+        let since = copy.unproven_since().filter(|at| now.since(*at) > UNCOMPARED)?;
+        (format!("the published copy is not proven equal since {}", format::moment(since)), "publish --verify")
     };
     Some(Episode::new(text, config.command(verb)))
 }

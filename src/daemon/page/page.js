@@ -242,7 +242,8 @@ function publishing() {
   const lag = known.status.publish;
   byId("publish").hidden = !lag;
   if (!lag) return;
-  const state = lag.last_error || lag.entries ? `${count(lag.entries)} changes behind` : "Up to date";
+  const behind = lag.last_error || lag.entries ? `${count(lag.entries)} changes behind` : "Up to date";
+  const state = lag.published_at ? behind : "Never published as a whole";
   byId("publish-state").replaceChildren(
     h("strong", {}, state),
     "; last published ",

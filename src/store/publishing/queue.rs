@@ -21,6 +21,7 @@ pub struct PublishProgress {
     pub changed: i64,
     pub published_at: Option<Instant>,
     pub last_error: Option<String>,
+    /// When the first of the failures since the last success happened.
     pub failed_at: Option<Instant>,
     pub failures: u32,
     pub refused: u64,
@@ -28,6 +29,13 @@ pub struct PublishProgress {
     /// What could not follow, and what is kept only because views use it, one sentence each.
     pub left_behind: Vec<String>,
     pub proof: CopyProof,
+}
+
+impl PublishProgress {
+    pub fn failed(self, why: String, now: Instant) -> PublishProgress {
+        let failures = self.failures.saturating_add(1);
+        PublishProgress { last_error: Some(why), failed_at: self.failed_at.or(Some(now)), failures, ..self }
+    }
 }
 
 /// What is known about the equality of the published copy: the result of the last comparison of every value.
@@ -170,11 +178,13 @@ pub fn progress(tx: &ReadTx<'_>) -> Result<Option<PublishProgress>> {
 pub struct PublishLag {
     /// Entries of the feed, or records with changes that are not in the feed.
     pub entries: u64,
-    /// The age of the oldest of them, in seconds.
+    /// The age of the oldest of them, in seconds; before the first load, for how long that has failed.
     pub seconds: u64,
     #[serde(serialize_with = "instant::utc")]
     pub published_at: Option<Instant>,
     pub last_error: Option<String>,
+    #[serde(serialize_with = "instant::utc")]
+    pub failed_at: Option<Instant>,
     pub failures: u32,
     pub refused: u64,
     pub refused_rows: Vec<RefusedRow>,
@@ -183,25 +193,37 @@ pub struct PublishLag {
     pub proof: CopyProof,
 }
 
-/// `None` if the mirror was never published.
-pub fn lag(tx: &ReadTx<'_>, now: Instant) -> Result<Option<PublishLag>> {
-    let Some(progress) = progress(tx)? else { return Ok(None) };
+impl PublishLag {
+    /// Since when nobody knows that both sides are equal; `None` while a new copy was not tried.
+    pub fn unproven_since(&self) -> Option<Instant> {
+        self.proof.equal_at.or(self.failed_at)
+    }
+}
+
+/// What a published copy lacks, also one that was never loaded.
+pub fn lag(tx: &ReadTx<'_>, now: Instant) -> Result<PublishLag> {
+    let progress = progress(tx)?.unwrap_or_default();
     let seq = progress.seq.unwrap_or(0);
     let entries = tx.count("SELECT count(*) FROM changes WHERE seq > ?1", [seq])?;
     let records = tx.count("SELECT count(*) FROM changed_records WHERE seq > ?1", [progress.changed])?;
     let oldest: Option<StoredTime> =
         tx.find_value("SELECT seen_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1", [seq])?;
-    let since = oldest.and_then(|at| at.0).or(progress.published_at).or(progress.failed_at);
     let entries = entries.max(records);
-    Ok(Some(PublishLag {
+    // What was never loaded is owed since that was tried, however old the history is.
+    let since = match progress.seq {
+        None => progress.failed_at,
+        Some(_) => oldest.and_then(|at| at.0).or(progress.published_at).filter(|_| entries > 0),
+    };
+    Ok(PublishLag {
         entries,
-        seconds: if entries == 0 { 0 } else { since.map_or(0, |since| now.since(since).as_secs()) },
+        seconds: since.map_or(0, |since| now.since(since).as_secs()),
         published_at: progress.published_at,
         last_error: progress.last_error,
+        failed_at: progress.failed_at,
         failures: progress.failures,
         refused: progress.refused,
         refused_rows: progress.refused_rows,
         left_behind: progress.left_behind,
         proof: progress.proof,
-    }))
+    })
 }
