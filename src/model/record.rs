@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use super::catalogue::{FieldKind, Object};
+use super::catalogue::{FieldKind, Object, Resource};
 use super::custom::Choice;
 use super::field_value::{FieldValue, SqlValue};
 use super::ids::{FieldKey, RecordId};
@@ -42,7 +42,12 @@ pub struct Extra {
 
 impl Record {
     pub fn version(&self, object: Object) -> Option<&str> {
-        let place = object.fields().iter().position(|field| field.kind == FieldKind::Etag)?;
+        self.text(object.resource(), "etag")
+    }
+
+    /// The text of a standard field, by its wire name.
+    pub fn text(&self, resource: Resource, wire: &str) -> Option<&str> {
+        let place = resource.fields().iter().position(|field| field.wire == wire)?;
         match self.fields.get(place)? {
             FieldValue::Exact(value) => value.as_text(),
             _ => None,

@@ -280,7 +280,7 @@ impl World {
 
     fn apply_one(&self, resource: Resource, record: &mut WorldRecord, wire: &str, value: &Value) {
         let custom = wire.strip_prefix("customFields.").and_then(|key| {
-            let place = self.definitions.iter().position(|d| Some(d.object) == resource.object() && d.key == key)?;
+            let place = self.definitions.iter().rposition(|d| Some(d.object) == resource.object() && d.key == key)?;
             Some((custom_slot(place), self.definitions[place].kind() == DataType::DateTime))
         });
         let standard =
@@ -357,7 +357,7 @@ impl Fields<'_> {
 
     pub fn redefine(&mut self, object: Object, key: &str, change: impl FnOnce(&mut CustomDefinition)) -> bool {
         let now = self.world.tick();
-        let found = self.world.definitions.iter_mut().find(|d| d.object == object && d.key == key);
+        let found = self.world.definitions.iter_mut().rfind(|d| d.object == object && d.key == key);
         let Some(definition) = found else { return false };
         definition.updated_at = Some(now);
         change(definition);
@@ -384,7 +384,7 @@ impl Fields<'_> {
 
     /// Removes a field without a trace: no list contains it, and no record has its values.
     pub fn undefine(&mut self, object: Object, key: &str) -> bool {
-        let found = self.world.definitions.iter_mut().find(|d| d.object == object && d.key == key);
+        let found = self.world.definitions.iter_mut().rfind(|d| d.object == object && d.key == key);
         let Some(definition) = found else { return false };
         definition.active = false;
         let id = definition.id.clone();

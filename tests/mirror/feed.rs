@@ -261,6 +261,38 @@ async fn history_has_every_value_with_its_time() {
     assert!(range.contains("changes_by_time"), "{range}");
 }
 
+/// What fills a column from `extra` was read long ago; its entries are the newest all the same.
+#[tokio::test]
+async fn record_is_shown_as_it_was_before_an_edit_although_a_field_was_filled_since() {
+    let mut world = World::new(noon());
+    world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    world.fields().define(NewField::new(Object::Contact, "story", DataType::LongText));
+    let values = json!({"tier": "gold", "story": "Long"});
+    world.create(Object::Contact, &json!({"id": "ct", "name": "Old", "customFields": values}));
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    let some = ["contacts:read", "companies:read", "team-members:read"];
+    crm.sandbox.set_key(&crm.key, &some);
+    mirror.sync(&crm).await;
+    let then = mirror.one("SELECT max(finished_at) FROM sync_runs").trim_matches('\'').parse().unwrap();
+    crm.wait(3_600);
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct", &json!({"name": "New"})));
+    mirror.settings.details = false;
+    mirror.sync(&crm).await;
+    crm.sandbox.set_key(&crm.key, &[&some[..], &["custom-fields:read"]].concat());
+    crm.wait(3_600);
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.one("SELECT cf_tier || cf_story FROM contacts_full"), "'goldLong'");
+    let reader = Reader::open(&mirror.path).unwrap();
+    let shown = record(&reader.begin().unwrap(), Object::Contact, "ct", Some(then)).unwrap();
+    let name = shown.values.into_iter().find(|(column, _)| column == "name");
+    assert_eq!(name.map(|(_, name)| name), Some(json!("Old")));
+    assert_eq!(
+        mirror.one("SELECT count(*) FROM changes AS a JOIN changes AS b ON b.seq > a.seq AND b.seen_at < a.seen_at"),
+        "0"
+    );
+}
+
 #[tokio::test]
 async fn values_of_retyped_and_archived_fields_are_in_the_history_until_their_end() {
     let mut world = World::new(noon());

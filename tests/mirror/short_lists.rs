@@ -140,6 +140,47 @@ async fn definition_missing_in_two_lists_an_hour_apart_is_archived() {
     assert_eq!(crm.charged(), 2, "what is archived is not looked for again");
 }
 
+/// The old definition is on no list any more, and the new one has its key: the old one is archived at once, and not
+/// looked for again.
+#[tokio::test]
+async fn field_made_again_under_its_key_takes_the_place_of_the_one_before() {
+    let mut world = World::new(noon());
+    let tags = || NewField::new(Object::Contact, "tags", DataType::MultiSelect).options(&["a", "b"]);
+    let others = ["rank", "note", "size"].map(|key| NewField::new(Object::Contact, key, DataType::ShortText));
+    [tags()].into_iter().chain(others).for_each(|field| _ = world.fields().define(field));
+    world.create(Object::Contact, &json!({"id": "ct", "customFields": {"tags": ["a"], "rank": "1"}}));
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| {
+        world.fields().undefine(Object::Contact, "tags");
+        world.fields().define(tags());
+        world.edit(Object::Contact, "ct", &json!({"customFields": {"tags": ["b"]}}));
+    });
+    for (hours, lists) in [(6, 3 + 2), (1, 0), (6, 2 + 2)] {
+        crm.wait(hours * 3_600);
+        if hours > 1 {
+            crm.sandbox.with_world(|world| {
+                world.fields().redefine(Object::Contact, "rank", |field| field.label += " again");
+            });
+        }
+        crm.sandbox.clear_log();
+        assert_eq!(mirror.sync(&crm).await.outcome, RunOutcome::Done);
+        assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), lists, "after {hours} hours more");
+        let differences = mirror.differences(&crm);
+        assert_eq!(differences.len(), 1, "{differences:?}");
+        assert_eq!(mirror.one("SELECT cf_tags_2 FROM contacts_full"), r#"'["b"]'"#);
+        assert_eq!(mirror.one("SELECT archived_cf_tags FROM contacts"), r#"'["a"]'"#);
+        assert_eq!(mirror.one("SELECT group_concat(value) FROM custom_multi_values"), "'b'");
+    }
+    // Two on one list.
+    for _ in 0..2 {
+        crm.sandbox.with_world(|world| _ = world.fields().define(tags()));
+        crm.wait(6 * 3_600);
+        assert_eq!(mirror.sync(&crm).await.outcome, RunOutcome::Done);
+    }
+}
+
 /// Lists of both kinds that are cut short for two hours.
 #[tokio::test]
 async fn short_lists_that_lack_too_much_are_refused() {

@@ -88,13 +88,13 @@ struct TableColumns {
 }
 
 impl CustomTx<'_> {
-    /// Applies the complete list of an object's definitions, active and archived.
+    /// Applies the complete list of an object's definitions, active and archived, which an earlier run may have asked for.
     pub fn apply_definitions(
         &self,
         object: Object,
         records: &[Record],
         gone: &[RecordId],
-        asked_at: Instant,
+        (asked_at, now): (Instant, Instant),
     ) -> Result<Redefined> {
         let before = rows(&self.tx.conn, object)?;
         let mut out = Redefined::default();
@@ -112,7 +112,7 @@ impl CustomTx<'_> {
             return Ok(out);
         }
         out.changes.count_states(&before, &rows(&self.tx.conn, object)?);
-        self.reconcile(object, &before, asked_at, &mut out)?;
+        self.reconcile(object, &before, now, &mut out)?;
         self.relayout()?;
         // The feed has no entry for changed labels, so every record is published again.
         if self.tx.shapes().shows_labels(object) {

@@ -79,8 +79,8 @@ impl CustomTx<'_> {
         let kept = if of_details { &record.detail_extra } else { &record.extra };
         extra.sources.extend(kept.sources.clone().into_iter().chain(record.extra.sources.clone()));
         // Nothing was read: the row is as old as before.
-        let asked = RequestStamp { at: stamped_at.parse().unwrap_or(asked.at), ..asked.clone() };
-        self.tx.records().write(object, &shape, record, &extra, (&asked, asked.at)).map(drop)
+        let read_at = stamped_at.parse().unwrap_or(asked.at);
+        self.tx.records().write(object, &shape, record, &extra, (asked, read_at)).map(drop)
     }
 
     pub fn clear_filled(&self, object: Object) -> Result<()> {

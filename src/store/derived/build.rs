@@ -101,8 +101,13 @@ impl DerivedTx<'_> {
     fn rebuild_multi_values(&self, object: Object) -> Result<()> {
         self.run("DELETE FROM custom_multi_values WHERE object_type = ?1", [object])?;
         let layout = self.tx.layout();
-        let multi = layout.of(object).fields().iter().filter(|field| field.data_type == DataType::MultiSelect);
-        multi.into_iter().try_for_each(|field| self.make_multi_values(object, field, None))
+        let fields = layout.of(object);
+        // Of two fields with one key, that one which answers are decoded for.
+        let is_multi = |field: &&CustomField| {
+            field.data_type == DataType::MultiSelect
+                && fields.by_key(field.key.as_str()).map(|(_, of)| of) == Some(*field)
+        };
+        fields.fields().iter().filter(is_multi).try_for_each(|field| self.make_multi_values(object, field, None))
     }
 
     /// Makes the rows of a multi-select's values, of one record in place of those before, or of all.

@@ -130,10 +130,10 @@ fn as_of(
         return Err(RecordError::BeforeHistory { at, begins });
     }
     let mut state = now;
-    for change in changes(tx, object, id, None, u32::MAX)? {
-        if change.seen_at <= at.to_string() {
-            break;
-        }
+    let (changes, at) = (changes(tx, object, id, None, u32::MAX)?, at.to_string());
+    // The clock may have been set back between two of them.
+    let undone = changes.iter().rposition(|change| change.seen_at > at).map_or(0, |first| first + 1);
+    for change in changes.into_iter().take(undone) {
         let before = change.fields.into_iter().map(|(column, (before, _))| (column, before));
         match (change.kind.as_str(), &mut state) {
             ("insert", _) => state = None,

@@ -14,7 +14,7 @@ use super::omitted_values;
 use super::short_list::{FetchedPage, ListProgress};
 use crate::api::decode::{self, ListPage, NotUnderstood};
 use crate::api::{ErrorClass, ListQuery, PageSize, SortBy};
-use crate::model::{Cursor, Instant, Layout, Object, Purpose, Record, RecordId, Resource, Ru};
+use crate::model::{Cursor, Definition, FieldKey, Instant, Layout, Object, Purpose, Record, Resource, Ru};
 use crate::store::{
     Checkpoint, FieldToBackFill, Goal, LastRead, ListedItems, MirrorTx, ReadOf, Redefined, RefusedRemovals,
     RemovalShare, StoreError, Tally, UnlistedDecision, WholeListKind,
@@ -299,18 +299,26 @@ async fn refresh_definitions_of(run: &Run<'_>, object: Object, lists: &mut Vec<L
             run.warn(format!("the service no longer lists custom fields of {object}: the columns are not changed"));
         }
     }
-    // One that is archived here already stays so.
-    let active = known.into_iter().filter(|definition| definition.active).map(|definition| definition.id);
-    let active: Vec<RecordId> = active.collect();
+    let mut items = list.items();
+    // One key is one field: a definition that is not listed, and whose key another one has, is replaced.
+    let has = |record: &Record, wire, text: &str| record.text(Resource::CustomFields, wire) == Some(text);
+    let is_active =
+        |record: &Record, key: &FieldKey| has(record, "key", key.as_str()) && has(record, "status", "ACTIVE");
+    let (replaced, active): (Vec<Definition>, Vec<Definition>) = known.into_iter().partition(|known| {
+        !items.ids.contains(&known.id) && list.records.iter().any(|record| is_active(record, &known.key))
+    });
+    let [replaced, active] = [replaced, active].map(|some| some.into_iter().map(|known| known.id).collect::<Vec<_>>());
+    items.ids.extend(replaced.iter().cloned());
     let details = run.engine.reads_details(object);
-    let (rows, guard, steady) = (list.records.len() as u64, run.removal_guard(), run.steady_time());
+    let (rows, guard, steady, now) = (list.records.len() as u64, run.removal_guard(), run.steady_time(), run.now());
     let writing = run.write(move |tx| {
         let kind = WholeListKind::Definitions(object);
-        let (gone, refused) = match tx.knowledge().decide_unlisted(kind, &active, &list.items(), &guard, steady)? {
+        let (mut gone, refused) = match tx.knowledge().decide_unlisted(kind, &active, &items, &guard, steady)? {
             UnlistedDecision::Removed(gone) => (gone, None),
             UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
         };
-        let mut redefined = tx.custom().apply_definitions(object, &list.records, &gone, list.asked_at)?;
+        gone.extend(replaced);
+        let mut redefined = tx.custom().apply_definitions(object, &list.records, &gone, (list.asked_at, now))?;
         let lacked = tx.unread().take_lacking(object)?;
         omitted_values::mark_unshown(tx, object, &lacked.records, details)?;
         for field in lacked.fields {
