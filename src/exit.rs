@@ -156,7 +156,7 @@ mod tests {
             (ApiError::Timeout { tries: 1, after }, 69),
             (ApiError::TooLarge { limit: 1 }, 69),
             (ApiError::NotAdmitted(AdmissionError::Budget { left: Ru::ZERO, refills_at }), 75),
-            (ApiError::NotAdmitted(AdmissionError::Hold { until: refills_at }), 75),
+            (ApiError::NotAdmitted(AdmissionError::Hold { until: refills_at, tries: 0 }), 75),
             (ApiError::NotAdmitted(AdmissionError::Stopping), 75),
             (ApiError::NotAdmitted(AdmissionError::RunLimit), 75),
             (ApiError::NotAdmitted(AdmissionError::Ledger), 74),

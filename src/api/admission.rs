@@ -36,7 +36,11 @@ pub enum AdmissionError {
         refills_at: Instant,
     },
     #[error("the service asked to wait until {until}")]
-    Hold { until: Instant },
+    Hold {
+        until: Instant,
+        /// How often this request was sent before.
+        tries: u32,
+    },
     #[error("the run has spent what it may (`--max-ru`)")]
     RunLimit,
     #[error("the program is stopping")]

@@ -59,9 +59,9 @@ impl Retries {
         }
     }
 
-    /// The number of attempts that failed so far, without 429s.
+    /// The number of attempts that failed so far.
     pub(super) fn made(&self) -> u32 {
-        self.made
+        self.made + self.holds
     }
 
     /// After a failed attempt that took `took`: the delay before the next; `None` if there is none.

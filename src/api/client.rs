@@ -266,7 +266,8 @@ impl Client {
         loop {
             let permit = gate.permit().await;
             let admitted = meter.admit(attempt).await;
-            let admission = admitted.map_err(|refused| PatchError { why: refused.into(), unanswered })?;
+            let refused = |refused| PatchError { why: ApiError::from(refused).after_tries(retries.made()), unanswered };
+            let admission = admitted.map_err(refused)?;
             let asked = RequestStamp::new(clock.reading(), admission.order.clone());
             let under_way = UnderWay::new(&**meter, admission);
             let HttpAttempt { outcome, hold, result } = transport.attempt(request, asked.at).await;

@@ -150,7 +150,8 @@ impl ApiError {
     pub fn tries(&self) -> u32 {
         match self {
             ApiError::Status(rejection) => rejection.tries,
-            ApiError::Unreachable { tries, .. }
+            ApiError::NotAdmitted(AdmissionError::Hold { tries, .. })
+            | ApiError::Unreachable { tries, .. }
             | ApiError::NoAnswer { tries, .. }
             | ApiError::Timeout { tries, .. }
             | ApiError::Broken { tries, .. } => *tries,
@@ -158,10 +159,17 @@ impl ApiError {
         }
     }
 
+    /// How often the service refused this request for a while; zero where it was another one, and this one was not sent.
+    pub fn refusals(&self) -> u32 {
+        let is_held = matches!(self, ApiError::NotAdmitted(AdmissionError::Hold { .. }));
+        if is_held || self.class() == ErrorClass::Hold { self.tries() } else { 0 }
+    }
+
     pub(crate) fn after_tries(mut self, made: u32) -> ApiError {
         match &mut self {
             ApiError::Status(rejection) => rejection.tries = made,
-            ApiError::Unreachable { tries, .. }
+            ApiError::NotAdmitted(AdmissionError::Hold { tries, .. })
+            | ApiError::Unreachable { tries, .. }
             | ApiError::NoAnswer { tries, .. }
             | ApiError::Timeout { tries, .. }
             | ApiError::Broken { tries, .. } => *tries = made,

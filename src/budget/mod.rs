@@ -11,5 +11,5 @@ mod reserve;
 
 pub use ledger::{Ledger, Limits};
 pub use poll_interval::{ActiveHours, MAX_POLL, POLLING_SHARE, PollDecision, PollReason, PollingBudget, decide_poll};
-pub use rate_limit_hold::Hold;
+pub use rate_limit_hold::{Hold, LONGEST_HOLD};
 pub use reserve::{forecast, most_reserved, reserve};

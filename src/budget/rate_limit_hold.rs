@@ -15,7 +15,7 @@ const FIRST: Duration = Duration::from_secs(5);
 /// The longest wait that is chosen here.
 const MAX_OWN: Duration = Duration::from_secs(300);
 /// The longest wait that is accepted from the service: a wrong value must not stop a mirror for a year.
-const MAX_ASKED: Duration = Duration::from_secs(24 * 3600);
+pub const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
@@ -32,7 +32,7 @@ impl Hold {
     pub fn after(before: Option<Hold>, now: Instant, wait: Option<Duration>) -> Hold {
         let streak = before.map_or(0, |hold| hold.streak);
         let wait = match wait {
-            Some(wait) => wait.min(MAX_ASKED),
+            Some(wait) => wait.min(LONGEST_HOLD),
             None => FIRST.saturating_mul(2_u32.saturating_pow(streak)).min(MAX_OWN),
         };
         let left = before.and_then(|hold| hold.left(now)).unwrap_or_default();
@@ -44,14 +44,14 @@ impl Hold {
     /// How long it still lasts at `now`, by the elapsed clock; `None` once it is over.
     pub fn left(&self, now: Instant) -> Option<Duration> {
         let left = self.until.since(now);
-        (!left.is_zero()).then_some(left.min(MAX_ASKED))
+        (!left.is_zero()).then_some(left.min(LONGEST_HOLD))
     }
 
     /// The same hold if it can be one of this clock. If the clock was lost, and began anew at a wall clock that shows an
     /// earlier time, the hold would last for the difference.
     #[must_use]
     pub fn by_clock(self, now: Instant) -> Hold {
-        Hold { until: self.until.min(now.plus(MAX_ASKED)), ..self }
+        Hold { until: self.until.min(now.plus(LONGEST_HOLD)), ..self }
     }
 }
 

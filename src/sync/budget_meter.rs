@@ -172,19 +172,21 @@ impl BudgetMeter {
         hold.map_or(Ok(()), |hold| tx.set_state(&HOLD, &hold))
     }
 
+    /// How long no request is sent; `None` if there is no hold.
+    pub fn hold_left(&self) -> Option<Duration> {
+        let elapsed = self.ledger().steady_time();
+        self.hold.lock().unwrap_or_else(PoisonError::into_inner).and_then(|hold| hold.left(elapsed))
+    }
+
     async fn wait_out_hold(&self) -> Result<(), AdmissionError> {
         loop {
             if self.is_stopping() {
                 return Err(AdmissionError::Stopping);
             }
-            let now = self.clock.reading();
-            let hold = *self.hold.lock().unwrap_or_else(PoisonError::into_inner);
-            let elapsed = self.ledger_mut().at(now, &self.limits).steady_time();
-            let Some(until) = hold.and_then(|hold| hold.left(elapsed)).map(|left| now.wall.plus(left)) else {
-                return Ok(());
-            };
-            if until.since(now.wall) > self.patience {
-                return Err(AdmissionError::Hold { until });
+            let now = self.clock.now();
+            let Some(until) = self.hold_left().map(|left| now.plus(left)) else { return Ok(()) };
+            if until.since(now) > self.patience {
+                return Err(AdmissionError::Hold { until, tries: 0 });
             }
             self.observer.on(RunEvent::Holding { until });
             let mut stop = self.stop.subscribe();

@@ -67,7 +67,7 @@ impl SyncError {
         };
         match refused {
             AdmissionError::Budget { refills_at, .. } => Some(Suspension::Budget(*refills_at)),
-            AdmissionError::Hold { until } => Some(Suspension::Hold(*until)),
+            AdmissionError::Hold { until, .. } => Some(Suspension::Hold(*until)),
             AdmissionError::RunLimit => Some(Suspension::Limit),
             AdmissionError::Stopping => Some(Suspension::Shutdown),
             AdmissionError::Ledger => None,
@@ -81,6 +81,10 @@ impl SyncError {
         }
     }
 
+    pub fn refusals(&self) -> u32 {
+        if let SyncError::Api { source, .. } = self { source.refusals() } else { 0 }
+    }
+
     pub const fn is_not_due(&self) -> bool {
         matches!(self, SyncError::NotDue { .. })
     }
@@ -89,6 +93,8 @@ impl SyncError {
     pub fn concerns_one_resource(&self) -> bool {
         match self {
             SyncError::NotAdvancing { .. } | SyncError::NotDue { .. } => true,
+            // Whether it refuses others for a while as well, their own requests show.
+            SyncError::Api { source, .. } if source.refusals() > 0 => true,
             // Without a connection there is no other object either.
             SyncError::Api { source: ApiError::Unreachable { .. }, .. } => false,
             SyncError::Api { source, .. } => matches!(

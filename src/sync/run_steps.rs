@@ -127,7 +127,8 @@ impl Engine {
         let date = self.client.service_date();
         let with_details = Object::ALL.map(|object| self.reads_details(object).then_some(object));
         let clock = self.meter.ledger().clock;
-        let steady = clock.time();
+        // During a hold nothing is attempted: what is refused again is passed over once, for what follows it.
+        let steady = clock.time().plus(self.meter.hold_left().unwrap_or_default());
         if matches!(outcome, RunOutcome::Suspended | RunOutcome::Failed) {
             // Not everything was tried completely.
             results.served.clear();
@@ -235,9 +236,14 @@ impl Run<'_> {
     /// Goes on with the other steps. If nothing has been answered so far, the failure of a second resource means that the
     /// whole service fails, and ends the run.
     fn pass_over(&self, step: Step, error: SyncError, cost: StepCost) -> Result<(), SyncError> {
-        let resource = step.resource().filter(|_| error.concerns_one_resource());
+        // A step that the service refuses for a while, and that got ahead before, goes on there.
+        let goes_on = error.refusals() > 0 && cost.is_progress(error.refusals());
+        let resource = step.resource().filter(|_| error.concerns_one_resource() && !goes_on);
         let Some(resource) = resource else {
             if error.suspension().is_some() {
+                if !self.was_answered() {
+                    self.results().failed_steps.clear();
+                }
                 let others: Vec<String> = self.results().errors.values().map(error_chain).collect();
                 others.into_iter().for_each(|error| self.warn(error));
             }
@@ -277,7 +283,7 @@ impl Run<'_> {
     fn judge_interruption(&self, step: Step, error: &SyncError, cost: StepCost) {
         // Edits have delays of their own.
         let (Some(suspension), Some(_)) = (error.suspension(), step.resource()) else { return };
-        if cost.is_progress() {
+        if cost.is_progress(error.refusals()) {
             self.results().answered_steps.insert(step);
         } else if matches!(suspension, Suspension::Budget(_)) && cost.wasted() > Ru::ZERO {
             let why = format!("the window's last {} RU had no good answer", cost.wasted());

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::engine::Share;
 use super::plan::Step;
-use crate::budget::Limits;
+use crate::budget::{LONGEST_HOLD, Limits};
 use crate::model::{Instant, Resource, Ru, growing};
 use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
 
@@ -35,7 +35,7 @@ pub struct StepFailures(Vec<StepFailure>);
 pub struct StepFailure {
     step: Step,
     failures: u32,
-    /// The last one, by the ledger's steady clock.
+    /// The last one, by the ledger's steady clock, or the end of the hold that it met.
     failed_at: Instant,
     cost: Ru,
     pub(super) error: String,
@@ -45,14 +45,14 @@ pub struct StepFailure {
 }
 
 impl StepFailure {
-    /// How long the next attempt still waits; `None` if it is due. A failure that is still to come was stored by a clock that
-    /// was lost.
+    /// How long the next attempt still waits; `None` if it is due. A failure that is later than the end of a hold was stored
+    /// by a clock that was lost.
     pub(super) fn wait(&self, steady: Instant, limits: &Limits) -> Option<Duration> {
         // A fault of minutes delays little, whatever the budget.
         let paid =
             (self.failures > PASSING).then(|| Share::FAILING.time_to_earn(self.cost.min(most_of_run(limits)), limits));
         let wait = self.failed_at.plus(growing(DELAYS, self.failures).max(paid.unwrap_or_default())).since(steady);
-        (!wait.is_zero() && self.failed_at <= steady).then_some(wait)
+        (!wait.is_zero() && self.failed_at <= steady.plus(LONGEST_HOLD)).then_some(wait)
     }
 }
 
@@ -94,9 +94,10 @@ impl StepCost {
         if matches!(step, Step::Definitions | Step::Team) { self.spent } else { self.wasted() }
     }
 
-    /// Whether a step that was interrupted made progress: most of it was answered.
-    pub(super) fn is_progress(self) -> bool {
-        self.answered > self.wasted()
+    /// Whether a step that was interrupted made progress: most of it was answered. Requests that were refused for a while may
+    /// cost nothing.
+    pub(super) fn is_progress(self, refusals: u32) -> bool {
+        self.answered > self.wasted().max(Ru::new(u64::from(refusals)))
     }
 }
 
@@ -233,8 +234,9 @@ mod tests {
             [(0, 0, false, 0), (1, 1, true, 0), (2, 1, false, 1), (5, 3, true, 2)]
         {
             let step = cost(10 + spent, 7 + answered).since(cost(10, 7));
-            assert_eq!((step.is_progress(), step.wasted().get()), (progress, wasted), "{step:?}");
+            assert_eq!((step.is_progress(0), step.wasted().get()), (progress, wasted), "{step:?}");
         }
+        assert_eq!([1, 2].map(|refusals| cost(2, 2).is_progress(refusals)), [true, false]);
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Clock, Instant, Resource};
-use crm_mirror::sandbox::{Fault, Rule, generate};
+use crm_mirror::model::{Clock, Instant, Object, Resource};
+use crm_mirror::sandbox::{Fault, LoggedRequest, Rule, World, generate};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Job, Suspension, SyncError};
+use serde_json::json;
 
 fn held(body: u64) -> Fault {
     Fault::TooMany { body: Some(body), header: None }
@@ -118,4 +119,113 @@ async fn refused_key_ends_the_run_at_the_first_request() {
     mirror.key = Some(crm.sandbox.add_key(&[]));
     let error = mirror.run(&crm, &Job::sync()).await.unwrap_err();
     assert!(matches!(error, SyncError::NoScope { .. }), "{error:?}");
+}
+
+/// Scheduled runs every ten minutes, and one at the end of each hold, as the daemon makes them; `is_fresh` is called after each
+/// of them. Returns how many requests of an object were refused in an hour, at most.
+async fn refused_in_an_hour(crm: &Crm, mirror: &Mirror, mut is_fresh: impl FnMut(usize)) -> usize {
+    crm.sandbox.clear_log();
+    for n in 0..24 {
+        crm.wait(600);
+        crm.sandbox.with_world(|world| {
+            for (object, id) in [(Object::Contact, "ct0"), (Object::Company, "co")] {
+                assert!(world.edit(object, id, &json!({ "name": format!("Name {n}") })));
+            }
+        });
+        // Two kinds of request that are refused make two holds.
+        for _ in 0..3 {
+            let ended = mirror.try_scheduled(crm, &Job::sync()).await;
+            let Ok(Some(Suspension::Hold(until))) = ended.map(|report| report.suspension) else { break };
+            crm.wait(until.since(crm.clock.now()).as_secs() + 1);
+        }
+        is_fresh(n);
+    }
+    let (log, hour) = (crm.sandbox.log(), Duration::from_secs(3_600));
+    let of_object = |object: Object| {
+        let is_refused = |entry: &&LoggedRequest| {
+            entry.status == Some(429) && entry.asked.path.starts_with(object.resource().path())
+        };
+        let refused: Vec<_> = log.entries().iter().filter(is_refused).map(|entry| entry.at).collect();
+        let within = |from: &Instant| refused.iter().filter(|at| from <= at && at.since(*from) < hour).count();
+        refused.iter().map(within).max().unwrap_or(0)
+    };
+    Object::ALL.map(of_object).into_iter().max().unwrap()
+}
+
+async fn two_objects() -> (Crm, Mirror) {
+    let mut world = World::new(noon());
+    for n in 0..150 {
+        world.create(Object::Contact, &json!({"id": format!("ct{n}")}));
+    }
+    world.create(Object::Company, &json!({"id": "co"}));
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::empty();
+    for _ in 0..2 {
+        mirror.sync(&crm).await;
+        crm.wait(3_600);
+    }
+    (crm, mirror)
+}
+
+/// The service refuses one kind of request for ever. It holds all of them each time, and nothing else fails.
+#[tokio::test]
+async fn counts_that_are_always_refused_hold_up_nothing_else() {
+    for (body, most) in [(None, 30), (Some(5), 48), (Some(1_800), 2)] {
+        let (crm, mirror) = two_objects().await;
+        let fault = Fault::TooMany { body, header: None };
+        crm.sandbox.faults().add(Rule::new(fault.clone()).with_param("count").forever());
+        let refused = refused_in_an_hour(&crm, &mirror, |n| {
+            for table in ["contacts", "companies"] {
+                let fresh = mirror.count(&format!("{table} WHERE name = 'Name {n}'"));
+                assert_eq!(fresh, 1, "run {n}, {fault:?}: {table}");
+            }
+        });
+        let refused = refused.await;
+        assert!((1..=most).contains(&refused), "{fault:?}: {refused} in an hour");
+        crm.sandbox.faults().clear();
+        crm.wait(7_200);
+        mirror.scheduled(&crm, &Job::sync()).await;
+        mirror.assert_exact(&crm);
+        assert_eq!(mirror.count("state WHERE name = 'step_failures'"), 0);
+    }
+}
+
+#[tokio::test]
+async fn detail_that_is_always_refused_holds_up_no_other() {
+    for body in [None, Some(5), Some(1_800)] {
+        let (crm, mirror) = two_objects().await;
+        let fault = Fault::TooMany { body, header: None };
+        crm.sandbox.faults().add(Rule::new(fault.clone()).records().record("ct7").forever());
+        crm.sandbox.with_world(|world| {
+            for n in 0..20 {
+                assert!(world.edit(Object::Contact, &format!("ct{n}"), &json!({ "notes": "New" })));
+            }
+        });
+        let refused = refused_in_an_hour(&crm, &mirror, |n| {
+            let read = mirror.count("contact_details WHERE notes = 'New'");
+            assert_eq!(read, 19, "run {n}, {fault:?}");
+        });
+        let refused = refused.await;
+        assert!((1..=8).contains(&refused), "{fault:?}: {refused} in an hour");
+        crm.sandbox.faults().clear();
+        crm.wait(86_400);
+        mirror.scheduled(&crm, &Job::sync()).await;
+        mirror.assert_exact(&crm);
+    }
+}
+
+/// A service that refuses everything makes no step fail: when it answers again, the next run reads everything.
+#[tokio::test]
+async fn service_that_refuses_everything_makes_no_step_wait() {
+    for body in [None, Some(1), Some(1_800)] {
+        let (crm, mirror) = two_objects().await;
+        crm.sandbox.with_world(|world| world.edit(Object::Company, "co", &json!({ "name": "New" })));
+        crm.sandbox.faults().add(Rule::new(Fault::TooMany { body, header: None }).forever());
+        _ = mirror.try_scheduled(&crm, &Job::sync()).await;
+        assert_eq!(mirror.count("state WHERE name = 'step_failures'"), 0, "{body:?}");
+        crm.sandbox.faults().clear();
+        crm.wait(1_800);
+        mirror.scheduled(&crm, &Job::sync()).await;
+        mirror.assert_exact(&crm);
+    }
 }

@@ -41,7 +41,8 @@ const READINGS_WITHOUT: u8 = 30;
 
 fn wait_after(requests: u32, failures: u32) -> Duration {
     // Two attempts with three requests each would exceed five in an hour.
-    let first = if requests > 2 { HOUR } else { WAIT_PER_REQUEST.saturating_mul(requests.max(1)) };
+    let first =
+        if requests > 2 { HOUR * requests.div_ceil(5) } else { WAIT_PER_REQUEST.saturating_mul(requests.max(1)) };
     first.saturating_mul(1 << failures.min(10)).min(MAX_WAIT)
 }
 
@@ -361,8 +362,8 @@ mod tests {
         let minutes = |requests| (0..9).map(move |failures| wait_after(requests, failures).as_secs() / 60);
         assert_eq!(minutes(1).collect::<Vec<_>>(), [12, 24, 48, 96, 192, 384, 768, 1440, 1440]);
         assert_eq!(minutes(2).next(), Some(24));
-        for requests in [3, 5] {
-            assert_eq!(minutes(requests).take(2).collect::<Vec<_>>(), [60, 120]);
+        for (requests, hours) in [(3, 1), (5, 1), (8, 2)] {
+            assert_eq!(minutes(requests).take(2).collect::<Vec<_>>(), [60 * hours, 120 * hours]);
         }
     }
 }

@@ -267,7 +267,13 @@ async fn read_detail(run: &Run<'_>, id: &RecordId, batch: &DetailBatch) -> Resul
             detail_failed(run, id, batch, error.tries()).await?;
             if in_a_row >= MAX_UNANSWERED { Err(error).asking(DOING, resource) } else { Ok(()) }
         }
-        _ => Err(error).asking(DOING, resource),
+        _ => {
+            // Where others are answered, this record must not hold them up each time.
+            if error.refusals() > 0 && run.was_answered() {
+                remember_failure(run, id, batch, error.refusals()).await?;
+            }
+            Err(error).asking(DOING, resource)
+        }
     }
 }
 
@@ -290,7 +296,9 @@ async fn remember_failure(run: &Run<'_>, id: &RecordId, batch: &DetailBatch, req
         failures.failed(requests, steady);
         failures.owed(steady)
     };
-    let noted = move |tx: &MirrorTx<'_>| tx.unread().detail_failed(object, &id, requests, (steady, owed));
+    // During a hold nothing is requested: it waits behind it.
+    let after_hold = steady.plus(run.engine.meter.hold_left().unwrap_or_default());
+    let noted = move |tx: &MirrorTx<'_>| tx.unread().detail_failed(object, &id, requests, (after_hold, owed));
     run.write(noted).await
 }
 
