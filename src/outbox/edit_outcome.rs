@@ -1,6 +1,6 @@
 //! Applies an answer to a record's edits, in the transaction that stores it in the mirror.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::delay;
 use super::edit_tx::{EditTx, StoredRequest, group};
@@ -8,6 +8,7 @@ use super::field_verdict::{self, DoubtEvidence, DoubtVerdict, DoubtfulRequest, F
 use super::patch_answer::{self, AfterAnswer};
 use super::patch_request::{self, RecordStep};
 use super::trail;
+use super::typed_values::Given;
 use crate::model::{DelayScope, Edit, EditState, Editable, EditedFields, Etag, MirroredRecord, Record, RequestStamp};
 use crate::store::{Applied, EditStep, StoreError, record_removed};
 
@@ -55,7 +56,7 @@ impl EditTx<'_, '_> {
         answer: RefusedAnswer<'_>,
     ) -> Result<bool, StoreError> {
         let RefusedAnswer { status, answer_json, sent, admitted } = answer;
-        let edits = group(&self.edits()?, request.carrier);
+        let edits = sent_with(&self.edits()?, request);
         let step = |why| EditStep::new(EditState::Sending, EditState::Queued, why).answered(status, Some(answer_json));
         if status.is_some_and(answers_for_updates) {
             self.end_delay(DelayScope::Object)?;
@@ -141,27 +142,28 @@ impl EditTx<'_, '_> {
     }
 
     /// Whether a success shows that the request was carried out.
-    pub(super) fn shows(
-        &self,
-        request: &StoredRequest,
-        record: Option<&Record>,
-        status: u16,
-    ) -> Result<bool, StoreError> {
-        let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
-        let fields = patch_request::union(&group(&self.edits()?, request.carrier));
+    pub(super) fn shows(&self, request: &StoredRequest, record: Option<&Record>, status: u16) -> bool {
         let etag = record.and_then(|record| record.version(self.object)).map(Etag::from);
-        let has_value = |(column, (_, after)): (&String, &(Value, Value))| {
-            let Some(field) = self.editable.get(column) else { return false };
-            let members = if field.key().is_some() { &body["customFields"] } else { &body };
-            if members.get(field.wire()).is_none() {
-                // The record had this value already.
-                return true;
-            }
-            let shown = record.and_then(|record| self.tx.records().shown_value(self.object, record, column));
-            shown.is_some_and(|shown| field_verdict::same(Some(field), &shown, after))
+        let has_value = |(field, sent): &(&Editable, Value)| {
+            let shown = record.and_then(|record| self.tx.records().shown_value(self.object, record, &field.column));
+            shown.is_some_and(|shown| field_verdict::same(Some(field), &shown, sent))
         };
-        let has_values = fields.iter().all(has_value);
-        Ok(patch_answer::is_confirmed(status, etag.as_ref(), &request.if_match, has_values))
+        let has_values = self.sent_values(request).is_some_and(|sent| sent.iter().all(has_value));
+        patch_answer::is_confirmed(status, etag.as_ref(), &request.if_match, has_values)
+    }
+
+    /// What the body of a request sets, in the form of the columns, also for edits that were dropped meanwhile; `None` if
+    /// it has a member that is no column any more.
+    fn sent_values(&self, request: &StoredRequest) -> Option<Vec<(&Editable, Value)>> {
+        let mut body: Map<String, Value> = serde_json::from_str(&request.body).ok()?;
+        let mut custom = body.remove("customFields").unwrap_or_default();
+        let mut values = Vec::new();
+        for field in self.editable.values() {
+            let members = if field.key().is_some() { custom.as_object_mut() } else { Some(&mut body) };
+            let sent = members.and_then(|members| members.remove(field.wire()));
+            values.extend(sent.map(|sent| (field, Given::Json(sent).column(field))));
+        }
+        (body.is_empty() && custom.as_object().is_none_or(Map::is_empty)).then_some(values)
     }
 
     /// The update is applied: the mirror stores the answer, and later edits are rebased on the record as it is now.
@@ -174,11 +176,12 @@ impl EditTx<'_, '_> {
         asked: &RequestStamp,
     ) -> Result<Option<Applied>, StoreError> {
         let edits = self.edits()?;
-        let sent = group(&edits, request.carrier);
+        let sent = sent_with(&edits, request);
         let mut applied = None;
         if let Some(record) = record {
-            let fields = patch_request::union(&sent);
-            let complete = self.tx.records().shows_all(self.object, record, fields.keys().map(String::as_str));
+            let values = self.sent_values(request);
+            let columns = values.as_ref().map(|values| values.iter().map(|(field, _)| &*field.column));
+            let complete = columns.is_some_and(|columns| self.tx.records().shows_all(self.object, record, columns));
             applied = self.tx.records().apply_confirmation(self.object, record, &request.if_match, complete, asked)?;
         }
         self.end_delay(DelayScope::Object)?;
@@ -188,11 +191,14 @@ impl EditTx<'_, '_> {
         let why = if replayed { trail::REPLAYED } else { trail::CONFIRMED };
         let step = EditStep::new(EditState::Sending, EditState::Applied, why).answered(Some(200), None);
         self.all(&sent, EditState::Applied, &step)?;
+        let ids: Vec<i64> = sent.iter().map(|edit| edit.id).collect();
+        for edit in request.edits.iter().filter(|edit| !ids.contains(edit)) {
+            self.tx.edits().note(*edit, why, self.now)?;
+        }
         let etag = match applied {
             Some(_) => self.mirrored(&[])?.and_then(|record| record.etag),
             None => None,
         };
-        let ids: Vec<i64> = sent.iter().map(|edit| edit.id).collect();
         self.decide_later(&edits, &ids, etag.as_ref())?;
         Ok(applied)
     }
@@ -286,6 +292,12 @@ impl EditTx<'_, '_> {
         };
         self.tx.edits().saw_values(self.object, self.record, replaced, is_ours, fields.len())
     }
+}
+
+/// The edits of a request that still wait for its answer: the others were dropped or rejected after it was sent.
+fn sent_with(edits: &[Edit], request: &StoredRequest) -> Vec<Edit> {
+    let waits = |edit: &&Edit| edit.state == EditState::Sending && request.edits.contains(&edit.id);
+    edits.iter().filter(waits).cloned().collect()
 }
 
 /// What is left of a request in doubt, by the status of its last answer.

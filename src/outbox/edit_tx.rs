@@ -30,7 +30,7 @@ pub(super) struct EndedEdit {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StoredRequest {
     pub carrier: i64,
-    pub edits: usize,
+    pub edits: Vec<i64>,
     pub body: String,
     pub if_match: Etag,
     pub key: String,
@@ -201,7 +201,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         let last_status = edits.iter().find(|edit| edit.id == carrier).and_then(|edit| edit.status);
         Ok(NextRequest::Send(StoredRequest {
             carrier,
-            edits: request.edits.len(),
+            edits: request.edits,
             body: request.body,
             if_match: request.if_match,
             key,
@@ -229,7 +229,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         let (body, if_match, key) = (first.body.clone()?, first.if_match.clone()?, first.idempotency_key.clone()?);
         Some(StoredRequest {
             carrier,
-            edits: group.len(),
+            edits: group.iter().map(|edit| edit.id).collect(),
             custom: has_custom(&body),
             body,
             if_match,

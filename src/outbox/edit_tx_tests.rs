@@ -16,7 +16,7 @@ fn next(edits: &mut EditTx<'_, '_>) -> NextRequest {
 
 fn sent(next: &NextRequest) -> Option<(i64, usize)> {
     match next {
-        NextRequest::Send(request) => Some((request.carrier, request.edits)),
+        NextRequest::Send(request) => Some((request.carrier, request.edits.len())),
         _ => None,
     }
 }

@@ -254,7 +254,7 @@ impl RecordPush<'_> {
         let sent = outcome != PatchOutcome::NotSent;
         lock(&pass.pushed).push.sent += u64::from(sent);
         request.doubt |= unanswered;
-        let facts = SentRequest { doubt: request.doubt, edits: request.edits, last_status: request.last_status };
+        let facts = SentRequest { doubt: request.doubt, edits: request.edits.len(), last_status: request.last_status };
         let next = patch_answer::classify(outcome, facts);
         let (custom, answer_json) = (request.custom, trail::of_error(&why));
         let admitted = !matches!(why, ApiError::NotAdmitted(_));
@@ -292,8 +292,8 @@ impl RecordPush<'_> {
         let done = self.edit(move |edits| {
             let decode = |layout: &Layout| Some(confirmation.record(object, &its_id, layout).ok());
             let record = edits.tx.with_current_layout(record, version, decode)?;
-            if !edits.shows(&request, record.as_ref(), status)? {
-                let facts = SentRequest { doubt: true, edits: request.edits, last_status: None };
+            if !edits.shows(&request, record.as_ref(), status) {
+                let facts = SentRequest { doubt: true, edits: request.edits.len(), last_status: None };
                 let next = patch_answer::classify(PatchOutcome::Unconfirmed, facts);
                 let answer_json = trail::of_text(&format!("status {status}, without the updated record"));
                 let answer =

@@ -3,10 +3,10 @@
 use crate::outbox_bench::{
     CONTACT, DAY, carried_out, decide, mirrored, patches, push, said, same_request, set_position, sql, states, there,
 };
-use crm_mirror::model::{Resource, Ru};
-use crm_mirror::outbox::user_decisions::Decision;
+use crm_mirror::model::{Clock, Resource, Ru};
+use crm_mirror::outbox::user_decisions::{self, Decision};
 use crm_mirror::sandbox::{Fault, Rule};
-use crm_mirror::store::RunOutcome;
+use crm_mirror::store::{RunOutcome, write_beside};
 use crm_mirror::sync::{Job, PushTally, SyncError};
 use serde_json::json;
 
@@ -400,4 +400,37 @@ async fn edit_that_is_taken_back_while_it_is_being_sent_is_undone_by_another_one
     assert_eq!(there(&crm, "a", "position"), expected);
     assert_eq!(carried_out(&crm), Vec::new(), "the first was known not to be applied, and nobody wants it now");
     assert!(!states(&mirror).contains("sending") && !states(&mirror).contains("queued"), "{}", states(&mirror));
+}
+
+/// What an answer completes is decided by the request that was sent: the detail is current only if the answer shows all
+/// that the request changed.
+#[tokio::test]
+async fn answer_counts_for_the_whole_request_although_one_of_its_edits_was_dropped() {
+    for (columns, dropped, end, current) in [
+        (&["notes"][..], 1, "dropped", 0),
+        (&["position", "notes"], 1, "dropped applied", 0),
+        (&["position", "notes"], 2, "applied dropped", 0),
+        (&["position", "language"], 1, "dropped applied", 1),
+    ] {
+        let name = format!("{columns:?} without {dropped}");
+        let (crm, mirror) = mirrored().await;
+        for column in columns {
+            sql(&mirror, &format!("UPDATE contacts_full SET {column} = 'new' WHERE id = 'a'"));
+        }
+        let (path, now) = (mirror.path.clone(), crm.clock.now());
+        crm.sandbox.before_request(move |_, asked| {
+            if asked.method == "PATCH" {
+                write_beside(&path, |tx| user_decisions::decide(tx, dropped, Decision::Drop, now)).unwrap();
+            }
+        });
+        let report = push(&mirror, &crm).await;
+        assert_eq!((states(&mirror).as_str(), crm.sandbox.log().len(), report.push.waiting), (end, 1, 0), "{name}");
+        let details = "SELECT details_current FROM contacts_full WHERE id = 'a'";
+        assert_eq!(mirror.one(details), current.to_string(), "{name}");
+        let why = format!("SELECT why FROM outbox_events WHERE outbox_id = {dropped} ORDER BY id DESC LIMIT 1");
+        assert_eq!(mirror.one(&why), "'the service confirmed it'", "{name}");
+        crm.sandbox.clear_hook();
+        mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
+    }
 }

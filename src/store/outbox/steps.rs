@@ -180,6 +180,15 @@ impl EditsTx<'_> {
         Ok(true)
     }
 
+    /// Adds to the history of an edit that has ended what became of its request since.
+    pub fn note(&self, edit: i64, why: &str, now: Instant) -> Result<()> {
+        self.run(
+            "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
+             SELECT id, ?2, state, state, ?3 FROM outbox WHERE id = ?1",
+            params![edit, now, why],
+        )
+    }
+
     /// Reverts the record that an edit was sent: the request did not leave this machine.
     pub fn unsend(&self, edit: i64) -> Result<()> {
         self.run(
