@@ -146,7 +146,7 @@ impl EditTx<'_, '_> {
         let etag = record.and_then(|record| record.version(self.object)).map(Etag::from);
         let has_value = |(field, sent): &(&Editable, Value)| {
             let shown = record.and_then(|record| self.tx.records().shown_value(self.object, record, &field.column));
-            shown.is_some_and(|shown| field_verdict::same(Some(field), &shown, sent))
+            shown.is_some_and(|shown| field_verdict::alike(Some(field), &shown, sent))
         };
         let has_values = self.sent_values(request).is_some_and(|sent| sent.iter().all(has_value));
         patch_answer::is_confirmed(status, etag.as_ref(), &request.if_match, has_values)
@@ -288,7 +288,9 @@ impl EditTx<'_, '_> {
     /// Whether the mirror's history contains our values since the version that the request replaces.
     fn saw(&self, replaced: &Etag, fields: &EditedFields) -> Result<bool, StoreError> {
         let is_ours = |column: &str, new: &Value| {
-            fields.get(column).is_some_and(|(_, after)| field_verdict::same(self.editable.get(column), new, after))
+            let state =
+                |(before, after): &_| field_verdict::field_state(self.editable.get(column), (before, after), new);
+            fields.get(column).map(state) == Some(FieldState::Ours)
         };
         self.tx.edits().saw_values(self.object, self.record, replaced, is_ours, fields.len())
     }

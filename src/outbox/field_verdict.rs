@@ -1,7 +1,7 @@
 //! Compares a record with an edit of it: whether the edited fields changed meanwhile, and what follows. Pure.
 //!
 //! Values are compared in the form of the mirror's columns, by meaning: decimals as numbers, timestamps in the column's
-//! precision.
+//! precision, the options of a multi-select in any order.
 //!
 //! # Cases
 //! - A request that was surely not carried out, because its version was refused: if the edited fields are unchanged, the
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::validate;
-use crate::model::{Editable, EditedFields, is_unknown};
+use crate::model::{DataType, Editable, EditedFields, field_value, is_unknown};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldState {
@@ -39,12 +39,26 @@ pub fn same(field: Option<&Editable>, a: &Value, b: &Value) -> bool {
     }
 }
 
+/// Whether two values are equivalent, or the same options in another order: the reference promises none.
+pub fn alike(field: Option<&Editable>, a: &Value, b: &Value) -> bool {
+    let options = |value: &Value| {
+        let mut options = field_value::multi_values(value.as_str()?)?;
+        options.sort_unstable();
+        Some(options)
+    };
+    let is_set = field.is_some_and(|field| field.data_type() == Some(DataType::MultiSelect));
+    same(field, a, b) || is_set && options(a).is_some() && options(a) == options(b)
+}
+
 pub fn field_state(field: Option<&Editable>, (before, after): (&Value, &Value), now: &Value) -> FieldState {
     let before = if is_unknown(before) { &Value::Null } else { before };
     if same(field, now, after) {
         FieldState::Ours
-    } else if same(field, now, before) {
+    } else if alike(field, now, before) {
+        // An edit of nothing but the order is one, too.
         FieldState::Unchanged
+    } else if alike(field, now, after) {
+        FieldState::Ours
     } else {
         FieldState::Theirs
     }
@@ -149,7 +163,7 @@ mod tests {
         let now: BTreeMap<String, Value> = serde_json::from_str(r#"{"a":7,"c":8}"#).unwrap();
         assert_eq!(theirs(&fields, &now), r#"{"a":7,"b":null}"#);
     }
-    use crate::model::{CustomTarget, DataType, EditTarget, FieldKey, Object, unfit_value, unknown_value};
+    use crate::model::{CustomTarget, EditTarget, FieldKey, Object, unfit_value, unknown_value};
     use FieldState::{Ours, Theirs, Unchanged};
     use serde_json::json;
 
@@ -231,6 +245,12 @@ mod tests {
             (DataType::Decimal, json!(null), json!("2"), json!("1.5"), Theirs),
             (DataType::ShortText, json!("x"), json!(""), json!(null), Ours),
             (DataType::MultiSelect, json!(null), json!("[ \"a\" ]"), json!("[\"a\"]"), Ours),
+            (DataType::MultiSelect, json!(null), json!(r#"["b","a"]"#), json!(r#"["a","b"]"#), Ours),
+            (DataType::MultiSelect, json!(r#"["a","b"]"#), json!(null), json!(r#"["b","a"]"#), Unchanged),
+            (DataType::MultiSelect, json!(r#"["a","b"]"#), json!(r#"["b","a"]"#), json!(r#"["a","b"]"#), Unchanged),
+            (DataType::MultiSelect, json!(r#"["a","b"]"#), json!(r#"["b","a"]"#), json!(r#"["b","a"]"#), Ours),
+            (DataType::MultiSelect, json!(r#"["a"]"#), json!(r#"["b"]"#), json!(r#"["a","b"]"#), Theirs),
+            (DataType::ShortText, json!(null), json!(r#"["b","a"]"#), json!(r#"["a","b"]"#), Theirs),
             (
                 DataType::DateTime,
                 json!(null),

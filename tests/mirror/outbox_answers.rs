@@ -5,7 +5,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Object, Resource, Ru};
 use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::{EditRequest, EditSource, queue};
-use crm_mirror::sandbox::{Fault, NewField, Rule, World};
+use crm_mirror::sandbox::{BodyRewrite, Fault, NewField, Rule, World};
 use crm_mirror::store::{StoreError, write_beside};
 use crm_mirror::sync::{Job, SyncError};
 use serde_json::json;
@@ -369,4 +369,33 @@ async fn update_that_cannot_be_a_request_is_refused_here_and_not_counted_as_sent
         assert_eq!(mirror.one(&format!("SELECT count(*) {of_it} AND to_state = 'sending'")), "0", "{what}");
         assert_eq!(mirror.one("SELECT status FROM outbox WHERE id = 1"), "NULL", "{what}");
     }
+}
+
+#[tokio::test]
+async fn options_in_another_order_are_the_same_value() {
+    let (crm, mirror) = mirrored(1).await;
+    crm.sandbox.with_world(|world| {
+        world.fields().define(NewField::new(CONTACT, "set", DataType::MultiSelect).options(&["x", "y", "z"]));
+    });
+    mirror.sync(&crm).await;
+    crm.sandbox.clear_log();
+    let sorted = |body: &str, _: &str| body.replace(r#"["y","x"]"#, r#"["x","y"]"#);
+    crm.sandbox.faults().add(Rule::new(Fault::Rewritten(BodyRewrite(sorted), String::new())).forever());
+    for (value, held, sent) in [(r#"["y","x"]"#, r#"["x","y"]"#, 1), (r#"["y","x"]"#, r#"["x","y"]"#, 2)] {
+        sql(&mirror, &format!("UPDATE contacts_full SET cf_set = '{value}' WHERE id = 'c0'"));
+        push(&mirror, &crm).await;
+        assert_eq!(patches(&crm).len(), sent, "an edit of the order is one, too");
+        assert!(states(&mirror).split(' ').all(|state| state == "applied"), "{}", states(&mirror));
+        assert_eq!(mirror.one("SELECT cf_set FROM contacts WHERE id = 'c0'"), format!("'{held}'"));
+    }
+    // In doubt, the record that is read back shows that it was applied.
+    crm.sandbox.faults().clear();
+    crm.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH"));
+    let sorted = |body: &str, _: &str| body.replace(r#"["z","x"]"#, r#"["x","z"]"#);
+    crm.sandbox.faults().add(Rule::new(Fault::Rewritten(BodyRewrite(sorted), String::new())).method("GET").forever());
+    sql(&mirror, r#"UPDATE contacts_full SET cf_set = '["z","x"]' WHERE id = 'c0'"#);
+    push(&mirror, &crm).await;
+    crm.wait(HOUR);
+    push(&mirror, &crm).await;
+    assert_eq!((states(&mirror).as_str(), patches(&crm).len()), ("applied applied applied", 3));
 }
