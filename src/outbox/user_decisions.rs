@@ -5,10 +5,10 @@
 //!   the outcome of the others is determined by reading the record.
 //! - Resolving a conflict in favour of the edit applies only to the values that the person saw. If the record has
 //!   changed again since, it is a conflict again.
-//! - An undo is sent only if the record still has the values of the edit, and to the workspace that the edit was applied in.
+//! - An undo is sent only if the record still has the values of the edit, and to the workspace that the edit was applied
+//!   in. It reverts what was applied, no value that somebody else set in between, and no edit that waits.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -21,7 +21,7 @@ use super::typed_values::Given;
 use crate::model::{Edit, EditState, Editable, EditedFields, Instant, Object, RecordId, is_unknown};
 use crate::store::outbox_report::{self, EditLine};
 use crate::store::queue::{self as stored, NewEdit, QueuedValues};
-use crate::store::{EditStep, MirrorTx, StoreError};
+use crate::store::{EditStep, MirrorTx, StoreError, editable};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -260,15 +260,21 @@ pub struct UndoEdit {
     pub fields: EditedFields,
     /// The columns that have another value by now, as far as the mirror knows: with one, the undo ends in conflict.
     pub changed: Vec<String>,
+    /// The columns that somebody else, or an edit that is not among these, set between them: what came after is reverted.
+    pub between: Vec<String>,
+    /// The columns that are not reverted, because another edit of them waits.
+    pub waiting: Vec<String>,
 }
 
-/// Plans an undo: one edit per record, from the values of the last edit to the values before the first. Nothing is
-/// queued.
+/// Plans an undo: one edit per record, from the values of the last edit to the values before the first of those that
+/// followed each other. Nothing is queued.
 pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, DecideError> {
     let mut ids = edits.to_vec();
     ids.sort_unstable();
     ids.dedup();
     let mut undo: BTreeMap<(Object, RecordId), UndoEdit> = BTreeMap::new();
+    let editable = Object::ALL.map(|object| tx.edits().editable(object));
+    let editable = editable.into_iter().collect::<Result<Vec<_>, _>>()?;
     for id in ids {
         let line = outbox_report::edit_line(tx, id)?.ok_or(DecideError::NoEdit(id))?;
         if line.state != EditState::Applied {
@@ -290,23 +296,31 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
             record,
             fields: EditedFields::new(),
             changed: Vec::new(),
+            between: Vec::new(),
+            waiting: Vec::new(),
         });
         of_record.undoes.push(id);
         for (column, (before, after)) in line.fields {
-            of_record
-                .fields
-                .entry(column)
-                .and_modify(|(written, _)| written.clone_from(&after))
-                .or_insert_with(|| (after, if is_unknown(&before) { Value::Null } else { before }));
+            let before = if is_unknown(&before) { Value::Null } else { before };
+            let field = editable[line.object as usize].get(&column);
+            let alike = |value: &Value| field_verdict::alike(field, &before, value);
+            match of_record.fields.get_mut(&column) {
+                Some((written, restored)) if alike(written) || alike(restored) => *written = after,
+                earlier => {
+                    of_record.between.extend(earlier.map(|_| column.clone()));
+                    of_record.fields.insert(column, (after, before));
+                }
+            }
         }
     }
     let mut undo: Vec<UndoEdit> = undo.into_values().collect();
-    let mut editable = BTreeMap::new();
     for of_record in &mut undo {
-        let editable = match editable.entry(of_record.object) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(tx.edits().editable(of_record.object)?),
-        };
+        let editable = &editable[of_record.object as usize];
+        let pending = editable::pending_columns(tx, of_record.object, &of_record.record)?;
+        of_record.waiting = of_record.fields.keys().filter(|column| pending.contains(*column)).cloned().collect();
+        of_record.fields.retain(|column, (written, restored)| {
+            !pending.contains(column) && !field_verdict::same(editable.get(column), written, restored)
+        });
         of_record.changed = changed(tx, of_record, editable)?;
     }
     Ok(undo)

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::{DelayScope, Etag, RetryDelay};
 use crate::outbox::edit_fixture::{
-    CONTACT, after, contact, delayed, edit_of, ended, list, now, on_mirror, open, open_edit, queue_edit, send_now, step,
+    CONTACT, after, contact, delayed, edit_of, ended, list, now, on_mirror, open, open_edit, queue_edit, send_now,
+    show, step,
 };
 use crate::store::delays::OutboxOutlook;
 use EditState::{Applied, Conflict, Dropped, Held, Queued, Sending};
@@ -139,9 +140,65 @@ async fn undo_is_one_edit_from_the_last_values_to_the_first() {
         record: contact(),
         fields: fields(&[("position", json!("C"), json!("A"))]),
         changed: Vec::new(),
+        between: Vec::new(),
+        waiting: Vec::new(),
     };
     assert_eq!((undone, undoes, base), (vec![expected], Some(2), Some(Etag::new("\"v1\""))));
     assert!(!unreleased, "the limit on new edits does not hold it");
+}
+
+#[tokio::test]
+async fn undo_leaves_the_edits_that_wait() {
+    // What was applied, from A to B and from A to C, and the edit that waits.
+    let cases = [
+        (("position", "A"), vec![("language", json!("C"), json!("A"))]),
+        (("position", "D"), vec![("language", json!("C"), json!("A"))]),
+        (("notes", "D"), vec![("language", json!("C"), json!("A")), ("position", json!("B"), json!("A"))]),
+    ];
+    for ((column, after), expected) in cases {
+        let (undone, state) = on_mirror(move |tx| {
+            let applied = [edit_of(tx, "position", "B"), edit_of(tx, "language", "C")];
+            applied.iter().for_each(|edit| step(tx, *edit, Queued, Applied));
+            show(tx, &json!({"id": "c", "etag": "\"v2\"", "position": "B", "language": "C", "notes": "A"}));
+            let before = if column == "position" { "B" } else { "A" };
+            let fields = fields(&[(column, json!(before), json!(after))]);
+            let record = contact();
+            let edit = NewEdit {
+                object: CONTACT,
+                record: &record,
+                source: "edit",
+                fields: &fields,
+                base_etag: None,
+                undoes: None,
+                repeats: None,
+            };
+            let waits = stored::insert(tx, &edit, "a test", now()).unwrap().edit.unwrap();
+            let undone = undo(tx, &applied, now()).unwrap().remove(0);
+            (undone, open_edit(tx, waits).state)
+        })
+        .await;
+        let waiting: &[&str] = if column == "position" { &["position"] } else { &[] };
+        assert_eq!(
+            (undone.fields, undone.waiting),
+            (fields(&expected), waiting.iter().map(|c| c.to_string()).collect())
+        );
+        assert_eq!(state, Queued, "{column} {after}");
+    }
+}
+
+#[tokio::test]
+async fn undo_of_edits_that_cancel_each_other_has_nothing_to_send() {
+    let undone = on_mirror(|tx| {
+        let edits = [("A", "B"), ("B", "A")].map(|(before, after)| {
+            let edit = edit_of(tx, "position", if after == "A" { "C" } else { after });
+            tx.edits().set_edited_fields(edit, &fields(&[("position", json!(before), json!(after))]), None).unwrap();
+            step(tx, edit, Queued, Applied);
+            edit
+        });
+        undo(tx, &edits, now()).unwrap().remove(0)
+    });
+    let undone = undone.await;
+    assert_eq!((undone.edit, undone.fields, undone.between), (None, EditedFields::new(), Vec::<String>::new()));
 }
 
 #[tokio::test]

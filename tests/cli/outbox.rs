@@ -298,6 +298,12 @@ fn too_many_edits_are_held_released_and_undone() {
             place.run("push").done();
         }
     }
+    for change in ["position=sent", "position=waits"] {
+        small.run(&format!("edit contact {} {change}", mirror.contact)).done();
+        place.run(if change.ends_with("sent") { "push" } else { "outbox" }).done();
+    }
+    let left = small.run("outbox undo --since 2026-01-01T00:00:00Z --yes").done().out;
+    assert!(left.contains("nothing to do") && left.contains("another edit waits: position"), "{left}");
 }
 
 /// An accident that is released leaves the mirror what it needs to stay current, and its price is said before.

@@ -162,6 +162,37 @@ async fn applied_edits_are_undone_unless_the_field_changed_since() {
     mirror.assert_exact(&crm);
 }
 
+/// Neither what somebody else set between two edits nor an edit that is left out is reverted.
+#[tokio::test]
+async fn undo_of_several_edits_restores_what_was_there_before_those_in_a_row() {
+    // The edits that are undone, of which the second follows somebody else's, and the position after that.
+    for (undone, restored, between) in
+        [(&[1, 2][..], "theirs", true), (&[2], "theirs", false), (&[2, 3], "theirs", false), (&[1, 3], "b", true)]
+    {
+        let (crm, mirror) = mirrored(1).await;
+        for (edit, theirs) in [("a", Some("theirs")), ("b", None), ("c", None)] {
+            if *undone.last().unwrap() < 3 && edit == "c" {
+                continue;
+            }
+            sql(&mirror, &format!("UPDATE contacts_full SET position = '{edit}'"));
+            mirror.run(&crm, &Job::Push).await.unwrap();
+            if let Some(theirs) = theirs {
+                crm.wait(60);
+                crm.sandbox.with_world(|world| world.edit(CONTACT, "c000", &json!({"position": theirs})));
+                mirror.sync(&crm).await;
+            }
+        }
+        let now = crm.clock.now();
+        let planned = write_beside(&mirror.path, |tx| user_decisions::undo(tx, undone, now)).unwrap();
+        let [of_record] = planned.as_slice() else { panic!("{planned:?}") };
+        assert_eq!((of_record.between.len(), of_record.changed.len()), (usize::from(between), 0), "{undone:?}");
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        let there = crm.sandbox.world().detail_json(CONTACT, "c000").unwrap()["position"].clone();
+        assert_eq!(there, json!(restored), "{undone:?}");
+        assert!(!states(&mirror).contains("conflict"), "{undone:?}");
+    }
+}
+
 #[tokio::test]
 async fn edits_wait_while_the_schedule_is_paused_and_push_sends_them() {
     let (crm, mirror) = mirrored(1).await;

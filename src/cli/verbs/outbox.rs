@@ -248,7 +248,8 @@ fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: b
             let what = format::counted(conflicts, "record was", "records were");
             lines.push_str(&format!("{what} changed since: the undo of it ends in conflict and changes nothing\n"));
         }
-        lines.push_str(&format!("{}\n", EditPrice::of(config, planned.len() as u64, 0)?.text()));
+        let updates = planned.iter().filter(|of_record| !of_record.fields.is_empty()).count() as u64;
+        lines.push_str(&format!("{}\n", EditPrice::of(config, updates, 0)?.text()));
         let question = format!("Revert {}?", format::counted(ids.len() as u64, "edit", "edits"));
         if !output::confirm("this discards values", &format!("{lines}{question}"))? {
             output::note("nothing was changed");
@@ -280,8 +281,14 @@ fn undone(of: &UndoEdit) -> String {
         ids.join(", "),
         edit::lines(&of.fields)
     );
-    if !of.changed.is_empty() {
-        text.push_str(&format!("  changed since, so this ends in conflict: {}\n", of.changed.join(", ")));
+    for (what, columns) in [
+        ("changed since, so this ends in conflict", &of.changed),
+        ("set by others in between, so only what came after is reverted", &of.between),
+        ("not reverted, because another edit waits", &of.waiting),
+    ] {
+        if !columns.is_empty() {
+            text.push_str(&format!("  {what}: {}\n", columns.join(", ")));
+        }
     }
     text
 }
