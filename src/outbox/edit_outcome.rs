@@ -61,6 +61,9 @@ impl EditTx<'_, '_> {
         if status.is_some_and(answers_for_updates) {
             self.end_delay(DelayScope::Object)?;
         }
+        if status == Some(412) {
+            self.tx.records().forget_version(self.object, self.record, &request.if_match)?;
+        }
         match next {
             AfterAnswer::ReadBack => {
                 let shown = if status == Some(412) { trail::OTHER_VERSION } else { trail::UNCONFIRMED };

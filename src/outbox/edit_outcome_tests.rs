@@ -174,7 +174,7 @@ enum Shown {
 impl Shown {
     fn store(self, tx: &MirrorTx<'_>) {
         match self {
-            Shown::Same => {}
+            Shown::Same => Shown::SameEtag("A", "A").store(tx),
             Shown::Detail(position, language) => {
                 show(tx, &json!({ "id": "c", "etag": "\"v2\"", "position": position, "language": language }));
             }

@@ -157,7 +157,7 @@ fn discard(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, 
     let request = if is_sent { request_of(tx, line)? } else { Vec::new() };
     let others: Vec<i64> = request.iter().map(|edit| edit.id).filter(|id| *id != line.id).collect();
     tx.edits().give_up_request(&others, true)?;
-    let in_doubt = line.in_doubt || line.state == EditState::Sending;
+    let in_doubt = line.in_doubt || request.iter().any(|edit| edit.first_sent_at.is_some());
     let why = if in_doubt { "dropped by a person: it may have been applied" } else { "dropped by a person" };
     Ok(Decided { in_doubt, ..step(tx, line, EditState::Dropped, why, EditedFields::new(), now)? })
 }

@@ -76,6 +76,17 @@ async fn dropping_one_edit_of_a_request_leaves_its_others_in_doubt() {
 }
 
 #[tokio::test]
+async fn dropped_edit_whose_request_was_refused_is_not_in_doubt() {
+    let decided = on_mirror(|tx| {
+        let edit = edit_of(tx, "position", "B");
+        send_now(tx, &[edit], "{}");
+        tx.edits().give_up_request(&[edit], false).unwrap();
+        decide(tx, edit, Decision::Drop, now()).unwrap()
+    });
+    assert!(!decided.await.in_doubt);
+}
+
+#[tokio::test]
 async fn decision_on_all_leaves_what_was_sent_since_it_was_shown() {
     let (dropped, states) = on_mirror(|tx| {
         let edits = ["position", "language", "notes"].map(|column| edit_of(tx, column, "B"));

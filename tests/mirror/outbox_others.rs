@@ -302,3 +302,29 @@ async fn edit_of_a_record_that_was_dated_back_is_carried_out() {
     assert_eq!(states(&mirror), "applied");
     mirror.assert_exact_lists(&crm);
 }
+
+/// The version is another one although its time is the same, as after a change of the service's own.
+#[tokio::test]
+async fn version_that_was_refused_is_not_sent_again() {
+    for in_doubt in [false, true] {
+        let (crm, mirror) = mirrored().await;
+        let at = "2026-03-04T12:00:00.123Z".parse().unwrap();
+        crm.sandbox.with_world(|world| world.set_updated_at(CONTACT, "a", Some(at)));
+        mirror.sync(&crm).await;
+        crm.sandbox.clear_log();
+        set_position(&mirror, "a", "CTO");
+        if in_doubt {
+            crm.sandbox.faults().add(Rule::new(Fault::Reset).method("PATCH"));
+            push(&mirror, &crm).await;
+            crm.wait(60);
+        }
+        crm.sandbox.with_world(|world| world.edit_silently(CONTACT, "a", &json!({"etag": "\"new\""})));
+        push(&mirror, &crm).await;
+        let sent: Vec<_> = patches(&crm).into_iter().map(|request| request.if_match.unwrap()).collect();
+        let end = if in_doubt { "conflict" } else { "applied" };
+        assert_eq!((states(&mirror).as_str(), sent.len()), (end, 2), "{sent:?}");
+        assert_eq!(sent[1] == "\"new\"", !in_doubt, "{sent:?}");
+        mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
+    }
+}

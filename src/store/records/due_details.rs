@@ -9,7 +9,9 @@ use std::collections::HashMap;
 use rusqlite::params;
 
 use crate::model::{Etag, Instant, Object, Record, RecordId};
-use crate::store::{KnowledgeTx, ReadOf, ReadTx, Result, Shape, Statements, fits_a_list, former_condition, json_list};
+use crate::store::{
+    KnowledgeTx, ReadOf, ReadTx, RecordsTx, Result, Shape, Statements, fits_a_list, former_condition, json_list,
+};
 
 /// A record whose detail is due, and its place in the order of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,6 +177,18 @@ impl KnowledgeTx<'_> {
         let sql =
             format!("UPDATE {table} SET etag = NULL WHERE {key} IN (SELECT value FROM json_each(?1)) AND {condition}");
         self.run(&sql, [json_list(ids)])
+    }
+}
+
+impl RecordsTx<'_> {
+    /// A version that the service refused is not that of the record: none is known until an answer shows one.
+    pub fn forget_version(&self, object: Object, id: &RecordId, refused: &Etag) -> Result<()> {
+        self.count_before(object, id.as_str())?;
+        self.tx.feed().mark_changed(object, id.as_str());
+        self.run(
+            &format!("UPDATE {} SET etag = NULL WHERE id = ?1 AND etag = ?2", object.table()),
+            params![id, refused],
+        )
     }
 }
 
