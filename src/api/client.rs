@@ -68,8 +68,8 @@ pub struct PatchAnswer {
     /// The status, of the class 2xx.
     pub status: u16,
     pub confirmation: DetailAnswer,
-    /// Whether the service had applied this request before (`Idempotent-Replayed`).
-    pub replayed: bool,
+    /// Whether the service had applied this request before (`Idempotent-Replayed`); `None` if it does not say.
+    pub replayed: Option<bool>,
 }
 
 /// A request without a good answer.
@@ -224,7 +224,7 @@ impl Client {
         let replayed = reply.headers.get(IDEMPOTENT_REPLAYED);
         Ok(PatchAnswer {
             status: reply.status,
-            replayed: replayed.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true")),
+            replayed: replayed.and_then(|value| value.to_str().ok()?.to_ascii_lowercase().parse().ok()),
             confirmation: DetailAnswer { etag: etag(&reply), body: reply.body, asked },
         })
     }

@@ -175,9 +175,12 @@ impl EditTx<'_, '_> {
         &mut self,
         request: &StoredRequest,
         record: Option<&Record>,
-        replayed: bool,
+        replayed: Option<bool>,
         asked: &RequestStamp,
     ) -> Result<Option<Applied>, StoreError> {
+        if replayed == Some(false) {
+            self.settle_doubts_of(request)?;
+        }
         let edits = self.edits()?;
         let sent = sent_with(&edits, request);
         let mut applied = None;
@@ -191,7 +194,7 @@ impl EditTx<'_, '_> {
         if request.custom {
             self.end_delay(DelayScope::CustomFields)?;
         }
-        let why = if replayed { trail::REPLAYED } else { trail::CONFIRMED };
+        let why = if replayed == Some(true) { trail::REPLAYED } else { trail::CONFIRMED };
         let step = EditStep::new(EditState::Sending, EditState::Applied, why).answered(Some(200), None);
         self.all(&sent, EditState::Applied, &step)?;
         let ids: Vec<i64> = sent.iter().map(|edit| edit.id).collect();
@@ -204,6 +207,17 @@ impl EditTx<'_, '_> {
         };
         self.decide_later(&edits, &ids, etag.as_ref())?;
         Ok(applied)
+    }
+
+    /// A request that was carried out just now found the version that it replaces: no other request on that version was
+    /// carried out, nor ever will be. So in a copy, the record's other edits are not in doubt any more.
+    fn settle_doubts_of(&mut self, request: &StoredRequest) -> Result<(), StoreError> {
+        let mut others = self.edits()?;
+        others.retain(|edit| !request.edits.contains(&edit.id) && edit.if_match.as_ref() == Some(&request.if_match));
+        for edit in &others {
+            self.tx.edits().give_up_request(&[edit.id], false)?;
+        }
+        self.all(&others, EditState::Queued, &EditStep::new(EditState::Sending, EditState::Queued, trail::OVERTAKEN))
     }
 
     /// The record was read without a pending request: the request that follows belongs to the same attempt.

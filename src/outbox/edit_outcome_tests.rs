@@ -152,7 +152,7 @@ async fn what_follows_at_once_fits_into_the_hour() {
 async fn a_confirmation_ends_every_delay_that_it_refutes() {
     for (custom, left) in [(false, Some(1)), (true, None)] {
         let became_now = after(Sent { custom, ..FIRST }, move |edits, request| {
-            edits.confirmed(request, None, false, &stamp()).unwrap();
+            edits.confirmed(request, None, Some(false), &stamp()).unwrap();
             true
         });
         assert_eq!(became_now.await, became(EditState::Applied, true, None, (None, left)), "custom: {custom}");
@@ -364,7 +364,7 @@ async fn confirmation_is_stored_with_its_status_and_reason() {
         let (status, last) = fixture::on_mirror(move |tx| {
             let (record, rules) = (RecordId::new("c"), rules(100));
             let (mut edits, request) = send(tx, &record, &rules, FIRST);
-            edits.confirmed(&request, None, replayed, &stamp()).unwrap();
+            edits.confirmed(&request, None, Some(replayed), &stamp()).unwrap();
             let (line, _) = outbox_report::edit(tx, 1).unwrap().unwrap();
             (line.status, fixture::ended(tx, 1))
         })

@@ -14,6 +14,8 @@ pub(super) const NOT_SENT: &str = "not sent yet";
 pub(super) const REBASED: &str = "the record changed; the edit was rebased on its new version";
 /// A request that cannot be repeated, of a record that has the version that it was to replace.
 pub(super) const NOT_DONE: &str = "the record is unchanged, so nothing was applied: sent again";
+/// A request of a copy, of a version that another one of the record has just replaced.
+pub(super) const OVERTAKEN: &str = "another edit replaced the version that it was made for, so nothing was applied";
 pub(super) const NOT_SHOWN: &str =
     "the answer was lost, and the record does not show the field any more: the edit may have been applied";
 pub(super) const CONFLICT: &str = "somebody else changed the same fields";

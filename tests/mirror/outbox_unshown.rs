@@ -199,6 +199,34 @@ async fn held_edit_of_a_copy_is_not_carried_out_where_its_original_was() {
     assert_eq!(crm.sandbox.log().carried_out().count(), 1);
 }
 
+/// If the request of one was carried out on the version of the copy, no other on that version was.
+#[tokio::test]
+async fn edits_of_a_restored_record_are_carried_out_one_after_the_other() {
+    for one_by_one in [false, true] {
+        let (crm, mirror) = unshown("nothing", true).await;
+        let now = Instant::system_now();
+        for column in ["position", "notes"] {
+            let set = format!("UPDATE contacts_full SET {column} = 'ours' WHERE id = 'a'");
+            rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&set).unwrap();
+        }
+        let mut copy = Mirror::one_at_a_time();
+        (copy.settings, copy.tries) = (mirror.settings, 1);
+        write_contents(&copy, &contents(&mirror));
+        let _ = copy.run(&crm, &Job::Push).await;
+        for edits in if one_by_one { vec![vec![1], vec![2]] } else { vec![vec![1, 2]] } {
+            for edit in edits {
+                write_beside(&copy.path, |tx| user_decisions::decide(tx, edit, Decision::Release, now)).unwrap();
+            }
+            copy.run(&crm, &Job::Push).await.unwrap();
+        }
+        let states = copy.one("SELECT group_concat(state) FROM outbox");
+        assert_eq!(states, "'applied,applied'", "one by one: {one_by_one}");
+        assert_eq!(crm.sandbox.log().carried_out().count(), 2, "one by one: {one_by_one}");
+        copy.sync(&crm).await;
+        copy.assert_exact(&crm);
+    }
+}
+
 /// What hides the values of a new field from lists: an index that is not built yet, so that the filter finds and counts
 /// nobody; or a sweep, where there is no filter, whose lists leave the field out.
 async fn filled_blindly(by_sweep: bool, ahead: i64) -> (Crm, Mirror) {

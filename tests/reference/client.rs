@@ -273,7 +273,7 @@ async fn patch_is_repeated_byte_for_byte() {
         assert_eq!(scene.requests().len(), sent);
     }
     let answer = patch().await.unwrap();
-    assert!(answer.replayed);
+    assert_eq!(answer.replayed, Some(true));
     assert_eq!(answer.confirmation.etag, Some(Etag::new("\"v2\"")));
     let requests = scene.requests();
     assert_eq!(requests.len(), 3);
