@@ -154,13 +154,15 @@ impl EditsTx<'_> {
     }
 
     /// Takes a step of an edit, with its history entry. Returns whether the edit was in the state that the step was
-    /// decided on. An edit that returns to the queue, or needs a decision, discards its request. One that may have been
-    /// carried out keeps when it was sent, unless it returns to the queue: whoever begins it anew is asked.
+    /// decided on. An edit that returns to the queue, or needs a decision, discards its request, and one that is finished
+    /// its body. One that may have been carried out keeps when it was sent, unless it returns to the queue: whoever begins
+    /// it anew is asked.
     pub fn take_step(&self, edit: i64, step: &EditStep<'_>, now: Instant) -> Result<bool> {
         debug_assert!(step.from.may_become(step.to), "{step:?}");
         let taken = self.change(
             "UPDATE outbox SET state = ?3, status = coalesce(?4, status), answer = coalesce(?5, answer),
-                        theirs = coalesce(?6, theirs), finished_at = ?7 WHERE id = ?1 AND state = ?2",
+                        theirs = coalesce(?6, theirs), finished_at = ?7, body = iif(?7 IS NULL, body, NULL)
+                 WHERE id = ?1 AND state = ?2",
             params![edit, step.from, step.to, step.status, step.answer, step.theirs, step.to.is_final().then_some(now)],
         )?;
         if taken == 0 {
@@ -237,7 +239,8 @@ impl EditsTx<'_> {
 
     pub fn reject_unreadable(&self, edit: &UnreadableEdit, answer: &str, now: Instant) -> Result<()> {
         self.run(
-            "UPDATE outbox SET state = 'rejected', finished_at = ?2, answer = ?3, merged_into = NULL WHERE id = ?1",
+            "UPDATE outbox SET state = 'rejected', finished_at = ?2, answer = ?3, body = NULL, merged_into = NULL
+                 WHERE id = ?1",
             params![edit.id, now, answer],
         )?;
         self.run(

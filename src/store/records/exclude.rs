@@ -62,11 +62,11 @@ impl CustomTx<'_> {
         }
         for (table, column, key, condition) in DOCUMENTS {
             let select = format!("SELECT {key}, {column}, object_type FROM {table} WHERE {condition}");
-            let more = if table == "outbox" { ", body = NULL, answer = NULL" } else { "" };
-            let update = format!("UPDATE {table} SET {column} = ?2{more} WHERE {key} = ?1");
+            let update = format!("UPDATE {table} SET {column} = ?2 WHERE {key} = ?1");
             self.rewrite(&select, &update, |text, object| without_excluded(&layout, object, text))?;
         }
-        Ok(())
+        // An answer may quote any value of its record.
+        self.run("UPDATE outbox SET answer = NULL WHERE answer IS NOT NULL", [])
     }
 
     /// Empties the columns of standard fields; those of custom fields are dropped with the new layout.
