@@ -11,7 +11,7 @@ use crate::api::{ApiError, ApiKey, Client, ClientSettings};
 use crate::app::summary::Summary;
 use crate::budget::{Ledger, Limits};
 use crate::model::{Clock, Instant, Object};
-use crate::store::{FileId, MirrorTx, Store, StoreError, StoreOptions};
+use crate::store::{MirrorTx, Store, StoreError, StoreOptions};
 use crate::sync::step_failures::StepFailures;
 use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Job, RunObserver, Suspension, SyncError, SyncSettings};
 
@@ -40,7 +40,6 @@ struct Parts {
     store: Store,
     meter: Arc<BudgetMeter>,
     engine: Engine,
-    file: Option<FileId>,
 }
 
 #[derive(Debug)]
@@ -76,13 +75,8 @@ impl Mirror {
 
     /// The store if its file is still the one at its path: what is written to another one is lost.
     pub fn store_at_path(&self) -> Result<Store, StoreError> {
-        let known = self.parts();
-        let path = known.settings.config.database.clone();
-        match FileId::of(&path) {
-            None => Err(StoreError::Missing { path }),
-            now if now == known.file => Ok(known.store.clone()),
-            Some(_) => Err(StoreError::Replaced { path }),
-        }
+        let store = self.store();
+        store.is_at_path().map(|()| store)
     }
 
     pub fn clock(&self) -> &dyn Clock {
@@ -95,6 +89,10 @@ impl Mirror {
     }
 
     pub async fn reconfigure(&self, settings: MirrorSettings) -> Result<(), MirrorError> {
+        match self.follow_file().await {
+            Ok(()) | Err(MirrorError::Store(StoreError::Missing { .. })) => {}
+            Err(error) => return Err(error),
+        }
         let known = self.parts();
         let meter = known.meter.clone();
         // The next meter takes over this one's state.
@@ -105,7 +103,7 @@ impl Mirror {
         };
         known.store.write(apply).await?;
         let parts = assemble(settings, known.store.clone(), &self.clock, &self.observer).await?;
-        self.parts.send_replace(Arc::new(Parts { file: known.file, ..parts }));
+        self.parts.send_replace(Arc::new(parts));
         Ok(())
     }
 
@@ -120,8 +118,8 @@ impl Mirror {
             Err(error) => return Err(error.into()),
         }
         let known = self.parts();
-        // The lock of this process belongs to the old file.
-        known.store.lock().release();
+        // Its lock and its WAL have the names that the new one needs. If that cannot be opened, nothing is written.
+        known.store.end().await?;
         let store = open_store(&known.settings).await?;
         let meter = known.meter.clone();
         store.write(move |tx| meter.hand_over(tx)).await?;
@@ -212,8 +210,7 @@ async fn assemble(
     let (meter, engine) = assemble_engine(&store, parts, clock, observer).await?;
     let engine = engine.with_list_schedule(settings.list_schedule());
     meter.set_reserve(schedule::for_schedule(&settings, &meter, clock.now())?);
-    let file = FileId::of(&settings.config.database);
-    Ok(Parts { settings, store, meter, engine, file })
+    Ok(Parts { settings, store, meter, engine })
 }
 
 /// What an engine needs; a caller that wants a different patience, body size or number of attempts passes its own.

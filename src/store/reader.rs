@@ -11,7 +11,7 @@ use rusqlite::{Connection, Statement, Transaction};
 
 pub use super::file::open::Reader;
 use crate::store::read::untrusted;
-use crate::store::{FileId, Result, Statements, StoreError, WithheldColumns, functions, open};
+use crate::store::{OpenFiles, Result, Statements, StoreError, WithheldColumns, functions, open};
 
 impl Reader {
     pub fn open(path: &Path) -> Result<Reader> {
@@ -72,15 +72,15 @@ impl Statements for ReadTx<'_> {
     }
 }
 
-/// A reader that stays open, since opening one parses the whole schema: until it fails, or another file is at its path; with
-/// what was last found by it.
+/// A reader that stays open, since opening one parses the whole schema: until it fails, or another file or WAL is at its path;
+/// with what was last found by it.
 #[derive(Debug)]
 pub struct KeptReader<T = ()>(Option<OpenReader<T>>);
 
 #[derive(Debug)]
 struct OpenReader<T> {
     reader: Reader,
-    file: Option<FileId>,
+    files: OpenFiles,
     /// The version of the data, and what was found in it.
     found: Option<(i64, T)>,
 }
@@ -115,16 +115,15 @@ impl<T> KeptReader<T> {
     }
 
     fn with<A>(&mut self, path: &Path, read: impl Fn(&mut OpenReader<T>) -> Result<A>) -> Result<A> {
-        let file = FileId::of(path);
+        let files = OpenFiles::of(path);
         if let Some(mut kept) = self.0.take()
-            && kept.file.is_some()
-            && kept.file == file
+            && kept.files == files
             && let Ok(read) = read(&mut kept)
         {
             self.0 = Some(kept);
             return Ok(read);
         }
-        let mut kept = OpenReader { reader: Reader::open(path)?, file, found: None };
+        let mut kept = OpenReader { reader: Reader::open(path)?, files, found: None };
         let read = read(&mut kept)?;
         self.0 = Some(kept);
         Ok(read)

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior};
@@ -15,11 +16,12 @@ use crate::store::file::original::LockedBy;
 use crate::store::tx::RowOrder;
 use crate::store::user_objects::objects::drop_indexes_in_the_way;
 use crate::store::{
-    BuiltFrom, Doing, FoundCopy, Lock, MirrorTx, ReadTx, Result, Shapes, StoreError, ViewOptions, lock, open,
-    table_shapes_of_file, wal,
+    BuiltFrom, Doing, FoundCopy, Lock, MirrorTx, OpenFiles, ReadTx, Result, Shapes, StoreError, ViewOptions, lock,
+    open, table_shapes_of_file, wal,
 };
 
-type WriterJob = Box<dyn FnOnce(&mut Writer) + Send>;
+/// `None` ends the writer.
+type WriterJob = Option<Box<dyn FnOnce(&mut Writer) + Send>>;
 
 const QUEUE: usize = 4;
 
@@ -29,11 +31,12 @@ pub struct Store {
     queue: mpsc::Sender<WriterJob>,
     layout: watch::Receiver<Arc<Layout>>,
     path: Arc<PathBuf>,
+    files: OpenFiles,
     lock: Arc<Lock>,
     requests: RequestRegister,
     current: Arc<LockedBy>,
     copy: Arc<Mutex<Option<FoundCopy>>>,
-    thread: Arc<Mutex<Option<std::thread::JoinHandle<()>>>>,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 struct Writer {
@@ -103,12 +106,13 @@ impl Store {
             writer.conn.busy_timeout(wait).doing("set how long to wait for a lock")?;
         }
         let lock = Arc::new(lock);
-        let held = lock.clone();
+        let (held, files, path) = (lock.clone(), OpenFiles::of(path), Arc::new(path.to_path_buf()));
+        let place = path.clone();
         let (queue, mut work) = mpsc::channel::<WriterJob>(QUEUE);
         let thread = std::thread::Builder::new()
             .name("mirror-writer".into())
             .spawn(move || {
-                while let Some(work) = work.blocking_recv() {
+                while let Some(Some(work)) = work.blocking_recv() {
                     work(&mut writer);
                 }
                 // Otherwise SQLite removes the WAL and its index when the last connection is closed.
@@ -119,12 +123,14 @@ impl Store {
                     tracing::warn!(%error, "The mirror could not be closed cleanly: {error}");
                 }
                 drop(writer);
+                // Before the next writer opens it. Who follows the file looks again, and gets the error.
+                let _ = files.make_way(&place);
                 if removes_lock { held.remove() } else { held.release() }
             })
-            .map_err(StoreError::using(path))?;
+            .map_err(StoreError::using(&path))?;
         let thread = Arc::new(Mutex::new(Some(thread)));
         let (current, copy) = (Arc::new(current), Arc::new(Mutex::new(copy)));
-        Ok(Store { queue, layout, path: Arc::new(path.to_path_buf()), lock, requests, current, copy, thread })
+        Ok(Store { queue, layout, path, files, lock, requests, current, copy, thread })
     }
 
     /// Executes `work` in one transaction: it is committed if `work` succeeds, and rolled back if it fails.
@@ -156,13 +162,13 @@ impl Store {
         work: impl FnOnce(&mut Writer) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (answer, answered) = oneshot::channel();
-        let work: WriterJob = Box::new(move |writer| {
+        let work: WriterJob = Some(Box::new(move |writer| {
             // The caller may have stopped waiting; the work is done anyway.
             let _ = answer.send(work(writer));
             if !writer.killed {
                 writer.wal.after_commit(&writer.conn);
             }
-        });
+        }));
         self.queue.send(work).await.map_err(|_| StoreError::Closed)?;
         answered.await.map_err(|_| StoreError::Closed)?
     }
@@ -208,12 +214,33 @@ impl Store {
     /// Waits until the file is closed, which is after the last clone is gone.
     pub async fn close(self) {
         let Store { queue, thread, .. } = self;
-        let handle = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(queue);
-        if let Some(handle) = handle {
-            // Joining blocks; a panic of the writer has been reported on its own thread.
-            let _ = tokio::task::spawn_blocking(move || handle.join()).await;
+        join(&thread).await;
+    }
+
+    /// Closes the file for all clones, and then lets another one take its place: from here on they get
+    /// [`StoreError::Closed`], and the lock may be another process's.
+    pub async fn end(&self) -> Result<()> {
+        // It may have ended before.
+        let _ = self.queue.send(None).await;
+        join(&self.thread).await;
+        self.files.make_way(&self.path)
+    }
+
+    /// Whether what is written is in the mirror: this file is open, and at its path.
+    pub fn is_at_path(&self) -> Result<()> {
+        match self.files.are_at(&self.path) {
+            Ok(()) if self.queue.is_closed() => Err(StoreError::Replaced { path: self.path.to_path_buf() }),
+            found => found,
         }
+    }
+}
+
+async fn join(thread: &Mutex<Option<JoinHandle<()>>>) {
+    let handle = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(handle) = handle {
+        // Joining blocks; a panic of the writer has been reported on its own thread.
+        let _ = tokio::task::spawn_blocking(move || handle.join()).await;
     }
 }
 

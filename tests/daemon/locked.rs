@@ -228,6 +228,74 @@ fn replaced_file_is_reopened() {
     assert!(daemon.stop().contains("was replaced by another file"));
 }
 
+/// What the file and its lock file say of the process that writes it.
+fn writers(fixture: &DaemonFixture) -> [Value; 2] {
+    let lock = std::fs::read_to_string(fixture.place.path("mirror.db.lock")).unwrap();
+    let stored = fixture.column("SELECT value FROM state WHERE name = 'last_writer'").remove(0);
+    [&stored, lock.lines().last().unwrap()].map(|text| serde_json::from_str::<Value>(text).unwrap()["nonce"].clone())
+}
+
+/// A file has no part in the WAL of the one whose place it takes: what the daemon commits on it stays there.
+#[test]
+fn edits_of_a_file_that_takes_the_place_of_the_mirror_are_held_whatever_wal_is_left() {
+    for writes_last in [false, true] {
+        let fixture = DaemonFixture::with(20, 2).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+        let daemon = fixture.start();
+        daemon.sync();
+        let id = fixture.column("SELECT id FROM contacts ORDER BY id LIMIT 1").remove(0);
+        daemon.post("/pause", &json!({})).with(200);
+        daemon.post("/edits", &json!({"object": "contact", "id": id, "fields": {"position": "CFO"}})).with(202);
+        let (file, copy) = (fixture.place.path("mirror.db"), fixture.place.path("copy.db"));
+        fixture.conn().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
+        daemon.post("/resume", &json!({})).with(200);
+        socket::until("the edit is applied", || {
+            (fixture.column("SELECT state FROM outbox") == ["applied"]).then_some(())
+        });
+        fixture.service.sandbox.with_world(|world| {
+            world.edit(crm_mirror::model::Object::Contact, &id, &json!({ "position": "Set back" }));
+        });
+        daemon.sync();
+        let is_empty = || std::fs::metadata(fixture.place.path("mirror.db-wal")).unwrap().len() == 0;
+        socket::until("the run has ended", || is_empty().then_some(()));
+        if writes_last {
+            daemon.post("/pause", &json!({})).with(200);
+            daemon.post("/resume", &json!({})).with(200);
+        }
+        assert_eq!(is_empty(), !writes_last);
+        fixture.service.sandbox.clear_log();
+        std::fs::rename(&copy, &file).unwrap();
+        daemon.sync();
+        assert_eq!(fixture.column("SELECT state FROM outbox"), ["held"]);
+        assert_eq!(fixture.service.sandbox.log().patches(crm_mirror::model::Object::Contact), 0);
+        let [stored, locked] = writers(&fixture);
+        assert_eq!(stored, locked);
+        fixture.assert_consistent();
+        fixture.assert_exact();
+        let log = daemon.stop();
+        assert!(log.contains("1 edit is held"), "{log}");
+    }
+}
+
+#[test]
+fn mirror_that_is_back_after_another_file_was_refused_is_written_under_its_lock() {
+    let fixture = DaemonFixture::with(20, 2);
+    let daemon = fixture.start();
+    daemon.sync();
+    let (file, away) = (fixture.place.path("mirror.db"), fixture.place.path("away.db"));
+    std::fs::rename(&file, &away).unwrap();
+    std::fs::write(&file, "a text of some length, longer than a header of SQLite would be in any case, and more")
+        .unwrap();
+    let failed = daemon.job("/sync", &json!({}));
+    assert_eq!(failed["exit"], 74, "{failed}");
+    std::fs::rename(&away, &file).unwrap();
+    daemon.sync();
+    assert_eq!(crm_mirror::store::lock::current_writer(&file), Some(Some(daemon.child.id())));
+    let [stored, locked] = writers(&fixture);
+    assert_eq!(stored, locked);
+    assert!(!daemon.stop().contains("held"), "it is no copy");
+    fixture.assert_exact();
+}
+
 #[test]
 fn newer_schema_ends_the_daemon() {
     let fixture = DaemonFixture::with(3, 1);

@@ -90,7 +90,7 @@ impl Lock {
     }
 
     /// Releases the lock, even if other references to it exist.
-    pub fn release(&self) {
+    pub(in crate::store) fn release(&self) {
         // A failure is ignored: the lock ends with the process.
         let _ = self.file.unlock();
     }

@@ -7,9 +7,11 @@ pub mod open;
 pub(super) mod original;
 pub mod wal;
 
-use std::fs::Metadata;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use crate::store::{Result, StoreError};
 
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -32,6 +34,45 @@ impl FileId {
     /// The file at a path; `None` if there is none or it is not accessible.
     pub fn of(path: &Path) -> Option<FileId> {
         std::fs::metadata(path).ok().map(FileId::from)
+    }
+}
+
+/// A database and the files of its WAL, as a connection has them open. SQLite finds a WAL by its name: what takes the place
+/// of a database would share its WAL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenFiles([Option<FileId>; 3]);
+
+impl OpenFiles {
+    pub fn of(path: &Path) -> OpenFiles {
+        let [log, index] = wal::files_beside(path);
+        OpenFiles([path, &log, &index].map(FileId::of))
+    }
+
+    /// An error unless the database is the file at its path: what is written to another one is lost.
+    pub(super) fn are_at(&self, path: &Path) -> Result<()> {
+        match FileId::of(path) {
+            None => Err(StoreError::Missing { path: path.into() }),
+            found if found == self.0[0] => Ok(()),
+            Some(_) => Err(StoreError::Replaced { path: path.into() }),
+        }
+    }
+
+    /// Once they are closed: leaves no WAL to another file that is at the path. What a reader kept in it is moved aside, since
+    /// the database may have another name now.
+    pub(super) fn make_way(&self, path: &Path) -> Result<()> {
+        let Err(StoreError::Replaced { .. }) = self.are_at(path) else { return Ok(()) };
+        for (file, own) in wal::files_beside(path).iter().zip(&self.0[1..]) {
+            let found = fs::metadata(file).ok().map(|meta| (meta.len(), FileId::from(meta)));
+            match found {
+                Some((bytes, id)) if Some(id) == *own => match bytes > 0 && *file == wal::beside(path) {
+                    true => fs::rename(file, beside(file, ".left")),
+                    false => fs::remove_file(file),
+                }
+                .map_err(StoreError::using(file))?,
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }
 
