@@ -269,12 +269,12 @@ impl Run<'_> {
     fn take_error(&self) -> Option<SyncError> {
         let is_whole = !self.was_answered();
         let RunResults { errors, failed_steps, steps_not_due, .. } = &mut *self.results();
-        let attempted = errors.iter().find(|(_, error)| !error.is_not_due());
+        let attempted = errors.iter().find(|(_, error)| !error.is_not_due()).map(|(step, _)| *step);
+        let step = attempted.or_else(|| errors.keys().next().copied())?;
         if is_whole {
             failed_steps.clear();
             attempted.inspect(|_| steps_not_due.clear());
         }
-        let step = *attempted.or_else(|| errors.iter().next())?.0;
         errors.remove(&step)
     }
 

@@ -164,6 +164,18 @@ async fn moment_without_any_answer_starts_no_quick_attempts_at_a_list_that_fails
 }
 
 #[tokio::test]
+async fn key_without_any_scope_is_tried_at_growing_intervals() {
+    let (crm, mirror) = mirrored().await;
+    crm.sandbox.set_key(&crm.key, &[]);
+    crm.sandbox.clear_log();
+    for _ in 0..10 {
+        mirror.try_scheduled(&crm, &Job::sync()).await.unwrap_err();
+        crm.wait(60);
+    }
+    assert_eq!(crm.sandbox.log().lists(Resource::Contacts), 4, "after 0, 1, 3 and 7 minutes");
+}
+
+#[tokio::test]
 async fn new_key_reads_at_once_what_the_one_before_could_not() {
     let (crm, mut mirror) = mirrored().await;
     mirror.key = Some(crm.sandbox.add_key(&["contacts:read", "custom-fields:read", "team-members:read"]));
